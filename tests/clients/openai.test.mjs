@@ -126,3 +126,27 @@ test("models", async () => {
   assert.ok(ids.includes("sandbox"));
   assert.equal((await client.models.retrieve("sandbox")).id, "sandbox");
 });
+
+describe("the root", () => {
+  const root = () => new OpenAI({ baseURL: `${base}/openai/v1`, apiKey: key });
+
+  test("embeddings, in the package's own encoding", async () => {
+    const done = await root().embeddings.create({ model: "sandbox", input: ["One.", "Two."] });
+    assert.deepEqual(done.data.map((item) => item.embedding.length), [256, 256]);
+    assert.equal(typeof done.data[0].embedding[0], "number");
+  });
+
+  test("no trace, and errors with their cause", async () => {
+    const messages = [{ role: "user", content: "Say hello to the team." }];
+    const create = (model) => root().chat.completions.create({ model, messages });
+    assert.equal((await create("sandbox")).choices[0].finish_reason, "stop");
+    await assert.rejects(create("nobody"), (error) => {
+      assert.match(error.message, /nobody/);
+      return error instanceof OpenAI.NotFoundError && error.code === "model_not_found";
+    });
+    await assert.rejects(
+      root().responses.retrieve("resp_1"),
+      (error) => error instanceof OpenAI.NotFoundError,
+    );
+  });
+});

@@ -297,5 +297,83 @@ class Models(unittest.TestCase):
         self.assertEqual([model.id for model in client.models.list(limit=1)], everything)
 
 
+class Roots(unittest.TestCase):
+    """Nothing but the base URL and the key is new: no trace."""
+
+    def setUp(self):
+        self.openai = openai.OpenAI(base_url=f"{BASE}/openai/v1", api_key=KEY)
+        self.anthropic = anthropic.Anthropic(base_url=f"{BASE}/anthropic", api_key=KEY)
+        self.messages = [{"role": "user", "content": "Say hello to the team."}]
+
+    def test_openai(self):
+        answer = self.openai.chat.completions.with_raw_response.create(
+            model="sandbox", messages=self.messages
+        )
+        self.assertTrue(answer.headers["X-Trace-Id"])
+        whole = answer.parse()
+        self.assertEqual(whole.model_extra, {})
+        with self.openai.chat.completions.stream(model="sandbox", messages=self.messages) as stream:
+            last = stream.get_final_completion()
+        self.assertEqual(last.choices[0].message.content, whole.choices[0].message.content)
+        answer = self.openai.responses.create(model="sandbox", input="Say hello to the team.")
+        self.assertIn("hello", answer.output_text)
+        self.assertIn("sandbox", [model.id for model in self.openai.models.list()])
+        self.assertEqual(self.openai.models.retrieve("sandbox").id, "sandbox")
+
+    def test_openai_embeddings(self):
+        # The package asks for base64, and reads it.
+        done = self.openai.embeddings.create(model="sandbox", input=["One.", "Two.", "One."])
+        vectors = [item.embedding for item in done.data]
+        self.assertEqual((len(vectors), len(vectors[0])), (3, 256))
+        self.assertEqual(vectors[0], vectors[2])
+        self.assertGreater(done.usage.total_tokens, 0)
+        plain = self.openai.embeddings.create(
+            model="sandbox", input="One.", encoding_format="float"
+        )
+        for one, other in zip(plain.data[0].embedding, vectors[0], strict=True):
+            self.assertAlmostEqual(one, other, places=5)
+
+    def test_openai_errors(self):
+        create = self.openai.chat.completions.create
+        with self.assertRaises(openai.NotFoundError) as caught:
+            create(model="nobody", messages=self.messages)
+        self.assertEqual(caught.exception.code, "model_not_found")
+        with self.assertRaises(openai.NotFoundError):
+            self.openai.responses.retrieve("resp_1")
+        with self.assertRaises(openai.NotFoundError):
+            self.openai.batches.list()
+        wrong = openai.OpenAI(base_url=f"{BASE}/openai/v1", api_key="ak_0.no")
+        with self.assertRaises(openai.AuthenticationError) as caught:
+            wrong.models.list()
+        self.assertEqual(caught.exception.code, "invalid_api_key")
+        refused = create(model="sandbox", messages=[{"role": "user", "content": HOSTILE}])
+        self.assertEqual(refused.choices[0].finish_reason, "content_filter")
+        self.assertTrue(refused.choices[0].message.refusal)
+
+    def test_anthropic(self):
+        ask = {"model": "sandbox", "messages": self.messages}
+        counted = self.anthropic.messages.count_tokens(**ask)
+        self.assertGreater(counted.input_tokens, 3)
+        answer = self.anthropic.messages.create(max_tokens=100, **ask)
+        self.assertEqual(answer.stop_reason, "end_turn")
+        self.assertEqual(answer.model_extra, {})
+        with self.anthropic.messages.stream(max_tokens=100, **ask) as stream:
+            self.assertEqual(stream.get_final_text(), answer.content[0].text)
+        self.assertIn("sandbox", [model.id for model in self.anthropic.models.list()])
+        self.assertEqual(self.anthropic.models.retrieve("sandbox").id, "sandbox")
+
+    def test_anthropic_errors(self):
+        ask = {"max_tokens": 100, "messages": self.messages}
+        with self.assertRaises(anthropic.NotFoundError) as caught:
+            self.anthropic.messages.create(model="nobody", **ask)
+        self.assertEqual(caught.exception.body["error"]["type"], "not_found_error")
+        wrong = anthropic.Anthropic(base_url=f"{BASE}/anthropic", api_key="ak_0.no")
+        with self.assertRaises(anthropic.AuthenticationError):
+            wrong.messages.create(model="sandbox", **ask)
+        hostile = [{"role": "user", "content": HOSTILE}]
+        refused = self.anthropic.messages.create(model="sandbox", max_tokens=100, messages=hostile)
+        self.assertEqual(refused.stop_reason, "refusal")
+
+
 if __name__ == "__main__":
     unittest.main()

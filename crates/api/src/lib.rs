@@ -8,6 +8,7 @@ mod control;
 mod evidence;
 mod http;
 mod inference;
+mod roots;
 mod router;
 
 pub use crate::app::Settings;

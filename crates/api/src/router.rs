@@ -25,6 +25,7 @@ use crate::inference::{
     assistants, chat, checks, embeddings, execution_stream, executions, images, messages,
     model_list, responses, sdk, simulate,
 };
+use crate::roots::{anthropic, openai};
 
 /// A group of routes behind one guard.
 type Group = OpenApiRouter<App>;
@@ -74,6 +75,38 @@ fn for_listing() -> Group {
     OpenApiRouter::new().routes(routes!(model_list::list)).routes(routes!(model_list::show))
 }
 
+/// OpenAI's root: endpoints that require a key and call models.
+fn openai_root() -> Group {
+    OpenApiRouter::new()
+        .routes(routes!(openai::create_completion))
+        .routes(routes!(openai::create_response))
+        .routes(routes!(openai::embeddings::create))
+        .routes(routes!(openai::images::create))
+}
+
+/// OpenAI's root: endpoints that require a key and cost nothing.
+fn openai_root_for_free() -> Group {
+    OpenApiRouter::new()
+        .routes(routes!(openai::stored_responses::show))
+        .routes(routes!(openai::stored_responses::cancel))
+        .routes(routes!(openai::stored_responses::input_items))
+        .routes(routes!(openai::models::list))
+        .routes(routes!(openai::models::show))
+}
+
+/// Anthropic's root: endpoints that require a key and call models.
+fn anthropic_root() -> Group {
+    OpenApiRouter::new().routes(routes!(anthropic::create_message))
+}
+
+/// Anthropic's root: endpoints that require a key and cost nothing.
+fn anthropic_root_for_free() -> Group {
+    OpenApiRouter::new()
+        .routes(routes!(anthropic::count_tokens))
+        .routes(routes!(anthropic::list_models))
+        .routes(routes!(anthropic::show_model))
+}
+
 /// Routes that require a key and cost nothing.
 fn by_key() -> Group {
     OpenApiRouter::new()
@@ -112,6 +145,10 @@ pub fn document() -> Document {
         (for_messages(), Credential::Key, MessagesError::name()),
         (for_responses(), Credential::Key, ResponsesError::name()),
         (for_listing(), Credential::Key, ResponsesError::name()),
+        (openai_root(), Credential::RootKey, ResponsesError::name()),
+        (openai_root_for_free(), Credential::RootKey, ResponsesError::name()),
+        (anthropic_root(), Credential::RootKey, MessagesError::name()),
+        (anthropic_root_for_free(), Credential::RootKey, MessagesError::name()),
         (by_key(), Credential::Key, ours.clone()),
         (by_either(), Credential::Either, ours.clone()),
         (open(), Credential::None, ours),
@@ -153,6 +190,26 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
             routes_of(for_listing())
                 .route_layer(from_fn_with_state(app.clone(), auth::key))
                 .route_layer(from_fn(vendor_errors::responses)),
+        )
+        .merge(
+            routes_of(openai_root())
+                .route_layer(from_fn_with_state(app.clone(), auth::root_spending_key))
+                .route_layer(from_fn(vendor_errors::openai_root)),
+        )
+        .merge(
+            routes_of(openai_root_for_free())
+                .route_layer(from_fn_with_state(app.clone(), auth::root_key))
+                .route_layer(from_fn(vendor_errors::openai_root)),
+        )
+        .merge(
+            routes_of(anthropic_root())
+                .route_layer(from_fn_with_state(app.clone(), auth::root_spending_key))
+                .route_layer(from_fn(vendor_errors::anthropic_root)),
+        )
+        .merge(
+            routes_of(anthropic_root_for_free())
+                .route_layer(from_fn_with_state(app.clone(), auth::root_key))
+                .route_layer(from_fn(vendor_errors::anthropic_root)),
         )
         .merge(routes_of(by_key()).route_layer(from_fn_with_state(app.clone(), auth::key)))
         .merge(routes_of(by_either()).route_layer(from_fn_with_state(app.clone(), auth::either)));

@@ -37,6 +37,9 @@ pub enum Error {
         /// The fault in it.
         fault: String,
     },
+    /// The model is not in the project's registry.
+    #[error("Model not authorized or found: {0}")]
+    ModelNotFound(String),
     /// The project's monthly budget is used up.
     #[error("Monthly budget exceeded.")]
     BudgetExceeded,
@@ -71,6 +74,17 @@ pub enum Error {
     /// After retries and fallbacks, no endpoint answered.
     #[error("Provider request failed")]
     ProviderUnreachable,
+    /// After retries and fallbacks, no endpoint answered: the last one had too many requests.
+    #[error("Provider request failed")]
+    ProviderBusy(Congestion),
+    /// A provider refused the gateway's account: its key, its rights or the model it calls.
+    #[error("{message}")]
+    ProviderRefusedAccount {
+        /// The provider's status.
+        status: u16,
+        /// The provider's own message, without secrets.
+        message: String,
+    },
     /// A provider refused the request itself.
     #[error("{message}")]
     ProviderRejected {
@@ -106,6 +120,17 @@ pub enum Error {
     Internal(String),
 }
 
+/// A provider's answer that it has too many requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Congestion {
+    /// The provider's status: 429, or 529 if all of its callers are meant.
+    pub status: u16,
+    /// Seconds until the next attempt, if the provider names a time.
+    pub retry_after: Option<u32>,
+    /// Whether waiting helps. It does not if the account is out of credit.
+    pub passes: bool,
+}
+
 /// The result of every use case.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -130,7 +155,7 @@ impl Error {
 
     /// The model is not in the project's registry.
     pub fn model_not_found(identifier: &str) -> Self {
-        Self::invalid(format!("Model not authorized or found: {identifier}"))
+        Self::ModelNotFound(identifier.to_owned())
     }
 }
 

@@ -1,13 +1,14 @@
 //! Authentication and authorisation: every route is behind one of these guards, and receives the
 //! caller that it authorised.
 
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, Query, Request, State};
 use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 use axum::middleware::Next;
 use axum::response::Response;
 use gateway::{Caller, Error, Member, Origin, Spends};
+use serde::Deserialize;
 
 use crate::app::App;
 use crate::http::client::origin;
@@ -45,7 +46,7 @@ pub fn spending_key(
     request: Request,
     next: Next,
 ) -> impl Future<Output = Result<Response>> + Send {
-    with_key(app, Spends::Yes, request, next)
+    with_key(app, Spends::Yes, KeyPlace::Headers, request, next)
 }
 
 /// Admits keys to calls that cost nothing.
@@ -54,11 +55,48 @@ pub fn key(
     request: Request,
     next: Next,
 ) -> impl Future<Output = Result<Response>> + Send {
-    with_key(app, Spends::No, request, next)
+    with_key(app, Spends::No, KeyPlace::Headers, request, next)
 }
 
-async fn with_key(app: App, spends: Spends, mut request: Request, next: Next) -> Result<Response> {
-    let caller = admit(&app, &request, spends).await?;
+/// Admits keys below a vendor's root that may call a model.
+pub fn root_spending_key(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> impl Future<Output = Result<Response>> + Send {
+    with_key(app, Spends::Yes, KeyPlace::HeadersOrQuery, request, next)
+}
+
+/// Admits keys below a vendor's root to calls that cost nothing.
+pub fn root_key(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> impl Future<Output = Result<Response>> + Send {
+    with_key(app, Spends::No, KeyPlace::HeadersOrQuery, request, next)
+}
+
+/// The places of a request that may hold the key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeyPlace {
+    Headers,
+    HeadersOrQuery,
+}
+
+/// The parameter in which some vendors' clients send the key.
+#[derive(Deserialize)]
+struct KeyQuery {
+    key: String,
+}
+
+async fn with_key(
+    app: App,
+    spends: Spends,
+    place: KeyPlace,
+    mut request: Request,
+    next: Next,
+) -> Result<Response> {
+    let caller = admit(&app, &request, spends, place).await?;
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
@@ -86,7 +124,7 @@ pub async fn own_session(
 /// Admits keys and signed-in members.
 pub async fn either(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
     let who = if presents_key(request.headers()) {
-        Either::Key(Box::new(admit(&app, &request, Spends::No).await?))
+        Either::Key(Box::new(admit(&app, &request, Spends::No, KeyPlace::Headers).await?))
     } else {
         let claim = claim(&app, &request)?;
         Either::Session(Box::new(sign_in(&app, claim).await?))
@@ -100,9 +138,14 @@ fn admit<'a>(
     app: &'a App,
     request: &Request,
     spends: Spends,
+    place: KeyPlace,
 ) -> impl Future<Output = std::result::Result<Caller, Error>> + Send + use<'a> {
     let origin = origin(app, request);
-    let key = presented(request.headers()).map(str::to_owned);
+    let mut key = presented(request.headers()).map(str::to_owned);
+    if key.is_none() && place == KeyPlace::HeadersOrQuery {
+        let query = Query::<KeyQuery>::try_from_uri(request.uri());
+        key = query.ok().map(|Query(KeyQuery { key })| key);
+    }
     async move { app.gateway.gate(key.as_deref(), &origin, spends).await }
 }
 

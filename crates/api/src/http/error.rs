@@ -5,7 +5,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::{StepId, TraceId};
-use gateway::{Error, Unanswered};
+use gateway::{Congestion, Error, Unanswered};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -14,7 +14,7 @@ use crate::http::trace_headers;
 
 /// The header that stops retries. Official client libraries honour it: a refused request that is
 /// sent again feeds its own loop.
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// The body of every error, except at endpoints in other vendors' formats.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
@@ -37,6 +37,23 @@ pub struct ErrorBody {
     /// format sends them. Boxed: every result of a handler has room for it.
     #[serde(skip)]
     pub details: Option<Box<Value>>,
+    /// The meaning, where a vendor's status and code for it differ from ours.
+    #[serde(skip)]
+    pub meaning: Meaning,
+}
+
+/// The meaning of an error for which a vendor has a status and a code of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Meaning {
+    /// The status says it.
+    #[default]
+    OfStatus,
+    /// The model does not exist.
+    UnknownModel,
+    /// The provider refused the request itself: its status is the caller's.
+    Rejected,
+    /// The provider has too many requests.
+    Busy(Congestion),
 }
 
 /// A request for embeddings or images that safety has refused: 403, at no cost.
@@ -83,7 +100,7 @@ impl IntoResponse for GuardBody {
 pub struct Failure {
     status: StatusCode,
     body: ErrorBody,
-    retry_after: Option<u64>,
+    retry_after: Option<u32>,
     stop_retrying: bool,
     /// The trace that was opened for the request.
     trace: Option<TraceId>,
@@ -120,8 +137,19 @@ impl Failure {
         self
     }
 
-    fn code(mut self, code: &'static str) -> Self {
+    /// Adds a code.
+    pub fn code(mut self, code: &'static str) -> Self {
         self.body.code = Some(code);
+        self
+    }
+
+    /// Marks an unknown model.
+    pub fn unknown_model(self) -> Self {
+        self.meaning(Meaning::UnknownModel)
+    }
+
+    fn meaning(mut self, meaning: Meaning) -> Self {
+        self.body.meaning = meaning;
         self
     }
 
@@ -131,7 +159,7 @@ impl Failure {
     }
 
     fn retry_after(mut self, seconds: u64) -> Self {
-        self.retry_after = Some(seconds);
+        self.retry_after = Some(u32::try_from(seconds).unwrap_or(u32::MAX));
         self
     }
 }
@@ -153,6 +181,9 @@ impl From<Error> for Failure {
                 failure
             }
             Error::InvalidMessage { .. } => Error::invalid(error.to_string()).into(),
+            Error::ModelNotFound(_) => {
+                Self::from(Error::invalid(error.to_string())).unknown_model()
+            }
             Error::BudgetExceeded => {
                 of(StatusCode::PAYMENT_REQUIRED).code("BUDGET_EXCEEDED").stop_retrying()
             }
@@ -170,11 +201,20 @@ impl From<Error> for Failure {
             }
             Error::McpServer(_) => of(StatusCode::BAD_GATEWAY).code("mcp_unreachable"),
             Error::ProviderUnreachable => of(StatusCode::BAD_GATEWAY).code("provider_unreachable"),
-            Error::ProviderRejected { status, .. } => {
+            Error::ProviderBusy(congestion) => {
+                let failure = of(StatusCode::BAD_GATEWAY).code("provider_unreachable");
+                failure.meaning(Meaning::Busy(*congestion))
+            }
+            Error::ProviderRefusedAccount { status, .. } => {
                 let mut failure =
                     of(StatusCode::BAD_GATEWAY).code("provider_rejected").stop_retrying();
                 failure.body.provider_status = Some(*status);
                 failure
+            }
+            Error::ProviderRejected { status, message } => {
+                let (status, message) = (*status, message.clone());
+                Self::from(Error::ProviderRefusedAccount { status, message })
+                    .meaning(Meaning::Rejected)
             }
             Error::Unavailable(_) => of(StatusCode::SERVICE_UNAVAILABLE).retry_after(1),
             Error::Busy { retry_after, .. } => {

@@ -5,6 +5,7 @@ pub(crate) mod auth;
 pub(crate) mod body;
 pub(crate) mod client;
 pub(crate) mod cross_site;
+pub(crate) mod dialect;
 pub(crate) mod drain_body;
 pub(crate) mod error;
 pub(crate) mod extract;

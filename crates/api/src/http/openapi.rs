@@ -32,6 +32,8 @@ pub(crate) struct Head;
 pub(crate) enum Credential {
     None,
     Key,
+    /// A key that may be in the query as well.
+    RootKey,
     Session,
     Either,
 }
@@ -56,6 +58,7 @@ const WITH_KEY: &[(&str, &str)] = &[
     ("402", "The monthly budget is used up"),
     ("502", "The provider could not be reached, or refused the request"),
 ];
+const WITH_ROOT_KEY: &[(&str, &str)] = &[("529", "The provider is overloaded")];
 const WITH_BODY: &[(&str, &str)] = &[
     ("408", "The body took too long to arrive"),
     ("413", "The body is too large"),
@@ -80,8 +83,11 @@ fn complete_operation(operation: &mut Operation, credential: Credential, error: 
     if credential != Credential::None {
         shared.extend(WITH_CREDENTIAL);
     }
-    if matches!(credential, Credential::Key | Credential::Either) {
+    if matches!(credential, Credential::Key | Credential::RootKey | Credential::Either) {
         shared.extend(WITH_KEY);
+    }
+    if credential == Credential::RootKey {
+        shared.extend(WITH_ROOT_KEY);
     }
     if operation.request_body.is_some() {
         shared.extend(WITH_BODY);
@@ -104,6 +110,7 @@ fn complete_operation(operation: &mut Operation, credential: Credential, error: 
     operation.security = match credential {
         Credential::None => None,
         Credential::Key => Some(vec![requirement("key"), requirement("x-api-key")]),
+        Credential::RootKey => Some(["key", "x-api-key", "key-in-query"].map(requirement).to_vec()),
         Credential::Session => Some(vec![requirement("session")]),
         Credential::Either => {
             Some(vec![requirement("key"), requirement("x-api-key"), requirement("session")])
@@ -118,6 +125,8 @@ pub(crate) fn with_credentials(mut document: Document) -> Document {
     components.add_security_scheme("session", SecurityScheme::ApiKey(cookie));
     let header = ApiKey::Header(ApiKeyValue::new("x-api-key"));
     components.add_security_scheme("x-api-key", SecurityScheme::ApiKey(header));
+    let query = ApiKey::Query(ApiKeyValue::new("key"));
+    components.add_security_scheme("key-in-query", SecurityScheme::ApiKey(query));
     components.add_security_scheme("key", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     document
 }

@@ -3,7 +3,7 @@
 
 use axum::Json;
 use axum::extract::Request;
-use axum::http::header::CONTENT_LENGTH;
+use axum::http::header::{CONTENT_LENGTH, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -11,7 +11,8 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::http::error::{ErrorBody, Failure};
+use crate::http::dialect::Dialect;
+use crate::http::error::{ErrorBody, Failure, Meaning, SHOULD_RETRY};
 
 const OUR_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The header in which Anthropic's clients look for the id of a request.
@@ -75,14 +76,14 @@ pub struct ResponsesFault {
     provider_status: Option<u16>,
 }
 
-impl From<Failure> for MessagesError {
-    fn from(failure: Failure) -> Self {
-        let status = failure.status();
-        Self::told(status, failure.into_body(), None)
-    }
-}
-
 impl MessagesError {
+    /// An error within a stream.
+    pub fn of(failure: Failure, dialect: Dialect) -> Self {
+        let (status, body) = in_dialect(failure, dialect);
+        let code = body.code.filter(|_| dialect == Dialect::Sluice);
+        Self::told(status, ErrorBody { code, ..body }, None)
+    }
+
     fn told(status: StatusCode, body: ErrorBody, request_id: Option<String>) -> Self {
         let kind = match status.as_u16() {
             401 => "authentication_error",
@@ -91,7 +92,7 @@ impl MessagesError {
             404 => "not_found_error",
             413 => "request_too_large",
             429 => "rate_limit_error",
-            503 => "overloaded_error",
+            503 | 529 => "overloaded_error",
             400..=499 => "invalid_request_error",
             _ => "api_error",
         };
@@ -102,6 +103,12 @@ impl MessagesError {
 }
 
 impl ResponsesError {
+    /// An error within a stream.
+    pub fn of(failure: Failure, dialect: Dialect) -> Self {
+        let (status, body) = in_dialect(failure, dialect);
+        Self::told(status, body)
+    }
+
     fn told(status: StatusCode, body: ErrorBody) -> Self {
         let kind = match status.as_u16() {
             401 => "authentication_error",
@@ -128,6 +135,81 @@ pub async fn responses(request: Request, next: Next) -> Response {
     for_responses(next.run(request).await)
 }
 
+/// Writes the errors below Anthropic's root.
+pub async fn anthropic_root(request: Request, next: Next) -> Response {
+    let id = request.headers().get(OUR_ID).cloned();
+    at_anthropic_root(next.run(request).await, id)
+}
+
+/// Writes the errors below OpenAI's root.
+pub async fn openai_root(request: Request, next: Next) -> Response {
+    for_responses(as_vendor(next.run(request).await))
+}
+
+fn at_anthropic_root(response: Response, id: Option<HeaderValue>) -> Response {
+    let mut response = as_vendor(response);
+    if let Some(body) = response.extensions_mut().get_mut::<ErrorBody>() {
+        body.code = None;
+    }
+    for_messages(response, id)
+}
+
+/// A failure with the status, code and headers that a vendor gives it; any other response as it is.
+fn as_vendor(mut response: Response) -> Response {
+    let Some(body) = response.extensions_mut().remove::<ErrorBody>() else { return response };
+    let (status, busy) = (response.status(), body.meaning);
+    let (status, body) = of_vendor(status, body);
+    response.extensions_mut().insert(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    if let Meaning::Busy(congestion) = busy {
+        if let Some(seconds) = congestion.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        headers.insert(SHOULD_RETRY, should_retry(congestion.passes));
+    } else if headers.contains_key(RETRY_AFTER) && !headers.contains_key(SHOULD_RETRY) {
+        headers.insert(SHOULD_RETRY, should_retry(true));
+    }
+    response
+}
+
+fn should_retry(does: bool) -> HeaderValue {
+    HeaderValue::from_static(if does { "true" } else { "false" })
+}
+
+/// The status and body of a failure.
+pub(crate) fn in_dialect(failure: Failure, dialect: Dialect) -> (StatusCode, ErrorBody) {
+    let status = failure.status();
+    match dialect {
+        Dialect::Sluice => (status, failure.into_body()),
+        Dialect::Vendor => of_vendor(status, failure.into_body()),
+    }
+}
+
+/// The status and body that a vendor gives a failure. The codes are OpenAI's.
+fn of_vendor(status: StatusCode, body: ErrorBody) -> (StatusCode, ErrorBody) {
+    let passed_on = |told: u16| StatusCode::from_u16(told).unwrap_or(status);
+    let ErrorBody { error, code, provider_status, details, meaning, .. } = body;
+    let (status, error, code) = match meaning {
+        Meaning::OfStatus => (status, error, code),
+        Meaning::UnknownModel => (StatusCode::NOT_FOUND, error, Some("model_not_found")),
+        Meaning::Rejected => (provider_status.map_or(status, passed_on), error, None),
+        Meaning::Busy(congestion) => {
+            let why = match congestion.status {
+                429 => "The provider is rate limiting",
+                _ => "The provider is overloaded",
+            };
+            (passed_on(congestion.status), why.to_owned(), None)
+        }
+    };
+    let code = code.or(match status.as_u16() {
+        401 => Some("invalid_api_key"),
+        429 => Some("rate_limit_exceeded"),
+        _ => None,
+    });
+    (status, ErrorBody { error, code, details, ..ErrorBody::default() })
+}
+
 /// A failure at a path without an endpoint, in the format of the endpoints beside it.
 pub fn at(request: &Request, failure: Failure) -> Response {
     let path = request.uri().path();
@@ -136,7 +218,11 @@ pub fn at(request: &Request, failure: Failure) -> Response {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let response = failure.into_response();
-    if is_of("/api/v1/messages") {
+    if is_of("/anthropic") {
+        at_anthropic_root(response, request.headers().get(OUR_ID).cloned())
+    } else if is_of("/openai") {
+        for_responses(as_vendor(response))
+    } else if is_of("/api/v1/messages") {
         for_messages(response, request.headers().get(OUR_ID).cloned())
     } else if is_of("/api/v1/responses") || is_of("/api/v1/models") {
         for_responses(response)
@@ -204,7 +290,7 @@ mod tests {
     #[test]
     fn a_failure_keeps_its_sentence_and_code() {
         let failure = || Failure::from(Error::LoopDetected);
-        let told = serde_json::to_value(MessagesError::from(failure())).unwrap();
+        let told = serde_json::to_value(MessagesError::of(failure(), Dialect::Sluice)).unwrap();
         let sentence = "Recursive loop detected. Account throttled.";
         let error =
             json!({"type": "rate_limit_error", "message": sentence, "code": "LOOP_DETECTED"});
@@ -220,7 +306,7 @@ mod tests {
     fn a_providers_status_is_told() {
         let rejected = || Error::ProviderRejected { status: 413, message: "Too much.".to_owned() };
         let failure = || Failure::from(rejected());
-        let told = serde_json::to_value(MessagesError::from(failure())).unwrap();
+        let told = serde_json::to_value(MessagesError::of(failure(), Dialect::Sluice)).unwrap();
         let error = json!({"type": "api_error", "message": "Too much.",
             "code": "provider_rejected", "provider_status": 413});
         assert_eq!(told["error"], error);
@@ -235,7 +321,7 @@ mod tests {
     fn details_are_for_their_vendors_clients_alone() {
         let failure =
             || Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "no").details(json!({"a": 1}));
-        let told = serde_json::to_value(MessagesError::from(failure())).unwrap();
+        let told = serde_json::to_value(MessagesError::of(failure(), Dialect::Sluice)).unwrap();
         let error = json!({"type": "invalid_request_error", "message": "no", "details": {"a": 1}});
         assert_eq!(told, json!({"type": "error", "error": error}));
         let told = serde_json::to_value(failure().into_body()).unwrap();

@@ -19,6 +19,7 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::Body;
+use crate::http::dialect::Dialect;
 use crate::http::error::{Failure, Result};
 use crate::inference::canonical;
 use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
@@ -39,10 +40,12 @@ pub struct CompletionBody {
     choices: Value,
     #[schema(value_type = Object)]
     usage: Value,
-    #[schema(value_type = i64)]
-    step_id: StepId,
-    #[schema(value_type = String)]
-    trace_id: TraceId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = i64, required = true)]
+    step_id: Option<StepId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = true)]
+    trace_id: Option<TraceId>,
     /// Why the request was refused or the answer withheld.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -51,6 +54,18 @@ pub struct CompletionBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     cause: Option<FindingBody>,
+}
+
+impl CompletionBody {
+    /// A vendor's answers have no fields of ours.
+    fn in_dialect(self, dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Sluice => self,
+            Dialect::Vendor => {
+                Self { step_id: None, trace_id: None, reason: None, cause: None, ..self }
+            }
+        }
+    }
 }
 
 /// Answer a conversation. Personal data is replaced before any provider sees it and put back in
@@ -66,15 +81,15 @@ pub async fn create(
     headers: HeaderMap,
     Body(body): Body<ChatBody>,
 ) -> Result<Response> {
-    format::answer::<ChatCompletions>(&app, &caller, &headers, body).await
+    format::answer::<ChatCompletions>(&app, &caller, &headers, body, Dialect::Sluice).await
 }
 
 /// The canonical format.
-struct ChatCompletions;
+pub(crate) struct ChatCompletions;
 
 /// The form of a chat completion that a request asks for.
 #[derive(Debug)]
-struct ChatOptions {
+pub(crate) struct ChatOptions {
     /// Whether a last chunk reports the usage.
     with_usage: bool,
 }
@@ -87,25 +102,36 @@ impl Format for ChatCompletions {
         parse(body, trace)
     }
 
-    fn write_answer(reply: ChatReply, _options: ChatOptions) -> Response {
-        whole(reply)
+    fn write_answer(reply: ChatReply, _options: ChatOptions, dialect: Dialect) -> Response {
+        whole(reply, dialect)
     }
 
     fn write_events(
         started: &Started,
         pieces: BoxStream<'static, Vec<Piece>>,
         options: ChatOptions,
+        dialect: Dialect,
     ) -> Bytes {
         let ChatOptions { with_usage } = options;
-        sse::body(started, pieces, Style { with_role: true, with_usage })
+        sse::body(started, pieces, Style { with_role: true, with_usage, dialect })
     }
 
-    fn write_refusal(refusal: Refusal, now: Timestamp, _options: ChatOptions) -> Response {
-        refused(refusal, now)
+    fn write_refusal(
+        refusal: Refusal,
+        now: Timestamp,
+        _options: ChatOptions,
+        dialect: Dialect,
+    ) -> Response {
+        Json(refused(refusal, now).in_dialect(dialect)).into_response()
     }
 
-    fn write_refusal_events(refusal: Refusal, now: Timestamp, _options: ChatOptions) -> Bytes {
-        sse::refused(refusal, now).into()
+    fn write_refusal_events(
+        refusal: Refusal,
+        now: Timestamp,
+        _options: ChatOptions,
+        dialect: Dialect,
+    ) -> Bytes {
+        sse::refused(refusal, now, dialect).into()
     }
 }
 
@@ -153,15 +179,17 @@ pub(crate) fn message(mut body: MessageBody) -> Result<Message> {
 }
 
 /// An answer; the provider's own if it is in this format, under our id, model and time.
-fn whole(reply: ChatReply) -> Response {
+fn whole(reply: ChatReply, dialect: Dialect) -> Response {
     if let Some(mut native) = reply.native {
         write_finish(&mut native, reply.finish);
         native.insert("id".to_owned(), sse::completion_id(reply.step).into());
         native.insert("object".to_owned(), "chat.completion".into());
         native.insert("created".to_owned(), reply.created.unix_seconds().into());
         native.insert("model".to_owned(), reply.model.into());
-        native.insert("step_id".to_owned(), json!(reply.step));
-        native.insert("trace_id".to_owned(), json!(reply.trace));
+        if dialect == Dialect::Sluice {
+            native.insert("step_id".to_owned(), json!(reply.step));
+            native.insert("trace_id".to_owned(), json!(reply.trace));
+        }
         return Json(native).into_response();
     }
     let message = match &reply.blocked {
@@ -169,19 +197,19 @@ fn whole(reply: ChatReply) -> Response {
         Some(reason) => json!({"role": "assistant", "content": null, "refusal": reason}),
     };
     let finish = reply.finish.chat_word();
-    Json(CompletionBody {
+    let body = CompletionBody {
         id: sse::completion_id(reply.step),
         object: "chat.completion",
         created: reply.created.unix_seconds(),
         model: reply.model,
         choices: json!([{"index": 0, "message": message, "finish_reason": finish}]),
         usage: reply.usage.chat_form(),
-        step_id: reply.step,
-        trace_id: reply.trace,
+        step_id: Some(reply.step),
+        trace_id: Some(reply.trace),
         reason: reply.blocked,
         cause: None,
-    })
-    .into_response()
+    };
+    Json(body.in_dialect(dialect)).into_response()
 }
 
 /// Writes into a chunk why choice 0 has ended: some servers write `stop` beside tool calls, or
@@ -195,22 +223,21 @@ fn write_finish(native: &mut Map<String, Value>, finish: FinishReason) {
 }
 
 /// A refusal as a valid completion.
-fn refused(refusal: Refusal, now: Timestamp) -> Response {
+fn refused(refusal: Refusal, now: Timestamp) -> CompletionBody {
     let Refusal { reason, step, trace, cause } = refusal;
     let message = json!({"role": "assistant", "content": null, "refusal": reason});
-    Json(CompletionBody {
+    CompletionBody {
         id: sse::completion_id(step),
         object: "chat.completion",
         created: now.unix_seconds(),
         model: String::new(),
         choices: json!([{"index": 0, "message": message, "finish_reason": "content_filter"}]),
         usage: Usage::default().chat_form(),
-        step_id: step,
-        trace_id: trace,
+        step_id: Some(step),
+        trace_id: Some(trace),
         reason: Some(reason),
         cause: FindingBody::of(cause),
-    })
-    .into_response()
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::ids::StepId;
-use gateway::{EmbeddingRequest, Embeddings, MOST_TEXTS};
+use gateway::{CallRecord, Caller, EmbeddingRequest, Embeddings, MOST_TEXTS, Refusal};
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::RefOr;
@@ -41,7 +41,7 @@ pub struct EmbeddingBody {
 }
 
 /// The texts; of too many, only enough to detect that.
-struct InputBody(Vec<String>);
+pub(crate) struct InputBody(Vec<String>);
 
 impl PartialSchema for InputBody {
     fn schema() -> RefOr<Schema> {
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for InputBody {
 /// How vectors are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
 #[schema(rename_all = "lowercase")]
-enum Format {
+pub(crate) enum Format {
     Float,
     Base64,
 }
@@ -109,7 +109,7 @@ pub struct VectorsBody {
 /// A vector.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-enum VectorBody {
+pub(crate) enum VectorBody {
     Numbers(Vec<f32>),
     Base64(String),
 }
@@ -124,9 +124,49 @@ pub async fn create(
     ByKey(caller): ByKey,
     FlatBody(body): FlatBody<EmbeddingBody>,
 ) -> Result<Response> {
-    let EmbeddingBody { trace_id, input: InputBody(texts), model, dimensions, .. } = body;
+    let EmbeddingBody { trace_id, input, model, dimensions, encoding_format } = body;
+    let texts = Texts { trace_id: Some(trace_id), input, model, dimensions, encoding_format };
+    Ok(match embed(&app, &caller, texts).await? {
+        Ok(Vectors { vectors, model, tokens, record }) => {
+            let (embeddings, step_id) = (vectors, record.step);
+            Json(VectorsBody { embeddings, model, usage_tokens: tokens, step_id }).into_response()
+        }
+        Err(refusal) => GuardBody {
+            error: "Blocked by anti-leak guardrail",
+            reason: Some(refusal.reason),
+            violations: Vec::new(),
+            step_id: refusal.step,
+        }
+        .into_response(),
+    })
+}
+
+/// Texts to embed, in whichever dialect they came.
+pub(crate) struct Texts {
+    pub(crate) trace_id: Option<String>,
+    pub(crate) input: InputBody,
+    pub(crate) model: Option<String>,
+    pub(crate) dimensions: Option<u64>,
+    pub(crate) encoding_format: Option<String>,
+}
+
+/// Their vectors, as they are written.
+pub(crate) struct Vectors {
+    pub(crate) vectors: Vec<VectorBody>,
+    pub(crate) model: String,
+    pub(crate) tokens: u64,
+    pub(crate) record: CallRecord,
+}
+
+/// Has texts embedded, or refused by safety.
+pub(crate) async fn embed(
+    app: &App,
+    caller: &Caller,
+    texts: Texts,
+) -> Result<std::result::Result<Vectors, Refusal>> {
+    let Texts { trace_id, input: InputBody(texts), model, dimensions, encoding_format } = texts;
     let model = model.filter(|model| !model.is_empty());
-    let format = match body.encoding_format.as_deref() {
+    let format = match encoding_format.as_deref() {
         None | Some("float") => Format::Float,
         Some("base64") => Format::Base64,
         Some(_) => {
@@ -134,19 +174,12 @@ pub async fn create(
         }
     };
     let request = EmbeddingRequest { trace_id, model, texts, dimensions };
-    Ok(match app.gateway.embed(&caller, request).await? {
-        Embeddings::Vectors { vectors, model, tokens, step } => {
-            let embeddings = vectors.into_iter().map(|vector| written(vector, format)).collect();
-            Json(VectorsBody { embeddings, model, usage_tokens: tokens, step_id: step })
-                .into_response()
+    Ok(match app.gateway.embed(caller, request).await? {
+        Embeddings::Vectors { vectors, model, tokens, record } => {
+            let vectors = vectors.into_iter().map(|vector| written(vector, format)).collect();
+            Ok(Vectors { vectors, model, tokens, record })
         }
-        Embeddings::Blocked(refusal) => GuardBody {
-            error: "Blocked by anti-leak guardrail",
-            reason: Some(refusal.reason),
-            violations: Vec::new(),
-            step_id: refusal.step,
-        }
-        .into_response(),
+        Embeddings::Blocked(refusal) => Err(refusal),
     })
 }
 

@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::FlatBody;
+use crate::http::dialect::Dialect;
 use crate::http::error::{Failure, Result};
 use crate::http::extract::Query;
 use crate::inference::sse::{self, EventBody, Style};
@@ -55,6 +56,6 @@ pub async fn no_head() -> Response {
 
 async fn stream(app: &App, caller: &gateway::Caller, request: StreamRequest) -> Result<Response> {
     let streamed = app.gateway.execute_stream(caller, &request.trace_id, request.input).await?;
-    let style = Style { with_role: false, with_usage: false };
+    let style = Style { with_role: false, with_usage: false, dialect: Dialect::Sluice };
     Ok(sse::respond(streamed, style, app.gateway.now()))
 }

@@ -3,13 +3,16 @@
 use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use domain::money::Usd;
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
 use gateway::{
-    Caller, ChatAnswer, ChatReply, ChatRequest, Piece, Refusal, Started, Streamed, Unanswered,
+    AutoTracing, Caller, ChatAnswer, ChatReply, ChatRequest, Piece, Refusal, Started, Streamed,
+    Unanswered,
 };
 
 use crate::app::App;
+use crate::http::dialect::Dialect;
 use crate::http::error::Result;
 use crate::http::trace_headers;
 use crate::inference::message_names::MessageNames;
@@ -26,20 +29,31 @@ pub(crate) trait Format {
     fn read(body: Self::Body, trace: Option<String>) -> Result<ParsedRequest<Self::Options>>;
 
     /// Writes an answer.
-    fn write_answer(reply: ChatReply, options: Self::Options) -> Response;
+    fn write_answer(reply: ChatReply, options: Self::Options, dialect: Dialect) -> Response;
 
     /// Writes an answer as events.
     fn write_events(
         started: &Started,
         pieces: BoxStream<'static, Vec<Piece>>,
         options: Self::Options,
+        dialect: Dialect,
     ) -> Body;
 
     /// Writes a refusal as an answer that was created at `now`.
-    fn write_refusal(refusal: Refusal, now: Timestamp, options: Self::Options) -> Response;
+    fn write_refusal(
+        refusal: Refusal,
+        now: Timestamp,
+        options: Self::Options,
+        dialect: Dialect,
+    ) -> Response;
 
     /// Writes a refusal as the events of a complete answer that was created at `now`.
-    fn write_refusal_events(refusal: Refusal, now: Timestamp, options: Self::Options) -> Body;
+    fn write_refusal_events(
+        refusal: Refusal,
+        now: Timestamp,
+        options: Self::Options,
+        dialect: Dialect,
+    ) -> Body;
 }
 
 /// A request that was read.
@@ -57,15 +71,20 @@ pub struct ParsedRequest<O> {
     pub options: O,
 }
 
-/// Answers a conversation in a format.
+/// Answers a conversation in a format and dialect.
 pub(crate) async fn answer<F: Format>(
     app: &App,
     caller: &Caller,
     headers: &HeaderMap,
     body: F::Body,
+    dialect: Dialect,
 ) -> Result<Response> {
     let ParsedRequest { request, streams, names, mut dropped, options } =
         F::read(body, trace_headers::trace_of(headers))?;
+    let auto_tracing = match dialect {
+        Dialect::Sluice => AutoTracing::BySettings,
+        Dialect::Vendor => AutoTracing::Always,
+    };
     let now = app.gateway.now();
     let failed = |unanswered: Unanswered| match &names {
         Some(names) => names.failure(unanswered),
@@ -76,28 +95,38 @@ pub(crate) async fn answer<F: Format>(
         None => refusal,
     };
     // Boxed, both: the layers around a handler move its future several times.
-    let (trace, response) = if streams {
-        let streamed = app.gateway.chat_stream(caller, request).await.map_err(failed)?;
-        let (trace, events) = match streamed {
+    let (trace, step, cost, response) = if streams {
+        let streamed = app.gateway.chat_stream(caller, request, auto_tracing);
+        let (trace, step, events) = match streamed.await.map_err(failed)? {
             Streamed::Pieces(mut started, pieces) => {
                 dropped.append(&mut started.dropped);
-                (started.trace, F::write_events(&started, pieces, options))
+                let events = F::write_events(&started, pieces, options, dialect);
+                (started.trace, started.step, events)
             }
             Streamed::Blocked(refusal) => {
-                (refusal.trace, F::write_refusal_events(located(refusal), now, options))
+                let (trace, step) = (refusal.trace, refusal.step);
+                let refusal = located(refusal);
+                (trace, step, F::write_refusal_events(refusal, now, options, dialect))
             }
         };
-        (trace, sse::events(events))
+        (trace, step, None, sse::events(events))
     } else {
-        match app.gateway.chat(caller, request).await.map_err(failed)? {
+        match app.gateway.chat(caller, request, auto_tracing).await.map_err(failed)? {
             ChatAnswer::Reply(mut reply) => {
                 dropped.append(&mut reply.dropped);
-                (reply.trace, F::write_answer(*reply, options))
+                let (trace, step, cost) = (reply.trace, reply.step, reply.cost);
+                (trace, step, Some(cost), F::write_answer(*reply, options, dialect))
             }
             ChatAnswer::Blocked(refusal) => {
-                (refusal.trace, F::write_refusal(located(refusal), now, options))
+                let (trace, step) = (refusal.trace, refusal.step);
+                let refusal = F::write_refusal(located(refusal), now, options, dialect);
+                (trace, step, Some(Usd::ZERO), refusal)
             }
         }
+    };
+    let response = match dialect {
+        Dialect::Sluice => response,
+        Dialect::Vendor => trace_headers::with_step_headers(step, cost, response),
     };
     Ok(trace_headers::with_trace_headers(trace, &dropped, response))
 }

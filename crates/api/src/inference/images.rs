@@ -59,10 +59,11 @@ pub async fn create(
 ) -> Result<Response> {
     let ImageBody { trace_id, prompt, model, size, quality, n } = body;
     let model = model.filter(|model| !model.is_empty());
+    let trace_id = Some(trace_id);
     let request = ImageRequest { trace_id, model, prompt, size, quality, count: n };
     Ok(match app.gateway.generate_images(&caller, request).await? {
-        Images::Urls { urls, model, step } => {
-            Json(ImagesBody { images: urls, model, step_id: step }).into_response()
+        Images::Urls { urls, model, record, .. } => {
+            Json(ImagesBody { images: urls, model, step_id: record.step }).into_response()
         }
         Images::Blocked(refusal) => GuardBody {
             error: "Blocked by safety check",
@@ -71,11 +72,11 @@ pub async fn create(
             step_id: refusal.step,
         }
         .into_response(),
-        Images::Violates { error, violations, step } => GuardBody {
+        Images::Violates { error, violations, record } => GuardBody {
             error,
             reason: None,
             violations: violations.into_iter().map(Into::into).collect(),
-            step_id: step,
+            step_id: record.step,
         }
         .into_response(),
     })

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use domain::model::Model;
 use domain::time::Timestamp;
+use gateway::Caller;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -17,7 +18,7 @@ use crate::http::extract::{Query, Segments};
 const LONGEST_PAGE: u64 = 1_000;
 
 /// The requested part of the list, in the parameters of Anthropic's clients; all of it by default.
-#[derive(Debug, Deserialize, IntoParams)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PageQuery {
     /// The most models of the page.
@@ -37,30 +38,30 @@ pub struct PageQuery {
 pub struct ModelList {
     /// Always `list`.
     object: &'static str,
-    data: Vec<ListedModel>,
+    pub(crate) data: Vec<ListedModel>,
     /// Whether there are more: behind the page, or before it if `before_id` was given.
-    has_more: bool,
-    first_id: Option<String>,
-    last_id: Option<String>,
+    pub(crate) has_more: bool,
+    pub(crate) first_id: Option<String>,
+    pub(crate) last_id: Option<String>,
 }
 
 /// A model.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ListedModel {
     /// The name that callers pass as `model`.
-    id: String,
+    pub(crate) id: String,
     /// Always `model`.
     object: &'static str,
     /// Always `model`.
     #[serde(rename = "type")]
     kind: &'static str,
-    display_name: String,
+    pub(crate) display_name: String,
     /// The provider it is registered with.
-    owned_by: &'static str,
+    pub(crate) owned_by: &'static str,
     /// When it was registered, in Unix seconds.
-    created: i64,
+    pub(crate) created: i64,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    pub(crate) created_at: Timestamp,
     /// Always `active`.
     lifecycle: &'static str,
 }
@@ -127,12 +128,17 @@ pub async fn list(
     ByKey(caller): ByKey,
     Query(request): Query<PageQuery>,
 ) -> Result<Json<ModelList>> {
-    let models = app.gateway.callable_models(&caller);
+    page(&app, &caller, &request).map(Json)
+}
+
+/// A part of the models that a key can name.
+pub(crate) fn page(app: &App, caller: &Caller, request: &PageQuery) -> Result<ModelList> {
+    let models = app.gateway.callable_models(caller);
     let (data, has_more) =
         request.of(models.iter().map(|model| model.as_ref().into()).collect())?;
     let id = |model: Option<&ListedModel>| model.map(|model| model.id.clone());
     let (first_id, last_id) = (id(data.first()), id(data.last()));
-    Ok(Json(ModelList { object: "list", data, has_more, first_id, last_id }))
+    Ok(ModelList { object: "list", data, has_more, first_id, last_id })
 }
 
 /// One of them.
@@ -144,12 +150,18 @@ pub async fn show(
     ByKey(caller): ByKey,
     path: Segments,
 ) -> Result<Json<ListedModel>> {
+    named(&app, &caller, &path).map(Json)
+}
+
+/// The model that a path names.
+pub(crate) fn named(app: &App, caller: &Caller, path: &Segments) -> Result<ListedModel> {
     let id = path.text("id")?;
-    let models = app.gateway.callable_models(&caller);
+    let models = app.gateway.callable_models(caller);
     let found = models.iter().find(|model| model.identifier == id);
-    found.map(|model| Json(model.as_ref().into())).ok_or_else(|| {
+    found.map(|model| model.as_ref().into()).ok_or_else(|| {
         let id: String = id.chars().take(64).collect();
         Failure::new(StatusCode::NOT_FOUND, format!("The model '{id}' does not exist"))
+            .unknown_model()
     })
 }
 

@@ -20,7 +20,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use crate::http::dialect::Dialect;
 use crate::http::error::Failure;
+use crate::http::vendor_errors::ResponsesError;
 use crate::inference::finding::FindingBody;
 
 /// The header that keeps proxies from buffering.
@@ -53,13 +55,15 @@ pub struct Style {
     pub with_role: bool,
     /// Whether a chunk with the usage follows the last one.
     pub with_usage: bool,
+    /// Whose API it is.
+    pub dialect: Dialect,
 }
 
 /// A streamed answer as a response.
 pub fn respond(streamed: Streamed, style: Style, now: Timestamp) -> Response {
     events(match streamed {
         Streamed::Pieces(started, pieces) => body(&started, pieces, style),
-        Streamed::Blocked(refusal) => refused(refusal, now).into(),
+        Streamed::Blocked(refusal) => refused(refusal, now, style.dialect).into(),
     })
 }
 
@@ -70,12 +74,20 @@ pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>, style: St
 }
 
 /// All events of a request that was refused before any model was called.
-pub fn refused(refusal: Refusal, now: Timestamp) -> Vec<u8> {
+pub fn refused(refusal: Refusal, now: Timestamp, dialect: Dialect) -> Vec<u8> {
     let Refusal { reason, step, trace, cause } = refusal;
     let mut chunk = chunk_fields(step, now, "");
-    close_refused(&mut chunk, [0], &reason, step, trace);
-    if let Some(cause) = FindingBody::of(cause) {
-        chunk.insert("cause".to_owned(), json!(cause));
+    match dialect {
+        Dialect::Sluice => {
+            close(&mut chunk, [0], &json!({}));
+            add_records(&mut chunk, &reason, step, trace);
+            if let Some(cause) = FindingBody::of(cause) {
+                chunk.insert("cause".to_owned(), json!(cause));
+            }
+        }
+        Dialect::Vendor => {
+            close(&mut chunk, [0], &json!({"role": "assistant", "refusal": reason}));
+        }
     }
     let mut out = Vec::new();
     event(&mut out, &chunk);
@@ -144,7 +156,13 @@ impl Encoder {
                 Piece::Native(chunk) => self.native(&mut out, chunk),
                 Piece::End { finish, usage, blocked } => self.end(&mut out, finish, usage, blocked),
                 Piece::Broken(error) => {
-                    event(&mut out, &Failure::from(error).into_body());
+                    let failure = Failure::from(error);
+                    match self.style.dialect {
+                        Dialect::Sluice => event(&mut out, &failure.into_body()),
+                        Dialect::Vendor => {
+                            event(&mut out, &ResponsesError::of(failure, Dialect::Vendor));
+                        }
+                    }
                 }
             }
         }
@@ -155,10 +173,15 @@ impl Encoder {
     fn open(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(&self.head);
-        if !std::mem::replace(&mut self.begun, true) {
+        if self.is_first_of_ours() {
             // Writing to memory cannot fail.
             let _ = write!(out, r#","step_id":{},"trace_id":"{}""#, self.step, self.trace);
         }
+    }
+
+    /// Whether the chunk that begins is the one with the ids of the records. A vendor's have none.
+    fn is_first_of_ours(&mut self) -> bool {
+        !std::mem::replace(&mut self.begun, true) && self.style.dialect == Dialect::Sluice
     }
 
     fn chunk(&mut self, out: &mut Vec<u8>, delta: &impl Serialize, finish: Option<&str>) {
@@ -185,7 +208,7 @@ impl Encoder {
         for (key, value) in &self.fields {
             chunk.insert(key.clone(), value.clone());
         }
-        if !std::mem::replace(&mut self.begun, true) {
+        if self.is_first_of_ours() {
             chunk.insert("step_id".to_owned(), json!(self.step));
             chunk.insert("trace_id".to_owned(), json!(self.trace));
         }
@@ -212,7 +235,13 @@ impl Encoder {
             Some(reason) => {
                 let mut chunk = self.fields.clone();
                 let choices = std::iter::once(0).chain(std::mem::take(&mut self.unended));
-                close_refused(&mut chunk, choices, &reason, self.step, self.trace);
+                match self.style.dialect {
+                    Dialect::Sluice => {
+                        close(&mut chunk, choices, &json!({}));
+                        add_records(&mut chunk, &reason, self.step, self.trace);
+                    }
+                    Dialect::Vendor => close(&mut chunk, choices, &json!({"refusal": reason})),
+                }
                 event(out, &chunk);
             }
         }
@@ -235,17 +264,16 @@ fn chunk_fields(step: StepId, created: Timestamp, model: &str) -> Map<String, Va
     fields
 }
 
-fn close_refused(
-    chunk: &mut Map<String, Value>,
-    choices: impl IntoIterator<Item = u64>,
-    reason: &str,
-    step: StepId,
-    trace: TraceId,
-) {
+/// Ends choices that are refused.
+fn close(chunk: &mut Map<String, Value>, choices: impl IntoIterator<Item = u64>, delta: &Value) {
     let choices = choices.into_iter();
     let choices = choices
-        .map(|index| json!({"index": index, "delta": {}, "finish_reason": "content_filter"}));
+        .map(|index| json!({"index": index, "delta": delta, "finish_reason": "content_filter"}));
     chunk.insert("choices".to_owned(), choices.collect());
+}
+
+/// Adds the reason of a refusal, and the ids of its records.
+fn add_records(chunk: &mut Map<String, Value>, reason: &str, step: StepId, trace: TraceId) {
     chunk.insert("reason".to_owned(), reason.into());
     chunk.insert("step_id".to_owned(), json!(step));
     chunk.insert("trace_id".to_owned(), json!(trace));
@@ -274,7 +302,8 @@ mod tests {
             created: Timestamp(0),
             dropped: Vec::new(),
         };
-        Encoder::new(&started, Style { with_role, with_usage: false })
+        let dialect = Dialect::Sluice;
+        Encoder::new(&started, Style { with_role, with_usage: false, dialect })
     }
 
     fn native(index: u64, delta: Value, finish: Value) -> Piece {

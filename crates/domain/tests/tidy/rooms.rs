@@ -51,7 +51,10 @@ const ROOMS: &[(&str, &[&str])] = &[
             "mcp",
         ],
     ),
-    ("api", &["http::web_origin", "app", "http", "inference", "evidence", "control", "router"]),
+    (
+        "api",
+        &["http::web_origin", "app", "http", "inference", "evidence", "control", "roots", "router"],
+    ),
     (
         "checks",
         &[

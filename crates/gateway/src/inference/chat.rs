@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use domain::conversation::{Prompt, Reply};
 use domain::ids::{StepId, TraceId};
+use domain::money::Usd;
 use domain::step::{ApiEndpoint, FinishReason};
 use domain::time::Timestamp;
 use domain::usage::Usage;
@@ -16,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::inference::executions::note_reply;
-use crate::pipeline::auto_trace::AutoTrace;
+use crate::pipeline::auto_trace::{AutoTrace, AutoTracing, Unanswered, completed};
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::fund::Funded;
@@ -49,7 +50,7 @@ const CHOOSES_MODEL: [&str; 13] = [
 pub struct ChatRequest {
     /// The endpoint it came in by.
     pub api_endpoint: ApiEndpoint,
-    /// The trace; without one a project with `auto_trace` opens one.
+    /// The trace, if the caller names one.
     pub trace_id: Option<String>,
     /// The model; without one the request is routed.
     pub model: Option<String>,
@@ -74,6 +75,8 @@ pub struct ChatReply {
     pub finish: FinishReason,
     /// The usage: as the provider reported it, else as it was counted here.
     pub usage: Usage,
+    /// The cost of the call.
+    pub cost: Usd,
     /// The provider's own answer, if it is in the chat-completions format.
     pub native: Option<Map<String, Value>>,
     /// Why the answer was withheld, if it was.
@@ -90,33 +93,25 @@ pub enum ChatAnswer {
     Blocked(Refusal),
 }
 
-/// Why a conversation got no answer.
-#[derive(Debug)]
-pub struct Unanswered {
-    /// The error.
-    pub error: Error,
-    /// The trace that was opened for the call, if one was: the caller learns of it only from here.
-    pub trace: Option<TraceId>,
-}
-
-impl From<Error> for Unanswered {
-    fn from(error: Error) -> Self {
-        Self { error, trace: None }
-    }
-}
-
 impl Gateway {
     /// Answers a conversation.
     pub fn chat<'a>(
         &'a self,
         caller: &'a Caller,
         mut request: ChatRequest,
+        auto_tracing: AutoTracing,
     ) -> BoxFuture<'a, std::result::Result<ChatAnswer, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
-            let context = self.chat_context(caller, &request).await?;
+            let context = self
+                .traced_context(
+                    caller,
+                    request.trace_id.as_deref(),
+                    request.api_endpoint,
+                    auto_tracing,
+                )
+                .await?;
             let auto_trace = context.auto_trace.clone();
-            let unanswered = unanswered(auto_trace.as_deref());
             let answer =
                 match self.chat_route(context, request.model.as_deref(), request.prompt).await {
                     Ok(Ok(routed)) => self
@@ -126,10 +121,7 @@ impl Gateway {
                     Ok(Err(refusal)) => Ok(ChatAnswer::Blocked(refusal)),
                     Err(error) => Err(error),
                 };
-            if let Some(auto_trace) = &auto_trace {
-                Box::pin(auto_trace.complete()).await.map_err(unanswered)?;
-            }
-            answer.map_err(unanswered)
+            completed(auto_trace, answer).await
         })
     }
 
@@ -138,12 +130,19 @@ impl Gateway {
         &'a self,
         caller: &'a Caller,
         mut request: ChatRequest,
+        auto_tracing: AutoTracing,
     ) -> BoxFuture<'a, std::result::Result<Streamed, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
-            let context = self.chat_context(caller, &request).await?;
+            let context = self
+                .traced_context(
+                    caller,
+                    request.trace_id.as_deref(),
+                    request.api_endpoint,
+                    auto_tracing,
+                )
+                .await?;
             let auto_trace = context.auto_trace.clone();
-            let unanswered = unanswered(auto_trace.as_deref());
             let answer =
                 match self.chat_route(context, request.model.as_deref(), request.prompt).await {
                     Ok(Ok(routed)) => self.relay(*routed).await,
@@ -154,35 +153,9 @@ impl Gateway {
                 (Ok(Streamed::Pieces(started, pieces)), Some(auto_trace)) => {
                     Ok(Streamed::Pieces(started, completing(pieces, auto_trace)))
                 }
-                (answer, Some(auto_trace)) => {
-                    Box::pin(auto_trace.complete()).await.map_err(unanswered)?;
-                    answer.map_err(unanswered)
-                }
-                (answer, None) => answer.map_err(unanswered),
+                (answer, auto_trace) => completed(auto_trace, answer).await,
             }
         })
-    }
-
-    /// The request context of a chat completion: on the caller's trace, or on one that is opened
-    /// for a call that names none, if the project asks for that.
-    async fn chat_context(
-        &self,
-        caller: &Caller,
-        request: &ChatRequest,
-    ) -> std::result::Result<RequestContext, Unanswered> {
-        let api_endpoint = request.api_endpoint;
-        if let Some(id) = &request.trace_id {
-            return Ok(self.request_context(caller, id, None, api_endpoint).await?);
-        }
-        if !caller.project.settings.auto_trace {
-            let missing = "Missing required parameter: trace_id".to_owned();
-            return Err(Error::Malformed(missing).into());
-        }
-        let auto_trace = AutoTrace::open(self, caller).await?;
-        let id = auto_trace.id().to_string();
-        let context = self.request_context(caller, &id, None, api_endpoint).await;
-        let context = context.map_err(unanswered(Some(&auto_trace)))?;
-        Ok(RequestContext { auto_trace: Some(auto_trace), ..context })
     }
 
     /// Redacts, then routes on the redacted text, or takes the model that was named.
@@ -204,7 +177,8 @@ impl Gateway {
         let blocked = flight.present(&mut reply).await?;
         let reported = reply.usage.filter(|usage| !usage.open.is_doubtful()).map(Usage::counts);
         let mut answer = unrecorded(flight.funded()?, reply, blocked);
-        answer.usage = flight.finish().await?.usage;
+        let recorded = flight.finish().await?;
+        (answer.usage, answer.cost) = (recorded.usage, recorded.cost);
         if reported != Some(answer.usage)
             && let Some(native) = &mut answer.native
         {
@@ -214,7 +188,7 @@ impl Gateway {
     }
 }
 
-/// An answer whose usage is not counted yet.
+/// An answer whose usage and cost are not counted yet.
 fn unrecorded(funded: &Funded, reply: Reply, blocked: Option<String>) -> ChatReply {
     ChatReply {
         step: funded.step(),
@@ -224,16 +198,11 @@ fn unrecorded(funded: &Funded, reply: Reply, blocked: Option<String>) -> ChatRep
         text: reply.text,
         finish: reply.finish.unwrap_or(FinishReason::Stop),
         usage: Usage::default(),
+        cost: Usd::ZERO,
         native: reply.native,
         blocked,
         dropped: reply.dropped,
     }
-}
-
-/// Adds to an error the trace that was opened for the call.
-fn unanswered(auto_trace: Option<&AutoTrace>) -> impl Fn(Error) -> Unanswered + Copy + use<> {
-    let trace = auto_trace.map(AutoTrace::id);
-    move |error| Unanswered { error, trace }
 }
 
 /// Completes the trace that was opened for a stream before its last pieces leave.
@@ -257,7 +226,7 @@ fn completing(
 
 /// Brings tools into one form, leaves out parameters without a value, and refuses parameters that
 /// would choose another model than the one that was checked, routed and funded.
-fn prepare(params: &mut Map<String, Value>) -> Result<()> {
+pub(crate) fn prepare(params: &mut Map<String, Value>) -> Result<()> {
     // A client's null means "not given"; providers refuse it.
     params.retain(|_, value| !value.is_null());
     let faults: Vec<String> = CHOOSES_MODEL

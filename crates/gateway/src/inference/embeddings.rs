@@ -1,7 +1,6 @@
 //! Embeddings: texts in, vectors out, and no credential reaches an index.
 
 use domain::conversation::{Message, Prompt};
-use domain::ids::StepId;
 use domain::step::ApiEndpoint;
 use domain::usage::{Open, Usage};
 use futures_util::future::BoxFuture;
@@ -9,7 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::pipeline::auto_trace::{AutoTracing, Unanswered, completed};
+use crate::pipeline::call_outcome::CallRecord;
 use crate::pipeline::choose::Fallbacks;
+use crate::pipeline::context::RequestContext;
 use crate::pipeline::refusal::Refusal;
 use crate::pipeline::screen::{PiiRule, Screened, ScreeningRequest};
 use crate::state::caller::Caller;
@@ -23,8 +25,8 @@ const MOST_DIMENSIONS: u64 = 65_536;
 /// Texts to embed.
 #[derive(Debug)]
 pub struct EmbeddingRequest {
-    /// The trace.
-    pub trace_id: String,
+    /// The trace; without one the call gets a trace of its own.
+    pub trace_id: Option<String>,
     /// The model; without one a small one of OpenAI's.
     pub model: Option<String>,
     /// The texts.
@@ -44,8 +46,8 @@ pub enum Embeddings {
         model: String,
         /// The tokens of the texts.
         tokens: u64,
-        /// The step that records it.
-        step: StepId,
+        /// The record of the call.
+        record: CallRecord,
     },
     /// Refused by safety, at no cost.
     Blocked(Refusal),
@@ -57,13 +59,31 @@ impl Gateway {
         &'a self,
         caller: &'a Caller,
         request: EmbeddingRequest,
-    ) -> BoxFuture<'a, Result<Embeddings>> {
+    ) -> BoxFuture<'a, std::result::Result<Embeddings, Unanswered>> {
         Box::pin(async move {
-            let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
             check(&request)?;
             let context = self
-                .request_context(caller, &request.trace_id, None, ApiEndpoint::Embeddings)
+                .traced_context(
+                    caller,
+                    request.trace_id.as_deref(),
+                    ApiEndpoint::Embeddings,
+                    AutoTracing::Always,
+                )
                 .await?;
+            let auto_trace = context.auto_trace.clone();
+            let answer = self.vectors(context, request).await;
+            completed(auto_trace, answer).await
+        })
+    }
+
+    /// The vectors, recorded.
+    fn vectors(
+        &self,
+        context: RequestContext,
+        request: EmbeddingRequest,
+    ) -> BoxFuture<'_, Result<Embeddings>> {
+        Box::pin(async move {
+            let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
             let project = context.caller.project.clone();
             let check_model = || {
                 let model = project.model(name)?;
@@ -101,8 +121,10 @@ impl Gateway {
             outcome.message = Some(shape(&answer.vectors));
             let funded = flight.funded()?;
             let (model, step) = (funded.model().identifier.clone(), funded.step());
-            let tokens = flight.finish().await?.usage.prompt;
-            Ok(Embeddings::Vectors { tokens, model, step, vectors: answer.vectors })
+            let recorded = flight.finish().await?;
+            let record = CallRecord { step, trace: context.trace.id(), cost: recorded.cost };
+            let tokens = recorded.usage.prompt;
+            Ok(Embeddings::Vectors { tokens, model, record, vectors: answer.vectors })
         })
     }
 }

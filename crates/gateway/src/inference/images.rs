@@ -2,14 +2,18 @@
 
 use checks::Violation;
 use domain::conversation::{Message, Prompt};
-use domain::ids::StepId;
+use domain::money::Usd;
 use domain::step::ApiEndpoint;
+use domain::usage::Usage;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, json};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::pipeline::auto_trace::{AutoTracing, Unanswered, completed};
+use crate::pipeline::call_outcome::CallRecord;
 use crate::pipeline::choose::Fallbacks;
+use crate::pipeline::context::RequestContext;
 use crate::pipeline::operation::DEFAULT_SIZE;
 use crate::pipeline::refusal::Refusal;
 use crate::pipeline::screen::{PiiRule, ScreeningRequest};
@@ -29,8 +33,8 @@ const BRAND: &str = "Blocked by brand/copyright check";
 /// Images to make.
 #[derive(Debug)]
 pub struct ImageRequest {
-    /// The trace.
-    pub trace_id: String,
+    /// The trace; without one the call gets a trace of its own.
+    pub trace_id: Option<String>,
     /// The model; without one OpenAI's.
     pub model: Option<String>,
     /// The description of the images.
@@ -43,6 +47,16 @@ pub struct ImageRequest {
     pub count: Option<u64>,
 }
 
+impl ImageRequest {
+    fn size(&self) -> &str {
+        self.size.as_deref().unwrap_or(DEFAULT_SIZE)
+    }
+
+    fn count(&self) -> u64 {
+        self.count.unwrap_or(1)
+    }
+}
+
 /// The result of a request for images.
 #[derive(Debug)]
 pub enum Images {
@@ -52,8 +66,10 @@ pub enum Images {
         urls: Vec<String>,
         /// The identifier of the model that made them.
         model: String,
-        /// The step that records it.
-        step: StepId,
+        /// The usage, if the provider reports it.
+        usage: Option<Usage>,
+        /// The record of the call.
+        record: CallRecord,
     },
     /// Refused by safety, at no cost.
     Blocked(Refusal),
@@ -63,8 +79,8 @@ pub enum Images {
         error: &'static str,
         /// The violations that were found.
         violations: Vec<Violation>,
-        /// The step that records it.
-        step: StepId,
+        /// The record of the refusal.
+        record: CallRecord,
     },
 }
 
@@ -74,14 +90,32 @@ impl Gateway {
         &'a self,
         caller: &'a Caller,
         request: ImageRequest,
-    ) -> BoxFuture<'a, Result<Images>> {
+    ) -> BoxFuture<'a, std::result::Result<Images, Unanswered>> {
+        Box::pin(async move {
+            check(&request)?;
+            let context = self
+                .traced_context(
+                    caller,
+                    request.trace_id.as_deref(),
+                    ApiEndpoint::Images,
+                    AutoTracing::Always,
+                )
+                .await?;
+            let auto_trace = context.auto_trace.clone();
+            let answer = self.images(context, request).await;
+            completed(auto_trace, answer).await
+        })
+    }
+
+    /// The images, recorded.
+    fn images(
+        &self,
+        context: RequestContext,
+        request: ImageRequest,
+    ) -> BoxFuture<'_, Result<Images>> {
         Box::pin(async move {
             let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
-            let size = request.size.unwrap_or_else(|| DEFAULT_SIZE.to_owned());
-            let count = request.count.unwrap_or(1);
-            check(&request.prompt, &size, request.quality.as_deref(), count)?;
-            let context =
-                self.request_context(caller, &request.trace_id, None, ApiEndpoint::Images).await?;
+            let (size, count) = (request.size().to_owned(), request.count());
             let project = context.caller.project.clone();
             let check_model = || {
                 let model = project.model(name)?;
@@ -101,8 +135,9 @@ impl Gateway {
             };
             if !violations.is_empty() {
                 let refused = screened.refused(BRAND.to_owned(), "policy", None);
-                let Refusal { step, .. } = self.refuse(&context, refused).await?;
-                return Ok(Images::Violates { error: BRAND, violations, step });
+                let Refusal { step, trace, .. } = self.refuse(&context, refused).await?;
+                let record = CallRecord { step, trace, cost: Usd::ZERO };
+                return Ok(Images::Violates { error: BRAND, violations, record });
             }
             check_model()?;
             let routed = screened.direct(name, Fallbacks::Yes)?;
@@ -114,18 +149,16 @@ impl Gateway {
             outcome.images = Some(made);
             outcome.message = Some(json!({"images": made, "size": size}));
             let funded = flight.funded()?;
-            let done = Images::Urls {
-                model: funded.model().identifier.clone(),
-                step: funded.step(),
-                urls: answer.urls,
-            };
-            flight.finish().await?;
-            Ok(done)
+            let (model, step) = (funded.model().identifier.clone(), funded.step());
+            let cost = flight.finish().await?.cost;
+            let record = CallRecord { step, trace: context.trace.id(), cost };
+            Ok(Images::Urls { model, urls: answer.urls, usage: answer.usage, record })
         })
     }
 }
 
-fn check(prompt: &str, size: &str, quality: Option<&str>, count: u64) -> Result<()> {
+fn check(request: &ImageRequest) -> Result<()> {
+    let ImageRequest { prompt, quality, .. } = request;
     let mut faults = Vec::new();
     if prompt.trim().is_empty() {
         faults.push("prompt can't be blank".to_owned());
@@ -133,13 +166,13 @@ fn check(prompt: &str, size: &str, quality: Option<&str>, count: u64) -> Result<
     if prompt.chars().count() > MOST_CHARACTERS {
         faults.push(format!("prompt is longer than {MOST_CHARACTERS} characters"));
     }
-    if !is_size(size) {
+    if !is_size(request.size()) {
         faults.push("size must be WIDTHxHEIGHT in pixels, such as 1024x1024, or auto".to_owned());
     }
-    if quality.is_some_and(|quality| !QUALITIES.contains(&quality)) {
+    if quality.as_deref().is_some_and(|quality| !QUALITIES.contains(&quality)) {
         faults.push(format!("quality must be one of {}", QUALITIES.join(", ")));
     }
-    if !(1..=MOST_IMAGES).contains(&count) {
+    if !(1..=MOST_IMAGES).contains(&request.count()) {
         faults.push(format!("n must be between 1 and {MOST_IMAGES}"));
     }
     if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }

@@ -9,3 +9,4 @@ pub(crate) mod follow_up;
 pub(crate) mod images;
 mod mcp;
 pub(crate) mod simulate;
+pub(crate) mod token_count;

@@ -5,10 +5,54 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::ids::TraceId;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::request_id;
 use crate::state::caller::Caller;
+
+/// Whether a call that names no trace gets one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AutoTracing {
+    /// If the project's settings say `auto_trace`.
+    BySettings,
+    /// Always.
+    Always,
+}
+
+/// Why a call got no answer.
+#[derive(Debug)]
+pub struct Unanswered {
+    /// The error.
+    pub error: Error,
+    /// The trace that was opened for the call, if one was: the caller learns of it only from here.
+    pub trace: Option<TraceId>,
+}
+
+impl From<Error> for Unanswered {
+    fn from(error: Error) -> Self {
+        Self { error, trace: None }
+    }
+}
+
+/// Adds to an error the trace that was opened for the call.
+pub(crate) fn unanswered(
+    auto_trace: Option<&AutoTrace>,
+) -> impl Fn(Error) -> Unanswered + Copy + use<> {
+    let trace = auto_trace.map(AutoTrace::id);
+    move |error| Unanswered { error, trace }
+}
+
+/// The result of a call that is over; the trace that was opened for it is completed first.
+pub(crate) async fn completed<T>(
+    auto_trace: Option<Arc<AutoTrace>>,
+    answer: Result<T>,
+) -> std::result::Result<T, Unanswered> {
+    let unanswered = unanswered(auto_trace.as_deref());
+    if let Some(auto_trace) = &auto_trace {
+        Box::pin(auto_trace.complete()).await.map_err(unanswered)?;
+    }
+    answer.map_err(unanswered)
+}
 
 /// A trace that was opened for one call. All parts that work on the call hold it. When the last of
 /// them drops it without having completed it, because the caller hung up, a task of the gateway's

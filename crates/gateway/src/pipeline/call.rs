@@ -12,7 +12,7 @@ use domain::step::StepStatus;
 use providers::{Embedded, ErrorKind, GeneratedImages, Permit};
 use tokio::time::Instant;
 
-use crate::error::{Error, Result};
+use crate::error::{Congestion, Error, Result};
 use crate::gateway::Gateway;
 use crate::metric_labels;
 use crate::pipeline::call_outcome::CallOutcome;
@@ -27,6 +27,8 @@ use crate::pipeline::upstream::Upstream;
 
 /// The longest time of a call if the model's configuration gives none.
 const CALL_TIMEOUT: Duration = Duration::from_mins(5);
+/// Anthropic's status for an overloaded service.
+const OVERLOADED: u16 = 529;
 /// Attempts on one model, the first included. One with more endpoints is tried once at each.
 const ATTEMPTS: u32 = 2;
 
@@ -245,6 +247,10 @@ fn is_soon(error: &providers::Error) -> bool {
 /// The error as the caller receives it.
 pub(crate) fn to_gateway_error(error: &providers::Error) -> Error {
     match &error.kind {
+        // Another model could have answered: the request itself was in order.
+        ErrorKind::Rejected { status, .. } if error.fallback_helps() => {
+            Error::ProviderRefusedAccount { status: *status, message: error.to_string() }
+        }
         ErrorKind::Rejected { status, .. } => {
             Error::ProviderRejected { status: *status, message: error.to_string() }
         }
@@ -252,8 +258,21 @@ pub(crate) fn to_gateway_error(error: &providers::Error) -> Error {
             Some(index) => Error::InvalidMessage { index, fault: what.clone() },
             None => Error::invalid(what.clone()),
         },
-        _ => Error::ProviderUnreachable,
+        _ => match error.provider_status() {
+            Some(status @ (429 | OVERLOADED)) => Error::ProviderBusy(Congestion {
+                status,
+                retry_after: error.retry_after().map(whole_seconds),
+                passes: error.retryable_here(),
+            }),
+            _ => Error::ProviderUnreachable,
+        },
     }
+}
+
+/// A wait in whole seconds, of which there is at least one.
+fn whole_seconds(wait: Duration) -> u32 {
+    let seconds = wait.as_millis().div_ceil(1000).max(1);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The state of a call while it runs, and its outcome.
 
-use domain::ids::StepId;
+use domain::ids::{StepId, TraceId};
+use domain::money::Usd;
 use domain::step::{FinishReason, Security, StepStatus};
 use domain::time::Timestamp;
 use domain::usage::Usage;
@@ -84,6 +85,17 @@ impl CallOutcome {
     }
 }
 
+/// The records of a call that its caller may ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct CallRecord {
+    /// The step that records it.
+    pub step: StepId,
+    /// Its trace.
+    pub trace: TraceId,
+    /// Its cost.
+    pub cost: Usd,
+}
+
 /// The result of a call that is recorded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recorded {
@@ -93,4 +105,6 @@ pub(crate) struct Recorded {
     pub(crate) turn: Option<u64>,
     /// The usage: as the provider reported it, else as it was counted here.
     pub(crate) usage: Usage,
+    /// Its cost.
+    pub(crate) cost: Usd,
 }

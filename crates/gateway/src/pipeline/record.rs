@@ -59,7 +59,7 @@ impl Gateway {
         funded.settled();
         let (turn, tools_step) = self.store_run(funded, outcome, step, &calls).await?;
         self.trip_if_spent(&context.caller).await;
-        Ok(Recorded { tools_step, turn, usage: usage_cost.usage })
+        Ok(Recorded { tools_step, turn, usage: usage_cost.usage, cost: usage_cost.cost })
     }
 
     /// The step of a call that has ended.

@@ -5,8 +5,9 @@ use domain::conversation::Prompt;
 use domain::step::ApiEndpoint;
 
 use crate::capacity::offload::offload_judging;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::pipeline::auto_trace::{AutoTrace, AutoTracing, Unanswered, unanswered};
 use crate::pipeline::choose::{Choice, Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::refusal::OrRefusal;
@@ -34,6 +35,28 @@ impl Gateway {
             auto_trace: None,
             mcp: None,
         })
+    }
+
+    /// The context of a call: on the trace that it names, or on one that is opened for it.
+    pub(crate) async fn traced_context(
+        &self,
+        caller: &Caller,
+        trace_id: Option<&str>,
+        api_endpoint: ApiEndpoint,
+        auto_tracing: AutoTracing,
+    ) -> std::result::Result<RequestContext, Unanswered> {
+        if let Some(id) = trace_id {
+            return Ok(self.request_context(caller, id, None, api_endpoint).await?);
+        }
+        if auto_tracing == AutoTracing::BySettings && !caller.project.settings.auto_trace {
+            let missing = "Missing required parameter: trace_id".to_owned();
+            return Err(Error::Malformed(missing).into());
+        }
+        let auto_trace = AutoTrace::open(self, caller).await?;
+        let id = auto_trace.id().to_string();
+        let context = self.request_context(caller, &id, None, api_endpoint).await;
+        let context = context.map_err(unanswered(Some(&auto_trace)))?;
+        Ok(RequestContext { auto_trace: Some(auto_trace), ..context })
     }
 
     /// Screens and routes an input of executions.

@@ -37,6 +37,7 @@ mod privacy;
 mod projects;
 mod providers;
 mod responses;
+mod roots;
 mod safety;
 mod session;
 mod startup;

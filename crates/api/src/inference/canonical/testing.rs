@@ -134,6 +134,7 @@ impl Speech {
             created: Timestamp(1_000_000),
             text: self.text.clone(),
             finish,
+            cost: domain::money::Usd::ZERO,
             usage: USED,
             native: native.as_object().cloned(),
             blocked: None,

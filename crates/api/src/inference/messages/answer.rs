@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use crate::http::dialect::Dialect;
 use crate::inference::canonical::answer::{Answer, Call, first_choice};
 use crate::inference::canonical::prompt::State;
 use crate::inference::finding::FindingBody;
@@ -37,10 +38,12 @@ pub struct MessageAnswer {
     stop_details: Option<Value>,
     #[schema(value_type = Object)]
     usage: Value,
-    #[schema(value_type = i64)]
-    step_id: StepId,
-    #[schema(value_type = String)]
-    trace_id: TraceId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = i64, required = true)]
+    step_id: Option<StepId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = true)]
+    trace_id: Option<TraceId>,
     /// Why the request was refused or the answer withheld.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -64,10 +67,20 @@ impl MessageAnswer {
             stop_sequence: None,
             stop_details: None,
             usage: usage(Usage::default()),
-            step_id: step,
-            trace_id: trace,
+            step_id: Some(step),
+            trace_id: Some(trace),
             reason: None,
             cause: None,
+        }
+    }
+
+    /// A vendor's answers have no fields of ours.
+    pub(super) fn in_dialect(self, dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Sluice => self,
+            Dialect::Vendor => {
+                Self { step_id: None, trace_id: None, reason: None, cause: None, ..self }
+            }
         }
     }
 

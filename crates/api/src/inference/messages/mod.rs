@@ -13,16 +13,19 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
-use gateway::{ChatReply, Piece, Refusal, Started};
+use gateway::{Caller, ChatReply, Piece, Refusal, Started};
+use serde::de::{self, Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::Body;
+use crate::http::dialect::Dialect;
 use crate::http::error::Result;
 use crate::inference::format::{self, Format, ParsedRequest};
 use crate::inference::sse::EventBody;
 use answer::MessageAnswer;
-use request::MessagesBody;
+pub(crate) use request::MessagesBody;
 
 /// Answer a conversation in Anthropic's format. Personal data is replaced before any provider sees it
 /// and put back in the answer.
@@ -38,11 +41,29 @@ pub async fn create(
     headers: HeaderMap,
     Body(body): Body<MessagesBody>,
 ) -> Result<Response> {
-    format::answer::<Messages>(&app, &caller, &headers, body).await
+    format::answer::<Messages>(&app, &caller, &headers, body, Dialect::Sluice).await
+}
+
+/// A request whose tokens are to be counted: a conversation without a bound on its answer.
+pub(crate) struct CountedBody(MessagesBody);
+
+impl<'de> Deserialize<'de> for CountedBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let mut fields = Map::<String, Value>::deserialize(deserializer)?;
+        fields.entry("max_tokens").or_insert_with(|| 1.into());
+        MessagesBody::deserialize(Value::Object(fields)).map(Self).map_err(de::Error::custom)
+    }
+}
+
+/// About the tokens that a model counts in a conversation.
+pub(crate) async fn count_tokens(app: &App, caller: &Caller, body: CountedBody) -> Result<u64> {
+    let ParsedRequest { request, .. } = request::parse(body.0, None)?;
+    let model = request.model.as_deref();
+    Ok(app.gateway.count_tokens(caller, model, request.prompt).await?)
 }
 
 /// Anthropic's format.
-struct Messages;
+pub(crate) struct Messages;
 
 impl Format for Messages {
     type Body = MessagesBody;
@@ -52,19 +73,24 @@ impl Format for Messages {
         request::parse(body, trace)
     }
 
-    fn write_answer(reply: ChatReply, (): ()) -> Response {
-        Json(answer::whole(reply)).into_response()
+    fn write_answer(reply: ChatReply, (): (), dialect: Dialect) -> Response {
+        Json(answer::whole(reply).in_dialect(dialect)).into_response()
     }
 
-    fn write_events(started: &Started, pieces: BoxStream<'static, Vec<Piece>>, (): ()) -> Bytes {
-        stream::body(started, pieces)
+    fn write_events(
+        started: &Started,
+        pieces: BoxStream<'static, Vec<Piece>>,
+        (): (),
+        dialect: Dialect,
+    ) -> Bytes {
+        stream::body(started, pieces, dialect)
     }
 
-    fn write_refusal(refusal: Refusal, _now: Timestamp, (): ()) -> Response {
-        Json(answer::refused(refusal)).into_response()
+    fn write_refusal(refusal: Refusal, _now: Timestamp, (): (), dialect: Dialect) -> Response {
+        Json(answer::refused(refusal).in_dialect(dialect)).into_response()
     }
 
-    fn write_refusal_events(refusal: Refusal, _now: Timestamp, (): ()) -> Bytes {
-        stream::refused(refusal).into()
+    fn write_refusal_events(refusal: Refusal, _now: Timestamp, (): (), dialect: Dialect) -> Bytes {
+        stream::refused(refusal, dialect).into()
     }
 }

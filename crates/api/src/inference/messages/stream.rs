@@ -11,6 +11,7 @@ use futures_util::stream::BoxStream;
 use gateway::{Piece, Refusal, Started};
 use serde_json::{Value, json};
 
+use crate::http::dialect::Dialect;
 use crate::http::error::Failure;
 use crate::http::vendor_errors::MessagesError;
 use crate::inference::canonical::block_sequencer::{BlockEvent, BlockSequencer, ContentKind, Part};
@@ -20,16 +21,16 @@ use crate::inference::messages::answer::{
 };
 
 /// The events of an answer.
-pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>) -> Body {
-    let mut writer = Writer::new(started);
+pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>, dialect: Dialect) -> Body {
+    let mut writer = Writer::new(started, dialect);
     Body::from_stream(pieces.map(move |pieces| Ok::<_, Infallible>(writer.write(pieces))))
 }
 
 /// All events of a request that was refused before any model was called.
-pub fn refused(refusal: Refusal) -> String {
+pub fn refused(refusal: Refusal, dialect: Dialect) -> String {
     let mut out = String::new();
     let details = stop_details(&refusal.reason);
-    begin(&mut out, &answer::refused(refusal).without_end());
+    begin(&mut out, &answer::refused(refusal).without_end().in_dialect(dialect));
     end(&mut out, (Some("refusal"), None), Some(details), Usage::default());
     out
 }
@@ -38,6 +39,7 @@ pub fn refused(refusal: Refusal) -> String {
 struct Writer {
     /// The answer that the stream begins with; taken once it has been sent.
     blank: Option<MessageAnswer>,
+    dialect: Dialect,
     reader: ChunkReader,
     sequencer: BlockSequencer,
     /// The number of the open block, or of the next.
@@ -51,10 +53,11 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(started: &Started) -> Self {
+    fn new(started: &Started, dialect: Dialect) -> Self {
         let blank = MessageAnswer::blank(started.step, started.trace, started.model.clone());
         Self {
-            blank: Some(blank),
+            blank: Some(blank.in_dialect(dialect)),
+            dialect,
             reader: ChunkReader::default(),
             sequencer: BlockSequencer::default(),
             index: 0,
@@ -82,7 +85,7 @@ impl Writer {
                     continue;
                 }
                 Piece::Broken(error) => {
-                    let error = MessagesError::from(Failure::from(error));
+                    let error = MessagesError::of(Failure::from(error), self.dialect);
                     event(&mut out, "error", &error);
                     continue;
                 }

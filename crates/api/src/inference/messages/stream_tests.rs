@@ -6,7 +6,7 @@ use crate::inference::canonical::testing::{Speech, events, native, refusal, spee
 
 /// The events that pieces become, a few pieces a write.
 fn stream(pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
-    let mut writer = Writer::new(&started());
+    let mut writer = Writer::new(&started(), Dialect::Sluice);
     let mut out = String::new();
     let mut pieces = pieces.into_iter().peekable();
     while pieces.peek().is_some() {
@@ -119,7 +119,7 @@ fn refusals() {
     assert_eq!(message["content"], json!([]));
     assert_eq!(message["stop_details"]["explanation"], "It held a secret");
 
-    let before = heard(&events(&refused(refusal("No."))));
+    let before = heard(&events(&refused(refusal("No."), Dialect::Sluice)));
     assert_eq!((&before["stop_reason"], &before["reason"]), (&json!("refusal"), &json!("No.")));
 
     let speech = Speech { refusal: "I will not.".to_owned(), ..Speech::default() };

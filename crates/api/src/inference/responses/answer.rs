@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use crate::http::dialect::Dialect;
 use crate::inference::canonical::answer::Answer;
 use crate::inference::canonical::prompt::State;
 use crate::inference::finding::FindingBody;
@@ -34,10 +35,12 @@ pub struct ResponseAnswer {
     output: Vec<Value>,
     #[schema(value_type = Option<Object>)]
     usage: Option<Value>,
-    #[schema(value_type = i64)]
-    step_id: StepId,
-    #[schema(value_type = String)]
-    trace_id: TraceId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = i64, required = true)]
+    step_id: Option<StepId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = true)]
+    trace_id: Option<TraceId>,
     /// Why the request was refused or the answer withheld.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -50,6 +53,8 @@ pub struct ResponseAnswer {
     #[serde(flatten)]
     #[schema(value_type = Object)]
     echo: Map<String, Value>,
+    #[serde(skip)]
+    dialect: Dialect,
 }
 
 /// How an answer ended.
@@ -80,12 +85,28 @@ impl ResponseAnswer {
             model,
             output: Vec::new(),
             usage: None,
-            step_id: step,
-            trace_id: trace,
+            step_id: Some(step),
+            trace_id: Some(trace),
             reason: None,
             cause: None,
             echo,
+            dialect: Dialect::Sluice,
         }
+    }
+
+    /// A vendor's answers have no fields of ours.
+    pub(super) fn in_dialect(self, dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Sluice => self,
+            Dialect::Vendor => {
+                Self { dialect, step_id: None, trace_id: None, reason: None, cause: None, ..self }
+            }
+        }
+    }
+
+    /// The dialect that it is written in.
+    pub(super) fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// Adds the finding in the request that caused the refusal.
@@ -106,7 +127,7 @@ impl ResponseAnswer {
             incomplete_details: cut_off.map(|reason| json!({"reason": reason})),
             output: end.output,
             usage: Some(usage(end.usage)),
-            reason: end.blocked,
+            reason: end.blocked.filter(|_| self.dialect == Dialect::Sluice),
             ..self
         }
     }

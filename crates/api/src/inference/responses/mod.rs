@@ -19,11 +19,12 @@ use serde_json::{Map, Value};
 use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::Body;
+use crate::http::dialect::Dialect;
 use crate::http::error::Result;
 use crate::inference::format::{self, Format, ParsedRequest};
 use crate::inference::sse::EventBody;
 use answer::ResponseAnswer;
-use request::ResponsesBody;
+pub(crate) use request::ResponsesBody;
 
 /// Answer a conversation in the format of OpenAI's Responses API, without anything being kept between
 /// two requests. Personal data is replaced before any provider sees it and put back in the answer.
@@ -38,11 +39,11 @@ pub async fn create(
     headers: HeaderMap,
     Body(body): Body<ResponsesBody>,
 ) -> Result<Response> {
-    format::answer::<Responses>(&app, &caller, &headers, body).await
+    format::answer::<Responses>(&app, &caller, &headers, body, Dialect::Sluice).await
 }
 
 /// The Responses format. Every answer repeats parameters of its request.
-struct Responses;
+pub(crate) struct Responses;
 
 impl Format for Responses {
     type Body = ResponsesBody;
@@ -52,23 +53,34 @@ impl Format for Responses {
         request::parse(body, trace)
     }
 
-    fn write_answer(reply: ChatReply, echo: Self::Options) -> Response {
-        Json(answer::whole(reply, echo)).into_response()
+    fn write_answer(reply: ChatReply, echo: Self::Options, dialect: Dialect) -> Response {
+        Json(answer::whole(reply, echo).in_dialect(dialect)).into_response()
     }
 
     fn write_events(
         started: &Started,
         pieces: BoxStream<'static, Vec<Piece>>,
         echo: Self::Options,
+        dialect: Dialect,
     ) -> Bytes {
-        stream::body(started, echo, pieces)
+        stream::body(started, echo, pieces, dialect)
     }
 
-    fn write_refusal(refusal: Refusal, now: Timestamp, echo: Self::Options) -> Response {
-        Json(answer::refused(refusal, now, echo)).into_response()
+    fn write_refusal(
+        refusal: Refusal,
+        now: Timestamp,
+        echo: Self::Options,
+        dialect: Dialect,
+    ) -> Response {
+        Json(answer::refused(refusal, now, echo).in_dialect(dialect)).into_response()
     }
 
-    fn write_refusal_events(refusal: Refusal, now: Timestamp, echo: Self::Options) -> Bytes {
-        stream::refused(refusal, now, echo).into()
+    fn write_refusal_events(
+        refusal: Refusal,
+        now: Timestamp,
+        echo: Self::Options,
+        dialect: Dialect,
+    ) -> Bytes {
+        stream::refused(refusal, now, echo, dialect).into()
     }
 }

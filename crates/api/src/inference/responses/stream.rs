@@ -13,7 +13,9 @@ use futures_util::stream::BoxStream;
 use gateway::{Error, Piece, Refusal, Started};
 use serde_json::{Map, Value, json};
 
+use crate::http::dialect::Dialect;
 use crate::http::error::Failure;
+use crate::http::vendor_errors::in_dialect;
 use crate::inference::canonical::block_sequencer::{BlockEvent, BlockSequencer, ContentKind, Part};
 use crate::inference::canonical::chunk_reader::ChunkReader;
 use crate::inference::finding::FindingBody;
@@ -27,19 +29,25 @@ pub fn body(
     started: &Started,
     echo: Map<String, Value>,
     pieces: BoxStream<'static, Vec<Piece>>,
+    dialect: Dialect,
 ) -> Body {
     let model = started.model.clone();
     let answer = ResponseAnswer::blank(started.step, started.trace, model, started.created, echo);
-    let mut writer = Writer::new(started.step, answer);
+    let mut writer = Writer::new(started.step, answer.in_dialect(dialect));
     Body::from_stream(pieces.map(move |pieces| Ok::<_, Infallible>(writer.write(pieces))))
 }
 
 /// All events of a request that was refused before any model was called.
-pub fn refused(refusal: Refusal, now: Timestamp, echo: Map<String, Value>) -> Bytes {
+pub fn refused(
+    refusal: Refusal,
+    now: Timestamp,
+    echo: Map<String, Value>,
+    dialect: Dialect,
+) -> Bytes {
     let Refusal { reason, step, trace, cause } = refusal;
     let answer =
         ResponseAnswer::blank(step, trace, String::new(), now, echo).caused(FindingBody::of(cause));
-    let blocked = Some(reason);
+    let (answer, blocked) = (answer.in_dialect(dialect), Some(reason));
     let finish = FinishReason::ContentFilter;
     Writer::new(step, answer).write(vec![Piece::End { finish, usage: Usage::default(), blocked }])
 }
@@ -214,7 +222,7 @@ impl Writer {
 
     /// Open items stay open, so that nobody takes them for whole.
     fn broken(&mut self, error: Error) {
-        let body = Failure::from(error).into_body();
+        let (_, body) = in_dialect(Failure::from(error), self.answer.dialect());
         let code = body.code.unwrap_or("server_error");
         let mut error = json!({"code": code, "message": body.error, "param": null});
         if let Some(status) = body.provider_status {

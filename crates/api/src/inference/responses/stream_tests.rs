@@ -149,7 +149,7 @@ fn a_stream_that_breaks_ends_with_an_error() {
 #[test]
 fn refusals() {
     let now = Timestamp(1_000_000);
-    let before = refused(refusal("No."), now, Map::new());
+    let before = refused(refusal("No."), now, Map::new(), Dialect::Sluice);
     let before = heard(&events(std::str::from_utf8(&before).unwrap()));
     assert_eq!((&before["status"], &before["reason"]), (&json!("completed"), &json!("No.")));
     assert_eq!(before["output"][0]["content"][0]["refusal"], "No.");

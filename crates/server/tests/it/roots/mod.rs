@@ -1,0 +1,25 @@
+//! The roots that speak a vendor's API: `/openai/v1` and `/anthropic/v1`.
+
+mod conversations;
+mod errors;
+mod vectors_and_images;
+
+use serde_json::{Value, json};
+
+const CHAT: &str = "/openai/v1/chat/completions";
+const RESPONSES: &str = "/openai/v1/responses";
+const MESSAGES: &str = "/anthropic/v1/messages";
+
+/// The endpoints of conversations.
+const DOORS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
+
+/// A conversation of one message, in the format of an endpoint.
+fn ask(door: &str, model: &str, text: &str, more: Value) -> Value {
+    let mut body = match door {
+        RESPONSES => json!({"model": model, "input": text}),
+        _ => json!({"model": model, "max_tokens": 50,
+            "messages": [{"role": "user", "content": text}]}),
+    };
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
+}
