@@ -7,8 +7,8 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    DROP TABLE known_networks;
-    DELETE FROM _sqlx_migrations WHERE version = 9";
+    ALTER TABLE steps DROP COLUMN traceparent;
+    DELETE FROM _sqlx_migrations WHERE version = 11";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {
