@@ -19,4 +19,5 @@ pub mod step;
 pub mod tier;
 pub mod time;
 pub mod trace;
+pub mod trace_context;
 pub mod usage;

@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::usage::Usage;
+use crate::usage::{TokenKind, Usage};
 
 const NANO: f64 = 1e9;
 
@@ -174,6 +174,31 @@ impl Prices {
         Usd::within(divide_half_even(product, 1000))
     }
 
+    /// The cost of each kind of token, in the order of [`TokenKind::ALL`]. Their sum is the
+    /// [`Prices::cost`], to the nano-dollar: each is the difference of two rounded sums.
+    pub fn cost_by_kind(&self, usage: &Usage) -> [(TokenKind, Usd); TokenKind::ALL.len()] {
+        let hour = usage.cache_write_1h.min(usage.cache_write);
+        let product = |tokens: u64, price: Price| i128::from(tokens) * i128::from(price.0);
+        let (mut products, mut before) = (0, Usd::ZERO);
+        usage.by_kind().map(|(kind, tokens)| {
+            if tokens == 0 {
+                return (kind, Usd::ZERO);
+            }
+            products += match kind {
+                TokenKind::Prompt => product(tokens, self.input),
+                TokenKind::Cached => product(tokens, self.cached_input),
+                TokenKind::CacheWrite => {
+                    product(tokens - hour, self.cache_write) + product(hour, self.cache_write_1h)
+                }
+                TokenKind::Completion | TokenKind::Reasoning => product(tokens, self.output),
+            };
+            let sum = Usd::within(divide_half_even(products, 1000));
+            let cost = sum - before;
+            before = sum;
+            (kind, cost)
+        })
+    }
+
     /// Whether tokens are free of charge.
     pub fn is_free(&self) -> bool {
         *self == Self::default()
@@ -258,6 +283,25 @@ mod tests {
         fn json_gives_back_what_it_took(nanos in -2_000_000_000_000_000i64..2_000_000_000_000_000) {
             let text = serde_json::to_string(&Usd(nanos)).unwrap();
             prop_assert_eq!(serde_json::from_str::<Usd>(&text).unwrap(), Usd(nanos));
+        }
+
+        #[test]
+        fn the_costs_of_the_kinds_are_the_cost(
+            [prompt, cached, cache_write, cache_write_1h, completion, reasoning] in
+                proptest::array::uniform6(0u64..100_000),
+            prices in proptest::array::uniform5(0i64..1_000_000_000),
+        ) {
+            let [input, output, cached_input, write, write_1h] = prices.map(Usd);
+            let prices = Prices {
+                input, output, cached_input, cache_write: write, cache_write_1h: write_1h,
+            };
+            let usage = Usage {
+                prompt, cached, cache_write, cache_write_1h, completion, reasoning,
+                ..Usage::default()
+            };
+            let costs = prices.cost_by_kind(&usage);
+            prop_assert_eq!(costs.iter().map(|(_, cost)| *cost).sum::<Usd>(), prices.cost(&usage));
+            prop_assert!(costs.iter().all(|(_, cost)| *cost >= Usd::ZERO));
         }
     }
 

@@ -7,6 +7,7 @@ use crate::model::Provider;
 use crate::money::{Prices, Usd};
 use crate::tier::{Intent, Tier, words};
 use crate::time::Timestamp;
+use crate::trace_context::TraceContext;
 use crate::usage::Usage;
 
 words!(
@@ -116,6 +117,8 @@ pub struct Step {
     pub kind: StepKind,
     /// The step it follows from.
     pub parent: Option<StepId>,
+    /// The place of its request in the caller's own trace, if the caller named one.
+    pub trace_context: Option<TraceContext>,
     /// The endpoint it came in by.
     pub api_endpoint: ApiEndpoint,
     /// How it ended.

@@ -5,8 +5,26 @@ use std::ops::Add;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::tier::words;
+
 /// More tokens than one call can have of any kind: a larger count is wrong.
 pub const MOST_TOKENS: u64 = 1_000_000_000;
+
+words!(
+    /// The kind of a token: each token of a call is of one kind.
+    TokenKind {
+        /// Prompt tokens, except those read from or written to the provider's cache.
+        Prompt = "prompt",
+        /// Prompt tokens read from the provider's cache.
+        Cached = "cached",
+        /// Prompt tokens written to the provider's cache.
+        CacheWrite = "cache_write",
+        /// Completion tokens, except those spent on reasoning.
+        Completion = "completion",
+        /// Completion tokens spent on reasoning.
+        Reasoning = "reasoning",
+    }
+);
 
 /// Tokens as the provider reported them, or as they were counted here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +90,19 @@ impl Usage {
     #[must_use]
     pub fn counts(self) -> Self {
         Self { open: Open::default(), ..self }
+    }
+
+    /// The tokens of each kind, in the order of [`TokenKind::ALL`].
+    pub fn by_kind(&self) -> [(TokenKind, u64); TokenKind::ALL.len()] {
+        let reasoning = self.reasoning.min(self.completion);
+        let plain = self.prompt.saturating_sub(self.cached).saturating_sub(self.cache_write);
+        [
+            (TokenKind::Prompt, plain),
+            (TokenKind::Cached, self.cached),
+            (TokenKind::CacheWrite, self.cache_write),
+            (TokenKind::Completion, self.completion - reasoning),
+            (TokenKind::Reasoning, reasoning),
+        ]
     }
 
     /// Nothing but prompt tokens.

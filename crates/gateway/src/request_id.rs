@@ -1,30 +1,52 @@
-//! The id of the request that a task serves. Log lines carry it.
+//! The request that a task serves: its id, which log lines carry, and its place in the caller's own
+//! trace.
 
 use std::sync::Arc;
 
+use domain::trace_context::CallerTrace;
+
 tokio::task_local! {
-    static ID: Arc<str>;
+    static SERVED: Served;
+}
+
+/// A request that is served.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its place in the caller's own trace, if the caller named one.
+    pub trace: Option<Arc<CallerTrace>>,
 }
 
 /// Runs work for a request.
-pub async fn within<F: Future>(id: Arc<str>, work: F) -> F::Output {
-    ID.scope(id, work).await
+pub async fn within<F: Future>(served: Served, work: F) -> F::Output {
+    SERVED.scope(served, work).await
 }
 
 /// Work that continues in another task, for the request that is served here.
 pub(crate) fn carried<F: Future>(work: F) -> impl Future<Output = F::Output> {
-    under(current(), work)
+    under(served(), work)
 }
 
 /// Work for a request, if there is one.
-pub(crate) async fn under<F: Future>(id: Option<Arc<str>>, work: F) -> F::Output {
-    match id {
-        Some(id) => within(id, work).await,
+pub(crate) async fn under<F: Future>(served: Option<Served>, work: F) -> F::Output {
+    match served {
+        Some(served) => within(served, work).await,
         None => work.await,
     }
 }
 
+/// The request that is served here; `None` if there is none.
+pub(crate) fn served() -> Option<Served> {
+    SERVED.try_with(Served::clone).ok()
+}
+
 /// The id of the request that is served here; `None` if there is none.
 pub fn current() -> Option<Arc<str>> {
-    ID.try_with(Arc::clone).ok()
+    SERVED.try_with(|served| served.id.clone()).ok()
+}
+
+/// The place in the caller's own trace of the request that is served here.
+pub(crate) fn caller_trace() -> Option<Arc<CallerTrace>> {
+    SERVED.try_with(|served| served.trace.clone()).ok().flatten()
 }

@@ -80,7 +80,7 @@ impl Gateway {
             started.model.clone(),
         ));
         // The stream is polled by the task that writes the answer, not by the request's own task.
-        let request = request_id::current();
+        let request = request_id::served();
         let pieces = stream::unfold(relay, move |mut relay| {
             let request = request.clone();
             async move {

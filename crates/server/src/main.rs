@@ -60,6 +60,8 @@ enum Command {
     Openapi,
     /// Judge a text, or JSON Lines {"id","text","role"}: findings out
     Check(commands::judge::Check),
+    /// Print the settings with which a coding agent calls this gateway, or write them
+    AgentSetup(commands::agent_setup::AgentSetup),
     /// Route a prompt, or JSON Lines {"id","input"}: tier, complexity and reasons out
     Route(commands::judge::Source),
 }
@@ -83,6 +85,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command.unwrap_or(Command::Serve) {
         Command::Check(asked) => commands::judge::check(&asked),
         Command::Route(source) => commands::judge::route(&source),
+        Command::AgentSetup(setup) => commands::agent_setup::run(&setup, &flags),
         Command::Openapi => commands::openapi(),
         Command::CheckConfig { defaults } => commands::check_config::run(&flags, defaults),
         command => {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::IsTerminal as _;
 
+use metrics::Unit;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
@@ -72,64 +73,103 @@ where
     }
 }
 
-/// The kind of a metric.
+/// The kind of a metric, with its unit if the recorder has one for it.
 #[derive(Clone, Copy)]
 enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
+    Counter(Unit),
+    Gauge(Unit),
+    Histogram(Unit),
 }
 
 /// Every metric that any crate records, with the text that goes with it.
-const METRICS: [(&str, Kind, &str); 16] = [
-    ("sluice_requests_total", Kind::Counter, "Requests, by route and status."),
-    ("sluice_request_seconds", Kind::Histogram, "Time to the head of the answer, by route."),
+const METRICS: [(&str, Kind, &str); 19] = [
+    ("sluice_requests_total", Kind::Counter(Unit::Count), "Requests, by route and status."),
+    (
+        "sluice_request_seconds",
+        Kind::Histogram(Unit::Seconds),
+        "Time to the head of the answer, by route.",
+    ),
     (
         "sluice_upstream_seconds",
-        Kind::Histogram,
+        Kind::Histogram(Unit::Seconds),
         "Time of each attempt on a model; of a stream, the time to its first word.",
     ),
     (
+        "sluice_upstream_failures_total",
+        Kind::Counter(Unit::Count),
+        "Attempts on a model and streams of it that failed, by reason.",
+    ),
+    (
+        "sluice_tokens_total",
+        Kind::Counter(Unit::Count),
+        "Tokens of all calls, by kind; each token is of one kind.",
+    ),
+    (
+        "sluice_cost_nanodollars_total",
+        Kind::Counter(Unit::Count),
+        "Cost of all calls in billionths of a dollar, by the kind of token that it is for.",
+    ),
+    (
         "sluice_endpoint_calls_total",
-        Kind::Counter,
+        Kind::Counter(Unit::Count),
         "Attempts at each endpoint of a model that has several, by outcome.",
     ),
-    ("sluice_first_token_seconds", Kind::Histogram, "Time to the first text of a stream."),
-    ("sluice_blocked_total", Kind::Counter, "Requests refused by safety or routing, by reason."),
+    (
+        "sluice_first_token_seconds",
+        Kind::Histogram(Unit::Seconds),
+        "Time to the first text of a stream.",
+    ),
+    (
+        "sluice_blocked_total",
+        Kind::Counter(Unit::Count),
+        "Requests refused by safety or routing, by reason.",
+    ),
     (
         "sluice_spend_nanodollars_total",
-        Kind::Counter,
+        Kind::Counter(Unit::Count),
         "Money spent, in billionths of a dollar, by project.",
     ),
-    ("sluice_commit_seconds", Kind::Histogram, "Time of each commit of the writer."),
-    ("sluice_writer_queue_depth", Kind::Gauge, "Writes that wait behind the latest commit."),
+    ("sluice_commit_seconds", Kind::Histogram(Unit::Seconds), "Time of each commit of the writer."),
+    (
+        "sluice_writer_queue_depth",
+        Kind::Gauge(Unit::Count),
+        "Writes that wait behind the latest commit.",
+    ),
     (
         "sluice_perimeter_blocks_total",
-        Kind::Counter,
+        Kind::Counter(Unit::Count),
         "Requests with a refused key or from a blocked address.",
     ),
     (
         "sluice_slow_connections_total",
-        Kind::Counter,
+        Kind::Counter(Unit::Count),
         "Connections closed because their client took too long.",
     ),
     (
         "sluice_clock_steps_total",
-        Kind::Counter,
+        Kind::Counter(Unit::Count),
         "Steps of the machine's clock by more than a minute, by direction; waking from suspend or a pause counts.",
     ),
-    ("sluice_body_memory_bytes", Kind::Gauge, "Memory that request bodies hold, in bytes."),
+    (
+        "sluice_body_memory_bytes",
+        Kind::Gauge(Unit::Bytes),
+        "Memory that request bodies hold, in bytes.",
+    ),
     (
         "sluice_bodies_refused_total",
-        Kind::Counter,
+        Kind::Counter(Unit::Count),
         "Requests refused with 503 for want of memory for their bodies.",
     ),
     (
         "sluice_texts_abandoned_total",
-        Kind::Counter,
+        Kind::Counter(Unit::Count),
         "Long texts whose caller hung up while they were judged.",
     ),
-    ("sluice_dropped_total", Kind::Counter, "Work that was lost, by kind; it should stay 0."),
+    (
+        "sluice_dropped_total",
+        Kind::Counter(Unit::Count),
+        "Work that was lost, by kind; it should stay 0.",
+    ),
 ];
 
 /// Starts recording metrics; the handle renders them.
@@ -140,9 +180,9 @@ pub(crate) fn start_metrics() -> Result<PrometheusHandle, Failure> {
         .map_err(|error| Failure(format!("metrics cannot start: {error}")))?;
     for (name, kind, help) in METRICS {
         match kind {
-            Kind::Counter => metrics::describe_counter!(name, help),
-            Kind::Gauge => metrics::describe_gauge!(name, help),
-            Kind::Histogram => metrics::describe_histogram!(name, help),
+            Kind::Counter(unit) => metrics::describe_counter!(name, unit, help),
+            Kind::Gauge(unit) => metrics::describe_gauge!(name, unit, help),
+            Kind::Histogram(unit) => metrics::describe_histogram!(name, unit, help),
         }
     }
     Ok(started)
@@ -187,9 +227,9 @@ mod tests {
             .map(|(name, kind, help)| {
                 assert!(help.ends_with('.') && !help.contains('\n'), "{name}: {help}");
                 let kind = match kind {
-                    Kind::Counter => "counter",
-                    Kind::Gauge => "gauge",
-                    Kind::Histogram => "histogram",
+                    Kind::Counter(_) => "counter",
+                    Kind::Gauge(_) => "gauge",
+                    Kind::Histogram(_) => "histogram",
                 };
                 ((*name).to_owned(), kind)
             })

@@ -142,10 +142,24 @@ pub struct StepBody<'a> {
     finish_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_to_first_token_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_context: Option<TraceContextBody>,
     #[schema(value_type = Object)]
     security: Value,
     started_at: String,
     created_at: String,
+}
+
+/// The place of a step in the caller's own trace (W3C Trace Context), if its request named one.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TraceContextBody {
+    /// 32 hexadecimal digits.
+    trace_id: String,
+    /// The caller's span: 16 hexadecimal digits.
+    parent_id: String,
+    /// The span that the provider was given as its parent, if one was called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_id: Option<String>,
 }
 
 /// Answers with a detail, whose steps are read while they are sent.
@@ -257,6 +271,11 @@ fn body(mut step: Step, content: Content<'_>) -> StepBody<'_> {
         // Without stored content the verdict is still shown.
         body.output = Some(Output::Allowed { allowed: step.reason.is_none() });
     }
+    body.trace_context = step.trace_context.map(|context| TraceContextBody {
+        trace_id: context.trace_id(),
+        parent_id: context.parent_id(),
+        span_id: step.call.as_ref().map(|_| context.of_step(step.id).parent_id()),
+    });
     (body.reason, body.error) = (step.reason, step.error);
     if let Some(call) = step.call {
         body.model = Some(call.model);

@@ -13,6 +13,7 @@ pub(crate) mod health;
 pub(crate) mod json_text;
 pub(crate) mod openapi;
 pub(crate) mod request_log;
+pub(crate) mod trace_context;
 pub(crate) mod trace_headers;
 pub(crate) mod trace_metadata;
 pub(crate) mod vendor_errors;

@@ -9,14 +9,15 @@ use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
-use gateway::request_id;
+use gateway::request_id::{self, Served};
 
 use crate::http::drain_body;
 use crate::http::error::Failure;
+use crate::http::trace_context::caller_trace;
 
 /// Ties a response to the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -32,10 +33,17 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     request.headers_mut().insert(REQUEST_ID, id.clone());
     let name: Arc<str> = id.to_str().unwrap_or_default().into();
+    let trace = caller_trace(request.headers());
+    let traced = trace.clone();
     let work = drain_body::drained(request, |request| answered(request, next));
-    let mut response = request_id::within(name, work).await;
+    let mut response = request_id::within(Served { id: name, trace }, work).await;
     let route = route.as_ref().map_or("unknown", MatchedPath::as_str);
-    tell(&method, route, response.status().as_u16(), began, &id);
+    let status = response.status().as_u16();
+    let seconds = began.elapsed().as_secs_f64();
+    count(route, status, seconds);
+    let (ms, request_id) = (seconds * 1000.0, id.to_str().unwrap_or_default());
+    let traceparent = traced.map(|trace| tracing::field::display(trace.context));
+    tracing::info!(%method, route, status, ms, request_id, traceparent, "request");
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
@@ -50,13 +58,10 @@ async fn answered(request: Request, next: Next) -> Response {
     })
 }
 
-fn tell(method: &Method, route: &str, status: u16, began: Instant, id: &HeaderValue) {
-    let seconds = began.elapsed().as_secs_f64();
+fn count(route: &str, status: u16, seconds: f64) {
     let labels = [("route", route.to_owned()), ("status", status.to_string())];
     metrics::counter!("sluice_requests_total", &labels).increment(1);
     metrics::histogram!("sluice_request_seconds", "route" => route.to_owned()).record(seconds);
-    let id = id.to_str().unwrap_or_default();
-    tracing::info!(%method, route, status, ms = seconds * 1000.0, request_id = id, "request");
 }
 
 /// An id and the JSON body for a request that the HTTP library has refused by itself.

@@ -15,6 +15,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "request_id",
             "lock",
             "metric_labels",
+            "call_metrics",
             "bounded_read",
             "capacity",
             "state",

@@ -12,9 +12,9 @@ use domain::step::StepStatus;
 use providers::{Embedded, ErrorKind, GeneratedImages, Permit};
 use tokio::time::Instant;
 
+use crate::call_metrics::{self, CIRCUIT_OPEN};
 use crate::error::{Congestion, Error, Result};
 use crate::gateway::Gateway;
-use crate::metric_labels;
 use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::choose::Routed;
 use crate::pipeline::endpoint_attempts::EndpointAttempts;
@@ -93,6 +93,8 @@ impl Gateway {
                 continue;
             }
             let Some(places) = self.upstream.places(model, regions) else {
+                call_metrics::of_model(&model.identifier)
+                    .count_failure(model.provider, CIRCUIT_OPEN);
                 last.get_or_insert(Error::ProviderUnreachable);
                 open.get_or_insert(&model.identifier);
                 continue;
@@ -182,13 +184,14 @@ impl Gateway {
                 }
             };
             outcome.unseen_since = None;
-            metrics::histogram!("sluice_upstream_seconds", "model" => metric_labels::model(&model.identifier))
-                .record(began.elapsed().as_secs_f64());
+            let metrics = call_metrics::of_model(&model.identifier);
+            metrics.attempt_took(began.elapsed());
             let now = clock.now();
             let error = match result {
                 Ok(answer) => return Ok((answer, places.answered())),
                 Err(error) => error,
             };
+            metrics.count_failure(model.provider, error.class());
             places.failed(&error, now);
             let failed = places.to_string();
             if error.endpoint_helps()

@@ -7,7 +7,7 @@ use domain::model::Model;
 use domain::time::Timestamp;
 use providers::{Breaker, Breakers, Permit};
 
-use crate::metric_labels;
+use crate::call_metrics;
 
 /// The endpoint of a call, and the other endpoints that it may go to.
 pub(super) struct EndpointAttempts {
@@ -75,7 +75,7 @@ impl EndpointAttempts {
     fn count(&self, outcome: &'static str) {
         if let Some(endpoint) = self.here.endpoint {
             metrics::counter!("sluice_endpoint_calls_total",
-                "model" => metric_labels::model(&self.here.model.identifier),
+                "model" => call_metrics::of_model(&self.here.model.identifier).label(),
                 "endpoint" => endpoint.to_string(),
                 "outcome" => outcome)
             .increment(1);

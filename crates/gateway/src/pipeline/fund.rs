@@ -8,6 +8,7 @@ use domain::model::Model;
 use domain::money::{Prices, Usd};
 use domain::step::Routing;
 use domain::time::Timestamp;
+use domain::trace_context::CallerTrace;
 use store::Start;
 
 use crate::error::{Error, Result};
@@ -150,6 +151,12 @@ impl Funded {
         self.step
     }
 
+    /// The caller's own trace, with the step of the call as the parent of what the provider does.
+    pub(super) fn outgoing_trace(&self) -> Option<CallerTrace> {
+        let trace = self.routed.screened().context().caller_trace.as_ref()?;
+        Some(trace.of_step(self.step))
+    }
+
     pub(crate) fn prices(&self) -> Option<&Prices> {
         self.prices.as_ref()
     }
@@ -218,6 +225,7 @@ impl Funded {
             key: Some(KeyId::to_i64(context.caller.key.key.id)),
             api_endpoint: context.api_endpoint,
             parent: context.parent,
+            traceparent: context.trace_context().map(|context| context.to_string()),
             model: self.model.identifier.clone(),
             provider: self.model.provider,
             infrastructure: self.model.infrastructure().to_owned(),

@@ -10,7 +10,7 @@ use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::call_outcome::Recorded;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::pending_start::Call;
-use crate::request_id;
+use crate::request_id::{self, Served};
 
 impl Gateway {
     /// Takes a funded call into flight: its start is written, now or while the call is open.
@@ -44,8 +44,8 @@ const FAULT: &str = "The gateway failed while it handled this call";
 #[derive(Debug)]
 pub(crate) struct InFlight {
     gateway: Gateway,
-    /// The id of the request that it is made for.
-    request: Option<Arc<str>>,
+    /// The request that it is made for.
+    request: Option<Served>,
     call: Option<Arc<Call>>,
     /// The outcome so far; its text is as the provider sent it.
     pub(crate) outcome: CallOutcome,
@@ -55,7 +55,7 @@ impl InFlight {
     fn new(gateway: Gateway, funded: Funded, written: bool) -> Self {
         Self {
             gateway,
-            request: request_id::current(),
+            request: request_id::served(),
             call: Some(Arc::new(Call::new(funded, written))),
             outcome: CallOutcome::default(),
         }

@@ -2,6 +2,7 @@
 
 use domain::conversation::Reply;
 use domain::model::Model;
+use domain::trace_context::CallerTrace;
 use providers::{
     Attempt, Client, Embedded, EmbeddingRequest, Error, EventStream, GeneratedImages, ImageRequest,
 };
@@ -52,7 +53,9 @@ impl Operation for Completion {
         model: &Model,
         deadline: Instant,
     ) -> Result<Reply, Error> {
-        client.complete(attempt(funded, model, false, deadline)).await
+        let trace = funded.outgoing_trace();
+        let attempt = attempt(funded, model, trace.as_ref(), deadline);
+        client.complete(attempt).await
     }
 }
 
@@ -65,7 +68,9 @@ impl Operation for Streaming {
         model: &Model,
         deadline: Instant,
     ) -> Result<EventStream, Error> {
-        client.stream(attempt(funded, model, true, deadline)).await
+        let trace = funded.outgoing_trace();
+        let attempt = attempt(funded, model, trace.as_ref(), deadline);
+        client.stream(attempt).await
     }
 }
 
@@ -81,7 +86,10 @@ impl Operation for Embedding {
         let prompt = funded.routed().screened().prompt();
         let inputs: Vec<String> = prompt.texts().map(str::to_owned).collect();
         let dimensions = prompt.params.get("dimensions").and_then(Value::as_u64);
-        client.embed(EmbeddingRequest { model, inputs: &inputs, dimensions }, deadline).await
+        let trace = funded.outgoing_trace();
+        let request =
+            EmbeddingRequest { model, inputs: &inputs, dimensions, trace: trace.as_ref() };
+        client.embed(request, deadline).await
     }
 }
 
@@ -96,28 +104,32 @@ impl Operation for ImageGeneration {
     ) -> Result<GeneratedImages, Error> {
         let prompt = funded.routed().screened().prompt();
         let param = |name: &str| prompt.params.get(name);
+        let trace = funded.outgoing_trace();
         let request = ImageRequest {
             model,
             prompt: prompt.texts().next().unwrap_or_default(),
             size: param("size").and_then(Value::as_str).unwrap_or(DEFAULT_SIZE),
             quality: param("quality").and_then(Value::as_str),
             count: param("n").and_then(Value::as_u64).unwrap_or(1),
+            trace: trace.as_ref(),
         };
         client.generate_images(request, deadline).await
     }
 }
 
+/// The attempt; the methods of [`Client`] decide whether it is streamed.
 fn attempt<'a>(
     funded: &'a Funded,
     model: &'a Model,
-    stream: bool,
+    trace: Option<&'a CallerTrace>,
     deadline: Instant,
 ) -> Attempt<'a> {
     Attempt {
         model,
         prompt: funded.routed().screened().prompt(),
         max_output_tokens: funded.max_output_tokens(),
-        stream,
+        stream: false,
+        trace,
         deadline,
     }
 }

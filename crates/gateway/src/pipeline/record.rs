@@ -9,10 +9,10 @@ use domain::step::{Call, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
 use serde_json::{Value, json};
 
+use crate::call_metrics;
 use crate::capacity::offload::offload_always;
 use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::metric_labels;
 use crate::pipeline::call_outcome::{CallOutcome, Recorded};
 use crate::pipeline::choose::Routed;
 use crate::pipeline::context::RequestContext;
@@ -56,6 +56,7 @@ impl Gateway {
         let calls = outcome.message.as_ref().map(function_tools::calls).unwrap_or_default();
         let step = self.run_step(funded, outcome, &usage_cost, &calls);
         self.count_spend(context, step.finished_at, usage_cost.cost);
+        usage_cost.count(funded);
         funded.settled();
         let (turn, tools_step) = self.store_run(funded, outcome, step, &calls).await?;
         self.trip_if_spent(&context.caller).await;
@@ -81,6 +82,7 @@ impl Gateway {
             key: Some(context.caller.key.key.id),
             kind: StepKind::Run,
             parent: context.parent,
+            trace_context: context.trace_context(),
             api_endpoint: context.api_endpoint,
             status: outcome.status,
             reason: None,
@@ -96,9 +98,7 @@ impl Gateway {
 
     /// Counts the cost of a call from now on, even if the caller hangs up or the disk fails.
     fn count_spend(&self, context: &RequestContext, at: Timestamp, cost: Usd) {
-        let project = metric_labels::project(context.caller.project.id());
-        metrics::counter!("sluice_spend_nanodollars_total", "project" => project)
-            .increment(cost.0.unsigned_abs());
+        call_metrics::count_spend(context.caller.project.id(), cost);
         self.count(&context.caller, at, cost);
     }
 
@@ -289,6 +289,7 @@ impl Gateway {
             key: Some(context.caller.key.key.id),
             kind,
             parent: context.parent,
+            trace_context: context.trace_context(),
             api_endpoint: context.api_endpoint,
             status: StepStatus::Completed,
             reason: None,

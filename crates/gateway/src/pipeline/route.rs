@@ -12,6 +12,7 @@ use crate::pipeline::choose::{Choice, Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::refusal::OrRefusal;
 use crate::pipeline::screen::{PiiRule, Screened, Screening, ScreeningRequest};
+use crate::request_id;
 use crate::safety::prompt_strings::raw_size;
 use crate::state::caller::Caller;
 
@@ -31,6 +32,7 @@ impl Gateway {
             caller: caller.clone(),
             trace,
             parent,
+            caller_trace: request_id::caller_trace(),
             api_endpoint,
             auto_trace: None,
             mcp: None,

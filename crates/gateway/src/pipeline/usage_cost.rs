@@ -5,6 +5,7 @@ use domain::step::{FinishReason, StepStatus};
 use domain::time::Timestamp;
 use domain::usage::{Open, Usage};
 
+use crate::call_metrics::{self, Costs};
 use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::pricing_basis::PricingBasis;
@@ -33,6 +34,30 @@ impl UsageCost {
         };
         let lost = broken_off(funded, &usage, outcome);
         Self { usage, cost: cost + lost, estimated: estimated || lost > Usd::ZERO }
+    }
+
+    /// Counts tokens and cost of the call in the metrics of its model.
+    pub(super) fn count(&self, funded: &Funded) {
+        let model = funded.model();
+        call_metrics::of_model(&model.identifier).count_usage(
+            model.provider,
+            funded.routed().tier(),
+            &self.usage,
+            &self.by_kind(funded),
+        );
+    }
+
+    /// The cost of each kind. Attempts that broke off before the last cost prompts, or images.
+    fn by_kind(&self, funded: &Funded) -> Costs {
+        let is_by_image = funded.pricing_basis().image_price(funded.model()).is_some();
+        let prices = funded.prices().copied().unwrap_or_default();
+        let mut tokens = prices.cost_by_kind(&self.usage);
+        let rest = self.cost - tokens.iter().map(|(_, cost)| *cost).sum();
+        if is_by_image {
+            return Costs { tokens, images: rest };
+        }
+        tokens[0].1 += rest;
+        Costs { tokens, images: Usd::ZERO }
     }
 }
 

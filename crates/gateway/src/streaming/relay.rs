@@ -27,8 +27,8 @@ use domain::step::{FinishReason, StepStatus};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
+use crate::call_metrics::{self, TOO_LARGE};
 use crate::error::{Error, Result};
-use crate::metric_labels;
 use crate::pipeline::call::{failure_text, to_gateway_error};
 use crate::pipeline::in_flight::InFlight;
 use crate::pipeline::monitored_stream::MonitoredStream;
@@ -116,7 +116,8 @@ impl Relay {
                     if let Err(too_many) = outcome {
                         self.upstream = None;
                         let what = too_many.to_string();
-                        pieces.append(&mut self.broken(what, Error::ProviderUnreachable).await);
+                        let error = Error::ProviderUnreachable;
+                        pieces.append(&mut self.broken(what, TOO_LARGE, error).await);
                         return Some(pieces);
                     }
                 }
@@ -124,7 +125,8 @@ impl Relay {
                     if let (Some(flight), Some(used)) = (&mut self.flight, error.usage()) {
                         flight.outcome.note_usage(used);
                     }
-                    return Some(self.broken(failure_text(&error), to_gateway_error(&error)).await);
+                    let (what, class) = (failure_text(&error), error.class());
+                    return Some(self.broken(what, class, to_gateway_error(&error)).await);
                 }
                 None => {
                     // The pieces passed on leave before the work at the end.
@@ -348,8 +350,12 @@ impl Relay {
     }
 
     /// Records why the answer breaks off, and reports it to the caller.
-    async fn broken(&mut self, what: String, error: Error) -> Vec<Piece> {
+    async fn broken(&mut self, what: String, class: &'static str, error: Error) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
+        if let Ok(funded) = flight.funded() {
+            let provider = funded.model().provider;
+            call_metrics::of_model(&self.model).count_failure(provider, class);
+        }
         tracing::info!(model = %self.model, %what, "a stream broke");
         flight.outcome.status = StepStatus::Failed;
         flight.outcome.error = Some(what);
@@ -404,7 +410,6 @@ async fn pause() {
 
 fn first_token(began: Instant, model: &str) -> i64 {
     let elapsed = began.elapsed();
-    metrics::histogram!("sluice_first_token_seconds", "model" => metric_labels::model(model))
-        .record(elapsed.as_secs_f64());
+    call_metrics::of_model(model).first_token_took(elapsed);
     domain::time::micros(elapsed)
 }

@@ -1,6 +1,7 @@
 //! Embeddings: the request, its result, and the interface of a vendor that makes them.
 
 use domain::model::Model;
+use domain::trace_context::CallerTrace;
 use http::HeaderMap;
 
 use crate::adapter::request::Outgoing;
@@ -15,6 +16,8 @@ pub struct EmbeddingRequest<'a> {
     pub inputs: &'a [String],
     /// Number of components of each vector, if the model lets one choose.
     pub dimensions: Option<u64>,
+    /// The trace that the call belongs to; `None` sends none.
+    pub trace: Option<&'a CallerTrace>,
 }
 
 /// Vectors, in the order of the texts.

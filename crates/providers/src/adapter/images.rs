@@ -1,6 +1,7 @@
 //! Images: the request, its result, and the interface of a vendor that makes them.
 
 use domain::model::Model;
+use domain::trace_context::CallerTrace;
 use domain::usage::Usage;
 
 use crate::adapter::request::Outgoing;
@@ -19,6 +20,8 @@ pub struct ImageRequest<'a> {
     pub quality: Option<&'a str>,
     /// Number of images.
     pub count: u64,
+    /// The trace that the call belongs to; `None` sends none.
+    pub trace: Option<&'a CallerTrace>,
 }
 
 /// Images, as URLs: addresses, or `data:` URLs if the provider sent the bytes.

@@ -2,6 +2,7 @@
 
 use domain::conversation::{Body, Prompt};
 use domain::model::Model;
+use domain::trace_context::CallerTrace;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use serde::Serialize;
@@ -20,6 +21,8 @@ pub struct Attempt<'a> {
     pub max_output_tokens: Option<u64>,
     /// Whether the answer is to be streamed: the methods of [`Client`](crate::Client) override it.
     pub stream: bool,
+    /// The trace that the call belongs to; `None` sends none.
+    pub trace: Option<&'a CallerTrace>,
     /// Time by which the answer must be complete.
     pub deadline: Instant,
 }
@@ -40,6 +43,20 @@ impl Call {
     /// Sends a key as a bearer token.
     pub(crate) fn set_bearer(&mut self, key: &str) -> Result<(), Error> {
         self.set_secret(AUTHORIZATION, &format!("Bearer {key}"))
+    }
+
+    /// Names the trace that the call belongs to.
+    pub(crate) fn set_trace(&mut self, trace: &CallerTrace) {
+        let mut set = |name: &'static str, value: &str| {
+            // Both are printable, by how they were read.
+            if let Ok(value) = HeaderValue::try_from(value) {
+                self.headers.insert(HeaderName::from_static(name), value);
+            }
+        };
+        set("traceparent", &trace.context.to_string());
+        if let Some(state) = &trace.state {
+            set("tracestate", state);
+        }
     }
 
     fn set_secret(&mut self, name: HeaderName, secret: &str) -> Result<(), Error> {

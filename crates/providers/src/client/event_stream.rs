@@ -191,7 +191,8 @@ impl EventStream {
     ) -> Poll<Option<Result<Vec<StreamEvent>, Error>>> {
         // Bytes that have come are not late, whenever they are asked for.
         if self.rest.is_empty() && self.deadline.as_mut().poll(cx).is_ready() {
-            return self.fail(Vec::new(), Error::broke_off("The provider's answer took too long"));
+            let error = Error::broke_off("The provider's answer took too long").timed_out();
+            return self.fail(Vec::new(), error);
         }
         let mut events = Vec::new();
         for _ in 0..MOST_READS {

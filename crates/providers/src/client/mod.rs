@@ -10,6 +10,7 @@ use bytes::Bytes;
 use domain::conversation::Reply;
 use domain::model::Model;
 use domain::time::{Clock, Timestamp};
+use domain::trace_context::CallerTrace;
 use domain::usage::{MOST_TOKENS, Usage};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, PROXY_AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
@@ -167,7 +168,7 @@ impl Client {
             let embedder = vendors::embedder(model)?;
             let mut all = Embedded::default();
             for outgoing in embedder.requests(&ask)? {
-                let part = self.embed_part(model, embedder, outgoing, deadline).await;
+                let part = self.embed_part(&ask, embedder, outgoing, deadline).await;
                 // Texts embedded before the failure are paid for.
                 let part = match part {
                     Err(error) if !all.vectors.is_empty() => {
@@ -206,7 +207,7 @@ impl Client {
             let (mut all, mut used) = (GeneratedImages::default(), Vec::new());
             for outgoing in image_generator.requests(&ask)? {
                 let bounds = Bounds::of_images(deadline, all.urls.iter().map(String::len).sum());
-                let part = match self.exchange(model, outgoing, bounds).await {
+                let part = match self.exchange(model, ask.trace, outgoing, bounds).await {
                     Ok((_, body)) => image_generator.read(&body),
                     Err(error) => Err(error),
                 };
@@ -236,15 +237,17 @@ impl Client {
 
     async fn embed_part(
         &self,
-        model: &Model,
+        ask: &EmbeddingRequest<'_>,
         embedder: &dyn Embedder,
         outgoing: Outgoing,
         deadline: Instant,
     ) -> Result<Embedded, Error> {
+        let model = ask.model;
         if model.is_sandbox() {
             return embedder.read(&HeaderMap::new(), &sandbox::embed(&outgoing.body));
         }
-        let (headers, body) = self.exchange(model, outgoing, Bounds::of(deadline)).await?;
+        let bounds = Bounds::of(deadline);
+        let (headers, body) = self.exchange(model, ask.trace, outgoing, bounds).await?;
         let part = embedder.read(&headers, &body)?;
         Ok(Embedded { tokens: part.tokens.filter(|tokens| *tokens <= MOST_TOKENS), ..part })
     }
@@ -257,7 +260,8 @@ impl Client {
         } else {
             let url = adapter.endpoint(model, false)?;
             let bounds = Bounds::of(attempt.deadline);
-            let response = self.call(model, adapter, Outgoing { url, body }, JSON, bounds).await?;
+            let (outgoing, trace) = (Outgoing { url, body }, attempt.trace);
+            let response = self.call(model, adapter, trace, outgoing, JSON, bounds).await?;
             adapter.decode(model, &receive::whole(response, bounds.end, bounds.bytes).await?)?
         };
         check_calls(&reply)?;
@@ -275,7 +279,8 @@ impl Client {
             let url = adapter.endpoint(model, true)?;
             let (outgoing, expected) = (Outgoing { url, body }, adapter.stream_type());
             let bounds = Bounds::of(attempt.deadline);
-            let response = self.call(model, adapter, outgoing, expected, bounds).await?;
+            let trace = attempt.trace;
+            let response = self.call(model, adapter, trace, outgoing, expected, bounds).await?;
             EventStream::remote(response.into_body(), decoder, attempt).begin(bounds.head).await?
         };
         Ok(stream.without(dropped))
@@ -285,11 +290,12 @@ impl Client {
     async fn exchange(
         &self,
         model: &Model,
+        trace: Option<&CallerTrace>,
         outgoing: Outgoing,
         bounds: Bounds,
     ) -> Result<(HeaderMap, Bytes), Error> {
         let adapter = vendors::adapter(model.provider);
-        let response = self.call(model, adapter, outgoing, JSON, bounds).await?;
+        let response = self.call(model, adapter, trace, outgoing, JSON, bounds).await?;
         let headers = response.headers().clone();
         Ok((headers, receive::whole(response, bounds.end, bounds.bytes).await?))
     }
@@ -299,6 +305,7 @@ impl Client {
         &self,
         model: &Model,
         adapter: &dyn Adapter,
+        trace: Option<&CallerTrace>,
         outgoing: Outgoing,
         expected: &'static str,
         bounds: Bounds,
@@ -309,6 +316,9 @@ impl Client {
         headers.insert(ACCEPT, HeaderValue::from_static(expected));
         let mut call = Call { uri: endpoint.uri.clone(), headers, body: outgoing.body };
         adapter.authenticate(model, &mut call, self.now())?;
+        if let Some(trace) = trace {
+            call.set_trace(trace);
+        }
         let (private, resend) = (model.is_private(), Resend::Allowed);
         let response =
             self.send(private, &endpoint, Method::POST, call, bounds.head, resend).await?;

@@ -260,6 +260,7 @@ async fn images_have_all_the_time_of_their_call_and_twice_the_room() {
         size: "1024x1024",
         count: 1,
         quality: None,
+        trace: None,
     };
     let end = Instant::now() + Duration::from_mins(4);
     let (answer, ()) = tokio::join!(client.generate_images(ask, end), async {
@@ -407,11 +408,17 @@ async fn the_sandbox_needs_no_network() {
     assert!(error.is_none());
     assert!(read.contains(&StreamEvent::Usage(reply.usage.unwrap())));
     let texts = ["A red boat.".to_owned()];
-    let ask = EmbeddingRequest { model: &model, inputs: &texts, dimensions: Some(16) };
+    let ask = EmbeddingRequest { model: &model, inputs: &texts, dimensions: Some(16), trace: None };
     let embedded = client.embed(ask, soon()).await.unwrap();
     assert_eq!((embedded.vectors[0].len(), embedded.tokens), (16, Some(4)));
-    let ask =
-        ImageRequest { model: &model, prompt: "A red boat", size: "auto", count: 1, quality: None };
+    let ask = ImageRequest {
+        model: &model,
+        prompt: "A red boat",
+        size: "auto",
+        count: 1,
+        quality: None,
+        trace: None,
+    };
     let error = client.generate_images(ask, soon()).await.unwrap_err();
     assert_eq!(error.to_string(), "Model gpt-test does not support images: the sandbox makes none");
 }
@@ -432,7 +439,7 @@ async fn what_was_done_before_a_failure_is_not_lost() {
     .await;
     let model = Model { is_public: false, ..model(Provider::Gemini, Some(&server.url())) };
     let texts: Vec<String> = (0..101).map(|number| number.to_string()).collect();
-    let ask = EmbeddingRequest { model: &model, inputs: &texts, dimensions: None };
+    let ask = EmbeddingRequest { model: &model, inputs: &texts, dimensions: None, trace: None };
     let error = client().embed(ask, soon()).await.unwrap_err();
     assert!(error.is_endpoint_fault() && !error.retryable_here(), "it would be paid for again");
     assert_eq!(error.usage(), Some(Usage::of_prompt(7)));
@@ -446,8 +453,14 @@ async fn what_was_done_before_a_failure_is_not_lost() {
     ])
     .await;
     let model = Model { base_url: Some(server.url()), ..model };
-    let ask =
-        ImageRequest { model: &model, prompt: "A crab", size: "auto", count: 3, quality: None };
+    let ask = ImageRequest {
+        model: &model,
+        prompt: "A crab",
+        size: "auto",
+        count: 3,
+        quality: None,
+        trace: None,
+    };
     let made = client().generate_images(ask, soon()).await.unwrap();
     assert_eq!(made.urls, ["data:image/png;base64,iVBO"]);
     assert_eq!(made.usage.map(|usage| usage.completion), Some(1290));

@@ -46,6 +46,7 @@ pub struct Error {
     broke_off: bool,
     wrong_key: bool,
     is_misconfigured: bool,
+    is_late: bool,
     /// Whether a part of the call was answered.
     is_of_rest: bool,
     /// Boxed: few errors have one, and every result reserves the space for it.
@@ -114,7 +115,12 @@ impl Error {
 
     /// Creates the error of an answer that did not begin in time.
     pub(crate) fn late() -> Self {
-        Self::broke_off("The provider did not begin to answer in time")
+        Self::broke_off("The provider did not begin to answer in time").timed_out()
+    }
+
+    /// Returns the error as one of a time limit that was reached.
+    pub(crate) fn timed_out(self) -> Self {
+        Self { is_late: true, ..self }
     }
 
     /// Creates the error of a provider that failed, and for which a retry is no remedy.
@@ -129,6 +135,7 @@ impl Error {
             broke_off: false,
             wrong_key: false,
             is_misconfigured: false,
+            is_late: false,
             is_of_rest: false,
             usage: None,
         }

@@ -29,6 +29,26 @@ impl Error {
         self.retry_after
     }
 
+    /// Returns a word for the class of the failure, out of a closed list: a label of metrics.
+    pub fn class(&self) -> &'static str {
+        match self.kind {
+            ErrorKind::RateLimited => "rate_limited",
+            ErrorKind::Rejected { status, .. } if self.wrong_key || matches!(status, 401 | 403) => {
+                "wrong_key"
+            }
+            ErrorKind::Rejected { .. } => "rejected",
+            ErrorKind::Unusable => "unusable",
+            ErrorKind::Forbidden => "forbidden",
+            ErrorKind::Unsupported(_) if self.is_misconfigured => "misconfigured",
+            ErrorKind::Unsupported(_) => "unsupported",
+            ErrorKind::Unreachable if self.is_late => "timeout",
+            ErrorKind::Unreachable if self.status.is_some() => "provider_error",
+            ErrorKind::Unreachable if self.broke_off => "broken_off",
+            ErrorKind::Unreachable if self.retryable => "unreachable",
+            ErrorKind::Unreachable => "provider_error",
+        }
+    }
+
     /// Whether it is the fault of the endpoint (a circuit breaker counts it), not of the request or our
     /// own configuration.
     pub fn is_endpoint_fault(&self) -> bool {
@@ -110,6 +130,30 @@ pub fn back_off(attempt: u32, retry_after: Option<Duration>, jitter: f64) -> Dur
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failures_have_a_class() {
+        let status = |status| Error::status(status, ErrorDetails::default(), None).class();
+        let wrong_key = ErrorDetails { wrong_key: true, ..ErrorDetails::default() };
+        for (class, expected) in [
+            (Error::unsent("no route").class(), "unreachable"),
+            (Error::unsent("no route").timed_out().class(), "timeout"),
+            (Error::late().class(), "timeout"),
+            (Error::cut_off().class(), "broken_off"),
+            (Error::unusable("nothing").class(), "unusable"),
+            (Error::forbidden("the address").class(), "forbidden"),
+            (Error::unsupported("audio").class(), "unsupported"),
+            (Error::misconfigured("no address").class(), "misconfigured"),
+            (Error::answered(None).class(), "provider_error"),
+            (Error::status(400, wrong_key, None).class(), "wrong_key"),
+            (status(401), "wrong_key"),
+            (status(404), "rejected"),
+            (status(429), "rate_limited"),
+            (status(503), "provider_error"),
+        ] {
+            assert_eq!(class, expected);
+        }
+    }
 
     #[test]
     fn waits_double_and_end() {

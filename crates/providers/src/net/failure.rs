@@ -31,7 +31,7 @@ impl From<Failure> for Error {
         if causes(error).any(<dyn StdError>::is::<Unresolved>) {
             Self::unsent(format!("The provider's host name could not be resolved: {cause}"))
         } else if causes(error).any(is_late) {
-            Self::unsent("The connection to the provider timed out")
+            Self::unsent("The connection to the provider timed out").timed_out()
         } else {
             Self::unsent(format!("The provider could not be reached: {cause}"))
         }

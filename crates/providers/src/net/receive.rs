@@ -97,7 +97,9 @@ pub(crate) async fn whole(
     }
     let reading = collect(response.into_body(), declared, most);
     match timeout_at(deadline, reading).await {
-        Err(_) => Err(Error::broke_off("The provider did not finish its answer in time")),
+        Err(_) => {
+            Err(Error::broke_off("The provider did not finish its answer in time").timed_out())
+        }
         Ok(Err(Incomplete::Broken(error))) => Err(error),
         Ok(Err(Incomplete::TooLong(_))) => Err(too_long()),
         Ok(Ok(body)) => Ok(body),

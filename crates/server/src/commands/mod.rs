@@ -1,5 +1,6 @@
 //! All commands but serving.
 
+pub(crate) mod agent_setup;
 pub(crate) mod check_config;
 pub(crate) mod doctor;
 pub(crate) mod judge;

@@ -15,6 +15,7 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test's tasks end with its runtime")]
 
+mod agent_setup;
 mod assistants;
 mod audit_events;
 mod chat_completions;

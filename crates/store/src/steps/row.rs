@@ -11,6 +11,7 @@ use domain::step::{
 };
 use domain::tier::{Intent, Tier};
 use domain::time::Timestamp;
+use domain::trace_context::TraceContext;
 use domain::usage::{Open, Usage};
 use serde_json::Value;
 
@@ -26,6 +27,7 @@ row! {
         key_id: Option<i64>,
         kind: Text,
         parent_step_id: Option<i64>,
+        traceparent: Option<Text>,
         api_endpoint: Text,
         status: Text,
         reason: Option<Text>,
@@ -104,6 +106,7 @@ impl<'a> StepRow<Cow<'a, str>> {
             key_id: step.key.map(KeyId::to_i64),
             kind: step.kind.as_str().into(),
             parent_step_id: step.parent.map(|parent| parent.0),
+            traceparent: step.trace_context.map(|context| context.to_string().into()),
             api_endpoint: step.api_endpoint.as_str().into(),
             status: step.status.as_str().into(),
             reason: step.reason.as_deref().map(text),
@@ -178,6 +181,11 @@ impl StepRow<String> {
             key: self.key_id.map(KeyId::from_i64),
             kind: word(StepKind::parse, &self.kind)?,
             parent: self.parent_step_id.map(StepId),
+            trace_context: self
+                .traceparent
+                .as_deref()
+                .map(|text| word(TraceContext::parse, text))
+                .transpose()?,
             api_endpoint: word(ApiEndpoint::parse, &self.api_endpoint)?,
             status: word(StepStatus::parse, &self.status)?,
             reason: self.reason.clone(),

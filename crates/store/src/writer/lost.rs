@@ -6,6 +6,7 @@ use domain::money::{CachePrices, Prices, Usd};
 use domain::step::{ApiEndpoint, Call, Security, Step, StepKind, StepStatus};
 use domain::tier::Tier;
 use domain::time::Timestamp;
+use domain::trace_context::TraceContext;
 use domain::usage::Usage;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,9 @@ pub struct Start {
     pub api_endpoint: ApiEndpoint,
     /// The step it follows from.
     pub parent: Option<StepId>,
+    /// The place of its request in the caller's own trace, as a `traceparent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
     /// The model's identifier.
     pub model: String,
     /// The model's wire format.
@@ -64,6 +68,7 @@ impl Start {
             key: self.key.map(KeyId::from_i64),
             kind: StepKind::Run,
             parent: self.parent,
+            trace_context: self.traceparent.as_deref().and_then(TraceContext::parse),
             api_endpoint: self.api_endpoint,
             status: StepStatus::Failed,
             reason: None,

@@ -7,12 +7,8 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    ALTER TABLE steps RENAME COLUMN api_endpoint TO door;
-    ALTER TABLE steps RENAME COLUMN input_fingerprint TO input_print;
-    ALTER TABLE steps RENAME COLUMN output_fingerprint TO output_print;
-    ALTER TABLE steps RENAME COLUMN tool_fingerprints TO tool_prints;
-    ALTER TABLE steps ADD COLUMN tool_print BIGINT;
-    DELETE FROM _sqlx_migrations WHERE version = 10";
+    ALTER TABLE steps DROP COLUMN traceparent;
+    DELETE FROM _sqlx_migrations WHERE version = 11";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {

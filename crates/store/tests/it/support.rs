@@ -10,6 +10,7 @@ use domain::step::{ApiEndpoint, Call, Routing, Security, Step, StepKind, StepSta
 use domain::tier::{Intent, Tier};
 use domain::time::{Clock, Timestamp};
 use domain::trace::{Trace, TraceStatus};
+use domain::trace_context::TraceContext;
 use domain::usage::Usage;
 use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
 use store::{Claim, Location, Options, SealingKey, Store};
@@ -139,6 +140,9 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
         key: Some(KeyId(u64::MAX - 1)),
         kind: StepKind::Run,
         parent: Some(StepId(1)),
+        trace_context: TraceContext::parse(
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        ),
         api_endpoint: ApiEndpoint::Chat,
         status: StepStatus::Completed,
         reason: None,

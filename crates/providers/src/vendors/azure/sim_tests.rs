@@ -81,7 +81,7 @@ async fn nor_with_embeddings_and_images() {
         let model = named("our-embeddings");
         let inputs = ["one", "two"].map(str::to_owned);
         for (inputs, dimensions, length) in [(&inputs[..1], None, 8), (&inputs[..], Some(16), 16)] {
-            let ask = EmbeddingRequest { model: &model, inputs, dimensions };
+            let ask = EmbeddingRequest { model: &model, inputs, dimensions, trace: None };
             let embedded = sim.client.embed(ask, deadline).await.unwrap();
             assert_eq!(embedded.vectors.len(), inputs.len());
             assert!(embedded.vectors.iter().all(|vector| vector.len() == length));
@@ -94,6 +94,7 @@ async fn nor_with_embeddings_and_images() {
             size: "1536x1024",
             count: 2,
             quality: None,
+            trace: None,
         };
         let made = sim.client.generate_images(ask, deadline).await.unwrap();
         assert_eq!(made.urls.len(), 2);

@@ -76,10 +76,17 @@ fn embeddings_and_images_are_at_the_same_place() {
     ] {
         let mut model = azure(root, config);
         model.config.all.insert("deployment".to_owned(), json!("dep-1"));
-        let ask = EmbeddingRequest { model: &model, inputs: &inputs, dimensions: None };
-        let embed = embedder(&model).unwrap().requests(&ask).unwrap().remove(0);
         let ask =
-            ImageRequest { model: &model, prompt: "a", size: "auto", count: 1, quality: None };
+            EmbeddingRequest { model: &model, inputs: &inputs, dimensions: None, trace: None };
+        let embed = embedder(&model).unwrap().requests(&ask).unwrap().remove(0);
+        let ask = ImageRequest {
+            model: &model,
+            prompt: "a",
+            size: "auto",
+            count: 1,
+            quality: None,
+            trace: None,
+        };
         let image = image_generator(&model).unwrap().requests(&ask).unwrap().remove(0);
         assert_eq!(embed.url, format!("{root}{prefix}/embeddings{version}"));
         assert_eq!(image.url, format!("{root}{prefix}/images/generations{version}"));

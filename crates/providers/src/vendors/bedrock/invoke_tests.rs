@@ -18,7 +18,7 @@ fn embed(name: &str, count: usize, dimensions: Option<u64>) -> Result<Vec<Outgoi
     let inputs: Vec<String> = (0..count).map(|number| format!("text {number}")).collect();
     Embedder::requests(
         &Invoke,
-        &EmbeddingRequest { model: &model(name), inputs: &inputs, dimensions },
+        &EmbeddingRequest { model: &model(name), inputs: &inputs, dimensions, trace: None },
     )
 }
 
@@ -52,7 +52,12 @@ fn cohere_embeds_96_texts_a_call() {
 fn the_purpose_of_cohere_s_vectors_is_configured() {
     let mut model = model("cohere.embed-english-v3");
     model.config.all.insert("input_type".to_owned(), json!("search_query"));
-    let ask = EmbeddingRequest { model: &model, inputs: &["a".to_owned()], dimensions: None };
+    let ask = EmbeddingRequest {
+        model: &model,
+        inputs: &["a".to_owned()],
+        dimensions: None,
+        trace: None,
+    };
     let requests = Embedder::requests(&Invoke, &ask).unwrap();
     assert_eq!(bodies(requests), [json!({"texts": ["a"], "input_type": "search_query"})]);
 }
@@ -93,7 +98,14 @@ fn vectors_are_read_in_every_form() {
 }
 
 fn generate_images(name: &str, size: &str, count: u64) -> Result<Vec<Outgoing>, Error> {
-    let ask = ImageRequest { model: &model(name), prompt: "a cat", size, count, quality: None };
+    let ask = ImageRequest {
+        model: &model(name),
+        prompt: "a cat",
+        size,
+        count,
+        quality: None,
+        trace: None,
+    };
     ImageGenerator::requests(&Invoke, &ask)
 }
 

@@ -263,15 +263,22 @@ async fn embeddings_and_images(sim: &Sim) {
         ("cohere.embed-multilingual-v3", 100, None, 8),
     ] {
         let model = named(sim, name, ACCESS_KEY);
-        let ask = EmbeddingRequest { model: &model, inputs: &inputs[..count], dimensions };
+        let ask =
+            EmbeddingRequest { model: &model, inputs: &inputs[..count], dimensions, trace: None };
         let embedded = sim.client.embed(ask, deadline()).await.unwrap();
         assert_eq!(embedded.vectors.len(), count);
         assert!(embedded.vectors.iter().all(|vector| vector.len() == length));
         assert!(embedded.vectors[0] != embedded.vectors[1] && embedded.tokens > Some(0));
     }
     let model = named(sim, "amazon.nova-canvas-v1:0", BEARER_KEY);
-    let ask =
-        ImageRequest { model: &model, prompt: "a cat", size: "512x512", count: 6, quality: None };
+    let ask = ImageRequest {
+        model: &model,
+        prompt: "a cat",
+        size: "512x512",
+        count: 6,
+        quality: None,
+        trace: None,
+    };
     let made = sim.client.generate_images(ask, deadline()).await.unwrap();
     assert_eq!(made.urls.len(), 6);
     assert!(made.urls[5].starts_with("data:image/png;base64,iVBOR"));

@@ -10,7 +10,7 @@ fn sent(texts: &[String], dimensions: Option<u64>) -> Vec<(String, Value)> {
         identifier: "gemini-embedding-001".to_owned(),
         ..model(Provider::Gemini, Some("http://x"))
     };
-    let ask = EmbeddingRequest { model: &model, inputs: texts, dimensions };
+    let ask = EmbeddingRequest { model: &model, inputs: texts, dimensions, trace: None };
     let requests = Embeddings.requests(&ask).unwrap();
     let read = |one: Outgoing| (one.url, serde_json::from_slice(&one.body).unwrap());
     requests.into_iter().map(read).collect()

@@ -9,7 +9,8 @@ use crate::testing::model;
 
 fn sent(size: &str, count: u64) -> Result<Vec<Value>, Error> {
     let model = model(Provider::Gemini, None);
-    let ask = ImageRequest { model: &model, prompt: "A crab", size, count, quality: None };
+    let ask =
+        ImageRequest { model: &model, prompt: "A crab", size, count, quality: None, trace: None };
     let requests = Images.requests(&ask)?;
     Ok(requests.iter().map(|one| serde_json::from_slice(&one.body).unwrap()).collect())
 }

@@ -245,7 +245,8 @@ async fn the_simulator_finds_no_violation() {
     let model = sim.model("gemini-embedding-001", KEY, &sim.base_url());
     for count in [1, 3, 101] {
         let inputs: Vec<_> = (0..count).map(|number| format!("text {number}")).collect();
-        let ask = EmbeddingRequest { model: &model, inputs: &inputs, dimensions: Some(16) };
+        let ask =
+            EmbeddingRequest { model: &model, inputs: &inputs, dimensions: Some(16), trace: None };
         let embedded = sim.client.embed(ask, deadline).await.unwrap();
         assert_eq!(embedded.vectors.len(), count);
         assert!(embedded.vectors.iter().all(|vector| vector.len() == 16));
@@ -253,7 +254,14 @@ async fn the_simulator_finds_no_violation() {
     }
     let model = sim.model("gemini-3.1-flash-image", KEY, &sim.base_url());
     for size in ["1024x1024", "1536x1024"] {
-        let ask = ImageRequest { model: &model, prompt: "A crab", size, count: 2, quality: None };
+        let ask = ImageRequest {
+            model: &model,
+            prompt: "A crab",
+            size,
+            count: 2,
+            quality: None,
+            trace: None,
+        };
         let made = sim.client.generate_images(ask, deadline).await.unwrap();
         assert_eq!(made.urls.len(), 2);
         assert!(made.urls.iter().all(|url| url.starts_with("data:image/png;base64,iVBO")));

@@ -8,7 +8,7 @@ use crate::testing::model;
 use crate::vendors::embedder;
 
 fn sent(model: &Model, inputs: &[String], dimensions: Option<u64>) -> Result<Vec<Outgoing>, Error> {
-    embedder(model)?.requests(&EmbeddingRequest { model, inputs, dimensions })
+    embedder(model)?.requests(&EmbeddingRequest { model, inputs, dimensions, trace: None })
 }
 
 fn bytes(vector: &[f32]) -> Vec<u8> {

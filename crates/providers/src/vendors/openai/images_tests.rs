@@ -19,6 +19,7 @@ fn a_prompt_becomes_one_request_without_a_response_format() {
         size: "1024x1024",
         count: 2,
         quality: None,
+        trace: None,
     };
     let [outgoing] = image_generator(&model).unwrap().requests(&ask).unwrap().try_into().unwrap();
     assert_eq!(outgoing.url, "http://127.0.0.1/v1/images/generations");

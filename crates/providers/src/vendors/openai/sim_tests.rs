@@ -87,14 +87,15 @@ async fn nor_with_embeddings_and_images() {
         let model = sim.model("text-embedding-3-small", key, &base);
         for (count, dimensions, length) in [(1, None, 8), (3, Some(16), 16), (1025, None, 8)] {
             let inputs: Vec<String> = (0..count).map(|number| format!("text {number}")).collect();
-            let ask = EmbeddingRequest { model: &model, inputs: &inputs, dimensions };
+            let ask = EmbeddingRequest { model: &model, inputs: &inputs, dimensions, trace: None };
             let embedded = sim.client.embed(ask, deadline).await.unwrap();
             assert_eq!(embedded.vectors.len(), count);
             assert!(embedded.vectors.iter().all(|vector| vector.len() == length));
             assert!(embedded.tokens > Some(0));
         }
         let inputs = ["one".to_owned()];
-        let ask = EmbeddingRequest { model: &model, inputs: &inputs, dimensions: None };
+        let ask =
+            EmbeddingRequest { model: &model, inputs: &inputs, dimensions: None, trace: None };
         sim.script(json!([{"error": {"kind": "rate_limit"}}]));
         let error = sim.client.embed(ask, deadline).await.unwrap_err();
         assert_eq!((&error.kind, error.retryable_here()), (&ErrorKind::RateLimited, true));
@@ -104,8 +105,14 @@ async fn nor_with_embeddings_and_images() {
 
         let model = sim.model("gpt-image-2", key, &base);
         for size in ["1024x1024", "auto"] {
-            let ask =
-                ImageRequest { model: &model, prompt: "A red boat", size, count: 2, quality: None };
+            let ask = ImageRequest {
+                model: &model,
+                prompt: "A red boat",
+                size,
+                count: 2,
+                quality: None,
+                trace: None,
+            };
             let made = sim.client.generate_images(ask, deadline).await.unwrap();
             // Servers of one's own return addresses here, and report no usage.
             let own = provider == Provider::Openai;

@@ -1,0 +1,3 @@
+//! `sluice agent-setup`.
+
+mod files;
