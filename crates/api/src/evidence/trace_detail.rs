@@ -152,6 +152,7 @@ pub struct StepBody<'a> {
 
 /// The place of a step in the caller's own trace (W3C Trace Context), if its request named one.
 #[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_field_names, reason = "the names of the standard")]
 pub struct TraceContextBody {
     /// 32 hexadecimal digits.
     trace_id: String,
