@@ -65,7 +65,7 @@ impl TraceContext {
     }
 }
 
-/// Spreads the bits of a number (the last step of SplitMix64).
+/// Spreads the bits of a number (the last step of `SplitMix64`).
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -179,7 +179,10 @@ mod tests {
 
     #[test]
     fn states_are_checked_to_the_letter() {
-        let many = |count: usize| (0..count).map(|n| format!("k{n}=v,")).collect::<String>();
+        let many = |count: usize| {
+            let entries: Vec<String> = (0..count).map(|n| format!("k{n}=v")).collect();
+            entries.join(",")
+        };
         let long = "a".repeat(256);
         for state in [
             "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
