@@ -127,7 +127,7 @@ pub async fn create(
     let EmbeddingBody { trace_id, input, model, dimensions, encoding_format } = body;
     let texts = Texts { trace_id: Some(trace_id), input, model, dimensions, encoding_format };
     Ok(match embed(&app, &caller, texts).await? {
-        Ok(Vectors { vectors, model, tokens, record }) => {
+        Ok(EmbeddedTexts { vectors, model, tokens, record }) => {
             let (embeddings, step_id) = (vectors, record.step);
             Json(VectorsBody { embeddings, model, usage_tokens: tokens, step_id }).into_response()
         }
@@ -151,7 +151,7 @@ pub(crate) struct Texts {
 }
 
 /// Their vectors, as they are written.
-pub(crate) struct Vectors {
+pub(crate) struct EmbeddedTexts {
     pub(crate) vectors: Vec<VectorBody>,
     pub(crate) model: String,
     pub(crate) tokens: u64,
@@ -163,7 +163,7 @@ pub(crate) async fn embed(
     app: &App,
     caller: &Caller,
     texts: Texts,
-) -> Result<std::result::Result<Vectors, Refusal>> {
+) -> Result<std::result::Result<EmbeddedTexts, Refusal>> {
     let Texts { trace_id, input: InputBody(texts), model, dimensions, encoding_format } = texts;
     let model = model.filter(|model| !model.is_empty());
     let format = match encoding_format.as_deref() {
@@ -177,7 +177,7 @@ pub(crate) async fn embed(
     Ok(match app.gateway.embed(caller, request).await? {
         Embeddings::Vectors { vectors, model, tokens, record } => {
             let vectors = vectors.into_iter().map(|vector| written(vector, format)).collect();
-            Ok(Vectors { vectors, model, tokens, record })
+            Ok(EmbeddedTexts { vectors, model, tokens, record })
         }
         Embeddings::Blocked(refusal) => Err(refusal),
     })

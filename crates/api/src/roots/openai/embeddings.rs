@@ -15,7 +15,7 @@ use crate::http::auth::ByKey;
 use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::http::trace_headers::trace_of;
-use crate::inference::embeddings::{self, Format, InputBody, Texts, VectorBody, Vectors};
+use crate::inference::embeddings::{self, EmbeddedTexts, Format, InputBody, Texts, VectorBody};
 use crate::roots::openai::{recorded, refused};
 
 /// Texts to embed.
@@ -91,7 +91,7 @@ pub async fn create(
     let dropped: Vec<String> = user.map(|_| "user".to_owned()).into_iter().collect();
     let texts = Texts { trace_id, input, model, dimensions, encoding_format };
     Ok(match embeddings::embed(&app, &caller, texts).await? {
-        Ok(Vectors { vectors, model, tokens, record }) => {
+        Ok(EmbeddedTexts { vectors, model, tokens, record }) => {
             let item = |(index, embedding)| EmbeddingItem { object: "embedding", index, embedding };
             let data = vectors.into_iter().enumerate().map(item).collect();
             let usage = EmbeddingUsage { prompt_tokens: tokens, total_tokens: tokens };

@@ -123,16 +123,18 @@ impl ImageItem {
 /// The tokens of images.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ImageUsage {
-    input_tokens: u64,
-    output_tokens: u64,
-    total_tokens: u64,
+    #[serde(rename = "input_tokens")]
+    input: u64,
+    #[serde(rename = "output_tokens")]
+    output: u64,
+    #[serde(rename = "total_tokens")]
+    total: u64,
 }
 
 impl From<Usage> for ImageUsage {
     fn from(usage: Usage) -> Self {
-        let (input_tokens, output_tokens) = (usage.prompt, usage.completion);
-        let total_tokens = input_tokens.saturating_add(output_tokens);
-        Self { input_tokens, output_tokens, total_tokens }
+        let (input, output) = (usage.prompt, usage.completion);
+        Self { input, output, total: input.saturating_add(output) }
     }
 }
 
