@@ -1,6 +1,6 @@
-//! Whose API an endpoint speaks.
+//! The API that an endpoint speaks.
 
-/// Whose API an endpoint speaks.
+/// The API that an endpoint speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// Our own, below `/api/v1`: answers have fields beside those of the format.

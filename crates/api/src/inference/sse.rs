@@ -55,7 +55,7 @@ pub struct Style {
     pub with_role: bool,
     /// Whether a chunk with the usage follows the last one.
     pub with_usage: bool,
-    /// Whose API it is.
+    /// The API that it belongs to.
     pub dialect: Dialect,
 }
 
