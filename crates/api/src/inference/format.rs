@@ -66,6 +66,7 @@ pub(crate) async fn answer<F: Format>(
 ) -> Result<Response> {
     let ParsedRequest { request, streams, names, mut dropped, options } =
         F::read(body, trace_headers::trace_of(headers))?;
+    dropped.extend(trace_headers::betas_of(headers));
     let now = app.gateway.now();
     let failed = |unanswered: Unanswered| match &names {
         Some(names) => names.failure(unanswered),

@@ -2,6 +2,7 @@
 //! two requests.
 
 mod answer;
+mod custom_tools;
 mod input;
 mod request;
 mod stream;
@@ -14,7 +15,6 @@ use axum::response::{IntoResponse, Response};
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
 use gateway::{ChatReply, Piece, Refusal, Started};
-use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::http::auth::ByKey;
@@ -23,7 +23,7 @@ use crate::http::error::Result;
 use crate::inference::format::{self, Format, ParsedRequest};
 use crate::inference::sse::EventBody;
 use answer::ResponseAnswer;
-use request::ResponsesBody;
+use request::{AnswerOptions, ResponsesBody};
 
 /// Answer a conversation in the format of OpenAI's Responses API, without anything being kept between
 /// two requests. Personal data is replaced before any provider sees it and put back in the answer.
@@ -41,34 +41,34 @@ pub async fn create(
     format::answer::<Responses>(&app, &caller, &headers, body).await
 }
 
-/// The Responses format. Every answer repeats parameters of its request.
+/// The Responses format.
 struct Responses;
 
 impl Format for Responses {
     type Body = ResponsesBody;
-    type Options = Map<String, Value>;
+    type Options = AnswerOptions;
 
     fn read(body: ResponsesBody, trace: Option<String>) -> Result<ParsedRequest<Self::Options>> {
         request::parse(body, trace)
     }
 
-    fn write_answer(reply: ChatReply, echo: Self::Options) -> Response {
-        Json(answer::whole(reply, echo)).into_response()
+    fn write_answer(reply: ChatReply, options: AnswerOptions) -> Response {
+        Json(answer::whole(reply, options)).into_response()
     }
 
     fn write_events(
         started: &Started,
         pieces: BoxStream<'static, Vec<Piece>>,
-        echo: Self::Options,
+        options: AnswerOptions,
     ) -> Bytes {
-        stream::body(started, echo, pieces)
+        stream::body(started, options, pieces)
     }
 
-    fn write_refusal(refusal: Refusal, now: Timestamp, echo: Self::Options) -> Response {
-        Json(answer::refused(refusal, now, echo)).into_response()
+    fn write_refusal(refusal: Refusal, now: Timestamp, options: AnswerOptions) -> Response {
+        Json(answer::refused(refusal, now, options.echo)).into_response()
     }
 
-    fn write_refusal_events(refusal: Refusal, now: Timestamp, echo: Self::Options) -> Bytes {
-        stream::refused(refusal, now, echo).into()
+    fn write_refusal_events(refusal: Refusal, now: Timestamp, options: AnswerOptions) -> Bytes {
+        stream::refused(refusal, now, options.echo).into()
     }
 }
