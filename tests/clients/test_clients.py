@@ -197,7 +197,7 @@ class Messages(unittest.TestCase):
         with self.assertRaisesRegex(anthropic.UnprocessableEntityError, "authorized or found"):
             self.create(model="nobody")
         with self.assertRaises(anthropic.UnprocessableEntityError) as caught:
-            self.create(tools=[{"type": "web_search_20250305", "name": "web_search"}])
+            self.create(tools=[{"type": "mcp_toolset", "mcp_server_name": "s"}])
         self.assertEqual(caught.exception.body["error"]["type"], "invalid_request_error")
 
     def test_blocked(self):

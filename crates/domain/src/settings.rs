@@ -1,5 +1,6 @@
 //! `project.settings`: the known keys as a type; unknown keys are kept beside them.
 
+mod aliases;
 mod reader;
 mod safety;
 
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::money::Usd;
 use crate::safety::Safety;
 use crate::tier::Tier;
+pub use aliases::ModelAliases;
 use reader::Reader;
 pub use reader::whole;
 
@@ -28,6 +30,8 @@ const MAX_MCP_SERVERS: usize = 100;
 pub struct Settings {
     /// `routing_tiers`: the model identifier of each tier.
     pub routing_tiers: BTreeMap<Tier, String>,
+    /// `model_aliases`: names that clients use, and the models that they mean.
+    pub model_aliases: ModelAliases,
     /// `routing.complexity_threshold`, 0 to 1.
     pub complexity_threshold: Option<f64>,
     /// `safety`.
@@ -108,6 +112,7 @@ impl Settings {
 
     fn read(r: &mut Reader<'_>) -> Self {
         let mut settings = Self {
+            model_aliases: r.object("model_aliases", ModelAliases::read).unwrap_or_default(),
             safety: r.object("safety", safety::read).unwrap_or_default(),
             limits: r.object("limits", read_limits).unwrap_or_default(),
             perimeter: r.object("perimeter", read_perimeter).unwrap_or_default(),

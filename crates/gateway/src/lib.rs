@@ -54,7 +54,7 @@ pub use crate::evidence::traces::writing::DetailText;
 pub use crate::evidence::traces::{MAX_METADATA_BYTES, TracePage, metadata_too_large};
 pub use crate::gateway::{Gateway, Inner};
 pub use crate::inference::assistants::{AssistantRequest, Assisted};
-pub use crate::inference::chat::{ChatAnswer, ChatReply, ChatRequest};
+pub use crate::inference::chat::{CHOOSES_MODEL, ChatAnswer, ChatReply, ChatRequest};
 pub use crate::inference::checks::CheckResult;
 pub use crate::inference::embeddings::{EmbeddingRequest, Embeddings, MOST_TEXTS};
 pub use crate::inference::executions::{ExecuteRequest, Executed, Outcome};

@@ -16,6 +16,18 @@ const STEP_ID: HeaderName = HeaderName::from_static("x-sluice-step-id");
 
 /// The cost of a call in US dollars.
 const COST: HeaderName = HeaderName::from_static("x-sluice-cost");
+/// The headers by which vendors' clients turn on features of the vendor's that are no release yet. No
+/// other provider has them.
+const BETAS: [HeaderName; 2] =
+    [HeaderName::from_static("anthropic-beta"), HeaderName::from_static("openai-beta")];
+
+/// The most parameters that are named: a header has its limits.
+const MOST_NAMED: usize = 64;
+
+/// The names of the vendors' headers that a request has, and that go nowhere.
+pub fn betas_of(headers: &HeaderMap) -> impl Iterator<Item = String> {
+    BETAS.into_iter().filter(|name| headers.contains_key(name)).map(|name| name.to_string())
+}
 
 /// The trace that a request's headers name.
 pub fn trace_of(headers: &HeaderMap) -> Option<String> {
@@ -27,7 +39,7 @@ pub fn trace_of(headers: &HeaderMap) -> Option<String> {
 pub fn with_trace_headers(trace: TraceId, dropped: &[String], mut response: Response) -> Response {
     let headers = response.headers_mut();
     if !dropped.is_empty()
-        && let Ok(names) = HeaderValue::try_from(dropped.join(", "))
+        && let Ok(names) = HeaderValue::try_from(list(dropped))
     {
         headers.insert(DROPPED, names);
     }
@@ -49,4 +61,26 @@ pub fn with_step_headers(step: StepId, cost: Option<Usd>, mut response: Response
         headers.insert(COST, value);
     }
     response
+}
+
+fn list(dropped: &[String]) -> String {
+    let (named, rest) = dropped.split_at(dropped.len().min(MOST_NAMED));
+    let names = named.join(", ");
+    if rest.is_empty() { names } else { format!("{names}, and {} more", rest.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn betas_are_named_and_a_long_list_is_counted() {
+        let mut headers = HeaderMap::new();
+        headers
+            .insert("anthropic-beta", HeaderValue::from_static("interleaved-thinking-2025-05-14"));
+        assert_eq!(betas_of(&headers).collect::<Vec<_>>(), ["anthropic-beta"]);
+        let dropped: Vec<String> = (0..MOST_NAMED + 2).map(|n| n.to_string()).collect();
+        assert!(list(&dropped).ends_with(", 63, and 2 more"));
+        assert_eq!(list(&dropped[..2]), "0, 1");
+    }
 }

@@ -85,6 +85,7 @@ pub(crate) async fn answer<F: Format>(
         Dialect::Sluice => AutoTracing::BySettings,
         Dialect::Vendor => AutoTracing::Always,
     };
+    dropped.extend(trace_headers::betas_of(headers));
     let now = app.gateway.now();
     let failed = |unanswered: Unanswered| match &names {
         Some(names) => names.failure(unanswered),

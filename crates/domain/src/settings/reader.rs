@@ -52,6 +52,12 @@ impl<'a> Reader<'a> {
         self.map.get(key).filter(|value| !value.is_null())
     }
 
+    /// The keys that have a value.
+    pub(super) fn names(&self) -> Vec<String> {
+        let set = self.map.iter().filter(|(_, value)| !value.is_null());
+        set.map(|(name, _)| name.clone()).collect()
+    }
+
     fn typed<T>(
         &mut self,
         key: &str,

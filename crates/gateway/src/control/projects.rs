@@ -242,6 +242,8 @@ fn merged(
     let named = patch.get("routing_tiers").and_then(Value::as_object);
     let touched: Vec<Tier> =
         named.into_iter().flat_map(Map::keys).filter_map(|tier| Tier::parse(tier)).collect();
+    let aliases = patch.get("model_aliases").and_then(Value::as_object);
+    let aliases: Vec<String> = aliases.into_iter().flat_map(Map::keys).cloned().collect();
     let touches_shadow = patch.contains_key("shadow_model");
     let (touches_safety, touches_limits) =
         (patch.contains_key("safety"), patch.contains_key("limits"));
@@ -252,6 +254,14 @@ fn merged(
     let read = read_settings(&project.settings)?;
     let tiers = read.routing_tiers.iter().filter(|(tier, _)| touched.contains(tier));
     let mut faults = tier_faults(tiers, models);
+    let targets = read.model_aliases.all().filter(|(alias, _)| aliases.contains(alias));
+    faults.extend(targets.filter_map(|(alias, target)| {
+        let is_registered = models.iter().any(|model| model.identifier == target);
+        (!is_registered).then(|| {
+            let shown: String = target.chars().take(64).collect();
+            format!("settings.model_aliases.{alias} names {shown}, which is not registered")
+        })
+    }));
     if let Some(shadow) = read.shadow_model.as_ref().and_then(|shadow| shadow.model.as_deref())
         && touches_shadow
         && !models.iter().any(|model| model.identifier == shadow)
@@ -300,6 +310,8 @@ pub(crate) async fn settings_that_name(
     let tiers = read.routing_tiers.iter().filter(|(_, named)| *named == identifier);
     let mut places: Vec<String> =
         tiers.map(|(tier, _)| format!("settings.routing_tiers.{tier}")).collect();
+    let aliases = read.model_aliases.all().filter(|(_, named)| *named == identifier);
+    places.extend(aliases.map(|(alias, _)| format!("settings.model_aliases.{alias}")));
     if read.shadow_model.is_some_and(|shadow| shadow.model.as_deref() == Some(identifier)) {
         places.push("settings.shadow_model.model".to_owned());
     }

@@ -29,7 +29,7 @@ use crate::tools::function_tools;
 
 /// Fields by which some servers of this format (routers of models, proxies, other gateways) let a
 /// caller choose the model, the provider or the address. Here the project decides.
-const CHOOSES_MODEL: [&str; 13] = [
+pub const CHOOSES_MODEL: [&str; 13] = [
     "models",
     "route",
     "provider",

@@ -58,10 +58,10 @@ impl Screened {
     }
 
     /// Takes the model that the caller named, and its fallbacks if the endpoint has them.
-    pub(crate) fn direct(self, identifier: &str, fallbacks: Fallbacks) -> Result<Routed> {
+    pub(crate) fn direct(self, name: &str, fallbacks: Fallbacks) -> Result<Routed> {
         let screened = self;
         let project = screened.context().caller.project.clone();
-        let first = project.model(identifier)?;
+        let first = project.model(name)?;
         let find = |identifier: &str| project.models.get(identifier).map(|model| &**model);
         // Sensitive content that may not leave stays with private models, by fallbacks too.
         let private_only = screened.context().trace.is_sensitive()
@@ -70,13 +70,13 @@ impl Screened {
         let chain = routing::chain(first, find, private_only, regions);
         let mut models = project.shared(&chain);
         if fallbacks == Fallbacks::No {
-            models.retain(|model| model.identifier == identifier);
+            models.retain(|model| model.identifier == first.identifier);
         }
         let pricing_basis = screened.pricing_basis();
         models.retain(|model| pricing_basis.fits(model));
         if models.is_empty() {
             return Err(crate::error::Error::invalid(format!(
-                "Model {identifier} may not be used here: the trace is sensitive or its region is not allowed"
+                "Model {name} may not be used here: the trace is sensitive or its region is not allowed"
             )));
         }
         Ok(Routed { screened, routing: OnceLock::new(), models })

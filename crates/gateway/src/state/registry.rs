@@ -68,9 +68,10 @@ impl ProjectState {
         lock(&self.month).total(now)
     }
 
-    /// A registered model.
-    pub(crate) fn model(&self, identifier: &str) -> Result<&Arc<Model>> {
-        self.models.get(identifier).ok_or_else(|| Error::model_not_found(identifier))
+    /// The model that a caller names: a registered one, else that of an alias.
+    pub(crate) fn model(&self, name: &str) -> Result<&Arc<Model>> {
+        let by_alias = || self.models.get(self.settings.model_aliases.resolve(name)?);
+        self.models.get(name).or_else(by_alias).ok_or_else(|| Error::model_not_found(name))
     }
 }
 

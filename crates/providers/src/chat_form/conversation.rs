@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::chat_form::answer::IMAGES;
 use crate::chat_form::cache::{self, Keep};
-use crate::chat_form::parts::{Image, Part, Speaker, ToolCall, ToolResult, Turn};
+use crate::chat_form::parts::{Document, Image, Part, Speaker, ToolCall, ToolResult, Turn};
 use crate::chat_form::provider_state::Replay;
 use crate::chat_form::rounds;
 use crate::error::Error;
@@ -189,7 +189,7 @@ fn mark_end(parts: &mut Vec<Part<'_>>, kept: Option<Keep>) {
     }
 }
 
-/// Returns the text and images of a message, and breakpoints between them.
+/// Returns the text, images and documents of a message, and breakpoints between them.
 fn content_parts(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Part<'_>>, Error> {
     match &message.body {
         Body::Empty => Ok(Vec::new()),
@@ -201,6 +201,9 @@ fn content_parts(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Pa
                     ("text" | "input_text" | "output_text", said) => read.extend(words(said)),
                     ("refusal", _) => read.extend(words(string(part, "refusal"))),
                     ("image_url" | "input_image", _) => read.push(Part::Image(image(part, &at)?)),
+                    ("file" | "input_file", _) if has_data(part) => {
+                        read.push(Part::Document(document(part, &at)?));
+                    }
                     (kind, _) => {
                         let kind: String = kind.chars().take(40).collect();
                         return Err(at(&format!("this model cannot take a content part '{kind}'")));
@@ -216,6 +219,27 @@ fn content_parts(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Pa
 /// Returns a text, if it is not blank.
 fn words(text: &str) -> Option<Part<'_>> {
     (!text.trim().is_empty()).then_some(Part::Text(text))
+}
+
+/// The member with the data of a file: chat completions nest it.
+fn file_of(part: &Value) -> &Value {
+    part.get("file").unwrap_or(part)
+}
+
+fn has_data(part: &Value) -> bool {
+    file_of(part).get("file_data").is_some()
+}
+
+fn document(part: &Value, at: impl Fn(&str) -> Error) -> Result<Document<'_>, Error> {
+    let file = file_of(part);
+    let url = string(file, "file_data").strip_prefix("data:");
+    match url.and_then(|url| url.split_once(";base64,")) {
+        Some((head, base64)) if !base64.is_empty() => {
+            let mime = head.split(';').next().unwrap_or_default();
+            Ok(Document { mime, base64, name: string(file, "filename") })
+        }
+        _ => Err(at("file_data must be a data: URL in base64")),
+    }
 }
 
 fn image(part: &Value, at: impl Fn(&str) -> Error) -> Result<Image<'_>, Error> {

@@ -13,6 +13,7 @@ mod provider_state;
 #[cfg(test)]
 mod result_tests;
 pub(crate) mod rounds;
+pub(crate) mod thinking;
 pub(crate) mod tools;
 
 pub(crate) use domain::conversation::{PROVIDER_STATE as STATE, STOP_DETAILS, STOP_SEQUENCE};

@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// Parameters that change nothing in an answer that its reader relies on: if a format lacks them they
 /// are dropped, and reported to the caller. The table in docs/providers.md repeats this list.
-const HARMLESS: [&str; 10] = [
+const HARMLESS: [&str; 11] = [
     "user",
     "metadata",
     "store",
@@ -23,6 +23,7 @@ const HARMLESS: [&str; 10] = [
     "safety_identifier",
     "prompt_cache_retention",
     "verbosity",
+    "thinking",
     CACHE_CONTROL,
 ];
 

@@ -34,6 +34,7 @@ pub(crate) enum Part<'a> {
     /// Text that is not blank.
     Text(&'a str),
     Image(Image<'a>),
+    Document(Document<'a>),
     Call(ToolCall<'a>),
     Result(ToolResult<'a>),
     /// A block of the model's in the provider's own form, to be sent as it came, and the number of
@@ -50,6 +51,15 @@ pub(crate) enum Image<'a> {
     Data { mime: &'a str, base64: &'a str },
     /// An address that the provider is to fetch.
     Url(&'a str),
+}
+
+/// A file in a content part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Document<'a> {
+    pub(crate) mime: &'a str,
+    pub(crate) base64: &'a str,
+    /// The caller's name of it; may be empty.
+    pub(crate) name: &'a str,
 }
 
 /// A call of a tool that the model has asked for.

@@ -56,6 +56,46 @@ fn that_a_tool_failed_is_said_where_there_is_a_word_for_it() {
 }
 
 #[test]
+fn a_pdf_has_each_providers_own_form() {
+    let file = json!({"type": "file", "file": {"filename": "My report.pdf",
+        "file_data": "data:application/pdf;base64,JVBERi0="}});
+    let asked = json!([{"role": "user", "content": [{"type": "text", "text": "See."}, file]}]);
+    let forms = [
+        (Provider::Openai, "/messages/0/content/1", file.clone()),
+        (
+            Provider::Anthropic,
+            "/messages/0/content/1",
+            json!({"type": "document", "title": "My report.pdf", "source":
+                {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}),
+        ),
+        (
+            Provider::Gemini,
+            "/contents/0/parts/1",
+            json!({"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}}),
+        ),
+        (
+            Provider::Bedrock,
+            "/messages/0/content/1",
+            json!({"document": {"format": "pdf", "source": {"bytes": "JVBERi0="},
+                "name": format!("Myreport-{:08x}", crc32fast::hash(b"JVBERi0="))}}),
+        ),
+    ];
+    for (provider, at, form) in forms {
+        let (model, prompt) = (model(provider, None), prompt_of(asked.clone(), json!({})));
+        let body = adapter(provider).encode(&attempt(&model, &prompt)).unwrap().body;
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body.pointer(at), Some(&form), "{provider:?}");
+    }
+    let archive = json!([{"role": "user", "content": [{"type": "file", "file":
+        {"file_data": "data:application/zip;base64,UEs="}}]}]);
+    for provider in [Provider::Anthropic, Provider::Gemini, Provider::Bedrock] {
+        let (model, prompt) = (model(provider, None), prompt_of(archive.clone(), json!({})));
+        let error = adapter(provider).encode(&attempt(&model, &prompt)).unwrap_err().to_string();
+        assert!(error.contains("documents as PDF"), "{error}");
+    }
+}
+
+#[test]
 fn what_a_model_cannot_take_is_refused_in_a_result_as_well() {
     let file = json!({"type": "file", "file": {"file_id": "x"}});
     let far = json!({"type": "image_url", "image_url": {"url": "https://a.example/b.png"}});

@@ -4,6 +4,8 @@
 pub(crate) mod answer;
 pub(crate) mod block_sequencer;
 pub(crate) mod chunk_reader;
+pub(crate) mod documents;
+pub(crate) mod members;
 pub(crate) mod prompt;
 pub(crate) mod read;
 #[cfg(test)]

@@ -72,6 +72,11 @@ impl Node {
         }
     }
 
+    /// The path of the object itself.
+    pub(crate) fn at(&self) -> &str {
+        &self.at
+    }
+
     /// The path of a member.
     pub(crate) fn path(&self, name: &str) -> String {
         if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }

@@ -136,7 +136,7 @@ fn content(answer: Answer) -> Vec<Value> {
     }
     for text in [answer.text, answer.refusal] {
         if !text.is_empty() {
-            blocks.push(json!({"type": "text", "text": text, "citations": null}));
+            blocks.push(json!({"type": "text", "text": text}));
         }
     }
     let mut inner = InnerJson::default();

@@ -16,7 +16,7 @@ fn a_plain_answer() {
         message,
         json!({
             "id": "msg_7", "type": "message", "role": "assistant", "model": "m",
-            "content": [{"type": "text", "text": "Hello.", "citations": null}],
+            "content": [{"type": "text", "text": "Hello."}],
             "stop_reason": "end_turn", "stop_sequence": null,
             "usage": {"input_tokens": 15, "cache_read_input_tokens": 10,
                 "cache_creation_input_tokens": 5, "cache_creation": {

@@ -9,22 +9,16 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
 
-use crate::http::error::{Failure, Result};
+use crate::http::error::Result;
+use crate::inference::canonical::members::{self, Offered, Vendor};
 use crate::inference::canonical::prompt::{
     State, States, assistant, function, marked, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid};
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
-use crate::inference::messages::blocks::{blocks, image, tool_use};
+use crate::inference::messages::blocks::{blocks, document, image, tool_use};
 use crate::inference::messages::settings::{is_thinking, response_format, tool_choice};
-
-/// Parameters that change nothing a reader of the answer relies on, and that no canonical form has.
-const LEFT_OUT: [&str; 3] = ["service_tier", "diagnostics", "user_profile_id"];
-
-/// The parameter by which the vendor's packages ask it to keep the conversation. They continue
-/// without it if the error reports in the vendor's format that it is not supported.
-const THREAD: &str = "thread";
 
 /// A request in Anthropic's format, and `trace_id`.
 #[derive(Deserialize, ToSchema)]
@@ -82,7 +76,7 @@ pub struct MessagesBody {
     /// The region in which the answer may be made; for models that have it.
     #[serde(default)]
     inference_geo: Option<String>,
-    /// All other parameters. None is supported, but some can be left out without harm.
+    /// All other parameters. None is supported, but most can be left out without harm.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     others: Map<String, Value>,
@@ -93,7 +87,7 @@ pub struct MessagesBody {
 pub struct MessageBody {
     /// `user`, `assistant` or `system`.
     role: String,
-    /// A text, or content blocks: `text`, `image`, `tool_use`, `tool_result`, `thinking`,
+    /// A text, or content blocks: `text`, `image`, `document`, `tool_use`, `tool_result`, `thinking`,
     /// `redacted_thinking`.
     content: Value,
     /// Nothing else is supported.
@@ -112,11 +106,7 @@ pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<
         return Err(invalid("max_tokens must be at least 1"));
     }
     for (name, value) in &body.others {
-        match LEFT_OUT.iter().find(|known| *known == name) {
-            Some(known) => reader.leave_out(known, value),
-            None if value.is_null() => {}
-            None => return Err(unsupported(name)),
-        }
+        reader.dropped.extend(members::leave_out(Vendor::Anthropic, name, value)?);
     }
     let mut messages = Vec::with_capacity(body.messages.len() + 1);
     if let Some(system) = body.system {
@@ -139,9 +129,17 @@ pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<
     set("top_p", body.top_p.map(Value::Number));
     set("top_k", body.top_k.map(Value::from));
     set("stop", body.stop_sequences.filter(|stops| !stops.is_empty()).map(Value::from));
-    set("tools", body.tools.map(|tools| reader.tools(tools)).transpose()?);
-    if let Some(choice) = body.tool_choice {
-        let (choice, one_at_a_time) = tool_choice(choice)?;
+    let choice = body.tool_choice.map(tool_choice).transpose()?;
+    let mut has_tools = true;
+    if let Some(tools) = body.tools {
+        let choice = choice.as_ref().map(|(choice, _)| choice);
+        let (tools, left_out) = reader.tools(tools)?.choose(choice)?;
+        // Vendors refuse a choice among no tools.
+        has_tools = left_out.is_empty() || !tools.is_empty();
+        reader.dropped.extend(left_out);
+        set("tools", has_tools.then(|| tools.into()));
+    }
+    if let Some((choice, one_at_a_time)) = choice.filter(|_| has_tools) {
         set("tool_choice", Some(choice));
         set("parallel_tool_calls", one_at_a_time.then_some(Value::Bool(false)));
     }
@@ -169,32 +167,22 @@ pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<
         request,
         streams: body.stream.unwrap_or(false),
         names: Some(MessageNames { list: "messages", beside: "system", sources }),
-        dropped: reader.dropped.into_iter().map(str::to_owned).collect(),
+        dropped: reader.dropped.into_iter().collect(),
         options: (),
     })
-}
-
-/// The error of an unsupported parameter.
-fn unsupported(name: &str) -> Failure {
-    let shown: String = name.chars().take(64).collect();
-    let failure = invalid(format!("{shown} is not supported"));
-    if name != THREAD {
-        return failure;
-    }
-    failure.details(json!({"error_code": "thread_unsupported_request", "unsupported": [THREAD]}))
 }
 
 /// Reads the conversation, and records what has no canonical form.
 #[derive(Default)]
 struct Reader {
-    dropped: BTreeSet<&'static str>,
+    dropped: BTreeSet<String>,
     states: States,
 }
 
 impl Reader {
     fn leave_out(&mut self, name: &'static str, value: &Value) {
         if !value.is_null() {
-            self.dropped.insert(name);
+            self.dropped.insert(name.to_owned());
         }
     }
 
@@ -202,7 +190,9 @@ impl Reader {
     fn lose(&mut self, block: &mut Node, names: &[&'static str]) {
         for name in names {
             if let Some(value) = block.take(name) {
-                let is_idle = value == false || value.as_array().is_some_and(Vec::is_empty);
+                let is_idle = value == false
+                    || value.as_array().is_some_and(Vec::is_empty)
+                    || value.get("enabled") == Some(&Value::Bool(false));
                 self.leave_out(name, if is_idle { &Value::Null } else { &value });
             }
         }
@@ -329,12 +319,12 @@ impl Reader {
         match self.states.of(&token) {
             Some(found) => *state = Some(found),
             None => {
-                self.dropped.insert("thinking");
+                self.dropped.insert("thinking".to_owned());
             }
         }
     }
 
-    /// Text or an image.
+    /// Text, an image or a document.
     fn part(&mut self, mut block: Node, kind: &str) -> Result<Value> {
         self.lose(&mut block, &["citations"]);
         let kept = self.breakpoint(&mut block);
@@ -346,6 +336,13 @@ impl Reader {
             "image" => {
                 self.lose(&mut block, &["transformations"]);
                 image(&mut block)?
+            }
+            "document" => {
+                let (part, loses_context) = document(&mut block)?;
+                if loses_context {
+                    self.dropped.insert("context".to_owned());
+                }
+                part
             }
             _ => return Err(block.unsupported("a block", kind)),
         };
@@ -368,12 +365,14 @@ impl Reader {
         texts.collect()
     }
 
-    fn tools(&mut self, tools: Vec<Value>) -> Result<Value> {
-        let tools = Node::all("tools", tools).map(|tool| {
+    fn tools(&mut self, tools: Vec<Value>) -> Result<Offered> {
+        let mut offered = Offered::default();
+        for tool in Node::all("tools", tools) {
             let mut tool = tool?;
             let kind = tool.maybe_text("type")?.unwrap_or_else(|| "custom".to_owned());
             if kind != "custom" {
-                return Err(tool.unsupported("a tool", &kind));
+                offered.leave_out(tool, kind)?;
+                continue;
             }
             let kept = self.breakpoint(&mut tool);
             let name = tool.text("name")?;
@@ -385,9 +384,9 @@ impl Reader {
             tool.idle("allowed_callers", &json!(["direct"]))?;
             tool.idle("defer_loading", &false.into())?;
             tool.end()?;
-            Ok(marked(function, kept))
-        });
-        tools.collect()
+            offered.add(marked(function, kept));
+        }
+        Ok(offered)
     }
 }
 

@@ -184,6 +184,59 @@ fn thinking_of_others_is_left_out() {
 }
 
 #[test]
+fn a_coding_agents_request_is_taken() {
+    let super::ParsedRequest { request, dropped, .. } = asked(json!({
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "of_tomorrow": {"a": 1}, "tool_choice": {"type": "auto"},
+        "tools": [{"type": "web_search_20260209", "name": "web_search"}, {"name": "f"}],
+    }));
+    assert_eq!(dropped, ["context_management", "of_tomorrow", "tools[0] (web_search_20260209)"]);
+    let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+    let params = json!({"tools": tools, "tool_choice": "auto"});
+    assert_eq!(Value::Object(request.prompt.params), params);
+    // Where no tool is left, there is nothing to choose from.
+    let super::ParsedRequest { request, .. } = asked(json!({"tool_choice": {"type": "auto"},
+        "tools": [{"type": "code_execution_20250825", "name": "code_execution"}]}));
+    assert!(request.prompt.params.is_empty());
+}
+
+#[test]
+fn documents_are_files_or_texts() {
+    let pdf = json!({"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="});
+    let text = json!({"type": "base64", "media_type": "text/plain", "data": "SGVsbG8u"});
+    let plain = json!({"type": "text", "media_type": "text/plain", "data": "Hi."});
+    let pieces = json!({"type": "content", "content": [
+        {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]});
+    let super::ParsedRequest { request, dropped, .. } = asked(json!({"messages": [
+    {"role": "user", "content": [
+        {"type": "document", "source": pdf, "title": "Report", "context": "Of today.",
+            "citations": {"enabled": true}, "cache_control": {"type": "ephemeral"}},
+        {"type": "document", "source": pdf, "citations": {"enabled": false}},
+        {"type": "document", "source": text},
+        {"type": "document", "source": plain, "title": "T", "context": "C"},
+        {"type": "document", "source": pieces},
+    ]}]}));
+    let file = |name: &str| {
+        json!({"type": "file", "file":
+            {"filename": name, "file_data": "data:application/pdf;base64,JVBERi0="}})
+    };
+    let mut report = file("Report");
+    report["cache_breakpoint"] = "5m".into();
+    let said = |text: &str| json!({"type": "text", "text": text});
+    assert_eq!(
+        request.prompt.messages[0].body,
+        Body::Parts(vec![
+            report,
+            file("document.pdf"),
+            said("Hello."),
+            said("T\n\nC\n\nHi."),
+            said("a\n\nb")
+        ])
+    );
+    assert_eq!(dropped, ["citations", "context"]);
+}
+
+#[test]
 fn what_only_helps_a_model_is_left_out() {
     let tools = json!([{"name": "f", "input_examples": [{}], "eager_input_streaming": true,
         "allowed_callers": ["direct"], "defer_loading": false}]);
@@ -252,8 +305,26 @@ fn faults_say_where() {
         (messages(json!(["a"])), 400, "messages[0].content[0] must be an object"),
         (
             messages(json!([{"type": "document", "source": {}}])),
+            400,
+            "Missing required parameter: messages[0].content[0].source.type",
+        ),
+        (
+            messages(json!([{"type": "document",
+                "source": {"type": "url", "url": "https://a.example/b.pdf"}}])),
             422,
-            "messages[0].content[0]: a block of type 'document' is not supported",
+            "messages[0].content[0].source.url is not supported: documents are not fetched from \
+             addresses; send the document itself, in base64",
+        ),
+        (
+            messages(json!([{"type": "document", "source":
+                {"type": "base64", "media_type": "text/plain", "data": "/w=="}}])),
+            422,
+            "messages[0].content[0].source.data must be a text in UTF-8 and base64",
+        ),
+        (
+            messages(json!([{"type": "search_result"}])),
+            422,
+            "messages[0].content[0]: a block of type 'search_result' is not supported",
         ),
         (
             messages(json!([{"type": "text"}])),
@@ -271,9 +342,21 @@ fn faults_say_where() {
             "system[0]: a block of type 'image' is not supported",
         ),
         (
-            json!({"tools": [{"type": "web_search_20260209", "name": "web_search"}]}),
+            json!({"tools": [{"type": "mcp_toolset", "mcp_server_name": "s"}]}),
             422,
-            "tools[0]: a tool of type 'web_search_20260209' is not supported",
+            "tools[0]: a tool of type 'mcp_toolset' is not supported",
+        ),
+        (
+            json!({"tools": [{"type": "web_search_20260209", "name": "web_search"}],
+                "tool_choice": {"type": "tool", "name": "web_search"}}),
+            422,
+            "tool_choice demands 'web_search', a tool of type 'web_search_20260209' that only its \
+             vendor has: offer a function of your own instead",
+        ),
+        (
+            json!({"api_key": "x"}),
+            422,
+            "api_key is not supported: the project decides which model answers",
         ),
         (
             json!({"tools": [{"name": "f", "defer_loading": true}]}),

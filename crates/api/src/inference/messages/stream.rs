@@ -121,7 +121,7 @@ impl Writer {
                 json!({"type": "thinking", "thinking": "", "signature": ""})
             }
             Part::Content(ContentKind::Text | ContentKind::Refusal) => {
-                json!({"type": "text", "text": "", "citations": null})
+                json!({"type": "text", "text": ""})
             }
             Part::Call { id, name } => {
                 json!({"type": "tool_use", "id": id, "name": name, "input": {}})

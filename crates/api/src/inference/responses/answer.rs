@@ -14,6 +14,8 @@ use crate::http::dialect::Dialect;
 use crate::inference::canonical::answer::Answer;
 use crate::inference::canonical::prompt::State;
 use crate::inference::finding::FindingBody;
+use crate::inference::responses::custom_tools::{CustomTools, input_of};
+use crate::inference::responses::request::AnswerOptions;
 
 /// An answer, and the parameters of its request that it repeats. `step_id`, `trace_id`, `reason` and
 /// `cause` are ours.
@@ -30,7 +32,7 @@ pub struct ResponseAnswer {
     #[schema(value_type = Option<Object>)]
     incomplete_details: Option<Value>,
     model: String,
-    /// Items: `reasoning`, `message`, `function_call`.
+    /// Items: `reasoning`, `message`, `function_call`, `custom_tool_call`.
     #[schema(value_type = Vec<Object>)]
     output: Vec<Value>,
     #[schema(value_type = Option<Object>)]
@@ -145,10 +147,11 @@ impl ResponseAnswer {
 }
 
 /// An answer.
-pub fn whole(mut reply: ChatReply, echo: Map<String, Value>) -> ResponseAnswer {
+pub(super) fn whole(mut reply: ChatReply, options: AnswerOptions) -> ResponseAnswer {
+    let AnswerOptions { echo, custom } = options;
     let answer = Answer::of(&mut reply);
     let is_cut_off = reply.blocked.is_none() && reply.finish.is_cut_off();
-    let output = items(reply.step, answer, reply.blocked.as_deref(), is_cut_off);
+    let output = items(reply.step, answer, reply.blocked.as_deref(), is_cut_off, &custom);
     let blank = ResponseAnswer::blank(reply.step, reply.trace, reply.model, reply.created, echo);
     blank.ended(reply.finish, End { output, usage: reply.usage, blocked: reply.blocked })
 }
@@ -156,14 +159,20 @@ pub fn whole(mut reply: ChatReply, echo: Map<String, Value>) -> ResponseAnswer {
 /// A request that was refused before any model was called.
 pub fn refused(refusal: Refusal, now: Timestamp, echo: Map<String, Value>) -> ResponseAnswer {
     let Refusal { reason, step, trace, cause } = refusal;
-    let output = items(step, Answer::default(), Some(&reason), false);
+    let output = items(step, Answer::default(), Some(&reason), false, &CustomTools::default());
     let end = End { output, usage: Usage::default(), blocked: Some(reason) };
     ResponseAnswer::blank(step, trace, String::new(), now, echo)
         .caused(FindingBody::of(cause))
         .ended(FinishReason::ContentFilter, end)
 }
 
-fn items(step: StepId, answer: Answer, blocked: Option<&str>, is_cut_off: bool) -> Vec<Value> {
+fn items(
+    step: StepId,
+    answer: Answer,
+    blocked: Option<&str>,
+    is_cut_off: bool,
+    custom: &CustomTools,
+) -> Vec<Value> {
     let mut items = Vec::new();
     if !answer.thought.is_empty() || answer.state.is_some() {
         let id = id("rs", step, items.len());
@@ -186,8 +195,13 @@ fn items(step: StepId, answer: Answer, blocked: Option<&str>, is_cut_off: bool) 
         last["status"] = "incomplete".into();
     }
     for call in answer.calls {
-        let id = id("fc", step, items.len());
         let status = call_status(is_cut_off, &call.arguments);
+        if custom.has(&call.name) {
+            let (id, input) = (id("ctc", step, items.len()), input_of(&call.arguments));
+            items.push(custom_call(&id, status, &call.id, &call.name, &input));
+            continue;
+        }
+        let id = id("fc", step, items.len());
         items.push(function_call(&id, status, &call.id, &call.name, &call.arguments));
     }
     items
@@ -229,6 +243,12 @@ pub(super) fn function_call(
 ) -> Value {
     json!({"id": id, "type": "function_call", "status": status, "call_id": call_id, "name": name,
         "arguments": arguments})
+}
+
+/// A call of a custom tool.
+pub(super) fn custom_call(id: &str, status: &str, call_id: &str, name: &str, input: &str) -> Value {
+    json!({"id": id, "type": "custom_tool_call", "status": status, "call_id": call_id, "name": name,
+        "input": input})
 }
 
 /// Text of a message.

@@ -14,7 +14,7 @@ fn a_plain_answer() {
     let reply = ChatReply { native: None, ..speech.reply(FinishReason::Stop) };
     let mut echo = Map::new();
     echo.insert("store".to_owned(), false.into());
-    let answer = said(&whole(reply, echo));
+    let answer = said(&whole(reply, AnswerOptions { echo, ..AnswerOptions::default() }));
     assert_eq!(
         answer,
         json!({
@@ -42,7 +42,7 @@ fn how_it_ended() {
         (Length, "incomplete", json!({"reason": "max_output_tokens"})),
         (ContentFilter, "incomplete", json!({"reason": "content_filter"})),
     ] {
-        let answer = said(&whole(Speech::default().reply(finish), Map::new()));
+        let answer = said(&whole(Speech::default().reply(finish), AnswerOptions::default()));
         assert_eq!((&answer["status"], &answer["incomplete_details"]), (&json!(status), &reason));
     }
 }
@@ -51,7 +51,7 @@ fn how_it_ended() {
 fn a_refusal_is_whole_and_says_why() {
     let mut reply = Speech::default().reply(FinishReason::ContentFilter);
     reply.blocked = Some("No.".to_owned());
-    let withheld = said(&whole(reply, Map::new()));
+    let withheld = said(&whole(reply, AnswerOptions::default()));
     let before = said(&refused(refusal("No."), Timestamp(1_000_000), Map::new()));
     for answer in [withheld, before] {
         assert_eq!((&answer["status"], &answer["reason"]), (&json!("completed"), &json!("No.")));
@@ -63,7 +63,7 @@ fn a_refusal_is_whole_and_says_why() {
 proptest! {
     #[test]
     fn an_answer_that_is_sent_back_says_the_same(speech in speech()) {
-        let answer = said(&whole(speech.reply(FinishReason::Stop), Map::new()));
+        let answer = said(&whole(speech.reply(FinishReason::Stop), AnswerOptions::default()));
         let body = serde_json::from_value(json!({"input": answer["output"]})).unwrap();
         let asked = request::parse(body, None).unwrap();
         prop_assert_eq!(asked.request.prompt.messages, [speech.message()]);

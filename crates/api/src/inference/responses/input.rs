@@ -8,10 +8,12 @@ use domain::conversation::{Message, Role};
 use serde_json::Value;
 
 use crate::http::error::Result;
+use crate::inference::canonical::documents::document;
 use crate::inference::canonical::prompt::{
     State, States, assistant, call, image_part, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
+use crate::inference::responses::custom_tools::arguments_of;
 
 /// Members that the vendor's answers have and its clients send back; they have no effect here.
 const OF_ANSWERS: [&str; 7] =
@@ -105,7 +107,15 @@ impl Input {
                 self.turn.calls.push(call(&id, &name, &arguments));
                 Ok(())
             }
-            Some("function_call_output") => {
+            Some("custom_tool_call") => {
+                let (id, name) = (item.text("call_id")?, item.text("name")?);
+                let input = item.text("input")?;
+                self.end_item(item)?;
+                self.begin_turn(false);
+                self.turn.calls.push(call(&id, &name, &arguments_of(&input)));
+                Ok(())
+            }
+            Some("function_call_output" | "custom_tool_call_output") => {
                 let id = item.text("call_id")?;
                 let (message, images) = result(id, self.content(&mut item, "output")?);
                 item.pass_over(&["name"]);
@@ -118,6 +128,11 @@ impl Input {
                 Ok(())
             }
             Some("reasoning") => self.reasoning(item),
+            Some("item_reference") => Err(invalid(format!(
+                "{}: an item of type 'item_reference' is not supported, because nothing is kept \
+                 between two requests: set store: false in the client, which then sends the item itself",
+                item.at()
+            ))),
             Some(kind) => Err(item.unsupported("an item", kind)),
         }
     }
@@ -190,7 +205,7 @@ impl Input {
         self.show_images();
     }
 
-    /// Text and images of an item.
+    /// Text, images and documents of an item.
     fn content(&mut self, item: &mut Node, name: &str) -> Result<Vec<Value>> {
         let at = item.path(name);
         match item.take(name) {
@@ -220,6 +235,7 @@ impl Input {
                 };
                 image_part(url, detail)
             }
+            "input_file" => file(&mut part)?,
             _ => return Err(part.unsupported("a part", &kind)),
         };
         part.end()?;
@@ -248,6 +264,24 @@ impl Conversation {
         self.messages.push(message);
         self.sources.push(source);
     }
+}
+
+/// A document, of which only the bytes themselves are taken.
+fn file(part: &mut Node) -> Result<Value> {
+    if part.take("file_url").is_some() {
+        return Err(invalid(format!(
+            "{} is not supported: files are not fetched from addresses; send file_data",
+            part.path("file_url")
+        )));
+    }
+    let (name, at) = (part.maybe_text("filename")?, part.path("file_data"));
+    let Some(url) = part.maybe_text("file_data")? else {
+        return Err(invalid(format!("{at} is needed: files are not kept here")));
+    };
+    let split = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    let (media, data) =
+        split.ok_or_else(|| invalid(format!("{at} must be a data: URL in base64")))?;
+    document(&at, name, media.split(';').next().unwrap_or_default(), data)
 }
 
 /// Whether reasoning has the id that an answer of ours gave it: `rs_`, the step and a number.

@@ -2,6 +2,7 @@
 //! two requests.
 
 mod answer;
+mod custom_tools;
 mod input;
 mod request;
 mod stream;
@@ -14,7 +15,6 @@ use axum::response::{IntoResponse, Response};
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
 use gateway::{ChatReply, Piece, Refusal, Started};
-use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::http::auth::ByKey;
@@ -24,6 +24,7 @@ use crate::http::error::Result;
 use crate::inference::format::{self, Format, ParsedRequest};
 use crate::inference::sse::EventBody;
 use answer::ResponseAnswer;
+use request::AnswerOptions;
 pub(crate) use request::ResponsesBody;
 
 /// Answer a conversation in the format of OpenAI's Responses API, without anything being kept between
@@ -42,45 +43,45 @@ pub async fn create(
     format::answer::<Responses>(&app, &caller, &headers, body, Dialect::Sluice).await
 }
 
-/// The Responses format. Every answer repeats parameters of its request.
+/// The Responses format.
 pub(crate) struct Responses;
 
 impl Format for Responses {
     type Body = ResponsesBody;
-    type Options = Map<String, Value>;
+    type Options = AnswerOptions;
 
     fn read(body: ResponsesBody, trace: Option<String>) -> Result<ParsedRequest<Self::Options>> {
         request::parse(body, trace)
     }
 
-    fn write_answer(reply: ChatReply, echo: Self::Options, dialect: Dialect) -> Response {
-        Json(answer::whole(reply, echo).in_dialect(dialect)).into_response()
+    fn write_answer(reply: ChatReply, options: AnswerOptions, dialect: Dialect) -> Response {
+        Json(answer::whole(reply, options).in_dialect(dialect)).into_response()
     }
 
     fn write_events(
         started: &Started,
         pieces: BoxStream<'static, Vec<Piece>>,
-        echo: Self::Options,
+        options: AnswerOptions,
         dialect: Dialect,
     ) -> Bytes {
-        stream::body(started, echo, pieces, dialect)
+        stream::body(started, options, pieces, dialect)
     }
 
     fn write_refusal(
         refusal: Refusal,
         now: Timestamp,
-        echo: Self::Options,
+        options: AnswerOptions,
         dialect: Dialect,
     ) -> Response {
-        Json(answer::refused(refusal, now, echo).in_dialect(dialect)).into_response()
+        Json(answer::refused(refusal, now, options.echo).in_dialect(dialect)).into_response()
     }
 
     fn write_refusal_events(
         refusal: Refusal,
         now: Timestamp,
-        echo: Self::Options,
+        options: AnswerOptions,
         dialect: Dialect,
     ) -> Bytes {
-        stream::refused(refusal, now, echo, dialect).into()
+        stream::refused(refusal, now, options.echo, dialect).into()
     }
 }

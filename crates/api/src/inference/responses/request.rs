@@ -8,10 +8,12 @@ use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
 
 use crate::http::error::Result;
+use crate::inference::canonical::members::{self, Offered, Vendor};
 use crate::inference::canonical::prompt::{function, plain, text_part};
 use crate::inference::canonical::read::{Node, invalid, malformed};
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
+use crate::inference::responses::custom_tools::{CUSTOM, CustomTools};
 use crate::inference::responses::input::{Conversation, Input};
 
 /// Parameters that the chat-completions format has under the same name.
@@ -33,7 +35,8 @@ pub struct ResponsesBody {
     /// A registered model; without one the request is routed.
     #[serde(default)]
     model: Option<String>,
-    /// A text, or items: messages, `function_call`, `function_call_output`, `reasoning`.
+    /// A text, or items: messages, `function_call`, `function_call_output`, `custom_tool_call`,
+    /// `custom_tool_call_output`, `reasoning`.
     input: Value,
     /// The instructions of the application.
     #[serde(default)]
@@ -51,7 +54,7 @@ pub struct ResponsesBody {
     #[serde(default)]
     #[schema(value_type = Option<f64>)]
     top_p: Option<Number>,
-    /// Functions; tools that a vendor hosts are refused.
+    /// Functions and custom tools; tools that only a vendor has are left out and named.
     #[serde(default)]
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,
@@ -78,17 +81,27 @@ pub struct ResponsesBody {
     /// `reasoning.encrypted_content` is always included; anything else is refused.
     #[serde(default)]
     include: Option<Vec<String>>,
-    /// All other parameters. None is supported but `user`, `service_tier` and the like.
+    /// All other parameters. None is supported but `user`, `service_tier` and the like; most can be
+    /// left out without harm.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     others: Map<String, Value>,
 }
 
-/// Parses the body into a canonical request, and the parameters that every answer repeats.
-pub fn parse(
+/// The part of a request that shapes its answer.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerOptions {
+    /// The parameters that every answer repeats.
+    pub(crate) echo: Map<String, Value>,
+    /// The tools whose calls are answered with a text.
+    pub(crate) custom: CustomTools,
+}
+
+/// Parses the body into a canonical request, and the part that shapes its answer.
+pub(super) fn parse(
     body: ResponsesBody,
     trace: Option<String>,
-) -> Result<ParsedRequest<Map<String, Value>>> {
+) -> Result<ParsedRequest<AnswerOptions>> {
     check(&body)?;
     let echo = echo(&body);
     let mut input = Input::default();
@@ -100,6 +113,12 @@ pub fn parse(
     if messages.is_empty() {
         return Err(invalid("input must not be empty"));
     }
+    for (name, value) in &body.others {
+        if !SAME.contains(&name.as_str()) {
+            dropped.extend(members::leave_out(Vendor::Openai, name, value)?);
+        }
+    }
+    let mut custom = CustomTools::default();
     let mut params: Map<String, Value> = Map::new();
     let mut set = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -108,9 +127,17 @@ pub fn parse(
     };
     set("temperature", body.temperature.map(Value::Number));
     set("top_p", body.top_p.map(Value::Number));
-    set("tools", body.tools.map(tools).transpose()?);
-    set("tool_choice", body.tool_choice.map(tool_choice).transpose()?);
-    set("parallel_tool_calls", body.parallel_tool_calls.map(Value::Bool));
+    let choice = body.tool_choice.map(tool_choice).transpose()?;
+    let mut has_tools = true;
+    if let Some(tools) = body.tools {
+        let (tools, left_out) = offered(tools, &mut custom)?.choose(choice.as_ref())?;
+        // Vendors refuse a choice among no tools.
+        has_tools = left_out.is_empty() || !tools.is_empty();
+        dropped.extend(left_out);
+        set("tools", has_tools.then(|| tools.into()));
+    }
+    set("tool_choice", choice.filter(|_| has_tools));
+    set("parallel_tool_calls", body.parallel_tool_calls.filter(|_| has_tools).map(Value::Bool));
     if let Some(text) = body.text {
         let mut text = Node::of("text".to_owned(), Value::Object(text))?;
         set("response_format", text.maybe_node("format")?.map(format).transpose()?.flatten());
@@ -149,11 +176,11 @@ pub fn parse(
         streams: body.stream.unwrap_or(false),
         names: Some(MessageNames { list: "input", beside: "instructions", sources }),
         dropped,
-        options: echo,
+        options: AnswerOptions { echo, custom },
     })
 }
 
-/// Refuses parameters that would need stored state, or a tool that only a vendor has.
+/// Refuses values that would need stored state, or a tool that only a vendor has.
 fn check(body: &ResponsesBody) -> Result<()> {
     if body.max_output_tokens == Some(0) {
         return Err(invalid("max_output_tokens must be at least 1"));
@@ -166,26 +193,6 @@ fn check(body: &ResponsesBody) -> Result<()> {
             let included: String = included.chars().take(64).collect();
             return Err(invalid(format!("include: '{included}' is not supported")));
         }
-    }
-    for (name, value) in &body.others {
-        let is_idle = match name.as_str() {
-            "truncation" => value == "disabled",
-            "background" => value == false,
-            "top_logprobs" => value == 0,
-            "stream_options" => true,
-            name => SAME.contains(&name),
-        };
-        if is_idle || value.is_null() {
-            continue;
-        }
-        let why = match name.as_str() {
-            "previous_response_id" | "conversation" => {
-                "nothing is kept between two requests; send the conversation in input"
-            }
-            _ => "this endpoint has none of the kind",
-        };
-        let name: String = name.chars().take(64).collect();
-        return Err(invalid(format!("{name} is not supported: {why}")));
     }
     Ok(())
 }
@@ -217,24 +224,30 @@ fn echo(body: &ResponsesBody) -> Map<String, Value> {
     }
 }
 
-fn tools(tools: Vec<Value>) -> Result<Value> {
-    let tools = Node::all("tools", tools).map(|tool| {
+fn offered(tools: Vec<Value>, custom: &mut CustomTools) -> Result<Offered> {
+    let mut offered = Offered::default();
+    for tool in Node::all("tools", tools) {
         let mut tool = tool?;
         let kind = tool.text("type")?;
-        if kind != "function" {
-            return Err(tool.unsupported("a tool", &kind));
+        match kind.as_str() {
+            "function" => offered.add(own_function(tool)?),
+            CUSTOM => offered.add(custom.read(tool)?),
+            _ => offered.leave_out(tool, kind)?,
         }
-        let name = tool.text("name")?;
-        let description = tool.maybe_text("description")?;
-        let function = function(name, description, tool.take("parameters"), tool.take("strict"));
-        tool.idle("allowed_callers", &json!(["direct"]))?;
-        for name in ["defer_loading", "async"] {
-            tool.idle(name, &false.into())?;
-        }
-        tool.end()?;
-        Ok(function)
-    });
-    tools.collect()
+    }
+    Ok(offered)
+}
+
+fn own_function(mut tool: Node) -> Result<Value> {
+    let name = tool.text("name")?;
+    let description = tool.maybe_text("description")?;
+    let function = function(name, description, tool.take("parameters"), tool.take("strict"));
+    tool.idle("allowed_callers", &json!(["direct"]))?;
+    for name in ["defer_loading", "async"] {
+        tool.idle(name, &false.into())?;
+    }
+    tool.end()?;
+    Ok(function)
 }
 
 fn tool_choice(choice: Value) -> Result<Value> {
@@ -246,7 +259,7 @@ fn tool_choice(choice: Value) -> Result<Value> {
     }
     let mut choice = Node::of("tool_choice".to_owned(), choice)?;
     let kind = choice.text("type")?;
-    if kind != "function" {
+    if kind != "function" && kind != CUSTOM {
         return Err(choice.unsupported("a choice", &kind));
     }
     let name = choice.text("name")?;

@@ -8,7 +8,7 @@ fn read(body: Value) -> ResponsesBody {
     serde_json::from_value(body).unwrap()
 }
 
-fn asked(mut body: Value) -> ParsedRequest<Map<String, Value>> {
+fn asked(mut body: Value) -> ParsedRequest<AnswerOptions> {
     if body.get("input").is_none() {
         body["input"] = "?".into();
     }
@@ -58,11 +58,75 @@ fn parameters_have_their_canonical_names() {
         })
     );
     assert_eq!(asked.dropped, ["reasoning.summary"]);
-    let echo = Value::Object(asked.options);
+    let echo = Value::Object(asked.options.echo);
     assert_eq!(echo["reasoning"], json!({"effort": "low", "summary": null}));
     assert_eq!(echo["metadata"], json!({"a": "b"}));
     assert_eq!(echo["tools"][0]["name"], "f");
     assert_eq!((&echo["store"], &echo["previous_response_id"]), (&json!(false), &Value::Null));
+}
+
+#[test]
+fn a_coding_agents_request_is_taken() {
+    let asked = asked(json!({
+        "client_metadata": {"x-codex-installation-id": "i"}, "prompt_cache_key": "s", "store": false,
+        "truncation": "auto", "include": ["reasoning.encrypted_content"], "tool_choice": "auto",
+        "tools": [
+            {"type": "function", "name": "shell", "parameters": {"type": "object"}},
+            {"type": "namespace", "name": "agents", "description": "d", "tools": []},
+            {"type": "web_search", "external_web_access": true},
+            {"type": "custom", "name": "apply_patch", "description": "Edits.",
+                "format": {"type": "grammar", "syntax": "lark", "definition": "start: x"}},
+            {"type": "tool_search"}],
+    }));
+    let dropped = [
+        "client_metadata",
+        "truncation",
+        "tools[1] (namespace)",
+        "tools[2] (web_search)",
+        "tools[4] (tool_search)",
+    ];
+    assert_eq!(asked.dropped, dropped);
+    let params = asked.request.prompt.params;
+    let names: Vec<&Value> =
+        params["tools"].as_array().unwrap().iter().map(|tool| &tool["function"]["name"]).collect();
+    assert_eq!(names, ["shell", "apply_patch"]);
+    assert_eq!(
+        (&params["tool_choice"], &params["prompt_cache_key"]),
+        (&json!("auto"), &json!("s"))
+    );
+    // Where no tool is left, there is nothing to choose from.
+    let asked = self::asked(json!({"tools": [{"type": "web_search"}], "tool_choice": "auto",
+        "parallel_tool_calls": true}));
+    assert!(asked.request.prompt.params.is_empty(), "{:?}", asked.request.prompt.params);
+}
+
+#[test]
+fn documents_are_files_or_texts() {
+    let said = said(json!({"input": [{"role": "user", "content": [
+        {"type": "input_file", "filename": "a.pdf",
+            "file_data": "data:application/pdf;base64,JVBERi0="},
+        {"type": "input_file", "filename": "a.txt",
+            "file_data": "data:text/plain;charset=utf-8;base64,SGVsbG8u"}]}]}));
+    let file = json!({"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="});
+    assert_eq!(
+        said[0]["content"],
+        json!([{"type": "file", "file": file}, {"type": "text", "text": "a.txt\n\nHello."}])
+    );
+}
+
+#[test]
+fn calls_of_custom_tools_are_read_back() {
+    let said = said(json!({"input": [
+        {"type": "custom_tool_call", "id": "ctc_1", "status": "completed", "call_id": "c",
+            "name": "apply_patch", "input": "*** Begin Patch"},
+        {"type": "custom_tool_call_output", "call_id": "c", "output": "Done."}]}));
+    let call = json!({"id": "c", "type": "function", "function":
+        {"name": "apply_patch", "arguments": "{\"input\":\"*** Begin Patch\"}"}});
+    assert_eq!(
+        said,
+        json!([{"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "content": "Done.", "tool_call_id": "c"}])
+    );
 }
 
 #[test]
@@ -193,9 +257,25 @@ fn faults_name_the_parameter() {
             "include: 'web_search_call.results' is not supported",
         ),
         (
-            json!({"tools": [{"type": "web_search"}]}),
+            json!({"tools": [{"type": "mcp", "server_url": "https://a.example"}]}),
             422,
-            "tools[0]: a tool of type 'web_search' is not supported",
+            "tools[0]: a tool of type 'mcp' is not supported",
+        ),
+        (
+            json!({"tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search"}}),
+            422,
+            "tool_choice: a choice of type 'web_search' is not supported",
+        ),
+        (
+            json!({"tools": [{"type": "web_search"}], "tool_choice": "required"}),
+            422,
+            "tool_choice demands a call, and no tool is left to call: tools[0] (web_search) is one \
+             that only its vendor has. Offer a function of your own",
+        ),
+        (
+            json!({"base_url": "https://a.example"}),
+            422,
+            "base_url is not supported: the project decides which model answers",
         ),
         (
             json!({"tool_choice": {"type": "allowed_tools"}}),
@@ -205,12 +285,35 @@ fn faults_name_the_parameter() {
         (
             json!({"input": [{"type": "item_reference", "id": "x"}]}),
             422,
-            "input[0]: an item of type 'item_reference' is not supported",
+            "input[0]: an item of type 'item_reference' is not supported, because nothing is kept \
+             between two requests: set store: false in the client, which then sends the item itself",
         ),
+    ];
+    for (body, status, error) in table {
+        assert_eq!(fault(body), (status, error.to_owned()));
+    }
+}
+
+#[test]
+fn faults_name_the_member() {
+    let table = [
         (
             json!({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}),
             422,
-            "input[0].content[0]: a part of type 'input_file' is not supported",
+            "input[0].content[0].file_data is needed: files are not kept here",
+        ),
+        (
+            json!({"input": [{"role": "user", "content": [{"type": "input_file",
+                "file_url": "https://a.example/b.pdf"}]}]}),
+            422,
+            "input[0].content[0].file_url is not supported: files are not fetched from addresses; \
+             send file_data",
+        ),
+        (
+            json!({"input": [{"role": "user", "content": [{"type": "input_file",
+                "file_data": "data:application/zip;base64,UEs="}]}]}),
+            422,
+            "input[0].content[0].file_data: a document must be a PDF or a text",
         ),
         (
             json!({"input": [{"type": "function_call", "call_id": "c", "name": "f"}]}),

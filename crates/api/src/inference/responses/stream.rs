@@ -20,20 +20,23 @@ use crate::inference::canonical::block_sequencer::{BlockEvent, BlockSequencer, C
 use crate::inference::canonical::chunk_reader::ChunkReader;
 use crate::inference::finding::FindingBody;
 use crate::inference::responses::answer::{
-    End, ResponseAnswer, call_status, function_call, id, message, reasoning, refusal_part,
-    summary_part, text_part,
+    End, ResponseAnswer, call_status, custom_call, function_call, id, message, reasoning,
+    refusal_part, summary_part, text_part,
 };
+use crate::inference::responses::custom_tools::{CustomTools, input_of};
+use crate::inference::responses::request::AnswerOptions;
 
 /// The events of an answer.
-pub fn body(
+pub(super) fn body(
     started: &Started,
-    echo: Map<String, Value>,
+    options: AnswerOptions,
     pieces: BoxStream<'static, Vec<Piece>>,
     dialect: Dialect,
 ) -> Body {
+    let AnswerOptions { echo, custom } = options;
     let model = started.model.clone();
     let answer = ResponseAnswer::blank(started.step, started.trace, model, started.created, echo);
-    let mut writer = Writer::new(started.step, answer.in_dialect(dialect));
+    let mut writer = Writer::new(started.step, answer.in_dialect(dialect), custom);
     Body::from_stream(pieces.map(move |pieces| Ok::<_, Infallible>(writer.write(pieces))))
 }
 
@@ -49,13 +52,15 @@ pub fn refused(
         ResponseAnswer::blank(step, trace, String::new(), now, echo).caused(FindingBody::of(cause));
     let (answer, blocked) = (answer.in_dialect(dialect), Some(reason));
     let finish = FinishReason::ContentFilter;
-    Writer::new(step, answer).write(vec![Piece::End { finish, usage: Usage::default(), blocked }])
+    let mut writer = Writer::new(step, answer, CustomTools::default());
+    writer.write(vec![Piece::End { finish, usage: Usage::default(), blocked }])
 }
 
 /// Writes pieces as events.
 struct Writer {
     step: StepId,
     answer: ResponseAnswer,
+    custom: CustomTools,
     reader: ChunkReader,
     sequencer: BlockSequencer,
     /// The items that are over.
@@ -73,13 +78,16 @@ struct Item {
     id: String,
     part: Part,
     text: String,
+    /// Whether it is a call of a custom tool.
+    is_custom: bool,
 }
 
 impl Writer {
-    fn new(step: StepId, answer: ResponseAnswer) -> Self {
+    fn new(step: StepId, answer: ResponseAnswer, custom: CustomTools) -> Self {
         Self {
             step,
             answer,
+            custom,
             reader: ChunkReader::default(),
             sequencer: BlockSequencer::default(),
             output: Vec::new(),
@@ -123,9 +131,11 @@ impl Writer {
 
     fn item_begins(&mut self, part: Part) {
         let index = self.output.len();
+        let is_custom = matches!(&part, Part::Call { name, .. } if self.custom.has(name));
         let kind = match part {
             Part::Content(ContentKind::Thought) => "rs",
             Part::Content(ContentKind::Text | ContentKind::Refusal) => "msg",
+            Part::Call { .. } if is_custom => "ctc",
             Part::Call { .. } => "fc",
         };
         let id = id(kind, self.step, index);
@@ -134,12 +144,15 @@ impl Writer {
             Part::Content(ContentKind::Text | ContentKind::Refusal) => {
                 message(&id, "in_progress", None)
             }
+            Part::Call { id: call_id, name } if is_custom => {
+                custom_call(&id, "in_progress", call_id, name, "")
+            }
             Part::Call { id: call_id, name } => {
                 function_call(&id, "in_progress", call_id, name, "")
             }
         };
         self.event("response.output_item.added", json!({"output_index": index, "item": blank}));
-        let item = Item { id, part, text: String::new() };
+        let item = Item { id, part, text: String::new(), is_custom };
         if let Some((names, place, part)) = item.part_of(index) {
             let mut added = place;
             added.insert("part".to_owned(), part);
@@ -152,6 +165,10 @@ impl Writer {
         let index = self.output.len();
         let Some(item) = &mut self.open else { return };
         item.text.push_str(&text);
+        // The input is inside JSON, which is read when it is whole.
+        if item.is_custom {
+            return;
+        }
         let mut more = item.place(index);
         more.insert("delta".to_owned(), text.into());
         let name = item.names().delta;
@@ -163,14 +180,23 @@ impl Writer {
 
     fn item_ends(&mut self, is_last: bool) {
         let index = self.output.len();
-        let Some(item) = self.open.take() else { return };
+        let Some(mut item) = self.open.take() else { return };
         let names = item.names();
+        let call_status = call_status(self.is_cut_off, &item.text);
+        if item.is_custom {
+            item.text = input_of(&item.text);
+            let mut all = item.place(index);
+            all.insert("delta".to_owned(), item.text.clone().into());
+            self.event(names.delta, Value::Object(all));
+        }
         let mut done = item.place(index);
         done.insert(names.member.to_owned(), item.text.clone().into());
         match &item.part {
             Part::Content(ContentKind::Text) => drop(done.insert("logprobs".to_owned(), json!([]))),
-            Part::Call { name, .. } => drop(done.insert("name".to_owned(), name.clone().into())),
-            Part::Content(_) => {}
+            Part::Call { name, .. } if !item.is_custom => {
+                drop(done.insert("name".to_owned(), name.clone().into()));
+            }
+            Part::Call { .. } | Part::Content(_) => {}
         }
         self.event(names.done, Value::Object(done));
         if let Some((names, mut over, part)) = item.part_of(index) {
@@ -186,10 +212,10 @@ impl Writer {
             Part::Content(ContentKind::Refusal) => {
                 message(&item.id, "completed", Some(refusal_part(&item.text)))
             }
-            Part::Call { id, name } => {
-                let status = call_status(self.is_cut_off, &item.text);
-                function_call(&item.id, status, id, name, &item.text)
+            Part::Call { id, name } if item.is_custom => {
+                custom_call(&item.id, call_status, id, name, &item.text)
             }
+            Part::Call { id, name } => function_call(&item.id, call_status, id, name, &item.text),
         };
         self.item_is_over(whole);
     }
@@ -279,6 +305,13 @@ impl Item {
                 done: "response.reasoning_summary_text.done",
                 over: "response.reasoning_summary_part.done",
                 member: "text",
+            },
+            Part::Call { .. } if self.is_custom => Names {
+                added: "",
+                delta: "response.custom_tool_call_input.delta",
+                done: "response.custom_tool_call_input.done",
+                over: "",
+                member: "input",
             },
             // A call has no parts: nothing is added to it, and no part of it is over.
             Part::Call { .. } => Names {

@@ -6,9 +6,13 @@ use crate::inference::canonical::answer::Call;
 use crate::inference::canonical::testing::{Speech, events, refusal, speech, started};
 
 fn stream(pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
+    stream_with(CustomTools::default(), pieces, batch)
+}
+
+fn stream_with(custom: CustomTools, pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
     let Started { step, trace, model, created, .. } = started();
     let answer = ResponseAnswer::blank(step, trace, model, created, Map::new());
-    let mut writer = Writer::new(step, answer);
+    let mut writer = Writer::new(step, answer, custom);
     let mut out = String::new();
     let mut pieces = pieces.into_iter().peekable();
     while pieces.peek().is_some() {
@@ -55,6 +59,10 @@ fn heard(events: &[(String, Value)]) -> Value {
             }
             "response.reasoning_summary_text.done" => {
                 assert_eq!(items[item]["summary"][0]["text"], data["text"]);
+            }
+            "response.custom_tool_call_input.delta" => grow("/input", &data["delta"]),
+            "response.custom_tool_call_input.done" => {
+                assert_eq!(items[item]["input"], data["input"]);
             }
             "response.function_call_arguments.done" => {
                 assert_eq!(items[item]["arguments"], data["arguments"]);
@@ -107,7 +115,7 @@ fn what_was_whole_before_the_rest_was_cut_off_stays_so() {
     };
     let statuses = |speech: &Speech, finish: FinishReason| {
         let answer = heard(&stream(speech.pieces(&[3], finish), 2));
-        let whole = super::super::answer::whole(speech.reply(finish), Map::new());
+        let whole = super::super::answer::whole(speech.reply(finish), AnswerOptions::default());
         let whole = serde_json::to_value(whole).unwrap();
         let of = |answer: &Value| {
             let items = answer["output"].as_array().unwrap().iter();
@@ -144,6 +152,38 @@ fn a_stream_that_breaks_ends_with_an_error() {
     let error = gateway::Error::ProviderRejected { status: 400, message: "No.".to_owned() };
     let events = stream(vec![Piece::Broken(error)], 1);
     assert_eq!(events[events.len() - 2].1["provider_status"], 400);
+}
+
+#[test]
+fn a_call_of_a_custom_tool_is_a_text() {
+    let patch = "*** Begin Patch\n+\"a\"\n";
+    let call = |name: &str| Call {
+        id: format!("id {name}"),
+        name: name.to_owned(),
+        arguments: json!({"input": patch}).to_string(),
+    };
+    let speech = Speech { calls: vec![call("apply_patch"), call("f")], ..Speech::default() };
+    let tools = json!([{"type": "custom", "name": "apply_patch"}]);
+    let custom = || {
+        let body = serde_json::from_value(json!({"input": "?", "tools": tools})).unwrap();
+        request::parse(body, None).unwrap().options.custom
+    };
+    for sizes in [[1], [7], [200]] {
+        let answer =
+            heard(&stream_with(custom(), speech.pieces(&sizes, FinishReason::ToolCalls), 3));
+        let [first, second] = answer["output"].as_array().unwrap().as_slice() else {
+            panic!("{answer}")
+        };
+        assert_eq!(
+            first,
+            &json!({"id": "ctc_7_0", "type": "custom_tool_call", "status": "completed",
+                "call_id": "id apply_patch", "name": "apply_patch", "input": patch})
+        );
+        assert_eq!((&second["type"], &second["name"]), (&json!("function_call"), &json!("f")));
+        // The client sends it back, and the model sees the call that it has made.
+        let body = serde_json::from_value(json!({"input": answer["output"]})).unwrap();
+        assert_eq!(request::parse(body, None).unwrap().request.prompt.messages, [speech.message()]);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::cache::Keep;
 use crate::chat_form::conversation::Conversation;
 use crate::chat_form::params::{Format, Params};
-use crate::chat_form::parts::{Image, Part, Speaker, Turn};
+use crate::chat_form::parts::{Document, Image, Part, Speaker, Turn};
 use crate::chat_form::tools::{Choice, Naming, Tools};
 use crate::error::Error;
 use crate::vendors::anthropic::decode::is_blank_text;
@@ -149,6 +149,11 @@ enum Block<'a> {
     Image {
         source: Source<'a>,
     },
+    Document {
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        title: &'a str,
+    },
     ToolUse {
         id: Cow<'a, str>,
         name: &'a str,
@@ -227,6 +232,15 @@ fn blocks(parts: Vec<Part<'_>>, speaker: Speaker) -> Result<Vec<Marked<'_>>, Err
                 return Err(Error::unsupported("An assistant message cannot hold an image"));
             }
             Part::Image(image) => Block::Image { source: source(image)? },
+            Part::Document(_) if speaker == Speaker::Model => {
+                return Err(Error::unsupported("An assistant message cannot hold a document"));
+            }
+            Part::Document(Document { mime: media_type @ "application/pdf", base64, name }) => {
+                Block::Document { source: Source::Base64 { media_type, data: base64 }, title: name }
+            }
+            Part::Document(_) => {
+                return Err(Error::unsupported("This model takes documents as PDF only"));
+            }
             Part::Call(call) => {
                 Block::ToolUse { id: id(call.id), name: call.name, input: call.arguments }
             }

@@ -11,13 +11,15 @@ use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::cache::{self, Keep};
 use crate::chat_form::conversation::Conversation;
 use crate::chat_form::params::{Format, Params};
-use crate::chat_form::parts::{Image, Part, Turn};
+use crate::chat_form::parts::{Document, Image, Part, Turn};
 use crate::chat_form::tools::{Choice, Naming, Tool, Tools};
 use crate::error::Error;
 use crate::vendors::anthropic::rules::{takes_effort, takes_sampling, temperature_and_top_p};
 
 /// Most characters of the id of a tool call.
 const MOST_ID_CHARS: usize = 64;
+/// Most characters of the caller's in the name of a document.
+const MOST_NAME_CHARS: usize = 64;
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
@@ -171,6 +173,11 @@ enum Block<'a> {
         format: &'static str,
         source: Bytes<'a>,
     },
+    Document {
+        format: &'static str,
+        name: String,
+        source: Bytes<'a>,
+    },
     #[serde(rename_all = "camelCase")]
     ToolUse {
         tool_use_id: Cow<'a, str>,
@@ -264,6 +271,7 @@ fn blocks(parts: Vec<Part<'_>>, caches: Caches) -> Result<Vec<Block<'_>>, Error>
         match part {
             Part::Text(text) => content.push(Block::Text(text)),
             Part::Image(image) => content.push(picture(image)?),
+            Part::Document(file) => content.push(document(file)?),
             Part::Call(call) => content.push(Block::ToolUse {
                 tool_use_id: legal_id(call.id),
                 name: call.name,
@@ -300,6 +308,31 @@ fn picture(image: Image<'_>) -> Result<Block<'_>, Error> {
         _ => return Err(Error::unsupported("Bedrock takes images as png, jpeg, gif or webp")),
     };
     Ok(Block::Image { format, source: Bytes { bytes: base64 } })
+}
+
+fn document(file: Document<'_>) -> Result<Block<'_>, Error> {
+    let format = match file.mime {
+        "application/pdf" => "pdf",
+        "text/plain" => "txt",
+        "text/csv" => "csv",
+        "text/html" => "html",
+        "text/markdown" => "md",
+        _ => {
+            return Err(Error::unsupported(
+                "Bedrock takes documents as PDF, plain text, CSV, HTML or Markdown only",
+            ));
+        }
+    };
+    Ok(Block::Document { format, name: document_name(file), source: Bytes { bytes: file.base64 } })
+}
+
+/// Returns the name of a document as Bedrock takes it: of few characters, and another one for each
+/// document of a request.
+fn document_name(file: Document<'_>) -> String {
+    let stem = file.name.rsplit_once('.').map_or(file.name, |(stem, _)| stem);
+    let legal = stem.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
+    let start: String = legal.take(MOST_NAME_CHARS).collect();
+    format!("{start}-{:08x}", crc32fast::hash(file.base64.as_bytes()))
 }
 
 /// Returns the id of a call as Bedrock takes it. Its own ids are valid; another provider's may be too

@@ -245,11 +245,22 @@ fn claude_gets_what_converse_has_no_place_for() {
             json!({"temperature": 0.5, "top_p": 0.5}),
             "top_p together with temperature",
         ),
-        ("amazon.nova-pro-v1:0", json!({"thinking": thinking}), "thinking"),
     ] {
         let error = body(name, params).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{lacks} is not supported by model")), "{error}");
     }
+}
+
+#[test]
+fn thinking_of_claude_is_dropped_for_other_models() {
+    let mut model = model();
+    model.config.upstream_model = Some("amazon.nova-pro-v1:0".to_owned());
+    let thinking = json!({"type": "enabled", "budget_tokens": 1024});
+    let prompt = testing::prompt(json!({"thinking": thinking}));
+    let encoded = encode(&attempt(&model, &prompt)).unwrap();
+    assert_eq!(encoded.dropped, ["thinking"]);
+    let body: Value = serde_json::from_slice(&encoded.body).unwrap();
+    assert_eq!(body.get("additionalModelRequestFields"), None);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::chat_form::ids;
-use crate::chat_form::parts::{Image, Part, Speaker, ToolResult, Turn};
+use crate::chat_form::parts::{Document, Image, Part, Speaker, ToolResult, Turn};
 use crate::error::Error;
 use crate::vendors::gemini::is_recent;
 
@@ -34,6 +34,7 @@ pub(super) enum Piece<'a> {
     Text {
         text: &'a str,
     },
+    /// An image or a document.
     Image {
         inline_data: Blob<'a>,
     },
@@ -240,6 +241,14 @@ fn piece_of<'a>(part: &Part<'a>) -> Result<Piece<'a>, Error> {
         Part::Text(text) => Ok(Piece::Text { text }),
         Part::Image(Image::Data { mime, base64 }) => {
             Ok(Piece::Image { inline_data: Blob { mime_type: mime, data: base64 } })
+        }
+        Part::Document(Document { mime, base64, .. })
+            if *mime == "application/pdf" || mime.starts_with("text/") =>
+        {
+            Ok(Piece::Image { inline_data: Blob { mime_type: mime, data: base64 } })
+        }
+        Part::Document(_) => {
+            Err(Error::unsupported("Gemini models take documents as PDF or text only"))
         }
         Part::Image(Image::Url(_)) => Err(Error::unsupported(
             "Gemini models do not fetch images: send image_url as a data: URL",

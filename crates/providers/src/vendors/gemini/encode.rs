@@ -8,6 +8,7 @@ use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::cache;
 use crate::chat_form::conversation::Conversation;
 use crate::chat_form::params::{Format, Params};
+use crate::chat_form::thinking::Thinking;
 use crate::chat_form::tools::{Choice, Naming, Tool, Tools};
 use crate::error::Error;
 use crate::vendors::gemini::contents::{Content, Piece, contents};
@@ -176,6 +177,12 @@ fn generation_config<'a>(
         Some(Format::Json) => (Some("application/json"), None),
         Some(Format::Schema { schema, .. }) => (Some("application/json"), Some(schema)),
     };
+    // It stays, and is dropped by its name, where the model does not think.
+    let asked = match thinks(model) {
+        Thinks::Never => None,
+        Thinks::Always | Thinks::ByBudget | Thinks::ByLevel => params.take("thinking"),
+    };
+    let asked = asked.and_then(|asked| Thinking::read(asked).effort());
     Ok(GenerationConfig {
         max_output_tokens: None,
         temperature: params.number("temperature", 0.0..=2.0)?,
@@ -187,7 +194,7 @@ fn generation_config<'a>(
         stop_sequences: params.stop()?,
         response_mime_type,
         response_json_schema,
-        thinking_config: match params.text("reasoning_effort")? {
+        thinking_config: match params.text("reasoning_effort")?.or(asked) {
             Some(effort) => Some(thinking(effort, model)?),
             None => None,
         },

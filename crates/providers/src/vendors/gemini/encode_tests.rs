@@ -117,6 +117,20 @@ fn choices_and_efforts_have_their_own_words() {
         let body = encoded(name, hi.clone(), json!({"reasoning_effort": effort}));
         assert_eq!(body["generationConfig"]["thinkingConfig"], config, "{name} {effort}");
     }
+    let asked = json!({"type": "enabled", "budget_tokens": 31_999});
+    for (name, params, config) in [
+        ("gemini-4-pro", json!({"thinking": asked}), thinks("HIGH")),
+        ("gemini-2.5-flash", json!({"thinking": asked}), spends(24_576)),
+        ("gemini-4-pro", json!({"thinking": asked, "reasoning_effort": "low"}), thinks("LOW")),
+        ("gemini-4-pro", json!({"thinking": {"type": "adaptive"}}), Value::Null),
+        ("gemini-2.0-flash", json!({"thinking": asked}), Value::Null),
+    ] {
+        let body = encoded(name, hi.clone(), params);
+        assert_eq!(body["generationConfig"]["thinkingConfig"], config, "{name}");
+        let (model, prompt) = (named(name), prompt_of(hi.clone(), json!({"thinking": asked})));
+        let dropped = Gemini.encode(&attempt(&model, &prompt)).unwrap().dropped;
+        assert_eq!(dropped.is_empty(), name != "gemini-2.0-flash", "{dropped:?}");
+    }
     for (name, effort) in [
         ("gemini-2.0-flash", "low"),
         ("gemini-2.5-pro", "none"),

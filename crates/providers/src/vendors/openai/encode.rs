@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::answer::IMAGES;
+use crate::chat_form::thinking::Thinking;
 use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE, cache, rounds};
 use crate::error::Error;
 
@@ -28,7 +29,10 @@ pub(crate) struct Dialect<'a> {
 }
 
 /// Parameters of Anthropic's format that this one lacks.
-const LACKING: [&str; 3] = ["top_k", "thinking", "inference_geo"];
+const LACKING: [&str; 2] = ["top_k", "inference_geo"];
+
+/// The parameter of Anthropic's format that becomes an effort.
+const THINKING: &str = "thinking";
 
 pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Encoded, Error> {
     let params = &attempt.prompt.params;
@@ -46,13 +50,47 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
     if attempt.prompt.messages.iter().any(failed) {
         dropped.push("is_error".to_owned());
     }
+    let effort = effort(attempt, &mut dropped);
     if !cache::is_marked(attempt.prompt) {
-        return Encoded::write(&Request { attempt, dialect }, attempt.prompt, dropped);
+        return Encoded::write(&Request { attempt, dialect, effort }, attempt.prompt, dropped);
     }
     let prompt = &cache::unmarked(attempt.prompt);
     let attempt = &Attempt { prompt, ..*attempt };
     cache::name_dropped(&mut dropped);
-    Encoded::write(&Request { attempt, dialect }, prompt, dropped)
+    Encoded::write(&Request { attempt, dialect, effort }, prompt, dropped)
+}
+
+/// Returns the effort that stands for Anthropic's `thinking`; an effort of the caller's own goes before
+/// it. Thinking that the model cannot be asked for is dropped.
+fn effort(attempt: &Attempt<'_>, dropped: &mut Vec<String>) -> Option<&'static str> {
+    let Attempt { prompt, model, .. } = *attempt;
+    let asked = prompt.params.get(THINKING).filter(|_| prompt.is_translated)?;
+    let asked = Thinking::read(asked);
+    if asked == Thinking::Off || prompt.params.contains_key("reasoning_effort") {
+        return None;
+    }
+    let has_tools = prompt.params.contains_key("tools");
+    if !takes_effort(model.upstream_name(), has_tools) {
+        dropped.push(THINKING.to_owned());
+        return None;
+    }
+    asked.effort()
+}
+
+/// Whether a model takes a reasoning effort: `o1` and later ones of its kind, GPT from 5 on, and the
+/// open models. GPT refuses it beside tools from 5.2 on. Other models refuse a request that has it.
+fn takes_effort(name: &str, has_tools: bool) -> bool {
+    let name = name.rsplit('/').next().unwrap_or_default();
+    if let Some(rest) = name.strip_prefix("gpt-") {
+        let version = rest.split(['-', '@', ':']).next().unwrap_or_default();
+        let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0_u32));
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        return rest.starts_with("oss")
+            || (version >= (5, 0) && !rest.contains("chat") && !(has_tools && version >= (5, 2)));
+    }
+    let kind = name.strip_prefix('o').and_then(|rest| rest.split('-').next());
+    let is_numbered = kind.is_some_and(|kind| kind.parse::<u8>().is_ok());
+    is_numbered && !name.starts_with("o1-mini") && !name.starts_with("o1-preview")
 }
 
 /// Whether it is OpenAI's own server, or Azure's.
@@ -79,6 +117,8 @@ fn is_openai(base: &str) -> bool {
 struct Request<'a> {
     attempt: &'a Attempt<'a>,
     dialect: Dialect<'a>,
+    /// The effort that stands for `thinking`.
+    effort: Option<&'static str>,
 }
 
 impl Serialize for Request<'_> {
@@ -90,9 +130,13 @@ impl Serialize for Request<'_> {
         let is_vendor = is_vendor(self.attempt.model);
         map.serialize_entry("messages", &Messages { all: &prompt.messages, is_vendor })?;
         for (name, value) in &prompt.params {
-            if !OURS.contains(&name.as_str()) {
+            let is_lacking = prompt.is_translated && name == THINKING;
+            if !OURS.contains(&name.as_str()) && !is_lacking {
                 map.serialize_entry(name, value)?;
             }
+        }
+        if let Some(effort) = self.effort {
+            map.serialize_entry("reasoning_effort", effort)?;
         }
         if let Some(bound) = max_output_tokens {
             map.serialize_entry(bound_name, bound)?;

@@ -62,7 +62,7 @@ fn a_prompt_becomes_a_request() {
 #[test]
 fn what_the_format_lacks_is_refused_where_another_was_spoken() {
     let model = model(Provider::Openai, None);
-    for name in ["top_k", "thinking"] {
+    for name in ["top_k", "inference_geo"] {
         // Other servers of the format may support it.
         let mut prompt = prompt(json!({name: 5}));
         assert_eq!(encoded(&attempt(&model, &prompt))[name], 5);
@@ -70,6 +70,47 @@ fn what_the_format_lacks_is_refused_where_another_was_spoken() {
         let error = Openai.encode(&attempt(&model, &prompt)).unwrap_err().to_string();
         assert_eq!(error, format!("{name} is not supported by model gpt-test"));
     }
+}
+
+#[test]
+fn thinking_is_an_effort_where_the_model_takes_one() {
+    let asked = |name: &str, params: Value| {
+        let mut model = model(Provider::Openai, None);
+        model.config.upstream_model = Some(name.to_owned());
+        let mut prompt = prompt(params);
+        prompt.is_translated = true;
+        let encoded = Openai.encode(&attempt(&model, &prompt)).unwrap();
+        let body: Value = serde_json::from_slice(&encoded.body).unwrap();
+        assert_eq!(body.get("thinking"), None);
+        (body.get("reasoning_effort").cloned(), encoded.dropped)
+    };
+    let thinking = json!({"type": "enabled", "budget_tokens": 31_999});
+    let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+    let (high, lost) = ((Some(json!("high")), vec![]), (None, vec!["thinking".to_owned()]));
+    for (name, plainly, with_tools) in [
+        ("gpt-5", &high, &high),
+        ("gpt-5-mini-2025-08-07", &high, &high),
+        ("openai/gpt-oss-120b", &high, &high),
+        ("o4-mini", &high, &high),
+        ("o1", &high, &high),
+        ("gpt-5.4-nano", &high, &lost),
+        ("gpt-6", &high, &lost),
+        ("gpt-4o", &lost, &lost),
+        ("gpt-4.1", &lost, &lost),
+        ("gpt-5-chat-latest", &lost, &lost),
+        ("o1-mini", &lost, &lost),
+        ("olmo-2", &lost, &lost),
+        ("qwen3", &lost, &lost),
+    ] {
+        assert_eq!(&asked(name, json!({"thinking": thinking})), plainly, "{name}");
+        let params = json!({"thinking": thinking, "tools": tools});
+        assert_eq!(&asked(name, params), with_tools, "{name} with tools");
+    }
+    // An effort of the caller's own goes before it, and a model's default is no parameter.
+    let both = json!({"thinking": thinking, "reasoning_effort": "low"});
+    assert_eq!(asked("gpt-5", both), (Some(json!("low")), vec![]));
+    let adaptive = json!({"thinking": {"type": "adaptive"}});
+    assert_eq!(asked("gpt-5", adaptive), (None, vec![]));
 }
 
 #[test]

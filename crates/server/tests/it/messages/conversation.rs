@@ -153,7 +153,7 @@ async fn errors_in_the_vendors_words(backend: Backend) {
         (json!({"model": "nobody"}), 422, "Model not authorized or found: nobody"),
         (json!({"trace_id": null}), 400, "Missing required parameter: trace_id"),
         (json!({"max_tokens": "x"}), 400, "Invalid request body"),
-        (json!({"context_management": {}}), 422, "context_management is not supported"),
+        (json!({"container": "c"}), 422, "container is not supported"),
     ] {
         let answer = key.post(DOOR, &ask(more)).await.ok(status);
         assert_eq!(answer["type"], "error");

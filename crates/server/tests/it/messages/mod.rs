@@ -1,3 +1,4 @@
 //! `POST /messages`.
 
+mod coding_agents;
 mod conversation;

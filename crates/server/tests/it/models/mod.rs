@@ -1,5 +1,6 @@
 //! `/projects/:project_id/models` and `/models`.
 
+mod aliases;
 mod endpoints;
 mod listing;
 pub mod registry;

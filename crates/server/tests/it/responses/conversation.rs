@@ -113,7 +113,7 @@ async fn errors_in_the_vendors_words(backend: Backend) {
         (json!({"trace_id": null}), 400, "Missing required parameter: trace_id"),
         (json!({"store": true}), 422, "store is not supported"),
         (json!({"previous_response_id": "resp_1"}), 422, "previous_response_id is not supported"),
-        (json!({"tools": [{"type": "web_search"}]}), 422, "tools[0]: a tool of type 'web_search'"),
+        (json!({"tools": [{"type": "mcp"}]}), 422, "tools[0]: a tool of type 'mcp'"),
     ] {
         let answer = key.post(DOOR, &ask(more)).await.ok(status);
         assert_eq!(answer["error"]["type"], "invalid_request_error");

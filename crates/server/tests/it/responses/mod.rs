@@ -1,3 +1,4 @@
 //! `POST /responses`.
 
+mod coding_agents;
 mod conversation;
