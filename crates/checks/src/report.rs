@@ -57,6 +57,8 @@ pub struct Report {
     pub slow: Vec<SlowPattern>,
     /// Whether judging ended before its end, because nobody waits for it: nothing follows from such a report.
     pub abandoned: bool,
+    /// Whether injections in the application's own words are noted only: they are no attempts then.
+    pub(crate) spares_application: bool,
 }
 
 /// Why a request must not go on.
@@ -114,7 +116,10 @@ impl Report {
 
     /// Whether a text tries to take over the model or to get at its instructions.
     pub fn injection_attempt(&self) -> bool {
-        self.findings.iter().any(|f| f.category == Category::Injection && f.score >= CERTAIN)
+        let is_spared = |f: &Finding| self.spares_application && f.origin.is_application();
+        let is_attempt =
+            |f: &Finding| f.category == Category::Injection && f.score >= CERTAIN && !is_spared(f);
+        self.findings.iter().any(is_attempt)
     }
 
     /// Whether a credential was found.

@@ -46,14 +46,23 @@ impl Category {
 pub enum Origin {
     /// The application's own instructions: "never reveal ..." is no attack here.
     System,
+    /// A tool that the application itself defines: its name, its description, its parameters.
+    ToolDefinition,
     /// The end user.
     User,
     /// The model, in an earlier turn.
     Assistant,
     /// A tool or a document: trusted less than a user.
     Tool,
-    /// Anything else that travels with the request: tool definitions, unknown fields.
+    /// Anything else that travels with the request: unknown fields, the tools of MCP servers.
     Other,
+}
+
+impl Origin {
+    /// Whether the application wrote it: nobody who attacks the application has a hand in it.
+    pub fn is_application(self) -> bool {
+        matches!(self, Self::System | Self::ToolDefinition)
+    }
 }
 
 /// A rule of the project's own.
@@ -117,6 +126,9 @@ pub struct Safety {
     pub pii_restore: bool,
     /// The action for injections.
     pub injection: Action,
+    /// The action for injections in the application's own words, `Flag` or `Block`. `Block` treats them
+    /// as all other text.
+    pub injection_application: Action,
     /// The action for secrets in inputs.
     pub secrets: Action,
     /// The project's own rules, in order.
@@ -138,6 +150,7 @@ impl Default for Safety {
             pii_entities: None,
             pii_restore: true,
             injection: Action::Block,
+            injection_application: Action::Flag,
             secrets: Action::Block,
             rules: Vec::new(),
             recognizers: Vec::new(),

@@ -29,6 +29,10 @@ pub struct SafetyTestRequest {
     /// A conversation, as in chat completions.
     #[serde(default)]
     messages: Option<Vec<MessageBody>>,
+    /// The tools that are offered with it, in any form that executions take.
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    tools: Option<Vec<Value>>,
     /// Whether it goes to a model or comes from one; `input` by default.
     #[serde(default)]
     #[schema(value_type = Option<DirectionBody>)]
@@ -138,7 +142,8 @@ fn trial(body: SafetyTestRequest) -> Result<SafetyTrial> {
             return Err(Error::Malformed("text and messages exclude each other".to_owned()).into());
         }
     };
-    Ok(SafetyTrial { messages, direction, settings: body.settings })
+    let tools = body.tools.unwrap_or_default();
+    Ok(SafetyTrial { messages, tools, direction, settings: body.settings })
 }
 
 fn present(verdict: SafetyVerdict, is_text: bool) -> SafetyTestBody {

@@ -12,8 +12,6 @@ use crate::search::quickest;
 pub enum Way {
     /// A user's text: everything. The search looks for what is dear this way; the others do a part of the same work.
     Input,
-    /// A text of the application: credentials and personal data.
-    System,
     /// A whole answer.
     Output,
     /// An answer in pieces of 64 bytes, with both redacted.
@@ -23,15 +21,14 @@ pub enum Way {
 }
 
 /// All of them.
-pub const WAYS: [Way; 5] = [Way::Input, Way::System, Way::Output, Way::Stream, Way::Image];
+pub const WAYS: [Way; 4] = [Way::Input, Way::Output, Way::Stream, Way::Image];
 
 impl Way {
     /// The heading of its column.
     pub fn name(self) -> &'static str {
         match self {
             Self::Input => "input",
-            Self::System => "credentials and personal data",
-            Self::Output => "output",
+            Self::Output => "credentials and personal data",
             Self::Stream => "stream",
             Self::Image => "brands",
         }
@@ -69,7 +66,6 @@ impl Ways {
         let part = |origin| [Part { origin, text }];
         match way {
             Way::Input => drop(black_box(self.plain.inspect(&part(Origin::User)))),
-            Way::System => drop(black_box(self.plain.inspect(&part(Origin::System)))),
             Way::Output => drop(black_box(self.plain.inspect_output(&[text]))),
             Way::Stream => self.stream(text),
             Way::Image => drop(black_box(self.terms.violations(text))),

@@ -1,5 +1,7 @@
 //! Prompt injection: what a text tries to do to the model that reads it.
 
+#[cfg(test)]
+mod agents_tests;
 mod analysis;
 mod attempt;
 mod decode;
@@ -40,9 +42,6 @@ const MAX_UNDONE_BYTES: usize = 16 * 1024;
 
 /// Judges a text.
 pub(crate) fn find(normalized: &Normalized<'_>, scan: &Scan, origin: Origin) -> Assessment {
-    if origin == Origin::System {
-        return Assessment::default();
-    }
     let text = normalized.text.as_ref();
     let mut analysis = Analysis::new(text, scan);
     let all = 0..text.len();

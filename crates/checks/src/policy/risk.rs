@@ -25,13 +25,17 @@ pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> 
     };
     let mut risk_score = combined(&findings, |_| true);
     let forced = findings.iter().position(|f| must_block(safety, f));
+    // The application does not attack itself, though its words often look like it: "follow these instructions only".
+    let spares_application = safety.injection_application == Action::Flag;
+    let noted = |f: &Finding| f.held || spares_application && f.origin.is_application();
     // Redacted secrets do not leave, flagged categories only ask for a look: neither adds to what blocks. An injection
     // has to pass by itself or with what the project's own rules add: personal data beside a suspicion makes it no surer.
     let acts = |f: &Finding| f.category != Category::Pii && action(f.category) == Action::Block;
-    let suspected = |f: &Finding| f.category == Category::Injection && !f.held;
+    let suspected = |f: &Finding| f.category == Category::Injection && !noted(f);
     let wanted = |f: &Finding| acts(f) && (suspected(f) || f.category == Category::Policy);
     let passes = combined(&findings, wanted) > safety.block_threshold;
-    let counted = |f: &Finding| acts(f) && (f.category != Category::Injection || passes && !f.held);
+    let counted =
+        |f: &Finding| acts(f) && (f.category != Category::Injection || passes && !noted(f));
     // Personal data adds what it weighs to what is certain.
     let certain = findings.iter().any(|f| counted(f) && f.score >= CERTAIN);
     let adds = |f: &Finding| counted(f) || (f.category == Category::Pii && certain);
@@ -46,7 +50,7 @@ pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> 
     let finding = forced.or_else(|| over.then(strongest).flatten());
     let block = finding.map(|i| Block { reason: reason(&findings[i], false), finding: Some(i) });
     let review = block.is_none() && risk_score > 0.0 && risk_score >= safety.review_threshold;
-    Report { findings, risk_score, review, block, ..Report::default() }
+    Report { findings, risk_score, review, block, spares_application, ..Report::default() }
 }
 
 /// Weighs the findings of an answer: an action decides, no threshold does.
@@ -115,6 +119,7 @@ fn reason(finding: &Finding, is_output: bool) -> String {
         _ if is_output => "the output contains",
         Origin::Tool => "a tool result or document in the input contains",
         Origin::System => "the system instructions contain",
+        Origin::ToolDefinition => "a tool definition contains",
         Origin::User | Origin::Assistant | Origin::Other => "the input contains",
     };
     format!("Blocked by safety check: {place} {what}.")

@@ -28,16 +28,17 @@ pub(super) fn read(r: &mut Reader<'_>) -> Safety {
     let mut safety = Safety {
         block_threshold: r.unit("block_threshold").unwrap_or(plain.block_threshold),
         review_threshold: r.unit("review_threshold").unwrap_or(plain.review_threshold),
-        injection: r
-            .object("injection", |r| r.action("action", &no_redact))
-            .flatten()
-            .unwrap_or(plain.injection),
         secrets: r
             .object("secrets", |r| r.action("action", &any))
             .flatten()
             .unwrap_or(plain.secrets),
         ..plain
     };
+    r.object("injection", |r| {
+        safety.injection = r.action("action", &no_redact).unwrap_or(safety.injection);
+        safety.injection_application =
+            r.action("application", &no_redact).unwrap_or(safety.injection_application);
+    });
     r.object("pii", |r| {
         safety.pii = r.action("action", &any).unwrap_or(safety.pii);
         safety.pii_entities = r.texts("entities");

@@ -48,6 +48,8 @@ pub enum Direction {
 pub struct SafetyTrial {
     /// The conversation.
     pub messages: Vec<Message>,
+    /// The tools that are offered with it, as the application defines them.
+    pub tools: Vec<Value>,
     /// The direction of the texts.
     pub direction: Direction,
     /// A section of settings that is not saved, merged over the project's `settings.safety`.
@@ -108,7 +110,10 @@ impl Gateway {
         if !member.role.may_try_settings() {
             return Err(Error::Forbidden);
         }
-        let prompt = Prompt { messages: trial.messages, ..Prompt::default() };
+        let mut prompt = Prompt { messages: trial.messages, ..Prompt::default() };
+        if !trial.tools.is_empty() {
+            prompt.params.insert("tools".to_owned(), trial.tools.into());
+        }
         if judged_length(&prompt) > LARGEST_TRIAL {
             return Err(Error::invalid(format!(
                 "The text is too long to be tried (maximum is {LARGEST_TRIAL} bytes)"

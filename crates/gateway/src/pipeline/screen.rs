@@ -70,7 +70,9 @@ impl RequestContext {
         give_up: GiveUp<'_>,
     ) -> Result<Screening> {
         let project = &self.caller.project;
-        let report = project.inspect(&request.prompt, give_up);
+        // A server that is asked for its tools is no part of the application.
+        let is_listed = |tool: &Value| self.mcp.as_ref().is_some_and(|round| round.lists(tool));
+        let report = project.inspect(&request.prompt, &is_listed, give_up);
         let located = locate(&request.prompt, &report);
         let security = security(&report, &located);
         if let Some(block) = &report.block {

@@ -10,14 +10,22 @@ use crate::state::registry::ProjectState;
 use crate::state::verdict_cache::{Hasher, VerdictCache};
 use domain::step::Security;
 use serde::Serialize;
+use serde_json::Value;
 
 /// The verdict on a shorter message, in bytes, is found as fast as it is looked up.
 const WORTH_KEEPING: usize = 256;
 
 impl ProjectState {
-    /// Judges all texts of a prompt. Reuses cached verdicts for messages seen recently.
-    pub(crate) fn inspect(&self, prompt: &Prompt, give_up: GiveUp<'_>) -> Report {
-        let report = judge(&self.policy, prompt, Some(&self.memory), give_up);
+    /// Judges all texts of a prompt. Reuses cached verdicts for messages seen recently. Tools that
+    /// `is_listed` came from an MCP server, and are none of the application's words.
+    pub(crate) fn inspect(
+        &self,
+        prompt: &Prompt,
+        is_listed: &dyn Fn(&Value) -> bool,
+        give_up: GiveUp<'_>,
+    ) -> Report {
+        let all = said(prompt, is_listed);
+        let report = judge(&self.policy, prompt, &all, Some(&self.memory), give_up);
         self.note_slow(&report);
         report
     }
@@ -34,13 +42,13 @@ impl ProjectState {
 
 /// Judges all texts of a prompt, and caches nothing.
 pub(crate) fn inspect(policy: &Policy, prompt: &Prompt) -> Report {
-    judge(policy, prompt, None, GiveUp::Never)
+    judge(policy, prompt, &said(prompt, &|_| false), None, GiveUp::Never)
 }
 
 /// Judges all texts of a prompt in a trial, and caches nothing. Patterns are given up once `stop`
 /// answers that the caller has left.
 pub(crate) fn try_inspect(policy: &Policy, prompt: &Prompt, stop: &dyn Fn() -> bool) -> Report {
-    let all = said(prompt);
+    let all = said(prompt, &|_| false);
     let give_up = GiveUp::Patterns(stop);
     policy.conclude_trial(groups(&all).map(|group| verdict(policy, group, give_up)))
 }
@@ -55,25 +63,28 @@ pub(crate) fn try_output(policy: &Policy, prompt: &Prompt, stop: &dyn Fn() -> bo
 fn judge(
     policy: &Policy,
     prompt: &Prompt,
+    all: &[(Location<'_>, TextPart<'_>)],
     memory: Option<&VerdictCache>,
     give_up: GiveUp<'_>,
 ) -> Report {
-    let all = said(prompt);
     let goes_on = prompt.messages.iter().any(|message| message.role == Role::Assistant);
     let new = |group| verdict(policy, group, give_up);
-    policy.conclude(groups(&all).map(|group| match memory.filter(|_| may_return(group, goes_on)) {
+    policy.conclude(groups(all).map(|group| match memory.filter(|_| may_return(group, goes_on)) {
         Some(memory) => memory.verdict(hashed(memory, group), || new(group)),
         None => new(group),
     }))
 }
 
-fn said(prompt: &Prompt) -> Vec<(Location<'_>, TextPart<'_>)> {
+fn said<'p>(
+    prompt: &'p Prompt,
+    is_listed: &dyn Fn(&Value) -> bool,
+) -> Vec<(Location<'p>, TextPart<'p>)> {
     let mut all = Vec::with_capacity(prompt.messages.len());
-    prompt_strings::each(prompt, |spot, said| all.push((spot, said)));
+    prompt_strings::each_by(prompt, is_listed, |spot, said| all.push((spot, said)));
     all
 }
 
-/// The groups that are judged together: the strings of a message.
+/// The groups that are judged together: the strings of a message, those of a field of the request.
 fn groups<'p, 'a>(
     all: &'a [(Location<'p>, TextPart<'p>)],
 ) -> impl Iterator<Item = &'a [(Location<'p>, TextPart<'p>)]> {

@@ -42,7 +42,7 @@ enum Event {
 }
 
 fn judge(policy: &Policy, prompt: &Prompt, memory: Option<&VerdictCache>) -> Report {
-    super::judge(policy, prompt, memory, GiveUp::Never)
+    super::judge(policy, prompt, &said(prompt, &|_| false), memory, GiveUp::Never)
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {

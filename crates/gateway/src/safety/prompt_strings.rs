@@ -11,6 +11,8 @@ use crate::safety::text_part::{Location, TextPart, TextSlot};
 const LONG_KEY: usize = 6;
 /// The arguments of a tool are JSON inside a string.
 const ARGUMENTS: &str = "arguments";
+/// The parameters of a request that define tools.
+const TOOLS: [&str; 2] = ["tools", "functions"];
 /// The names of fields that hold the texts of content parts; a part may be a text itself.
 const READ: [&str; 3] = ["text", "content", ""];
 /// The names of fields that hold files in base64, without a description of their kind, in small
@@ -37,7 +39,17 @@ const FILES: [&str; 18] = [
 ];
 
 /// Calls `see` with all texts of a prompt, long names of fields included.
-pub(crate) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Location<'a>, TextPart<'a>)) {
+pub(crate) fn each<'a>(prompt: &'a Prompt, see: impl FnMut(Location<'a>, TextPart<'a>)) {
+    each_by(prompt, &|_| false, see);
+}
+
+/// Calls `see` as [`each`] does. The tools that `is_listed` were listed by somebody else: they are none
+/// of the application's words.
+pub(crate) fn each_by<'a>(
+    prompt: &'a Prompt,
+    is_listed: &dyn Fn(&Value) -> bool,
+    mut see: impl FnMut(Location<'a>, TextPart<'a>),
+) {
     for (index, message) in prompt.messages.iter().enumerate() {
         let origin = message.role.origin();
         let at = |field| Location { origin, message: Some((index, message.role.as_str())), field };
@@ -53,8 +65,18 @@ pub(crate) fn each<'a>(prompt: &'a Prompt, mut see: impl FnMut(Location<'a>, Tex
         }
     }
     for (name, value) in &prompt.params {
-        let at = Location { origin: Origin::Other, message: None, field: name };
-        member(name, value, &mut |said| see(at, said));
+        let at = |origin| Location { origin, message: None, field: name };
+        let Some(tools) = value.as_array().filter(|_| TOOLS.contains(&name.as_str())) else {
+            member(name, value, &mut |said| see(at(Origin::Other), said));
+            continue;
+        };
+        if is_judged_key(name) {
+            see(at(Origin::Other), TextPart::Text(name));
+        }
+        for tool in tools {
+            let origin = if is_listed(tool) { Origin::Other } else { Origin::ToolDefinition };
+            each_in(name, tool, &mut |said| see(at(origin), said));
+        }
     }
 }
 

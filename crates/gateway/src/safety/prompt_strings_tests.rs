@@ -47,7 +47,7 @@ fn finds_everything_and_changes_it_in_the_same_order() {
         (0, Origin::User, Some((0, "user")), "content"),
         (2, Origin::Tool, Some((1, "tool")), "content"),
         (9, Origin::Tool, Some((1, "tool")), "tool_calls"),
-        (12, Origin::Other, None, "tools"),
+        (12, Origin::ToolDefinition, None, "tools"),
         (13, Origin::Other, None, "ids"),
     ] {
         let spot = seen[index].0;

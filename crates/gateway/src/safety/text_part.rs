@@ -15,9 +15,11 @@ pub(crate) struct Location<'a> {
 }
 
 impl Location<'_> {
-    /// Whether two neighbours belong to the same message, or to the same field of the request.
+    /// Whether two neighbours belong to the same message, or to the same field of the request, and
+    /// are trusted alike.
     pub(crate) fn belongs_with(&self, next: &Location<'_>) -> bool {
-        self.message == next.message && (self.message.is_some() || self.field == next.field)
+        let is_same_field = self.message.is_some() || self.field == next.field;
+        self.message == next.message && is_same_field && self.origin == next.origin
     }
 }
 

@@ -89,6 +89,11 @@ pub(crate) fn normalise(tools: &mut [Value]) -> Result<()> {
     Ok(())
 }
 
+/// The name of a function, in the form that [`normalise`] gives it.
+pub(crate) fn name(tool: &Value) -> Option<&str> {
+    tool.get("function")?.get("name")?.as_str()
+}
+
 /// Refuses more tools than a provider takes.
 pub(crate) fn check_number(tools: &[Value]) -> Result<()> {
     if tools.len() > MOST_TOOLS {

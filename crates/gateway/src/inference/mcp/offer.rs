@@ -136,7 +136,7 @@ fn declare(
     functions: &mut Vec<Value>,
 ) -> Result<Vec<Server>> {
     let given: Vec<String> =
-        functions.iter().filter_map(|tool| name(tool).map(str::to_owned)).collect();
+        functions.iter().filter_map(function_tools::name).map(str::to_owned).collect();
     let all = offered.iter().flat_map(|(_, tools)| tools.iter().map(|tool| tool.name.as_str()));
     let mut names = Names::new(given.iter().map(String::as_str), all);
     let mut servers = Vec::with_capacity(offered.len());
@@ -161,10 +161,6 @@ fn declare(
     }
     function_tools::check_number(functions)?;
     Ok(servers)
-}
-
-fn name(tool: &Value) -> Option<&str> {
-    tool.get("function")?.get("name")?.as_str()
 }
 
 fn unusable(entry: &Entry, fault: &McpError) -> Error {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use providers::McpAddress;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::tools::function_tools::ToolCall;
+use crate::tools::function_tools::{self, ToolCall};
 use crate::tools::mcp::{CALL_TIME, MOST_CALLS, MOST_ROUNDS};
 
 /// A server whose tools are offered. It is stored with every run of the conversation, so that a
@@ -82,6 +83,12 @@ impl Round {
     pub(crate) fn find(&self, call: &ToolCall) -> Option<(&Server, &str)> {
         let mut servers = self.offer.servers.iter();
         servers.find_map(|server| Some((server, server.functions.get(&call.name)?.as_str())))
+    }
+
+    /// Whether one of the servers has listed a tool that a model is offered.
+    pub(crate) fn lists(&self, tool: &Value) -> bool {
+        let name = function_tools::name(tool);
+        name.is_some_and(|name| self.servers().iter().any(|of| of.functions.contains_key(name)))
     }
 
     /// The time by which a call of a tool that begins now must be over.

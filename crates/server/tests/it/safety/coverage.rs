@@ -32,8 +32,8 @@ enum Rule {
     Reports,
 }
 
-/// A place in an endpoint's request: its name, whether it holds the application's own words, which are
-/// judged for no injection, and the request with a text there.
+/// A place in an endpoint's request: its name, whether it holds the application's own words, in which an
+/// injection is noted and no attempt, and the request with a text there.
 type Place = (&'static str, bool, fn(&str) -> Value);
 
 struct Door {
@@ -127,10 +127,10 @@ fn chat_places() -> Vec<Place> {
             false,
             |t| json!({"messages": [{"role": "user", "content": "Hello.", "note": t}]}),
         ),
-        ("tool description", false, |t| {
+        ("tool description", true, |t| {
             with(says("user", "x"), json!({"tools": function(t, schema("What."))}))
         }),
-        ("tool schema", false, |t| {
+        ("tool schema", true, |t| {
             with(says("user", "x"), json!({"tools": function("Looks.", schema(t))}))
         }),
         ("schema of the answer", false, |t| {
@@ -180,8 +180,8 @@ fn messages_places() -> Vec<Place> {
             round(json!({}), json!([{"type": "text", "text": t}]))
         }),
         ("input of a call", false, |t| round(json!({"q": t}), "Done.".into())),
-        ("tool description", false, |t| tool(t, schema("What."))),
-        ("tool schema", false, |t| tool("Looks.", schema(t))),
+        ("tool description", true, |t| tool(t, schema("What."))),
+        ("tool schema", true, |t| tool("Looks.", schema(t))),
         ("user id", false, |t| with(says("user", "x"), json!({"metadata": {"user_id": t}}))),
         ("stop sequence", false, |t| {
             with(says("user", "x"), json!({"stop_sequences": ["END", t]}))
@@ -222,8 +222,8 @@ fn responses_places() -> Vec<Place> {
         }),
         ("tool result", false, |t| round(&json!({}), t)),
         ("arguments of a call", false, |t| round(&json!({"q": t}), "Done.")),
-        ("tool description", false, |t| tool(t, schema("What."))),
-        ("tool schema", false, |t| tool("Looks.", schema(t))),
+        ("tool description", true, |t| tool(t, schema("What."))),
+        ("tool schema", true, |t| tool("Looks.", schema(t))),
         ("user field", false, |t| json!({"input": "Hello.", "user": t})),
         ("schema of the answer", false, |t| {
             let format = json!({"type": "json_schema", "name": "answer", "schema": schema(t)});
@@ -262,12 +262,12 @@ fn doors() -> Vec<Door> {
         ("input", false, |t| json!({"input": t})),
         (
             "tool description",
-            false,
+            true,
             |t| json!({"input": "Hello.", "tools": function(t, schema("What."))}),
         ),
         (
             "tool schema",
-            false,
+            true,
             |t| json!({"input": "Hello.", "tools": function("Looks.", schema(t))}),
         ),
         (
@@ -378,6 +378,12 @@ fn fault(door: &Door, own_words: bool, threat: Threat, done: &Done) -> Option<St
     let is_found = !(own_words && threat == Threat::Injection);
     if *found != is_found {
         return Some(format!("the step says {} {found}", threat.flag()));
+    }
+    if own_words && threat == Threat::Injection {
+        let security = &done.step["security"];
+        if security["review"] != true || security["findings"][0]["category"] != "injection" {
+            return Some(format!("it is not noted for review: {security}"));
+        }
     }
     let calls = usize::from(passes && door.rule != Rule::Reports);
     if done.sent.len() != calls {

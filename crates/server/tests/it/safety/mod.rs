@@ -2,5 +2,6 @@
 
 mod answers;
 mod coverage;
+mod own_words;
 mod settings;
 mod streams;
