@@ -10,7 +10,6 @@ use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::stored_content::Output;
-use crate::request_id;
 use crate::state::caller::Caller;
 
 /// A recorded note.
@@ -39,15 +38,8 @@ impl Gateway {
             caller.project.check_active()?;
             let trace = self.find_trace(caller, trace_id).await?;
             let parent = self.find_parent(&trace, parent).await?;
-            let context = RequestContext {
-                caller: caller.clone(),
-                trace,
-                parent,
-                caller_trace: request_id::caller_trace(),
-                api_endpoint: ApiEndpoint::Logs,
-                auto_trace: None,
-                mcp: None,
-            };
+            let (caller, api_endpoint) = (caller.clone(), ApiEndpoint::Logs);
+            let context = RequestContext::new(caller, trace, parent, api_endpoint);
             let step = Step {
                 user_rating: grading::user_rating(output.get()),
                 ..self.plain_step(&context, StepKind::Log).await?

@@ -12,7 +12,6 @@ use crate::pipeline::choose::{Choice, Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::refusal::OrRefusal;
 use crate::pipeline::screen::{PiiRule, Screened, Screening, ScreeningRequest};
-use crate::request_id;
 use crate::safety::prompt_strings::raw_size;
 use crate::state::caller::Caller;
 
@@ -28,15 +27,7 @@ impl Gateway {
     ) -> Result<RequestContext> {
         let trace = self.find_open_trace(caller, trace_id).await?;
         let parent = self.find_parent(&trace, parent).await?;
-        Ok(RequestContext {
-            caller: caller.clone(),
-            trace,
-            parent,
-            caller_trace: request_id::caller_trace(),
-            api_endpoint,
-            auto_trace: None,
-            mcp: None,
-        })
+        Ok(RequestContext::new(caller.clone(), trace, parent, api_endpoint))
     }
 
     /// The context of a call: on the trace that it names, or on one that is opened for it.
@@ -57,8 +48,9 @@ impl Gateway {
         let auto_trace = AutoTrace::open(self, caller).await?;
         let id = auto_trace.id().to_string();
         let context = self.request_context(caller, &id, None, api_endpoint).await;
-        let context = context.map_err(unanswered(Some(&auto_trace)))?;
-        Ok(RequestContext { auto_trace: Some(auto_trace), ..context })
+        let mut context = context.map_err(unanswered(Some(&auto_trace)))?;
+        context.auto_trace = Some(auto_trace);
+        Ok(context)
     }
 
     /// Screens and routes an input of executions.
@@ -112,7 +104,7 @@ impl Gateway {
         // work.
         let bytes = context.caller.project.policy.effort(raw_size(&request.prompt));
         let judge = |give_up: GiveUp<'_>| context.screen(request, give_up);
-        match offload_judging(context.caller.share(), bytes, judge).await?? {
+        match offload_judging(context.caller.share(), bytes, judge).await? {
             Screening::Clear(screened) => Ok(Ok(*screened)),
             Screening::Blocked(refused) => self.refuse(context, *refused).await.map(Err),
         }
