@@ -1,7 +1,7 @@
 //! The safety layer: what a text holds that should not travel unseen, and what to do about it.
 //!
 //! Everything here is a pure function of the text and the project's settings: no I/O, no clock, no randomness (a
-//! [`Redactor`] is given its nonce). Work is linear in the text, and cheap scans decide which detectors run at all.
+//! [`Redactor`] is given its nonce or its tags). Work is linear in the text, and cheap scans decide which detectors run at all.
 //! The crate knows nothing of requests, providers or steps: callers hand over text parts and get a [`Report`].
 
 mod blocked_terms;
@@ -31,7 +31,7 @@ pub use crate::policy::saving::slow_to_save;
 pub use crate::redact::file::{FileKind, FileText, file_kind};
 pub use crate::redact::json_text::{JsonText, label, long_number};
 pub use crate::redact::reading::Reading;
-pub use crate::redact::redactor::Redactor;
+pub use crate::redact::redactor::{Redactor, imitates_placeholder};
 pub use crate::redact::restore::{Placeholders, StreamRestorer};
 pub use crate::report::{Block, Finding, Part, Report, Verdict};
 pub use crate::scan::keywords::search_vocabulary;

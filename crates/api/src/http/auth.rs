@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::http::client::origin;
 use crate::http::cross_site;
 use crate::http::error::{Failure, Result};
+use crate::http::trace_headers;
 
 /// The session cookie.
 pub const COOKIE_NAME: &str = "sluice_session";
@@ -59,6 +60,10 @@ pub fn key(
 
 async fn with_key(app: App, spends: Spends, mut request: Request, next: Next) -> Result<Response> {
     let caller = admit(&app, &request, spends).await?;
+    let caller = match trace_headers::session_of(request.headers()) {
+        Some(session) => caller.in_session(session),
+        None => caller,
+    };
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }

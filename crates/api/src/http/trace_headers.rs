@@ -1,4 +1,4 @@
-//! The headers of a conversation: its trace, and the parameters that were left out.
+//! The headers of a conversation: its trace, its session, and the parameters that were left out.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
@@ -7,12 +7,25 @@ use domain::ids::TraceId;
 /// Names the trace, in requests and in answers.
 const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 
+/// Name the session, in requests: the gateway's own header, and those of clients.
+const SESSION: [HeaderName; 3] = [
+    HeaderName::from_static("x-sluice-session"),
+    HeaderName::from_static("x-claude-code-session-id"),
+    HeaderName::from_static("session-id"),
+];
+
 /// Names the parameters that were left out.
 const DROPPED: HeaderName = HeaderName::from_static("x-sluice-dropped-params");
 
 /// The trace that a request's headers name.
 pub fn trace_of(headers: &HeaderMap) -> Option<String> {
     headers.get(TRACE_ID).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// The session that a request's headers name.
+pub fn session_of(headers: &HeaderMap) -> Option<&str> {
+    let texts = SESSION.into_iter().filter_map(|name| headers.get(name)?.to_str().ok());
+    texts.map(str::trim).find(|name| !name.is_empty())
 }
 
 /// Adds to an answer the headers of its trace and of the parameters that were left out because the

@@ -1,6 +1,7 @@
 //! Puts placeholders where personal data or secrets stood.
 
 use std::collections::HashMap;
+use std::fmt::{self, Formatter};
 use std::ops::Range;
 
 use crate::redact::restore::Placeholders;
@@ -9,7 +10,7 @@ use crate::report::Finding;
 /// Replaces findings of one request or one answer, text by text.
 #[derive(Debug)]
 pub struct Redactor {
-    nonce: String,
+    tags: Tags,
     /// Placeholder of each (type, value) met so far.
     known: HashMap<(String, String), String>,
     counts: HashMap<String, usize>,
@@ -18,13 +19,40 @@ pub struct Redactor {
     escapes: bool,
 }
 
+/// Gives the last part of the placeholder of a type and a value.
+type Tag = Box<dyn Fn(&str, &str) -> u32 + Send + Sync>;
+
+/// The last part of placeholders, by which nobody can guess one.
+enum Tags {
+    /// The same for all values, which are told apart by their numbers.
+    Nonce(String),
+    /// One for each type and value, whatever else is replaced.
+    Keyed(Tag),
+}
+
+impl fmt::Debug for Tags {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Nonce(_) => "Nonce(..)",
+            Self::Keyed(_) => "Keyed(..)",
+        })
+    }
+}
+
 impl Redactor {
+    /// A redactor for the requests of one session. A value has the same placeholder in all of them, in whichever order the
+    /// values are met: `tag` maps a type and a value to the last part of their placeholder. Nobody who writes the texts may
+    /// be able to compute it. Text that only looks like a placeholder is replaced as well.
+    pub fn keyed(tag: impl Fn(&str, &str) -> u32 + Send + Sync + 'static) -> Self {
+        Self { tags: Tags::Keyed(Box::new(tag)), ..Self::new(0) }
+    }
+
     /// A redactor for one request. Nobody who writes the texts may know the nonce. Text that only looks like a placeholder
     /// is replaced as well, so that it comes back as it was and as nothing else.
     pub fn new(nonce: u64) -> Self {
         let nonce = format!("{:08x}", (nonce ^ (nonce >> 32)) as u32);
         Self {
-            nonce,
+            tags: Tags::Nonce(nonce),
             known: HashMap::new(),
             counts: HashMap::new(),
             placeholders: Placeholders::default(),
@@ -106,9 +134,25 @@ impl Redactor {
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
-        let count = self.counts.entry(key.0.clone()).or_default();
-        *count += 1;
-        let placeholder = format!("[{}_{count}_{}]", key.0, self.nonce);
+        let placeholder = match &self.tags {
+            Tags::Nonce(nonce) => {
+                let count = self.counts.entry(key.0.clone()).or_default();
+                *count += 1;
+                format!("[{}_{count}_{nonce}]", key.0)
+            }
+            Tags::Keyed(tag) => {
+                let tag = tag(&key.0, value);
+                let mut number = 1;
+                // Two values of one tag are so rare that their numbers may depend on their order.
+                loop {
+                    let placeholder = format!("[{}_{number}_{tag:08x}]", key.0);
+                    if !self.placeholders.has(&placeholder) {
+                        break placeholder;
+                    }
+                    number += 1;
+                }
+            }
+        };
         self.placeholders.insert(placeholder.clone(), value.to_owned());
         self.known.insert(key, placeholder.clone());
         placeholder
@@ -122,6 +166,11 @@ fn label(kind: &str) -> String {
         .take(32)
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
     clean.collect()
+}
+
+/// Whether something in a text has the form of a placeholder.
+pub fn imitates_placeholder(text: &str) -> bool {
+    look_alikes(text).next().is_some()
 }
 
 /// Ranges that have the form of a placeholder, whoever wrote them.
@@ -139,3 +188,7 @@ fn look_alikes(text: &str) -> impl Iterator<Item = (usize, usize)> {
         formed.then_some((start, start + length + 2))
     })
 }
+
+#[cfg(test)]
+#[path = "redactor_tests.rs"]
+mod tests;

@@ -51,6 +51,10 @@ impl Placeholders {
         StreamRestorer { json: Some(Lexer::default()), escapes: true, ..self.stream() }
     }
 
+    pub(crate) fn has(&self, placeholder: &str) -> bool {
+        self.originals.contains_key(placeholder)
+    }
+
     pub(crate) fn insert(&mut self, placeholder: String, original: String) {
         Arc::make_mut(&mut self.originals).insert(placeholder, original);
     }

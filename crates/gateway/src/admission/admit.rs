@@ -125,7 +125,12 @@ impl Gateway {
     fn authenticate(&self, bearer: Option<&str>, now: Timestamp) -> Result<Option<Caller>> {
         let Some(key) = self.known_key(bearer, now) else { return Ok(None) };
         let project = self.registry.project(key.key.project)?;
-        Ok(project.map(|project| Caller { key, project, charge: ChargeSlot::default() }))
+        Ok(project.map(|project| Caller {
+            key,
+            project,
+            charge: ChargeSlot::default(),
+            session: None,
+        }))
     }
 
     fn known_key(&self, bearer: Option<&str>, now: Timestamp) -> Option<Arc<KeyState>> {

@@ -39,8 +39,7 @@ impl Gateway {
             let trace = self.find_trace(caller, trace_id).await?;
             let parent = self.find_parent(&trace, parent).await?;
             let (caller, api_endpoint) = (caller.clone(), ApiEndpoint::Logs);
-            let context =
-                RequestContext { caller, trace, parent, api_endpoint, auto_trace: None, mcp: None };
+            let context = RequestContext::new(caller, trace, parent, api_endpoint);
             let step = Step {
                 user_rating: grading::user_rating(output.get()),
                 ..self.plain_step(&context, StepKind::Log).await?

@@ -181,8 +181,9 @@ impl Gateway {
         let auto_trace = AutoTrace::open(self, caller).await?;
         let id = auto_trace.id().to_string();
         let context = self.request_context(caller, &id, None, api_endpoint).await;
-        let context = context.map_err(unanswered(Some(&auto_trace)))?;
-        Ok(RequestContext { auto_trace: Some(auto_trace), ..context })
+        let mut context = context.map_err(unanswered(Some(&auto_trace)))?;
+        context.auto_trace = Some(auto_trace);
+        Ok(context)
     }
 
     /// Redacts, then routes on the redacted text, or takes the model that was named.

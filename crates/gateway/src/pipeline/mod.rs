@@ -22,6 +22,7 @@ pub(crate) mod refusal;
 mod reserve;
 pub(crate) mod route;
 pub(crate) mod screen;
+mod session;
 pub(crate) mod stored_content;
 pub(crate) mod tokens;
 pub(crate) mod upstream;

@@ -26,14 +26,7 @@ impl Gateway {
     ) -> Result<RequestContext> {
         let trace = self.find_open_trace(caller, trace_id).await?;
         let parent = self.find_parent(&trace, parent).await?;
-        Ok(RequestContext {
-            caller: caller.clone(),
-            trace,
-            parent,
-            api_endpoint,
-            auto_trace: None,
-            mcp: None,
-        })
+        Ok(RequestContext::new(caller.clone(), trace, parent, api_endpoint))
     }
 
     /// Screens and routes an input of executions.
@@ -87,7 +80,7 @@ impl Gateway {
         // work.
         let bytes = context.caller.project.policy.effort(raw_size(&request.prompt));
         let judge = |give_up: GiveUp<'_>| context.screen(request, give_up);
-        match offload_judging(context.caller.share(), bytes, judge).await?? {
+        match offload_judging(context.caller.share(), bytes, judge).await? {
             Screening::Clear(screened) => Ok(Ok(*screened)),
             Screening::Blocked(refused) => self.refuse(context, *refused).await.map(Err),
         }

@@ -64,11 +64,7 @@ pub(crate) enum Screening {
 impl RequestContext {
     /// Judges all texts of a prompt, and redacts as the endpoint's rule and the project's settings
     /// require.
-    pub(crate) fn screen(
-        &self,
-        request: ScreeningRequest,
-        give_up: GiveUp<'_>,
-    ) -> Result<Screening> {
+    pub(crate) fn screen(&self, request: ScreeningRequest, give_up: GiveUp<'_>) -> Screening {
         let project = &self.caller.project;
         // A server that is asked for its tools is no part of the application.
         let is_listed = |tool: &Value| self.mcp.as_ref().is_some_and(|round| round.lists(tool));
@@ -78,35 +74,40 @@ impl RequestContext {
         if let Some(block) = &report.block {
             let cause = cause(&report, &located);
             let category = cause.as_ref().map_or("policy", |cause| cause.category.as_str());
-            return Ok(Screening::Blocked(Box::new(UnrecordedRefusal {
+            return Screening::Blocked(Box::new(UnrecordedRefusal {
                 prompt: request.prompt,
                 reason: block.reason.clone(),
                 category,
                 security,
                 routing: None,
                 cause,
-            })));
+            }));
         }
         let replaces = Replaces::of(project.policy.safety(), request.pii);
         let redacted = replaces.these(&report);
         let mut prompt = request.prompt;
-        let placeholders = if redacted.is_empty() {
+        // Counted here, beside the threads that serve requests: distinguishing files from texts
+        // takes a pass.
+        let (mut length, imitates) = prompt_strings::length_and_imitation(&prompt);
+        // Text that looks like a placeholder is replaced in every request of a conversation, or the
+        // prompt would change where it was sent before, once a later message needs a placeholder.
+        let placeholders = if redacted.is_empty() && !(imitates && replaces.any()) {
             Placeholders::default()
         } else {
-            redact(&mut prompt, &redacted, Redactor::new(crate::safety::nonce::nonce()?))
+            let redactor = self.redactor(&prompt);
+            let placeholders = redact(&mut prompt, &redacted, redactor);
+            length = prompt_strings::length(&prompt);
+            placeholders
         };
         let sensitive = security.pii && request.pii == PiiRule::Route;
         let leaks = Leaks {
             secret: report.secret_leaked() && !replaces.secrets,
             high_sensitivity: report.high_sensitivity_pii() && !replaces.pii,
         };
-        // Counted here, beside the threads that serve requests: distinguishing files from texts
-        // takes a pass.
-        let length = prompt_strings::length(&prompt);
         let context = self.clone();
         let screened =
             Screened { prompt, security, placeholders, sensitive, leaks, length, context };
-        Ok(Screening::Clear(Box::new(screened)))
+        Screening::Clear(Box::new(screened))
     }
 
     /// Judges the arguments and the result of a call of an MCP tool, and redacts them as a prompt
@@ -121,12 +122,21 @@ impl RequestContext {
         let placeholders = if redacted.is_empty() {
             Placeholders::default()
         } else {
-            redact(&mut prompt, &redacted, Redactor::new(crate::safety::nonce::nonce()?))
+            let redactor = self.redactor(&prompt);
+            redact(&mut prompt, &redacted, redactor)
         };
         let Some(message) = prompt.messages.pop() else {
             return Err(crate::error::Error::Internal("a message vanished".to_owned()));
         };
         Ok(JudgedTool { message, security, placeholders })
+    }
+}
+
+impl RequestContext {
+    /// A redactor whose placeholders are those of the session.
+    fn redactor(&self, prompt: &Prompt) -> Redactor {
+        let (session, key) = (self.session(prompt), self.caller.project.session_key.clone());
+        Redactor::keyed(move |kind, value| key.tag(session, kind, value))
     }
 }
 
@@ -235,6 +245,11 @@ impl Replaces {
         Self { pii, secrets: safety.secrets == Action::Redact }
     }
 
+    /// Whether anything is replaced.
+    fn any(self) -> bool {
+        self.pii || self.secrets
+    }
+
     /// The findings of a report that are to be replaced.
     pub(crate) fn these(self, report: &Report) -> Vec<&Finding> {
         let is_replaced = |finding: &&Finding| match finding.category {
@@ -316,7 +331,6 @@ mod tests {
         let Screening::Clear(screened) = context
             .unwrap()
             .screen(ScreeningRequest { prompt, pii: PiiRule::Redact }, GiveUp::Never)
-            .unwrap()
         else {
             panic!("it holds nothing that blocks");
         };

@@ -87,6 +87,16 @@ pub(crate) fn length(prompt: &Prompt) -> usize {
     length
 }
 
+/// The bytes of [`length`], and whether something in the texts has the form of a placeholder.
+pub(crate) fn length_and_imitation(prompt: &Prompt) -> (usize, bool) {
+    let (mut length, mut imitates) = (0, false);
+    each(prompt, |_, said| {
+        length += said.length();
+        imitates = imitates || said.imitates_placeholder();
+    });
+    (length, imitates)
+}
+
 /// The bytes that a value other than a string counts in [`raw_size`].
 const SMALL_VALUE: usize = 8;
 

@@ -1,6 +1,6 @@
 //! The texts of a request as safety reads them, and their locations.
 
-use checks::{Finding, Reading, Redactor, label, long_number};
+use checks::{Finding, Reading, Redactor, imitates_placeholder, label, long_number};
 use domain::safety::Origin;
 use serde_json::{Number, Value};
 
@@ -62,6 +62,14 @@ impl<'a> TextPart<'a> {
                 let number = long_number(&number.to_string()).unwrap_or_default();
                 Reading::Plain(format!("{label}: {number}").into())
             }
+        }
+    }
+
+    /// Whether something in it has the form of a placeholder.
+    pub(crate) fn imitates_placeholder(self) -> bool {
+        match self {
+            Self::Text(text) | Self::Read(text) | Self::Json(text) => imitates_placeholder(text),
+            Self::File(..) | Self::Number(..) => false,
         }
     }
 

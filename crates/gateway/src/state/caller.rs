@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::capacity::body_memory::ChargeSlot;
 use crate::capacity::offload::Share;
 use crate::state::registry::{KeyState, ProjectState};
+use crate::state::session::{SessionId, is_session_name};
 
 /// An authenticated key and the project it is good for.
 #[derive(Clone, Debug)]
@@ -16,9 +17,24 @@ pub struct Caller {
     pub project: Arc<ProjectState>,
     /// The memory that is held for the body of its request, until all work on that is done.
     pub charge: ChargeSlot,
+    /// The session that a header of its request names.
+    pub(crate) session: Option<SessionId>,
 }
 
 impl Caller {
+    /// The caller, with the session that a header of its request names. A name that is empty or too
+    /// long is none.
+    #[must_use]
+    pub fn in_session(mut self, name: &str) -> Self {
+        self.session = is_session_name(name).then(|| self.named_session(name));
+        self
+    }
+
+    /// The session of a name, which is this key's own.
+    pub(crate) fn named_session(&self, name: &str) -> SessionId {
+        self.project.session_key.named(self.key.key.id, name)
+    }
+
     /// The share that work on its texts counts for.
     pub fn share(&self) -> Share {
         Share::of_key(self.project.id(), self.key.key.id)

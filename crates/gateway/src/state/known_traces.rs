@@ -11,6 +11,8 @@ use moka::sync::Cache;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
+use crate::state::session::is_session_name;
+
 /// The most open traces that are found without a query.
 const KNOWN: u64 = 100_000;
 /// The time for which a cached status is valid: another node may have completed the trace.
@@ -29,6 +31,8 @@ pub(crate) struct TraceHandle {
     pub(crate) project: ProjectId,
     status: AtomicU8,
     sensitive: bool,
+    /// The name of the session in its metadata.
+    session: Option<Box<str>>,
     /// The number of regradings that were requested.
     pub(crate) regrades: AtomicU64,
     /// One grading at a time: the last one has seen every step. The number of requests that have
@@ -38,12 +42,14 @@ pub(crate) struct TraceHandle {
 
 impl TraceHandle {
     pub(crate) fn of(trace: &Trace) -> Self {
-        let sensitivity = trace.metadata.as_ref().and_then(|metadata| metadata.get("sensitivity"));
+        let named = |name| trace.metadata.as_ref().and_then(|metadata| metadata.get(name));
+        let session = named("session").and_then(Value::as_str).filter(|name| is_session_name(name));
         Self {
             id: trace.id,
             project: trace.project,
             status: AtomicU8::new(trace.status as u8),
-            sensitive: asks_secure(sensitivity),
+            sensitive: asks_secure(named("sensitivity")),
+            session: session.map(Box::from),
             regrades: AtomicU64::default(),
             grading: Mutex::default(),
         }
@@ -56,6 +62,11 @@ impl TraceHandle {
     /// Whether its metadata asks for private models.
     pub(crate) fn is_sensitive(&self) -> bool {
         self.sensitive
+    }
+
+    /// The name of the session in its metadata.
+    pub(crate) fn session_name(&self) -> Option<&str> {
+        self.session.as_deref()
     }
 
     pub(crate) fn is_completed(&self) -> bool {

@@ -27,6 +27,7 @@ use store::{SealingKey, Store};
 use crate::error::{Error, Result};
 use crate::lock::lock;
 use crate::state::mcp_servers::Allowed;
+use crate::state::session::SessionKey;
 use crate::state::stored_model;
 use crate::state::verdict_cache::{VerdictCache, VerdictStore};
 use rows::Rows;
@@ -46,6 +47,7 @@ pub struct ProjectState {
     pub(crate) mcp: Allowed,
     pub(crate) sealing: SealingKey,
     pub(crate) print_key: hmac::Key,
+    pub(crate) session_key: SessionKey,
     pub(crate) month: Arc<Mutex<MonthSpend>>,
 }
 
@@ -235,8 +237,9 @@ impl Registry {
             let model = stored_model::open(row, &sealing)?;
             models.insert(model.identifier.clone(), Arc::new(model));
         }
-        let print_key = hmac::Key::new(hmac::HMAC_SHA256, &self.pepper);
-        let print_key = hmac::sign(&print_key, format!("print:{}", project.id).as_bytes());
+        let pepper = hmac::Key::new(hmac::HMAC_SHA256, &self.pepper);
+        let print_key = hmac::sign(&pepper, format!("print:{}", project.id).as_bytes());
+        let session_key = hmac::sign(&pepper, format!("session:{}", project.id).as_bytes());
         Ok(ProjectState {
             project,
             settings,
@@ -247,6 +250,7 @@ impl Registry {
             mcp,
             sealing,
             print_key: hmac::Key::new(hmac::HMAC_SHA256, print_key.as_ref()),
+            session_key: SessionKey::new(session_key.as_ref()),
             month,
         })
     }

@@ -149,7 +149,9 @@ async fn a_value_is_found_behind_a_code_and_over_parts(backend: Backend) {
     let sent = mock.last();
     let content = &sent["messages"][0]["content"];
     let (one, two) = (content[0]["text"].as_str().unwrap(), content[1]["text"].as_str().unwrap());
-    assert!(one.starts_with("Write to [EMAIL_1_") && two.starts_with("[EMAIL_2_"), "{content}");
+    assert!(one.starts_with("Write to [EMAIL_1_") && two.starts_with("[EMAIL_1_"), "{content}");
+    let tag = |text: &str| text[text.find("_1_").unwrap()..].split(']').next().map(str::to_owned);
+    assert_ne!(tag(one), tag(two), "each has a placeholder of its own: {content}");
 }
 
 async fn a_file_with_personal_data_stays_private(backend: Backend) {

@@ -3,4 +3,5 @@
 mod attachments;
 mod echoed_keys;
 mod personal_data;
+mod placeholders;
 mod structured_text;
