@@ -182,14 +182,21 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
             Body::Text(text) => bytes += text.len() as u64,
             Body::Parts(parts) => {
                 for part in parts {
-                    if part.get("image_url").is_some() {
-                        unread += TOKENS_PER_IMAGE;
-                    }
-                    if let Some(text) = part.get("text") {
-                        around += TOKENS_PER_MESSAGE;
-                        bytes += size(text);
-                    } else if part.get("image_url").is_none() {
+                    let Some(members) = part.as_object() else {
                         unread += size(part);
+                        continue;
+                    };
+                    // Every member counts: which of them is sent depends on the type and the provider.
+                    for (name, value) in members {
+                        match name.as_str() {
+                            "type" => {}
+                            "text" => {
+                                around += TOKENS_PER_MESSAGE;
+                                bytes += size(value);
+                            }
+                            "image_url" => unread += TOKENS_PER_IMAGE,
+                            _ => unread += size(value),
+                        }
                     }
                 }
             }

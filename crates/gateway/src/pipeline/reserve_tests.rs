@@ -60,6 +60,21 @@ fn thinking_comes_on_top_of_an_answer() {
 }
 
 #[test]
+fn no_member_of_a_part_escapes_the_bound() {
+    let data = "A".repeat(10_000);
+    let file = json!({"file_data": format!("data:application/pdf;base64,{data}")});
+    for decoy in [json!({}), json!({"text": "x"}), json!({"image_url": {"url": "data:,"}})] {
+        let mut part = json!({"type": "file", "file": file});
+        part.as_object_mut().unwrap().extend(decoy.as_object().unwrap().clone());
+        let body = Body::Parts(vec![part]);
+        let mut prompt = Prompt::question(String::new());
+        prompt.messages[0].body = body;
+        let (bytes, unread) = sizes(&prompt);
+        assert!(bytes >= 10_000 && unread >= 10_000, "{decoy}: {bytes}, {unread}");
+    }
+}
+
+#[test]
 fn what_costs_nothing_always_fits() {
     let free = CostBound { prices: Some(Prices::default()), ..cost_bound(40, 1000, true) };
     assert_eq!(free.fit(Usd(-1), 1), Some((1000, Usd::ZERO)));
