@@ -74,7 +74,7 @@ pub fn root_key(
     request: Request,
     next: Next,
 ) -> impl Future<Output = Result<Response>> + Send {
-    with_key(app, Spends::No, KeyPlace::HeadersOrQuery, request, next)
+    with_key(app, Spends::NoAndAsks, KeyPlace::HeadersOrQuery, request, next)
 }
 
 /// The places of a request that may hold the key.

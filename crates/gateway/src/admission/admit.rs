@@ -29,6 +29,9 @@ pub enum Spends {
     Yes,
     /// It does not.
     No,
+    /// It does not, and asks about models alone, as a vendor's client does below its root any number of
+    /// times for one call of a model: it is no sign of a loop.
+    NoAndAsks,
 }
 
 impl Gateway {
@@ -51,9 +54,9 @@ impl Gateway {
             return Err(error);
         }
         let key = &caller.key.key;
-        let record_attempt = lock(&caller.key.windows).record_attempt(now);
+        let is_loop = spends != Spends::NoAndAsks && lock(&caller.key.windows).record_attempt(now);
         match key.status {
-            KeyStatus::Active if record_attempt => {
+            KeyStatus::Active if is_loop => {
                 Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
                 return Err(Error::LoopDetected);
             }

@@ -86,7 +86,7 @@ impl Gateway {
             let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
             let project = context.caller.project.clone();
             let check_model = || {
-                let model = project.model(name)?;
+                let model = project.model_of_one_purpose(name)?;
                 providers::check_embeddings(model)
                     .map_err(|error| Error::invalid(error.to_string()))
             };
@@ -103,7 +103,8 @@ impl Gateway {
                 Ok(screened) => screened,
                 Err(refusal) => return Ok(Embeddings::Blocked(refusal)),
             };
-            let is_public = project.model(name).is_ok_and(|model| !model.is_private());
+            let is_public =
+                project.model_of_one_purpose(name).is_ok_and(|model| !model.is_private());
             if let Some(reason) = leak(&screened, is_public) {
                 let category = if screened.leaks().secret { "secret" } else { "pii" };
                 let refused = screened.refused(reason.to_owned(), category, None);

@@ -118,7 +118,7 @@ impl Gateway {
             let (size, count) = (request.size().to_owned(), request.count());
             let project = context.caller.project.clone();
             let check_model = || {
-                let model = project.model(name)?;
+                let model = project.model_of_one_purpose(name)?;
                 providers::check_images(model).map_err(|error| Error::invalid(error.to_string()))
             };
             // A model that the caller names wrongly is the caller's mistake, whatever the prompt holds.

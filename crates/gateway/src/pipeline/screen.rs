@@ -200,11 +200,7 @@ impl Screened {
         if self.placeholders.is_empty() {
             return text;
         }
-        let mut text = text.into_owned();
-        for placeholder in self.placeholders.names() {
-            text = text.replace(placeholder, "it");
-        }
-        text.into()
+        self.placeholders.replaced_by("it", &text).into()
     }
 
     fn last_text(&self) -> Cow<'_, str> {

@@ -160,6 +160,11 @@ async fn a_file_of_claude_code_keeps_all_else() {
     assert_eq!(json_of(&path), expected);
     let signs = |sign| keyed.out.lines().filter(|line| line.starts_with(sign)).count();
     assert_eq!((signs('+'), signs('-')), (2, 1), "the comma before it: {}", keyed.out);
+    // A file that holds the key already is left to its owner alone.
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let again = home.set_up(&format!("{args} --key {KEY}")).await;
+    assert!(again.well && again.out.contains("has these settings already"), "{}", again.out);
+    assert_eq!(mode(&path), 0o600);
     assert_eq!(home.files(), [".claude/settings.json"]);
 }
 
@@ -238,6 +243,12 @@ async fn a_link_stays_a_link() {
     let ran = home.set_up("claude-code --write --yes").await;
     assert!(ran.well, "{}", ran.err);
     assert!(link.is_symlink());
+    let lost = home.path("dotfiles/claude.json");
+    std::fs::rename(&lost, home.path("dotfiles/old.json")).unwrap();
+    let refused = home.set_up("claude-code --write --yes").await;
+    assert!(!refused.well && refused.err.contains("is a link"), "{}", refused.err);
+    assert!(link.is_symlink());
+    std::fs::rename(home.path("dotfiles/old.json"), &lost).unwrap();
     assert!(json_of(&real)["env"]["ANTHROPIC_BASE_URL"].is_string());
 }
 

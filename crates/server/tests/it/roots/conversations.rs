@@ -12,6 +12,7 @@ crate::on_every_backend!(
     a_refusal_is_the_vendors,
     the_key_in_any_place_and_in_no_log,
     the_models,
+    questions_about_models_are_no_loop,
     tokens_are_counted_for_nothing,
     parameters_that_are_left_out,
 );
@@ -201,6 +202,18 @@ async fn the_models(backend: Backend) {
     assert_eq!((&list["has_more"], &list["last_id"]), (&json!(true), &json!("sandbox")));
     let model = key.get("/anthropic/v1/models/vendor%2Flarge").await.ok(200);
     assert_eq!(names(&model), ["created_at", "display_name", "id", "type"]);
+}
+
+async fn questions_about_models_are_no_loop(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let key = server.key();
+    let path = "/anthropic/v1/messages/count_tokens";
+    let body = json!({"model": "sandbox", "messages": [{"role": "user", "content": "Hello."}]});
+    for _ in 0..30 {
+        key.post(path, &body).await.ok(200);
+        key.get("/openai/v1/models").await.ok(200);
+    }
+    key.post(MESSAGES, &ask(MESSAGES, "sandbox", "Hello.", json!({}))).await.ok(200);
 }
 
 async fn tokens_are_counted_for_nothing(backend: Backend) {
