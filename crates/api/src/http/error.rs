@@ -52,6 +52,8 @@ pub enum Meaning {
     UnknownModel,
     /// The provider refused the request itself: its status is the caller's.
     Rejected,
+    /// A vendor's tool or a document would reach an address that the caller chooses.
+    ReachesAddress,
     /// The provider has too many requests.
     Busy(Congestion),
 }
@@ -146,6 +148,11 @@ impl Failure {
     /// Marks an unknown model.
     pub fn unknown_model(self) -> Self {
         self.meaning(Meaning::UnknownModel)
+    }
+
+    /// Marks a request to reach an address of the caller's choice.
+    pub fn reaches_address(self) -> Self {
+        self.meaning(Meaning::ReachesAddress)
     }
 
     fn meaning(mut self, meaning: Meaning) -> Self {

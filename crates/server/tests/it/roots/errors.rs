@@ -49,7 +49,26 @@ async fn faults_of_the_caller(backend: Backend) {
         is(&key.post(door, &json!([])).await, door, 400, INVALID, None);
         is(&key.send("POST", door, Some(b"{".to_vec())).await, door, 400, INVALID, None);
         let bad = ask(door, "sandbox", "Hello.", json!({"max_tokens": 0, "max_output_tokens": 0}));
-        is(&key.post(door, &bad).await, door, 422, INVALID, None);
+        is(&key.post(door, &bad).await, door, 400, INVALID, None);
+        // Tools and documents at an address of the caller's choice.
+        let far: &[Value] = match door {
+            CHAT => &[],
+            RESPONSES => &[
+                json!({"tools": [{"type": "mcp", "server_label": "a", "server_url": "https://a.example"}]}),
+                json!({"input": [{"role": "user", "content": [
+                    {"type": "input_file", "file_url": "https://a.example/b.pdf"}]}]}),
+            ],
+            _ => &[
+                json!({"mcp_servers": [{"type": "url", "url": "https://a.example", "name": "a"}]}),
+                json!({"tools": [{"type": "mcp_toolset", "mcp_server_name": "a"}]}),
+                json!({"messages": [{"role": "user", "content": [{"type": "document", "source":
+                    {"type": "url", "url": "https://a.example/b.pdf"}}]}]}),
+            ],
+        };
+        for more in far {
+            let reply = key.post(door, &ask(door, "sandbox", "Hello.", more.clone())).await;
+            is(&reply, door, 422, INVALID, None);
+        }
     }
     for path in ["/openai/v1/models/nobody", "/anthropic/v1/models/nobody"] {
         is(&key.get(path).await, path, 404, UNKNOWN, Some("model_not_found"));
