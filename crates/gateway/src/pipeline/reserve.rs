@@ -325,10 +325,10 @@ impl Gateway {
             let spent = month.total(now);
             fit = cost_bound.fit(budget - spent - month.set_aside.total(), least);
             if fit.is_none() {
-                return ReserveOutcome::Full {
-                    error: Error::BudgetExceeded,
-                    others: month.set_aside.total() > cost_bound.held && spent < budget,
-                };
+                let others = month.set_aside.total() > cost_bound.held && spent < budget;
+                let error =
+                    if others { Error::BudgetReserved } else { Error::budget_exceeded(now) };
+                return ReserveOutcome::Full { error, others };
             }
         }
         if let Some(limit) = key.key.hourly_limit {
