@@ -27,7 +27,7 @@ fn open_circuit(fresh: &Fresh, model: &Model) -> Arc<providers::Breaker> {
     let breaker = fresh.gateway.upstream.breakers.get(model.id, 0);
     let past = fresh.gateway.clock.now().minus_micros(31 * SECOND);
     for _ in 0..5 {
-        breaker.allow(past).unwrap().fault(past);
+        breaker.allow(past).unwrap().fault(providers::Fault::Failed, past);
     }
     assert!(breaker.is_open(past));
     breaker

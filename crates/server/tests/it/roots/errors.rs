@@ -9,6 +9,7 @@ crate::on_every_backend!(
     faults_of_the_caller,
     paths_and_methods_that_do_not_exist,
     a_providers_status_is_the_callers,
+    an_open_circuit_says_when_to_try_again,
     limits_say_when_to_try_again,
     a_stored_response_is_not_found,
 );
@@ -134,6 +135,47 @@ async fn a_providers_status_is_the_callers(backend: Backend) {
     }
 }
 
+/// What has opened the circuit is what the caller is told: a client waits for the provider.
+async fn an_open_circuit_says_when_to_try_again(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let delay = json!([{"retryDelay": "31s"}]);
+    for (status, told, kinds, code, retry) in [
+        (429, 429, BUSY, Some("rate_limit_exceeded"), "true"),
+        (529, 529, ["server_error", "overloaded_error"], None, "true"),
+        (500, 502, ["server_error", "api_error"], Some("provider_unreachable"), ""),
+    ] {
+        let error = json!({"message": "no", "details": delay});
+        let mock = Mock::always(Answer::json(status, &json!({"error": error}))).await;
+        let model = format!("open-{status}");
+        mock.register(&owner, &model).await;
+        for _ in 0..5 {
+            key.post(CHAT, &ask(CHAT, &model, "Hello.", json!({}))).await;
+        }
+        let calls = mock.begun();
+        for door in DOORS {
+            for streams in [false, true] {
+                let body = ask(door, &model, "Hello.", json!({"stream": streams}));
+                let reply = key.post(door, &body).await;
+                is(&reply, door, told, kinds, code);
+                assert_eq!(reply.header("x-should-retry"), retry, "{door} {status}");
+                let wait = reply.header("retry-after").parse::<u64>().ok();
+                let fits = wait.map_or(status == 500, |wait| (1..=30).contains(&wait));
+                assert!(fits && wait.is_some() == (status != 500), "{door} {status}: {wait:?}");
+                let detail = key.detail(reply.header("x-trace-id")).await;
+                let step = detail["steps"][0]["error"].as_str().unwrap();
+                assert!(step.ends_with("its circuit is open"), "{step}");
+            }
+        }
+        // The interface keeps its own.
+        let body = ask(CHAT, &model, "Hello.", json!({"trace_id": key.trace().await}));
+        let reply = key.post("/api/v1/chat/completions", &body).await;
+        reply.ok(502);
+        assert_eq!(reply.header("retry-after"), "", "{status}");
+        assert_eq!(mock.begun(), calls, "the circuit is open");
+    }
+}
+
 async fn limits_say_when_to_try_again(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
@@ -161,6 +203,8 @@ async fn limits_say_when_to_try_again(backend: Backend) {
     for door in DOORS {
         let reply = key.post(door, &ask(door, "m", "Hello.", json!({}))).await;
         is(&reply, door, 402, ["insufficient_quota", "billing_error"], Some("BUDGET_EXCEEDED"));
+        let seconds: u64 = reply.header("retry-after").parse().unwrap();
+        assert!((1..=31 * 86_400).contains(&seconds), "to the end of the month: {seconds}");
         assert_eq!(reply.header("x-should-retry"), "false");
     }
 }
