@@ -58,7 +58,15 @@ const WITH_KEY: &[(&str, &str)] = &[
     ("402", "The monthly budget is used up"),
     ("502", "The provider could not be reached, or refused the request"),
 ];
-const WITH_ROOT_KEY: &[(&str, &str)] = &[("529", "The provider is overloaded")];
+/// These go before the rows of the same status.
+const WITH_ROOT_KEY: &[(&str, &str)] = &[
+    ("400", "Malformed or invalid, or the provider refused the request so"),
+    (
+        "422",
+        "A tool or a document at an address of the caller's choice, or the provider refused the request so",
+    ),
+    ("529", "The provider is overloaded"),
+];
 const WITH_BODY: &[(&str, &str)] = &[
     ("408", "The body took too long to arrive"),
     ("413", "The body is too large"),
@@ -79,15 +87,16 @@ pub(crate) fn complete(mut document: Document, credential: Credential, error: &s
 }
 
 fn complete_operation(operation: &mut Operation, credential: Credential, error: &str) {
-    let mut shared = ANY.to_vec();
+    let mut shared = Vec::new();
+    if credential == Credential::RootKey {
+        shared.extend(WITH_ROOT_KEY);
+    }
+    shared.extend(ANY);
     if credential != Credential::None {
         shared.extend(WITH_CREDENTIAL);
     }
     if matches!(credential, Credential::Key | Credential::RootKey | Credential::Either) {
         shared.extend(WITH_KEY);
-    }
-    if credential == Credential::RootKey {
-        shared.extend(WITH_ROOT_KEY);
     }
     if operation.request_body.is_some() {
         shared.extend(WITH_BODY);
@@ -141,6 +150,20 @@ pub async fn show(State(app): State<App>) -> Json<std::sync::Arc<Document>> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+
+    #[test]
+    fn the_statuses_of_a_root_are_its_vendors() {
+        let document = serde_json::to_value(crate::router::document()).unwrap();
+        let told = |path: &str, status: &str| {
+            let responses = &document["paths"][path]["post"]["responses"];
+            responses[status]["description"].as_str().unwrap_or_default().to_owned()
+        };
+        for path in ["/openai/v1/responses", "/anthropic/v1/messages"] {
+            assert!(told(path, "400").contains("invalid"), "{path}");
+            assert!(told(path, "422").contains("address"), "{path}");
+        }
+        assert_eq!(told("/api/v1/messages", "422"), "Well-formed but invalid");
+    }
 
     #[test]
     fn every_credential_that_works_is_declared() {

@@ -191,7 +191,11 @@ fn of_vendor(status: StatusCode, body: ErrorBody) -> (StatusCode, ErrorBody) {
     let passed_on = |told: u16| StatusCode::from_u16(told).unwrap_or(status);
     let ErrorBody { error, code, provider_status, details, meaning, .. } = body;
     let (status, error, code) = match meaning {
-        Meaning::OfStatus => (status, error, code),
+        // Vendors have no 422 for a fault of the request, and some clients repeat one.
+        Meaning::OfStatus if status == StatusCode::UNPROCESSABLE_ENTITY => {
+            (StatusCode::BAD_REQUEST, error, code)
+        }
+        Meaning::OfStatus | Meaning::ReachesAddress => (status, error, code),
         Meaning::UnknownModel => (StatusCode::NOT_FOUND, error, Some("model_not_found")),
         Meaning::Rejected => (provider_status.map_or(status, passed_on), error, None),
         Meaning::Busy(congestion) => {
@@ -284,6 +288,26 @@ mod tests {
             let body = || Failure::new(status, "no").into_body();
             assert_eq!(MessagesError::told(status, body(), None).error.kind, messages);
             assert_eq!(ResponsesError::told(status, body()).error.kind, responses);
+        }
+    }
+
+    #[test]
+    fn an_invalid_request_is_400_to_a_vendors_clients() {
+        let invalid = || Failure::from(Error::invalid("no"));
+        for (failure, ours, theirs) in [
+            (invalid(), 422, 400),
+            (Failure::from(Error::InvalidMessage { index: 0, fault: "no".to_owned() }), 422, 400),
+            (invalid().reaches_address(), 422, 422),
+            (invalid().unknown_model(), 422, 404),
+            (Failure::from(Error::Malformed("no".to_owned())), 400, 400),
+            (
+                Failure::from(Error::ProviderRejected { status: 422, message: "no".to_owned() }),
+                502,
+                422,
+            ),
+        ] {
+            let (status, body) = (failure.status(), failure.into_body());
+            assert_eq!((status.as_u16(), of_vendor(status, body).0.as_u16()), (ours, theirs));
         }
     }
 

@@ -89,7 +89,7 @@ impl Gateway {
         if let Some(budget) = caller.project.settings.monthly_budget
             && caller.project.month_spend(now) >= budget
         {
-            return Err(Error::BudgetExceeded);
+            return Err(Error::budget_exceeded(now));
         }
         if let Some(limit) = caller.key.key.hourly_limit
             && lock(&caller.key.windows).spent(now) >= limit

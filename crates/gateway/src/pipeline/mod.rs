@@ -10,6 +10,7 @@ pub(crate) mod call_outcome;
 pub(crate) mod choose;
 pub(crate) mod context;
 mod endpoint_attempts;
+pub(crate) mod file_tokens;
 pub(crate) mod fund;
 pub(crate) mod in_flight;
 pub(crate) mod monitored_stream;

@@ -8,6 +8,7 @@ use domain::model::Model;
 use domain::time::Clock;
 use providers::{Breakers, Client};
 
+use crate::error::Congestion;
 use crate::pipeline::endpoint_attempts::EndpointAttempts;
 
 /// The providers, reached only by funded calls.
@@ -48,5 +49,14 @@ impl Upstream {
     ) -> Option<EndpointAttempts> {
         let seed = self.placed.fetch_add(1, Ordering::Relaxed);
         EndpointAttempts::of(model, seed, regions, &self.breakers, self.clock.now())
+    }
+
+    /// The congestion that has opened the circuits of a model, if it was one.
+    pub(super) fn congestion(
+        &self,
+        model: &Arc<Model>,
+        regions: Option<&[String]>,
+    ) -> Option<Congestion> {
+        EndpointAttempts::congestion(model, regions, &self.breakers, self.clock.now())
     }
 }

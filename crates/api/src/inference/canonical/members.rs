@@ -47,7 +47,7 @@ const NONE_OF_THE_KIND: Option<&str> = Some("this endpoint has none of the kind"
 const PARAMETERS: &[(Vendor, &str, Fate)] = &[
     (Vendor::Anthropic, THREAD, Fate::Refused(None)),
     // Addresses of servers with their credentials, which the vendor would call.
-    (Vendor::Anthropic, "mcp_servers", Fate::Refused(None)),
+    (Vendor::Anthropic, MCP_SERVERS, Fate::Refused(None)),
     // Files and skills that the vendor keeps.
     (Vendor::Anthropic, "container", Fate::Refused(None)),
     (Vendor::Openai, "previous_response_id", Fate::Refused(NOTHING_KEPT)),
@@ -58,9 +58,14 @@ const PARAMETERS: &[(Vendor, &str, Fate)] = &[
     (Vendor::Openai, "stream_options", Fate::Ignored),
 ];
 
-/// The types of tools that are refused: they reach an address of the caller's choice, or search what
-/// the vendor keeps for its customer.
-const REFUSED_TOOLS: [&str; 3] = ["mcp", "mcp_toolset", "file_search"];
+/// The parameter of Anthropic's that lists MCP servers.
+const MCP_SERVERS: &str = "mcp_servers";
+
+/// The types of tools that are refused because they reach an address of the caller's choice.
+const REACHING_TOOLS: [&str; 2] = ["mcp", "mcp_toolset"];
+
+/// The tool that is refused because it searches what the vendor keeps for its customer.
+const FILE_SEARCH: &str = "file_search";
 
 /// What becomes of a parameter that the canonical form has no place for.
 pub(crate) fn fate(vendor: Vendor, name: &str, value: &Value) -> Fate {
@@ -100,10 +105,12 @@ fn unsupported(name: &str, why: Option<&str>) -> Failure {
         Some(why) => format!("{shown} is not supported: {why}"),
         None => format!("{shown} is not supported"),
     });
-    if name != THREAD {
-        return failure;
+    match name {
+        THREAD => failure
+            .details(json!({"error_code": "thread_unsupported_request", "unsupported": [THREAD]})),
+        MCP_SERVERS => failure.reaches_address(),
+        _ => failure,
     }
-    failure.details(json!({"error_code": "thread_unsupported_request", "unsupported": [THREAD]}))
 }
 
 /// A name of the caller's as it may stand in a list in a header.
@@ -129,7 +136,10 @@ impl Offered {
     /// Leaves out a tool that only a vendor has; one that would act beyond the conversation is
     /// refused. The vendor's own tools have no name but their type.
     pub(crate) fn leave_out(&mut self, mut tool: Node, kind: String) -> Result<()> {
-        if REFUSED_TOOLS.contains(&kind.as_str()) {
+        if REACHING_TOOLS.contains(&kind.as_str()) {
+            return Err(tool.unsupported("a tool", &kind).reaches_address());
+        }
+        if kind == FILE_SEARCH {
             return Err(tool.unsupported("a tool", &kind));
         }
         let name = tool.maybe_text("name")?.unwrap_or_else(|| kind.clone());

@@ -25,7 +25,7 @@ pub struct EmbeddingsBody {
     /// gets a trace of its own.
     #[serde(default)]
     trace_id: Option<String>,
-    /// A text, or an array of texts: at most 2,048. Tokens are refused, because safety reads texts.
+    /// A text, or an array of texts: at most 2,048. Token ids are refused, because safety reads texts.
     input: InputBody,
     /// The identifier of a registered model; `text-embedding-3-small` by default.
     #[serde(default)]
