@@ -6,6 +6,7 @@ use std::vec;
 use domain::model::Model;
 use domain::time::Timestamp;
 use providers::{Breaker, Breakers, Permit};
+use routing::Order;
 
 use crate::call_metrics;
 
@@ -45,7 +46,7 @@ impl EndpointAttempts {
         let all: Vec<Candidate> = if model.config.endpoints.is_empty() {
             vec![candidate(model, None)]
         } else {
-            let endpoints = routing::endpoints(model, seed, regions).into_iter();
+            let endpoints = routing::endpoints(model, Order::Call(seed), regions).into_iter();
             endpoints.map(|endpoint| candidate(&endpoint.model, Some(endpoint.index))).collect()
         };
         let mut others = all.into_iter();
