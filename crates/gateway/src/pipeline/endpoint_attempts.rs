@@ -29,11 +29,11 @@ struct Candidate {
 }
 
 impl EndpointAttempts {
-    /// The endpoints of a model in the order of a seed, the first of them let through by its
-    /// breaker; `None` while no breaker lets a call through.
+    /// The endpoints of a model in an order, the first of them let through by its breaker; `None`
+    /// while no breaker lets a call through. The order is asked for only if there are several.
     pub(super) fn of(
         model: &Arc<Model>,
-        seed: u64,
+        order: impl FnOnce() -> Order,
         regions: Option<&[String]>,
         breakers: &Breakers,
         now: Timestamp,
@@ -46,12 +46,26 @@ impl EndpointAttempts {
         let all: Vec<Candidate> = if model.config.endpoints.is_empty() {
             vec![candidate(model, None)]
         } else {
-            let endpoints = routing::endpoints(model, Order::Call(seed), regions).into_iter();
+            let endpoints = routing::endpoints(model, order(), regions).into_iter();
             endpoints.map(|endpoint| candidate(&endpoint.model, Some(endpoint.index))).collect()
         };
         let mut others = all.into_iter();
         let (permit, here) = next(&mut others, now)?;
         Some(Self { here, permit: Some(permit), others })
+    }
+
+    /// Whether no breaker of a model lets a call through, without taking a permit.
+    pub(super) fn none_left(
+        model: &Model,
+        regions: Option<&[String]>,
+        breakers: &Breakers,
+        now: Timestamp,
+    ) -> bool {
+        let is_open = |endpoint| breakers.get(model.id, endpoint).is_open(now);
+        if model.config.endpoints.is_empty() {
+            return is_open(0);
+        }
+        routing::endpoints(model, Order::Call(0), regions).iter().all(|one| is_open(one.index))
     }
 
     /// The model as it is called now.

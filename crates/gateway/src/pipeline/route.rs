@@ -72,7 +72,7 @@ impl Gateway {
             Ok(screened) => screened,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        match screened.choose() {
+        match screened.choose(self) {
             Choice::Route(routed) => Ok(Ok(routed)),
             Choice::Blocked(refused) => self.refuse(context, *refused).await.map(Err),
         }
