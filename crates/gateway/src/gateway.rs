@@ -22,6 +22,7 @@ use crate::state::perimeter_counts::PerimeterCounts;
 use crate::state::recounted::Recounted;
 use crate::state::registry::Registry;
 use crate::state::session_table::SessionTable;
+use crate::state::session_traces::SessionTraces;
 use crate::state::start_journal::StartJournal;
 
 /// The whole gateway behind one cheap handle.
@@ -39,6 +40,7 @@ pub struct Inner {
     pub(crate) traces: KnownTraces,
     /// The models that sessions used last, while their providers have the conversation in a cache.
     pub(crate) warm_models: SessionTable<Warm>,
+    pub(crate) session_traces: SessionTraces,
     pub(crate) detail_slots: DetailPlaces,
     pub(crate) login_throttle: LoginThrottle,
     pub(crate) perimeter_counts: PerimeterCounts,

@@ -23,6 +23,7 @@ use crate::state::perimeter_counts::PerimeterCounts;
 use crate::state::recounted::Recounted;
 use crate::state::registry::Registry;
 use crate::state::session_table::SessionTable;
+use crate::state::session_traces::SessionTraces;
 use crate::state::start_journal::StartJournal;
 
 impl Gateway {
@@ -48,6 +49,7 @@ impl Gateway {
             start_journal: StartJournal::here(),
             traces: KnownTraces::new(store.may_have_other_nodes()),
             warm_models: SessionTable::default(),
+            session_traces: SessionTraces::default(),
             detail_slots: DetailPlaces::default(),
             login_throttle: LoginThrottle::default(),
             perimeter_counts: PerimeterCounts::default(),

@@ -24,6 +24,7 @@ mod reserve;
 pub(crate) mod route;
 pub(crate) mod screen;
 mod session;
+mod session_trace;
 pub(crate) mod stored_content;
 pub(crate) mod tokens;
 pub(crate) mod upstream;

@@ -77,6 +77,7 @@ mod tests {
 
     use super::*;
     use crate::state::session::SessionKey;
+    use crate::state::session_traces::SessionTrace;
 
     const NOW: Timestamp = Timestamp(1_790_000_000_000_000);
     const LATER: Timestamp = Timestamp(1_790_000_300_000_000);
@@ -125,13 +126,15 @@ mod tests {
     #[test]
     fn a_hundred_thousand_sessions_fit_into_32_mib() {
         const MOST: usize = 32 * 1024 * 1024;
-        let models = SessionTable::<Warm>::default();
+        let (models, traces) = (SessionTable::<Warm>::default(), SessionTable::default());
         for session in sessions(0..500_000) {
             let tier = domain::tier::Tier::Simple;
             let warm = Warm { model: domain::ids::ModelId(1), tier, cached: 1, completion: 1 };
             models.note(session, warm, LATER);
+            let trace = domain::ids::TraceId::first_at(NOW);
+            traces.note(session, SessionTrace { trace, calls: 1 }, LATER);
         }
-        let bytes = models.bytes();
+        let bytes = models.bytes() + traces.bytes();
         assert!(bytes < MOST, "{bytes}");
         assert!(bytes < 12_000_000, "docs/routing.md: less than 12 MB, not {bytes}");
     }
