@@ -83,7 +83,7 @@ pub(crate) async fn answer<F: Format>(
         F::read(body, trace_headers::trace_of(headers))?;
     let auto_tracing = match dialect {
         Dialect::Sluice => AutoTracing::BySettings,
-        Dialect::Vendor => AutoTracing::Always,
+        Dialect::Vendor => AutoTracing::BySession,
     };
     dropped.extend(trace_headers::betas_of(headers));
     let now = app.gateway.now();

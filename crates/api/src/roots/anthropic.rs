@@ -59,7 +59,7 @@ impl From<ListedModel> for AnthropicModel {
 /// Answer a conversation, as Anthropic's API does.
 #[utoipa::path(post, path = "/anthropic/v1/messages", tag = "Anthropic's root",
     operation_id = "anthropic_messages", request_body = MessagesBody,
-    params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call gets a trace of its own")),
+    params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session")),
     responses((status = 200, description = "A message of Anthropic's API", content(
         (Object = "application/json"), (EventBody = "text/event-stream")))))]
 pub async fn create_message(

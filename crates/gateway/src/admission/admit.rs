@@ -132,7 +132,7 @@ impl Gateway {
             key,
             project,
             charge: ChargeSlot::default(),
-            session: None,
+            session_name: None,
         }))
     }
 

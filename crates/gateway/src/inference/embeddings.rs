@@ -67,12 +67,13 @@ impl Gateway {
                     caller,
                     request.trace_id.as_deref(),
                     ApiEndpoint::Embeddings,
-                    AutoTracing::Always,
+                    AutoTracing::BySession,
+                    None,
                 )
                 .await?;
-            let auto_trace = context.auto_trace.clone();
+            let opened = context.opened.clone();
             let answer = self.vectors(context, request).await;
-            completed(auto_trace, answer).await
+            completed(opened, answer).await
         })
     }
 

@@ -90,7 +90,8 @@ impl Gateway {
                 unpriced.get_or_insert(error);
                 continue;
             }
-            let Some(places) = self.upstream.places(model, regions) else {
+            let order = |number| routed.endpoint_order(number);
+            let Some(places) = self.upstream.places(model, order, regions) else {
                 call_metrics::of_model(&model.identifier)
                     .count_failure(model.provider, CIRCUIT_OPEN);
                 last.get_or_insert_with(|| {

@@ -7,6 +7,7 @@ use std::vec;
 use domain::model::Model;
 use domain::time::Timestamp;
 use providers::{Breaker, Breakers, Fault, Permit};
+use routing::Order;
 
 use crate::call_metrics;
 use crate::error::Congestion;
@@ -33,16 +34,16 @@ struct Candidate {
 }
 
 impl EndpointAttempts {
-    /// The endpoints of a model in the order of a seed, the first of them let through by its
-    /// breaker; `None` while no breaker lets a call through.
+    /// The endpoints of a model in an order, the first of them let through by its breaker; `None`
+    /// while no breaker lets a call through. The order is asked for only if there are several.
     pub(super) fn of(
         model: &Arc<Model>,
-        seed: u64,
+        order: impl FnOnce() -> Order,
         regions: Option<&[String]>,
         breakers: &Breakers,
         now: Timestamp,
     ) -> Option<Self> {
-        let mut others = candidates(model, seed, regions, breakers).into_iter();
+        let mut others = candidates(model, order, regions, breakers).into_iter();
         let (permit, here) = next(&mut others, now)?;
         Some(Self { here, permit: Some(permit), others })
     }
@@ -55,13 +56,27 @@ impl EndpointAttempts {
         breakers: &Breakers,
         now: Timestamp,
     ) -> Option<Congestion> {
-        let all = candidates(model, 0, regions, breakers).into_iter();
+        let all = candidates(model, || Order::Call(0), regions, breakers).into_iter();
         let busy = all.filter_map(|candidate| match candidate.breaker.opened_by(now)? {
             (Fault::Busy { status, passes }, left) => Some((left, status, passes)),
             (Fault::Failed, _) => None,
         });
         let (left, status, passes) = busy.min_by_key(|(left, _, passes)| (!passes, *left))?;
         Some(Congestion { status, retry_after: Some(whole_seconds(left)), passes })
+    }
+
+    /// Whether no breaker of a model lets a call through, without taking a permit.
+    pub(super) fn none_left(
+        model: &Model,
+        regions: Option<&[String]>,
+        breakers: &Breakers,
+        now: Timestamp,
+    ) -> bool {
+        let is_open = |endpoint| breakers.get(model.id, endpoint).is_open(now);
+        if model.config.endpoints.is_empty() {
+            return is_open(0);
+        }
+        routing::endpoints(model, Order::Call(0), regions).iter().all(|one| is_open(one.index))
     }
 
     /// The model as it is called now.
@@ -112,10 +127,10 @@ impl EndpointAttempts {
     }
 }
 
-/// The endpoints of a model in the order of a seed.
+/// The endpoints of a model in an order, which is asked for only if there are several.
 fn candidates(
     model: &Arc<Model>,
-    seed: u64,
+    order: impl FnOnce() -> Order,
     regions: Option<&[String]>,
     breakers: &Breakers,
 ) -> Vec<Candidate> {
@@ -127,7 +142,7 @@ fn candidates(
     if model.config.endpoints.is_empty() {
         return vec![candidate(model, None)];
     }
-    let endpoints = routing::endpoints(model, seed, regions).into_iter();
+    let endpoints = routing::endpoints(model, order(), regions).into_iter();
     endpoints.map(|endpoint| candidate(&endpoint.model, Some(endpoint.index))).collect()
 }
 

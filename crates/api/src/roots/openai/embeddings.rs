@@ -22,7 +22,7 @@ use crate::roots::openai::{recorded, refused};
 #[derive(Deserialize, ToSchema)]
 pub struct EmbeddingsBody {
     /// An open trace of this key's project; the header `X-Trace-Id` does as well. Without one the call
-    /// gets a trace of its own.
+    /// gets a trace of its own, or that of the session which a header names.
     #[serde(default)]
     trace_id: Option<String>,
     /// A text, or an array of texts: at most 2,048. Token ids are refused, because safety reads texts.

@@ -26,7 +26,7 @@ use crate::inference::sse::EventBody;
 /// Answer a conversation, as OpenAI's API does.
 #[utoipa::path(post, path = "/openai/v1/chat/completions", tag = "OpenAI's root",
     operation_id = "openai_chat_completions", request_body = ChatBody,
-    params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call gets a trace of its own")),
+    params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session")),
     responses((status = 200, description = "A completion of OpenAI's API", content(
         (Object = "application/json"), (EventBody = "text/event-stream")))))]
 pub async fn create_completion(
@@ -41,7 +41,7 @@ pub async fn create_completion(
 /// Answer a conversation, as OpenAI's Responses API does. Nothing is kept between two requests.
 #[utoipa::path(post, path = "/openai/v1/responses", tag = "OpenAI's root",
     operation_id = "openai_responses", request_body = ResponsesBody,
-    params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call gets a trace of its own")),
+    params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session")),
     responses((status = 200, description = "A response of OpenAI's API", content(
         (Object = "application/json"), (EventBody = "text/event-stream")))))]
 pub async fn create_response(

@@ -121,7 +121,7 @@ async fn a_providers_status_is_the_callers(backend: Backend) {
                 let waits = matches!(status, 429 | 529);
                 assert_eq!(reply.header("retry-after"), if waits { "31" } else { "" });
                 let detail = key.detail(reply.header("x-trace-id")).await;
-                assert_eq!(detail["status"], "completed", "{door} {status}");
+                assert_eq!(detail["status"], "pending", "{door} {status}: its session goes on");
             }
         }
         // The interface keeps its own.

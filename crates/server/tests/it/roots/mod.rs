@@ -2,6 +2,7 @@
 
 mod conversations;
 mod errors;
+mod sessions;
 mod vectors_and_images;
 
 use serde_json::{Value, json};
