@@ -35,9 +35,10 @@ pub(super) fn find(
     }
     let (sessions, key) = (&caller.project.session_key, caller.key.key.id);
     match api_endpoint {
-        ApiEndpoint::Chat | ApiEndpoint::Messages | ApiEndpoint::Responses => {
-            sessions.of_conversation(key, prompt)
-        }
+        ApiEndpoint::Chat
+        | ApiEndpoint::Messages
+        | ApiEndpoint::Responses
+        | ApiEndpoint::Gemini => sessions.of_conversation(key, prompt),
         _ => sessions.of_trace(key, trace.id()),
     }
 }
@@ -131,6 +132,10 @@ mod tests {
         let key = caller.key.key.id;
         let of_conversation = caller.project.session_key.of_conversation(key, &asks(json!({})));
         assert_eq!(conversation, of_conversation);
+        for endpoint in [ApiEndpoint::Messages, ApiEndpoint::Responses, ApiEndpoint::Gemini] {
+            let found = context(&plain, caller, endpoint).await.session(&asks(json!({})));
+            assert_eq!(found, of_conversation, "{endpoint:?}");
+        }
         for (trace, caller, prompt, name) in [
             (&named, caller, asks(json!({})), "of the trace"),
             (&named, caller, body.clone(), "of the body"),
