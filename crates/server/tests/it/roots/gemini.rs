@@ -8,6 +8,7 @@ crate::on_every_backend!(
     a_conversation_in_every_form,
     calls_of_tools_come_back,
     a_refusal_is_the_vendors,
+    questions_about_models_are_no_loop,
     tokens_are_counted_for_nothing,
     texts_become_vectors,
     models_are_listed,
@@ -140,6 +141,16 @@ async fn tokens_are_counted_for_nothing(backend: Backend) {
     let long = key.post(&path, &json!({"generateContentRequest": inner})).await.ok(200);
     assert!(long["totalTokens"].as_u64() > short["totalTokens"].as_u64());
     assert_eq!(key.get("/api/v1/traces").await.ok(200), json!([]));
+}
+
+async fn questions_about_models_are_no_loop(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let key = server.key();
+    for _ in 0..30 {
+        key.post(&at("sandbox", "countTokens"), &ask("Hello.")).await.ok(200);
+        key.get("/gemini/v1beta/models").await.ok(200);
+    }
+    key.post(&at("sandbox", "generateContent"), &ask("Hello.")).await.ok(200);
 }
 
 async fn texts_become_vectors(backend: Backend) {
