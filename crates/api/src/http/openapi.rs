@@ -13,7 +13,7 @@ use utoipa::openapi::{
 use crate::app::App;
 use crate::http::auth::COOKIE_NAME;
 use crate::http::error::ErrorBody;
-use crate::http::vendor_errors::{MessagesError, ResponsesError};
+use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
 
 /// The head of the document.
 #[derive(OpenApi)]
@@ -23,7 +23,7 @@ use crate::http::vendor_errors::{MessagesError, ResponsesError};
         description = "A governed gateway between application code and AI model providers.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
-    components(schemas(ErrorBody, MessagesError, ResponsesError))
+    components(schemas(ErrorBody, GeminiError, MessagesError, ResponsesError))
 )]
 pub(crate) struct Head;
 
@@ -76,6 +76,10 @@ const WITH_BODY: &[(&str, &str)] = &[
 /// Adds to every operation of a group the parts that its kind shares. `error` names the schema of
 /// their errors.
 pub(crate) fn complete(mut document: Document, credential: Credential, error: &str) -> Document {
+    // The router's sign for a parameter with slashes is none of the description's.
+    let paths = std::mem::take(&mut document.paths.paths);
+    let described = |(path, item): (String, _)| (path.replace("{*", "{"), item);
+    document.paths.paths = paths.into_iter().map(described).collect();
     for item in document.paths.paths.values_mut() {
         let operations =
             [&mut item.get, &mut item.post, &mut item.patch, &mut item.put, &mut item.delete];
@@ -119,7 +123,9 @@ fn complete_operation(operation: &mut Operation, credential: Credential, error: 
     operation.security = match credential {
         Credential::None => None,
         Credential::Key => Some(vec![requirement("key"), requirement("x-api-key")]),
-        Credential::RootKey => Some(["key", "x-api-key", "key-in-query"].map(requirement).to_vec()),
+        Credential::RootKey => {
+            Some(["key", "x-api-key", "x-goog-api-key", "key-in-query"].map(requirement).to_vec())
+        }
         Credential::Session => Some(vec![requirement("session")]),
         Credential::Either => {
             Some(vec![requirement("key"), requirement("x-api-key"), requirement("session")])
@@ -132,8 +138,10 @@ pub(crate) fn with_credentials(mut document: Document) -> Document {
     let components = document.components.get_or_insert_default();
     let cookie = ApiKey::Cookie(ApiKeyValue::new(COOKIE_NAME));
     components.add_security_scheme("session", SecurityScheme::ApiKey(cookie));
-    let header = ApiKey::Header(ApiKeyValue::new("x-api-key"));
-    components.add_security_scheme("x-api-key", SecurityScheme::ApiKey(header));
+    for name in ["x-api-key", "x-goog-api-key"] {
+        let header = ApiKey::Header(ApiKeyValue::new(name));
+        components.add_security_scheme(name, SecurityScheme::ApiKey(header));
+    }
     let query = ApiKey::Query(ApiKeyValue::new("key"));
     components.add_security_scheme("key-in-query", SecurityScheme::ApiKey(query));
     components.add_security_scheme("key", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
@@ -169,10 +177,12 @@ mod tests {
     fn every_credential_that_works_is_declared() {
         let document = serde_json::to_value(crate::router::document()).unwrap();
         let [key, header, session] = ["key", "x-api-key", "session"].map(|name| json!({name: []}));
+        let [google, query] = ["x-goog-api-key", "key-in-query"].map(|name| json!({name: []}));
         for (path, method, wanted) in [
             ("/api/v1/stats", "get", json!([key, header, session])),
             ("/api/v1/executions", "post", json!([key, header])),
             ("/api/v1/projects", "get", json!([session])),
+            ("/gemini/v1beta/models/{model}", "post", json!([key, header, google, query])),
             ("/up", "get", Value::Null),
         ] {
             assert_eq!(document["paths"][path][method]["security"], wanted, "{path}");

@@ -110,5 +110,5 @@ pub async fn show_model(
     ByKey(caller): ByKey,
     path: Segments,
 ) -> Result<Json<AnthropicModel>> {
-    model_list::named(&app, &caller, &path).map(|listed| Json(listed.into()))
+    model_list::named(&app, &caller, path.text("id")?).map(|listed| Json(listed.into()))
 }

@@ -70,7 +70,10 @@ fn of_conversation(
     prompt: &Prompt,
 ) -> Option<SessionId> {
     match api_endpoint {
-        ApiEndpoint::Chat | ApiEndpoint::Messages | ApiEndpoint::Responses => {
+        ApiEndpoint::Chat
+        | ApiEndpoint::Messages
+        | ApiEndpoint::Responses
+        | ApiEndpoint::Gemini => {
             Some(caller.project.session_key.of_conversation(caller.key.key.id, prompt))
         }
         _ => None,
@@ -166,6 +169,10 @@ mod tests {
         let key = caller.key.key.id;
         let of_conversation = caller.project.session_key.of_conversation(key, &asks(json!({})));
         assert_eq!(conversation, of_conversation);
+        for endpoint in [ApiEndpoint::Messages, ApiEndpoint::Responses, ApiEndpoint::Gemini] {
+            let found = context(&plain, caller, endpoint).await.session(&asks(json!({})));
+            assert_eq!(found, of_conversation, "{endpoint:?}");
+        }
         for (trace, caller, prompt, name) in [
             (&named, caller, asks(json!({})), "of the trace"),
             (&named, caller, body.clone(), "of the body"),

@@ -16,7 +16,7 @@ use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::http::trace_headers::trace_of;
 use crate::inference::embeddings::{self, EmbeddedTexts, Format, InputBody, Texts, VectorBody};
-use crate::roots::openai::{recorded, refused};
+use crate::roots::{recorded, refused};
 
 /// Texts to embed.
 #[derive(Deserialize, ToSchema)]

@@ -16,7 +16,7 @@ use crate::http::auth::ByKey;
 use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::http::trace_headers::trace_of;
-use crate::roots::openai::{recorded, refused};
+use crate::roots::{recorded, refused};
 
 /// Images to make.
 #[derive(Deserialize, ToSchema)]

@@ -6,17 +6,14 @@ pub(crate) mod models;
 pub(crate) mod stored_responses;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use domain::money::Usd;
-use gateway::CallRecord;
+use axum::http::HeaderMap;
+use axum::response::Response;
 
 use crate::app::App;
 use crate::http::auth::ByKey;
 use crate::http::body::Body;
 use crate::http::dialect::Dialect;
-use crate::http::error::{Failure, Result};
-use crate::http::trace_headers::{with_step_headers, with_trace_headers};
+use crate::http::error::Result;
 use crate::inference::chat::ChatCompletions;
 use crate::inference::chat_body::ChatBody;
 use crate::inference::format;
@@ -51,16 +48,4 @@ pub async fn create_response(
     Body(body): Body<ResponsesBody>,
 ) -> Result<Response> {
     format::answer::<Responses>(&app, &caller, &headers, body, Dialect::Vendor).await
-}
-
-/// An answer with the headers of its records.
-fn recorded(record: CallRecord, dropped: &[String], response: Response) -> Response {
-    let CallRecord { step, trace, cost } = record;
-    with_trace_headers(trace, dropped, with_step_headers(step, Some(cost), response))
-}
-
-/// A refusal by safety of a request whose answers have no place for one, at no cost.
-fn refused(reason: String, record: CallRecord) -> Response {
-    let failure = Failure::new(StatusCode::BAD_REQUEST, reason).code("content_policy_violation");
-    recorded(CallRecord { cost: Usd::ZERO, ..record }, &[], failure.into_response())
 }

@@ -1,7 +1,8 @@
-//! The roots that speak a vendor's API: `/openai/v1` and `/anthropic/v1`.
+//! The roots that speak a vendor's API: `/openai/v1`, `/anthropic/v1` and `/gemini/v1beta`.
 
 mod conversations;
 mod errors;
+mod gemini;
 mod sessions;
 mod vectors_and_images;
 
