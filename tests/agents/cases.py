@@ -69,7 +69,7 @@ class Case:
     def root(self):
         """A route that the agent calls."""
         if self.agent == "gemini-cli":
-            return "/gemini/v1beta/models/{*model}"
+            return "/gemini/v1beta/models"
         return None
 
 
@@ -86,8 +86,9 @@ CASES = [
     Case("aider", "openai"),
     Case("aider", "anthropic", written=True),
     Case("aider", "anthropic", by_hand="anthropic"),
-    Case("gemini-cli", "gemini"),
+    Case("gemini-cli", "gemini", by_hand="file"),
     Case("gemini-cli", "openai", written=True, aliases=("gemini-*",)),
+    Case("gemini-cli", "anthropic", written=True, aliases=("gemini-*",)),
 ]
 
 
@@ -108,5 +109,14 @@ def by_hand(case, url, key):
         return (
             f"export ANTHROPIC_API_BASE={url}/anthropic ANTHROPIC_API_KEY={key}\n"
             f"aider --model anthropic/{case.model}"
+        )
+    if case.agent == "gemini-cli":
+        # Told an address alone, it takes the vendor's API for another kind of gateway.
+        settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+        return (
+            f"mkdir ~/.gemini && echo {shlex.quote(json.dumps(settings))} > ~/.gemini/settings.json\n"
+            f"export GOOGLE_GEMINI_BASE_URL={url}/gemini GEMINI_API_KEY={key}\n"
+            f"export GEMINI_MODEL={case.model}\n"
+            "gemini"
         )
     raise ValueError(f"{case.name} has no settings")
