@@ -178,8 +178,9 @@ async fn texts_become_vectors(backend: Backend) {
     let other = json!({"requests": [{"content": {"parts": []}, "model": "models/x"}]});
     let error = key.post(&at("e", "batchEmbedContents"), &other).await.ok(400);
     assert_eq!(error["error"]["message"], "requests[0].model must be the model of the address");
-    let refused = key.post(&at("e", "embedContent"), &content(crate::embeddings::vectors::SECRET));
-    assert_eq!(refused.await.ok(400)["error"]["status"], "INVALID_ARGUMENT");
+    let leak = content(crate::embeddings::vectors::SECRET);
+    let refused = key.post(&at("e", "embedContent"), &leak).await.ok(400);
+    assert_eq!(refused["error"]["status"], "INVALID_ARGUMENT");
 }
 
 async fn models_are_listed(backend: Backend) {
