@@ -27,6 +27,8 @@ from script import EFFECT, FILE, Script, last_words, note
 CONTACT, WORD = "maria.rossi@northwind-traders.com", "marigold"
 # The longest that an agent may take.
 PATIENCE = 90
+# Agents whose calls name their session, and so share a trace.
+NAMED_SESSIONS = ("claude-code", "codex", "opencode")
 # Answers of the gateway that do an agent no harm, by agent: method, route and status.
 HARMLESS = {
     # It looks whether anything is there.
@@ -143,7 +145,12 @@ def judge(case, gateway, key, script, status, printed):
         thinks = any(body.get("thinking", {}).get("type") == "enabled" for _, body in script.requests)
         if (thinks or case.vendor == "gemini") and SIGNATURE not in str(script.requests[-1][1]):
             wrong.append("the provider did not get the signature of its thinking back")
-    steps = [step for trace in gateway.traces(key) for step in trace["steps"]]
+    traces = gateway.traces(key)
+    if case.agent in NAMED_SESSIONS:
+        sessions = [(trace["metadata"] or {}).get("session") for trace in traces]
+        if len(sessions) != 1 or not sessions[0]:
+            wrong.append(f"the session has the traces {sessions}")
+    steps = [step for trace in traces for step in trace["steps"]]
     runs = [step for step in steps if step["type"] == "run"]
     if len(runs) < len(set(script.steps)):
         wrong.append(f"{len(runs)} runs are recorded")

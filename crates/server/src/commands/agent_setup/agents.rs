@@ -35,8 +35,10 @@ pub(super) struct Asked<'a> {
 /// The settings of one agent.
 pub(super) struct Settings {
     place: Place,
-    /// Commands for a shell, which need no file.
+    /// Commands for a shell.
     pub(super) shell: String,
+    /// Whether they need no file.
+    pub(super) is_shell_enough: bool,
     pub(super) contents: Contents,
     /// What the user still has to do once the file is written.
     pub(super) left: Option<String>,
@@ -185,6 +187,7 @@ fn claude_code(asked: &Asked<'_>) -> Settings {
             file: "settings.json",
         },
         shell: shell.join("\n"),
+        is_shell_enough: true,
         contents: Contents::Json(Map::from_iter([("env".to_owned(), env.into())])),
         left: asked.key_is_left(TOKEN),
     }
@@ -224,6 +227,7 @@ fn codex(asked: &Asked<'_>) -> Settings {
         place: Place { moved_by: Some("CODEX_HOME"), folder: ".codex", file: "config.toml" },
         left: Some(format!("The file holds no key. In the agent's shell:\n{key}")),
         shell: format!("{key}\n{command}"),
+        is_shell_enough: true,
         contents: Contents::Text(text),
     }
 }
@@ -256,6 +260,7 @@ fn opencode(asked: &Asked<'_>) -> Result<Settings, Failure> {
             file: "opencode/opencode.json",
         },
         shell: shell.join("\n"),
+        is_shell_enough: true,
         contents: Contents::Json(members),
         left: asked.key_is_left(KEY_VARIABLE),
     })
@@ -277,30 +282,32 @@ fn aider(asked: &Asked<'_>) -> Result<Settings, Failure> {
     Ok(Settings {
         place: Place { moved_by: None, folder: "", file: ".aider.conf.yml" },
         shell: shell.join("\n"),
+        is_shell_enough: true,
         contents: Contents::Text(lines.join("\n") + "\n"),
         left: asked.key_is_left("OPENAI_API_KEY"),
     })
 }
 
-/// gemini-cli adds `/v1beta` and the method to the address.
+/// gemini-cli adds `/v1beta` and the method to the address, and reads it from a variable alone. Told
+/// an address, it refuses to start unless its settings choose the kind of credential.
 fn gemini_cli(asked: &Asked<'_>) -> Settings {
-    const ADDRESS: &str = "GOOGLE_GEMINI_BASE_URL";
-    const TOKEN: &str = "GEMINI_API_KEY";
-    const MODEL: &str = "GEMINI_MODEL";
-    let url = asked.root("gemini");
-    let mut shell = vec![export(ADDRESS, &url), asked.export_key(TOKEN)];
-    let mut lines = vec![format!("{ADDRESS}={}", env_text(&url))];
-    lines.extend(asked.key.map(|key| format!("{TOKEN}={}", env_text(key))));
-    if let Some(model) = asked.model {
-        shell.push(export(MODEL, model));
-        lines.push(format!("{MODEL}={}", env_text(model)));
-    }
-    shell.push("gemini".to_owned());
+    let mut exports = vec![
+        export("GOOGLE_GEMINI_BASE_URL", &asked.root("gemini")),
+        asked.export_key("GEMINI_API_KEY"),
+    ];
+    exports.extend(asked.model.map(|model| export("GEMINI_MODEL", model)));
+    let exports = exports.join("\n");
+    let chosen = json!({"auth": {"selectedType": "gemini-api-key"}});
     Settings {
-        place: Place { moved_by: Some("GEMINI_CLI_HOME"), folder: "", file: ".gemini/.env" },
-        shell: shell.join("\n"),
-        contents: Contents::Text(lines.join("\n") + "\n"),
-        left: asked.key_is_left(TOKEN),
+        place: Place {
+            moved_by: Some("GEMINI_CLI_HOME"),
+            folder: "",
+            file: ".gemini/settings.json",
+        },
+        shell: format!("{exports}\ngemini"),
+        is_shell_enough: false,
+        contents: Contents::Json(Map::from_iter([("security".to_owned(), chosen)])),
+        left: Some(format!("The file holds no key. In the agent's shell:\n{exports}")),
     }
 }
 
@@ -311,12 +318,6 @@ fn export(name: &str, value: &str) -> String {
 /// A text as a shell takes it, whatever is in it.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// A text as a file of variables holds it: such files have no escapes, but three signs to choose from.
-fn env_text(text: &str) -> String {
-    let sign = ['\'', '"', '`'].into_iter().find(|sign| !text.contains(*sign)).unwrap_or('\'');
-    format!("{sign}{text}{sign}")
 }
 
 fn toml_text(text: &str) -> String {

@@ -49,7 +49,8 @@ pub(crate) fn run(setup: &AgentSetup, flags: &Flags) -> Result<(), Failure> {
     let path = settings.path(&|name| std::env::var_os(name))?;
     if !setup.write {
         say(&settings.shell)?;
-        return say(&format!("\n# or in {}:\n{}", path.display(), settings.contents));
+        let joint = if settings.is_shell_enough { "or" } else { "and" };
+        return say(&format!("\n# {joint} in {}:\n{}", path.display(), settings.contents));
     }
     let target = Target::read(path)?;
     let new = match &settings.contents {

@@ -121,8 +121,7 @@ async fn settings_are_printed_and_nothing_is_written() {
                 "export GEMINI_API_KEY=\"$SLUICE_API_KEY\"",
                 "export GEMINI_MODEL='it'\\''s'",
                 "gemini",
-                "GOOGLE_GEMINI_BASE_URL='https://gate.example/gemini'",
-                "GEMINI_MODEL=\"it's\"",
+                "      \"selectedType\": \"gemini-api-key\"",
             ],
         ),
         (
@@ -187,7 +186,7 @@ async fn new_files_are_whole_and_private() {
         ("codex --model m", ".codex/config.toml"),
         ("opencode --model m", ".config/opencode/opencode.json"),
         ("aider --model m", ".aider.conf.yml"),
-        ("gemini-cli --model m", ".gemini/.env"),
+        ("gemini-cli --model m", ".gemini/settings.json"),
     ] {
         let ran = home.set_up(&format!("{args} --write --yes")).await;
         assert!(ran.well, "{args}: {}", ran.err);
@@ -211,8 +210,8 @@ async fn new_files_are_whole_and_private() {
         (&provider["models"]["m"]["name"], &opencode["model"]),
         (&json!("m"), &json!("sluice/m"))
     );
-    let gemini = std::fs::read_to_string(home.path(".gemini/.env")).unwrap();
-    assert_eq!(gemini, "GOOGLE_GEMINI_BASE_URL='http://127.0.0.1:8080/gemini'\nGEMINI_MODEL='m'\n");
+    let gemini = json_of(&home.path(".gemini/settings.json"));
+    assert_eq!(gemini, json!({"security": {"auth": {"selectedType": "gemini-api-key"}}}));
     assert_eq!(home.files().len(), 5, "{:?}", home.files());
 }
 
@@ -222,7 +221,6 @@ async fn what_cannot_be_kept_is_not_touched() {
     for (args, file, text) in [
         ("codex", ".codex/config.toml", "# mine\nmodel = \"x\"\n"),
         ("aider --model m", ".aider.conf.yml", "# mine\ndark-mode: true\n"),
-        ("gemini-cli", ".gemini/.env", "# mine\nGEMINI_API_KEY=other\n"),
         (
             "opencode --model m",
             ".config/opencode/opencode.json",
