@@ -4,14 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::http::auth::ByKey;
-use crate::http::body::Body;
-use crate::http::dialect::Dialect;
+use crate::http::body::{Body, SourceBody};
 use crate::http::error::Result;
 use crate::http::extract::{Query, Segments};
 use crate::inference::format;
@@ -66,9 +66,10 @@ pub async fn create_message(
     State(app): State<App>,
     ByKey(caller): ByKey,
     headers: HeaderMap,
-    Body(body): Body<MessagesBody>,
+    SourceBody(body, source): SourceBody<MessagesBody>,
 ) -> Result<Response> {
-    format::answer::<Messages>(&app, &caller, &headers, body, Dialect::Vendor).await
+    let original = Original::new(WireFormat::Messages, source);
+    format::answer_passing::<Messages>(&app, &caller, &headers, body, original).await
 }
 
 /// Count the tokens of a conversation. Nothing is called, recorded or charged.

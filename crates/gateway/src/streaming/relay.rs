@@ -40,6 +40,7 @@ use crate::streaming::fragments::{
 };
 use crate::streaming::outbound_filter::OutboundFilter;
 use crate::streaming::piece::Piece;
+use crate::streaming::source_filter::SourceFilter;
 use crate::streaming::string_filter::Judging;
 
 /// A stream between a provider and a caller. Dropping it records the answer received so far.
@@ -50,6 +51,8 @@ pub(super) struct Relay {
     upstream: Option<MonitoredStream>,
     /// Set if the answer has to be judged or restored.
     outbound: Option<OutboundFilter>,
+    /// Set if the provider's own events leave; the canonical ones are then only recorded.
+    sources: Option<SourceFilter>,
     /// The parts that are judged as a whole at the end of the answer: see
     /// [`chunk_parts::split_indivisible`].
     withheld: Vec<Map<String, Value>>,
@@ -76,12 +79,14 @@ impl Relay {
         flight: InFlight,
         upstream: MonitoredStream,
         outbound: Option<OutboundFilter>,
+        sources: Option<SourceFilter>,
         refusals_as_text: bool,
         began: Instant,
         model: String,
     ) -> Self {
         Self {
             outbound,
+            sources,
             flight: Some(flight),
             withheld: Vec::new(),
             withheld_bytes: 0,
@@ -197,6 +202,12 @@ impl Relay {
                     self.say(refusal, pieces);
                 }
             }
+            StreamEvent::Source(event) => {
+                if let Some(sources) = &mut self.sources {
+                    self.fragments.add_source(&event)?;
+                    sources.pass(event, pieces);
+                }
+            }
             StreamEvent::Finish(finish) => outcome.finish = Some(finish),
             StreamEvent::Usage(usage) => {
                 outcome.usage = Some(outcome.usage.map_or(usage, |known| known.followed_by(usage)));
@@ -218,7 +229,7 @@ impl Relay {
         }
         match &mut self.outbound {
             Some(outbound) => outbound.text(&text, pieces),
-            None if !text.is_empty() => pieces.push(Piece::Text(text)),
+            None if !text.is_empty() && self.sources.is_none() => pieces.push(Piece::Text(text)),
             None => {}
         }
     }
@@ -260,6 +271,7 @@ impl Relay {
         match &mut self.outbound {
             _ if !is_left => {}
             Some(outbound) => outbound.native(chunk, pieces),
+            None if self.sources.is_some() => {}
             None => pieces.push(Piece::Native(chunk)),
         }
         Ok(())
@@ -279,6 +291,9 @@ impl Relay {
         };
         match flight.finish().await {
             Ok(recorded) => {
+                if let Some(sources) = &mut self.sources {
+                    sources.end(&mut pieces);
+                }
                 pieces.push(Piece::End { finish, usage: recorded.usage, blocked });
             }
             Err(error) => pieces.push(Piece::Broken(error)),
@@ -364,6 +379,9 @@ impl Relay {
             // Half a word was not judged, and does not leave.
             outbound.judging = None;
             outbound.finish(&mut pieces);
+        }
+        if let Some(sources) = &mut self.sources {
+            sources.release(&mut pieces);
         }
         pieces.push(Piece::Broken(match flight.finish().await {
             Ok(_) => error,

@@ -60,7 +60,7 @@ const PARAMETERS: &[(Vendor, &str, Fate)] = &[
 
 /// The types of tools that are refused: they reach an address of the caller's choice, or search what
 /// the vendor keeps for its customer.
-const REFUSED_TOOLS: [&str; 3] = ["mcp", "mcp_toolset", "file_search"];
+pub(crate) const REFUSED_TOOLS: [&str; 3] = ["mcp", "mcp_toolset", "file_search"];
 
 /// What becomes of a parameter that the canonical form has no place for.
 pub(crate) fn fate(vendor: Vendor, name: &str, value: &Value) -> Fate {
@@ -135,6 +135,11 @@ impl Offered {
         let name = tool.maybe_text("name")?.unwrap_or_else(|| kind.clone());
         self.left_out.push((format!("{} ({})", tool.at(), shown(&kind)), name, shown(&kind)));
         Ok(())
+    }
+
+    /// The functions.
+    pub(crate) fn functions(&self) -> &[Value] {
+        &self.functions
     }
 
     /// The functions, and the names of the tools that are left out. A choice that only those could

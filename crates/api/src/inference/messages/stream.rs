@@ -19,6 +19,7 @@ use crate::inference::canonical::chunk_reader::ChunkReader;
 use crate::inference::messages::answer::{
     self, Ending, MessageAnswer, redacted_thinking, stop_details, stop_reason, usage,
 };
+use crate::inference::sse;
 
 /// The events of an answer.
 pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>, dialect: Dialect) -> Body {
@@ -40,6 +41,8 @@ struct Writer {
     /// The answer that the stream begins with; taken once it has been sent.
     blank: Option<MessageAnswer>,
     dialect: Dialect,
+    /// Whether the pieces are the provider's own events: nothing is added to them but an error.
+    has_sources: bool,
     reader: ChunkReader,
     sequencer: BlockSequencer,
     /// The number of the open block, or of the next.
@@ -55,8 +58,11 @@ struct Writer {
 impl Writer {
     fn new(started: &Started, dialect: Dialect) -> Self {
         let blank = MessageAnswer::blank(started.step, started.trace, started.model.clone());
+        let has_sources = started.has_sources;
         Self {
-            blank: Some(blank.in_dialect(dialect)),
+            // The provider's own events begin with an answer of their own.
+            blank: (!has_sources).then(|| blank.in_dialect(dialect)),
+            has_sources,
             dialect,
             reader: ChunkReader::default(),
             sequencer: BlockSequencer::default(),
@@ -80,6 +86,11 @@ impl Writer {
                     self.ending.take_from(&mut chunk, "delta");
                     self.reader.read(chunk, &mut self.sequencer);
                 }
+                Piece::Source(name, json) => {
+                    sse::source_event(&mut out, &name, &json);
+                    continue;
+                }
+                Piece::End { .. } if self.has_sources => continue,
                 Piece::End { finish, usage, blocked } => {
                     self.end(&mut out, finish, usage, blocked);
                     continue;

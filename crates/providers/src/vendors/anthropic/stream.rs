@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use domain::conversation::StreamEvent;
 use domain::json_weight::{InnerJson, tree_bytes};
 use domain::model::Model;
+use domain::original::SourceEvent;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -16,6 +17,7 @@ use crate::chat_form::answer::{
 use crate::chat_form::text;
 use crate::error::Error;
 use crate::vendors::anthropic::decode::{Counts, details, explanation, finish, own_state};
+use crate::vendors::anthropic::pass;
 use crate::wire::error_body::{error_within, names_error};
 use crate::wire::json;
 use crate::wire::sse::Sse;
@@ -37,6 +39,13 @@ impl Reader {
     pub(super) fn new(model: &Model) -> Self {
         let model = model.upstream_name().to_owned();
         Self { sse: Sse::default(), message: Message { model, ..Message::default() } }
+    }
+
+    /// A reader that hands over the vendor's own events, too.
+    pub(super) fn passing(model: &Model) -> Self {
+        let mut reader = Self::new(model);
+        reader.message.passes = true;
+        reader
     }
 }
 
@@ -76,6 +85,8 @@ struct Message {
     started: bool,
     finished: bool,
     done: bool,
+    /// Whether the vendor's own events are handed over.
+    passes: bool,
 }
 
 /// A block as it has come so far.
@@ -95,13 +106,13 @@ struct Call {
 
 /// An event. Its type is in the data; the name before the data repeats it.
 #[derive(Deserialize)]
-struct Event<'a> {
+pub(super) struct Event<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
+    pub(super) kind: Cow<'a, str>,
     #[serde(default)]
-    index: usize,
+    pub(super) index: usize,
     #[serde(default, borrow)]
-    delta: Delta<'a>,
+    pub(super) delta: Delta<'a>,
     content_block: Option<Value>,
     message: Option<Start>,
     usage: Option<Value>,
@@ -109,17 +120,17 @@ struct Event<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Delta<'a> {
+pub(super) struct Delta<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
+    pub(super) kind: Cow<'a, str>,
     #[serde(borrow)]
-    text: Cow<'a, str>,
+    pub(super) text: Cow<'a, str>,
     #[serde(borrow)]
-    thinking: Cow<'a, str>,
+    pub(super) thinking: Cow<'a, str>,
     #[serde(borrow)]
     signature: Cow<'a, str>,
     #[serde(borrow)]
-    partial_json: Cow<'a, str>,
+    pub(super) partial_json: Cow<'a, str>,
     stop_reason: Option<String>,
     stop_details: Option<Value>,
     stop_sequence: Option<String>,
@@ -144,6 +155,20 @@ impl Message {
                 None => Err(unreadable(data)),
             };
         };
+        let source = if self.passes { Some(pass::event(data, &event)?) } else { None };
+        self.event(event, data, events)?;
+        events.extend(
+            source.map(|event| StreamEvent::Source(SourceEvent { is_end: self.finished, ..event })),
+        );
+        Ok(())
+    }
+
+    fn event(
+        &mut self,
+        event: Event<'_>,
+        data: &[u8],
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
         match &*event.kind {
             "message_start" => self.start(event.message, events),
             "content_block_start" => return self.block_starts(event, data.len(), events),

@@ -1,0 +1,107 @@
+//! The way out of a provider's own events: placeholders are replaced with their originals, and the end
+//! waits until the call is recorded. Everything else leaves as it was sent.
+
+use checks::{Placeholders, StreamRestorer};
+use domain::json_text::{Token, rewrite};
+use domain::model::Model;
+use domain::original::{PieceFilter, PieceKind, SourceEvent, SourcePieces};
+
+use crate::streaming::piece::Piece;
+
+/// The event that begins an answer, and the path of the model's name in it.
+const START: &str = "message_start";
+const MODEL: [&str; 2] = ["message", "model"];
+
+/// Lets out the events of one call.
+#[derive(Debug)]
+pub(super) struct SourceFilter {
+    /// The name by which the caller knows the model.
+    model: String,
+    placeholders: Placeholders,
+    pieces: SourcePieces<Restored>,
+    /// The end of the answer.
+    ending: Vec<SourceEvent>,
+}
+
+/// One string that comes in pieces.
+#[derive(Debug)]
+struct Restored(StreamRestorer);
+
+impl PieceFilter for Restored {
+    fn push(&mut self, text: &str) -> String {
+        self.0.push(text)
+    }
+
+    fn holds(&self) -> bool {
+        self.0.holds()
+    }
+
+    fn rest(&mut self) -> String {
+        self.0.rest()
+    }
+}
+
+impl SourceFilter {
+    pub(super) fn new(model: &Model, placeholders: &Placeholders) -> Self {
+        Self {
+            model: model.identifier.clone(),
+            placeholders: placeholders.clone(),
+            pieces: SourcePieces::default(),
+            ending: Vec::new(),
+        }
+    }
+
+    /// Takes the next event.
+    pub(super) fn pass(&mut self, mut event: SourceEvent, pieces: &mut Vec<Piece>) {
+        if event.name == START {
+            let name = |text: &str| Some(self.model.clone()).filter(|model| model != text);
+            let named = rewrite(&event.data, |place, token| match token {
+                Token::Text(text) if place.is_at(&MODEL) => name(text),
+                _ => None,
+            });
+            if let Ok(Some(named)) = named {
+                event.data = named;
+            }
+        }
+        let mut out = Vec::new();
+        if self.placeholders.is_empty() {
+            out.push(event);
+        } else {
+            let placeholders = &self.placeholders;
+            let restored = |text: &str| Some(placeholders.restore(text)).filter(|new| new != text);
+            // It was read before.
+            let _ = event.rewrite(restored);
+            let begin = |kind| {
+                Restored(match kind {
+                    PieceKind::Json => placeholders.json_stream(),
+                    PieceKind::Text | PieceKind::Thought => placeholders.stream(),
+                })
+            };
+            self.pieces.pass(event, begin, &mut out);
+        }
+        for event in out {
+            if event.is_end {
+                self.ending.push(event);
+            } else {
+                pieces.push(piece(event));
+            }
+        }
+    }
+
+    /// Lets out what is held back of an answer that breaks off.
+    pub(super) fn release(&mut self, pieces: &mut Vec<Piece>) {
+        let mut out = Vec::new();
+        self.pieces.release(None, &mut out);
+        pieces.extend(out.into_iter().map(piece));
+    }
+
+    /// Lets out the end of an answer that is recorded.
+    pub(super) fn end(&mut self, pieces: &mut Vec<Piece>) {
+        self.release(pieces);
+        pieces.extend(self.ending.drain(..).map(piece));
+    }
+}
+
+fn piece(event: SourceEvent) -> Piece {
+    Piece::Source(event.name.clone(), event.json())
+}
