@@ -2,6 +2,7 @@
 
 mod conversations;
 mod errors;
+mod pass_through;
 mod vectors_and_images;
 
 use serde_json::{Value, json};

@@ -3,5 +3,6 @@
 mod answers;
 mod coverage;
 mod own_words;
+mod passing_places;
 mod settings;
 mod streams;
