@@ -105,6 +105,8 @@ pub struct SourceEvent {
     pub piece: Option<SourcePiece>,
     /// The block of the answer that ends with it.
     pub ends: Option<u64>,
+    /// Whether a block begins with it that is of use only as a whole: a call of a tool.
+    pub begins_call: bool,
     /// Whether the end of the answer begins with it or goes on: it is sent when the call is recorded.
     pub is_end: bool,
 }
@@ -116,6 +118,8 @@ pub struct SourcePiece {
     pub block: u64,
     /// Its kind.
     pub kind: PieceKind,
+    /// The index of the call among those of the answer, if it belongs to the arguments of one.
+    pub call: Option<usize>,
     /// Its bytes in the data, quotes included.
     pub range: Range<usize>,
     /// The text that leaves in its place.

@@ -26,13 +26,21 @@ fn piece(block: u64, extra: &str, text: &str) -> SourceEvent {
     let range = before.len()..before.len() + spelled.len();
     let data = format!("{before}{spelled}}} }}");
     let text = format!(" {text}");
-    let piece = Some(SourcePiece { block, kind: PieceKind::Text, range, text, is_changed: false });
-    SourceEvent { name: "delta".to_owned(), data, piece, ends: None, is_end: false }
+    let kind = PieceKind::Text;
+    let piece = Some(SourcePiece { block, kind, call: None, range, text, is_changed: false });
+    SourceEvent {
+        name: "delta".to_owned(),
+        data,
+        piece,
+        ends: None,
+        begins_call: false,
+        is_end: false,
+    }
 }
 
 fn plain(data: &str, ends: Option<u64>) -> SourceEvent {
     let (name, data) = ("plain".to_owned(), data.to_owned());
-    SourceEvent { name, data, piece: None, ends, is_end: false }
+    SourceEvent { name, data, piece: None, ends, begins_call: false, is_end: false }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use domain::json_text::{self, Edit, quoted};
 use domain::original::{Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
 
 use crate::adapter::request::Attempt;
+use crate::chat_form::text;
 use crate::error::Error;
 use crate::vendors::anthropic::rules::max_tokens;
 use crate::vendors::anthropic::stream::Event;
@@ -47,17 +48,20 @@ pub(super) fn event(data: &[u8], event: &Event<'_>) -> Result<SourceEvent, Error
     let mut piece = None;
     // The reading also finds members that are there twice: what a client reads is then unknown.
     let read = json_text::visit(data, |place, token| {
-        if let (Some((kind, name, text)), json_text::Token::Text(_)) = (continues, token)
+        if let (Some((kind, name, said)), json_text::Token::Text(_)) = (continues, token)
             && place.is_at(&["delta", name])
         {
-            let (range, text) = (place.range.clone(), text.to_string());
-            piece = Some(SourcePiece { block, kind, range, text, is_changed: false });
+            let (range, text) = (place.range.clone(), said.to_string());
+            piece = Some(SourcePiece { block, kind, call: None, range, text, is_changed: false });
         }
     });
     read.map_err(|_| malformed(()))?;
     let ends = (event.kind == "content_block_stop").then_some(block);
     let (name, data) = (event.kind.to_string(), data.to_owned());
-    Ok(SourceEvent { name, data, piece, ends, is_end: false })
+    let begun = event.content_block.as_ref().map(|block| text(block.get("type")));
+    let is_words = |kind| matches!(kind, "text" | "thinking" | "redacted_thinking");
+    let begins_call = begun.is_some_and(|kind| !is_words(kind));
+    Ok(SourceEvent { name, data, piece, ends, begins_call, is_end: false })
 }
 
 #[cfg(test)]

@@ -173,7 +173,7 @@ async fn nothing_changes_that_governance_does_not_name(backend: Backend) {
         let steps = key.detail(&trace).await["steps"].clone();
         // 1,000 tokens at 0.15 and 100 at 0.6 a thousand.
         assert_eq!(steps[0]["cost"], 0.21, "{steps}");
-        assert_eq!(steps[0]["output"]["content"], "Fine.", "{steps}");
+        assert_eq!(steps[0]["output"], "Fine.", "{steps}");
     }
 }
 
@@ -314,14 +314,35 @@ async fn an_answer_is_judged_in_every_field(backend: Backend) {
         let step = key.detail(reply.header("x-trace-id")).await["steps"][0].clone();
         assert_eq!(step["security"]["secret_leaked"], true, "{step}");
     }
-    // A stream that is judged on its way is written anew.
     let pieces = ["Use AKIAQ3EGR", "VXT7ZLNB5PD."];
     let leaking = Mock::always(stream(&events(&pieces))).await;
     register(&leaking, &owner, "leaking").await;
     let body = ask(MESSAGES, "leaking", "Hello.", json!({"stream": true}));
-    let reply = key.post(MESSAGES, &body).await;
-    assert!(!reply.text.contains("AKIAQ3EGR"), "{}", reply.text);
-    assert_eq!(told(&reply).pop().unwrap()["type"], "message_stop");
+    for action in ["block", "redact"] {
+        let output = json!({"safety": {"output": {"secrets": {"action": action}}}});
+        settings(&owner, 1, output).await;
+        let reply = key.post(MESSAGES, &body).await;
+        assert!(!reply.text.contains("AKIAQ3EGR"), "{}", reply.text);
+        assert_eq!(reply.header("x-sluice-mode"), "passthrough");
+        let told = told(&reply);
+        assert_eq!(told[1], json!({"type": "ping", "of_tomorrow": 1}), "others leave as they came");
+        let kinds: Vec<&Value> = told.iter().map(|event| &event["type"]).collect();
+        let count = |kind: &str| kinds.iter().filter(|found| **found == kind).count();
+        assert_eq!(count("content_block_start"), count("content_block_stop"), "{told:?}");
+        assert_eq!(*kinds[kinds.len() - 1], "message_stop");
+        let end = &told[told.len() - 2];
+        if action == "block" {
+            assert_eq!(end["delta"]["stop_reason"], "refusal", "{told:?}");
+            assert_eq!(count("content_block_start"), 2, "the call does not leave");
+        } else {
+            assert_eq!(end["usage"]["of_tomorrow"], json!({}), "{told:?}");
+            let arguments: String =
+                told.iter().filter_map(|event| event["delta"]["partial_json"].as_str()).collect();
+            assert!(arguments.starts_with("{\"path\": \"Use ["), "{arguments}");
+        }
+        let step = key.detail(reply.header("x-trace-id")).await["steps"][0].clone();
+        assert!(!step.to_string().contains("AKIAQ3EGR"), "{step}");
+    }
 }
 
 async fn a_stream_that_breaks_off_ends_in_the_vendors_error(backend: Backend) {
