@@ -20,6 +20,9 @@ use crate::safety::text_part::{Replaced, TextPart};
 
 /// The members of a request that the gateway replaces or takes out.
 const OURS: [&str; 3] = ["model", "trace_id", "stream"];
+/// The members of a request that the gateway decides, and the bytes of the longest name.
+const GOVERNED: [&str; 5] = ["model", "trace_id", "stream", "max_tokens", "messages"];
+const LONGEST_GOVERNED: usize = 10;
 /// Words and names of the formats themselves: judging them would only take time.
 const FORMAT_WORDS: [&str; 40] = [
     "adaptive",
@@ -129,7 +132,11 @@ fn beside(body: &str, judged: &Judged) -> Result<(Vec<Beside>, usize), Unreadabl
     // The authors of the messages.
     let mut roles = HashMap::new();
     let mut known = HashSet::new();
+    let mut is_ambiguous = false;
     visit(body, |place, token| {
+        if let (1, Token::Name(name)) = (place.depth(), token) {
+            is_ambiguous |= is_another_spelling(name);
+        }
         if let Some((index, role)) = role(place, token) {
             roles.insert(index, role);
         }
@@ -165,11 +172,24 @@ fn beside(body: &str, judged: &Judged) -> Result<(Vec<Beside>, usize), Unreadabl
             all.push((message, Beside { field, name, origin, was, value }));
         }
     })?;
+    if is_ambiguous {
+        return Err(Unreadable::Twice);
+    }
     let all = all.into_iter().map(|(message, beside)| {
         let role = message.and_then(|index| roles.get(&index));
         Beside { origin: role.copied().unwrap_or(beside.origin), ..beside }
     });
     Ok((all.collect(), files))
+}
+
+/// Whether a name is that of a member that the gateway decides but for its case: some servers read it
+/// as the same.
+fn is_another_spelling(name: &str) -> bool {
+    if name.len() > 2 * LONGEST_GOVERNED {
+        return false;
+    }
+    let folded = name.to_lowercase().to_uppercase();
+    GOVERNED.iter().any(|governed| *governed != name && governed.to_uppercase() == folded)
 }
 
 /// Whether a member belongs to the source of an image or a document.

@@ -162,11 +162,18 @@ fn strings_beside_it_are_trusted_by_their_place() {
 
 #[test]
 fn a_request_that_can_be_read_in_two_ways_does_not_pass() {
-    let body = r#"{"messages": [{"role": "user", "content": "a", "content": "b"}]}"#;
-    let original = Original::new(WireFormat::Messages, body.to_owned());
-    let mut prompt = Prompt { original: Some(Box::new(original)), ..Prompt::default() };
-    find_beside(&mut prompt);
-    assert_eq!(prompt.original.unwrap().body, None);
+    for (body, passes) in [
+        (r#"{"messages": [{"role": "user", "content": "a", "content": "b"}]}"#, false),
+        (r#"{"model": "a", "Model": "b"}"#, false),
+        (r#"{"model": "a", "max_to\u212aens": 5}"#, false),
+        (r#"{"model": "a", "x": {"Model": "b"}}"#, true),
+        (r#"{"model": "a", "models": "b"}"#, true),
+    ] {
+        let original = Original::new(WireFormat::Messages, body.to_owned());
+        let mut prompt = Prompt { original: Some(Box::new(original)), ..Prompt::default() };
+        find_beside(&mut prompt);
+        assert_eq!(prompt.original.unwrap().body.is_some(), passes, "{body}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use domain::original::Original;
+use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
 use gateway::{Caller, ChatReply, Piece, Refusal, Started};
@@ -60,7 +60,9 @@ impl<'de> Deserialize<'de> for CountedBody {
 
 /// About the tokens that a model counts in a conversation.
 pub(crate) async fn count_tokens(app: &App, caller: &Caller, body: CountedBody) -> Result<u64> {
-    let ParsedRequest { request, .. } = request::parse(body.0, None, None)?;
+    // It goes nowhere, so nothing has to be translated.
+    let original = Original::new(WireFormat::Messages, String::new());
+    let ParsedRequest { request, .. } = request::parse(body.0, None, Some(original))?;
     let model = request.model.as_deref();
     Ok(app.gateway.count_tokens(caller, model, request.prompt).await?)
 }

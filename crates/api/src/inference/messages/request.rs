@@ -453,5 +453,8 @@ impl Reader {
 }
 
 #[cfg(test)]
+#[path = "passing_tests.rs"]
+mod passing_tests;
+#[cfg(test)]
 #[path = "request_tests.rs"]
 mod tests;
