@@ -56,7 +56,8 @@ impl From<ListedModel> for AnthropicModel {
     }
 }
 
-/// Answer a conversation, as Anthropic's API does.
+/// Answer a conversation, as Anthropic's API does. To models of Anthropic the request goes on as it
+/// came, and the answer comes back so: `X-Sluice-Mode` says which way it took.
 #[utoipa::path(post, path = "/anthropic/v1/messages", tag = "Anthropic's root",
     operation_id = "anthropic_messages", request_body = MessagesBody,
     params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call gets a trace of its own")),

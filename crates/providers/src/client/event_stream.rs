@@ -363,6 +363,10 @@ fn is_a_word(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Text(text) => !text.is_empty(),
         StreamEvent::Native { .. } => true,
+        // The vendor's own tools have no canonical form.
+        StreamEvent::Source(event) => {
+            event.begins_call || event.piece.as_ref().is_some_and(|piece| !piece.text.is_empty())
+        }
         _ => false,
     }
 }

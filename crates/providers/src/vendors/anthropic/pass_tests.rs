@@ -105,6 +105,22 @@ fn written(events: &[Value]) -> Vec<u8> {
     text.replace("\n ", "\ndata:  ").replace("\n}", "\ndata: }").into_bytes()
 }
 
+/// Nothing of the vendor's own tools has a canonical form, and a caller waits for them all the same.
+#[test]
+fn a_call_of_the_vendors_own_tool_is_a_beginning() {
+    let sent = stream(&[], &json!(1));
+    let told = sources(&written(&sent), &[], CANARY);
+    let begins: Vec<&str> =
+        told.iter().filter(|event| event.begins_call).map(|event| &*event.name).collect();
+    assert_eq!(begins, ["content_block_start"]);
+    let pieces = told.iter().filter_map(|event| event.piece.as_ref());
+    assert!(
+        pieces.clone().all(|piece| piece.call.is_none()),
+        "it is no call of the caller's tools"
+    );
+    assert_eq!(pieces.count(), 2);
+}
+
 proptest! {
     #[test]
     fn events_come_as_they_were_sent(
