@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
                     let text = decoded(&self.json[start..at])?;
                     let is_name = std::mem::take(&mut self.expects_name);
                     if is_name {
-                        self.enter_member(&text)?;
+                        self.enter_member(text.clone())?;
                     }
                     let token = if is_name { Token::Name(&text) } else { Token::Text(&text) };
                     self.tell(start..at, token, &mut change);
@@ -211,18 +211,18 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn enter_member(&mut self, name: &Cow<'a, str>) -> Result<(), Unreadable> {
+    fn enter_member(&mut self, name: Cow<'a, str>) -> Result<(), Unreadable> {
         let level = self.levels.last_mut().ok_or(Unreadable::Malformed)?;
-        level.name = name.clone();
+        level.name.clone_from(&name);
         let few = &self.names[level.names..];
-        let is_known = few.iter().any(|known| known == name);
-        if is_known || level.many.contains(name) {
+        let is_known = few.contains(&name);
+        if is_known || level.many.contains(&name) {
             return Err(Unreadable::Twice);
         }
         if few.len() < FEW_NAMES {
-            self.names.push(name.clone());
+            self.names.push(name);
         } else {
-            level.many.insert(name.clone());
+            level.many.insert(name);
         }
         Ok(())
     }

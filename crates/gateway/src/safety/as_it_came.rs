@@ -13,6 +13,7 @@ use domain::conversation::Prompt;
 use domain::json_text::{Place, Token, Unreadable, rewrite, visit};
 use domain::original::{Beside, Original};
 use domain::safety::Origin;
+use serde::de::IgnoredAny;
 use serde_json::{Number, Value};
 
 use crate::safety::prompt_strings::{self, file, is_judged_key, is_long};
@@ -85,11 +86,10 @@ impl Judged {
                     judged.add(Token::Text(text), is_ours);
                 }
                 // All strings in it, or none if it is no JSON.
-                TextPart::Json(json) => {
-                    if visit(json, |_, _| {}).is_ok() {
-                        let _ = visit(json, |_, token| judged.add(token, is_ours));
-                    }
+                TextPart::Json(json) if is_json(json) => {
+                    let _ = visit(json, |_, token| judged.add(token, is_ours));
                 }
+                TextPart::Json(text) => judged.add(Token::Text(text), is_ours),
                 TextPart::Number(_, number) => {
                     judged.add(Token::Number(&number.to_string()), is_ours);
                 }
@@ -259,11 +259,10 @@ impl Replacements {
     pub(crate) fn add(&mut self, replaced: &Replaced) -> Result<(), Unreadable> {
         let Replaced { was, new, is_json } = replaced;
         self.0.insert(was.clone(), new.clone());
-        if !is_json {
+        if !is_json || !self::is_json(was) {
             return Ok(());
         }
-        let Ok(before) = texts(was) else { return Ok(()) };
-        let after = texts(new)?;
+        let (before, after) = (texts(was)?, texts(new)?);
         if before.len() != after.len() {
             return Err(Unreadable::Malformed);
         }
@@ -284,6 +283,11 @@ impl Replacements {
     }
 }
 
+/// Whether a text is JSON in which no member is there twice: each of its strings is judged then.
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok() && visit(text, |_, _| {}).is_ok()
+}
+
 fn texts(json: &str) -> Result<Vec<String>, Unreadable> {
     let mut all = Vec::new();
     visit(json, |_, token| all.push(token.text().to_owned()))?;
@@ -298,8 +302,8 @@ pub(crate) fn answer_beside<'a>(
     let mut judged = Judged::default();
     for (text, is_json) in canonical {
         judged.add(Token::Text(text), false);
-        if is_json && visit(text, |_, _| {}).is_ok() {
-            visit(text, |_, token| judged.add(token, false))?;
+        if is_json && self::is_json(text) {
+            let _ = visit(text, |_, token| judged.add(token, false));
         }
     }
     let mut all = Vec::new();

@@ -2,6 +2,7 @@
 
 mod decode;
 mod encode;
+mod events;
 mod pass;
 pub(crate) mod rules;
 mod stream;

@@ -6,8 +6,8 @@ use domain::original::{Original, PieceKind, SourceEvent, SourcePiece, WireFormat
 use crate::adapter::request::Attempt;
 use crate::chat_form::text;
 use crate::error::Error;
+use crate::vendors::anthropic::events::Event;
 use crate::vendors::anthropic::rules::max_tokens;
-use crate::vendors::anthropic::stream::Event;
 
 /// The gateway's own member of a request.
 const TRACE_ID: &str = "trace_id";

@@ -1,12 +1,9 @@
 //! Streamed events to canonical ones.
 
-use std::borrow::Cow;
-
 use domain::conversation::StreamEvent;
 use domain::json_weight::{InnerJson, tree_bytes};
 use domain::model::Model;
 use domain::original::SourceEvent;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::adapter::Decoder;
@@ -17,6 +14,7 @@ use crate::chat_form::answer::{
 use crate::chat_form::text;
 use crate::error::Error;
 use crate::vendors::anthropic::decode::{Counts, details, explanation, finish, own_state};
+use crate::vendors::anthropic::events::{Event, Start};
 use crate::vendors::anthropic::pass;
 use crate::wire::error_body::{error_within, names_error};
 use crate::wire::json;
@@ -102,45 +100,6 @@ struct Call {
     index: usize,
     /// Its arguments so far.
     json: String,
-}
-
-/// An event. Its type is in the data; the name before the data repeats it.
-#[derive(Deserialize)]
-pub(super) struct Event<'a> {
-    #[serde(rename = "type", borrow)]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(default)]
-    pub(super) index: usize,
-    #[serde(default, borrow)]
-    pub(super) delta: Delta<'a>,
-    pub(super) content_block: Option<Value>,
-    message: Option<Start>,
-    usage: Option<Value>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Delta<'a> {
-    #[serde(rename = "type", borrow)]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) text: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) thinking: Cow<'a, str>,
-    #[serde(borrow)]
-    signature: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) partial_json: Cow<'a, str>,
-    stop_reason: Option<String>,
-    stop_details: Option<Value>,
-    stop_sequence: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Start {
-    #[serde(default)]
-    model: String,
-    usage: Option<Value>,
 }
 
 impl Message {
