@@ -77,8 +77,15 @@ struct Judged {
 }
 
 impl Judged {
-    fn of(prompt: &Prompt) -> Self {
+    /// The words of the formats, which need no judging.
+    fn of_formats() -> Self {
         let mut judged = Self::default();
+        FORMAT_WORDS.iter().for_each(|word| judged.add(Token::Text(word), false));
+        judged
+    }
+
+    fn of(prompt: &Prompt) -> Self {
+        let mut judged = Self::of_formats();
         prompt_strings::each(prompt, |spot, said| {
             let is_ours = spot.origin.is_application();
             match said {
@@ -145,7 +152,7 @@ fn beside(body: &str, judged: &Judged) -> Result<(Vec<Beside>, usize), Unreadabl
             return;
         }
         let origin = origin(top);
-        if FORMAT_WORDS.contains(&token.text()) || judged.has(token, origin) {
+        if judged.has(token, origin) {
             return;
         }
         let (name, value) = match token {
@@ -299,7 +306,7 @@ pub(crate) fn answer_beside<'a>(
     source: &str,
     canonical: impl Iterator<Item = (&'a str, bool)>,
 ) -> Result<Vec<String>, Unreadable> {
-    let mut judged = Judged::default();
+    let mut judged = Judged::of_formats();
     for (text, is_json) in canonical {
         judged.add(Token::Text(text), false);
         if is_json && self::is_json(text) {
@@ -310,7 +317,6 @@ pub(crate) fn answer_beside<'a>(
     visit(source, |place, token| {
         if let Token::Text(text) = token
             && !text.is_empty()
-            && !FORMAT_WORDS.contains(&text)
             && !judged.has(token, Origin::Assistant)
             && file(place.name(), text).0 != FileKind::Binary
         {
