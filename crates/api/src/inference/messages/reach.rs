@@ -4,16 +4,16 @@ use domain::original::Reach;
 use serde_json::{Map, Value};
 
 use crate::inference::canonical::members::REFUSED_TOOLS;
-use crate::inference::messages::request::MessageBody;
 
 /// The parameter with the addresses of MCP servers, which the vendor calls.
 pub(super) const MCP_SERVERS: &str = "mcp_servers";
 /// The tools whose addresses stand in [`MCP_SERVERS`].
 const MCP_TOOLSET: &str = "mcp_toolset";
 
-/// Everything in a request that a provider would reach.
-pub(super) fn of(
-    messages: &[MessageBody],
+/// Everything in a request that a provider would reach, by the contents of its messages, its tools and
+/// its other parameters.
+pub(super) fn of<'a>(
+    contents: impl Iterator<Item = &'a Value>,
     tools: Option<&[Value]>,
     others: &Map<String, Value>,
 ) -> Vec<Reach> {
@@ -34,8 +34,8 @@ pub(super) fn of(
             all.push(tool(&format!("tools[{index}]"), kind));
         }
     }
-    for (index, message) in messages.iter().enumerate() {
-        in_content(&format!("messages[{index}].content"), &message.content, &mut all);
+    for (index, content) in contents.enumerate() {
+        in_content(&format!("messages[{index}].content"), content, &mut all);
     }
     all
 }

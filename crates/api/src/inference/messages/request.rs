@@ -92,7 +92,7 @@ pub struct MessageBody {
     role: String,
     /// A text, or content blocks: `text`, `image`, `document`, `tool_use`, `tool_result`, `thinking`,
     /// `redacted_thinking`.
-    pub(super) content: Value,
+    content: Value,
     /// Nothing else is supported.
     #[serde(flatten)]
     #[schema(value_type = Object)]
@@ -102,7 +102,8 @@ pub struct MessageBody {
 impl MessagesBody {
     /// What the vendor would reach for the caller.
     pub(super) fn reaches(&self) -> Vec<Reach> {
-        reach::of(&self.messages, self.tools.as_deref(), &self.others)
+        let contents = self.messages.iter().map(|message| &message.content);
+        reach::of(contents, self.tools.as_deref(), &self.others)
     }
 }
 
