@@ -19,13 +19,13 @@ use crate::control::{audit, keys, models, projects, safety, session};
 use crate::evidence::{logs, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
 use crate::http::openapi::{self, Credential, Head};
-use crate::http::vendor_errors::{MessagesError, ResponsesError};
+use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
 use crate::http::{auth, health, request_log, vendor_errors};
 use crate::inference::{
     assistants, chat, checks, embeddings, execution_stream, executions, images, messages,
     model_list, responses, sdk, simulate,
 };
-use crate::roots::{anthropic, openai};
+use crate::roots::{anthropic, gemini, openai};
 
 /// A group of routes behind one guard.
 type Group = OpenApiRouter<App>;
@@ -107,6 +107,13 @@ fn anthropic_root_for_free() -> Group {
         .routes(routes!(anthropic::show_model))
 }
 
+/// Gemini's root: endpoints that require a key. Most call models.
+fn gemini_root() -> Group {
+    OpenApiRouter::new()
+        .routes(routes!(gemini::models::list))
+        .routes(routes!(gemini::models::show, gemini::call_model))
+}
+
 /// Routes that require a key and cost nothing.
 fn by_key() -> Group {
     OpenApiRouter::new()
@@ -138,7 +145,7 @@ fn open() -> Group {
 /// The API description.
 pub fn document() -> Document {
     let ours = ErrorBody::name();
-    let groups = [
+    let groups = vec![
         (by_session(), Credential::Session, ours.clone()),
         (of_session(), Credential::Session, ours.clone()),
         (by_spending_key(), Credential::Key, ours.clone()),
@@ -149,6 +156,7 @@ pub fn document() -> Document {
         (openai_root_for_free(), Credential::RootKey, ResponsesError::name()),
         (anthropic_root(), Credential::RootKey, MessagesError::name()),
         (anthropic_root_for_free(), Credential::RootKey, MessagesError::name()),
+        (gemini_root(), Credential::RootKey, GeminiError::name()),
         (by_key(), Credential::Key, ours.clone()),
         (by_either(), Credential::Either, ours.clone()),
         (open(), Credential::None, ours),
@@ -210,6 +218,11 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
             routes_of(anthropic_root_for_free())
                 .route_layer(from_fn_with_state(app.clone(), auth::root_key))
                 .route_layer(from_fn(vendor_errors::anthropic_root)),
+        )
+        .merge(
+            routes_of(gemini_root())
+                .route_layer(from_fn_with_state(app.clone(), auth::gemini_key))
+                .route_layer(from_fn(vendor_errors::gemini_root)),
         )
         .merge(routes_of(by_key()).route_layer(from_fn_with_state(app.clone(), auth::key)))
         .merge(routes_of(by_either()).route_layer(from_fn_with_state(app.clone(), auth::either)));

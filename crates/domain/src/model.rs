@@ -151,6 +151,8 @@ pub struct ModelConfig {
     pub upstream_model: Option<String>,
     /// `max_output_tokens`.
     pub max_output_tokens: Option<u64>,
+    /// `context_window`: the most tokens of a prompt and its answer together.
+    pub context_window: Option<u64>,
     /// `timeout_ms`: the total time of a call.
     pub timeout: Option<Duration>,
     /// `cached_input_cost_per_1k`.

@@ -21,6 +21,9 @@ pub const REQUESTS_PER_HOUR: u64 = 1000;
 pub const LOOP_REQUESTS: u64 = 50;
 /// The loop window in seconds, if the project sets none.
 pub const LOOP_WINDOW_SECONDS: u64 = 10;
+/// Minutes without a call after which the trace of a session is completed, if the project sets none.
+const SESSION_IDLE_MINUTES: u64 = 30;
+const MAX_IDLE_MINUTES: u64 = 24 * 60;
 const MAX_TERMS: usize = 1000;
 const MAX_TERM: usize = 200;
 const MAX_MCP_SERVERS: usize = 100;
@@ -59,6 +62,9 @@ pub struct Settings {
     pub vendor_tools: Vec<String>,
     /// `traces.idle_hours`: a pending trace that idles longer has failed.
     pub idle_hours: Option<u64>,
+    /// `sessions.idle_minutes`: a trace that the calls of a session share is completed after this time
+    /// without one.
+    pub session_idle_minutes: Option<u64>,
 }
 
 /// `settings.limits`. `None` means off.
@@ -113,6 +119,11 @@ impl Settings {
         if errors.is_empty() { Ok(settings) } else { Err(errors) }
     }
 
+    /// The minutes without a call after which the trace of a session is completed.
+    pub fn session_idle_minutes(&self) -> u64 {
+        self.session_idle_minutes.unwrap_or(SESSION_IDLE_MINUTES)
+    }
+
     fn read(r: &mut Reader<'_>) -> Self {
         let mut settings = Self {
             model_aliases: r.object("model_aliases", ModelAliases::read).unwrap_or_default(),
@@ -121,6 +132,9 @@ impl Settings {
             perimeter: r.object("perimeter", read_perimeter).unwrap_or_default(),
             complexity_threshold: r.object("routing", |r| r.unit("complexity_threshold")).flatten(),
             idle_hours: r.object("traces", |r| r.count("idle_hours", 1)).flatten(),
+            session_idle_minutes: r
+                .object("sessions", |r| r.count_within("idle_minutes", 1..=MAX_IDLE_MINUTES))
+                .flatten(),
             monthly_budget: r.money("monthly_budget"),
             allowed_regions: r.texts("allowed_regions"),
             discard_content: !r.flag("store_content").unwrap_or(true),

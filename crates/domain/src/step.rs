@@ -59,6 +59,8 @@ words!(
         Messages = "messages",
         /// `POST /responses`.
         Responses = "responses",
+        /// A conversation of `/gemini/v1beta`.
+        Gemini = "gemini",
         /// `POST /runs`.
         Runs = "runs",
         /// `POST /checks`.

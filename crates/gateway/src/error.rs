@@ -1,6 +1,7 @@
 //! The outcomes of a request, by meaning. `api` turns each into a response, in one place.
 
 use domain::money::Usd;
+use domain::time::{SECOND, Timestamp};
 
 /// Why a request was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,10 @@ pub enum Error {
     /// Well-formed but invalid; each sentence names one fault.
     #[error("{}", .0.first().map_or("Invalid", String::as_str))]
     Invalid(Vec<String>),
+    /// A provider would reach an address or a tool for the caller that the project does not allow; each
+    /// sentence names one.
+    #[error("{}", .0.first().map_or("Invalid", String::as_str))]
+    Reach(Vec<String>),
     /// Well-formed but invalid, by one message of the conversation.
     #[error("messages[{index}]: {fault}")]
     InvalidMessage {
@@ -40,9 +45,16 @@ pub enum Error {
     /// The model is not in the project's registry.
     #[error("Model not authorized or found: {0}")]
     ModelNotFound(String),
-    /// The project's monthly budget is used up.
+    /// The project's monthly budget is used up, or what is left of it is too little for the call.
     #[error("Monthly budget exceeded.")]
-    BudgetExceeded,
+    BudgetExceeded {
+        /// Seconds until the next month begins.
+        retry_after: u64,
+    },
+    /// The most that the call can cost does not fit into the monthly budget beside the reservations
+    /// of other calls.
+    #[error("Monthly budget exceeded.")]
+    BudgetReserved,
     /// The key has made too many requests in the rolling hour.
     #[error("Rate limit exceeded")]
     RateLimited {
@@ -135,6 +147,12 @@ pub struct Congestion {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// The monthly budget is used up at `now`.
+    pub(crate) fn budget_exceeded(now: Timestamp) -> Self {
+        let left = u64::try_from(now.next_month_start().since(now)).unwrap_or(0);
+        Self::BudgetExceeded { retry_after: left.div_ceil(SECOND.unsigned_abs()).max(1) }
+    }
+
     /// The full cause, for logs only.
     pub(crate) fn cause(self) -> String {
         match self {

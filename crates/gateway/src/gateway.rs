@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use domain::time::Clock;
+use routing::Warm;
 use store::Store;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +21,8 @@ use crate::state::mcp_sessions;
 use crate::state::perimeter_counts::PerimeterCounts;
 use crate::state::recounted::Recounted;
 use crate::state::registry::Registry;
+use crate::state::session_table::SessionTable;
+use crate::state::session_traces::SessionTraces;
 use crate::state::start_journal::StartJournal;
 
 /// The whole gateway behind one cheap handle.
@@ -35,6 +38,9 @@ pub struct Inner {
     pub(crate) start_journal: StartJournal,
     pub(crate) mcp: mcp_sessions::Sessions,
     pub(crate) traces: KnownTraces,
+    /// The models that sessions used last, while their providers have the conversation in a cache.
+    pub(crate) warm_models: SessionTable<Warm>,
+    pub(crate) session_traces: SessionTraces,
     pub(crate) detail_slots: DetailPlaces,
     pub(crate) login_throttle: LoginThrottle,
     pub(crate) perimeter_counts: PerimeterCounts,

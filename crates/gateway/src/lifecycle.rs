@@ -22,6 +22,8 @@ use crate::state::mcp_sessions;
 use crate::state::perimeter_counts::PerimeterCounts;
 use crate::state::recounted::Recounted;
 use crate::state::registry::Registry;
+use crate::state::session_table::SessionTable;
+use crate::state::session_traces::SessionTraces;
 use crate::state::start_journal::StartJournal;
 
 impl Gateway {
@@ -46,6 +48,8 @@ impl Gateway {
             upstream: Upstream::new(client, clock.clone()),
             start_journal: StartJournal::here(),
             traces: KnownTraces::new(store.may_have_other_nodes()),
+            warm_models: SessionTable::default(),
+            session_traces: SessionTraces::default(),
             detail_slots: DetailPlaces::default(),
             login_throttle: LoginThrottle::default(),
             perimeter_counts: PerimeterCounts::default(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::secret::Secret;
 use domain::step::Step;
 use domain::time::{Clock, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use store::{Claim, Location, Options, SealingKey, Store};
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ use crate::control::bootstrap::{FirstSettings, bootstrap};
 use crate::gateway::Gateway;
 use crate::pipeline::in_flight::InFlight;
 use crate::state::caller::{Caller, Origin};
-use domain::conversation::Prompt;
+use domain::conversation::{Body, Message, Prompt, Role};
 
 const KEY: &str = "ak_00000000000000aa.0123456789abcdefghijABCDEFGHIJ0123456789_-x";
 /// Nothing that a test waits for takes longer, on however slow a machine.
@@ -86,6 +86,19 @@ impl Fresh {
         })
         .await
     }
+}
+
+/// A message of a user with these parts.
+pub(crate) fn of_parts(parts: Vec<Value>) -> Prompt {
+    let message = Message { role: Role::User, body: Body::Parts(parts), extra: Map::new() };
+    Prompt { messages: vec![message], ..Prompt::default() }
+}
+
+/// A part with a PDF of about so many bytes, of which safety reads nothing.
+pub(crate) fn pdf(bytes: usize) -> Value {
+    let data = format!("JVBERi0xLjcKJeLjz9MK{}", "gP3A".repeat(bytes / 3));
+    json!({"type": "file", "file": {"filename": "a.pdf",
+        "file_data": format!("data:application/pdf;base64,{data}")}})
 }
 
 /// Asks again and again until there is an answer.

@@ -17,6 +17,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 use domain::ids::ModelId;
 use domain::time::{SECOND, Timestamp};
@@ -42,8 +43,22 @@ pub struct Breaker(Mutex<State>);
 #[derive(Debug)]
 enum State {
     Closed { in_a_row: u32, slots: [Slot; SLOTS] },
-    Open { since: Timestamp },
-    Probing { since: Timestamp },
+    Open { since: Timestamp, cause: Fault },
+    Probing { since: Timestamp, cause: Fault },
+}
+
+/// The kind of a failure of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It failed, or could not be reached.
+    Failed,
+    /// It has too many requests.
+    Busy {
+        /// Its status: 429, or 529 if all of its callers are meant.
+        status: u16,
+        /// Whether waiting helps. It does not if the account is out of credit.
+        passes: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,8 +81,10 @@ impl Breaker {
         let mut state = self.state();
         let probe = match *state {
             State::Closed { .. } => None,
-            State::Open { since } | State::Probing { since } if now.since(since) >= OPEN_TIME => {
-                *state = State::Probing { since: now };
+            State::Open { since, cause } | State::Probing { since, cause }
+                if now.since(since) >= OPEN_TIME =>
+            {
+                *state = State::Probing { since: now, cause };
                 Some(now)
             }
             State::Open { .. } | State::Probing { .. } => return None,
@@ -79,8 +96,23 @@ impl Breaker {
     pub fn is_open(&self, now: Timestamp) -> bool {
         match *self.state() {
             State::Closed { .. } => false,
-            State::Open { since } | State::Probing { since } => now.since(since) < OPEN_TIME,
+            State::Open { since, .. } | State::Probing { since, .. } => {
+                now.since(since) < OPEN_TIME
+            }
         }
+    }
+
+    /// The failure that has opened the circuit, and the time until the next call may be let through;
+    /// `None` if the circuit is not open now.
+    pub fn opened_by(&self, now: Timestamp) -> Option<(Fault, Duration)> {
+        let (cause, left) = match *self.state() {
+            State::Closed { .. } => return None,
+            State::Open { since, cause } => (cause, OPEN_TIME - now.since(since)),
+            // The probe may be answered at any moment.
+            State::Probing { since, cause } => (cause, (OPEN_TIME - now.since(since)).min(SECOND)),
+        };
+        let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
+        Some((cause, Duration::from_micros(left)))
     }
 
     fn success(&self, is_probe: bool, now: Timestamp) {
@@ -96,7 +128,7 @@ impl Breaker {
         }
     }
 
-    fn fault(&self, probe: Option<Timestamp>, now: Timestamp) {
+    fn fault(&self, cause: Fault, probe: Option<Timestamp>, now: Timestamp) {
         let mut state = self.state();
         let open = match &mut *state {
             State::Closed { in_a_row, slots } => {
@@ -106,11 +138,11 @@ impl Breaker {
                     || (calls >= LEAST_CALLS && faults * 2 >= calls)
             }
             // Only the newest probe can open the circuit again.
-            State::Probing { since } => probe == Some(*since),
+            State::Probing { since, .. } => probe == Some(*since),
             State::Open { .. } => false,
         };
         if open {
-            *state = State::Open { since: now };
+            *state = State::Open { since: now, cause };
         }
     }
 
@@ -118,8 +150,10 @@ impl Breaker {
     /// it.
     fn give_back(&self, probe: Timestamp) {
         let mut state = self.state();
-        if matches!(*state, State::Probing { since } if since == probe) {
-            *state = State::Open { since: probe.minus_micros(OPEN_TIME) };
+        if let State::Probing { since, cause } = *state
+            && since == probe
+        {
+            *state = State::Open { since: probe.minus_micros(OPEN_TIME), cause };
         }
     }
 
@@ -145,9 +179,9 @@ impl Permit {
     }
 
     /// Records a failure of the endpoint.
-    pub fn fault(mut self, now: Timestamp) {
+    pub fn fault(mut self, fault: Fault, now: Timestamp) {
         let probe = self.probe.take();
-        self.breaker.fault(probe, now);
+        self.breaker.fault(fault, probe, now);
     }
 
     /// Records that the endpoint has begun to answer, which is enough for a probe. The outcome of the
@@ -223,7 +257,7 @@ mod tests {
     }
 
     fn fault(breaker: &Arc<Breaker>, now: Timestamp) {
-        breaker.allow(now).unwrap().fault(now);
+        breaker.allow(now).unwrap().fault(Fault::Failed, now);
     }
 
     /// A breaker whose circuit has opened.
@@ -256,13 +290,36 @@ mod tests {
         let probe = breaker.allow(at(31)).unwrap();
         assert!(breaker.allow(at(31)).is_none(), "only one");
         later.success(at(31));
-        last.fault(at(31));
+        last.fault(Fault::Failed, at(31));
         assert!(breaker.allow(at(31)).is_none(), "nor beside a probe");
-        probe.fault(at(32));
+        probe.fault(Fault::Failed, at(32));
         assert!(breaker.allow(at(61)).is_none());
         success(&breaker, at(62));
         let both = (breaker.allow(at(63)), breaker.allow(at(63)));
         assert!(both.0.is_some() && both.1.is_some());
+    }
+
+    #[test]
+    fn an_open_circuit_says_why_and_how_long() {
+        let busy = Fault::Busy { status: 429, passes: true };
+        let breaker = Arc::default();
+        for _ in 0..4 {
+            fault(&breaker, at(0));
+        }
+        assert_eq!(breaker.opened_by(at(0)), None);
+        breaker.allow(at(0)).unwrap().fault(busy, at(0));
+        let left = |seconds| Some((busy, Duration::from_secs(seconds)));
+        assert_eq!((breaker.opened_by(at(0)), breaker.opened_by(at(29))), (left(30), left(1)));
+        assert_eq!(breaker.opened_by(at(30)), None, "the next call is let through");
+        let probe = breaker.allow(at(30)).unwrap();
+        assert_eq!(breaker.opened_by(at(31)), left(1), "beside a probe");
+        drop(probe);
+        assert_eq!(breaker.opened_by(at(31)), None);
+        let probe = breaker.allow(at(31)).unwrap();
+        probe.fault(Fault::Failed, at(32));
+        assert_eq!(breaker.opened_by(at(32)), Some((Fault::Failed, Duration::from_secs(30))));
+        success(&breaker, at(62));
+        assert_eq!(breaker.opened_by(at(62)), None);
     }
 
     #[test]
@@ -318,7 +375,7 @@ mod tests {
         for _ in 0..4 {
             fault(&breaker, at(33));
         }
-        probe.fault(at(40));
+        probe.fault(Fault::Failed, at(40));
         assert!(breaker.allow(at(40)).is_none(), "and its end counts like any other");
     }
 
@@ -327,7 +384,7 @@ mod tests {
         let breaker = opened(at(0));
         let old = breaker.allow(at(30)).unwrap();
         let new = breaker.allow(at(60)).unwrap();
-        old.fault(at(61));
+        old.fault(Fault::Failed, at(61));
         new.success(at(62));
         assert!(breaker.allow(at(62)).is_some());
     }

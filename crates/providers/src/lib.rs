@@ -25,7 +25,7 @@ mod wire;
 pub use crate::adapter::embeddings::{Embedded, EmbeddingRequest};
 pub use crate::adapter::images::{GeneratedImages, ImageRequest, parse_size};
 pub use crate::adapter::request::Attempt;
-pub use crate::breaker::{Breaker, Breakers, Permit};
+pub use crate::breaker::{Breaker, Breakers, Fault, Permit};
 pub use crate::client::Client;
 pub use crate::client::event_stream::EventStream;
 pub use crate::error::retry::{MAX_BACK_OFF, back_off};

@@ -6,8 +6,12 @@
 mod measure;
 
 use std::hint::black_box;
+use std::sync::Arc;
 
-use routing::{Shape, classify};
+use domain::ids::{ModelId, ProjectId};
+use domain::model::{Endpoint, Model, ModelConfig, Provider};
+use domain::time::Timestamp;
+use routing::{Order, Shape, classify, endpoints};
 
 use measure::{micros, quantiles, warm_and_cold};
 
@@ -71,6 +75,7 @@ fn main() {
             warm.0, warm.1, cold.0, cold.1
         );
     }
+    println!("\n8 endpoints in the order of a session: {:.2} µs", of_a_session());
     println!("\n| hostile prompt | 10 KB | 100 KB | 1 MB |\n|---|---|---|---|");
     for (name, unit) in HOSTILE {
         let cost = [10_000, 100_000, 1_000_000].map(|bytes| {
@@ -83,4 +88,40 @@ fn main() {
 
 fn judge(text: &str) {
     black_box(classify(text, &Shape { turns: 1, total_chars: text.len(), tools: 0 }));
+}
+
+/// The calls that are measured together.
+const CALLS: u128 = 1000;
+
+/// The median time of ordering 8 endpoints for a session, in microseconds.
+fn of_a_session() -> f64 {
+    let mut model = Model {
+        id: ModelId(1),
+        project: ProjectId(1),
+        name: "Model".into(),
+        identifier: "m".into(),
+        provider: Provider::Openai,
+        base_url: None,
+        api_key: None,
+        is_public: true,
+        input_price: None,
+        output_price: None,
+        data_retention_days: 30,
+        region: "global".into(),
+        currency: "USD".into(),
+        config: ModelConfig::default(),
+        created_at: Timestamp(0),
+    };
+    let place = |index| {
+        let base_url = Some(format!("https://endpoint-{index}.openai.example/v1"));
+        let own = Model { base_url, ..model.clone() };
+        Endpoint { index, weight: 1.0, model: Arc::new(own) }
+    };
+    model.config.endpoints = (0..8).map(place).collect();
+    let order = |number: u128| {
+        black_box(endpoints(&model, Order::Session(number.to_be_bytes()), None));
+    };
+    let of_many = |start: u128| micros(|| (0..CALLS).for_each(|call| order(start + call)));
+    let mut times: Vec<f64> = (0..40).map(|run| of_many(run * CALLS) / CALLS as f64).collect();
+    quantiles(&mut times).0
 }

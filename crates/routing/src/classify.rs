@@ -182,7 +182,7 @@ fn length(words: usize) -> String {
 }
 
 /// 1240 as `1,240`.
-fn thousands(number: usize) -> String {
+pub(crate) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

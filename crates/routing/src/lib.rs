@@ -4,6 +4,7 @@
 //! Pure functions over texts and registry entries: no clock, no I/O, no settings, no provider. Safety
 //! findings come in as booleans; the caller tracks which circuits are open.
 
+mod affinity;
 mod classify;
 mod endpoints;
 mod features;
@@ -14,7 +15,8 @@ mod resolve;
 mod weights;
 mod words;
 
+pub use affinity::{Affinity, Candidates, Warm, affinity};
 pub use classify::{Classification, DEFAULT_THRESHOLD, Shape, classify, sensitive, tier};
-pub use endpoints::endpoints;
+pub use endpoints::{Order, endpoints};
 pub use features::{Features, NAMES, measure};
 pub use resolve::{MAX_CHAIN, Unresolved, chain, estimate_cost, resolve};

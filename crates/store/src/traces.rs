@@ -159,7 +159,7 @@ impl Store {
     }
 
     /// Marks pending traces failed that were opened before `opened` and whose last step, if any,
-    /// ended before it too. At most `most` at a time; returns those that failed.
+    /// ended before it too. Those of sessions never fail: they are completed. At most `most` at a time; returns those that failed.
     pub async fn fail_idle_traces(
         &self,
         project: ProjectId,
@@ -168,7 +168,7 @@ impl Store {
     ) -> Result<Vec<TraceId>> {
         const IDLE: &str = "
             SELECT t.id FROM traces t
-            WHERE t.project_id = $1 AND t.status = 'pending' AND t.id < $4
+            WHERE t.project_id = $1 AND t.status = 'pending' AND t.id < $4 AND t.active_at IS NULL
               AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = t.id AND s.finished_at >= $2)
             ORDER BY t.id LIMIT $3";
         let ids: Vec<uuid::Uuid> = on!(&self.reader, db => {
@@ -193,7 +193,7 @@ impl Store {
     async fn fail_if_idle(&self, ids: &[uuid::Uuid], since: Timestamp) -> Result<Vec<TraceId>> {
         const FAIL: &str = "
             UPDATE traces SET status = 'failed'
-            WHERE id = $1 AND status = 'pending'
+            WHERE id = $1 AND status = 'pending' AND active_at IS NULL
               AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = $1 AND s.finished_at >= $2)";
         let mut failed = Vec::with_capacity(ids.len());
         let mut tx = self.begin().await?;
@@ -223,7 +223,8 @@ impl Tx {
         const COMPLETE: &str = "
             UPDATE traces
             SET status = 'completed', completed_at = COALESCE(completed_at, $2), assessment = $3,
-                chain_depth = $4, stall_probability = $5, tool_fidelity = $6
+                chain_depth = $4, stall_probability = $5, tool_fidelity = $6,
+                session = NULL, active_at = NULL
             WHERE id = $1 AND status IN ('pending', 'completed')
               AND (assessment IS NULL OR purged_cost IS NULL)";
         let text =

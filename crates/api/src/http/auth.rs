@@ -4,7 +4,7 @@
 use axum::extract::{FromRequestParts, Query, Request, State};
 use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 use gateway::{Caller, Error, Member, Origin, Spends};
@@ -20,6 +20,8 @@ use crate::http::trace_headers;
 pub const COOKIE_NAME: &str = "sluice_session";
 /// The header in which some vendors' clients send the key.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// The header in which Google's clients send the key.
+const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
 /// A signed-in member with the token of the session.
 #[derive(Clone, Debug)]
@@ -74,7 +76,20 @@ pub fn root_key(
     request: Request,
     next: Next,
 ) -> impl Future<Output = Result<Response>> + Send {
-    with_key(app, Spends::No, KeyPlace::HeadersOrQuery, request, next)
+    with_key(app, Spends::NoAndAsks, KeyPlace::HeadersOrQuery, request, next)
+}
+
+/// Admits keys below Gemini's root, where one route has all methods of a model: listing and counting
+/// cost nothing.
+pub fn gemini_key(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> impl Future<Output = Result<Response>> + Send {
+    let is_free =
+        request.method() != Method::POST || request.uri().path().ends_with(":countTokens");
+    let spends = if is_free { Spends::NoAndAsks } else { Spends::Yes };
+    with_key(app, spends, KeyPlace::HeadersOrQuery, request, next)
 }
 
 /// The places of a request that may hold the key.
@@ -148,8 +163,11 @@ fn admit<'a>(
     let origin = origin(app, request);
     let mut key = presented(request.headers()).map(str::to_owned);
     if key.is_none() && place == KeyPlace::HeadersOrQuery {
-        let query = Query::<KeyQuery>::try_from_uri(request.uri());
-        key = query.ok().map(|Query(KeyQuery { key })| key);
+        let query = || Query::<KeyQuery>::try_from_uri(request.uri()).ok();
+        let header = request.headers().get(GOOGLE_KEY).and_then(|value| value.to_str().ok());
+        key = header
+            .map(|key| key.trim().to_owned())
+            .or_else(|| query().map(|Query(KeyQuery { key })| key));
     }
     async move { app.gateway.gate(key.as_deref(), &origin, spends).await }
 }

@@ -52,6 +52,8 @@ pub enum Meaning {
     UnknownModel,
     /// The provider refused the request itself: its status is the caller's.
     Rejected,
+    /// A vendor's tool or a document would reach an address that the caller chooses.
+    ReachesAddress,
     /// The provider has too many requests.
     Busy(Congestion),
 }
@@ -148,6 +150,11 @@ impl Failure {
         self.meaning(Meaning::UnknownModel)
     }
 
+    /// Marks a request to reach an address of the caller's choice.
+    pub fn reaches_address(self) -> Self {
+        self.meaning(Meaning::ReachesAddress)
+    }
+
     fn meaning(mut self, meaning: Meaning) -> Self {
         self.body.meaning = meaning;
         self
@@ -180,12 +187,21 @@ impl From<Error> for Failure {
                 failure.body.errors.clone_from(faults);
                 failure
             }
+            Error::Reach(faults) => {
+                let mut failure = of(StatusCode::UNPROCESSABLE_ENTITY).reaches_address();
+                failure.body.errors.clone_from(faults);
+                failure
+            }
             Error::InvalidMessage { .. } => Error::invalid(error.to_string()).into(),
             Error::ModelNotFound(_) => {
                 Self::from(Error::invalid(error.to_string())).unknown_model()
             }
-            Error::BudgetExceeded => {
-                of(StatusCode::PAYMENT_REQUIRED).code("BUDGET_EXCEEDED").stop_retrying()
+            Error::BudgetExceeded { retry_after } => of(StatusCode::PAYMENT_REQUIRED)
+                .code("BUDGET_EXCEEDED")
+                .retry_after(*retry_after)
+                .stop_retrying(),
+            Error::BudgetReserved => {
+                of(StatusCode::PAYMENT_REQUIRED).code("BUDGET_EXCEEDED").retry_after(1)
             }
             Error::RateLimited { retry_after } | Error::LoginThrottled { retry_after } => {
                 of(StatusCode::TOO_MANY_REQUESTS).retry_after(*retry_after)
@@ -268,7 +284,7 @@ mod tests {
             (Error::TokenExpired, 401, r#"{"error":"Token expired"}"#),
             (Error::InvalidToken, 401, r#"{"error":"Invalid token"}"#),
             (
-                Error::BudgetExceeded,
+                Error::BudgetExceeded { retry_after: 9 },
                 402,
                 r#"{"error":"Monthly budget exceeded.","code":"BUDGET_EXCEEDED"}"#,
             ),
@@ -323,6 +339,14 @@ mod tests {
     fn paused_keys_are_not_to_be_retried() {
         let response = Failure::from(Error::LoopDetected).into_response();
         assert_eq!(response.headers()["x-should-retry"], "false");
+        let response = Failure::from(Error::BudgetExceeded { retry_after: 9 }).into_response();
+        assert_eq!(response.headers()["x-should-retry"], "false");
+        assert_eq!(response.headers()["retry-after"], "9");
+        let response = Failure::from(Error::BudgetReserved).into_response();
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["retry-after"]),
+            (402, &HeaderValue::from_static("1"))
+        );
         let response = Failure::from(Error::RateLimited { retry_after: 7 }).into_response();
         assert_eq!(response.headers()["retry-after"], "7");
     }

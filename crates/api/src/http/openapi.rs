@@ -13,7 +13,7 @@ use utoipa::openapi::{
 use crate::app::App;
 use crate::http::auth::COOKIE_NAME;
 use crate::http::error::ErrorBody;
-use crate::http::vendor_errors::{MessagesError, ResponsesError};
+use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
 
 /// The head of the document.
 #[derive(OpenApi)]
@@ -23,7 +23,7 @@ use crate::http::vendor_errors::{MessagesError, ResponsesError};
         description = "A governed gateway between application code and AI model providers.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
-    components(schemas(ErrorBody, MessagesError, ResponsesError))
+    components(schemas(ErrorBody, GeminiError, MessagesError, ResponsesError))
 )]
 pub(crate) struct Head;
 
@@ -58,7 +58,15 @@ const WITH_KEY: &[(&str, &str)] = &[
     ("402", "The monthly budget is used up"),
     ("502", "The provider could not be reached, or refused the request"),
 ];
-const WITH_ROOT_KEY: &[(&str, &str)] = &[("529", "The provider is overloaded")];
+/// These go before the rows of the same status.
+const WITH_ROOT_KEY: &[(&str, &str)] = &[
+    ("400", "Malformed or invalid, or the provider refused the request so"),
+    (
+        "422",
+        "A tool or a document at an address of the caller's choice, or the provider refused the request so",
+    ),
+    ("529", "The provider is overloaded"),
+];
 const WITH_BODY: &[(&str, &str)] = &[
     ("408", "The body took too long to arrive"),
     ("413", "The body is too large"),
@@ -68,6 +76,10 @@ const WITH_BODY: &[(&str, &str)] = &[
 /// Adds to every operation of a group the parts that its kind shares. `error` names the schema of
 /// their errors.
 pub(crate) fn complete(mut document: Document, credential: Credential, error: &str) -> Document {
+    // The router's sign for a parameter with slashes is none of the description's.
+    let paths = std::mem::take(&mut document.paths.paths);
+    let described = |(path, item): (String, _)| (path.replace("{*", "{"), item);
+    document.paths.paths = paths.into_iter().map(described).collect();
     for item in document.paths.paths.values_mut() {
         let operations =
             [&mut item.get, &mut item.post, &mut item.patch, &mut item.put, &mut item.delete];
@@ -79,15 +91,16 @@ pub(crate) fn complete(mut document: Document, credential: Credential, error: &s
 }
 
 fn complete_operation(operation: &mut Operation, credential: Credential, error: &str) {
-    let mut shared = ANY.to_vec();
+    let mut shared = Vec::new();
+    if credential == Credential::RootKey {
+        shared.extend(WITH_ROOT_KEY);
+    }
+    shared.extend(ANY);
     if credential != Credential::None {
         shared.extend(WITH_CREDENTIAL);
     }
     if matches!(credential, Credential::Key | Credential::RootKey | Credential::Either) {
         shared.extend(WITH_KEY);
-    }
-    if credential == Credential::RootKey {
-        shared.extend(WITH_ROOT_KEY);
     }
     if operation.request_body.is_some() {
         shared.extend(WITH_BODY);
@@ -110,7 +123,9 @@ fn complete_operation(operation: &mut Operation, credential: Credential, error: 
     operation.security = match credential {
         Credential::None => None,
         Credential::Key => Some(vec![requirement("key"), requirement("x-api-key")]),
-        Credential::RootKey => Some(["key", "x-api-key", "key-in-query"].map(requirement).to_vec()),
+        Credential::RootKey => {
+            Some(["key", "x-api-key", "x-goog-api-key", "key-in-query"].map(requirement).to_vec())
+        }
         Credential::Session => Some(vec![requirement("session")]),
         Credential::Either => {
             Some(vec![requirement("key"), requirement("x-api-key"), requirement("session")])
@@ -123,8 +138,10 @@ pub(crate) fn with_credentials(mut document: Document) -> Document {
     let components = document.components.get_or_insert_default();
     let cookie = ApiKey::Cookie(ApiKeyValue::new(COOKIE_NAME));
     components.add_security_scheme("session", SecurityScheme::ApiKey(cookie));
-    let header = ApiKey::Header(ApiKeyValue::new("x-api-key"));
-    components.add_security_scheme("x-api-key", SecurityScheme::ApiKey(header));
+    for name in ["x-api-key", "x-goog-api-key"] {
+        let header = ApiKey::Header(ApiKeyValue::new(name));
+        components.add_security_scheme(name, SecurityScheme::ApiKey(header));
+    }
     let query = ApiKey::Query(ApiKeyValue::new("key"));
     components.add_security_scheme("key-in-query", SecurityScheme::ApiKey(query));
     components.add_security_scheme("key", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
@@ -143,13 +160,29 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
+    fn the_statuses_of_a_root_are_its_vendors() {
+        let document = serde_json::to_value(crate::router::document()).unwrap();
+        let told = |path: &str, status: &str| {
+            let responses = &document["paths"][path]["post"]["responses"];
+            responses[status]["description"].as_str().unwrap_or_default().to_owned()
+        };
+        for path in ["/openai/v1/responses", "/anthropic/v1/messages"] {
+            assert!(told(path, "400").contains("invalid"), "{path}");
+            assert!(told(path, "422").contains("address"), "{path}");
+        }
+        assert_eq!(told("/api/v1/messages", "422"), "Well-formed but invalid");
+    }
+
+    #[test]
     fn every_credential_that_works_is_declared() {
         let document = serde_json::to_value(crate::router::document()).unwrap();
         let [key, header, session] = ["key", "x-api-key", "session"].map(|name| json!({name: []}));
+        let [google, query] = ["x-goog-api-key", "key-in-query"].map(|name| json!({name: []}));
         for (path, method, wanted) in [
             ("/api/v1/stats", "get", json!([key, header, session])),
             ("/api/v1/executions", "post", json!([key, header])),
             ("/api/v1/projects", "get", json!([session])),
+            ("/gemini/v1beta/models/{model}", "post", json!([key, header, google, query])),
             ("/up", "get", Value::Null),
         ] {
             assert_eq!(document["paths"][path][method]["security"], wanted, "{path}");

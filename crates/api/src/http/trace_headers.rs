@@ -10,10 +10,11 @@ use gateway::Mode;
 const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 
 /// Name the session, in requests: the gateway's own header, and those of clients.
-const SESSION: [HeaderName; 3] = [
+const SESSION: [HeaderName; 4] = [
     HeaderName::from_static("x-sluice-session"),
     HeaderName::from_static("x-claude-code-session-id"),
     HeaderName::from_static("session-id"),
+    HeaderName::from_static("x-session-id"),
 ];
 
 /// Names the parameters that were left out.

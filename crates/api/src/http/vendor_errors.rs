@@ -8,7 +8,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::http::dialect::Dialect;
@@ -74,6 +74,63 @@ pub struct ResponsesFault {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     provider_status: Option<u16>,
+}
+
+/// An error as Gemini's clients read it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct GeminiError {
+    error: GeminiFault,
+}
+
+/// The error itself.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct GeminiFault {
+    /// The HTTP status.
+    code: u16,
+    message: String,
+    /// `INVALID_ARGUMENT`, `UNAUTHENTICATED`, `RESOURCE_EXHAUSTED` and the like.
+    status: &'static str,
+    /// When to try again, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>, nullable = false)]
+    details: Option<Value>,
+}
+
+impl GeminiError {
+    /// An error within a stream.
+    pub fn of(failure: Failure) -> Self {
+        let (status, body) = in_dialect(failure, Dialect::Vendor);
+        Self::told(gemini_status(status), body, None)
+    }
+
+    fn told(status: StatusCode, body: ErrorBody, retry_after: Option<u64>) -> Self {
+        let code = status.as_u16();
+        let status = match code {
+            401 => "UNAUTHENTICATED",
+            402 => "FAILED_PRECONDITION",
+            403 => "PERMISSION_DENIED",
+            404 => "NOT_FOUND",
+            408 | 504 => "DEADLINE_EXCEEDED",
+            409 => "ABORTED",
+            429 => "RESOURCE_EXHAUSTED",
+            400..=499 => "INVALID_ARGUMENT",
+            502 | 503 => "UNAVAILABLE",
+            _ => "INTERNAL",
+        };
+        let details = retry_after.map(|seconds| {
+            json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo",
+                "retryDelay": format!("{seconds}s")}])
+        });
+        Self { error: GeminiFault { code, message: body.error, status, details } }
+    }
+}
+
+/// The vendor's status: it has none of its own for an overload.
+fn gemini_status(status: StatusCode) -> StatusCode {
+    match status.as_u16() {
+        529 => StatusCode::SERVICE_UNAVAILABLE,
+        _ => status,
+    }
 }
 
 impl MessagesError {
@@ -146,6 +203,21 @@ pub async fn openai_root(request: Request, next: Next) -> Response {
     for_responses(as_vendor(next.run(request).await))
 }
 
+/// Writes the errors below Gemini's root.
+pub async fn gemini_root(request: Request, next: Next) -> Response {
+    at_gemini_root(next.run(request).await)
+}
+
+fn at_gemini_root(response: Response) -> Response {
+    let mut response = as_vendor(response);
+    if response.extensions().get::<ErrorBody>().is_some() {
+        *response.status_mut() = gemini_status(response.status());
+    }
+    let retry_after = response.headers().get(RETRY_AFTER);
+    let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+    retold(response, |status, body| GeminiError::told(status, body, retry_after))
+}
+
 fn at_anthropic_root(response: Response, id: Option<HeaderValue>) -> Response {
     let mut response = as_vendor(response);
     if let Some(body) = response.extensions_mut().get_mut::<ErrorBody>() {
@@ -191,7 +263,11 @@ fn of_vendor(status: StatusCode, body: ErrorBody) -> (StatusCode, ErrorBody) {
     let passed_on = |told: u16| StatusCode::from_u16(told).unwrap_or(status);
     let ErrorBody { error, code, provider_status, details, meaning, .. } = body;
     let (status, error, code) = match meaning {
-        Meaning::OfStatus => (status, error, code),
+        // Vendors have no 422 for a fault of the request, and some clients repeat one.
+        Meaning::OfStatus if status == StatusCode::UNPROCESSABLE_ENTITY => {
+            (StatusCode::BAD_REQUEST, error, code)
+        }
+        Meaning::OfStatus | Meaning::ReachesAddress => (status, error, code),
         Meaning::UnknownModel => (StatusCode::NOT_FOUND, error, Some("model_not_found")),
         Meaning::Rejected => (provider_status.map_or(status, passed_on), error, None),
         Meaning::Busy(congestion) => {
@@ -220,6 +296,8 @@ pub fn at(request: &Request, failure: Failure) -> Response {
     let response = failure.into_response();
     if is_of("/anthropic") {
         at_anthropic_root(response, request.headers().get(OUR_ID).cloned())
+    } else if is_of("/gemini") {
+        at_gemini_root(response)
     } else if is_of("/openai") {
         for_responses(as_vendor(response))
     } else if is_of("/api/v1/messages") {
@@ -260,7 +338,6 @@ fn retold<T: Serialize>(
 #[cfg(test)]
 mod tests {
     use gateway::Error;
-    use serde_json::json;
 
     use super::*;
 
@@ -284,6 +361,50 @@ mod tests {
             let body = || Failure::new(status, "no").into_body();
             assert_eq!(MessagesError::told(status, body(), None).error.kind, messages);
             assert_eq!(ResponsesError::told(status, body()).error.kind, responses);
+        }
+    }
+
+    #[test]
+    fn an_invalid_request_is_400_to_a_vendors_clients() {
+        let invalid = || Failure::from(Error::invalid("no"));
+        for (failure, ours, theirs) in [
+            (invalid(), 422, 400),
+            (Failure::from(Error::InvalidMessage { index: 0, fault: "no".to_owned() }), 422, 400),
+            (invalid().reaches_address(), 422, 422),
+            (invalid().unknown_model(), 422, 404),
+            (Failure::from(Error::Malformed("no".to_owned())), 400, 400),
+            (
+                Failure::from(Error::ProviderRejected { status: 422, message: "no".to_owned() }),
+                502,
+                422,
+            ),
+        ] {
+            let (status, body) = (failure.status(), failure.into_body());
+            assert_eq!((status.as_u16(), of_vendor(status, body).0.as_u16()), (ours, theirs));
+        }
+    }
+
+    #[test]
+    fn every_status_has_geminis_word() {
+        for (status, told, word) in [
+            (400, 400, "INVALID_ARGUMENT"),
+            (401, 401, "UNAUTHENTICATED"),
+            (402, 402, "FAILED_PRECONDITION"),
+            (403, 403, "PERMISSION_DENIED"),
+            (404, 404, "NOT_FOUND"),
+            (408, 408, "DEADLINE_EXCEEDED"),
+            (413, 413, "INVALID_ARGUMENT"),
+            (422, 400, "INVALID_ARGUMENT"),
+            (429, 429, "RESOURCE_EXHAUSTED"),
+            (500, 500, "INTERNAL"),
+            (502, 502, "UNAVAILABLE"),
+            (503, 503, "UNAVAILABLE"),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let response = at_gemini_root(Failure::new(status, "no").into_response());
+            assert_eq!(response.status().as_u16(), told);
+            let error = serde_json::to_value(GeminiError::of(Failure::new(status, "no"))).unwrap();
+            assert_eq!(error["error"], json!({"code": told, "message": "no", "status": word}));
         }
     }
 

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::ids::StepId;
 use gateway::{CallRecord, Caller, EmbeddingRequest, Embeddings, MOST_TEXTS, Refusal};
-use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::de::{self, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{OneOfBuilder, Schema};
@@ -70,7 +70,7 @@ impl<'de> Deserialize<'de> for InputBody {
                 mut seq: A,
             ) -> std::result::Result<InputBody, A::Error> {
                 let mut texts = Vec::new();
-                while let Some(text) = seq.next_element()? {
+                while let Some(TextItem(text)) = seq.next_element()? {
                     texts.push(text);
                     if texts.len() > MOST_TEXTS {
                         while seq.next_element::<IgnoredAny>()?.is_some() {}
@@ -81,6 +81,41 @@ impl<'de> Deserialize<'de> for InputBody {
             }
         }
         deserializer.deserialize_any(Texts)
+    }
+}
+
+/// The remedy for an input of token ids, which `LangChain`'s `OpenAIEmbeddings` sends unless it is told
+/// otherwise.
+const TOKENS_REFUSED: &str = "input holds token ids, which safety cannot read: send texts \
+    (OpenAIEmbeddings of LangChain: check_embedding_ctx_length=False)";
+
+/// A text of an array.
+struct TextItem(String);
+
+impl<'de> Deserialize<'de> for TextItem {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = TextItem;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("input to be a text or an array of texts")
+            }
+
+            fn visit_str<E>(self, text: &str) -> std::result::Result<TextItem, E> {
+                Ok(TextItem(text.to_owned()))
+            }
+
+            // Only a vocabulary for each model could turn tokens into the text that safety reads.
+            fn visit_u64<E: de::Error>(self, _: u64) -> std::result::Result<TextItem, E> {
+                Err(E::custom(TOKENS_REFUSED))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> std::result::Result<TextItem, A::Error> {
+                Err(de::Error::custom(TOKENS_REFUSED))
+            }
+        }
+        deserializer.deserialize_any(Text)
     }
 }
 
@@ -211,6 +246,10 @@ mod tests {
         assert!(texts("[]").unwrap().is_empty());
         for wrong in ["1", "null", "[1]", r#"[["a"]]"#, r#"{"a": 1}"#] {
             assert!(texts(wrong).is_err(), "{wrong}");
+        }
+        for tokens in ["[1, 2]", "[[1, 2], [3]]", "[[]]"] {
+            let fault = texts(tokens).unwrap_err();
+            assert!(fault.contains("check_embedding_ctx_length=False"), "{tokens}: {fault}");
         }
         // An input with too many texts is read to its end, but not kept.
         let many = json!(vec!["a"; 5000]).to_string();

@@ -117,7 +117,7 @@ async fn answer_parsed<F: Format>(
     let ParsedRequest { request, streams, names, mut dropped, options } = parsed;
     let auto_tracing = match dialect {
         Dialect::Sluice => AutoTracing::BySettings,
-        Dialect::Vendor => AutoTracing::Always,
+        Dialect::Vendor => AutoTracing::BySession,
     };
     dropped.extend(trace_headers::betas_of(headers));
     let now = app.gateway.now();

@@ -11,6 +11,7 @@ pub(crate) mod executions;
 pub(crate) mod finding;
 pub(crate) mod format;
 pub(crate) mod function_call;
+pub(crate) mod gemini;
 pub(crate) mod images;
 pub(crate) mod message_names;
 pub(crate) mod messages;

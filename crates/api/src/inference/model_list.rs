@@ -150,15 +150,14 @@ pub async fn show(
     ByKey(caller): ByKey,
     path: Segments,
 ) -> Result<Json<ListedModel>> {
-    named(&app, &caller, &path).map(Json)
+    named(&app, &caller, path.text("id")?).map(Json)
 }
 
-/// The model that a path names.
-pub(crate) fn named(app: &App, caller: &Caller, path: &Segments) -> Result<ListedModel> {
-    let id = path.text("id")?;
-    let models = app.gateway.callable_models(caller);
-    let found = models.iter().find(|model| model.identifier == id);
-    found.map(|model| model.as_ref().into()).ok_or_else(|| {
+/// The model with an identifier or an alias.
+pub(crate) fn named(app: &App, caller: &Caller, id: &str) -> Result<ListedModel> {
+    let found = app.gateway.callable_model(caller, id);
+    // An alias is shown under the name that was asked for.
+    found.map(|model| ListedModel { id: id.to_owned(), ..model.as_ref().into() }).ok_or_else(|| {
         let id: String = id.chars().take(64).collect();
         Failure::new(StatusCode::NOT_FOUND, format!("The model '{id}' does not exist"))
             .unknown_model()

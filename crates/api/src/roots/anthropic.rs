@@ -60,7 +60,7 @@ impl From<ListedModel> for AnthropicModel {
 /// came, and the answer comes back so: `X-Sluice-Mode` says which way it took.
 #[utoipa::path(post, path = "/anthropic/v1/messages", tag = "Anthropic's root",
     operation_id = "anthropic_messages", request_body = MessagesBody,
-    params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call gets a trace of its own")),
+    params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session")),
     responses((status = 200, description = "A message of Anthropic's API", content(
         (Object = "application/json"), (EventBody = "text/event-stream")))))]
 pub async fn create_message(
@@ -112,5 +112,5 @@ pub async fn show_model(
     ByKey(caller): ByKey,
     path: Segments,
 ) -> Result<Json<AnthropicModel>> {
-    model_list::named(&app, &caller, &path).map(|listed| Json(listed.into()))
+    model_list::named(&app, &caller, path.text("id")?).map(|listed| Json(listed.into()))
 }

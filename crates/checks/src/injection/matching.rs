@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::injection::attempt::{Attempt, keep_strongest};
 use crate::injection::rules::{SEQUENCES, Sequence, TOGETHER, Together};
 use crate::scan::hits::Anchor;
+use crate::vocabulary::injection::UPDATE;
 
 /// A chain may pass over this many other words of the vocabulary.
 const REACH: usize = 14;
@@ -13,6 +14,8 @@ const REACH: usize = 14;
 const STEPS: usize = 4;
 /// Words that are together somewhere in a text are shown as one place when they are no further apart, in bytes.
 const TOGETHER_SHOWN: usize = 160;
+/// A file's name is looked for this far around a word, in bytes.
+const MAX_NAME_BYTES: usize = 96;
 /// So many words of a step are remembered: the last of them may overlap the word that is looked at.
 const REMEMBERED: usize = 3;
 
@@ -128,6 +131,11 @@ fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<us
             if step + 1 == rule.steps.len() {
                 return Some(begin..end);
             }
+            // Instructions are said to be updated in an attack, files every day.
+            let is_updated = rule.steps.get(step + 1).is_some_and(|next| next.0 == UPDATE);
+            if is_updated && is_in_file_name(text, start..end) {
+                continue;
+            }
             recent[step].push(Reached { index, begin, end });
         }
     }
@@ -155,6 +163,25 @@ fn together(text: &[u8], anchors: &[Anchor], rule: &Together) -> Option<Range<us
         }
     }
     None
+}
+
+/// Whether a word is a part of a path, or of a file's name with its extension.
+fn is_in_file_name(text: &[u8], word: Range<usize>) -> bool {
+    let is_in = |byte: &&u8| !byte.is_ascii_whitespace() && !b"\"'`()<>,;:".contains(byte);
+    let before = text[..word.start].iter().rev().take(MAX_NAME_BYTES).take_while(is_in).count();
+    let behind = text[word.end..].iter().take(MAX_NAME_BYTES).take_while(is_in).count();
+    let name = &text[word.start - before..word.end + behind];
+    let is_path = name.strip_prefix(b"/").is_some_and(|rest| rest.contains(&b'/'));
+    is_path || has_extension(&text[word.end..word.end + behind])
+}
+
+/// Whether the rest of a name ends like `.md`.
+fn has_extension(rest: &[u8]) -> bool {
+    let Some(dot) = memchr::memrchr(b'.', rest) else { return false };
+    let extension = &rest[dot + 1..];
+    (1..=5).contains(&extension.len())
+        && extension[0].is_ascii_lowercase()
+        && extension.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
 /// Whether a gap has more characters than allowed.

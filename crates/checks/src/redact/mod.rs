@@ -2,6 +2,7 @@
 
 pub(crate) mod file;
 pub(crate) mod json_text;
+pub(crate) mod look_alikes;
 pub(crate) mod reading;
 pub(crate) mod redactor;
 pub(crate) mod restore;

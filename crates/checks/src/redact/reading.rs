@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::redact::file::FileText;
 use crate::redact::json_text::JsonText;
-use crate::redact::redactor::Redactor;
+use crate::redact::redactor::{Redactor, imitates_placeholder};
 use crate::report::Finding;
 
 /// A text as it is judged and redacted: as it stands, or as the JSON that it is.
@@ -36,6 +36,11 @@ impl<'a> Reading<'a> {
             Self::Json(json) => json.text(),
             Self::File(file) => file.text(),
         }
+    }
+
+    /// Whether something in [`Reading::text`] has the form of a placeholder.
+    pub fn imitates_placeholder(&self) -> bool {
+        imitates_placeholder(self.text())
     }
 
     /// Replaces what was found in [`Reading::text`]; `None` when nothing changes.

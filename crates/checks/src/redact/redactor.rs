@@ -1,11 +1,17 @@
 //! Puts placeholders where personal data or secrets stood.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Formatter};
+use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
+use crate::redact::look_alikes::look_alikes;
 use crate::redact::restore::Placeholders;
 use crate::report::Finding;
+
+/// The most imitations of placeholders that are replaced in one request. Logs and listings may hold any number of words in
+/// brackets that look so, and each replaced one takes thirty times its length.
+const MAX_IMITATIONS: usize = 1000;
 
 /// Replaces findings of one request or one answer, text by text.
 #[derive(Debug)]
@@ -17,6 +23,11 @@ pub struct Redactor {
     placeholders: Placeholders,
     /// Whether text that only looks like a placeholder is replaced as well.
     escapes: bool,
+    /// How many imitations have been replaced.
+    imitations: usize,
+    /// Imitations that are left as they are, as hashes: no placeholder may be one of them.
+    left: HashSet<u64>,
+    hashes: RandomState,
 }
 
 /// Gives the last part of the placeholder of a type and a value.
@@ -57,6 +68,9 @@ impl Redactor {
             counts: HashMap::new(),
             placeholders: Placeholders::default(),
             escapes: true,
+            imitations: 0,
+            left: HashSet::new(),
+            hashes: RandomState::new(),
         }
     }
 
@@ -106,7 +120,11 @@ impl Redactor {
             .map(|(range, kind)| (range.start, range.end, label(kind)))
             .collect();
         if self.escapes {
-            ranges.extend(look_alikes(text).map(|(start, end)| (start, end, "TEXT".to_owned())));
+            for (start, end) in look_alikes(text) {
+                if self.escape(&text[start..end]) {
+                    ranges.push((start, end, "TEXT".to_owned()));
+                }
+            }
         }
         if ranges.is_empty() {
             return None;
@@ -129,24 +147,44 @@ impl Redactor {
         self.placeholders
     }
 
+    /// Whether an imitation is replaced. One beyond the limit is left as it is, unless it is the placeholder of something
+    /// else, which it would come back as.
+    fn escape(&mut self, imitation: &str) -> bool {
+        if self.imitations < MAX_IMITATIONS || self.placeholders.has(imitation) {
+            self.imitations += 1;
+            return true;
+        }
+        self.left.insert(self.hashes.hash_one(imitation));
+        false
+    }
+
+    /// Whether a placeholder stands for something else already, or for itself.
+    fn is_taken(&self, placeholder: &str) -> bool {
+        self.placeholders.has(placeholder)
+            || !self.left.is_empty() && self.left.contains(&self.hashes.hash_one(placeholder))
+    }
+
     fn placeholder(&mut self, kind: String, value: &str) -> String {
         let key = (kind, value.to_owned());
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
         let placeholder = match &self.tags {
-            Tags::Nonce(nonce) => {
+            Tags::Nonce(nonce) => loop {
                 let count = self.counts.entry(key.0.clone()).or_default();
                 *count += 1;
-                format!("[{}_{count}_{nonce}]", key.0)
-            }
+                let placeholder = format!("[{}_{count}_{nonce}]", key.0);
+                if !self.is_taken(&placeholder) {
+                    break placeholder;
+                }
+            },
             Tags::Keyed(tag) => {
                 let tag = tag(&key.0, value);
                 let mut number = 1;
                 // Two values of one tag are so rare that their numbers may depend on their order.
                 loop {
                     let placeholder = format!("[{}_{number}_{tag:08x}]", key.0);
-                    if !self.placeholders.has(&placeholder) {
+                    if !self.is_taken(&placeholder) {
                         break placeholder;
                     }
                     number += 1;
@@ -166,27 +204,6 @@ fn label(kind: &str) -> String {
         .take(32)
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
     clean.collect()
-}
-
-/// Whether something in a text has the form of a placeholder.
-pub fn imitates_placeholder(text: &str) -> bool {
-    look_alikes(text).next().is_some()
-}
-
-/// Ranges that have the form of a placeholder, whoever wrote them.
-fn look_alikes(text: &str) -> impl Iterator<Item = (usize, usize)> {
-    let bytes = text.as_bytes();
-    memchr::memchr_iter(b'[', bytes).filter_map(move |start| {
-        let body = &bytes[start + 1..];
-        let length =
-            body.iter().take(64).take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
-        let tail = length.checked_sub(9)?;
-        let nonce = &body[tail..length];
-        let formed = body.get(length) == Some(&b']')
-            && nonce[0] == b'_'
-            && nonce[1..].iter().all(u8::is_ascii_hexdigit);
-        formed.then_some((start, start + length + 2))
-    })
 }
 
 #[cfg(test)]

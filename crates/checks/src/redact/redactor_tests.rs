@@ -1,4 +1,5 @@
 use super::*;
+use crate::redact::look_alikes::imitates_placeholder;
 
 /// A tag that depends on the value, and is the same for those of one length.
 fn by_length(kind: &str, value: &str) -> u32 {
@@ -45,4 +46,30 @@ fn what_imitates_a_placeholder_is_replaced_and_comes_back() {
     let placeholders = redactor.into_placeholders();
     assert_eq!(placeholders.restore(&replaced), text);
     assert_eq!(placeholders.restore(&name), "ann@acme.org");
+}
+
+#[test]
+fn imitations_beyond_the_limit_stay_and_no_placeholder_is_one_of_them() {
+    let mut redactor = Redactor::keyed(|_, _| 0x1234_5678);
+    let names: Vec<String> = (0..MAX_IMITATIONS + 50).map(|n| format!("[a_{n:08x}]")).collect();
+    let text = format!("{} [EMAIL_1_12345678]", names.join(" "));
+    let replaced = redactor.redact(&text, &[]).unwrap();
+    assert!(!replaced.contains(&names[MAX_IMITATIONS - 1]));
+    assert!(replaced.ends_with(&text[text.find(&names[MAX_IMITATIONS]).unwrap()..]));
+    // The text names what would be the first placeholder.
+    assert_eq!(redactor.replace_whole("EMAIL", "ann@acme.org"), "[EMAIL_2_12345678]");
+    // What is a placeholder by now is replaced all the same.
+    let again = redactor.redact("[EMAIL_2_12345678]", &[]).unwrap();
+    let placeholders = redactor.into_placeholders();
+    assert_eq!(placeholders.restore(&replaced), text);
+    assert_eq!(placeholders.restore(&again), "[EMAIL_2_12345678]");
+}
+
+#[test]
+fn placeholders_give_way_to_a_word() {
+    let mut redactor = Redactor::keyed(by_length);
+    let name = redactor.replace_whole("EMAIL", "ann@acme.org");
+    let text = format!("{name}{name} [EMAIL_1_12345678] {name}.");
+    let placeholders = redactor.into_placeholders();
+    assert_eq!(placeholders.replaced_by("it", &text), "itit [EMAIL_1_12345678] it.");
 }

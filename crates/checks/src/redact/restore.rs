@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::redact::look_alikes::look_alikes;
 use crate::text::json_lexer::{Lexer, Place, escaped};
 
 /// A token longer than this behind a placeholder is given up waiting for.
@@ -24,9 +25,19 @@ impl Placeholders {
         self.originals.is_empty()
     }
 
-    /// The placeholders themselves.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.originals.keys().map(String::as_str)
+    /// A text with a word in the place of each placeholder.
+    pub fn replaced_by(&self, word: &str, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut done = 0;
+        for (start, end) in look_alikes(text) {
+            if self.has(&text[start..end]) {
+                out.push_str(&text[done..start]);
+                out.push_str(word);
+                done = end;
+            }
+        }
+        out.push_str(&text[done..]);
+        out
     }
 
     /// Puts the originals back. A placeholder stays when it is part of a token with `//` in it, of a token that begins with

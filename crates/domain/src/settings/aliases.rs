@@ -73,7 +73,6 @@ impl ModelAliases {
     /// The identifier that a name stands for: an alias of exactly this name, else of the pattern with
     /// the longest literal part. What it names is no alias itself.
     pub fn resolve(&self, name: &str) -> Option<&str> {
-        let exact = self.exact.get(name);
         let by_pattern = || {
             let fits = |pattern: &&Pattern| {
                 name.strip_prefix(pattern.before.as_str())
@@ -81,7 +80,12 @@ impl ModelAliases {
             };
             self.patterns.iter().find(fits).map(|pattern| &pattern.model)
         };
-        exact.or_else(by_pattern).map(String::as_str)
+        self.exact(name).or_else(|| by_pattern().map(String::as_str))
+    }
+
+    /// The identifier that an alias of exactly this name stands for.
+    pub fn exact(&self, name: &str) -> Option<&str> {
+        self.exact.get(name).map(String::as_str)
     }
 
     /// Every alias as it is written, with the identifier that it names.

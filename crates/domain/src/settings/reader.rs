@@ -1,5 +1,7 @@
 //! Reads known keys out of a JSON object and collects every fault as a sentence.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Map, Value};
 
 use crate::money::Usd;
@@ -133,6 +135,11 @@ impl<'a> Reader<'a> {
         self.typed(key, &format!("a whole number of at least {least}"), |value| {
             whole(value).filter(|&count| count >= least)
         })
+    }
+
+    pub(super) fn count_within(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let what = format!("a whole number from {} to {}", range.start(), range.end());
+        self.typed(key, &what, |value| whole(value).filter(|count| range.contains(count)))
     }
 
     /// A count. Null means off, and absence means the default.

@@ -16,6 +16,28 @@ fn nothing_set_means_the_defaults() {
 }
 
 #[test]
+fn a_session_is_idle_after_half_an_hour_or_as_set() {
+    assert_eq!(parse(json!({})).unwrap().session_idle_minutes(), 30);
+    for (minutes, read) in [
+        (json!(1), Some(1)),
+        (json!(1440), Some(1440)),
+        (json!(0), None),
+        (json!(1441), None),
+        (json!(1.5), None),
+        (json!("5"), None),
+    ] {
+        let settings = parse(json!({"sessions": {"idle_minutes": minutes}}));
+        match read {
+            Some(read) => assert_eq!(settings.unwrap().session_idle_minutes(), read),
+            None => assert_eq!(
+                settings.unwrap_err(),
+                ["settings.sessions.idle_minutes must be a whole number from 1 to 1440"]
+            ),
+        }
+    }
+}
+
+#[test]
 fn null_turns_a_limit_off() {
     let settings =
         parse(json!({"limits": {"loop_requests": null}, "monthly_budget": null})).unwrap();

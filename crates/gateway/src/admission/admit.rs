@@ -29,6 +29,9 @@ pub enum Spends {
     Yes,
     /// It does not.
     No,
+    /// It does not, and asks about models alone, as a vendor's client does below its root any number of
+    /// times for one call of a model: it is no sign of a loop.
+    NoAndAsks,
 }
 
 impl Gateway {
@@ -51,9 +54,9 @@ impl Gateway {
             return Err(error);
         }
         let key = &caller.key.key;
-        let record_attempt = lock(&caller.key.windows).record_attempt(now);
+        let is_loop = spends != Spends::NoAndAsks && lock(&caller.key.windows).record_attempt(now);
         match key.status {
-            KeyStatus::Active if record_attempt => {
+            KeyStatus::Active if is_loop => {
                 Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
                 return Err(Error::LoopDetected);
             }
@@ -86,7 +89,7 @@ impl Gateway {
         if let Some(budget) = caller.project.settings.monthly_budget
             && caller.project.month_spend(now) >= budget
         {
-            return Err(Error::BudgetExceeded);
+            return Err(Error::budget_exceeded(now));
         }
         if let Some(limit) = caller.key.key.hourly_limit
             && lock(&caller.key.windows).spent(now) >= limit
@@ -129,7 +132,7 @@ impl Gateway {
             key,
             project,
             charge: ChargeSlot::default(),
-            session: None,
+            session_name: None,
         }))
     }
 

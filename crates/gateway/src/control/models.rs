@@ -69,6 +69,11 @@ impl Gateway {
         by_age(&caller.project)
     }
 
+    /// The model that a key names, by its identifier or an alias.
+    pub fn callable_model(&self, caller: &Caller, name: &str) -> Option<Arc<Model>> {
+        caller.project.model(name).ok().cloned()
+    }
+
     /// A project's models, oldest first.
     pub fn list_models(&self, member: &Member, project: ProjectId) -> Result<Vec<ModelView>> {
         let project = self.visible_project(member, project)?;

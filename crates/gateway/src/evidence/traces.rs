@@ -67,8 +67,20 @@ impl Gateway {
         {
             return Err(metadata_too_large());
         }
+        let trace = Trace { revenue, ..self.new_trace(caller, metadata)? };
+        self.store.writer().trace(trace.clone()).await?;
+        self.remember_trace(&trace);
+        Ok(trace)
+    }
+
+    /// A trace that is not stored yet.
+    pub(crate) fn new_trace(
+        &self,
+        caller: &Caller,
+        metadata: Option<Map<String, Value>>,
+    ) -> Result<Trace> {
         let now = self.clock.now();
-        let trace = Trace {
+        Ok(Trace {
             id: TraceId(time_ordered_id(now)?),
             project: caller.project.id(),
             key: Some(caller.key.key.id),
@@ -76,36 +88,45 @@ impl Gateway {
             created_at: now,
             completed_at: None,
             metadata: metadata.map(Value::Object),
-            revenue,
+            revenue: None,
             assessment: None,
             purged: None,
-        };
-        self.store.writer().trace(trace.clone()).await?;
-        self.traces.known.insert(trace.id, Arc::new(TraceHandle::of(&trace)));
-        Ok(trace)
+        })
+    }
+
+    /// Has the request path find a trace that was opened.
+    pub(crate) fn remember_trace(&self, trace: &Trace) -> Arc<TraceHandle> {
+        let handle = Arc::new(TraceHandle::of(trace));
+        self.traces.known.insert(trace.id, handle.clone());
+        handle
     }
 
     /// The trace that a request names: it must be the caller's own and known, whatever its status.
     pub(crate) async fn find_trace(&self, caller: &Caller, id: &str) -> Result<Arc<TraceHandle>> {
         let id: TraceId = id.parse().map_err(|_| Error::trace_not_found())?;
-        let project = caller.project.id();
+        let handle = self.trace_handle(caller.project.id(), id).await?;
+        handle.ok_or_else(Error::trace_not_found)
+    }
+
+    /// The handle of a trace of a project, whatever its status; `None` if there is no such trace.
+    pub(crate) async fn trace_handle(
+        &self,
+        project: ProjectId,
+        id: TraceId,
+    ) -> Result<Option<Arc<TraceHandle>>> {
         if let Some(handle) = self.traces.known.get(&id) {
-            return if handle.project == project {
-                Ok(handle)
-            } else {
-                Err(Error::trace_not_found())
-            };
+            return Ok(Some(handle).filter(|handle| handle.project == project));
         }
         if self.traces.unknown.contains_key(&(project, id)) {
-            return Err(Error::trace_not_found());
+            return Ok(None);
         }
         let Some(trace) = crate::bounded_read::bounded(self.store.trace(project, id)).await? else {
             self.traces.unknown.insert((project, id), ());
-            return Err(Error::trace_not_found());
+            return Ok(None);
         };
         let handle = Arc::new(TraceHandle::of(&trace));
         // Two requests may have looked it up: both must see one status.
-        Ok(self.traces.known.get_with(id, || handle))
+        Ok(Some(self.traces.known.get_with(id, || handle)))
     }
 
     /// The trace that an execution names: found, and open.
@@ -158,19 +179,27 @@ impl Gateway {
                 return Err(Error::invalid("Trace is not pending"));
             }
         }
-        let handle = self.traces.known.get_with(id, || Arc::new(TraceHandle::of(&found)));
-        let one = handle.grading.lock().await;
-        // From now on calls that end late see that they have to regrade, and wait for this.
-        handle.set(TraceStatus::Completed);
-        let graded = self.grade(project, &found).await;
-        if graded.is_err() {
-            handle.set(TraceStatus::Pending);
-        }
-        graded?;
-        drop(one);
+        self.complete_pending(project, &found).await?;
         crate::bounded_read::bounded(self.store.trace(project.id(), id))
             .await?
             .ok_or(Error::NotFound)
+    }
+
+    /// Completes a pending trace and grades it.
+    pub(crate) async fn complete_pending(
+        &self,
+        project: &ProjectState,
+        trace: &Trace,
+    ) -> Result<()> {
+        let handle = self.traces.known.get_with(trace.id, || Arc::new(TraceHandle::of(trace)));
+        let _one = handle.grading.lock().await;
+        // From now on calls that end late see that they have to regrade, and wait for this.
+        handle.set(TraceStatus::Completed);
+        let graded = self.grade(project, trace).await;
+        if graded.is_err() {
+            handle.set(TraceStatus::Pending);
+        }
+        graded
     }
 
     /// The current handle of a trace: the one that a call began with may be another by its end.

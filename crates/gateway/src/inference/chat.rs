@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::inference::executions::note_reply;
 use crate::inference::reach;
-use crate::pipeline::auto_trace::{AutoTrace, AutoTracing, Unanswered, completed};
+use crate::pipeline::auto_trace::{AutoTrace, AutoTracing, OpenedTrace, Unanswered, completed};
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::fund::Funded;
@@ -116,9 +116,10 @@ impl Gateway {
                     request.trace_id.as_deref(),
                     request.api_endpoint,
                     auto_tracing,
+                    Some(&request.prompt),
                 )
                 .await?;
-            let auto_trace = context.auto_trace.clone();
+            let opened = context.opened.clone();
             let answer =
                 match self.chat_route(context, request.model.as_deref(), request.prompt).await {
                     Ok(Ok(routed)) => self
@@ -128,7 +129,7 @@ impl Gateway {
                     Ok(Err(refusal)) => Ok(ChatAnswer::Blocked(refusal)),
                     Err(error) => Err(error),
                 };
-            completed(auto_trace, answer).await
+            completed(opened, answer).await
         })
     }
 
@@ -148,20 +149,21 @@ impl Gateway {
                     request.trace_id.as_deref(),
                     request.api_endpoint,
                     auto_tracing,
+                    Some(&request.prompt),
                 )
                 .await?;
-            let auto_trace = context.auto_trace.clone();
+            let opened = context.opened.clone();
             let answer =
                 match self.chat_route(context, request.model.as_deref(), request.prompt).await {
                     Ok(Ok(routed)) => self.relay(*routed).await,
                     Ok(Err(refusal)) => Ok(Streamed::Blocked(refusal)),
                     Err(error) => Err(error),
                 };
-            match (answer, auto_trace) {
-                (Ok(Streamed::Pieces(started, pieces)), Some(auto_trace)) => {
+            match (answer, opened) {
+                (Ok(Streamed::Pieces(started, pieces)), Some(OpenedTrace::Own(auto_trace))) => {
                     Ok(Streamed::Pieces(started, completing(pieces, auto_trace)))
                 }
-                (answer, auto_trace) => completed(auto_trace, answer).await,
+                (answer, opened) => completed(opened, answer).await,
             }
         })
     }

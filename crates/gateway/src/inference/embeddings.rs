@@ -67,12 +67,13 @@ impl Gateway {
                     caller,
                     request.trace_id.as_deref(),
                     ApiEndpoint::Embeddings,
-                    AutoTracing::Always,
+                    AutoTracing::BySession,
+                    None,
                 )
                 .await?;
-            let auto_trace = context.auto_trace.clone();
+            let opened = context.opened.clone();
             let answer = self.vectors(context, request).await;
-            completed(auto_trace, answer).await
+            completed(opened, answer).await
         })
     }
 
@@ -86,7 +87,7 @@ impl Gateway {
             let name = request.model.as_deref().unwrap_or(DEFAULT_MODEL);
             let project = context.caller.project.clone();
             let check_model = || {
-                let model = project.model(name)?;
+                let model = project.model_of_one_purpose(name)?;
                 providers::check_embeddings(model)
                     .map_err(|error| Error::invalid(error.to_string()))
             };
@@ -103,7 +104,8 @@ impl Gateway {
                 Ok(screened) => screened,
                 Err(refusal) => return Ok(Embeddings::Blocked(refusal)),
             };
-            let is_public = project.model(name).is_ok_and(|model| !model.is_private());
+            let is_public =
+                project.model_of_one_purpose(name).is_ok_and(|model| !model.is_private());
             if let Some(reason) = leak(&screened, is_public) {
                 let category = if screened.leaks().secret { "secret" } else { "pii" };
                 let refused = screened.refused(reason.to_owned(), category, None);

@@ -98,12 +98,13 @@ impl Gateway {
                     caller,
                     request.trace_id.as_deref(),
                     ApiEndpoint::Images,
-                    AutoTracing::Always,
+                    AutoTracing::BySession,
+                    None,
                 )
                 .await?;
-            let auto_trace = context.auto_trace.clone();
+            let opened = context.opened.clone();
             let answer = self.images(context, request).await;
-            completed(auto_trace, answer).await
+            completed(opened, answer).await
         })
     }
 
@@ -118,7 +119,7 @@ impl Gateway {
             let (size, count) = (request.size().to_owned(), request.count());
             let project = context.caller.project.clone();
             let check_model = || {
-                let model = project.model(name)?;
+                let model = project.model_of_one_purpose(name)?;
                 providers::check_images(model).map_err(|error| Error::invalid(error.to_string()))
             };
             // A model that the caller names wrongly is the caller's mistake, whatever the prompt holds.

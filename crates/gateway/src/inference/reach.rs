@@ -16,7 +16,7 @@ pub(super) fn check(prompt: &Prompt, settings: &Settings) -> Result<()> {
     let reaches = prompt.original.iter().flat_map(|original| &original.reaches);
     let faults: Vec<String> =
         reaches.filter(|reach| !is_allowed(reach, settings)).map(fault).collect();
-    if faults.is_empty() { Ok(()) } else { Err(Error::Invalid(faults)) }
+    if faults.is_empty() { Ok(()) } else { Err(Error::Reach(faults)) }
 }
 
 fn is_allowed(reach: &Reach, settings: &Settings) -> bool {
@@ -94,7 +94,7 @@ mod tests {
             reach("image", Some("file:///etc/passwd"), true),
             reach("image", Some("gs://bucket/a.png"), true),
         ] {
-            assert!(matches!(checked(refused.clone()), Err(Error::Invalid(_))), "{refused:?}");
+            assert!(matches!(checked(refused.clone()), Err(Error::Reach(_))), "{refused:?}");
         }
     }
 }

@@ -90,7 +90,8 @@ impl Gateway {
             }
             let classify = || {
                 let routing = project.classify(&simulation.input, &shape);
-                (routing, tokens::count(&Prompt::question(simulation.input.clone()), "").prompt)
+                let question = Prompt::question(simulation.input.clone());
+                (routing, tokens::count(&question, "", None).prompt)
             };
             let (routing, prompt) =
                 offload(caller.share(), simulation.input.len(), classify).await?;

@@ -21,10 +21,9 @@ impl Gateway {
     ) -> Result<u64> {
         caller.project.check_active()?;
         prepare(&mut prompt.params)?;
-        if let Some(model) = model {
-            caller.project.model(model)?;
-        }
-        let count = || tokens::count(&prompt, "").prompt;
+        let model = model.map(|model| caller.project.model(model)).transpose()?;
+        let context_window = model.and_then(|model| model.config.context_window);
+        let count = || tokens::count(&prompt, "", context_window).prompt;
         offload(caller.share(), raw_size(&prompt), count).await
     }
 }

@@ -1,4 +1,5 @@
-//! Traces that the gateway opens for one call, and completes when the call is over.
+//! Traces of calls that name none: one that is opened for the call and completed with it, or that of
+//! the session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,14 +10,15 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::request_id;
 use crate::state::caller::Caller;
+use crate::state::session_traces::RunningCall;
 
-/// Whether a call that names no trace gets one of its own.
+/// The trace of a call that names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AutoTracing {
-    /// If the project's settings say `auto_trace`.
+    /// One of its own, if the project's settings say `auto_trace`.
     BySettings,
-    /// Always.
-    Always,
+    /// That of its session; one of its own if it shows none.
+    BySession,
 }
 
 /// Why a call got no answer.
@@ -24,7 +26,8 @@ pub enum AutoTracing {
 pub struct Unanswered {
     /// The error.
     pub error: Error,
-    /// The trace that was opened for the call, if one was: the caller learns of it only from here.
+    /// The trace that the gateway has chosen for the call, if it has: the caller learns of it only from
+    /// here.
     pub trace: Option<TraceId>,
 }
 
@@ -34,21 +37,39 @@ impl From<Error> for Unanswered {
     }
 }
 
-/// Adds to an error the trace that was opened for the call.
+/// The hold of a call on its trace, if it names none.
+#[derive(Clone, Debug)]
+pub(crate) enum OpenedTrace {
+    /// Opened for this call alone, and completed with it.
+    Own(Arc<AutoTrace>),
+    /// Shared with the calls of its session, and completed when that is idle.
+    OfSession(Arc<RunningCall>),
+}
+
+impl OpenedTrace {
+    fn id(&self) -> TraceId {
+        match self {
+            Self::Own(auto_trace) => auto_trace.id(),
+            Self::OfSession(call) => call.trace(),
+        }
+    }
+}
+
+/// Adds to an error the trace that the gateway has chosen for the call.
 pub(crate) fn unanswered(
-    auto_trace: Option<&AutoTrace>,
+    opened: Option<&OpenedTrace>,
 ) -> impl Fn(Error) -> Unanswered + Copy + use<> {
-    let trace = auto_trace.map(AutoTrace::id);
+    let trace = opened.map(OpenedTrace::id);
     move |error| Unanswered { error, trace }
 }
 
-/// The result of a call that is over; the trace that was opened for it is completed first.
+/// The result of a call that is over; a trace that was opened for it alone is completed first.
 pub(crate) async fn completed<T>(
-    auto_trace: Option<Arc<AutoTrace>>,
+    opened: Option<OpenedTrace>,
     answer: Result<T>,
 ) -> std::result::Result<T, Unanswered> {
-    let unanswered = unanswered(auto_trace.as_deref());
-    if let Some(auto_trace) = &auto_trace {
+    let unanswered = unanswered(opened.as_ref());
+    if let Some(OpenedTrace::Own(auto_trace)) = &opened {
         Box::pin(auto_trace.complete()).await.map_err(unanswered)?;
     }
     answer.map_err(unanswered)

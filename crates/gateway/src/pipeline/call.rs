@@ -17,7 +17,7 @@ use crate::error::{Congestion, Error, Result};
 use crate::gateway::Gateway;
 use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::choose::Routed;
-use crate::pipeline::endpoint_attempts::EndpointAttempts;
+use crate::pipeline::endpoint_attempts::{EndpointAttempts, OVERLOADED, whole_seconds};
 use crate::pipeline::fund::Funded;
 use crate::pipeline::in_flight::InFlight;
 use crate::pipeline::monitored_stream::MonitoredStream;
@@ -27,8 +27,6 @@ use crate::pipeline::upstream::Upstream;
 
 /// The longest time of a call if the model's configuration gives none.
 const CALL_TIMEOUT: Duration = Duration::from_mins(5);
-/// Anthropic's status for an overloaded service.
-const OVERLOADED: u16 = 529;
 /// Attempts on one model, the first included. One with more endpoints is tried once at each.
 const ATTEMPTS: u32 = 2;
 
@@ -92,10 +90,14 @@ impl Gateway {
                 unpriced.get_or_insert(error);
                 continue;
             }
-            let Some(places) = self.upstream.places(model, regions) else {
+            let order = |number| routed.endpoint_order(number);
+            let Some(places) = self.upstream.places(model, order, regions) else {
                 call_metrics::of_model(&model.identifier)
                     .count_failure(model.provider, CIRCUIT_OPEN);
-                last.get_or_insert(Error::ProviderUnreachable);
+                last.get_or_insert_with(|| {
+                    let congestion = self.upstream.congestion(model, regions);
+                    congestion.map_or(Error::ProviderUnreachable, Error::ProviderBusy)
+                });
                 open.get_or_insert(&model.identifier);
                 continue;
             };
@@ -137,7 +139,7 @@ impl Gateway {
         let error = last.or(unpriced).unwrap_or(Error::ProviderUnreachable);
         // Do not mention open circuits when the request itself was rejected.
         if let Some(open) = open.filter(|_| !is_recorded)
-            && matches!(error, Error::ProviderUnreachable)
+            && matches!(error, Error::ProviderUnreachable | Error::ProviderBusy(_))
         {
             Box::pin(self.record_uncalled(&routed, open)).await?;
         }
@@ -270,12 +272,6 @@ pub(crate) fn to_gateway_error(error: &providers::Error) -> Error {
             _ => Error::ProviderUnreachable,
         },
     }
-}
-
-/// A wait in whole seconds, of which there is at least one.
-fn whole_seconds(wait: Duration) -> u32 {
-    let seconds = wait.as_millis().div_ceil(1000).max(1);
-    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ fn open_circuit(fresh: &Fresh, model: &Model) -> Arc<providers::Breaker> {
     let breaker = fresh.gateway.upstream.breakers.get(model.id, 0);
     let past = fresh.gateway.clock.now().minus_micros(31 * SECOND);
     for _ in 0..5 {
-        breaker.allow(past).unwrap().fault(past);
+        breaker.allow(past).unwrap().fault(providers::Fault::Failed, past);
     }
     assert!(breaker.is_open(past));
     breaker
@@ -39,7 +39,7 @@ async fn a_call_that_is_refused_for_money_leaves_the_probe_to_the_next() {
     let routed = routed(&fresh, "word ".repeat(5000)).await;
     let breaker = open_circuit(&fresh, &routed.models()[0]);
     let error = fresh.gateway.call(routed).await.unwrap_err();
-    assert!(matches!(error, Error::BudgetExceeded), "{error}");
+    assert!(matches!(error, Error::BudgetExceeded { .. }), "{error}");
     assert!(!breaker.is_open(fresh.gateway.clock.now()));
 }
 

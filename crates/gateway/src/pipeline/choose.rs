@@ -8,6 +8,7 @@ use domain::tier::Tier;
 use routing::{DEFAULT_THRESHOLD, Shape, Unresolved};
 
 use crate::error::Result;
+use crate::gateway::Gateway;
 use crate::pipeline::refusal::UnrecordedRefusal;
 use crate::pipeline::screen::Screened;
 use crate::state::registry::ProjectState;
@@ -39,15 +40,16 @@ pub(crate) enum Choice {
 }
 
 impl Screened {
-    /// Routes a prompt by its classification.
-    pub(crate) fn choose(self) -> Choice {
+    /// Routes a prompt by its classification, and by the models that its session has used.
+    pub(crate) fn choose(self, gateway: &Gateway) -> Choice {
         let project = self.context().caller.project.clone();
         let secure_trace = self.context().trace.is_sensitive();
         let vpc_only = self.context().mcp.as_ref().is_some_and(Round::vpc_only);
-        let (routing, models) =
+        let (mut routing, models) =
             project.route(self.classify(), self.is_sensitive(), vpc_only, secure_trace);
         match models {
             Ok(models) => {
+                let models = gateway.keep_warm(&self, &mut routing, models);
                 Choice::Route(Box::new(Routed { screened: self, routing: routing.into(), models }))
             }
             Err(unresolved) => {
@@ -145,11 +147,24 @@ impl ProjectState {
         }
         let tier = routing.classified;
         routing.tier = Some(tier);
+        (routing, self.candidates(tier))
+    }
+
+    /// The models to try for a tier.
+    pub(super) fn candidates(
+        &self,
+        tier: Tier,
+    ) -> std::result::Result<Vec<Arc<Model>>, Unresolved> {
         let find = |identifier: &str| self.models.get(identifier).map(|model| &**model);
         let (tiers, regions) =
             (&self.settings.routing_tiers, self.settings.allowed_regions.as_deref());
         let models = routing::resolve(tier, tiers, find, regions);
-        (routing, models.map(|models| self.shared(&models)))
+        models.map(|models| self.shared(&models))
+    }
+
+    /// Whether there is more than one model to route to.
+    pub(super) fn has_choice(&self) -> bool {
+        self.models.len() > 1
     }
 
     /// The registry's own handles of some of its models.

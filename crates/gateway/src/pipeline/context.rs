@@ -7,7 +7,7 @@ use domain::ids::StepId;
 use domain::step::ApiEndpoint;
 use domain::trace_context::{CallerTrace, TraceContext};
 
-use crate::pipeline::auto_trace::AutoTrace;
+use crate::pipeline::auto_trace::OpenedTrace;
 use crate::pipeline::session;
 use crate::request_id;
 use crate::state::caller::Caller;
@@ -24,9 +24,8 @@ pub(crate) struct RequestContext {
     /// The place of the request in the caller's own trace.
     pub(crate) caller_trace: Option<Arc<CallerTrace>>,
     pub(crate) api_endpoint: ApiEndpoint,
-    /// The trace, if it was opened for this request alone: it is completed when the last part that
-    /// works on the call drops it.
-    pub(crate) auto_trace: Option<Arc<AutoTrace>>,
+    /// The hold on the trace of a request that names none.
+    pub(crate) opened: Option<OpenedTrace>,
     /// Which tools of MCP servers are offered, and in which round.
     pub(crate) mcp: Option<Round>,
     /// The session, once somebody has asked for it.
@@ -41,8 +40,8 @@ impl RequestContext {
         api_endpoint: ApiEndpoint,
     ) -> Self {
         let caller_trace = request_id::caller_trace();
-        let (auto_trace, mcp, session) = (None, None, OnceLock::new());
-        Self { caller, trace, parent, caller_trace, api_endpoint, auto_trace, mcp, session }
+        let (opened, mcp, session) = (None, None, OnceLock::new());
+        Self { caller, trace, parent, caller_trace, api_endpoint, opened, mcp, session }
     }
 
     /// The session that the request belongs to, by its prompt as it came from the caller. It is
@@ -50,6 +49,11 @@ impl RequestContext {
     pub(crate) fn session(&self, prompt: &Prompt) -> SessionId {
         let find = || session::find(&self.caller, &self.trace, self.api_endpoint, prompt);
         *self.session.get_or_init(find)
+    }
+
+    /// Sets the session, which was found before the trace.
+    pub(super) fn set_session(&mut self, session: SessionId) {
+        self.session = OnceLock::from(session);
     }
 
     /// The place of the request in the caller's own trace, as its steps keep it.

@@ -1,13 +1,19 @@
 //! The endpoints at which a model is called, one after the other.
 
 use std::sync::Arc;
+use std::time::Duration;
 use std::vec;
 
 use domain::model::Model;
 use domain::time::Timestamp;
-use providers::{Breaker, Breakers, Permit};
+use providers::{Breaker, Breakers, Fault, Permit};
+use routing::Order;
 
 use crate::call_metrics;
+use crate::error::Congestion;
+
+/// Anthropic's status for an overloaded service.
+pub(super) const OVERLOADED: u16 = 529;
 
 /// The endpoint of a call, and the other endpoints that it may go to.
 pub(super) struct EndpointAttempts {
@@ -28,29 +34,49 @@ struct Candidate {
 }
 
 impl EndpointAttempts {
-    /// The endpoints of a model in the order of a seed, the first of them let through by its
-    /// breaker; `None` while no breaker lets a call through.
+    /// The endpoints of a model in an order, the first of them let through by its breaker; `None`
+    /// while no breaker lets a call through. The order is asked for only if there are several.
     pub(super) fn of(
         model: &Arc<Model>,
-        seed: u64,
+        order: impl FnOnce() -> Order,
         regions: Option<&[String]>,
         breakers: &Breakers,
         now: Timestamp,
     ) -> Option<Self> {
-        let candidate = |model: &Arc<Model>, endpoint: Option<usize>| Candidate {
-            model: model.clone(),
-            breaker: breakers.get(model.id, endpoint.unwrap_or(0)),
-            endpoint,
-        };
-        let all: Vec<Candidate> = if model.config.endpoints.is_empty() {
-            vec![candidate(model, None)]
-        } else {
-            let endpoints = routing::endpoints(model, seed, regions).into_iter();
-            endpoints.map(|endpoint| candidate(&endpoint.model, Some(endpoint.index))).collect()
-        };
-        let mut others = all.into_iter();
+        let mut others = candidates(model, order, regions, breakers).into_iter();
         let (permit, here) = next(&mut others, now)?;
         Some(Self { here, permit: Some(permit), others })
+    }
+
+    /// The congestion at a model whose breakers let no call through, if one of them was opened by a
+    /// provider that has too many requests: the one that lets a call through first.
+    pub(super) fn congestion(
+        model: &Arc<Model>,
+        regions: Option<&[String]>,
+        breakers: &Breakers,
+        now: Timestamp,
+    ) -> Option<Congestion> {
+        let all = candidates(model, || Order::Call(0), regions, breakers).into_iter();
+        let busy = all.filter_map(|candidate| match candidate.breaker.opened_by(now)? {
+            (Fault::Busy { status, passes }, left) => Some((left, status, passes)),
+            (Fault::Failed, _) => None,
+        });
+        let (left, status, passes) = busy.min_by_key(|(left, _, passes)| (!passes, *left))?;
+        Some(Congestion { status, retry_after: Some(whole_seconds(left)), passes })
+    }
+
+    /// Whether no breaker of a model lets a call through, without taking a permit.
+    pub(super) fn none_left(
+        model: &Model,
+        regions: Option<&[String]>,
+        breakers: &Breakers,
+        now: Timestamp,
+    ) -> bool {
+        let is_open = |endpoint| breakers.get(model.id, endpoint).is_open(now);
+        if model.config.endpoints.is_empty() {
+            return is_open(0);
+        }
+        routing::endpoints(model, Order::Call(0), regions).iter().all(|one| is_open(one.index))
     }
 
     /// The model as it is called now.
@@ -101,6 +127,31 @@ impl EndpointAttempts {
     }
 }
 
+/// The endpoints of a model in an order, which is asked for only if there are several.
+fn candidates(
+    model: &Arc<Model>,
+    order: impl FnOnce() -> Order,
+    regions: Option<&[String]>,
+    breakers: &Breakers,
+) -> Vec<Candidate> {
+    let candidate = |model: &Arc<Model>, endpoint: Option<usize>| Candidate {
+        model: model.clone(),
+        breaker: breakers.get(model.id, endpoint.unwrap_or(0)),
+        endpoint,
+    };
+    if model.config.endpoints.is_empty() {
+        return vec![candidate(model, None)];
+    }
+    let endpoints = routing::endpoints(model, order(), regions).into_iter();
+    endpoints.map(|endpoint| candidate(&endpoint.model, Some(endpoint.index))).collect()
+}
+
+/// A wait in whole seconds, of which there is at least one.
+pub(super) fn whole_seconds(wait: Duration) -> u32 {
+    let seconds = wait.as_millis().div_ceil(1000).max(1);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
 /// The next endpoint that its breaker lets through, with the permit for a call there.
 fn next(candidates: &mut vec::IntoIter<Candidate>, now: Timestamp) -> Option<(Permit, Candidate)> {
     candidates.find_map(|candidate| Some((candidate.breaker.allow(now)?, candidate)))
@@ -109,10 +160,18 @@ fn next(candidates: &mut vec::IntoIter<Candidate>, now: Timestamp) -> Option<(Pe
 /// Reports the outcome of a call to the breaker that let it through.
 pub(super) fn report(permit: Permit, error: Option<&providers::Error>, now: Timestamp) {
     match error {
-        Some(error) if error.is_endpoint_fault() => permit.fault(now),
+        Some(error) if error.is_endpoint_fault() => permit.fault(fault_of(error), now),
         // It was not called.
         Some(error) if error.is_ours() => drop(permit),
         _ => permit.success(now),
+    }
+}
+
+/// The kind of an endpoint's failure.
+fn fault_of(error: &providers::Error) -> Fault {
+    match error.provider_status() {
+        Some(status @ (429 | OVERLOADED)) => Fault::Busy { status, passes: error.retryable_here() },
+        _ => Fault::Failed,
     }
 }
 

@@ -14,6 +14,7 @@ use store::Start;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::pipeline::choose::Routed;
+use crate::pipeline::file_tokens;
 use crate::pipeline::pricing_basis::PricingBasis;
 use crate::pipeline::reserve::{CostBound, Reservation, choices, usual_bound};
 use crate::pipeline::tokens;
@@ -231,7 +232,8 @@ impl Funded {
             infrastructure: self.model.infrastructure().to_owned(),
             is_public: self.model.is_public,
             tier: self.routed.tier(),
-            prompt_tokens: tokens::estimate(screened.length()),
+            prompt_tokens: tokens::estimate(screened.length())
+                + file_tokens::about_unread(screened.prompt(), self.model.config.context_window),
             prices: self.prices.map(|prices| (prices.input.0, prices.output.0)),
             flat_cost: self
                 .pricing_basis

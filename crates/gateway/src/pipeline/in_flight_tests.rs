@@ -1,11 +1,12 @@
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
-use domain::step::StepStatus;
+use domain::step::{ApiEndpoint, StepStatus};
 use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
-use crate::testing::Fresh;
+use crate::testing::{Fresh, of_parts, pdf};
 
 /// How the one call of a trace ended.
 async fn ended(fresh: &Fresh, trace: &str) -> (StepStatus, String) {
@@ -44,4 +45,20 @@ async fn a_call_that_is_dropped_says_who_dropped_it() {
     drop(flight);
     let stopped = (StepStatus::Failed, "The gateway stopped before this call ended".to_owned());
     assert_eq!(ended(&fresh, &trace).await, stopped);
+}
+
+/// What a call cost that a crash interrupted is estimated from its start.
+#[tokio::test]
+async fn the_start_of_a_call_counts_the_pages_of_a_pdf() {
+    let fresh = Fresh::with(json!({})).await;
+    let trace = fresh.trace().await;
+    let context =
+        fresh.gateway.request_context(&fresh.caller, &trace, None, ApiEndpoint::Executions).await;
+    let prompt = of_parts(vec![json!({"type": "text", "text": "Summarize."}), pdf(160_000)]);
+    let routed = fresh.gateway.route(context.unwrap(), prompt).await.unwrap();
+    let routed = Arc::new(*routed.unwrap_or_else(|refusal| panic!("{}", refusal.reason)));
+    let model = &routed.models()[0];
+    let funded = fresh.gateway.fund(&routed, model, None).await.unwrap();
+    let tokens = funded.start().prompt_tokens;
+    assert!((20_000..20_100).contains(&tokens), "{tokens}");
 }

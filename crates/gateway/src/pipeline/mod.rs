@@ -4,12 +4,14 @@
 //! a provider can only be called with a [`Funded`], which only `fund` makes from a [`Routed`],
 //! which only `choose` and `direct` make from a [`Screened`], which only `screen` makes.
 
+mod affinity;
 pub(crate) mod auto_trace;
 pub(crate) mod call;
 pub(crate) mod call_outcome;
 pub(crate) mod choose;
 pub(crate) mod context;
 mod endpoint_attempts;
+pub(crate) mod file_tokens;
 pub(crate) mod fund;
 pub(crate) mod in_flight;
 pub(crate) mod monitored_stream;
@@ -23,6 +25,7 @@ mod reserve;
 pub(crate) mod route;
 pub(crate) mod screen;
 mod session;
+mod session_trace;
 pub(crate) mod stored_content;
 pub(crate) mod tokens;
 pub(crate) mod upstream;

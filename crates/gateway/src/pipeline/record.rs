@@ -55,6 +55,7 @@ impl Gateway {
         let usage_cost = UsageCost::by(funded, outcome, self.clock.now());
         let calls = outcome.message.as_ref().map(function_tools::calls).unwrap_or_default();
         let step = self.run_step(funded, outcome, &usage_cost, &calls);
+        self.note_warm(funded, step.status, &usage_cost.usage);
         self.count_spend(context, step.finished_at, usage_cost.cost);
         usage_cost.count(funded);
         funded.settled();

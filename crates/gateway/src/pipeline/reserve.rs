@@ -19,6 +19,7 @@ use crate::capacity::offload::offload;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
+use crate::pipeline::file_tokens;
 use crate::pipeline::pricing_basis::{PricingBasis, dearest};
 use crate::pipeline::tokens;
 use crate::state::caller::Caller;
@@ -41,7 +42,7 @@ pub(super) struct CostBound<'p> {
     prices: Option<Prices>,
     /// The cost that does not depend on a bound: images.
     flat: Option<Usd>,
-    /// Prompt tokens that cannot be passed: no token is shorter than a byte.
+    /// Prompt tokens that cannot be passed: no token is shorter than a byte, but for those of a page.
     prompt: u64,
     /// A count of the prompt's tokens that is closer to the truth.
     counted: Counted<'p>,
@@ -65,7 +66,12 @@ impl<'p> CostBound<'p> {
             prices: pricing_basis.prices(model).map(prices),
             flat: pricing_basis.most_of_images(model, prompt, most),
             prompt: most,
-            counted: Counted { prompt, unread, tokens: OnceLock::new() },
+            counted: Counted {
+                prompt,
+                unread,
+                context_window: model.config.context_window,
+                tokens: OnceLock::new(),
+            },
             choices: choices(prompt),
             bound: requested
                 .or(model.config.max_output_tokens)
@@ -126,6 +132,8 @@ struct Counted<'p> {
     prompt: &'p Prompt,
     /// Bytes of what is not counted here, see [`sizes`].
     unread: u64,
+    /// The model's.
+    context_window: Option<u64>,
     tokens: OnceLock<u64>,
 }
 
@@ -143,7 +151,9 @@ impl Counted<'_> {
             });
             let params =
                 self.prompt.params.values().map(|param| tokens::at_most(&param.to_string()));
-            texts.map(|tokens| TOKENS_PER_MESSAGE + tokens).chain(params).sum::<u64>() + self.unread
+            let (bytes, most) = file_tokens::pdfs(self.prompt, self.context_window);
+            let unread = self.unread.saturating_sub(bytes) + most;
+            texts.map(|tokens| TOKENS_PER_MESSAGE + tokens).chain(params).sum::<u64>() + unread
         });
     }
 }
@@ -182,6 +192,7 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
             Body::Text(text) => bytes += text.len() as u64,
             Body::Parts(parts) => {
                 for part in parts {
+                    around += file_tokens::beyond_bytes(part);
                     let Some(members) = part.as_object() else {
                         unread += size(part);
                         continue;
@@ -315,10 +326,10 @@ impl Gateway {
             let spent = month.total(now);
             fit = cost_bound.fit(budget - spent - month.set_aside.total(), least);
             if fit.is_none() {
-                return ReserveOutcome::Full {
-                    error: Error::BudgetExceeded,
-                    others: month.set_aside.total() > cost_bound.held && spent < budget,
-                };
+                let others = month.set_aside.total() > cost_bound.held && spent < budget;
+                let error =
+                    if others { Error::BudgetReserved } else { Error::budget_exceeded(now) };
+                return ReserveOutcome::Full { error, others };
             }
         }
         if let Some(limit) = key.key.hourly_limit {

@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 
 use super::*;
 use crate::pipeline::in_flight::InFlight;
-use crate::testing::Fresh;
+use crate::testing::{Fresh, of_parts, pdf};
 
 const DOLLAR: i64 = 1_000_000_000;
 
@@ -21,7 +21,12 @@ fn cost_bound(prompt: u64, bound: u64, is_requested: bool) -> CostBound<'static>
         prices: Some(prices),
         flat: None,
         prompt,
-        counted: Counted { prompt: &UNREAD, unread: 0, tokens: OnceLock::from(prompt / 4) },
+        counted: Counted {
+            prompt: &UNREAD,
+            unread: 0,
+            context_window: None,
+            tokens: OnceLock::from(prompt / 4),
+        },
         choices: 1,
         bound,
         is_requested,
@@ -74,6 +79,45 @@ fn no_member_of_a_part_escapes_the_bound() {
     }
 }
 
+/// The tokens that are set aside for a prompt where its bytes do not fit.
+fn counted(prompt: &Prompt, context_window: Option<u64>) -> (u64, u64) {
+    let mut model = keeping(Provider::Anthropic, "claude-sonnet-4-5", None);
+    model.config.context_window = context_window;
+    let cost_bound = CostBound::of(prompt, &model, PricingBasis::Tokens);
+    cost_bound.counted.count();
+    (*cost_bound.counted.tokens.get().unwrap(), cost_bound.prompt)
+}
+
+#[test]
+fn a_pdf_is_set_aside_by_its_pages_and_not_by_its_bytes() {
+    for (bytes, context_window, most) in
+        [(1_000_000, None, 369_000), (1_000_000, Some(200_000), 200_000), (100, None, 3_000)]
+    {
+        let prompt = of_parts(vec![pdf(bytes)]);
+        let (counted, bound) = counted(&prompt, context_window);
+        assert!((most..most + 100).contains(&counted), "{bytes}: {counted}");
+        assert!(bound >= counted, "{bytes}: {bound}");
+        let mut model = keeping(Provider::Anthropic, "claude-sonnet-4-5", None);
+        model.config.context_window = context_window.map(|tokens| tokens / 2);
+        let usage = PricingBasis::Tokens.count(&model, &prompt, "", 0);
+        assert!((2_000..=counted).contains(&usage.prompt), "{bytes}: {usage:?}");
+        assert!(context_window.is_none() || usage.prompt <= 100_010, "{usage:?}");
+    }
+}
+
+#[test]
+fn a_decoy_beside_a_pdf_is_set_aside_by_its_bytes() {
+    let mut part = pdf(30_000);
+    part["file"]["more"] = "A".repeat(50_000).into();
+    part["other"] = pdf(30_000)["file"]["file_data"].clone();
+    part["text"] = "x".into();
+    let (counted, _) = counted(&of_parts(vec![part]), None);
+    assert!(counted >= 50_000 + 2 * 12_000, "{counted}");
+    let text = format!("data:application/pdf;base64,{}", "d29yZHMg".repeat(5_000));
+    let part = json!({"type": "file", "file": {"file_data": text}});
+    assert!(super::tests::counted(&of_parts(vec![part]), None).0 >= 40_000);
+}
+
 #[test]
 fn what_costs_nothing_always_fits() {
     let free = CostBound { prices: Some(Prices::default()), ..cost_bound(40, 1000, true) };
@@ -116,7 +160,11 @@ async fn an_attempt_waits_for_other_calls_alone() {
     let (_, held) = fresh.gateway.reserve(&fresh.caller, &call()).await.unwrap();
     let waits_for_others =
         |cost_bound| match fresh.gateway.try_reserve(&fresh.caller, &cost_bound, 1) {
-            ReserveOutcome::Full { others, .. } => others,
+            ReserveOutcome::Full { others, error } => {
+                let passes = matches!(error, Error::BudgetReserved);
+                assert_eq!(passes, others, "{error:?}");
+                others
+            }
             ReserveOutcome::Reserved(..) => panic!("there is room for one alone"),
         };
     assert!(waits_for_others(call()), "another call may settle meanwhile");

@@ -7,11 +7,12 @@ use domain::step::ApiEndpoint;
 use crate::capacity::offload::offload_judging;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::pipeline::auto_trace::{AutoTrace, AutoTracing, Unanswered, unanswered};
+use crate::pipeline::auto_trace::{AutoTrace, AutoTracing, OpenedTrace, Unanswered, unanswered};
 use crate::pipeline::choose::{Choice, Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::refusal::OrRefusal;
 use crate::pipeline::screen::{PiiRule, Screened, Screening, ScreeningRequest};
+use crate::pipeline::session;
 use crate::safety::prompt_strings::raw_size;
 use crate::state::caller::Caller;
 
@@ -30,13 +31,15 @@ impl Gateway {
         Ok(RequestContext::new(caller.clone(), trace, parent, api_endpoint))
     }
 
-    /// The context of a call: on the trace that it names, or on one that is opened for it.
+    /// The context of a call: on the trace that it names, on that of its session, or on one that is
+    /// opened for it. `prompt` is its conversation, if it has one.
     pub(crate) async fn traced_context(
         &self,
         caller: &Caller,
         trace_id: Option<&str>,
         api_endpoint: ApiEndpoint,
         auto_tracing: AutoTracing,
+        prompt: Option<&Prompt>,
     ) -> std::result::Result<RequestContext, Unanswered> {
         if let Some(id) = trace_id {
             return Ok(self.request_context(caller, id, None, api_endpoint).await?);
@@ -45,11 +48,17 @@ impl Gateway {
             let missing = "Missing required parameter: trace_id".to_owned();
             return Err(Error::Malformed(missing).into());
         }
+        if auto_tracing == AutoTracing::BySession
+            && let Some(session) = session::shown(caller, api_endpoint, prompt)
+        {
+            return Ok(self.session_context(caller, session, api_endpoint).await?);
+        }
         let auto_trace = AutoTrace::open(self, caller).await?;
         let id = auto_trace.id().to_string();
+        let opened = OpenedTrace::Own(auto_trace);
         let context = self.request_context(caller, &id, None, api_endpoint).await;
-        let mut context = context.map_err(unanswered(Some(&auto_trace)))?;
-        context.auto_trace = Some(auto_trace);
+        let mut context = context.map_err(unanswered(Some(&opened)))?;
+        context.opened = Some(opened);
         Ok(context)
     }
 
@@ -72,7 +81,7 @@ impl Gateway {
             Ok(screened) => screened,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        match screened.choose() {
+        match screened.choose(self) {
             Choice::Route(routed) => Ok(Ok(routed)),
             Choice::Blocked(refused) => self.refuse(context, *refused).await.map(Err),
         }

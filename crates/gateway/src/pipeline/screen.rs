@@ -201,11 +201,7 @@ impl Screened {
         if self.placeholders.is_empty() {
             return text;
         }
-        let mut text = text.into_owned();
-        for placeholder in self.placeholders.names() {
-            text = text.replace(placeholder, "it");
-        }
-        text.into()
+        self.placeholders.replaced_by("it", &text).into()
     }
 
     fn last_text(&self) -> Cow<'_, str> {
@@ -309,12 +305,53 @@ pub(crate) fn redact(
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use domain::conversation::Role;
     use domain::step::ApiEndpoint;
     use serde_json::{Map, json};
 
     use super::*;
     use crate::testing::Fresh;
+
+    /// Text that looks like a placeholder goes out alike in every turn, whether or not a later message
+    /// needs a placeholder: else a provider's cache of the turns before it is lost.
+    #[tokio::test]
+    async fn what_looks_like_a_placeholder_is_replaced_in_every_turn() {
+        let fresh = Fresh::with(json!({})).await;
+        let trace = fresh.trace().await;
+        let (gateway, endpoint) = (&fresh.gateway, ApiEndpoint::Executions);
+        let context = gateway.request_context(&fresh.caller, &trace, None, endpoint).await.unwrap();
+        let said = |body| Message { role: Role::User, body, extra: Map::new() };
+        let url = |text: &str| format!("data:text/plain;base64,{}", STANDARD.encode(text));
+        let file = |text: &str| {
+            let file = json!({"filename": "a.txt", "file_data": url(text)});
+            said(Body::Parts(vec![json!({"type": "file", "file": file})]))
+        };
+        let call = |arguments: &str| {
+            let call = json!([{"id": "c", "type": "function",
+                "function": {"name": "f", "arguments": arguments}}]);
+            let extra = Map::from_iter([("tool_calls".to_owned(), call)]);
+            Message { role: Role::Assistant, body: Body::Empty, extra }
+        };
+        for first in [
+            file("Is [EMAIL_1_12345678] a placeholder?"),
+            call(r#"{"a": "[EMAIL_1_12345678]"}"#),
+            call(r#"{"a": "\u005bEMAIL_1_12345678]"}"#),
+        ] {
+            let later = said(Body::Text("Write to jane@acme.org.".to_owned()));
+            let sent = [vec![first.clone()], vec![first.clone(), later]].map(|messages| {
+                let prompt = Prompt { messages, ..Prompt::default() };
+                let request = ScreeningRequest { prompt, pii: PiiRule::Redact };
+                let Screening::Clear(screened) = context.screen(request, GiveUp::Never) else {
+                    panic!("it holds nothing that blocks");
+                };
+                screened.prompt().messages[0].clone()
+            });
+            assert_ne!(sent[0], first, "it is replaced at once");
+            assert_eq!(sent[0], sent[1], "and stays as it was sent");
+        }
+    }
 
     /// The length is counted once, of the prompt as it leaves: without the bytes of pictures.
     #[tokio::test]

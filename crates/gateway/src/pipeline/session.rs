@@ -24,21 +24,59 @@ pub(super) fn find(
     api_endpoint: ApiEndpoint,
     prompt: &Prompt,
 ) -> SessionId {
-    if let Some(session) = caller.session {
-        return session;
-    }
-    if let Some(name) = named_by(&prompt.params) {
+    if let Some(name) = name(caller, Some(prompt)) {
         return caller.named_session(&name);
     }
     if let Some(name) = trace.session_name() {
         return caller.named_session(name);
     }
-    let (sessions, key) = (&caller.project.session_key, caller.key.key.id);
+    of_conversation(caller, api_endpoint, prompt)
+        .unwrap_or_else(|| caller.project.session_key.of_trace(caller.key.key.id, trace.id()))
+}
+
+/// The session that a request shows by itself, before it has a trace.
+#[derive(Debug)]
+pub(super) struct ShownSession {
+    pub(super) id: SessionId,
+    /// Its name, if the client gave one.
+    pub(super) name: Option<String>,
+}
+
+/// The session that a request shows without a trace: that of a header, of its body, or of its
+/// conversation.
+pub(super) fn shown(
+    caller: &Caller,
+    api_endpoint: ApiEndpoint,
+    prompt: Option<&Prompt>,
+) -> Option<ShownSession> {
+    if let Some(name) = name(caller, prompt) {
+        let id = caller.named_session(&name);
+        return Some(ShownSession { id, name: Some(name.into_owned()) });
+    }
+    let id = of_conversation(caller, api_endpoint, prompt?)?;
+    Some(ShownSession { id, name: None })
+}
+
+/// The name of a session in the headers of a request or in its parameters.
+fn name<'a>(caller: &'a Caller, prompt: Option<&'a Prompt>) -> Option<Cow<'a, str>> {
+    let header = caller.session_name.as_deref().map(Cow::from);
+    header.or_else(|| named_by(&prompt?.params))
+}
+
+/// The session of a conversation, for requests that hold the whole of it.
+fn of_conversation(
+    caller: &Caller,
+    api_endpoint: ApiEndpoint,
+    prompt: &Prompt,
+) -> Option<SessionId> {
     match api_endpoint {
-        ApiEndpoint::Chat | ApiEndpoint::Messages | ApiEndpoint::Responses => {
-            sessions.of_conversation(key, prompt)
+        ApiEndpoint::Chat
+        | ApiEndpoint::Messages
+        | ApiEndpoint::Responses
+        | ApiEndpoint::Gemini => {
+            Some(caller.project.session_key.of_conversation(caller.key.key.id, prompt))
         }
-        _ => sessions.of_trace(key, trace.id()),
+        _ => None,
     }
 }
 
@@ -131,6 +169,10 @@ mod tests {
         let key = caller.key.key.id;
         let of_conversation = caller.project.session_key.of_conversation(key, &asks(json!({})));
         assert_eq!(conversation, of_conversation);
+        for endpoint in [ApiEndpoint::Messages, ApiEndpoint::Responses, ApiEndpoint::Gemini] {
+            let found = context(&plain, caller, endpoint).await.session(&asks(json!({})));
+            assert_eq!(found, of_conversation, "{endpoint:?}");
+        }
         for (trace, caller, prompt, name) in [
             (&named, caller, asks(json!({})), "of the trace"),
             (&named, caller, body.clone(), "of the body"),

@@ -9,6 +9,8 @@ use domain::conversation::{Body, Prompt};
 use domain::usage::Usage;
 use serde_json::Value;
 
+use crate::pipeline::file_tokens;
+
 /// Tokens that a message costs beside its text, in the chat-completions format (OpenAI's cookbook,
 /// "How to count tokens with tiktoken").
 const PER_MESSAGE: u64 = 3;
@@ -27,9 +29,9 @@ pub(crate) fn estimate(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(4)
 }
 
-/// Counts a prompt and its answer.
-pub(crate) fn count(prompt: &Prompt, output: &str) -> Usage {
-    let mut tokens = 0;
+/// Counts a prompt and its answer, for a model whose context window may be known.
+pub(crate) fn count(prompt: &Prompt, output: &str, context_window: Option<u64>) -> Usage {
+    let mut tokens = file_tokens::about(prompt, context_window);
     for message in &prompt.messages {
         tokens += PER_MESSAGE;
         tokens += match &message.body {
@@ -133,6 +135,7 @@ fn weight((class, length): (Class, u64)) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{of_parts, pdf};
 
     #[test]
     fn what_nobody_has_seen_grows_with_the_wait() {
@@ -156,6 +159,14 @@ mod tests {
             let counted = text(sample);
             assert!(counted.abs_diff(tokens) <= 2, "{sample}: {counted} instead of {tokens}");
         }
+    }
+
+    #[test]
+    fn a_pdf_beside_a_question_counts() {
+        let parts =
+            vec![serde_json::json!({"type": "text", "text": "Hello, world!"}), pdf(160_000)];
+        let counted = count(&of_parts(parts), "", None).prompt;
+        assert!((20_000..20_020).contains(&counted), "{counted}");
     }
 
     #[test]

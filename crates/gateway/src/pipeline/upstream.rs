@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::ids::ModelId;
 use domain::model::Model;
-use domain::time::Clock;
+use domain::time::{Clock, Timestamp};
 use providers::{Breakers, Client};
+use routing::Order;
 
+use crate::error::Congestion;
 use crate::pipeline::endpoint_attempts::EndpointAttempts;
 
 /// The providers, reached only by funded calls.
@@ -40,13 +42,35 @@ impl Upstream {
         self.breakers.forget(model);
     }
 
-    /// The endpoints of a model, in one of the allowed regions; `None` while its circuits are open.
+    /// The endpoints of a model, in one of the allowed regions, in the order that the number of the
+    /// call gives; `None` while its circuits are open.
     pub(super) fn places(
         &self,
         model: &Arc<Model>,
+        order: impl FnOnce(u64) -> Order,
         regions: Option<&[String]>,
     ) -> Option<EndpointAttempts> {
-        let seed = self.placed.fetch_add(1, Ordering::Relaxed);
-        EndpointAttempts::of(model, seed, regions, &self.breakers, self.clock.now())
+        let number = self.placed.fetch_add(1, Ordering::Relaxed);
+        let order = || order(number);
+        EndpointAttempts::of(model, order, regions, &self.breakers, self.clock.now())
+    }
+
+    /// Whether all circuits of a model in the allowed regions are open.
+    pub(super) fn is_down(
+        &self,
+        model: &Model,
+        regions: Option<&[String]>,
+        now: Timestamp,
+    ) -> bool {
+        EndpointAttempts::none_left(model, regions, &self.breakers, now)
+    }
+
+    /// The congestion that has opened the circuits of a model, if it was one.
+    pub(super) fn congestion(
+        &self,
+        model: &Arc<Model>,
+        regions: Option<&[String]>,
+    ) -> Option<Congestion> {
+        EndpointAttempts::congestion(model, regions, &self.breakers, self.clock.now())
     }
 }

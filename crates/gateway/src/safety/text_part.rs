@@ -77,8 +77,14 @@ impl<'a> TextPart<'a> {
     /// Whether something in it has the form of a placeholder.
     pub(crate) fn imitates_placeholder(self) -> bool {
         match self {
-            Self::Text(text) | Self::Read(text) | Self::Json(text) => imitates_placeholder(text),
-            Self::File(..) | Self::Number(..) => false,
+            Self::Text(text) | Self::Read(text) => imitates_placeholder(text),
+            // Only an escape can hide one from a look at the JSON as it came.
+            Self::Json(text) => {
+                imitates_placeholder(text)
+                    || text.contains("\\u") && Reading::json(text).imitates_placeholder()
+            }
+            Self::File(text, is_bare) => Reading::file(text, is_bare).imitates_placeholder(),
+            Self::Number(..) => false,
         }
     }
 

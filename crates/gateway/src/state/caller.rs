@@ -17,8 +17,8 @@ pub struct Caller {
     pub project: Arc<ProjectState>,
     /// The memory that is held for the body of its request, until all work on that is done.
     pub charge: ChargeSlot,
-    /// The session that a header of its request names.
-    pub(crate) session: Option<SessionId>,
+    /// The name of its session in a header of its request.
+    pub(crate) session_name: Option<Arc<str>>,
 }
 
 impl Caller {
@@ -26,7 +26,7 @@ impl Caller {
     /// long is none.
     #[must_use]
     pub fn in_session(mut self, name: &str) -> Self {
-        self.session = is_session_name(name).then(|| self.named_session(name));
+        self.session_name = is_session_name(name).then(|| name.into());
         self
     }
 

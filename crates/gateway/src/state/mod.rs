@@ -13,6 +13,8 @@ pub(crate) mod perimeter_counts;
 pub(crate) mod recounted;
 pub(crate) mod registry;
 pub(crate) mod session;
+pub(crate) mod session_table;
+pub(crate) mod session_traces;
 pub(crate) mod start_journal;
 pub(crate) mod stored_model;
 pub(crate) mod verdict_cache;

@@ -75,6 +75,13 @@ impl ProjectState {
         let by_alias = || self.models.get(self.settings.model_aliases.resolve(name)?);
         self.models.get(name).or_else(by_alias).ok_or_else(|| Error::model_not_found(name))
     }
+
+    /// The model that a caller names for embeddings or images. A pattern stands for conversations: a
+    /// model that it gives could do neither.
+    pub(crate) fn model_of_one_purpose(&self, name: &str) -> Result<&Arc<Model>> {
+        let by_alias = || self.models.get(self.settings.model_aliases.exact(name)?);
+        self.models.get(name).or_else(by_alias).ok_or_else(|| Error::model_not_found(name))
+    }
 }
 
 /// A project that cannot be read, by this version at least.

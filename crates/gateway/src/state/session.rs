@@ -21,6 +21,19 @@ const MOST: usize = 32;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SessionId([u8; 16]);
 
+impl SessionId {
+    /// Its bytes, each spread evenly.
+    pub(crate) fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+
+    /// Half of it as a number.
+    pub(crate) fn number(self) -> u64 {
+        let [_, _, _, _, _, _, _, _, half @ ..] = self.0;
+        u64::from_be_bytes(half)
+    }
+}
+
 impl fmt::Debug for SessionId {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter.write_str("SessionId(..)")

@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod registry;
+mod session_traces;
 mod support;

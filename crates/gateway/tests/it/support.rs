@@ -22,7 +22,7 @@ impl Database {
     pub async fn new() -> Self {
         let mut database =
             Self { folder: tempfile::tempdir().unwrap(), key: Secret::new(String::new()) };
-        let store = database.open(Claim::Serve).await;
+        let store = database.open(Claim::Serve, Clock::system()).await;
         let first = FirstSettings {
             owner_email: "owner@localhost".to_owned(),
             owner_password: Some(Secret::new("owner-password-1".to_owned())),
@@ -34,14 +34,19 @@ impl Database {
         database
     }
 
-    async fn open(&self, claim: Claim) -> Store {
+    async fn open(&self, claim: Claim, clock: Clock) -> Store {
         let location = Location::Sqlite(self.folder.path().join("sluice.db"));
         let master = SealingKey::master(&[7; 32]).unwrap();
-        Store::open(Options { location, master, claim, clock: Clock::system() }).await.unwrap()
+        Store::open(Options { location, master, claim, clock }).await.unwrap()
     }
 
     /// The gateway of this database.
     pub async fn serve(&self) -> Gateway {
+        self.serve_on(Clock::system()).await
+    }
+
+    /// The gateway of this database on a clock.
+    pub async fn serve_on(&self, clock: Clock) -> Gateway {
         let config = Config {
             perimeter: Perimeter::default(),
             max_body_bytes: 1 << 20,
@@ -52,13 +57,13 @@ impl Database {
         let egress =
             providers::Egress { allow: Vec::new(), proxy: None, no_proxy: None, ca_file: None };
         let client = providers::Client::new(egress).unwrap();
-        let store = self.open(Claim::Serve).await;
-        Gateway::open(store, client, config, Clock::system()).await.unwrap()
+        let store = self.open(Claim::Serve, clock.clone()).await;
+        Gateway::open(store, client, config, clock).await.unwrap()
     }
 
     /// The database beside its gateway: what is written here, another version may have written.
     pub async fn visit(&self) -> Store {
-        self.open(Claim::Visit).await
+        self.open(Claim::Visit, Clock::system()).await
     }
 }
 

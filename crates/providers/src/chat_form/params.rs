@@ -27,12 +27,19 @@ const HARMLESS: [&str; 11] = [
     CACHE_CONTROL,
 ];
 
+/// How a model chooses between words: dropped as well where another format was spoken, whose clients
+/// send them of their own accord.
+const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_k"];
+
 /// The parameters that are not taken yet, and the model that they are for.
 #[derive(Debug)]
 pub(crate) struct Params<'a> {
     left: Vec<(&'a str, &'a Value)>,
+    /// Those that were taken and are left out all the same.
+    lost: Vec<&'static str>,
     model: &'a Model,
     messages: &'a [Message],
+    is_translated: bool,
 }
 
 /// The required form of an answer's text.
@@ -50,12 +57,25 @@ impl<'a> Params<'a> {
     pub(crate) fn of(prompt: &'a Prompt, model: &'a Model) -> Self {
         let params = prompt.params.iter().map(|(name, value)| (name.as_str(), value));
         let left = params.filter(|(name, value)| !is_idle(name, value)).collect();
-        Self { left, model, messages: &prompt.messages }
+        Self {
+            left,
+            lost: Vec::new(),
+            model,
+            messages: &prompt.messages,
+            is_translated: prompt.is_translated,
+        }
     }
 
     /// Creates the error of a parameter that the model does not take.
     pub(crate) fn unfit(&self, what: impl Display) -> Error {
         Error::unsupported(format!("{what} for model {}", self.model.identifier))
+    }
+
+    /// Leaves out a parameter of sampling that was taken, if that may be.
+    pub(crate) fn lose(&mut self, name: &'static str) -> bool {
+        let may_be = self.is_translated && SAMPLING.contains(&name);
+        self.lost.extend(may_be.then_some(name));
+        may_be
     }
 
     /// Takes any parameter.
@@ -127,10 +147,11 @@ impl<'a> Params<'a> {
     /// Finishes: returns the names of dropped parameters, or an error that names one that cannot be
     /// dropped.
     pub(crate) fn finish(self) -> Result<Vec<String>, Error> {
-        let mut dropped = Vec::new();
+        let mut dropped: Vec<String> = self.lost.into_iter().map(str::to_owned).collect();
         for (name, _) in self.left {
             let name = if name == CACHE_BREAKPOINT { CACHE_CONTROL } else { name };
-            if !HARMLESS.contains(&name) {
+            let is_sampling = self.is_translated && SAMPLING.contains(&name);
+            if !HARMLESS.contains(&name) && !is_sampling {
                 let name: String = name.chars().take(64).collect();
                 return Err(Error::lacking(self.model, name));
             }

@@ -39,6 +39,7 @@ mod projects;
 mod providers;
 mod responses;
 mod roots;
+mod routing;
 mod safety;
 mod session;
 mod startup;

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, HashSet};
 
 use domain::ids::{StepId, TraceId};
 use domain::step::Step;
-use domain::trace::Trace;
 
+use super::table::NewTrace;
 use super::turns::is_turn;
 use super::{Ends, Start, Write};
 
 /// The rows of one commit.
 #[derive(Default)]
 pub(crate) struct Batch<'a> {
-    pub(crate) traces: Vec<&'a Trace>,
+    pub(crate) traces: Vec<&'a NewTrace>,
     pub(crate) starts: Vec<&'a Start>,
     /// Calls whose start is in the database and ends here.
     pub(crate) closed: Vec<i64>,

@@ -26,6 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Error, Result};
 use crate::seal::SealingKey;
+use crate::session_traces::SessionHash;
 use crate::steps::place;
 use batch::Batch;
 use ledger::Ledger;
@@ -33,6 +34,7 @@ pub use lost::Start;
 pub(crate) use lost::{nodes_with_open_calls, settle_lost};
 pub(crate) use postgres::PostgresCommits;
 pub(crate) use sqlite::SqliteCommits;
+use table::NewTrace;
 use turns::Numbers;
 
 /// The most writes that wait. Above this the gateway refuses requests for the moment.
@@ -47,7 +49,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// One thing to write.
 #[derive(Debug)]
 pub(crate) enum Write {
-    Trace(Box<Trace>),
+    Trace(Box<NewTrace>),
     Start(Box<Start>),
     /// The call of a start was never made.
     Withdraw(StepId),
@@ -114,6 +116,16 @@ impl Writer {
 
     /// Stores a new trace.
     pub async fn trace(&self, trace: Trace) -> Result<()> {
+        self.new_trace(NewTrace { trace, session: None }).await
+    }
+
+    /// Stores a new trace that takes the calls of a session. Fails with [`Error::Taken`] if another
+    /// one does.
+    pub async fn session_trace(&self, trace: Trace, session: SessionHash) -> Result<()> {
+        self.new_trace(NewTrace { trace, session: Some(session) }).await
+    }
+
+    async fn new_trace(&self, trace: NewTrace) -> Result<()> {
         self.wait(Write::Trace(Box::new(trace))).await.map(drop)
     }
 

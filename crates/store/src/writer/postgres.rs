@@ -9,11 +9,10 @@ use sqlx::{PgPool, Postgres, Transaction};
 use super::Commit;
 use super::batch::Batch;
 use super::ledger::{LedgerRow, Rows};
-use super::table::{Field, OpenCall, Row, SealedContent, insert_sql};
+use super::table::{Field, NewTrace, OpenCall, Row, SealedContent, insert_sql};
 use super::turns::{self, Numbers};
 use crate::error::Result;
 use domain::step::Step;
-use domain::trace::Trace;
 
 /// Rows a statement holds. Few sizes, so that every statement stays prepared.
 const SIZES: [usize; 4] = [32, 8, 2, 1];
@@ -27,7 +26,7 @@ impl Texts {
     }
 }
 
-static TRACES: LazyLock<Texts> = LazyLock::new(Texts::of::<Trace>);
+static TRACES: LazyLock<Texts> = LazyLock::new(Texts::of::<NewTrace>);
 static STARTS: LazyLock<Texts> = LazyLock::new(Texts::of::<OpenCall<'_>>);
 static STEPS: LazyLock<Texts> = LazyLock::new(Texts::of::<Step>);
 static CONTENTS: LazyLock<Texts> = LazyLock::new(Texts::of::<SealedContent<'_>>);

@@ -9,6 +9,7 @@ use domain::trace::Trace;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::session_traces::{SessionHash, session_text};
 use crate::writer::Start;
 
 /// One value of a row. Missing ones keep their type, which PostgreSQL requires.
@@ -96,20 +97,39 @@ pub(crate) fn insert_sql<R: Row>(rows: usize, placeholder: impl Fn(usize) -> Str
     format!("INSERT INTO {} ({columns}) VALUES {}{}", R::TABLE, rows.join(", "), R::CONFLICT)
 }
 
-impl Row for Trace {
+/// A trace, and the session whose calls it takes.
+#[derive(Debug)]
+pub(crate) struct NewTrace {
+    pub(crate) trace: Trace,
+    pub(crate) session: Option<SessionHash>,
+}
+
+impl Row for NewTrace {
     const TABLE: &'static str = "traces";
-    const COLUMNS: &'static [&'static str] =
-        &["id", "project_id", "key_id", "status", "created_at", "metadata", "revenue"];
+    const COLUMNS: &'static [&'static str] = &[
+        "id",
+        "project_id",
+        "key_id",
+        "status",
+        "created_at",
+        "metadata",
+        "revenue",
+        "session",
+        "active_at",
+    ];
 
     fn fields(&self) -> Result<Vec<Field<'_>>> {
+        let Self { trace, session } = self;
         Ok(vec![
-            self.id.0.into(),
-            self.project.0.into(),
-            Field::Int(self.key.map(KeyId::to_i64)),
-            Cow::Borrowed(self.status.as_str()).into(),
-            self.created_at.0.into(),
-            Field::Text(self.metadata.as_ref().map(|metadata| metadata.to_string().into())),
-            Field::Int(self.revenue.map(|revenue| revenue.0)),
+            trace.id.0.into(),
+            trace.project.0.into(),
+            Field::Int(trace.key.map(KeyId::to_i64)),
+            Cow::Borrowed(trace.status.as_str()).into(),
+            trace.created_at.0.into(),
+            Field::Text(trace.metadata.as_ref().map(|metadata| metadata.to_string().into())),
+            Field::Int(trace.revenue.map(|revenue| revenue.0)),
+            Field::Text(session.map(|session| session_text(session).into())),
+            Field::Int(session.map(|_| trace.created_at.0)),
         ])
     }
 }

@@ -9,5 +9,6 @@ mod recovery;
 mod registry;
 mod retention;
 mod schema;
+mod session_traces;
 mod steps;
 mod support;

@@ -22,6 +22,8 @@ pub(crate) enum Vendor {
     Anthropic,
     /// OpenAI's newer one, of `/responses`.
     Openai,
+    /// Google's, of `/gemini`.
+    Gemini,
 }
 
 /// What becomes of a member.
@@ -41,13 +43,15 @@ const THREAD: &str = "thread";
 
 const NOTHING_KEPT: Option<&str> =
     Some("nothing is kept between two requests; send the conversation in input");
+const NO_CACHE_OF_OURS: Option<&str> =
+    Some("send the contents themselves, which providers keep by themselves");
 const NONE_OF_THE_KIND: Option<&str> = Some("this endpoint has none of the kind");
 
 /// The parameters that are not left out and named.
 const PARAMETERS: &[(Vendor, &str, Fate)] = &[
     (Vendor::Anthropic, THREAD, Fate::Refused(None)),
     // Addresses of servers with their credentials, which the vendor would call.
-    (Vendor::Anthropic, "mcp_servers", Fate::Refused(None)),
+    (Vendor::Anthropic, MCP_SERVERS, Fate::Refused(None)),
     // Files and skills that the vendor keeps.
     (Vendor::Anthropic, "container", Fate::Refused(None)),
     (Vendor::Openai, "previous_response_id", Fate::Refused(NOTHING_KEPT)),
@@ -56,11 +60,18 @@ const PARAMETERS: &[(Vendor, &str, Fate)] = &[
     (Vendor::Openai, "background", Fate::Refused(NONE_OF_THE_KIND)),
     (Vendor::Openai, "top_logprobs", Fate::Refused(NONE_OF_THE_KIND)),
     (Vendor::Openai, "stream_options", Fate::Ignored),
+    (Vendor::Gemini, "cachedContent", Fate::Refused(NO_CACHE_OF_OURS)),
+    (Vendor::Gemini, "responseLogprobs", Fate::Refused(NONE_OF_THE_KIND)),
 ];
 
-/// The types of tools that are refused: they reach an address of the caller's choice, or search what
-/// the vendor keeps for its customer.
-pub(crate) const REFUSED_TOOLS: [&str; 3] = ["mcp", "mcp_toolset", "file_search"];
+/// The parameter of Anthropic's that lists MCP servers.
+pub(crate) const MCP_SERVERS: &str = "mcp_servers";
+
+/// The types of tools that are refused because they reach an address of the caller's choice.
+pub(crate) const REACHING_TOOLS: [&str; 3] = ["mcp", "mcp_toolset", "mcpServers"];
+
+/// The tools that are refused because they search what the vendor keeps for its customer.
+pub(crate) const SEARCHING_TOOLS: [&str; 3] = ["file_search", "fileSearch", "retrieval"];
 
 /// What becomes of a parameter that the canonical form has no place for.
 pub(crate) fn fate(vendor: Vendor, name: &str, value: &Value) -> Fate {
@@ -76,13 +87,12 @@ pub(crate) fn fate(vendor: Vendor, name: &str, value: &Value) -> Fate {
 
 /// Whether a value is the one that applies anyway.
 fn is_idle(vendor: Vendor, name: &str, value: &Value) -> bool {
-    vendor == Vendor::Openai
-        && match name {
-            "truncation" => value == "disabled",
-            "background" => value == false,
-            "top_logprobs" => value == 0,
-            _ => false,
-        }
+    match (vendor, name) {
+        (Vendor::Openai, "truncation") => value == "disabled",
+        (Vendor::Openai, "background") | (Vendor::Gemini, "responseLogprobs") => value == false,
+        (Vendor::Openai, "top_logprobs") => value == 0,
+        _ => false,
+    }
 }
 
 /// The name of a parameter that is left out, if the caller is told, or its refusal.
@@ -100,14 +110,16 @@ fn unsupported(name: &str, why: Option<&str>) -> Failure {
         Some(why) => format!("{shown} is not supported: {why}"),
         None => format!("{shown} is not supported"),
     });
-    if name != THREAD {
-        return failure;
+    match name {
+        THREAD => failure
+            .details(json!({"error_code": "thread_unsupported_request", "unsupported": [THREAD]})),
+        MCP_SERVERS => failure.reaches_address(),
+        _ => failure,
     }
-    failure.details(json!({"error_code": "thread_unsupported_request", "unsupported": [THREAD]}))
 }
 
 /// A name of the caller's as it may stand in a list in a header.
-fn shown(name: &str) -> String {
+pub(crate) fn shown(name: &str) -> String {
     let fits = |c: char| c.is_ascii_graphic() && c != ',';
     name.chars().take(LONGEST_NAME).map(|c| if fits(c) { c } else { '?' }).collect()
 }
@@ -129,7 +141,10 @@ impl Offered {
     /// Leaves out a tool that only a vendor has; one that would act beyond the conversation is
     /// refused. The vendor's own tools have no name but their type.
     pub(crate) fn leave_out(&mut self, mut tool: Node, kind: String) -> Result<()> {
-        if REFUSED_TOOLS.contains(&kind.as_str()) {
+        if REACHING_TOOLS.contains(&kind.as_str()) {
+            return Err(tool.unsupported("a tool", &kind).reaches_address());
+        }
+        if SEARCHING_TOOLS.contains(&kind.as_str()) {
             return Err(tool.unsupported("a tool", &kind));
         }
         let name = tool.maybe_text("name")?.unwrap_or_else(|| kind.clone());
@@ -178,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_does_no_harm_is_left_out_and_named() {
-        use Vendor::{Anthropic, Openai};
+        use Vendor::{Anthropic, Gemini, Openai};
         let table = [
             (Anthropic, "context_management", json!({"edits": []}), Fate::Dropped),
             (Anthropic, "speed", json!("fast"), Fate::Dropped),
@@ -194,12 +209,16 @@ mod tests {
             (Openai, "top_logprobs", json!(2), Fate::Refused(NONE_OF_THE_KIND)),
             (Openai, "previous_response_id", json!("resp_1"), Fate::Refused(NOTHING_KEPT)),
             (Openai, "container", json!("c"), Fate::Dropped),
+            (Gemini, "safetySettings", json!([]), Fate::Dropped),
+            (Gemini, "cachedContent", json!("cachedContents/1"), Fate::Refused(NO_CACHE_OF_OURS)),
+            (Gemini, "responseLogprobs", json!(false), Fate::Ignored),
+            (Gemini, "responseLogprobs", json!(true), Fate::Refused(NONE_OF_THE_KIND)),
         ];
         for (vendor, name, value, expected) in table {
             assert_eq!(fate(vendor, name, &value), expected, "{name} {value}");
         }
         for name in CHOOSES_MODEL {
-            for vendor in [Anthropic, Openai] {
+            for vendor in [Anthropic, Openai, Gemini] {
                 let refused = matches!(fate(vendor, name, &json!("x")), Fate::Refused(Some(_)));
                 assert!(refused, "{name}");
             }

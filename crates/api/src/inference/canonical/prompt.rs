@@ -1,5 +1,7 @@
 //! The pieces that a canonical prompt is made of.
 
+use std::collections::HashSet;
+
 use domain::conversation::{Body, CACHE_BREAKPOINT, Message, PROVIDER_STATE as STATE, Role};
 use domain::json_weight::InnerJson;
 use serde_json::{Map, Value, json};
@@ -135,5 +137,39 @@ fn body(mut parts: Vec<Value>, extra: &mut Map<String, Value>) -> Body {
             _ => Body::Parts(parts),
         },
         _ => Body::Parts(parts),
+    }
+}
+
+/// The parameter that has an answer fit a schema.
+pub(crate) fn answer_schema(schema: Value) -> Value {
+    let mut spec = json!({"name": "answer", "schema": schema});
+    // Strict models behind this format accept only schemas without optional members.
+    if is_closed(&spec["schema"]) {
+        spec["strict"] = true.into();
+    }
+    json!({"type": "json_schema", "json_schema": spec})
+}
+
+/// Whether every object in a schema names all of its members, and needs all of them.
+fn is_closed(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => {
+            let named = members.get("properties").and_then(Value::as_object);
+            let is_object = named.is_some()
+                || match members.get("type") {
+                    Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+                    kind => kind.is_some_and(|kind| kind == "object"),
+                };
+            let required = members.get("required").and_then(Value::as_array);
+            let required: HashSet<&str> =
+                required.into_iter().flatten().filter_map(Value::as_str).collect();
+            let needs = |name: &String| required.contains(name.as_str());
+            let is_closed_here = !is_object
+                || (members.get("additionalProperties") == Some(&Value::Bool(false))
+                    && named.is_some_and(|named| named.keys().all(needs)));
+            is_closed_here && members.values().all(is_closed)
+        }
+        Value::Array(values) => values.iter().all(is_closed),
+        _ => true,
     }
 }

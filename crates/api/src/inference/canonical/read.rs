@@ -72,6 +72,11 @@ impl Node {
         }
     }
 
+    /// Whether no member is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.values().all(Value::is_null)
+    }
+
     /// The path of the object itself.
     pub(crate) fn at(&self) -> &str {
         &self.at
@@ -101,6 +106,16 @@ impl Node {
             Some((name, _)) => Err(self.unknown(name)),
             None => Ok(()),
         }
+    }
+
+    /// Ends the taking: the names of the members that are left.
+    pub(crate) fn left(self) -> impl Iterator<Item = String> {
+        self.members.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name)
+    }
+
+    /// Ends the taking: the members that are left.
+    pub(crate) fn into_members(self) -> Map<String, Value> {
+        self.members
     }
 
     /// The value is valid, but not supported here.

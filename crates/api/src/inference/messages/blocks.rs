@@ -85,7 +85,8 @@ pub(super) fn document(block: &mut Node) -> Result<(Value, bool)> {
                 "{} is not supported: documents are not fetched from addresses; send the document \
                  itself, in base64",
                 source.path("url")
-            )));
+            ))
+            .reaches_address());
         }
         _ => return Err(source.unsupported("a source", &kind)),
     };

@@ -3,10 +3,8 @@
 use domain::original::Reach;
 use serde_json::{Map, Value};
 
-use crate::inference::canonical::members::REFUSED_TOOLS;
+use crate::inference::canonical::members::{MCP_SERVERS, REACHING_TOOLS, SEARCHING_TOOLS};
 
-/// The parameter with the addresses of MCP servers, which the vendor calls.
-pub(super) const MCP_SERVERS: &str = "mcp_servers";
 /// The tools whose addresses stand in [`MCP_SERVERS`].
 const MCP_TOOLSET: &str = "mcp_toolset";
 
@@ -30,7 +28,8 @@ pub(super) fn of<'a>(
     }
     for (index, offered) in tools.unwrap_or_default().iter().enumerate() {
         let kind = offered.get("type").and_then(Value::as_str).unwrap_or_default();
-        if REFUSED_TOOLS.contains(&kind) && kind != MCP_TOOLSET {
+        let reaches = REACHING_TOOLS.contains(&kind) && kind != MCP_TOOLSET;
+        if reaches || SEARCHING_TOOLS.contains(&kind) {
             all.push(tool(&format!("tools[{index}]"), kind));
         }
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
 
 use crate::http::error::Result;
-use crate::inference::canonical::members::{self, Offered, Vendor};
+use crate::inference::canonical::members::{self, MCP_SERVERS, Offered, Vendor};
 use crate::inference::canonical::prompt::{
     State, States, assistant, function, marked, plain, result, text_part,
 };
@@ -20,7 +20,7 @@ use crate::inference::canonical::read::{Node, invalid};
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
 use crate::inference::messages::blocks::{blocks, document, image, tool_use};
-use crate::inference::messages::reach::{self, MCP_SERVERS};
+use crate::inference::messages::reach;
 use crate::inference::messages::settings::{is_thinking, response_format, tool_choice};
 
 /// A request in Anthropic's format, and `trace_id`.

@@ -1,10 +1,9 @@
 //! Settings of a request in Anthropic's format.
 
-use std::collections::HashSet;
-
 use serde_json::{Map, Value, json};
 
 use crate::http::error::Result;
+use crate::inference::canonical::prompt::answer_schema;
 use crate::inference::canonical::read::{Node, malformed};
 
 /// The canonical choice, and whether only one call at a time is allowed.
@@ -38,34 +37,5 @@ pub(super) fn response_format(mut format: Node) -> Result<Value> {
         .filter(Value::is_object)
         .ok_or_else(|| malformed(format!("{} must be an object", format.path("schema"))))?;
     format.end()?;
-    let mut spec = json!({"name": "answer", "schema": schema});
-    // Strict models behind this format accept only schemas without optional members.
-    if is_closed(&spec["schema"]) {
-        spec["strict"] = true.into();
-    }
-    Ok(json!({"type": "json_schema", "json_schema": spec}))
-}
-
-/// Whether every object in a schema names all of its members, and needs all of them.
-fn is_closed(schema: &Value) -> bool {
-    match schema {
-        Value::Object(members) => {
-            let named = members.get("properties").and_then(Value::as_object);
-            let is_object = named.is_some()
-                || match members.get("type") {
-                    Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
-                    kind => kind.is_some_and(|kind| kind == "object"),
-                };
-            let required = members.get("required").and_then(Value::as_array);
-            let required: HashSet<&str> =
-                required.into_iter().flatten().filter_map(Value::as_str).collect();
-            let needs = |name: &String| required.contains(name.as_str());
-            let is_closed_here = !is_object
-                || (members.get("additionalProperties") == Some(&Value::Bool(false))
-                    && named.is_some_and(|named| named.keys().all(needs)));
-            is_closed_here && members.values().all(is_closed)
-        }
-        Value::Array(values) => values.iter().all(is_closed),
-        _ => true,
-    }
+    Ok(answer_schema(schema))
 }

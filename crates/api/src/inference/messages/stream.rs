@@ -206,8 +206,11 @@ impl Writer {
     ) {
         let events = self.sequencer.finish();
         self.write_events(out, events);
-        // It comes long after the thinking is over: it goes into a block of its own.
-        if let Some(state) = self.sequencer.take_state() {
+        // It comes long after the thinking is over: it goes into a block of its own. The vendor's own
+        // answers end with their text, and clients show the last block, so at the root it is left out
+        // where no call needs it back.
+        let is_wanted = self.dialect == Dialect::Sluice || self.sequencer.has_calls();
+        if let Some(state) = self.sequencer.take_state().filter(|_| is_wanted) {
             self.block(out, &redacted_thinking(&state));
             self.block_ends(out);
         }

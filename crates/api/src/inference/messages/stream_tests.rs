@@ -6,7 +6,11 @@ use crate::inference::canonical::testing::{Speech, events, native, refusal, spee
 
 /// The events that pieces become, a few pieces a write.
 fn stream(pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
-    let mut writer = Writer::new(&started(), Dialect::Sluice);
+    stream_in(Dialect::Sluice, pieces, batch)
+}
+
+fn stream_in(dialect: Dialect, pieces: Vec<Piece>, batch: usize) -> Vec<(String, Value)> {
+    let mut writer = Writer::new(&started(), dialect);
     let mut out = String::new();
     let mut pieces = pieces.into_iter().peekable();
     while pieces.peek().is_some() {
@@ -170,6 +174,30 @@ fn arguments_may_come_before_the_name() {
     let expected = [("a", "f", &x), ("b", "g", &none), ("c", "h", &y), ("d", "i", &none)];
     assert_eq!(calls, expected);
     assert_eq!(message["stop_reason"], "tool_use");
+}
+
+#[test]
+fn at_the_root_an_answer_ends_with_its_text() {
+    let end = || Piece::End { finish: FinishReason::Stop, usage: Usage::default(), blocked: None };
+    let state = || {
+        let state = json!({"provider": "p", "model": "m", "content": [1]});
+        native(json!({"provider_state": state}))
+    };
+    let call = json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}});
+    let call = native(json!({"tool_calls": [call]}));
+    let kinds = |dialect, pieces| {
+        let message = heard(&stream_in(dialect, pieces, 1));
+        let blocks = message["content"].as_array().unwrap().iter();
+        blocks.map(|block| block["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let text = || vec![Piece::Text("Done.".to_owned()), state(), end()];
+    assert_eq!(kinds(Dialect::Vendor, text()), ["text"]);
+    assert_eq!(kinds(Dialect::Sluice, text()), ["text", "redacted_thinking"]);
+    // The provider requires it back with the result of the call.
+    assert_eq!(
+        kinds(Dialect::Vendor, vec![call, state(), end()]),
+        ["tool_use", "redacted_thinking"]
+    );
 }
 
 proptest! {

@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use domain::json_weight::InnerJson;
 use serde_json::{Map, Value, json};
 
-use crate::http::error::Result;
+use crate::http::error::{Failure, Result};
 use crate::inference::canonical::prompt::function;
-use crate::inference::canonical::read::Node;
+use crate::inference::canonical::read::{Node, invalid};
 
 /// The type of such a tool.
 pub(super) const CUSTOM: &str = "custom";
@@ -17,19 +17,40 @@ pub(super) const CUSTOM: &str = "custom";
 /// The argument that stands for the input.
 const INPUT: &str = "input";
 
-/// The names of a request's custom tools.
+/// The most characters of a tool's name that an error quotes.
+const LONGEST_QUOTE: usize = 64;
+
+/// The names of a request's custom tools, and of its functions: no name is that of both, or a call
+/// could be of either.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CustomTools(HashSet<String>);
+pub(crate) struct CustomTools {
+    custom: HashSet<String>,
+    functions: HashSet<String>,
+}
 
 impl CustomTools {
     /// Whether calls of this name are of a custom tool.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.0.contains(name)
+        self.custom.contains(name)
+    }
+
+    /// Takes note of a function that is offered beside custom tools.
+    pub(super) fn beside(&mut self, function: Value) -> Result<Value> {
+        if let Some(name) = function["function"]["name"].as_str() {
+            if self.custom.contains(name) {
+                return Err(shared(name));
+            }
+            self.functions.insert(name.to_owned());
+        }
+        Ok(function)
     }
 
     /// Reads a tool; the function that stands for it.
     pub(super) fn read(&mut self, mut tool: Node) -> Result<Value> {
         let name = tool.text("name")?;
+        if self.functions.contains(&name) {
+            return Err(shared(&name));
+        }
         let mut description = tool.maybe_text("description")?.unwrap_or_default();
         if let Some(mut format) = tool.maybe_node("format")? {
             let kind = format.text("type")?;
@@ -51,12 +72,20 @@ impl CustomTools {
         tool.idle("allowed_callers", &json!(["direct"]))?;
         tool.idle("defer_loading", &false.into())?;
         tool.end()?;
-        self.0.insert(name.clone());
+        self.custom.insert(name.clone());
         let parameters = json!({"type": "object", "properties": {INPUT: {"type": "string"}},
             "required": [INPUT], "additionalProperties": false});
         let description = Some(description).filter(|text| !text.is_empty());
         Ok(function(name, description, Some(parameters), None))
     }
+}
+
+/// The refusal of a name that a function and a custom tool share.
+fn shared(name: &str) -> Failure {
+    let name: String = name.chars().take(LONGEST_QUOTE).collect();
+    invalid(format!(
+        "tools: '{name}' is the name of a function and of a custom tool; give each a name of its own"
+    ))
 }
 
 /// The input in the arguments of the function. Arguments of another form are the input themselves:

@@ -272,7 +272,8 @@ fn file(part: &mut Node) -> Result<Value> {
         return Err(invalid(format!(
             "{} is not supported: files are not fetched from addresses; send file_data",
             part.path("file_url")
-        )));
+        ))
+        .reaches_address());
     }
     let (name, at) = (part.maybe_text("filename")?, part.path("file_data"));
     let Some(url) = part.maybe_text("file_data")? else {

@@ -231,7 +231,7 @@ fn offered(tools: Vec<Value>, custom: &mut CustomTools) -> Result<Offered> {
         let mut tool = tool?;
         let kind = tool.text("type")?;
         match kind.as_str() {
-            "function" => offered.add(own_function(tool)?),
+            "function" => offered.add(custom.beside(own_function(tool)?)?),
             CUSTOM => offered.add(custom.read(tool)?),
             _ => offered.leave_out(tool, kind)?,
         }

@@ -321,6 +321,16 @@ fn faults_name_the_member() {
             "Missing required parameter: input[0].arguments",
         ),
         (
+            json!({"tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "f"}]}),
+            422,
+            "tools: 'f' is the name of a function and of a custom tool; give each a name of its own",
+        ),
+        (
+            json!({"tools": [{"type": "custom", "name": "f"}, {"type": "function", "name": "f"}]}),
+            422,
+            "tools: 'f' is the name of a function and of a custom tool; give each a name of its own",
+        ),
+        (
             json!({"tools": [{"type": "function", "name": "f", "defer_loading": true}]}),
             422,
             "tools[0].defer_loading is not supported",

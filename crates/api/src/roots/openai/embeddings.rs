@@ -16,16 +16,16 @@ use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::http::trace_headers::trace_of;
 use crate::inference::embeddings::{self, EmbeddedTexts, Format, InputBody, Texts, VectorBody};
-use crate::roots::openai::{recorded, refused};
+use crate::roots::{recorded, refused};
 
 /// Texts to embed.
 #[derive(Deserialize, ToSchema)]
 pub struct EmbeddingsBody {
     /// An open trace of this key's project; the header `X-Trace-Id` does as well. Without one the call
-    /// gets a trace of its own.
+    /// gets a trace of its own, or that of the session which a header names.
     #[serde(default)]
     trace_id: Option<String>,
-    /// A text, or an array of texts: at most 2,048. Tokens are refused, because safety reads texts.
+    /// A text, or an array of texts: at most 2,048. Token ids are refused, because safety reads texts.
     input: InputBody,
     /// The identifier of a registered model; `text-embedding-3-small` by default.
     #[serde(default)]

@@ -16,13 +16,13 @@ use crate::http::auth::ByKey;
 use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::http::trace_headers::trace_of;
-use crate::roots::openai::{recorded, refused};
+use crate::roots::{recorded, refused};
 
 /// Images to make.
 #[derive(Deserialize, ToSchema)]
 pub struct ImagesRequest {
     /// An open trace of this key's project; the header `X-Trace-Id` does as well. Without one the call
-    /// gets a trace of its own.
+    /// gets a trace of its own, or that of the session which a header names.
     #[serde(default)]
     trace_id: Option<String>,
     /// The subject of the images.

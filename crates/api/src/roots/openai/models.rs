@@ -58,5 +58,5 @@ pub async fn show(
     ByKey(caller): ByKey,
     path: Segments,
 ) -> Result<Json<OpenAiModel>> {
-    model_list::named(&app, &caller, &path).map(|listed| Json(listed.into()))
+    model_list::named(&app, &caller, path.text("id")?).map(|listed| Json(listed.into()))
 }

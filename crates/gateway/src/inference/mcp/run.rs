@@ -36,6 +36,8 @@ impl Gateway {
         mut round: Round,
         mut prompt: Prompt,
     ) -> Result<Outcome> {
+        // Found by the prompt of the caller, before a step of a tool asks for it with another one.
+        context.session(&prompt);
         loop {
             context.mcp = Some(round.clone());
             let mut next = prompt.clone();

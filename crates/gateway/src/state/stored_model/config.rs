@@ -87,6 +87,7 @@ pub(crate) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
         count
     };
     let max_output_tokens = count("max_output_tokens");
+    let context_window = count("context_window");
     let timeout = count("timeout_ms").map(Duration::from_millis);
     let mut price = |key: &str| {
         let value = set(key)?;
@@ -109,6 +110,7 @@ pub(crate) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
         fallback,
         upstream_model,
         max_output_tokens,
+        context_window,
         timeout,
         cached_input_price,
         cache_write_price,

@@ -31,8 +31,8 @@ pub(super) fn body(attempt: &Attempt<'_>, original: &Original) -> Result<Option<
 
 /// Returns an event as it came; its place in the answer is not known yet.
 pub(super) fn event(data: &[u8], event: &Event<'_>) -> Result<SourceEvent, Error> {
-    let malformed = |_| Error::malformed("an event of the stream is none of the format's");
-    let data = std::str::from_utf8(data).map_err(|_| malformed(()))?;
+    let malformed = || Error::malformed("an event of the stream is none of the format's");
+    let data = std::str::from_utf8(data).map_err(|_| malformed())?;
     let block = event.index as u64;
     let delta = &event.delta;
     let continues = match (&*event.kind, &*delta.kind) {
@@ -55,7 +55,7 @@ pub(super) fn event(data: &[u8], event: &Event<'_>) -> Result<SourceEvent, Error
             piece = Some(SourcePiece { block, kind, call: None, range, text, is_changed: false });
         }
     });
-    read.map_err(|_| malformed(()))?;
+    read.map_err(|_| malformed())?;
     let ends = (event.kind == "content_block_stop").then_some(block);
     let (name, data) = (event.kind.to_string(), data.to_owned());
     let begun = event.content_block.as_ref().map(|block| text(block.get("type")));

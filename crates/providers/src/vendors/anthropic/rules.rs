@@ -92,6 +92,7 @@ pub(crate) fn temperature_and_top_p(
         return match top_p {
             None => Ok((temperature, None)),
             Some(all) if all >= 1.0 => Ok((temperature, None)),
+            Some(_) if params.lose("top_p") => Ok((temperature, None)),
             Some(_) => Err(Error::lacking(model, "top_p together with temperature")),
         };
     }
@@ -119,3 +120,7 @@ pub(super) fn max_tokens(attempt: &Attempt<'_>) -> Result<u64, Error> {
         )
     }))
 }
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;

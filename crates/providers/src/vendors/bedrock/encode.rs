@@ -11,15 +11,14 @@ use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::cache::{self, Keep};
 use crate::chat_form::conversation::Conversation;
 use crate::chat_form::params::{Format, Params};
-use crate::chat_form::parts::{Document, Image, Part, Turn};
+use crate::chat_form::parts::{Image, Part, Turn};
 use crate::chat_form::tools::{Choice, Naming, Tool, Tools};
 use crate::error::Error;
 use crate::vendors::anthropic::rules::{takes_effort, takes_sampling, temperature_and_top_p};
+use crate::vendors::bedrock::documents::{self, Names, TEXT_BESIDE};
 
 /// Most characters of the id of a tool call.
 const MOST_ID_CHARS: usize = 64;
-/// Most characters of the caller's in the name of a document.
-const MOST_NAME_CHARS: usize = 64;
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
@@ -31,16 +30,17 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let caches = Caches::of(model.upstream_name());
     let loses = (caches == Caches::Nothing && conversation.is_marked())
         || (!caches.has_tools() && tools.is_marked());
+    let mut names = Names::default();
     let messages: Vec<Message<'_>> = conversation
         .turns
         .into_iter()
-        .map(|turn| message(turn, caches))
+        .map(|turn| message(turn, caches, &mut names))
         .collect::<Result<_, _>>()?;
     let tool_config = tool_config(tools, &messages, model, caches)?;
     let (temperature, top_p) = temperature_and_top_p(&mut params, model)?;
     let request = Request {
         messages,
-        system: blocks(conversation.system, caches)?,
+        system: blocks(conversation.system, caches, &mut names)?,
         inference_config: InferenceConfig {
             max_tokens: max_output_tokens,
             temperature,
@@ -261,17 +261,33 @@ struct ToolConfig {
     tool_choice: Option<Value>,
 }
 
-fn message(turn: Turn<'_>, caches: Caches) -> Result<Message<'_>, Error> {
-    Ok(Message { role: turn.speaker.role(), content: blocks(turn.parts, caches)? })
+fn message<'a>(turn: Turn<'a>, caches: Caches, names: &mut Names) -> Result<Message<'a>, Error> {
+    let mut content = blocks(turn.parts, caches, names)?;
+    let has = |is: fn(&Block<'_>) -> bool| content.iter().any(is);
+    if has(|block| matches!(block, Block::Document { .. }))
+        && !has(|block| matches!(block, Block::Text(_)))
+    {
+        let ends_cached = matches!(content.last(), Some(Block::CachePoint(_)));
+        content.insert(content.len() - usize::from(ends_cached), Block::Text(TEXT_BESIDE));
+    }
+    Ok(Message { role: turn.speaker.role(), content })
 }
 
-fn blocks(parts: Vec<Part<'_>>, caches: Caches) -> Result<Vec<Block<'_>>, Error> {
+fn blocks<'a>(
+    parts: Vec<Part<'a>>,
+    caches: Caches,
+    names: &mut Names,
+) -> Result<Vec<Block<'a>>, Error> {
     let mut content = Vec::with_capacity(parts.len());
     for part in parts {
         match part {
             Part::Text(text) => content.push(Block::Text(text)),
             Part::Image(image) => content.push(picture(image)?),
-            Part::Document(file) => content.push(document(file)?),
+            Part::Document(file) => content.push(Block::Document {
+                format: documents::format(file.mime)?,
+                name: names.name(file),
+                source: Bytes { bytes: file.base64 },
+            }),
             Part::Call(call) => content.push(Block::ToolUse {
                 tool_use_id: legal_id(call.id),
                 name: call.name,
@@ -308,31 +324,6 @@ fn picture(image: Image<'_>) -> Result<Block<'_>, Error> {
         _ => return Err(Error::unsupported("Bedrock takes images as png, jpeg, gif or webp")),
     };
     Ok(Block::Image { format, source: Bytes { bytes: base64 } })
-}
-
-fn document(file: Document<'_>) -> Result<Block<'_>, Error> {
-    let format = match file.mime {
-        "application/pdf" => "pdf",
-        "text/plain" => "txt",
-        "text/csv" => "csv",
-        "text/html" => "html",
-        "text/markdown" => "md",
-        _ => {
-            return Err(Error::unsupported(
-                "Bedrock takes documents as PDF, plain text, CSV, HTML or Markdown only",
-            ));
-        }
-    };
-    Ok(Block::Document { format, name: document_name(file), source: Bytes { bytes: file.base64 } })
-}
-
-/// Returns the name of a document as Bedrock takes it: of few characters, and another one for each
-/// document of a request.
-fn document_name(file: Document<'_>) -> String {
-    let stem = file.name.rsplit_once('.').map_or(file.name, |(stem, _)| stem);
-    let legal = stem.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
-    let start: String = legal.take(MOST_NAME_CHARS).collect();
-    format!("{start}-{:08x}", crc32fast::hash(file.base64.as_bytes()))
 }
 
 /// Returns the id of a call as Bedrock takes it. Its own ids are valid; another provider's may be too

@@ -198,6 +198,85 @@ fn images_are_sent_as_bytes() {
     }
 }
 
+fn with_parts(role: Role, parts: Vec<Value>) -> Said {
+    Said { role, body: Body::Parts(parts), extra: Map::new() }
+}
+
+fn pdf(name: &str, data: &str) -> Value {
+    json!({"type": "file", "file": {"filename": name,
+        "file_data": format!("data:application/pdf;base64,{data}")}})
+}
+
+#[test]
+fn no_two_documents_have_one_name() {
+    let turn = |text: &str, file: Value| {
+        with_parts(Role::User, vec![json!({"type": "text", "text": text}), file])
+    };
+    let mut history = vec![
+        turn("a", pdf("My report.pdf", "JVBERi0=")),
+        said(Role::Assistant, "b"),
+        with_parts(
+            Role::User,
+            vec![
+                json!({"type": "text", "text": "c"}),
+                pdf("My report.pdf", "JVBERi0="),
+                pdf("", "JVBERi0="),
+            ],
+        ),
+    ];
+    let names = |history: &[Said]| -> Vec<String> {
+        let (body, _) = encoded(&with(history.to_vec(), json!({}))).unwrap();
+        let messages = body["messages"].as_array().unwrap().iter();
+        let blocks = messages.flat_map(|message| message["content"].as_array().unwrap());
+        blocks.filter_map(|block| Some(block["document"]["name"].as_str()?.to_owned())).collect()
+    };
+    let first = names(&history);
+    let hash = format!("{:08x}", crc32fast::hash(b"JVBERi0="));
+    assert_eq!(
+        first,
+        [format!("Myreport-{hash}"), format!("Myreport-{hash}-2"), format!("-{hash}")]
+    );
+    history.extend([said(Role::Assistant, "d"), turn("e", pdf("My report.pdf", "JVBERi0="))]);
+    let later = names(&history);
+    assert_eq!(later[..3], first, "a turn is sent again as it was");
+    assert_eq!(later[3], format!("Myreport-{hash}-3"));
+}
+
+#[test]
+fn a_document_has_a_text_beside_it() {
+    let file = || pdf("a.pdf", "JVBERi0=");
+    let kinds = |parts: Vec<Value>| -> Vec<String> {
+        let mut history = vec![
+            said(Role::User, "x"),
+            calling("", &[("c1", "f", "{}")]),
+            result("c1", "y"),
+            said(Role::Assistant, "z"),
+        ];
+        history.push(with_parts(Role::User, parts));
+        let prompt = with(history, json!({"tools": [tool("f")]}));
+        let model = Model { identifier: "anthropic.claude-sonnet-4-5".to_owned(), ..model() };
+        let Encoded { body, .. } = encode(&attempt(&model, &prompt)).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let blocks = body["messages"][4]["content"].as_array().unwrap().iter();
+        blocks
+            .map(|block| match block["text"].as_str() {
+                Some(text) => text.to_owned(),
+                None => block.as_object().unwrap().keys().next().unwrap().clone(),
+            })
+            .collect()
+    };
+    let text = |text: &str| json!({"type": "text", "text": text});
+    assert_eq!(kinds(vec![file()]), ["document", "."]);
+    assert_eq!(kinds(vec![text(" "), file(), file()]), ["document", "document", "."]);
+    assert_eq!(kinds(vec![text("See."), file()]), ["See.", "document"]);
+    assert_eq!(kinds(vec![file(), text("See.")]), ["document", "See."]);
+    let mut marked = file();
+    marked["cache_breakpoint"] = "5m".into();
+    assert_eq!(kinds(vec![marked]), ["document", ".", "cachePoint"]);
+    let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAEC"}});
+    assert_eq!(kinds(vec![image]), ["image"], "pictures need none");
+}
+
 #[test]
 fn what_converse_has_not_is_refused_by_name() {
     for (params, says) in [

@@ -6,6 +6,7 @@
 
 mod auth;
 mod decode;
+mod documents;
 mod encode;
 mod frames;
 mod invoke;

@@ -28,18 +28,20 @@ pub(crate) struct Dialect<'a> {
     pub(crate) stream_options: bool,
 }
 
-/// Parameters of Anthropic's format that this one lacks.
-const LACKING: [&str; 2] = ["top_k", "inference_geo"];
+/// The parameter of Anthropic's format that this one lacks, and that cannot be left out.
+const LACKING: &str = "inference_geo";
+
+/// The parameter of other formats that this one lacks, and that is left out.
+const TOP_K: &str = "top_k";
 
 /// The parameter of Anthropic's format that becomes an effort.
 const THINKING: &str = "thinking";
 
 pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Encoded, Error> {
     let params = &attempt.prompt.params;
-    if attempt.prompt.is_translated
-        && let Some(name) = LACKING.into_iter().find(|name| params.contains_key(*name))
-    {
-        return Err(Error::lacking(attempt.model, name));
+    let lacks = |name: &str| attempt.prompt.is_translated && params.contains_key(name);
+    if lacks(LACKING) {
+        return Err(Error::lacking(attempt.model, LACKING));
     }
     // Other servers of the format may take rounds that the vendor refuses.
     if is_vendor(attempt.model) {
@@ -49,6 +51,9 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
     let failed = |message: &Message| message.extra.get(TOOL_FAILED) == Some(&Value::Bool(true));
     if attempt.prompt.messages.iter().any(failed) {
         dropped.push("is_error".to_owned());
+    }
+    if lacks(TOP_K) {
+        dropped.push(TOP_K.to_owned());
     }
     let effort = effort(attempt, &mut dropped);
     if !cache::is_marked(attempt.prompt) {
@@ -130,7 +135,7 @@ impl Serialize for Request<'_> {
         let is_vendor = is_vendor(self.attempt.model);
         map.serialize_entry("messages", &Messages { all: &prompt.messages, is_vendor })?;
         for (name, value) in &prompt.params {
-            let is_lacking = prompt.is_translated && name == THINKING;
+            let is_lacking = prompt.is_translated && [THINKING, TOP_K].contains(&name.as_str());
             if !OURS.contains(&name.as_str()) && !is_lacking {
                 map.serialize_entry(name, value)?;
             }

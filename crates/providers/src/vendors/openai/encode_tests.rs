@@ -60,15 +60,22 @@ fn a_prompt_becomes_a_request() {
 }
 
 #[test]
-fn what_the_format_lacks_is_refused_where_another_was_spoken() {
+fn what_the_format_lacks_is_refused_or_left_out_where_another_was_spoken() {
     let model = model(Provider::Openai, None);
     for name in ["top_k", "inference_geo"] {
         // Other servers of the format may support it.
         let mut prompt = prompt(json!({name: 5}));
         assert_eq!(encoded(&attempt(&model, &prompt))[name], 5);
         prompt.is_translated = true;
-        let error = Openai.encode(&attempt(&model, &prompt)).unwrap_err().to_string();
-        assert_eq!(error, format!("{name} is not supported by model gpt-test"));
+        let encoded = Openai.encode(&attempt(&model, &prompt));
+        if name == "top_k" {
+            let encoded = encoded.unwrap();
+            let body: Value = serde_json::from_slice(&encoded.body).unwrap();
+            assert_eq!((body.get(name), encoded.dropped), (None, vec![name.to_owned()]));
+        } else {
+            let error = encoded.unwrap_err().to_string();
+            assert_eq!(error, format!("{name} is not supported by model gpt-test"));
+        }
     }
 }
 

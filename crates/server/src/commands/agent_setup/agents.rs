@@ -165,11 +165,7 @@ pub(super) fn settings(agent: Agent, asked: &Asked<'_>) -> Result<Settings, Fail
         Agent::Codex => Ok(codex(asked)),
         Agent::Opencode => opencode(asked),
         Agent::Aider => aider(asked),
-        Agent::GeminiCli => Err(Failure(
-            "gemini-cli speaks Gemini's own API, and this version has no Gemini root (/gemini/v1beta) yet: \
-             it can be set up from the version that has one"
-                .to_owned(),
-        )),
+        Agent::GeminiCli => Ok(gemini_cli(asked)),
     }
 }
 
@@ -286,6 +282,28 @@ fn aider(asked: &Asked<'_>) -> Result<Settings, Failure> {
     })
 }
 
+/// gemini-cli adds `/v1beta` and the method to the address.
+fn gemini_cli(asked: &Asked<'_>) -> Settings {
+    const ADDRESS: &str = "GOOGLE_GEMINI_BASE_URL";
+    const TOKEN: &str = "GEMINI_API_KEY";
+    const MODEL: &str = "GEMINI_MODEL";
+    let url = asked.root("gemini");
+    let mut shell = vec![export(ADDRESS, &url), asked.export_key(TOKEN)];
+    let mut lines = vec![format!("{ADDRESS}={}", env_text(&url))];
+    lines.extend(asked.key.map(|key| format!("{TOKEN}={}", env_text(key))));
+    if let Some(model) = asked.model {
+        shell.push(export(MODEL, model));
+        lines.push(format!("{MODEL}={}", env_text(model)));
+    }
+    shell.push("gemini".to_owned());
+    Settings {
+        place: Place { moved_by: Some("GEMINI_CLI_HOME"), folder: "", file: ".gemini/.env" },
+        shell: shell.join("\n"),
+        contents: Contents::Text(lines.join("\n") + "\n"),
+        left: asked.key_is_left(TOKEN),
+    }
+}
+
 fn export(name: &str, value: &str) -> String {
     format!("export {name}={}", quoted(value))
 }
@@ -293,6 +311,12 @@ fn export(name: &str, value: &str) -> String {
 /// A text as a shell takes it, whatever is in it.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A text as a file of variables holds it: such files have no escapes, but three signs to choose from.
+fn env_text(text: &str) -> String {
+    let sign = ['\'', '"', '`'].into_iter().find(|sign| !text.contains(*sign)).unwrap_or('\'');
+    format!("{sign}{text}{sign}")
 }
 
 fn toml_text(text: &str) -> String {

@@ -1,8 +1,8 @@
 //! A configuration file of an agent: read, compared with what it is to become, and replaced.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -25,7 +25,14 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn read(path: PathBuf) -> Result<Self, Failure> {
-        let path = path.canonicalize().unwrap_or(path);
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            Err(_) if path.is_symlink() => {
+                let why = "it is a link to a file that does not exist: create that file, or remove the link";
+                return Err(Failure(format!("{} cannot be written: {why}", path.display())));
+            }
+            Err(_) => path,
+        };
         let text = read(&path)?;
         Ok(Self { path, text })
     }
@@ -37,6 +44,13 @@ impl Target {
     /// Whether the file is so already.
     pub(super) fn holds(&self, text: &str) -> bool {
         self.text.as_deref() == Some(text)
+    }
+
+    /// Leaves the file to its owner alone: it holds a key.
+    pub(super) fn protect(&self) -> Result<(), Failure> {
+        std::fs::set_permissions(&self.path, Permissions::from_mode(0o600)).map_err(|error| {
+            Failure(format!("{} cannot be protected: {error}", self.path.display()))
+        })
     }
 
     /// The file with these members; everything else in it stays.

@@ -57,6 +57,9 @@ pub(crate) fn run(setup: &AgentSetup, flags: &Flags) -> Result<(), Failure> {
         Contents::Text(text) => target.whole(text)?,
     };
     if target.holds(&new) {
+        if setup.key.is_some() {
+            target.protect()?;
+        }
         return say(&format!("{} has these settings already.", target.path().display()));
     }
     say(&target.changes(&new))?;

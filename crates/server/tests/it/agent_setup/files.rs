@@ -115,6 +115,17 @@ async fn settings_are_printed_and_nothing_is_written() {
             ],
         ),
         (
+            "gemini-cli --url https://gate.example/ --model it's",
+            &[
+                "export GOOGLE_GEMINI_BASE_URL='https://gate.example/gemini'",
+                "export GEMINI_API_KEY=\"$SLUICE_API_KEY\"",
+                "export GEMINI_MODEL='it'\\''s'",
+                "gemini",
+                "GOOGLE_GEMINI_BASE_URL='https://gate.example/gemini'",
+                "GEMINI_MODEL=\"it's\"",
+            ],
+        ),
+        (
             "claude-code --listen 0.0.0.0:99",
             &["export ANTHROPIC_BASE_URL='http://127.0.0.1:99/anthropic'"],
         ),
@@ -160,6 +171,11 @@ async fn a_file_of_claude_code_keeps_all_else() {
     assert_eq!(json_of(&path), expected);
     let signs = |sign| keyed.out.lines().filter(|line| line.starts_with(sign)).count();
     assert_eq!((signs('+'), signs('-')), (2, 1), "the comma before it: {}", keyed.out);
+    // A file that holds the key already is left to its owner alone.
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let again = home.set_up(&format!("{args} --key {KEY}")).await;
+    assert!(again.well && again.out.contains("has these settings already"), "{}", again.out);
+    assert_eq!(mode(&path), 0o600);
     assert_eq!(home.files(), [".claude/settings.json"]);
 }
 
@@ -171,6 +187,7 @@ async fn new_files_are_whole_and_private() {
         ("codex --model m", ".codex/config.toml"),
         ("opencode --model m", ".config/opencode/opencode.json"),
         ("aider --model m", ".aider.conf.yml"),
+        ("gemini-cli --model m", ".gemini/.env"),
     ] {
         let ran = home.set_up(&format!("{args} --write --yes")).await;
         assert!(ran.well, "{args}: {}", ran.err);
@@ -194,7 +211,9 @@ async fn new_files_are_whole_and_private() {
         (&provider["models"]["m"]["name"], &opencode["model"]),
         (&json!("m"), &json!("sluice/m"))
     );
-    assert_eq!(home.files().len(), 4, "{:?}", home.files());
+    let gemini = std::fs::read_to_string(home.path(".gemini/.env")).unwrap();
+    assert_eq!(gemini, "GOOGLE_GEMINI_BASE_URL='http://127.0.0.1:8080/gemini'\nGEMINI_MODEL='m'\n");
+    assert_eq!(home.files().len(), 5, "{:?}", home.files());
 }
 
 #[tokio::test]
@@ -203,6 +222,7 @@ async fn what_cannot_be_kept_is_not_touched() {
     for (args, file, text) in [
         ("codex", ".codex/config.toml", "# mine\nmodel = \"x\"\n"),
         ("aider --model m", ".aider.conf.yml", "# mine\ndark-mode: true\n"),
+        ("gemini-cli", ".gemini/.env", "# mine\nGEMINI_API_KEY=other\n"),
         (
             "opencode --model m",
             ".config/opencode/opencode.json",
@@ -238,6 +258,12 @@ async fn a_link_stays_a_link() {
     let ran = home.set_up("claude-code --write --yes").await;
     assert!(ran.well, "{}", ran.err);
     assert!(link.is_symlink());
+    let lost = home.path("dotfiles/claude.json");
+    std::fs::rename(&lost, home.path("dotfiles/old.json")).unwrap();
+    let refused = home.set_up("claude-code --write --yes").await;
+    assert!(!refused.well && refused.err.contains("is a link"), "{}", refused.err);
+    assert!(link.is_symlink());
+    std::fs::rename(home.path("dotfiles/old.json"), &lost).unwrap();
     assert!(json_of(&real)["env"]["ANTHROPIC_BASE_URL"].is_string());
 }
 
@@ -245,7 +271,7 @@ async fn a_link_stays_a_link() {
 async fn bad_arguments_are_named() {
     let home = Home::new();
     for (args, says) in [
-        ("gemini-cli", "Gemini root"),
+        ("gemini-cli --key a$b", "--key"),
         ("opencode", "--model"),
         ("aider", "--model"),
         ("claude-code --url gate.example", "--url"),

@@ -73,6 +73,8 @@ struct State {
 pub struct Asked {
     pub headers: HashMap<String, String>,
     pub body: Value,
+    /// The body as it came.
+    pub text: String,
     /// Whether it listens to the messages of an MCP server between calls.
     listens: bool,
 }
@@ -263,7 +265,13 @@ async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
     let listens = gets && headers.contains_key("mcp-session-id");
-    Ok(Some(Asked { headers, body: serde_json::from_slice(&body).unwrap_or_default(), listens }))
+    let text = String::from_utf8_lossy(&body).into_owned();
+    Ok(Some(Asked {
+        headers,
+        body: serde_json::from_slice(&body).unwrap_or_default(),
+        text,
+        listens,
+    }))
 }
 
 /// The parts of a response, each of which is flushed.

@@ -12,6 +12,7 @@ crate::on_every_backend!(
     a_mixed_round_needs_only_the_callers_results,
     what_goes_wrong_is_recorded_and_told,
     what_a_tool_says_is_screened,
+    steps_of_tools_have_the_placeholders_of_the_conversation,
     what_a_server_says_of_its_tools_is_screened,
     rounds_are_bounded_and_each_is_paid_for,
     tokens_are_sealed_and_never_shown,
@@ -274,6 +275,33 @@ async fn what_a_tool_says_is_screened(backend: Backend) {
     let blocked = stage.ask(&trace, json!({"tools": [entry]})).await.ok(200);
     assert!(blocked["reason"].is_string(), "{blocked}");
     assert_eq!(stage.model.begun(), 1);
+}
+
+/// All steps of a conversation are of one session, whichever of them is the first to replace a value.
+async fn steps_of_tools_have_the_placeholders_of_the_conversation(backend: Backend) {
+    let calls = json!([call("a", "weather", "{}"), call("b", "wind", "{}")]);
+    let secret = |request: &Value| answered(request, "The key is AKIAQ3EGRVXT7ZLNB5PD");
+    let stage = Stage::new(&backend, calls, secret).await;
+    settings(&stage.owner, 1, json!({"safety": {"secrets": {"action": "redact"}}})).await;
+    let mut placeholders = Vec::new();
+    for session in ["one", "other"] {
+        let trace = stage.key.trace().await;
+        let body = json!({"trace_id": trace, "input": INPUT, "tools": [stage.entry("never")]});
+        let key = stage.key.with("x-sluice-session", session);
+        key.post("/api/v1/executions", &body).await.ok(200);
+        let sent = stage.model.last();
+        let told = sent["messages"].as_array().unwrap();
+        let told = told.iter().filter(|message| message["role"] == "tool");
+        let mut texts: Vec<Value> = told.map(|message| message["content"].clone()).collect();
+        let steps = stage.steps(&trace).await;
+        let ran = steps.iter().filter(|step| step["type"] == "tool_call");
+        texts.extend(ran.map(|step| step["output"].clone()));
+        assert_eq!(texts.len(), 4, "{steps:?}");
+        assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+        assert!(!texts[0].to_string().contains("AKIA"), "{texts:?}");
+        placeholders.push(texts.remove(0));
+    }
+    assert_ne!(placeholders[0], placeholders[1], "each session has its own");
 }
 
 /// A server's description is nobody's own words: those of the application pass, and are told apart.

@@ -4,7 +4,11 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Backend, Mock, Server, settings};
 
-crate::on_every_backend!(a_client_finds_the_model_that_it_names, an_alias_names_a_registered_model);
+crate::on_every_backend!(
+    a_client_finds_the_model_that_it_names,
+    a_pattern_stands_for_conversations,
+    an_alias_names_a_registered_model,
+);
 
 async fn a_client_finds_the_model_that_it_names(backend: Backend) {
     let server = Server::unlimited(&backend).await;
@@ -34,6 +38,9 @@ async fn a_client_finds_the_model_that_it_names(backend: Backend) {
             assert_eq!(steps.last().unwrap()["model"], answers, "{named}");
         }
     }
+    // The list of models knows them, by the name that was asked for.
+    let listed = key.get("/openai/v1/models/claude-haiku-9").await.ok(200);
+    assert_eq!(listed["id"], "claude-haiku-9");
     let chat = "/api/v1/chat/completions";
     key.post(chat, &ask("mistral")).await.says(422, "Model not authorized or found: mistral");
     // Aliases are merged like all settings: a null removes one, the others stay.
@@ -42,6 +49,21 @@ async fn a_client_finds_the_model_that_it_names(backend: Backend) {
         assert_eq!(key.post(chat, &ask(named)).await.ok(200)["model"], answers, "{named}");
     }
     assert_eq!(key.post(chat, &ask("claude-haiku-5")).await.ok(200)["model"], "small");
+}
+
+async fn a_pattern_stands_for_conversations(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::json(200, &json!({"data": [{"embedding": [0.5]}]}))).await;
+    mock.register(&owner, "vectors").await;
+    let aliases = json!({"*": "vectors", "ada": "vectors"});
+    settings(&owner, 1, json!({"model_aliases": aliases})).await;
+    let ask = |model: &str| json!({"model": model, "input": "A text."});
+    key.post("/openai/v1/embeddings", &ask("ada")).await.ok(200);
+    key.post("/openai/v1/embeddings", &ask("text-embedding-3-large")).await.ok(404);
+    key.post("/openai/v1/embeddings", &json!({"input": "A text."})).await.ok(404);
+    key.post("/openai/v1/images/generations", &json!({"prompt": "A boat"})).await.ok(404);
+    assert_eq!(mock.begun(), 1);
 }
 
 async fn an_alias_names_a_registered_model(backend: Backend) {

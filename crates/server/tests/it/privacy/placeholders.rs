@@ -164,7 +164,8 @@ async fn every_name_of_a_session_counts(backend: Backend) {
     let trace = json!({"metadata": {"session": "s"}});
     let mut placeholders = Vec::new();
     for text in ["Mail", "Call"] {
-        let headers = ["x-sluice-session", "x-claude-code-session-id", "session-id"];
+        let headers =
+            ["x-sluice-session", "x-claude-code-session-id", "session-id", "x-session-id"];
         for name in headers {
             said(&key.with(name, "s"), json!({"messages": greeting(text)})).await;
             placeholders.push((placeholder(&mock), name));

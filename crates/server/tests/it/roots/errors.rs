@@ -9,6 +9,7 @@ crate::on_every_backend!(
     faults_of_the_caller,
     paths_and_methods_that_do_not_exist,
     a_providers_status_is_the_callers,
+    an_open_circuit_says_when_to_try_again,
     limits_say_when_to_try_again,
     a_stored_response_is_not_found,
 );
@@ -49,7 +50,26 @@ async fn faults_of_the_caller(backend: Backend) {
         is(&key.post(door, &json!([])).await, door, 400, INVALID, None);
         is(&key.send("POST", door, Some(b"{".to_vec())).await, door, 400, INVALID, None);
         let bad = ask(door, "sandbox", "Hello.", json!({"max_tokens": 0, "max_output_tokens": 0}));
-        is(&key.post(door, &bad).await, door, 422, INVALID, None);
+        is(&key.post(door, &bad).await, door, 400, INVALID, None);
+        // Tools and documents at an address of the caller's choice.
+        let far: &[Value] = match door {
+            CHAT => &[],
+            RESPONSES => &[
+                json!({"tools": [{"type": "mcp", "server_label": "a", "server_url": "https://a.example"}]}),
+                json!({"input": [{"role": "user", "content": [
+                    {"type": "input_file", "file_url": "https://a.example/b.pdf"}]}]}),
+            ],
+            _ => &[
+                json!({"mcp_servers": [{"type": "url", "url": "https://a.example", "name": "a"}]}),
+                json!({"tools": [{"type": "mcp_toolset", "mcp_server_name": "a"}]}),
+                json!({"messages": [{"role": "user", "content": [{"type": "document", "source":
+                    {"type": "url", "url": "https://a.example/b.pdf"}}]}]}),
+            ],
+        };
+        for more in far {
+            let reply = key.post(door, &ask(door, "sandbox", "Hello.", more.clone())).await;
+            is(&reply, door, 422, INVALID, None);
+        }
     }
     for path in ["/openai/v1/models/nobody", "/anthropic/v1/models/nobody"] {
         is(&key.get(path).await, path, 404, UNKNOWN, Some("model_not_found"));
@@ -101,7 +121,7 @@ async fn a_providers_status_is_the_callers(backend: Backend) {
                 let waits = matches!(status, 429 | 529);
                 assert_eq!(reply.header("retry-after"), if waits { "31" } else { "" });
                 let detail = key.detail(reply.header("x-trace-id")).await;
-                assert_eq!(detail["status"], "completed", "{door} {status}");
+                assert_eq!(detail["status"], "pending", "{door} {status}: its session goes on");
             }
         }
         // The interface keeps its own.
@@ -112,6 +132,47 @@ async fn a_providers_status_is_the_callers(backend: Backend) {
         let reply = key.post("/api/v1/chat/completions", &body).await;
         reply.ok(502);
         assert_eq!(reply.header("retry-after"), "", "{status}");
+    }
+}
+
+/// What has opened the circuit is what the caller is told: a client waits for the provider.
+async fn an_open_circuit_says_when_to_try_again(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let delay = json!([{"retryDelay": "31s"}]);
+    for (status, told, kinds, code, retry) in [
+        (429, 429, BUSY, Some("rate_limit_exceeded"), "true"),
+        (529, 529, ["server_error", "overloaded_error"], None, "true"),
+        (500, 502, ["server_error", "api_error"], Some("provider_unreachable"), ""),
+    ] {
+        let error = json!({"message": "no", "details": delay});
+        let mock = Mock::always(Answer::json(status, &json!({"error": error}))).await;
+        let model = format!("open-{status}");
+        mock.register(&owner, &model).await;
+        for _ in 0..5 {
+            key.post(CHAT, &ask(CHAT, &model, "Hello.", json!({}))).await;
+        }
+        let calls = mock.begun();
+        for door in DOORS {
+            for streams in [false, true] {
+                let body = ask(door, &model, "Hello.", json!({"stream": streams}));
+                let reply = key.post(door, &body).await;
+                is(&reply, door, told, kinds, code);
+                assert_eq!(reply.header("x-should-retry"), retry, "{door} {status}");
+                let wait = reply.header("retry-after").parse::<u64>().ok();
+                let fits = wait.map_or(status == 500, |wait| (1..=30).contains(&wait));
+                assert!(fits && wait.is_some() == (status != 500), "{door} {status}: {wait:?}");
+                let detail = key.detail(reply.header("x-trace-id")).await;
+                let step = detail["steps"][0]["error"].as_str().unwrap();
+                assert!(step.ends_with("its circuit is open"), "{step}");
+            }
+        }
+        // The interface keeps its own.
+        let body = ask(CHAT, &model, "Hello.", json!({"trace_id": key.trace().await}));
+        let reply = key.post("/api/v1/chat/completions", &body).await;
+        reply.ok(502);
+        assert_eq!(reply.header("retry-after"), "", "{status}");
+        assert_eq!(mock.begun(), calls, "the circuit is open");
     }
 }
 
@@ -128,11 +189,9 @@ async fn limits_say_when_to_try_again(backend: Backend) {
         assert_eq!(reply.header("x-should-retry"), "false");
     }
     settings(&owner, 1, json!({"limits": {"requests_per_hour": 1}})).await;
+    key.post(DOORS[0], &ask(DOORS[0], "m", "Hello.", json!({}))).await.ok(200);
     for door in DOORS {
         let reply = key.post(door, &ask(door, "m", "Hello.", json!({}))).await;
-        if reply.status == 200 {
-            continue;
-        }
         is(&reply, door, 429, BUSY, Some("rate_limit_exceeded"));
         assert!(reply.header("retry-after").parse::<u64>().unwrap() > 0);
         assert_eq!(reply.header("x-should-retry"), "true");
@@ -142,6 +201,8 @@ async fn limits_say_when_to_try_again(backend: Backend) {
     for door in DOORS {
         let reply = key.post(door, &ask(door, "m", "Hello.", json!({}))).await;
         is(&reply, door, 402, ["insufficient_quota", "billing_error"], Some("BUDGET_EXCEEDED"));
+        let seconds: u64 = reply.header("retry-after").parse().unwrap();
+        assert!((1..=31 * 86_400).contains(&seconds), "to the end of the month: {seconds}");
         assert_eq!(reply.header("x-should-retry"), "false");
     }
 }

@@ -1,8 +1,10 @@
-//! The roots that speak a vendor's API: `/openai/v1` and `/anthropic/v1`.
+//! The roots that speak a vendor's API: `/openai/v1`, `/anthropic/v1` and `/gemini/v1beta`.
 
 mod conversations;
 mod errors;
+mod gemini;
 mod pass_through;
+mod sessions;
 mod vectors_and_images;
 
 use serde_json::{Value, json};

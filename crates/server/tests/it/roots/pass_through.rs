@@ -139,6 +139,14 @@ fn told(reply: &Reply) -> Vec<Value> {
     events.collect()
 }
 
+/// The step of an answer. The calls of a conversation share a trace.
+async fn step(key: &Caller, reply: &Reply) -> Value {
+    let detail = key.detail(reply.header("x-trace-id")).await;
+    let steps = detail["steps"].as_array().unwrap().iter();
+    let is_its = |step: &&Value| step["id"].to_string() == reply.header("x-sluice-step-id");
+    steps.clone().find(is_its).unwrap().clone()
+}
+
 fn with(mut body: Value, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("members are an object") };
     body.as_object_mut().unwrap().extend(more);
@@ -239,7 +247,7 @@ async fn another_format_is_translated(backend: Backend) {
 
     let block = json!([{"role": "user", "content": [{"type": "of_tomorrow"}]}]);
     let body = ask(MESSAGES, "other", "", json!({"messages": block}));
-    let said = key.post(MESSAGES, &body).await.ok(422)["error"]["message"].clone();
+    let said = key.post(MESSAGES, &body).await.ok(400)["error"]["message"].clone();
     assert_eq!(said, "messages[0].content[0]: a block of type 'of_tomorrow' is not supported");
     assert_eq!(other.begun(), 1);
 }
@@ -268,7 +276,7 @@ async fn a_provider_reaches_only_what_the_project_allows(backend: Backend) {
     }
     for more in [json!({"container": "c"}), json!({"thread": {}}), json!({"base_url": "http://x"})]
     {
-        key.post(MESSAGES, &ask(MESSAGES, "claude", "Hello.", more)).await.ok(422);
+        key.post(MESSAGES, &ask(MESSAGES, "claude", "Hello.", more)).await.ok(400);
     }
     assert_eq!(mock.begun(), 0);
     let allowed = json!({"mcp": {"allowed_servers": ["https://a.example/mcp"]},
@@ -311,7 +319,7 @@ async fn an_answer_is_judged_in_every_field(backend: Backend) {
             left["of_tomorrow"] = told["of_tomorrow"].clone();
             assert_eq!(told, Value::Object(left), "nothing else changes");
         }
-        let step = key.detail(reply.header("x-trace-id")).await["steps"][0].clone();
+        let step = step(&key, &reply).await;
         assert_eq!(step["security"]["secret_leaked"], true, "{step}");
     }
     let pieces = ["Use AKIAQ3EGR", "VXT7ZLNB5PD."];
@@ -340,7 +348,7 @@ async fn an_answer_is_judged_in_every_field(backend: Backend) {
                 told.iter().filter_map(|event| event["delta"]["partial_json"].as_str()).collect();
             assert!(arguments.starts_with("{\"path\": \"Use ["), "{arguments}");
         }
-        let step = key.detail(reply.header("x-trace-id")).await["steps"][0].clone();
+        let step = step(&key, &reply).await;
         assert!(!step.to_string().contains("AKIAQ3EGR"), "{step}");
     }
 }
@@ -359,6 +367,6 @@ async fn a_stream_that_breaks_off_ends_in_the_vendors_error(backend: Backend) {
     assert_eq!(error["error"]["type"], "api_error");
     cut[0]["message"]["model"] = "claude".into();
     assert_eq!(told, cut);
-    let step = key.detail(reply.header("x-trace-id")).await["steps"][0].clone();
+    let step = step(&key, &reply).await;
     assert_eq!((&step["status"], &step["output"]), (&json!("failed"), &json!("Fine.")));
 }

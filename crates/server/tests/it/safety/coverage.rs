@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::gemini_places::{gemini_embedding_places, gemini_places};
 use super::passing_places::{as_anthropic, passing_places};
 use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, encode, settings};
 
@@ -39,6 +40,7 @@ pub(super) type Place = (&'static str, bool, fn(&str) -> Value);
 
 struct Door {
     name: &'static str,
+    /// Below `/api/v1`; one with a slash in front is whole.
     path: &'static str,
     rule: Rule,
     streams: &'static [bool],
@@ -77,7 +79,7 @@ pub(super) fn says(role: &str, content: impl Into<Value>) -> Value {
     json!({"messages": [user("Hello."), {"role": role, "content": content.into()}, user("Go on.")]})
 }
 
-fn schema(description: &str) -> Value {
+pub(super) fn schema(description: &str) -> Value {
     json!({"type": "object", "properties": {"q": {"type": "string", "description": description}}})
 }
 
@@ -309,6 +311,21 @@ fn doors() -> Vec<Door> {
             ..door("Anthropic's root", "/anthropic/v1/messages", Rule::Redacts, passing_places())
         },
         Door { streams: both, ..door("responses", "responses", Rule::Redacts, responses_places()) },
+        Door {
+            streams: both,
+            fields: none.clone(),
+            ..door("gemini", "/gemini/v1beta/models/mock", Rule::Redacts, gemini_places())
+        },
+        Door {
+            refusal: 400,
+            fields: none.clone(),
+            ..door(
+                "gemini embeddings",
+                "/gemini/v1beta/models/mock:batchEmbedContents",
+                Rule::Flags,
+                gemini_embedding_places(),
+            )
+        },
         Door { refusal: 403, ..door("embeddings", "embeddings", Rule::Flags, embeddings) },
         Door { fields: none, ..door("assistants", "assistants", Rule::Flags, assistants()) },
         door("assistants by name", "assistants", Rule::Flags, assistants()),
@@ -351,6 +368,15 @@ async fn send(key: &Caller, door: &Door, trace: &str, streams: bool, request: Va
     if let Some(path) = path.strip_suffix('?') {
         let input = encode(request["input"].as_str().unwrap());
         return key.get(&format!("{path}?trace_id={trace}&input={input}")).await;
+    }
+    if door.path.starts_with("/gemini") {
+        let method = match (door.path.contains(':'), streams) {
+            (true, _) => "",
+            (false, true) => ":streamGenerateContent?alt=sse",
+            (false, false) => ":generateContent",
+        };
+        let path = format!("{}{method}", door.path);
+        return key.with("x-trace-id", trace).post(&path, &request).await;
     }
     let mut body = with(door.fields.clone(), request);
     let fields = body.as_object_mut().unwrap();

@@ -2,6 +2,7 @@
 
 mod answers;
 mod coverage;
+mod gemini_places;
 mod own_words;
 mod passing_places;
 mod settings;

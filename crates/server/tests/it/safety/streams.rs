@@ -23,11 +23,12 @@ const LEAK: &str = "ghp_x7Kd92LmQpZ4vT81bNcR6wYs3HfJ0aGeUiB5";
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
                     transfer-encoding: chunked\r\n\r\n";
 /// The endpoints that stream.
-const DOORS: [&str; 4] = [
+const DOORS: [&str; 5] = [
     "/api/v1/executions/stream",
     "/api/v1/chat/completions",
     "/api/v1/messages",
     "/api/v1/responses",
+    "/gemini/v1beta/models/m:streamGenerateContent?alt=sse",
 ];
 
 /// A provider that sends the rest of its answer on demand, and notes callers that hang up.
@@ -124,6 +125,7 @@ fn question(door: &str, text: &str) -> Value {
     match door {
         "/api/v1/executions/stream" => json!({"input": text}),
         "/api/v1/responses" => json!({"model": "m", "stream": true, "input": text}),
+        path if path.starts_with("/gemini") => json!({"contents": [{"parts": [{"text": text}]}]}),
         _ => json!({"model": "m", "max_tokens": 99, "stream": true,
             "messages": [{"role": "user", "content": text}]}),
     }
@@ -168,8 +170,8 @@ async fn words_leave_while_the_provider_still_speaks(backend: Backend) {
 
 async fn a_finding_ends_the_stream_and_the_call(backend: Backend) {
     let (_server, key, provider) = started(&backend, "block").await;
-    for (door, end) in DOORS.iter().zip(["content_filter", "content_filter", "refusal", "refusal"])
-    {
+    let ends = ["content_filter", "content_filter", "refusal", "refusal", "SAFETY"];
+    for (door, end) in DOORS.iter().zip(ends) {
         let trace = key.trace().await;
         let heard = heard(&key, &provider, door, &trace, "Wait for ever.").await;
         // The provider has not ended: it was left.

@@ -1,0 +1,111 @@
+//! Objects of Gemini's format: their names in either case, and the names of those that have no canonical form.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::http::error::Result;
+use crate::inference::canonical::members::{Vendor, leave_out, shown};
+use crate::inference::canonical::read::{Node, malformed};
+
+/// Whole numbers beyond this (2^53) are not exact in a JSON number with a fraction.
+const MOST_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+
+/// An object of the format. The vendor reads its members' names in camel case and in snake case.
+pub(crate) fn node(at: String, value: Value) -> Result<Node> {
+    Node::of(
+        at,
+        match value {
+            Value::Object(members) => Value::Object(in_camel_case(members)),
+            other => other,
+        },
+    )
+}
+
+/// The members under their names in camel case. Their own members stay as they are: some objects have
+/// names of the caller's.
+pub(crate) fn in_camel_case(members: Map<String, Value>) -> Map<String, Value> {
+    if members.keys().any(|name| name.contains('_')) {
+        members.into_iter().map(|(name, value)| (camel_case(&name), value)).collect()
+    } else {
+        members
+    }
+}
+
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('_').filter(|word| !word.is_empty());
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+    }
+    camel
+}
+
+/// Takes a list.
+pub(crate) fn list(node: &mut Node, name: &str) -> Result<Option<Vec<Value>>> {
+    match node.take(name) {
+        None => Ok(None),
+        Some(Value::Array(list)) => Ok(Some(list)),
+        Some(_) => Err(malformed(format!("{} must be an array", node.path(name)))),
+    }
+}
+
+/// Takes an object of the format.
+pub(crate) fn inner(of: &mut Node, name: &str) -> Result<Option<Node>> {
+    let at = of.path(name);
+    of.take(name).map(|value| node(at, value)).transpose()
+}
+
+/// Takes a whole number. The vendor's own packages write some with a fraction of zero.
+pub(crate) fn whole(node: &mut Node, name: &str) -> Result<Option<u64>> {
+    let Some(value) = node.take(name) else { return Ok(None) };
+    let read = match &value {
+        Value::Number(number) => number.as_u64().or_else(|| {
+            let exact =
+                |number: &f64| number.fract() == 0.0 && (0.0..MOST_EXACT_INTEGER).contains(number);
+            number.as_f64().filter(exact).and_then(|number| format!("{number:.0}").parse().ok())
+        }),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    let fault = || malformed(format!("{} must be a whole number, not negative", node.path(name)));
+    read.map(Some).ok_or_else(fault)
+}
+
+/// The names of the members that were left out.
+#[derive(Debug, Default)]
+pub(crate) struct Dropped(BTreeSet<String>);
+
+impl Dropped {
+    /// Adds a name.
+    pub(crate) fn name(&mut self, name: &str) {
+        self.0.insert(shown(name));
+    }
+
+    /// Adds names that are fit to be shown.
+    pub(crate) fn extend(&mut self, names: Vec<String>) {
+        self.0.extend(names);
+    }
+
+    /// Leaves out the members that nothing has taken.
+    pub(crate) fn rest(&mut self, node: Node) {
+        for name in node.left() {
+            self.name(&name);
+        }
+    }
+
+    /// Leaves out the parameters that nothing has taken, or refuses one.
+    pub(crate) fn parameters(&mut self, node: Node) -> Result<()> {
+        for (name, value) in node.into_members() {
+            self.0.extend(leave_out(Vendor::Gemini, &name, &value)?);
+        }
+        Ok(())
+    }
+
+    /// The names, in order.
+    pub(crate) fn names(self) -> Vec<String> {
+        self.0.into_iter().collect()
+    }
+}

@@ -1,0 +1,3 @@
+//! The choice of models and endpoints.
+
+mod sessions;
