@@ -58,139 +58,75 @@ fn outcome(affinity: Affinity<&Model>) -> (Option<(Tier, Vec<i64>)>, String) {
     }
 }
 
+/// What becomes of a session with a prompt of 42,000 tokens: its warm model, the tier and the models that
+/// are chosen, those of the tier `complex`, and one whose circuit is open.
+fn decided(
+    (model, tier, cached): (i64, Tier, u64),
+    (chosen_tier, models): (Tier, &[&Model]),
+    complex: &[&Model],
+    down: Option<i64>,
+) -> (Option<(Tier, Vec<i64>)>, String) {
+    let is_down = |model: &Model| down == Some(model.id.0);
+    let chosen = chosen(chosen_tier, models);
+    outcome(affinity(&warm(model, tier, cached), 42_000, &chosen, complex, is_down))
+}
+
 #[test]
-fn the_table_of_decisions() {
+fn a_session_keeps_its_model() {
+    use Tier::{Complex, Simple};
+    let (l, s) = (&large(), &small());
+    let (warm, kept) = ((LARGE, Complex, 41_000), "kept: 41,000 cached tokens, 0.11 USD");
+    let both = Some((Complex, vec![LARGE, SMALL]));
+    let one = Some((Complex, vec![LARGE]));
+    let cheap = "kept: 1,000 cached tokens, 0.0027 USD";
+    for (name, found, expected, reason) in [
+        ("first of its tier", decided(warm, (Complex, &[l, s]), &[], None), &both, kept),
+        ("a fallback of its tier", decided(warm, (Complex, &[s, l]), &[], None), &both, kept),
+        ("down, worth more", decided(warm, (Simple, &[s]), &[l, s], None), &both, kept),
+        (
+            "up to the same model",
+            decided((LARGE, Simple, 41_000), (Complex, &[l]), &[], None),
+            &one,
+            kept,
+        ),
+        (
+            "the other's circuit is open",
+            decided((LARGE, Complex, 1_000), (Simple, &[s]), &[l], Some(SMALL)),
+            &one,
+            cheap,
+        ),
+    ] {
+        assert_eq!(found, (expected.clone(), reason.to_owned()), "{name}");
+    }
+}
+
+#[test]
+fn a_session_leaves_its_model() {
     use Tier::{Complex, Secure, Simple};
-    let (large, small) = (large(), small());
-    let (l, s) = (&large, &small);
-    let kept = "kept: 41,000 cached tokens, 0.11 USD";
-    for (name, warm, tokens, tier, models, complex, down, expected, reason) in [
+    let (l, s) = (&large(), &small());
+    let warm = (LARGE, Complex, 41_000);
+    for (name, found, reason) in [
         (
-            "the first of its tier",
-            warm(LARGE, Complex, 41_000),
-            42_000,
-            Complex,
-            vec![l, s],
-            vec![],
-            None,
-            Some((Complex, vec![LARGE, SMALL])),
-            kept,
-        ),
-        (
-            "a fallback of its tier",
-            warm(LARGE, Complex, 41_000),
-            42_000,
-            Complex,
-            vec![s, l],
-            vec![],
-            None,
-            Some((Complex, vec![LARGE, SMALL])),
-            kept,
-        ),
-        (
-            "down, but its prefix is worth more",
-            warm(LARGE, Complex, 41_000),
-            42_000,
-            Simple,
-            vec![s],
-            vec![l, s],
-            None,
-            Some((Complex, vec![LARGE, SMALL])),
-            kept,
-        ),
-        (
-            "down, and its prefix is worth less",
-            warm(LARGE, Complex, 1_000),
-            42_000,
-            Simple,
-            vec![s],
-            vec![l],
-            None,
-            None,
+            "down, worth less",
+            decided((LARGE, Complex, 1_000), (Simple, &[s]), &[l], None),
             "left: 1,000 cached tokens, 0.0027 USD; another model saves 0.12 USD",
         ),
         (
             "up at once",
-            warm(SMALL, Simple, 41_000),
-            42_000,
-            Complex,
-            vec![l, s],
-            vec![],
-            None,
-            None,
+            decided((SMALL, Simple, 41_000), (Complex, &[l, s]), &[], None),
             "left: 41,000 cached tokens, 0.0092 USD; a more capable model is needed",
         ),
         (
-            "up to the same model",
-            warm(LARGE, Simple, 41_000),
-            42_000,
-            Complex,
-            vec![l],
-            vec![],
-            None,
-            Some((Complex, vec![LARGE])),
-            kept,
-        ),
-        (
             "its circuit is open",
-            warm(LARGE, Complex, 41_000),
-            42_000,
-            Complex,
-            vec![l, s],
-            vec![],
-            Some(LARGE),
-            None,
+            decided(warm, (Complex, &[l, s]), &[], Some(LARGE)),
             "left: 41,000 cached tokens, 0.11 USD; m1 is not available",
         ),
-        (
-            "the other's circuit is open",
-            warm(LARGE, Complex, 1_000),
-            42_000,
-            Simple,
-            vec![s],
-            vec![l],
-            Some(SMALL),
-            Some((Complex, vec![LARGE])),
-            "kept: 1,000 cached tokens, 0.0027 USD",
-        ),
-        ("secure", warm(LARGE, Complex, 41_000), 42_000, Secure, vec![s], vec![l], None, None, ""),
-        (
-            "from secure",
-            warm(LARGE, Secure, 41_000),
-            42_000,
-            Simple,
-            vec![s],
-            vec![l],
-            None,
-            None,
-            "",
-        ),
-        (
-            "no longer there",
-            warm(7, Complex, 41_000),
-            42_000,
-            Simple,
-            vec![s],
-            vec![l],
-            None,
-            None,
-            "",
-        ),
-        (
-            "nothing cached",
-            warm(LARGE, Complex, 0),
-            42_000,
-            Simple,
-            vec![s],
-            vec![l],
-            None,
-            None,
-            "",
-        ),
+        ("secure", decided(warm, (Secure, &[s]), &[l], None), ""),
+        ("from secure", decided((LARGE, Secure, 41_000), (Simple, &[s]), &[l], None), ""),
+        ("no longer there", decided((7, Complex, 41_000), (Simple, &[s]), &[l], None), ""),
+        ("nothing cached", decided((LARGE, Complex, 0), (Simple, &[s]), &[l], None), ""),
     ] {
-        let is_down = |model: &Model| down == Some(model.id.0);
-        let found = affinity(&warm, tokens, &chosen(tier, &models), &complex, is_down);
-        assert_eq!(outcome(found), (expected, reason.to_owned()), "{name}");
+        assert_eq!(found, (None, reason.to_owned()), "{name}");
     }
 }
 

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::redact::file::FileText;
 use crate::redact::json_text::JsonText;
-use crate::redact::redactor::{Redactor, imitates_placeholder};
+use crate::redact::look_alikes::imitates_placeholder;
+use crate::redact::redactor::Redactor;
 use crate::report::Finding;
 
 /// A text as it is judged and redacted: as it stands, or as the JSON that it is.

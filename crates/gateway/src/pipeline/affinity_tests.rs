@@ -104,7 +104,7 @@ async fn conversations_keep_their_endpoint() {
         model.config.endpoints.iter().position(|one| one.model.base_url.as_ref() == Some(gone));
     let breaker = breakers.get(model.id, index.unwrap());
     while !breaker.is_open(now) {
-        breaker.allow(now).unwrap().fault(now);
+        breaker.allow(now).unwrap().fault(providers::Fault::Failed, now);
     }
     for (prompt, before) in prompts.iter().zip(&homes) {
         let after = home(prompt).await;

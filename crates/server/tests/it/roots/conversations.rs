@@ -130,7 +130,8 @@ async fn a_refusal_is_the_vendors(backend: Backend) {
         assert_eq!(reply.header("x-sluice-cost"), "0.00", "{door}");
         let detail = key.detail(reply.header("x-trace-id")).await;
         let steps = detail["steps"].as_array().unwrap();
-        let is_it = |step: &&Value| step["id"].to_string() == reply.header("x-sluice-step-id");
+        let id: Value = serde_json::from_str(reply.header("x-sluice-step-id")).unwrap();
+        let is_it = |step: &&Value| step["id"] == id;
         let step = steps.iter().find(is_it).unwrap().clone();
         assert_eq!(step["status"], "blocked", "{door}");
         let why = &step["reason"];
