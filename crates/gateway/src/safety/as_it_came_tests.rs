@@ -96,7 +96,7 @@ proptest! {
         body.as_object_mut().unwrap().extend(top);
         let mut prompt = asked(&body, &[&text]);
         let (left, placeholders) = redacted(&mut prompt);
-        prop_assert!(!left.to_string().contains(MAIL), "{}", left);
+        prop_assert!(!left.to_string().contains(MAIL), "{left}");
         prop_assert_eq!(restored(left, &placeholders), body);
     }
 }

@@ -153,7 +153,7 @@ proptest! {
         let mut said = String::new();
         for event in told {
             let json = event.json();
-            prop_assert!(!json.contains(CANARY), "{}", json);
+            prop_assert!(!json.contains(CANARY), "{json}");
             let value: Value = serde_json::from_str(&json).unwrap();
             said.push_str(value["delta"]["text"].as_str().unwrap_or_default());
         }

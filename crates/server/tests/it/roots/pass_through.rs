@@ -219,9 +219,9 @@ async fn placeholders_come_back_in_unknown_fields_and_cut_streams(backend: Backe
         let kinds: Vec<&str> = told.iter().map(|event| event["type"].as_str().unwrap()).collect();
         let mut once = kinds.clone();
         once.dedup();
-        let mut sent: Vec<Value> = events(&["x"]);
+        let sent = events(&["x"]);
         let mut expected: Vec<&str> =
-            sent.iter_mut().map(|event| event["type"].as_str().unwrap()).collect();
+            sent.iter().map(|event| event["type"].as_str().unwrap()).collect();
         expected.dedup();
         assert_eq!(once, expected, "what is held leaves before its block ends");
     }
