@@ -3,6 +3,7 @@
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
+use crate::original::{Original, SourceEvent};
 use crate::safety::Origin;
 use crate::step::FinishReason;
 use crate::usage::Usage;
@@ -165,12 +166,20 @@ pub struct Prompt {
     /// Every other parameter of a chat-completions request, as the caller sent it
     /// (`temperature`, `tools`, `response_format`, ...).
     pub params: Map<String, Value>,
+    /// The request as it came, if it can go on so to a provider of its own format.
+    pub original: Option<Box<Original>>,
 }
 
 impl Prompt {
     /// One message of a user.
     pub fn question(text: String) -> Self {
         Self { messages: vec![Message::user(text)], ..Self::default() }
+    }
+
+    /// Whether the request as it came has these words anywhere.
+    pub fn original_has(&self, words: &str) -> bool {
+        let body = self.original.as_ref().and_then(|original| original.body.as_ref());
+        body.is_some_and(|body| memchr::memmem::find(body.as_bytes(), words.as_bytes()).is_some())
     }
 
     /// The texts of its messages, one text a message; those that are no plain text are passed over.
@@ -204,6 +213,10 @@ pub struct Reply {
     /// The provider's own answer, if it is in the chat-completions format: endpoints of the same format
     /// pass on members that the canonical form does not carry.
     pub native: Option<Map<String, Value>>,
+    /// Whether the request went to the provider as it came.
+    pub passes: bool,
+    /// The provider's own answer as it came then, unless it can be read in two ways.
+    pub source: Option<String>,
     /// The names of parameters that the model does not support and that were left out.
     pub dropped: Vec<String>,
 }
@@ -222,6 +235,9 @@ pub enum StreamEvent {
         /// The whole chunk.
         chunk: Map<String, Value>,
     },
+    /// The provider's own event, if the request went to it as it came. What it holds is also in the
+    /// events before and after it.
+    Source(SourceEvent),
     /// Why choice 0 stopped.
     Finish(FinishReason),
     /// The usage of the call.

@@ -5,11 +5,13 @@
 pub mod conversation;
 pub mod grade;
 pub mod ids;
+pub mod json_text;
 pub mod json_weight;
 pub mod key;
 pub mod model;
 pub mod money;
 pub mod net;
+pub mod original;
 pub mod project;
 pub mod safety;
 pub mod secret;

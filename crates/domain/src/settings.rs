@@ -27,6 +27,7 @@ const MAX_IDLE_MINUTES: u64 = 24 * 60;
 const MAX_TERMS: usize = 1000;
 const MAX_TERM: usize = 200;
 const MAX_MCP_SERVERS: usize = 100;
+const MAX_VENDOR_TOOLS: usize = 100;
 
 /// The known keys of a project's settings.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,6 +58,8 @@ pub struct Settings {
     pub shadow_model: Option<ShadowModel>,
     /// `mcp.allowed_servers`: the addresses of MCP servers that requests may name.
     pub mcp_servers: Vec<String>,
+    /// `passthrough.vendor_tools`: the types of vendors' tools that may reach any address.
+    pub vendor_tools: Vec<String>,
     /// `traces.idle_hours`: a pending trace that idles longer has failed.
     pub idle_hours: Option<u64>,
     /// `sessions.idle_minutes`: a trace that the calls of a session share is completed after this time
@@ -143,6 +146,7 @@ impl Settings {
                 sample_rate: r.unit("sample_rate").unwrap_or(1.0),
             }),
             mcp_servers: r.object("mcp", read_mcp_servers).unwrap_or_default(),
+            vendor_tools: r.object("passthrough", read_vendor_tools).unwrap_or_default(),
             routing_tiers: BTreeMap::new(),
         };
         r.object("routing_tiers", |r| {
@@ -190,6 +194,14 @@ fn read_mcp_servers(r: &mut Reader<'_>) -> Vec<String> {
         r.fault("allowed_servers", &format!("holds more than {MAX_MCP_SERVERS} servers"));
     }
     servers
+}
+
+fn read_vendor_tools(r: &mut Reader<'_>) -> Vec<String> {
+    let tools = r.texts("vendor_tools").unwrap_or_default();
+    if tools.len() > MAX_VENDOR_TOOLS {
+        r.fault("vendor_tools", &format!("holds more than {MAX_VENDOR_TOOLS} types"));
+    }
+    tools
 }
 
 fn read_perimeter(r: &mut Reader<'_>) -> Perimeter {

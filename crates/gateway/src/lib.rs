@@ -67,7 +67,7 @@ pub use crate::safety::location::Located;
 pub use crate::state::caller::{Caller, Origin};
 pub use crate::state::member::Member;
 pub use crate::state::registry::{KeyState, ProjectState};
-pub use crate::streaming::piece::{Piece, Started, Streamed};
+pub use crate::streaming::piece::{Mode, Piece, Started, Streamed};
 pub use crate::tools::function_tools::{ToolCall, ToolResult};
 pub use checks::{Violation, ViolationKind};
 pub use store::{Account, Audit, COUNT_LIMIT, Page};

@@ -7,6 +7,7 @@ mod fragments;
 mod outbound_filter;
 pub(crate) mod piece;
 mod relay;
+mod source_filter;
 mod string_filter;
 
 use checks::Placeholders;
@@ -20,10 +21,11 @@ use crate::gateway::Gateway;
 use crate::pipeline::choose::Routed;
 use crate::request_id;
 use crate::state::caller::Caller;
-use crate::streaming::piece::{Started, Streamed};
+use crate::streaming::piece::{Mode, Started, Streamed};
 use domain::conversation::Prompt;
 use outbound_filter::OutboundFilter;
 use relay::Relay;
+use source_filter::SourceFilter;
 use string_filter::Judging;
 
 impl Gateway {
@@ -58,6 +60,7 @@ impl Gateway {
         };
         let placeholders =
             if restores { screened.placeholders().clone() } else { Placeholders::default() };
+        let has_sources = upstream.passes();
         let refusals_as_text = screened.context().api_endpoint == ApiEndpoint::Stream;
         let started = Started {
             step: funded.step(),
@@ -65,16 +68,24 @@ impl Gateway {
             model: funded.model().identifier.clone(),
             created: funded.started_at(),
             dropped: upstream.dropped().to_vec(),
+            mode: Mode::of(upstream.passes()),
+            has_sources,
         };
+        let (model, is_judged) = (funded.model().clone(), judging.is_some());
         // If an answer is judged on its way, the part that has left is stored.
-        flight.outcome.instead = judging.is_some().then(String::new);
-        let outbound =
-            (restores || judging.is_some()).then(|| OutboundFilter::new(&placeholders, judging));
+        flight.outcome.instead = is_judged.then(String::new);
+        let (outbound, sources) = if has_sources {
+            (None, Some(SourceFilter::new(&model, &placeholders, judging)))
+        } else {
+            let filters = restores || is_judged;
+            (filters.then(|| OutboundFilter::new(&placeholders, judging)), None)
+        };
         // Boxed: each piece would move it.
         let relay = Box::new(Relay::new(
             flight,
             upstream,
             outbound,
+            sources,
             refusals_as_text,
             began,
             started.model.clone(),

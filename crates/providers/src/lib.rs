@@ -30,7 +30,7 @@ pub use crate::client::Client;
 pub use crate::client::event_stream::EventStream;
 pub use crate::error::retry::{MAX_BACK_OFF, back_off};
 pub use crate::error::{Error, ErrorKind};
-pub use crate::mcp::address::McpAddress;
+pub use crate::mcp::address::{McpAddress, is_public_url, share_host};
 pub use crate::mcp::answer::McpAnswer;
 pub use crate::mcp::error::McpError;
 pub use crate::mcp::{McpClient, McpSession, McpTool};

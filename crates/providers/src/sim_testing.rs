@@ -162,7 +162,10 @@ impl Heard {
             StreamEvent::Text(text) => self.text.push_str(&text),
             StreamEvent::Finish(finish) => self.finish = Some(finish),
             StreamEvent::Usage(usage) => self.usage = Some(usage),
-            StreamEvent::Model(_) | StreamEvent::Prompt(_) | StreamEvent::Done => {}
+            StreamEvent::Model(_)
+            | StreamEvent::Prompt(_)
+            | StreamEvent::Source(_)
+            | StreamEvent::Done => {}
             StreamEvent::Native { text, chunk } => {
                 self.text.push_str(&text);
                 let delta = chunk["choices"][0]["delta"].as_object().cloned().unwrap_or_default();

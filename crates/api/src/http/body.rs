@@ -41,6 +41,20 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     }
 }
 
+/// A [`Body`], and its text as it came.
+#[derive(Debug)]
+pub struct SourceBody<T>(pub T, pub String);
+
+impl<T: DeserializeOwned> FromRequest<App> for SourceBody<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        let (body, bytes) = Reader::of(app, &request).read_whole(request, Holds::Trees).await?;
+        let source = String::from_utf8(bytes.into()).map_err(|_| not_utf8())?;
+        Ok(Self(body, source))
+    }
+}
+
 /// A [`Body`] of a type that holds no trees: it takes no more than its bytes, whatever it contains.
 #[derive(Debug)]
 pub struct FlatBody<T>(pub T);
@@ -110,6 +124,15 @@ impl<'a> Reader<'a> {
     }
 
     async fn read<T: DeserializeOwned>(self, request: Request, holds: Holds) -> Result<T> {
+        self.read_whole(request, holds).await.map(|(body, _)| body)
+    }
+
+    /// Reads a body, and returns its bytes as well: what is charged for it covers them.
+    async fn read_whole<T: DeserializeOwned>(
+        self,
+        request: Request,
+        holds: Holds,
+    ) -> Result<(T, Bytes)> {
         check_content_type(request.headers())?;
         let (bytes, mut charge) = self.receive(request).await?;
         let weigh = || gateway::json_bytes(&bytes, holds == Holds::Trees);
@@ -129,7 +152,7 @@ impl<'a> Reader<'a> {
             // A request has one body.
             let _ = slot.set(charge);
         }
-        read
+        Ok((read?, bytes))
     }
 
     /// Receives the bytes, which are charged before they come.

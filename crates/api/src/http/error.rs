@@ -187,6 +187,11 @@ impl From<Error> for Failure {
                 failure.body.errors.clone_from(faults);
                 failure
             }
+            Error::Reach(faults) => {
+                let mut failure = of(StatusCode::UNPROCESSABLE_ENTITY).reaches_address();
+                failure.body.errors.clone_from(faults);
+                failure
+            }
             Error::InvalidMessage { .. } => Error::invalid(error.to_string()).into(),
             Error::ModelNotFound(_) => {
                 Self::from(Error::invalid(error.to_string())).unknown_model()

@@ -4,6 +4,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use domain::ids::{StepId, TraceId};
 use domain::money::Usd;
+use gateway::Mode;
 
 /// Names the trace, in requests and in answers.
 const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
@@ -26,15 +27,33 @@ const STEP_ID: HeaderName = HeaderName::from_static("x-sluice-step-id");
 const COST: HeaderName = HeaderName::from_static("x-sluice-cost");
 /// The headers by which vendors' clients turn on features of the vendor's that are no release yet. No
 /// other provider has them.
-const BETAS: [HeaderName; 2] =
-    [HeaderName::from_static("anthropic-beta"), HeaderName::from_static("openai-beta")];
+const BETA_NAMES: [&str; 2] = ["anthropic-beta", "openai-beta"];
+/// The longest value of theirs that goes on, in bytes.
+const LONGEST_BETA: usize = 1024;
+
+/// Says which way a call took.
+const MODE: HeaderName = HeaderName::from_static("x-sluice-mode");
 
 /// The most parameters that are named: a header has its limits.
 const MOST_NAMED: usize = 64;
 
 /// The names of the vendors' headers that a request has, and that go nowhere.
 pub fn betas_of(headers: &HeaderMap) -> impl Iterator<Item = String> {
-    BETAS.into_iter().filter(|name| headers.contains_key(name)).map(|name| name.to_string())
+    BETA_NAMES.into_iter().filter(|name| headers.contains_key(*name)).map(str::to_owned)
+}
+
+/// The vendors' headers that go on with a request as it came: those that can stand in a header again,
+/// and are no longer than any client's.
+pub fn passing_headers(headers: &HeaderMap) -> Vec<(&'static str, String)> {
+    let read = |name: &str| {
+        let values = headers.get_all(name).iter().map(|value| value.to_str().ok());
+        let value = values.collect::<Option<Vec<_>>>()?.join(",");
+        let fits = !value.is_empty()
+            && value.len() <= LONGEST_BETA
+            && value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+        fits.then_some(value)
+    };
+    BETA_NAMES.into_iter().filter_map(|name| Some((name, read(name)?))).collect()
 }
 
 /// The trace that a request's headers name.
@@ -77,6 +96,12 @@ pub fn with_step_headers(step: StepId, cost: Option<Usd>, mut response: Response
     response
 }
 
+/// Adds to an answer the header of the way that its call took.
+pub fn with_mode(mode: Mode, mut response: Response) -> Response {
+    response.headers_mut().insert(MODE, HeaderValue::from_static(mode.as_str()));
+    response
+}
+
 fn list(dropped: &[String]) -> String {
     let (named, rest) = dropped.split_at(dropped.len().min(MOST_NAMED));
     let names = named.join(", ");
@@ -93,6 +118,16 @@ mod tests {
         headers
             .insert("anthropic-beta", HeaderValue::from_static("interleaved-thinking-2025-05-14"));
         assert_eq!(betas_of(&headers).collect::<Vec<_>>(), ["anthropic-beta"]);
+        assert_eq!(
+            passing_headers(&headers),
+            [("anthropic-beta", "interleaved-thinking-2025-05-14".to_owned())]
+        );
+        headers.append("anthropic-beta", HeaderValue::from_static("two"));
+        headers.insert("openai-beta", HeaderValue::from_bytes(b"a\tb").unwrap());
+        let both = "interleaved-thinking-2025-05-14,two".to_owned();
+        assert_eq!(passing_headers(&headers), [("anthropic-beta", both)]);
+        headers.insert("anthropic-beta", HeaderValue::try_from("x".repeat(1025)).unwrap());
+        assert_eq!(passing_headers(&headers), []);
         let dropped: Vec<String> = (0..MOST_NAMED + 2).map(|n| n.to_string()).collect();
         assert!(list(&dropped).ends_with(", 63, and 2 more"));
         assert_eq!(list(&dropped[..2]), "0, 1");

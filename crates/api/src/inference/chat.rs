@@ -149,7 +149,7 @@ fn parse(body: ChatBody, trace: Option<String>) -> Result<ParsedRequest<ChatOpti
         api_endpoint: ApiEndpoint::Chat,
         trace_id: body.trace_id.or(trace),
         model: body.model.filter(|model| !model.is_empty()),
-        prompt: Prompt { messages, max_output_tokens, is_translated: false, params: body.params },
+        prompt: Prompt { messages, max_output_tokens, params: body.params, ..Prompt::default() },
     };
     let with_usage = body.stream_options.and_then(|options| options.include_usage);
     Ok(ParsedRequest {

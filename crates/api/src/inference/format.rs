@@ -4,11 +4,12 @@ use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use domain::money::Usd;
+use domain::original::Original;
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
 use gateway::{
-    AutoTracing, Caller, ChatAnswer, ChatReply, ChatRequest, Piece, Refusal, Started, Streamed,
-    Unanswered,
+    AutoTracing, Caller, ChatAnswer, ChatReply, ChatRequest, Mode, Piece, Refusal, Started,
+    Streamed, Unanswered,
 };
 
 use crate::app::App;
@@ -27,6 +28,15 @@ pub(crate) trait Format {
 
     /// Reads a request; `trace` is the one that its headers name.
     fn read(body: Self::Body, trace: Option<String>) -> Result<ParsedRequest<Self::Options>>;
+
+    /// Reads a request that may go on as it came: what has no canonical form is no fault then.
+    fn read_passing(
+        body: Self::Body,
+        trace: Option<String>,
+        _original: Original,
+    ) -> Result<ParsedRequest<Self::Options>> {
+        Self::read(body, trace)
+    }
 
     /// Writes an answer.
     fn write_answer(reply: ChatReply, options: Self::Options, dialect: Dialect) -> Response;
@@ -79,8 +89,32 @@ pub(crate) async fn answer<F: Format>(
     body: F::Body,
     dialect: Dialect,
 ) -> Result<Response> {
-    let ParsedRequest { request, streams, names, mut dropped, options } =
-        F::read(body, trace_headers::trace_of(headers))?;
+    let parsed = F::read(body, trace_headers::trace_of(headers))?;
+    answer_parsed::<F>(app, caller, headers, parsed, dialect).await
+}
+
+/// Answers a conversation in a vendor's dialect, whose request and answer pass as they come where the
+/// provider speaks the same format.
+pub(crate) async fn answer_passing<F: Format>(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: F::Body,
+    original: Original,
+) -> Result<Response> {
+    let original = Original { headers: trace_headers::passing_headers(headers), ..original };
+    let parsed = F::read_passing(body, trace_headers::trace_of(headers), original)?;
+    answer_parsed::<F>(app, caller, headers, parsed, Dialect::Vendor).await
+}
+
+async fn answer_parsed<F: Format>(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    parsed: ParsedRequest<F::Options>,
+    dialect: Dialect,
+) -> Result<Response> {
+    let ParsedRequest { request, streams, names, mut dropped, options } = parsed;
     let auto_tracing = match dialect {
         Dialect::Sluice => AutoTracing::BySettings,
         Dialect::Vendor => AutoTracing::BySession,
@@ -96,38 +130,54 @@ pub(crate) async fn answer<F: Format>(
         None => refusal,
     };
     // Boxed, both: the layers around a handler move its future several times.
-    let (trace, step, cost, response) = if streams {
+    let (trace, step, cost, mode, response) = if streams {
         let streamed = app.gateway.chat_stream(caller, request, auto_tracing);
-        let (trace, step, events) = match streamed.await.map_err(failed)? {
+        let (trace, step, mode, events) = match streamed.await.map_err(failed)? {
             Streamed::Pieces(mut started, pieces) => {
+                forget_passed(&mut dropped, started.mode);
                 dropped.append(&mut started.dropped);
                 let events = F::write_events(&started, pieces, options, dialect);
-                (started.trace, started.step, events)
+                (started.trace, started.step, Some(started.mode), events)
             }
             Streamed::Blocked(refusal) => {
                 let (trace, step) = (refusal.trace, refusal.step);
                 let refusal = located(refusal);
-                (trace, step, F::write_refusal_events(refusal, now, options, dialect))
+                (trace, step, None, F::write_refusal_events(refusal, now, options, dialect))
             }
         };
-        (trace, step, None, sse::events(events))
+        (trace, step, None, mode, sse::events(events))
     } else {
         match app.gateway.chat(caller, request, auto_tracing).await.map_err(failed)? {
             ChatAnswer::Reply(mut reply) => {
+                forget_passed(&mut dropped, reply.mode);
                 dropped.append(&mut reply.dropped);
                 let (trace, step, cost) = (reply.trace, reply.step, reply.cost);
-                (trace, step, Some(cost), F::write_answer(*reply, options, dialect))
+                let mode = Some(reply.mode);
+                (trace, step, Some(cost), mode, F::write_answer(*reply, options, dialect))
             }
             ChatAnswer::Blocked(refusal) => {
                 let (trace, step) = (refusal.trace, refusal.step);
                 let refusal = F::write_refusal(located(refusal), now, options, dialect);
-                (trace, step, Some(Usd::ZERO), refusal)
+                (trace, step, Some(Usd::ZERO), None, refusal)
             }
         }
     };
     let response = match dialect {
         Dialect::Sluice => response,
-        Dialect::Vendor => trace_headers::with_step_headers(step, cost, response),
+        Dialect::Vendor => {
+            let response = trace_headers::with_step_headers(step, cost, response);
+            match mode {
+                Some(mode) => trace_headers::with_mode(mode, response),
+                None => response,
+            }
+        }
     };
     Ok(trace_headers::with_trace_headers(trace, &dropped, response))
+}
+
+/// A request that went on as it came has lost nothing on the way to its canonical form.
+fn forget_passed(dropped: &mut Vec<String>, mode: Mode) {
+    if mode == Mode::Passthrough {
+        dropped.clear();
+    }
 }

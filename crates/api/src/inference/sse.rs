@@ -105,6 +105,22 @@ pub fn events(body: Body) -> Response {
     response
 }
 
+/// Writes an event of a provider's as it came.
+pub fn source_event(out: &mut String, name: &str, json: &str) {
+    // A name of several lines would be other fields.
+    if !name.contains(['\n', '\r']) {
+        out.push_str("event: ");
+        out.push_str(name);
+        out.push('\n');
+    }
+    for line in json.split(['\n', '\r']) {
+        out.push_str("data: ");
+        out.push_str(line);
+        out.push('\n');
+    }
+    out.push('\n');
+}
+
 /// The id that a completion has in the chat-completions format.
 pub fn completion_id(step: StepId) -> String {
     format!("chatcmpl-{step}")
@@ -154,6 +170,8 @@ impl Encoder {
             match piece {
                 Piece::Text(text) => self.chunk(&mut out, &Content { content: &text }, None),
                 Piece::Native(chunk) => self.native(&mut out, chunk),
+                // No request in this format goes on as it came.
+                Piece::Source(..) => {}
                 Piece::End { finish, usage, blocked } => self.end(&mut out, finish, usage, blocked),
                 Piece::Broken(error) => {
                     let failure = Failure::from(error);
@@ -292,6 +310,8 @@ fn write(out: &mut Vec<u8>, json: &impl Serialize) {
 
 #[cfg(test)]
 mod tests {
+    use gateway::Mode;
+
     use super::*;
 
     fn encoder(with_role: bool) -> Encoder {
@@ -301,6 +321,8 @@ mod tests {
             model: "m".to_owned(),
             created: Timestamp(0),
             dropped: Vec::new(),
+            mode: Mode::Translated,
+            has_sources: false,
         };
         let dialect = Dialect::Sluice;
         Encoder::new(&started, Style { with_role, with_usage: false, dialect })

@@ -4,14 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::http::auth::ByKey;
-use crate::http::body::Body;
-use crate::http::dialect::Dialect;
+use crate::http::body::{Body, SourceBody};
 use crate::http::error::Result;
 use crate::http::extract::{Query, Segments};
 use crate::inference::format;
@@ -56,7 +56,8 @@ impl From<ListedModel> for AnthropicModel {
     }
 }
 
-/// Answer a conversation, as Anthropic's API does.
+/// Answer a conversation, as Anthropic's API does. To models of Anthropic the request goes on as it
+/// came, and the answer comes back so: `X-Sluice-Mode` says which way it took.
 #[utoipa::path(post, path = "/anthropic/v1/messages", tag = "Anthropic's root",
     operation_id = "anthropic_messages", request_body = MessagesBody,
     params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session")),
@@ -66,9 +67,10 @@ pub async fn create_message(
     State(app): State<App>,
     ByKey(caller): ByKey,
     headers: HeaderMap,
-    Body(body): Body<MessagesBody>,
+    SourceBody(body, source): SourceBody<MessagesBody>,
 ) -> Result<Response> {
-    format::answer::<Messages>(&app, &caller, &headers, body, Dialect::Vendor).await
+    let original = Original::new(WireFormat::Messages, source);
+    format::answer_passing::<Messages>(&app, &caller, &headers, body, original).await
 }
 
 /// Count the tokens of a conversation. Nothing is called, recorded or charged.

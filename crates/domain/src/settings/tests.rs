@@ -57,9 +57,10 @@ fn unknown_keys_are_no_fault_and_every_known_one_is_checked() {
         "perimeter": {"block": ["10.0.0.0/99"]},
         "images": {"blocked_terms": ["Acme", "..."]},
         "mcp": {"allowed_servers": "https://a.example/mcp"},
+        "passthrough": {"vendor_tools": "mcp"},
     }))
     .unwrap_err();
-    assert_eq!(errors.len(), 9, "{errors:#?}");
+    assert_eq!(errors.len(), 10, "{errors:#?}");
     assert!(errors.iter().any(|e| e == "settings.safety.rules[0].pattern is required"));
     assert!(errors.iter().any(|e| e.starts_with("settings.routing_tiers.cheap is not known")));
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use domain::conversation::{Prompt, Reply};
 use domain::ids::{StepId, TraceId};
+use domain::json_text::{Edit, edited, quoted};
 use domain::money::Usd;
 use domain::step::{ApiEndpoint, FinishReason};
 use domain::time::Timestamp;
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::inference::executions::note_reply;
+use crate::inference::reach;
 use crate::pipeline::auto_trace::{AutoTrace, AutoTracing, OpenedTrace, Unanswered, completed};
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
@@ -24,7 +26,7 @@ use crate::pipeline::fund::Funded;
 use crate::pipeline::refusal::{OrRefusal, Refusal};
 use crate::pipeline::screen::{PiiRule, ScreeningRequest};
 use crate::state::caller::Caller;
-use crate::streaming::piece::{Piece, Streamed};
+use crate::streaming::piece::{Mode, Piece, Streamed};
 use crate::tools::function_tools;
 
 /// Fields by which some servers of this format (routers of models, proxies, other gateways) let a
@@ -83,6 +85,10 @@ pub struct ChatReply {
     pub blocked: Option<String>,
     /// Parameters that the model does not have and that were left out, by name.
     pub dropped: Vec<String>,
+    /// How the call went to its provider.
+    pub mode: Mode,
+    /// The provider's own answer as it came, in the format of the request.
+    pub source: Option<String>,
 }
 
 /// The result of a chat request.
@@ -103,6 +109,7 @@ impl Gateway {
     ) -> BoxFuture<'a, std::result::Result<ChatAnswer, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
+            reach::check(&request.prompt, &caller.project.settings)?;
             let context = self
                 .traced_context(
                     caller,
@@ -135,6 +142,7 @@ impl Gateway {
     ) -> BoxFuture<'a, std::result::Result<Streamed, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
+            reach::check(&request.prompt, &caller.project.settings)?;
             let context = self
                 .traced_context(
                     caller,
@@ -192,10 +200,13 @@ impl Gateway {
 
 /// An answer whose usage and cost are not counted yet.
 fn unrecorded(funded: &Funded, reply: Reply, blocked: Option<String>) -> ChatReply {
+    let model = &funded.model().identifier;
+    let named = [("model", Edit::Set(&*quoted(model)))];
+    let source = reply.source.and_then(|source| edited(&source, &named).ok());
     ChatReply {
         step: funded.step(),
         trace: funded.routed().screened().context().trace.id(),
-        model: funded.model().identifier.clone(),
+        model: model.clone(),
         created: funded.started_at(),
         text: reply.text,
         finish: reply.finish.unwrap_or(FinishReason::Stop),
@@ -204,6 +215,8 @@ fn unrecorded(funded: &Funded, reply: Reply, blocked: Option<String>) -> ChatRep
         native: reply.native,
         blocked,
         dropped: reply.dropped,
+        mode: Mode::of(reply.passes),
+        source,
     }
 }
 

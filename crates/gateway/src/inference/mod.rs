@@ -8,5 +8,6 @@ pub(crate) mod executions;
 pub(crate) mod follow_up;
 pub(crate) mod images;
 mod mcp;
+pub(crate) mod reach;
 pub(crate) mod simulate;
 pub(crate) mod token_count;

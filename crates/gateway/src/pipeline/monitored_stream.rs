@@ -33,6 +33,11 @@ impl MonitoredStream {
         self.stream.dropped()
     }
 
+    /// Whether the request was passed on as it came.
+    pub(crate) fn passes(&self) -> bool {
+        self.stream.passes()
+    }
+
     /// The next batch of events; see [`EventStream::next`].
     pub(crate) async fn next(&mut self) -> Option<Result<Vec<StreamEvent>, Error>> {
         poll_fn(|cx| self.poll_next(cx)).await

@@ -10,7 +10,8 @@ use crate::pipeline::in_flight::InFlight;
 use crate::safety::answer_strings::{self, tool_message};
 use crate::safety::nonce::nonce;
 use crate::safety::output_check::{
-    AnswerString, Judged, Verdict, judge, judged_strings, replace, restore,
+    AnswerString, Judged, Verdict, add_beside, judge, judged_strings, replace, replace_in_source,
+    restore,
 };
 use crate::state::registry::ProjectState;
 
@@ -20,15 +21,21 @@ impl InFlight {
     pub(crate) async fn present(&mut self, reply: &mut Reply) -> Result<Option<String>> {
         let nonce = nonce().map_err(|error| self.fault(error))?;
         self.outcome.beside = reply.native.as_mut().map_or(0, answer_strings::beside_text);
+        let mut source = reply.source.take();
         let (placeholders, judged) = {
             let screened = self.funded()?.routed().screened();
             let project = &screened.context().caller.project;
-            let strings = judged_strings(&reply.text, reply.native.as_mut());
+            let mut strings = judged_strings(&reply.text, reply.native.as_mut());
+            add_beside(&mut strings, &mut source);
             let judged = judge(project, &strings, &mut Redactor::of_answer(nonce)).await;
+            if let Verdict::Redacted(new) = &judged.verdict {
+                replace_in_source(&mut source, strings, new);
+            }
             let restores = project.policy.safety().pii_restore;
             (restores.then(|| screened.placeholders().clone()), judged)
         };
         self.outcome.output = judged.security;
+        reply.source = source;
         match judged.verdict {
             Verdict::Fine => {}
             Verdict::Redacted(new) => {
@@ -41,6 +48,7 @@ impl InFlight {
                 self.outcome.message = None;
                 self.outcome.finish = Some(FinishReason::ContentFilter);
                 reply.native = None;
+                reply.source = None;
                 reply.text = String::new();
                 reply.finish = Some(FinishReason::ContentFilter);
                 return Ok(Some(reason));

@@ -14,7 +14,7 @@ use crate::pipeline::pricing_basis::PricingBasis;
 use crate::pipeline::refusal::UnrecordedRefusal;
 use crate::safety::inspection::security;
 use crate::safety::location::{cause, locate};
-use crate::safety::{inspection, prompt_strings};
+use crate::safety::{as_it_came, inspection, prompt_strings};
 
 /// The treatment of personal data by an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,14 +68,16 @@ impl RequestContext {
         let project = &self.caller.project;
         // A server that is asked for its tools is no part of the application.
         let is_listed = |tool: &Value| self.mcp.as_ref().is_some_and(|round| round.lists(tool));
-        let report = project.inspect(&request.prompt, &is_listed, give_up);
-        let located = locate(&request.prompt, &report);
+        let mut prompt = request.prompt;
+        as_it_came::find_beside(&mut prompt);
+        let report = project.inspect(&prompt, &is_listed, give_up);
+        let located = locate(&prompt, &report);
         let security = security(&report, &located);
         if let Some(block) = &report.block {
             let cause = cause(&report, &located);
             let category = cause.as_ref().map_or("policy", |cause| cause.category.as_str());
             return Screening::Blocked(Box::new(UnrecordedRefusal {
-                prompt: request.prompt,
+                prompt,
                 reason: block.reason.clone(),
                 category,
                 security,
@@ -85,7 +87,6 @@ impl RequestContext {
         }
         let replaces = Replaces::of(project.policy.safety(), request.pii);
         let redacted = replaces.these(&report);
-        let mut prompt = request.prompt;
         // Counted here, beside the threads that serve requests: distinguishing files from texts
         // takes a pass.
         let (mut length, imitates) = prompt_strings::length_and_imitation(&prompt);
@@ -288,13 +289,17 @@ pub(crate) fn redact(
 ) -> Placeholders {
     let mut rest = findings;
     let mut part = 0;
+    let mut all_replaced = Vec::new();
     prompt_strings::each_mut(prompt, |slot| {
         let here = rest.partition_point(|finding| finding.part == part);
         let (now, later) = rest.split_at(here);
-        slot.redact(&mut redactor, now);
+        all_replaced.extend(slot.redact(&mut redactor, now));
         rest = later;
         part += 1;
     });
+    if let Some(original) = &mut prompt.original {
+        as_it_came::replace(original, all_replaced);
+    }
     redactor.into_placeholders()
 }
 

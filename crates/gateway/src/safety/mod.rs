@@ -3,6 +3,7 @@
 
 pub(crate) mod answer_fields;
 pub(crate) mod answer_strings;
+pub(crate) mod as_it_came;
 pub(crate) mod chunk_parts;
 pub(crate) mod inspection;
 pub(crate) mod json_path;

@@ -5,14 +5,17 @@ use std::collections::BTreeSet;
 
 use checks::{Finding, Placeholders, Policy, Reading, Redactor, Report};
 use domain::conversation::Reply;
+use domain::json_text::{Token, rewrite};
 use domain::safety::{Action, Category};
 use domain::step::Security;
 use serde_json::{Map, Value};
 
 use crate::capacity::offload::{Share, offload_always};
 use crate::safety::answer_strings;
+use crate::safety::as_it_came::{self, Replacements};
 use crate::safety::inspection::security;
 use crate::safety::json_path::JsonPath;
+use crate::safety::text_part::Replaced;
 use crate::state::registry::ProjectState;
 
 /// A string of an answer.
@@ -137,6 +140,42 @@ pub(crate) fn judged_strings<'a>(
     strings
 }
 
+/// Adds the strings of an answer as it came that its canonical form does not hold. An answer that can
+/// be read in two ways is written anew.
+pub(crate) fn add_beside(strings: &mut Vec<AnswerString<'_>>, source: &mut Option<String>) {
+    let Some(text) = source else { return };
+    let canonical = strings.iter().map(|string| (&*string.text, string.is_json));
+    match as_it_came::answer_beside(text, canonical) {
+        Ok(beside) => strings.extend(
+            beside.into_iter().map(|text| AnswerString { text: text.into(), is_json: false }),
+        ),
+        Err(_) => *source = None,
+    }
+}
+
+/// Replaces in an answer as it came the strings that were judged.
+pub(crate) fn replace_in_source(
+    source: &mut Option<String>,
+    strings: Vec<AnswerString<'_>>,
+    new: &[Option<String>],
+) {
+    let Some(text) = source else { return };
+    let mut replacements = Replacements::default();
+    let add = || {
+        for (string, new) in strings.into_iter().zip(new) {
+            let Some(new) = new.clone() else { continue };
+            let AnswerString { text, is_json } = string;
+            replacements.add(&Replaced { was: text.into_owned(), new, is_json })?;
+        }
+        replacements.apply(text, |_| false)
+    };
+    match add() {
+        Ok(None) => {}
+        Ok(Some(new)) => *source = Some(new),
+        Err(_) => *source = None,
+    }
+}
+
 /// Replaces the strings that [`judged_strings`] has given.
 pub(crate) fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
     let mut new = new.into_iter();
@@ -167,6 +206,14 @@ pub(crate) fn restore(reply: &mut Reply, placeholders: &Placeholders) {
         return;
     }
     reply.text = placeholders.restore(&reply.text);
+    if let Some(source) = &mut reply.source
+        && let Ok(Some(new)) = rewrite(source, |_, token| match token {
+            Token::Text(text) => Some(placeholders.restore(text)).filter(|new| new != text),
+            Token::Name(_) | Token::Number(_) => None,
+        })
+    {
+        *source = new;
+    }
     if let Some(native) = &mut reply.native {
         let mut changed = BTreeSet::new();
         answer_strings::visit(native, |path, text| {

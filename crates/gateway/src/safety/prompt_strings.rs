@@ -2,6 +2,7 @@
 
 use checks::{FileKind, file_kind, long_number};
 use domain::conversation::{Body, PROVIDER_STATE as STATE, Prompt};
+use domain::original::Beside;
 use domain::safety::Origin;
 use serde_json::{Map, Number, Value};
 
@@ -78,6 +79,16 @@ pub(crate) fn each_by<'a>(
             each_in(name, tool, &mut |said| see(at(origin), said));
         }
     }
+    for Beside { field, name, origin, value, .. } in beside(prompt) {
+        each_in(name, value, &mut |said| {
+            see(Location { origin: *origin, message: None, field }, said);
+        });
+    }
+}
+
+/// What the request as it came holds beside the canonical form.
+fn beside(prompt: &Prompt) -> &[Beside] {
+    prompt.original.as_ref().map_or(&[], |original| &original.beside)
 }
 
 /// The bytes of the strings of a prompt that are judged.
@@ -112,7 +123,8 @@ pub(crate) fn raw_size(prompt: &Prompt) -> usize {
         };
         body + raw_members(&message.extra)
     });
-    messages.sum::<usize>() + raw_members(&prompt.params)
+    let original = prompt.original.as_ref().and_then(|original| original.body.as_ref());
+    messages.sum::<usize>() + raw_members(&prompt.params) + original.map_or(0, String::len)
 }
 
 fn raw_members(map: &Map<String, Value>) -> usize {
@@ -161,6 +173,9 @@ pub(crate) fn each_mut(prompt: &mut Prompt, mut change: impl FnMut(TextSlot<'_>)
         members_mut(&mut message.extra, &mut change);
     }
     members_mut(&mut prompt.params, &mut change);
+    for beside in prompt.original.iter_mut().flat_map(|original| &mut original.beside) {
+        each_in_mut(&beside.name, &mut beside.value, &mut change);
+    }
 }
 
 fn member<'a>(name: &'a str, value: &'a Value, see: &mut impl FnMut(TextPart<'a>)) {
@@ -220,19 +235,19 @@ fn each_in_mut(name: &str, value: &mut Value, change: &mut impl FnMut(TextSlot<'
 }
 
 /// Names of fields are short; a longer one may be anything.
-fn is_judged_key(key: &str) -> bool {
+pub(super) fn is_judged_key(key: &str) -> bool {
     key.len() >= LONG_KEY
 }
 
 /// Whether a number has enough digits to identify a person.
-fn is_long(number: &Number) -> bool {
+pub(super) fn is_long(number: &Number) -> bool {
     // Most numbers are small, and counting their digits takes time.
     number.as_i64().is_none_or(|value| value.unsigned_abs() >= 1_000_000)
         && long_number(&number.to_string()).is_some()
 }
 
 /// The kind of file in a string of a field, and whether the field alone makes it one.
-fn file(name: &str, text: &str) -> (FileKind, bool) {
+pub(super) fn file(name: &str, text: &str) -> (FileKind, bool) {
     let letters = || name.bytes().filter(|byte| *byte != b'_').map(|b| b.to_ascii_lowercase());
     let is_bare = FILES.iter().any(|file| letters().eq(file.bytes()));
     (file_kind(text, is_bare), is_bare)

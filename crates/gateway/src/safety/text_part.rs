@@ -48,6 +48,15 @@ pub(crate) enum TextSlot<'a> {
     Kept(&'a mut bool),
 }
 
+/// A text of a prompt, and what stands in its place.
+#[derive(Debug)]
+pub(crate) struct Replaced {
+    pub(crate) was: String,
+    pub(crate) new: String,
+    /// Whether it is JSON inside a string.
+    pub(crate) is_json: bool,
+}
+
 impl<'a> TextPart<'a> {
     /// The text that safety reads. A number comes with the name of its field, as a person would
     /// write it: most mean nothing without it, and a text of only a number is taken for an identity
@@ -91,30 +100,33 @@ impl<'a> TextPart<'a> {
 }
 
 impl TextSlot<'_> {
-    /// Replaces what was found in it; a number becomes a string.
-    pub(crate) fn redact(self, redactor: &mut Redactor, findings: &[&Finding]) {
-        match self {
+    /// Replaces what was found in it; a number becomes a string. Returns what was replaced by what.
+    pub(crate) fn redact(self, redactor: &mut Redactor, findings: &[&Finding]) -> Option<Replaced> {
+        let (slot, new, is_json) = match self {
             Self::Text(text) => {
-                if let Some(redacted) = redactor.redact(text, findings) {
-                    *text = redacted;
-                }
+                let new = redactor.redact(text, findings)?;
+                (text, new, false)
             }
             Self::Json(text) => {
-                if let Some(redacted) = Reading::json(text).redact(redactor, findings) {
-                    *text = redacted;
-                }
+                let new = Reading::json(text).redact(redactor, findings)?;
+                (text, new, true)
             }
             Self::File(text, is_bare) => {
-                if let Some(redacted) = Reading::file(text, is_bare).redact(redactor, findings) {
-                    *text = redacted;
-                }
+                let new = Reading::file(text, is_bare).redact(redactor, findings)?;
+                (text, new, false)
             }
             Self::Number(value) => {
-                if let Some(finding) = findings.first() {
-                    *value = redactor.replace_whole(&finding.kind, &value.to_string()).into();
-                }
+                let was = value.to_string();
+                let new = redactor.replace_whole(&findings.first()?.kind, &was);
+                *value = new.clone().into();
+                return Some(Replaced { was, new, is_json: false });
             }
-            Self::Kept(spoiled) => *spoiled |= !findings.is_empty(),
-        }
+            Self::Kept(spoiled) => {
+                *spoiled |= !findings.is_empty();
+                return None;
+            }
+        };
+        let was = std::mem::replace(slot, new.clone());
+        Some(Replaced { was, new, is_json })
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use domain::json_text::{Token, visit};
+use domain::original::SourceEvent;
 use serde_json::{Map, Value, json};
 
 use crate::safety::answer_fields::{FUNCTION, STATE};
@@ -105,6 +107,26 @@ impl Fragments {
             }
         });
         bounds.map(|()| added)
+    }
+
+    /// Adds the strings of a provider's own event beside its piece: the canonical events do not hold
+    /// all of them.
+    pub(super) fn add_source(&mut self, event: &SourceEvent) -> Result<(), TooMany> {
+        let piece = event.piece.as_ref().map(|piece| piece.range.start);
+        let mut bounds = Ok(());
+        // It was read before.
+        let _ = visit(&event.data, |place, token| {
+            if let Token::Text(text) = token
+                && Some(place.range.start) != piece
+                && !matches!(place.name(), "type" | "id")
+                && bounds.is_ok()
+                && self.whole.insert((text.to_owned(), false))
+            {
+                self.bytes += text.len();
+                bounds = self.check();
+            }
+        });
+        bounds
     }
 
     /// Adds a string, or a piece of one, unless it was added before. Bounded before anything of it

@@ -23,6 +23,33 @@ pub struct Started {
     pub created: Timestamp,
     /// Parameters that the model does not have and that were left out, by name.
     pub dropped: Vec<String>,
+    /// How the call went to its provider.
+    pub mode: Mode,
+    /// Whether the pieces are the provider's own events.
+    pub has_sources: bool,
+}
+
+/// How a call goes to its provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The request goes on as it came, but for what governance changes.
+    Passthrough,
+    /// It is written in the provider's format.
+    Translated,
+}
+
+impl Mode {
+    pub(crate) fn of(passes: bool) -> Self {
+        if passes { Self::Passthrough } else { Self::Translated }
+    }
+
+    /// The word in the header of an answer.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passthrough => "passthrough",
+            Self::Translated => "translated",
+        }
+    }
 }
 
 /// One piece of a streamed answer.
@@ -32,6 +59,8 @@ pub enum Piece {
     Text(String),
     /// A chunk in the chat-completions format that holds more than text.
     Native(Map<String, Value>),
+    /// The provider's own event, in the format of the request: its name and its JSON text.
+    Source(String, String),
     /// The end, recorded.
     End {
         /// Why the model stopped.

@@ -40,6 +40,7 @@ use crate::streaming::fragments::{
 };
 use crate::streaming::outbound_filter::OutboundFilter;
 use crate::streaming::piece::Piece;
+use crate::streaming::source_filter::SourceFilter;
 use crate::streaming::string_filter::Judging;
 
 /// A stream between a provider and a caller. Dropping it records the answer received so far.
@@ -50,6 +51,8 @@ pub(super) struct Relay {
     upstream: Option<MonitoredStream>,
     /// Set if the answer has to be judged or restored.
     outbound: Option<OutboundFilter>,
+    /// Set if the provider's own events leave; the canonical ones are then only recorded.
+    sources: Option<SourceFilter>,
     /// The parts that are judged as a whole at the end of the answer: see
     /// [`chunk_parts::split_indivisible`].
     withheld: Vec<Map<String, Value>>,
@@ -76,12 +79,14 @@ impl Relay {
         flight: InFlight,
         upstream: MonitoredStream,
         outbound: Option<OutboundFilter>,
+        sources: Option<SourceFilter>,
         refusals_as_text: bool,
         began: Instant,
         model: String,
     ) -> Self {
         Self {
             outbound,
+            sources,
             flight: Some(flight),
             withheld: Vec::new(),
             withheld_bytes: 0,
@@ -134,7 +139,7 @@ impl Relay {
                     return Some(self.end().await);
                 }
             }
-            if self.outbound.as_ref().is_some_and(|outbound| outbound.blocked().is_some()) {
+            if self.is_blocked() {
                 self.record_received();
                 // No more of the answer leaves: the provider may stop.
                 self.upstream = None;
@@ -197,6 +202,12 @@ impl Relay {
                     self.say(refusal, pieces);
                 }
             }
+            StreamEvent::Source(event) => {
+                if let Some(sources) = &mut self.sources {
+                    self.fragments.add_source(&event)?;
+                    sources.pass(event, pieces)?;
+                }
+            }
             StreamEvent::Finish(finish) => outcome.finish = Some(finish),
             StreamEvent::Usage(usage) => {
                 outcome.usage = Some(outcome.usage.map_or(usage, |known| known.followed_by(usage)));
@@ -218,13 +229,24 @@ impl Relay {
         }
         match &mut self.outbound {
             Some(outbound) => outbound.text(&text, pieces),
-            None if !text.is_empty() => pieces.push(Piece::Text(text)),
+            None if !text.is_empty() && self.sources.is_none() => pieces.push(Piece::Text(text)),
             None => {}
         }
     }
 
+    /// Whether the rest of the answer must not leave.
+    fn is_blocked(&self) -> bool {
+        self.outbound.as_ref().is_some_and(|outbound| outbound.blocked().is_some())
+            || self.sources.as_ref().is_some_and(|sources| sources.blocked().is_some())
+    }
+
     /// Notes the part that has left of an answer that is judged on its way: it may be the last.
     fn note_left(&mut self) {
+        if let (Some(flight), Some(sources)) = (&mut self.flight, &mut self.sources)
+            && let Some(left) = &mut flight.outcome.instead
+        {
+            left.push_str(&sources.left());
+        }
         if let (Some(flight), Some(outbound)) = (&mut self.flight, &mut self.outbound)
             && let Some(left) = &mut flight.outcome.instead
         {
@@ -260,6 +282,7 @@ impl Relay {
         match &mut self.outbound {
             _ if !is_left => {}
             Some(outbound) => outbound.native(chunk, pieces),
+            None if self.sources.is_some() => {}
             None => pieces.push(Piece::Native(chunk)),
         }
         Ok(())
@@ -279,6 +302,9 @@ impl Relay {
         };
         match flight.finish().await {
             Ok(recorded) => {
+                if let Some(sources) = self.sources.as_mut().filter(|_| blocked.is_none()) {
+                    sources.end(&mut pieces);
+                }
                 pieces.push(Piece::End { finish, usage: recorded.usage, blocked });
             }
             Err(error) => pieces.push(Piece::Broken(error)),
@@ -293,6 +319,11 @@ impl Relay {
         flight: &mut InFlight,
         pieces: &mut Vec<Piece>,
     ) -> Result<Option<String>> {
+        if let Some(mut sources) = self.sources.take_if(|sources| sources.is_judged()) {
+            let blocked = self.pass_judged_sources(flight, &mut sources, pieces).await;
+            self.sources = Some(sources);
+            return blocked;
+        }
         let mut outbound = self.outbound.take();
         let judging = outbound.as_mut().and_then(|outbound| {
             outbound.finish(pieces);
@@ -349,6 +380,44 @@ impl Relay {
         Ok(blocked)
     }
 
+    /// Ends an answer of the provider's own events that was judged on its way, as
+    /// [`Relay::pass_judged`] does.
+    async fn pass_judged_sources(
+        &mut self,
+        flight: &mut InFlight,
+        sources: &mut SourceFilter,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<Option<String>> {
+        let mut redactor = sources.exchange(Redactor::of_answer(0));
+        let judged = self.fragments.judge(flight, &mut redactor).await?;
+        sources.exchange(redactor);
+        flight.outcome.output = judged.security;
+        let (new, verdict) = match judged.verdict {
+            Verdict::Fine => (None, None),
+            Verdict::Redacted(new) => (Some(new), None),
+            Verdict::Blocked(reason) => (None, Some(reason)),
+        };
+        if verdict.is_none() && sources.blocked().is_none() {
+            // The text in it is none of what leaves; only its calls are used.
+            let calls = new.as_ref().and_then(|new| self.fragments.redacted_message("", new));
+            sources.pass_withheld(calls.as_ref(), pieces);
+            sources.release_judged(pieces);
+        }
+        let mut left = flight.outcome.instead.take().unwrap_or_default();
+        left.push_str(&sources.left());
+        flight.outcome.message = match &new {
+            None => self.fragments.message(&left),
+            Some(new) => self.fragments.redacted_message(&left, new),
+        };
+        flight.outcome.instead = Some(left);
+        let blocked = sources.blocked().or(verdict);
+        if blocked.is_some() {
+            flight.outcome.finish = Some(FinishReason::ContentFilter);
+            flight.outcome.message = None;
+        }
+        Ok(blocked)
+    }
+
     /// Records why the answer breaks off, and reports it to the caller.
     async fn broken(&mut self, what: String, class: &'static str, error: Error) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
@@ -364,6 +433,9 @@ impl Relay {
             // Half a word was not judged, and does not leave.
             outbound.judging = None;
             outbound.finish(&mut pieces);
+        }
+        if let Some(sources) = &mut self.sources {
+            sources.release(&mut pieces);
         }
         pieces.push(Piece::Broken(match flight.finish().await {
             Ok(_) => error,

@@ -38,6 +38,10 @@ pub(crate) fn input(key: &Key, model: &str, prompt: &Prompt) -> i64 {
             field(&mut context, value.to_string().as_bytes());
         }
     }
+    for beside in prompt.original.iter().flat_map(|original| &original.beside) {
+        field(&mut context, beside.name.as_bytes());
+        field(&mut context, beside.was.as_bytes());
+    }
     let params = prompt.params.iter().filter(|(name, _)| !BESIDE.contains(&name.as_str()));
     members(&mut context, params);
     field(&mut context, &prompt.max_output_tokens.unwrap_or_default().to_be_bytes());

@@ -7,6 +7,7 @@ pub(crate) mod request;
 
 use domain::conversation::{Prompt, Reply, StreamEvent};
 use domain::model::Model;
+use domain::original::Original;
 use domain::time::Timestamp;
 
 use crate::adapter::embeddings::Embedder;
@@ -21,6 +22,12 @@ pub(crate) trait Adapter: Send + Sync {
 
     /// Writes the body of the request.
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error>;
+
+    /// Writes the body of a request that came in this format, with what governance changes in it;
+    /// `None` if it has to be translated.
+    fn pass(&self, _attempt: &Attempt<'_>, _original: &Original) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
 
     /// Puts the credential on the request, and the headers that the vendor requires. The time is for
     /// formats that sign it.
@@ -47,6 +54,12 @@ pub(crate) trait Adapter: Send + Sync {
 
     /// Returns a reader for one streamed answer of a model.
     fn decoder(&self, model: &Model) -> Box<dyn Decoder>;
+
+    /// Returns a reader for the streamed answer to a request that was passed on: it hands over the
+    /// provider's own events, too.
+    fn passing_decoder(&self, model: &Model) -> Box<dyn Decoder> {
+        self.decoder(model)
+    }
 
     /// Returns its way to make embeddings, if it has one.
     fn embedder(&self) -> Option<&'static dyn Embedder> {

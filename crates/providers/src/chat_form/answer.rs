@@ -48,6 +48,8 @@ impl Answer {
             usage: self.usage,
             upstream_model: self.upstream_model,
             native,
+            passes: false,
+            source: None,
             dropped: Vec::new(),
         }
     }

@@ -53,6 +53,8 @@ pub struct EventStream {
     rest: Bytes,
     phase: Phase,
     dropped: Vec<String>,
+    /// Whether the request was passed on as it came.
+    passes: bool,
 }
 
 enum Source {
@@ -95,6 +97,7 @@ impl EventStream {
             rest: Bytes::new(),
             phase: Phase::Reading,
             dropped: Vec::new(),
+            passes: false,
         }
     }
 
@@ -142,6 +145,20 @@ impl EventStream {
     /// Notes which parameters were left out of the request.
     pub(crate) fn without(self, dropped: Vec<String>) -> Self {
         Self { dropped, ..self }
+    }
+
+    /// Notes whether the request was passed on as it came.
+    pub(crate) fn passing(mut self, passes: bool) -> Self {
+        self.passes = passes;
+        if passes {
+            self.filter.clean_sources(self.key.as_ref());
+        }
+        self
+    }
+
+    /// Whether the request was passed on as it came: the provider's own events are among the events.
+    pub fn passes(&self) -> bool {
+        self.passes
     }
 
     /// Whether the first word of the answer has come.
@@ -346,6 +363,10 @@ fn is_a_word(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Text(text) => !text.is_empty(),
         StreamEvent::Native { .. } => true,
+        // The vendor's own tools have no canonical form.
+        StreamEvent::Source(event) => {
+            event.begins_call || event.piece.as_ref().is_some_and(|piece| !piece.text.is_empty())
+        }
         _ => false,
     }
 }

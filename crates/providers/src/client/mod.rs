@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::conversation::Reply;
+use domain::json_text;
 use domain::model::Model;
 use domain::time::{Clock, Timestamp};
 use domain::trace_context::CallerTrace;
@@ -254,15 +255,21 @@ impl Client {
 
     async fn whole_answer(&self, attempt: &Attempt<'_>) -> Result<Reply, Error> {
         let (model, adapter) = (attempt.model, vendors::adapter(attempt.model.provider));
-        let Encoded { body, dropped } = adapter.encode(attempt)?;
+        let (Encoded { body, dropped }, passes) = encode(adapter, attempt)?;
         let reply = if model.is_sandbox() {
             adapter.decode(model, &sandbox::answer(&body, self.now()))?
         } else {
             let url = adapter.endpoint(model, false)?;
             let bounds = Bounds::of(attempt.deadline);
-            let (outgoing, trace) = (Outgoing { url, body }, attempt.trace);
-            let response = self.call(model, adapter, trace, outgoing, JSON, bounds).await?;
-            adapter.decode(model, &receive::whole(response, bounds.end, bounds.bytes).await?)?
+            let outgoing = Outgoing { url, body };
+            let with = Accompanying::of(attempt, passes);
+            let response = self.call(model, adapter, with, outgoing, JSON, bounds).await?;
+            let body = receive::whole(response, bounds.end, bounds.bytes).await?;
+            let reply = adapter.decode(model, &body)?;
+            // An answer that only lenient readers can read is written anew.
+            let source = passes.then(|| String::from_utf8(body.into()).ok()).flatten();
+            let source = source.filter(|source| json_text::visit(source, |_, _| {}).is_ok());
+            Reply { passes, source, ..reply }
         };
         check_calls(&reply)?;
         Ok(Reply { dropped, ..reply })
@@ -270,8 +277,8 @@ impl Client {
 
     async fn streamed_answer(&self, attempt: &Attempt<'_>) -> Result<EventStream, Error> {
         let (model, adapter) = (attempt.model, vendors::adapter(attempt.model.provider));
-        let Encoded { body, dropped } = adapter.encode(attempt)?;
-        let decoder = adapter.decoder(model);
+        let (Encoded { body, dropped }, passes) = encode(adapter, attempt)?;
+        let decoder = if passes { adapter.passing_decoder(model) } else { adapter.decoder(model) };
         let stream = if model.is_sandbox() {
             let pieces: Vec<Bytes> = sandbox::stream(&body, self.now());
             EventStream::local(pieces, decoder, attempt)
@@ -279,9 +286,10 @@ impl Client {
             let url = adapter.endpoint(model, true)?;
             let (outgoing, expected) = (Outgoing { url, body }, adapter.stream_type());
             let bounds = Bounds::of(attempt.deadline);
-            let trace = attempt.trace;
-            let response = self.call(model, adapter, trace, outgoing, expected, bounds).await?;
-            EventStream::remote(response.into_body(), decoder, attempt).begin(bounds.head).await?
+            let with = Accompanying::of(attempt, passes);
+            let response = self.call(model, adapter, with, outgoing, expected, bounds).await?;
+            let stream = EventStream::remote(response.into_body(), decoder, attempt);
+            stream.passing(passes).begin(bounds.head).await?
         };
         Ok(stream.without(dropped))
     }
@@ -295,7 +303,8 @@ impl Client {
         bounds: Bounds,
     ) -> Result<(HeaderMap, Bytes), Error> {
         let adapter = vendors::adapter(model.provider);
-        let response = self.call(model, adapter, trace, outgoing, JSON, bounds).await?;
+        let with = Accompanying { trace, headers: &[] };
+        let response = self.call(model, adapter, with, outgoing, JSON, bounds).await?;
         let headers = response.headers().clone();
         Ok((headers, receive::whole(response, bounds.end, bounds.bytes).await?))
     }
@@ -305,7 +314,7 @@ impl Client {
         &self,
         model: &Model,
         adapter: &dyn Adapter,
-        trace: Option<&CallerTrace>,
+        with: Accompanying<'_>,
         outgoing: Outgoing,
         expected: &'static str,
         bounds: Bounds,
@@ -314,9 +323,14 @@ impl Client {
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         headers.insert(ACCEPT, HeaderValue::from_static(expected));
+        for (name, value) in with.headers {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(*name, value);
+            }
+        }
         let mut call = Call { uri: endpoint.uri.clone(), headers, body: outgoing.body };
         adapter.authenticate(model, &mut call, self.now())?;
-        if let Some(trace) = trace {
+        if let Some(trace) = with.trace {
             call.set_trace(trace);
         }
         let (private, resend) = (model.is_private(), Resend::Allowed);
@@ -370,6 +384,35 @@ impl Client {
     fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
+}
+
+/// What a request carries beside its body and its credential.
+#[derive(Clone, Copy)]
+struct Accompanying<'a> {
+    trace: Option<&'a CallerTrace>,
+    /// The caller's own headers that go on with a request as it came.
+    headers: &'a [(&'static str, String)],
+}
+
+impl<'a> Accompanying<'a> {
+    fn of(attempt: &Attempt<'a>, passes: bool) -> Self {
+        let original = attempt.prompt.original.as_deref().filter(|_| passes);
+        Self { trace: attempt.trace, headers: original.map_or(&[], |original| &original.headers) }
+    }
+}
+
+/// Writes the body of a request: as it came, if this is its format, else from its canonical form.
+/// The flag is whether it passes as it came.
+fn encode(adapter: &dyn Adapter, attempt: &Attempt<'_>) -> Result<(Encoded, bool), Error> {
+    if let Some(original) = &attempt.prompt.original {
+        if let Some(body) = adapter.pass(attempt, original)? {
+            return Ok((Encoded { body, dropped: Vec::new() }, true));
+        }
+        if let Some(what) = &original.untranslatable {
+            return Err(Error::unsupported(what.clone()));
+        }
+    }
+    adapter.encode(attempt).map(|encoded| (encoded, false))
 }
 
 /// Refuses an answer with more than [`MOST_CALLS`] calls of tools.

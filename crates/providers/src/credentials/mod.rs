@@ -8,6 +8,7 @@
 mod chunk;
 mod chunk_position;
 pub(crate) mod scrub;
+mod source;
 pub(crate) mod stream;
 
 use base64::Engine as _;
@@ -208,6 +209,7 @@ impl Credentials {
 
     /// Cleans a whole answer.
     pub(crate) fn clean_reply(&self, reply: &mut Reply) {
+        self.clean_source(reply);
         self.clean(&mut reply.text);
         if let Some(name) = &mut reply.upstream_model {
             self.clean(name);

@@ -12,6 +12,7 @@ use crate::credentials::chunk::{
     Segment, TEXT, content_of, has_generated_text, is_plain, rest_chunk, string_path,
 };
 use crate::credentials::chunk_position::Position;
+use crate::credentials::source::SourceFilter;
 use crate::error::Error;
 
 /// Least bytes of a credential's beginning at the end of a text for which the log probabilities of its
@@ -38,6 +39,8 @@ pub(crate) struct StreamFilter {
     usage: Option<Usage>,
     /// Whether more strings would have to be withheld than allowed.
     is_full: bool,
+    /// Cleans the provider's own events, if they are handed over.
+    sources: Option<SourceFilter>,
 }
 
 impl StreamFilter {
@@ -50,12 +53,21 @@ impl StreamFilter {
             bytes: 0,
             usage: None,
             is_full: false,
+            sources: None,
         }
+    }
+
+    /// Cleans the provider's own events as well.
+    pub(crate) fn clean_sources(&mut self, key: Option<&Secret>) {
+        self.sources = Credentials::of(key).map(SourceFilter::new);
     }
 
     /// Cleans the events from index `from` on. Returns an error if too many strings would have to be
     /// withheld; the events after that are left out.
     pub(crate) fn pass(&mut self, events: &mut Vec<StreamEvent>, from: usize) -> Result<(), Error> {
+        if let Some(sources) = &mut self.sources {
+            sources.pass(events, from)?;
+        }
         let Some(credentials) = self.credentials.take() else { return Ok(()) };
         let holds_nothing = self.holds_nothing();
         let is_clean = |event: &StreamEvent| match event {
@@ -86,6 +98,9 @@ impl StreamFilter {
 
     /// Releases the withheld text at the end of the stream.
     pub(crate) fn end(&mut self, events: &mut Vec<StreamEvent>) {
+        if let Some(sources) = &mut self.sources {
+            sources.end(events);
+        }
         let Some(credentials) = self.credentials.take() else { return };
         self.flush(&credentials, None, events);
         self.release_usage(events);
@@ -131,7 +146,7 @@ impl StreamFilter {
             StreamEvent::Usage(usage) => {
                 self.usage = Some(self.usage.map_or(usage, |known| known.followed_by(usage)));
             }
-            StreamEvent::Prompt(_) => events.push(event),
+            StreamEvent::Prompt(_) | StreamEvent::Source(_) => events.push(event),
         }
         self.release_usage(events);
     }

@@ -1,5 +1,6 @@
 //! Addresses of MCP servers, and lists of allowed ones.
 
+use domain::net::{Reach, reach};
 use url::{Host, Url};
 
 use crate::net::egress::{Refusal, Rules, well_formed};
@@ -44,13 +45,39 @@ impl McpAddress {
     /// Whether the address is private by its spelling: a list entry for it is then deliberate. A name
     /// is not: its owner chooses the address it resolves to.
     pub(crate) fn is_private(&self) -> bool {
-        use domain::net::{Reach, reach};
         match self.0.host() {
             Some(Host::Ipv4(address)) => reach(address.into()) == Reach::Private,
             Some(Host::Ipv6(address)) => reach(address.into()) == Reach::Private,
             Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
             None => false,
         }
+    }
+}
+
+/// Whether a text is an address on the internet, as it is spelled: no private one, and no name of a
+/// network of one's own.
+pub fn is_public_url(text: &str) -> bool {
+    let Ok(url) = Url::parse(text) else { return false };
+    let Some(host) = url.host() else { return false };
+    let is_public = match &host {
+        Host::Domain(name) => {
+            let own = [".local", ".internal", ".localhost", ".lan", ".home.arpa"];
+            let name = name.trim_end_matches('.');
+            name.contains('.') && own.iter().all(|end| !name.ends_with(end))
+        }
+        Host::Ipv4(address) => reach((*address).into()) == Reach::Public,
+        Host::Ipv6(address) => reach((*address).into()) == Reach::Public,
+    };
+    is_public
+        && matches!(url.scheme(), "http" | "https")
+        && Rules::new(&[]).check(&host, false).is_ok()
+}
+
+/// Whether two addresses have the same scheme, host and port.
+pub fn share_host(one: &str, other: &str) -> bool {
+    match (Url::parse(one), Url::parse(other)) {
+        (Ok(one), Ok(other)) => one.has_host() && one.origin() == other.origin(),
+        _ => false,
     }
 }
 

@@ -65,13 +65,13 @@ const PARAMETERS: &[(Vendor, &str, Fate)] = &[
 ];
 
 /// The parameter of Anthropic's that lists MCP servers.
-const MCP_SERVERS: &str = "mcp_servers";
+pub(crate) const MCP_SERVERS: &str = "mcp_servers";
 
 /// The types of tools that are refused because they reach an address of the caller's choice.
-const REACHING_TOOLS: [&str; 3] = ["mcp", "mcp_toolset", "mcpServers"];
+pub(crate) const REACHING_TOOLS: [&str; 3] = ["mcp", "mcp_toolset", "mcpServers"];
 
 /// The tools that are refused because they search what the vendor keeps for its customer.
-const SEARCHING_TOOLS: [&str; 3] = ["file_search", "fileSearch", "retrieval"];
+pub(crate) const SEARCHING_TOOLS: [&str; 3] = ["file_search", "fileSearch", "retrieval"];
 
 /// What becomes of a parameter that the canonical form has no place for.
 pub(crate) fn fate(vendor: Vendor, name: &str, value: &Value) -> Fate {
@@ -150,6 +150,11 @@ impl Offered {
         let name = tool.maybe_text("name")?.unwrap_or_else(|| kind.clone());
         self.left_out.push((format!("{} ({})", tool.at(), shown(&kind)), name, shown(&kind)));
         Ok(())
+    }
+
+    /// The functions.
+    pub(crate) fn functions(&self) -> &[Value] {
+        &self.functions
     }
 
     /// The functions, and the names of the tools that are left out. A choice that only those could

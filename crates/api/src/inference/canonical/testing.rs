@@ -7,7 +7,7 @@ use domain::ids::{StepId, TraceId};
 use domain::step::FinishReason;
 use domain::time::Timestamp;
 use domain::usage::Usage;
-use gateway::{ChatReply, Piece, Refusal, Started};
+use gateway::{ChatReply, Mode, Piece, Refusal, Started};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -139,6 +139,8 @@ impl Speech {
             native: native.as_object().cloned(),
             blocked: None,
             dropped: Vec::new(),
+            mode: Mode::Translated,
+            source: None,
         }
     }
 
@@ -204,6 +206,8 @@ pub fn started() -> Started {
         model: "m".to_owned(),
         created: Timestamp(1_000_000),
         dropped: Vec::new(),
+        mode: Mode::Translated,
+        has_sources: false,
     }
 }
 

@@ -70,6 +70,7 @@ pub(super) fn parse(
             max_output_tokens: settings.max_output_tokens,
             is_translated: true,
             params,
+            original: None,
         },
     };
     let sources = reader.sources;

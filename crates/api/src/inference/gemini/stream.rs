@@ -111,6 +111,8 @@ impl Writer {
             match piece {
                 Piece::Text(text) => self.sequencer.text(ContentKind::Text, text),
                 Piece::Native(chunk) => self.reader.read(chunk, &mut self.sequencer),
+                // No request in this format goes on as it came.
+                Piece::Source(..) => {}
                 Piece::End { finish, usage, blocked } => {
                     let refuses = self.refuses;
                     self.end(&mut out, Ending { finish, usage, blocked, refuses });

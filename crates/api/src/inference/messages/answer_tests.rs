@@ -98,7 +98,7 @@ proptest! {
             {"role": "user", "content": "?"},
             {"role": "assistant", "content": message["content"]},
         ]});
-        let asked = request::parse(serde_json::from_value(body).unwrap(), None).unwrap();
+        let asked = request::parse(serde_json::from_value(body).unwrap(), None, None).unwrap();
         prop_assert_eq!(&asked.request.prompt.messages[1], &speech.message());
         prop_assert!(asked.dropped.is_empty());
     }

@@ -17,7 +17,7 @@ pub(super) fn blocks(at: &str, content: Value) -> Result<Vec<Value>> {
 }
 
 /// A call of a tool.
-pub(super) fn tool_use(mut block: Node) -> Result<Value> {
+pub(super) fn tool_use(block: &mut Node) -> Result<Value> {
     let (id, name) = (block.text("id")?, block.text("name")?);
     let arguments = match block.take("input") {
         None => "{}".to_owned(),
@@ -25,7 +25,6 @@ pub(super) fn tool_use(mut block: Node) -> Result<Value> {
         Some(_) => return Err(malformed(format!("{} must be an object", block.path("input")))),
     };
     block.pass_over(&["caller"]);
-    block.end()?;
     Ok(call(&id, &name, &arguments))
 }
 

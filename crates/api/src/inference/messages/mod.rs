@@ -2,6 +2,7 @@
 
 mod answer;
 mod blocks;
+mod reach;
 mod request;
 mod settings;
 mod stream;
@@ -10,7 +11,9 @@ use axum::Json;
 use axum::body::Body as Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
 use gateway::{Caller, ChatReply, Piece, Refusal, Started};
@@ -57,7 +60,9 @@ impl<'de> Deserialize<'de> for CountedBody {
 
 /// About the tokens that a model counts in a conversation.
 pub(crate) async fn count_tokens(app: &App, caller: &Caller, body: CountedBody) -> Result<u64> {
-    let ParsedRequest { request, .. } = request::parse(body.0, None)?;
+    // It goes nowhere, so nothing has to be translated.
+    let original = Original::new(WireFormat::Messages, String::new());
+    let ParsedRequest { request, .. } = request::parse(body.0, None, Some(original))?;
     let model = request.model.as_deref();
     Ok(app.gateway.count_tokens(caller, model, request.prompt).await?)
 }
@@ -70,10 +75,21 @@ impl Format for Messages {
     type Options = ();
 
     fn read(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<()>> {
-        request::parse(body, trace)
+        request::parse(body, trace, None)
+    }
+
+    fn read_passing(
+        body: MessagesBody,
+        trace: Option<String>,
+        original: Original,
+    ) -> Result<ParsedRequest<()>> {
+        request::parse(body, trace, Some(original))
     }
 
     fn write_answer(reply: ChatReply, (): (), dialect: Dialect) -> Response {
+        if let Some(source) = reply.source {
+            return ([(CONTENT_TYPE, "application/json")], source).into_response();
+        }
         Json(answer::whole(reply).in_dialect(dialect)).into_response()
     }
 

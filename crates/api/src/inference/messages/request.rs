@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use axum::http::StatusCode;
 use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role, TOOL_FAILED};
+use domain::original::{Original, Reach};
 use domain::step::ApiEndpoint;
 use gateway::ChatRequest;
 use serde::Deserialize;
@@ -10,7 +12,7 @@ use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
 
 use crate::http::error::Result;
-use crate::inference::canonical::members::{self, Offered, Vendor};
+use crate::inference::canonical::members::{self, MCP_SERVERS, Offered, Vendor};
 use crate::inference::canonical::prompt::{
     State, States, assistant, function, marked, plain, result, text_part,
 };
@@ -18,6 +20,7 @@ use crate::inference::canonical::read::{Node, invalid};
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
 use crate::inference::messages::blocks::{blocks, document, image, tool_use};
+use crate::inference::messages::reach;
 use crate::inference::messages::settings::{is_thinking, response_format, tool_choice};
 
 /// A request in Anthropic's format, and `trace_id`.
@@ -96,9 +99,27 @@ pub struct MessageBody {
     others: Map<String, Value>,
 }
 
+impl MessagesBody {
+    /// What the vendor would reach for the caller.
+    pub(super) fn reaches(&self) -> Vec<Reach> {
+        let contents = self.messages.iter().map(|message| &message.content);
+        reach::of(contents, self.tools.as_deref(), &self.others)
+    }
+}
+
 /// Parses the body into a canonical request.
-pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<()>> {
-    let mut reader = Reader::default();
+///
+/// If the request may go on as it came, the parts that have no canonical form are noted in `original`:
+/// they keep it from being translated, and are no fault otherwise.
+pub fn parse(
+    body: MessagesBody,
+    trace: Option<String>,
+    mut original: Option<Original>,
+) -> Result<ParsedRequest<()>> {
+    let mut reader = Reader { passes: original.is_some(), ..Reader::default() };
+    if let Some(original) = &mut original {
+        original.reaches = body.reaches();
+    }
     if body.messages.is_empty() {
         return Err(invalid("messages must not be empty"));
     }
@@ -106,7 +127,9 @@ pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<
         return Err(invalid("max_tokens must be at least 1"));
     }
     for (name, value) in &body.others {
-        reader.dropped.extend(members::leave_out(Vendor::Anthropic, name, value)?);
+        let fate = members::leave_out(Vendor::Anthropic, name, value);
+        let fate = if name == MCP_SERVERS { reader.tolerated(fate)? } else { Some(fate?) };
+        reader.dropped.extend(fate.flatten());
     }
     let mut messages = Vec::with_capacity(body.messages.len() + 1);
     if let Some(system) = body.system {
@@ -115,7 +138,8 @@ pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<
     // The index of the message that each is made of; none for `system`.
     let mut sources = vec![None; messages.len()];
     for (index, message) in body.messages.into_iter().enumerate() {
-        reader.message(&format!("messages[{index}]"), message, &mut messages)?;
+        let read = reader.message(&format!("messages[{index}]"), message, &mut messages);
+        reader.tolerated(read)?;
         sources.resize(messages.len(), Some(index));
     }
     let mut params = Map::new();
@@ -129,11 +153,17 @@ pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<
     set("top_p", body.top_p.map(Value::Number));
     set("top_k", body.top_k.map(Value::from));
     set("stop", body.stop_sequences.filter(|stops| !stops.is_empty()).map(Value::from));
-    let choice = body.tool_choice.map(tool_choice).transpose()?;
+    let choice = match body.tool_choice {
+        Some(choice) => reader.tolerated(tool_choice(choice))?,
+        None => None,
+    };
     let mut has_tools = true;
     if let Some(tools) = body.tools {
         let choice = choice.as_ref().map(|(choice, _)| choice);
-        let (tools, left_out) = reader.tools(tools)?.choose(choice)?;
+        let offered = reader.tools(tools)?;
+        let functions = if reader.passes { offered.functions().to_vec() } else { Vec::new() };
+        let chosen = reader.tolerated(offered.choose(choice))?;
+        let (tools, left_out) = chosen.unwrap_or((functions, Vec::new()));
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
         reader.dropped.extend(left_out);
@@ -149,8 +179,10 @@ pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<
     if let Some(config) = body.output_config {
         let mut config = Node::of("output_config".to_owned(), Value::Object(config))?;
         set("reasoning_effort", config.maybe_text("effort")?.map(Value::from));
-        set("response_format", config.maybe_node("format")?.map(response_format).transpose()?);
-        config.end()?;
+        if let Some(format) = config.maybe_node("format")? {
+            set("response_format", reader.tolerated(response_format(format))?);
+        }
+        reader.tolerated(config.end())?;
     }
     let request = ChatRequest {
         api_endpoint: ApiEndpoint::Messages,
@@ -161,6 +193,9 @@ pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<
             max_output_tokens: Some(body.max_tokens),
             is_translated: true,
             params,
+            original: original.map(|original| {
+                Box::new(Original { untranslatable: reader.untranslatable.take(), ..original })
+            }),
         },
     };
     Ok(ParsedRequest {
@@ -177,9 +212,26 @@ pub fn parse(body: MessagesBody, trace: Option<String>) -> Result<ParsedRequest<
 struct Reader {
     dropped: BTreeSet<String>,
     states: States,
+    /// Whether the request may go on as it came.
+    passes: bool,
+    /// The first part that has no canonical form, if it may.
+    untranslatable: Option<String>,
 }
 
 impl Reader {
+    /// The part of a request that was read; none of one that has no canonical form, if the request may
+    /// go on as it came.
+    fn tolerated<T>(&mut self, read: Result<T>) -> Result<Option<T>> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(failure) if self.passes && failure.status() == StatusCode::UNPROCESSABLE_ENTITY => {
+                self.untranslatable.get_or_insert_with(|| failure.into_body().error);
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
     fn leave_out(&mut self, name: &'static str, value: &Value) {
         if !value.is_null() {
             self.dropped.insert(name.to_owned());
@@ -221,7 +273,7 @@ impl Reader {
         if body.role == "system" {
             self.lose(&mut others, &["clear_at", "output_config"]);
         }
-        others.end()?;
+        self.tolerated(others.end())?;
         match body.role.as_str() {
             "user" => {
                 let blocks = blocks(&content, body.content)?;
@@ -255,7 +307,8 @@ impl Reader {
             let mut block = block?;
             let kind = block.text("type")?;
             if kind != "tool_result" {
-                parts.push(self.part(block, &kind)?);
+                let part = self.part(block, &kind);
+                parts.extend(self.tolerated(part)?);
                 continue;
             }
             let failed = block.take("is_error") == Some(Value::Bool(true));
@@ -263,7 +316,7 @@ impl Reader {
             let kept = self.breakpoint(&mut block);
             let id = block.text("tool_use_id")?;
             let (mut message, images) = result(id, self.result_parts(&mut block)?);
-            block.end()?;
+            self.tolerated(block.end())?;
             message.extra.extend(kept.map(|kept| (CACHE_BREAKPOINT.to_owned(), kept.into())));
             message.extra.extend(failed.then(|| (TOOL_FAILED.to_owned(), true.into())));
             all.push(message);
@@ -282,9 +335,10 @@ impl Reader {
         let parts = Node::all(&at, blocks).map(|block| {
             let mut block = block?;
             let kind = block.text("type")?;
-            self.part(block, &kind)
+            let part = self.part(block, &kind);
+            self.tolerated(part)
         });
-        parts.collect()
+        parts.filter_map(Result::transpose).collect()
     }
 
     fn assistant(&mut self, blocks: impl Iterator<Item = Result<Node>>) -> Result<Message> {
@@ -296,19 +350,24 @@ impl Reader {
                 "tool_use" => {
                     self.lose(&mut block, &["toolset_name"]);
                     let kept = self.breakpoint(&mut block);
-                    calls.push(marked(tool_use(block)?, kept));
+                    let call = tool_use(&mut block)?;
+                    self.tolerated(block.end())?;
+                    calls.push(marked(call, kept));
                 }
                 // The thinking itself is in the state, if it can be used at all.
                 "thinking" => {
                     self.find_state(block.maybe_text("signature")?, &mut state);
                     block.pass_over(&["thinking"]);
-                    block.end()?;
+                    self.tolerated(block.end())?;
                 }
                 "redacted_thinking" => {
                     self.find_state(block.maybe_text("data")?, &mut state);
-                    block.end()?;
+                    self.tolerated(block.end())?;
                 }
-                _ => parts.push(self.part(block, &kind)?),
+                _ => {
+                    let part = self.part(block, &kind);
+                    parts.extend(self.tolerated(part)?);
+                }
             }
         }
         Ok(assistant(parts, calls, state))
@@ -346,7 +405,7 @@ impl Reader {
             }
             _ => return Err(block.unsupported("a block", kind)),
         };
-        block.end()?;
+        self.tolerated(block.end())?;
         Ok(marked(part, kept))
     }
 
@@ -356,13 +415,14 @@ impl Reader {
         let texts = Node::all(at, blocks).map(|block| {
             let mut block = block?;
             let kind = block.text("type")?;
-            if kind == "text" {
+            let part = if kind == "text" {
                 self.part(block, &kind)
             } else {
                 Err(block.unsupported("a block", &kind))
-            }
+            };
+            self.tolerated(part)
         });
-        texts.collect()
+        texts.filter_map(Result::transpose).collect()
     }
 
     fn tools(&mut self, tools: Vec<Value>) -> Result<Offered> {
@@ -371,7 +431,8 @@ impl Reader {
             let mut tool = tool?;
             let kind = tool.maybe_text("type")?.unwrap_or_else(|| "custom".to_owned());
             if kind != "custom" {
-                offered.leave_out(tool, kind)?;
+                let left_out = offered.leave_out(tool, kind);
+                self.tolerated(left_out)?;
                 continue;
             }
             let kept = self.breakpoint(&mut tool);
@@ -381,15 +442,20 @@ impl Reader {
                 function(name, description, tool.take("input_schema"), tool.take("strict"));
             self.lose(&mut tool, &["input_examples", "eager_input_streaming"]);
             // A value that only confirms the default is accepted.
-            tool.idle("allowed_callers", &json!(["direct"]))?;
-            tool.idle("defer_loading", &false.into())?;
-            tool.end()?;
+            let idle = tool.idle("allowed_callers", &json!(["direct"]));
+            self.tolerated(idle)?;
+            let idle = tool.idle("defer_loading", &false.into());
+            self.tolerated(idle)?;
+            self.tolerated(tool.end())?;
             offered.add(marked(function, kept));
         }
         Ok(offered)
     }
 }
 
+#[cfg(test)]
+#[path = "passing_tests.rs"]
+mod passing_tests;
 #[cfg(test)]
 #[path = "request_tests.rs"]
 mod tests;

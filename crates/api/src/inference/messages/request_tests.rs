@@ -14,7 +14,7 @@ fn asked(mut body: Value) -> super::ParsedRequest<()> {
     for (name, value) in blank.as_object().unwrap() {
         body.as_object_mut().unwrap().entry(name).or_insert(value.clone());
     }
-    parse(read(body), None).unwrap()
+    parse(read(body), None, None).unwrap()
 }
 
 fn fault(body: Value) -> (u16, String) {
@@ -22,7 +22,7 @@ fn fault(body: Value) -> (u16, String) {
     for (name, value) in body.as_object().unwrap() {
         whole[name] = value.clone();
     }
-    let failure = parse(read(whole), None).unwrap_err();
+    let failure = parse(read(whole), None, None).unwrap_err();
     let status: StatusCode = failure.status();
     (status.as_u16(), failure.into_body().error)
 }
@@ -32,7 +32,7 @@ fn clients_are_told_to_go_on_without_a_thread() {
     let body = |more: Value| {
         let mut whole = json!({"max_tokens": 9, "messages": [{"role": "user", "content": "?"}]});
         whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        parse(read(whole), None).unwrap_err().into_body()
+        parse(read(whole), None, None).unwrap_err().into_body()
     };
     let thread = body(json!({"thread": {"type": "create"}}));
     assert_eq!(thread.error, "thread is not supported");

@@ -9,6 +9,7 @@ use domain::usage::Usage;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use gateway::{Piece, Refusal, Started};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::http::dialect::Dialect;
@@ -19,6 +20,7 @@ use crate::inference::canonical::chunk_reader::ChunkReader;
 use crate::inference::messages::answer::{
     self, Ending, MessageAnswer, redacted_thinking, stop_details, stop_reason, usage,
 };
+use crate::inference::sse;
 
 /// The events of an answer.
 pub fn body(started: &Started, pieces: BoxStream<'static, Vec<Piece>>, dialect: Dialect) -> Body {
@@ -35,11 +37,22 @@ pub fn refused(refusal: Refusal, dialect: Dialect) -> String {
     out
 }
 
+/// An event of the provider's that belongs to a block.
+#[derive(Deserialize)]
+struct Numbered {
+    index: u64,
+}
+
 /// Writes pieces as events.
 struct Writer {
     /// The answer that the stream begins with; taken once it has been sent.
     blank: Option<MessageAnswer>,
     dialect: Dialect,
+    /// Whether the pieces are the provider's own events: nothing is added to them but an error, or the
+    /// end of an answer that is withheld.
+    has_sources: bool,
+    /// The provider's block that is open.
+    open: Option<u64>,
     reader: ChunkReader,
     sequencer: BlockSequencer,
     /// The number of the open block, or of the next.
@@ -55,8 +68,12 @@ struct Writer {
 impl Writer {
     fn new(started: &Started, dialect: Dialect) -> Self {
         let blank = MessageAnswer::blank(started.step, started.trace, started.model.clone());
+        let has_sources = started.has_sources;
         Self {
-            blank: Some(blank.in_dialect(dialect)),
+            // The provider's own events begin with an answer of their own.
+            blank: (!has_sources).then(|| blank.in_dialect(dialect)),
+            has_sources,
+            open: None,
             dialect,
             reader: ChunkReader::default(),
             sequencer: BlockSequencer::default(),
@@ -80,6 +97,17 @@ impl Writer {
                     self.ending.take_from(&mut chunk, "delta");
                     self.reader.read(chunk, &mut self.sequencer);
                 }
+                Piece::Source(name, json) => {
+                    self.note_source(&name, &json);
+                    sse::source_event(&mut out, &name, &json);
+                    continue;
+                }
+                Piece::End { usage, blocked, .. } if self.has_sources => {
+                    if let Some(reason) = blocked {
+                        self.withhold(&mut out, &reason, usage);
+                    }
+                    continue;
+                }
                 Piece::End { finish, usage, blocked } => {
                     self.end(&mut out, finish, usage, blocked);
                     continue;
@@ -94,6 +122,27 @@ impl Writer {
             self.write_events(&mut out, events);
         }
         out.into()
+    }
+
+    /// Notes which block of the provider's own is open.
+    fn note_source(&mut self, name: &str, json: &str) {
+        match name {
+            "content_block_start" => {
+                let begun = serde_json::from_str::<Numbered>(json);
+                self.open = begun.ok().map(|block| block.index);
+            }
+            "content_block_stop" => self.open = None,
+            _ => {}
+        }
+    }
+
+    /// Ends an answer of the provider's own events of which the rest must not leave.
+    fn withhold(&mut self, out: &mut String, reason: &str, usage: Usage) {
+        if let Some(index) = self.open.take() {
+            self.index = index;
+            self.block_ends(out);
+        }
+        end(out, (Some("refusal"), None), Some(stop_details(reason)), usage);
     }
 
     fn write_events(&mut self, out: &mut String, events: Vec<BlockEvent>) {

@@ -169,6 +169,7 @@ pub(super) fn parse(
             max_output_tokens: body.max_output_tokens,
             is_translated: true,
             params,
+            original: None,
         },
     };
     Ok(ParsedRequest {

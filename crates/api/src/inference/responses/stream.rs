@@ -109,6 +109,8 @@ impl Writer {
             match piece {
                 Piece::Text(text) => self.sequencer.text(ContentKind::Text, text),
                 Piece::Native(chunk) => self.reader.read(chunk, &mut self.sequencer),
+                // No request in this format goes on as it came.
+                Piece::Source(..) => {}
                 Piece::End { finish, usage, blocked } => self.end(finish, usage, blocked),
                 Piece::Broken(error) => self.broken(error),
             }

@@ -2,11 +2,14 @@
 
 mod decode;
 mod encode;
+mod events;
+mod pass;
 pub(crate) mod rules;
 mod stream;
 
 use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
+use domain::original::Original;
 use domain::time::Timestamp;
 use http::header::{HeaderName, HeaderValue};
 
@@ -36,12 +39,16 @@ impl Adapter for Anthropic {
         encode::encode(attempt)
     }
 
+    fn pass(&self, attempt: &Attempt<'_>, original: &Original) -> Result<Option<Vec<u8>>, Error> {
+        pass::body(attempt, original)
+    }
+
     fn keeps_for_an_hour(&self, _model: &Model, prompt: &Prompt) -> bool {
-        cache::asks_for_an_hour(prompt, true)
+        cache::asks_for_an_hour(prompt, true) || prompt.original_has("\"1h\"")
     }
 
     fn writes_cache(&self, model: &Model, prompt: &Prompt) -> bool {
-        cache::may_write(model, prompt, "anthropic.com")
+        cache::may_write(model, prompt, "anthropic.com") || prompt.original_has("cache_control")
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {
@@ -56,6 +63,10 @@ impl Adapter for Anthropic {
 
     fn decoder(&self, model: &Model) -> Box<dyn Decoder> {
         Box::new(stream::Reader::new(model))
+    }
+
+    fn passing_decoder(&self, model: &Model) -> Box<dyn Decoder> {
+        Box::new(stream::Reader::passing(model))
     }
 }
 

@@ -1,11 +1,9 @@
 //! Streamed events to canonical ones.
 
-use std::borrow::Cow;
-
 use domain::conversation::StreamEvent;
 use domain::json_weight::{InnerJson, tree_bytes};
 use domain::model::Model;
-use serde::Deserialize;
+use domain::original::SourceEvent;
 use serde_json::{Map, Value};
 
 use crate::adapter::Decoder;
@@ -16,6 +14,8 @@ use crate::chat_form::answer::{
 use crate::chat_form::text;
 use crate::error::Error;
 use crate::vendors::anthropic::decode::{Counts, details, explanation, finish, own_state};
+use crate::vendors::anthropic::events::{Event, Start};
+use crate::vendors::anthropic::pass;
 use crate::wire::error_body::{error_within, names_error};
 use crate::wire::json;
 use crate::wire::sse::Sse;
@@ -37,6 +37,13 @@ impl Reader {
     pub(super) fn new(model: &Model) -> Self {
         let model = model.upstream_name().to_owned();
         Self { sse: Sse::default(), message: Message { model, ..Message::default() } }
+    }
+
+    /// A reader that hands over the vendor's own events, too.
+    pub(super) fn passing(model: &Model) -> Self {
+        let mut reader = Self::new(model);
+        reader.message.passes = true;
+        reader
     }
 }
 
@@ -76,6 +83,8 @@ struct Message {
     started: bool,
     finished: bool,
     done: bool,
+    /// Whether the vendor's own events are handed over.
+    passes: bool,
 }
 
 /// A block as it has come so far.
@@ -93,45 +102,6 @@ struct Call {
     json: String,
 }
 
-/// An event. Its type is in the data; the name before the data repeats it.
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
-    #[serde(default)]
-    index: usize,
-    #[serde(default, borrow)]
-    delta: Delta<'a>,
-    content_block: Option<Value>,
-    message: Option<Start>,
-    usage: Option<Value>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Delta<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    text: Cow<'a, str>,
-    #[serde(borrow)]
-    thinking: Cow<'a, str>,
-    #[serde(borrow)]
-    signature: Cow<'a, str>,
-    #[serde(borrow)]
-    partial_json: Cow<'a, str>,
-    stop_reason: Option<String>,
-    stop_details: Option<Value>,
-    stop_sequence: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Start {
-    #[serde(default)]
-    model: String,
-    usage: Option<Value>,
-}
-
 impl Message {
     fn read(&mut self, data: &[u8], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
         if self.done || data.trim_ascii().is_empty() {
@@ -144,6 +114,28 @@ impl Message {
                 None => Err(unreadable(data)),
             };
         };
+        let source = if self.passes { Some(pass::event(data, &event)?) } else { None };
+        self.event(event, data, events)?;
+        events.extend(source.map(|event| StreamEvent::Source(self.placed(event))));
+        Ok(())
+    }
+
+    /// Notes in the vendor's own event what is known of its place in the answer.
+    fn placed(&self, mut event: SourceEvent) -> SourceEvent {
+        event.is_end = self.finished;
+        if let Some(piece) = &mut event.piece {
+            let block = usize::try_from(piece.block).ok().and_then(|index| self.blocks.get(index));
+            piece.call = block.and_then(|block| block.call.as_ref()).map(|call| call.index);
+        }
+        event
+    }
+
+    fn event(
+        &mut self,
+        event: Event<'_>,
+        data: &[u8],
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
         match &*event.kind {
             "message_start" => self.start(event.message, events),
             "content_block_start" => return self.block_starts(event, data.len(), events),

@@ -56,7 +56,10 @@ async fn streamed(sim: &Sim, attempt: Attempt<'_>) -> Result<Heard, Error> {
                 }
                 StreamEvent::Finish(reason) => finish = Some(reason),
                 StreamEvent::Usage(used) => usage = Some(used),
-                StreamEvent::Model(_) | StreamEvent::Prompt(_) | StreamEvent::Done => {}
+                StreamEvent::Model(_)
+                | StreamEvent::Prompt(_)
+                | StreamEvent::Source(_)
+                | StreamEvent::Done => {}
             }
         }
     }

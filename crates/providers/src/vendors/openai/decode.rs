@@ -39,6 +39,8 @@ fn reply(mut native: Map<String, Value>, usage: Option<Usage>) -> Result<Reply, 
             .filter(|name| !name.is_empty())
             .map(str::to_owned),
         native: Some(native),
+        passes: false,
+        source: None,
         dropped: Vec::new(),
     })
 }

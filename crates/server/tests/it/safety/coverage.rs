@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::gemini_places::{gemini_embedding_places, gemini_places};
+use super::passing_places::{as_anthropic, passing_places};
 use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, encode, settings};
 
 crate::on_every_backend!(nothing_passes_any_door_unseen);
@@ -74,7 +75,7 @@ fn user(content: impl Into<Value>) -> Value {
     json!({"role": "user", "content": content.into()})
 }
 
-fn says(role: &str, content: impl Into<Value>) -> Value {
+pub(super) fn says(role: &str, content: impl Into<Value>) -> Value {
     json!({"messages": [user("Hello."), {"role": role, "content": content.into()}, user("Go on.")]})
 }
 
@@ -151,7 +152,7 @@ fn chat_places() -> Vec<Place> {
     ]
 }
 
-fn messages_places() -> Vec<Place> {
+pub(super) fn messages_places() -> Vec<Place> {
     fn blocks(blocks: Value) -> Value {
         json!({"messages": [user(blocks)]})
     }
@@ -304,6 +305,11 @@ fn doors() -> Vec<Door> {
             fields: json!({"model": "mock", "max_tokens": 50}),
             ..door("messages", "messages", Rule::Redacts, messages_places())
         },
+        Door {
+            streams: both,
+            fields: json!({"model": "claude", "max_tokens": 50}),
+            ..door("Anthropic's root", "/anthropic/v1/messages", Rule::Redacts, passing_places())
+        },
         Door { streams: both, ..door("responses", "responses", Rule::Redacts, responses_places()) },
         Door {
             streams: both,
@@ -339,6 +345,9 @@ fn plan(body: &Value) -> Answer {
     if body.get("prompt").is_some() {
         return Answer::json(200, &json!({"data": [{"b64_json": "AAAA"}]}));
     }
+    if body["model"] == "claude" {
+        return as_anthropic(body["stream"] == true);
+    }
     let messages = body["messages"].as_array().unwrap();
     if messages.last().unwrap()["content"] != CALL {
         return Answer::text("All right.");
@@ -352,12 +361,15 @@ fn plan(body: &Value) -> Answer {
 
 /// Sends a request to an endpoint, on a trace of its own.
 async fn send(key: &Caller, door: &Door, trace: &str, streams: bool, request: Value) -> Reply {
-    let path = format!("/api/v1/{}", door.path);
+    let path = match door.path {
+        root if root.starts_with('/') => root.to_owned(),
+        path => format!("/api/v1/{path}"),
+    };
     if let Some(path) = path.strip_suffix('?') {
         let input = encode(request["input"].as_str().unwrap());
         return key.get(&format!("{path}?trace_id={trace}&input={input}")).await;
     }
-    if door.path.starts_with('/') {
+    if door.path.starts_with("/gemini") {
         let method = match (door.path.contains(':'), streams) {
             (true, _) => "",
             (false, true) => ":streamGenerateContent?alt=sse",
@@ -444,6 +456,8 @@ async fn nothing_passes_any_door_unseen(backend: Backend) {
     let (key, owner) = (server.key(), server.owner().await);
     let mock = Mock::start(Duration::ZERO, Some((10, 5)), plan).await;
     mock.register(&owner, "mock").await;
+    let claude = json!({"provider": "anthropic", "is_public": false});
+    mock.register_with(&owner, "claude", claude).await;
     let tiers = json!({"simple": "mock", "complex": "mock", "secure": "mock"});
     settings(&owner, 1, json!({"routing_tiers": tiers})).await;
     let mut faults = Vec::new();

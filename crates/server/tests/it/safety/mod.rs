@@ -4,5 +4,6 @@ mod answers;
 mod coverage;
 mod gemini_places;
 mod own_words;
+mod passing_places;
 mod settings;
 mod streams;

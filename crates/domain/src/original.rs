@@ -1,0 +1,234 @@
+//! A request as it came, and the events of an answer as they came: what passes on where caller and
+//! provider speak the same format.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde_json::Value;
+
+use crate::json_text::{Token, Unreadable, quoted, rewrite};
+use crate::safety::Origin;
+
+/// The format of a vendor's API that a request came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireFormat {
+    /// Anthropic's Messages.
+    Messages,
+}
+
+/// A request as it came, beside its canonical form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Original {
+    /// Its format.
+    pub format: WireFormat,
+    /// The body: as it came, and after the screening as it may leave. `None` if it cannot pass.
+    pub body: Option<String>,
+    /// The strings of the body that the canonical form does not hold. They are judged beside it.
+    pub beside: Vec<Beside>,
+    /// The bytes of files in the body that the canonical form does not hold.
+    pub files: usize,
+    /// Why the request cannot be translated to another format, if it cannot.
+    pub untranslatable: Option<String>,
+    /// What a provider would reach for the caller.
+    pub reaches: Vec<Reach>,
+    /// The headers that go on with it.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl Original {
+    /// A request that came with this body.
+    pub fn new(format: WireFormat, body: String) -> Self {
+        Self {
+            format,
+            body: Some(body),
+            beside: Vec::new(),
+            files: 0,
+            untranslatable: None,
+            reaches: Vec::new(),
+            headers: Vec::new(),
+        }
+    }
+
+    /// The bytes of the body that the canonical form does not hold.
+    pub fn bytes_beside(&self) -> usize {
+        self.files + self.beside.iter().map(|beside| beside.was.len()).sum::<usize>()
+    }
+}
+
+/// A string or a number of a request that its canonical form does not hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    /// The part of the request that it stands in: `metadata`, `messages[3]`.
+    pub field: String,
+    /// The member that holds it.
+    pub name: String,
+    /// How far safety trusts it.
+    pub origin: Origin,
+    /// How it is spelled in the request, without escapes.
+    pub was: String,
+    /// What is judged and redacted.
+    pub value: Value,
+}
+
+/// A tool of a vendor's, or an address, that a provider would reach for the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Where the request names it.
+    pub at: String,
+    /// The type of the tool, or of the part that has the address.
+    pub kind: String,
+    /// The address, if it is one.
+    pub address: Option<String>,
+    /// Whether any public address will do.
+    pub is_public_allowed: bool,
+}
+
+/// The kind of a string that the events of an answer continue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PieceKind {
+    /// Text of the answer.
+    Text,
+    /// Reasoning.
+    Thought,
+    /// The arguments of a tool: JSON in pieces.
+    Json,
+}
+
+/// An event of a streamed answer, as its provider sent it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceEvent {
+    /// Its name.
+    pub name: String,
+    /// Its JSON text.
+    pub data: String,
+    /// The part of it that continues a string.
+    pub piece: Option<SourcePiece>,
+    /// The block of the answer that ends with it.
+    pub ends: Option<u64>,
+    /// Whether a block begins with it that is of use only as a whole: a call of a tool.
+    pub begins_call: bool,
+    /// Whether the end of the answer begins with it or goes on: it is sent when the call is recorded.
+    pub is_end: bool,
+}
+
+/// More of a string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcePiece {
+    /// The block of the answer that it belongs to.
+    pub block: u64,
+    /// Its kind.
+    pub kind: PieceKind,
+    /// The index of the call among those of the answer, if it belongs to the arguments of one.
+    pub call: Option<usize>,
+    /// Its bytes in the data, quotes included.
+    pub range: Range<usize>,
+    /// The text that leaves in its place.
+    pub text: String,
+    /// Whether that is another than the one in the data.
+    pub is_changed: bool,
+}
+
+impl SourceEvent {
+    /// The JSON text that leaves: byte for byte as it came, if the piece is unchanged.
+    pub fn json(mut self) -> String {
+        if let Some(piece) = self.piece.filter(|piece| piece.is_changed) {
+            self.data.replace_range(piece.range, &quoted(&piece.text));
+        }
+        self.data
+    }
+
+    /// Replaces strings beside the piece.
+    pub fn rewrite(&mut self, change: impl Fn(&str) -> Option<String>) -> Result<(), Unreadable> {
+        let begins = self.piece.as_ref().map(|piece| piece.range.start);
+        let mut moved = 0;
+        let new = rewrite(&self.data, |place, token| {
+            let (Token::Name(text) | Token::Text(text)) = token else { return None };
+            let new = change(text).filter(|_| begins != Some(place.range.start))?;
+            if begins.is_some_and(|begins| place.range.start < begins) {
+                moved += quoted(&new).len() as isize - place.range.len() as isize;
+            }
+            Some(new)
+        })?;
+        let Some(new) = new else { return Ok(()) };
+        self.data = new;
+        if let Some(SourcePiece { range, .. }) = &mut self.piece {
+            let there = |at: usize| at.saturating_add_signed(moved);
+            *range = there(range.start)..there(range.end);
+        }
+        Ok(())
+    }
+}
+
+/// A filter of one string that comes in pieces.
+pub trait PieceFilter {
+    /// Takes more of the string; returns what may leave.
+    fn push(&mut self, text: &str) -> String;
+    /// Whether anything is held back.
+    fn holds(&self) -> bool;
+    /// Returns what is held back, as if nothing followed.
+    fn rest(&mut self) -> String;
+}
+
+/// The strings of an answer that comes in events, each with a filter of its own. Text that a filter
+/// holds back leaves in a copy of the event that it came with, before its block ends.
+#[derive(Debug)]
+pub struct SourcePieces<F> {
+    /// Each with the event of its last piece, if it holds something back.
+    open: BTreeMap<(u64, PieceKind), (F, Option<SourceEvent>)>,
+}
+
+impl<F> Default for SourcePieces<F> {
+    fn default() -> Self {
+        Self { open: BTreeMap::new() }
+    }
+}
+
+impl<F: PieceFilter> SourcePieces<F> {
+    /// Takes an event, and adds what may leave. An event whose whole text is held back does not.
+    pub fn pass(
+        &mut self,
+        mut event: SourceEvent,
+        begin: impl FnOnce(PieceKind) -> F,
+        out: &mut Vec<SourceEvent>,
+    ) {
+        if let Some(block) = event.ends {
+            self.release(Some(block), out);
+        }
+        if event.is_end {
+            self.release(None, out);
+        }
+        if let Some(piece) = &mut event.piece {
+            let key = (piece.block, piece.kind);
+            let filter = &mut self.open.entry(key).or_insert_with(|| (begin(key.1), None)).0;
+            let text = filter.push(&piece.text);
+            let is_held = text.is_empty() && !piece.text.is_empty();
+            piece.is_changed |= text != piece.text;
+            piece.text = text;
+            if let Some((filter, last)) = self.open.get_mut(&key) {
+                *last = filter.holds().then(|| event.clone());
+            }
+            if is_held {
+                return;
+            }
+        }
+        out.push(event);
+    }
+
+    /// Lets out what is held back of a block, or of all.
+    pub fn release(&mut self, block: Option<u64>, out: &mut Vec<SourceEvent>) {
+        let is_over = |of: u64| block.is_none_or(|block| block == of);
+        let over: Vec<_> = self.open.keys().copied().filter(|(of, _)| is_over(*of)).collect();
+        for key in over {
+            let Some((mut filter, Some(mut event))) = self.open.remove(&key) else { continue };
+            let rest = filter.rest();
+            if let Some(piece) = event.piece.as_mut().filter(|_| !rest.is_empty()) {
+                (piece.text, piece.is_changed) = (rest, true);
+                out.push(event);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "original_tests.rs"]
+mod tests;

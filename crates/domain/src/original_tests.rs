@@ -1,0 +1,89 @@
+use super::*;
+
+/// Holds back all that follows the last space.
+#[derive(Default)]
+struct Words(String);
+
+impl PieceFilter for Words {
+    fn push(&mut self, text: &str) -> String {
+        self.0.push_str(text);
+        let rest = self.0.split_off(self.0.rfind(' ').map_or(0, |at| at + 1));
+        std::mem::replace(&mut self.0, rest)
+    }
+
+    fn holds(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    fn rest(&mut self) -> String {
+        std::mem::take(&mut self.0)
+    }
+}
+
+fn piece(block: u64, extra: &str, text: &str) -> SourceEvent {
+    let before = format!(r#"{{"x": {extra}, "delta": {{"text": "#);
+    let spelled = format!("\"\\u0020{text}\"");
+    let range = before.len()..before.len() + spelled.len();
+    let data = format!("{before}{spelled}}} }}");
+    let text = format!(" {text}");
+    let kind = PieceKind::Text;
+    let piece = Some(SourcePiece { block, kind, call: None, range, text, is_changed: false });
+    SourceEvent {
+        name: "delta".to_owned(),
+        data,
+        piece,
+        ends: None,
+        begins_call: false,
+        is_end: false,
+    }
+}
+
+fn plain(data: &str, ends: Option<u64>) -> SourceEvent {
+    let (name, data) = ("plain".to_owned(), data.to_owned());
+    SourceEvent { name, data, piece: None, ends, begins_call: false, is_end: false }
+}
+
+#[test]
+fn the_piece_stands_where_it_stood() {
+    let as_it_came = r#"{"x": 1.0, "delta": {"text": "\u0020a"} }"#;
+    assert_eq!(piece(0, "1.0", "a").json(), as_it_came);
+    let mut event = piece(0, r#""old""#, "old");
+    event.rewrite(|text| (text == "old").then(|| "something new".to_owned())).unwrap();
+    assert_eq!(event.json(), r#"{"x": "something new", "delta": {"text": "\u0020old"} }"#);
+    let mut event = piece(0, r#""old""#, "old");
+    event.piece.as_mut().unwrap().is_changed = true;
+    event.rewrite(|text| (text == "old").then(String::new)).unwrap();
+    assert_eq!(event.json(), r#"{"x": "", "delta": {"text": " old"} }"#);
+}
+
+#[test]
+fn what_is_held_leaves_before_its_block_ends() {
+    let mut pieces = SourcePieces::default();
+    let mut out = Vec::new();
+    let events = [
+        piece(0, "1", "one t"),
+        piece(1, "2", "thr"),
+        piece(0, "3", "wo"),
+        plain("ping", None),
+        plain("stop 0", Some(0)),
+        piece(1, "4", "ee "),
+        plain("stop 1", Some(1)),
+    ];
+    for event in events {
+        pieces.pass(event, |_| Words::default(), &mut out);
+    }
+    let out: Vec<String> = out.into_iter().map(SourceEvent::json).collect();
+    let text =
+        |extra: u8, text: &str| format!(r#"{{"x": {extra}, "delta": {{"text": "{text}"}} }}"#);
+    let expected = [
+        text(1, " one "),
+        text(2, " "),
+        text(3, "t "),
+        "ping".to_owned(),
+        text(3, "wo"),
+        "stop 0".to_owned(),
+        text(4, "thr ee "),
+        "stop 1".to_owned(),
+    ];
+    assert_eq!(out, expected);
+}

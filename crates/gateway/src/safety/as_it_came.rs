@@ -1,0 +1,332 @@
+//! Requests and answers as they came, beside their canonical forms: no string leaves in them that was
+//! not judged, and what is replaced in the canonical form is replaced in them.
+//!
+//! Strings are compared by their text, wherever they stand: a string of the canonical form has been
+//! judged, and every other one is judged beside it. A member that nobody knows is so no way around
+//! safety, and no format has to be known here.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+
+use checks::FileKind;
+use domain::conversation::Prompt;
+use domain::json_text::{Place, Token, Unreadable, rewrite, visit};
+use domain::original::{Beside, Original};
+use domain::safety::Origin;
+use serde::de::IgnoredAny;
+use serde_json::{Number, Value};
+
+use crate::safety::prompt_strings::{self, file, is_judged_key, is_long};
+use crate::safety::text_part::{Replaced, TextPart};
+
+/// The members of a request that the gateway replaces or takes out.
+const OURS: [&str; 3] = ["model", "trace_id", "stream"];
+/// The members of a request that the gateway decides, and the bytes of the longest name.
+const GOVERNED: [&str; 5] = ["model", "trace_id", "stream", "max_tokens", "messages"];
+const LONGEST_GOVERNED: usize = 10;
+/// Words and names of the formats themselves: judging them would only take time.
+const FORMAT_WORDS: [&str; 40] = [
+    "adaptive",
+    "any",
+    "assistant",
+    "auto",
+    "base64",
+    "budget_tokens",
+    "cache_control",
+    "content",
+    "custom",
+    "description",
+    "disabled",
+    "document",
+    "enabled",
+    "ephemeral",
+    "function",
+    "image",
+    "input_schema",
+    "is_error",
+    "max_tokens",
+    "media_type",
+    "messages",
+    "metadata",
+    "object",
+    "output_config",
+    "signature",
+    "source",
+    "stop_sequences",
+    "stream",
+    "string",
+    "system",
+    "temperature",
+    "text",
+    "thinking",
+    "tool_choice",
+    "tool_result",
+    "tool_use",
+    "tool_use_id",
+    "user",
+    "user_id",
+    "url",
+];
+
+/// The texts that were judged, by their hashes under a random key.
+#[derive(Default)]
+struct Judged {
+    hasher: RandomState,
+    /// Whether only as the application's own words.
+    texts: HashMap<u64, bool>,
+}
+
+impl Judged {
+    /// The words of the formats, which need no judging.
+    fn of_formats() -> Self {
+        let mut judged = Self::default();
+        FORMAT_WORDS.iter().for_each(|word| judged.add(Token::Text(word), false));
+        judged
+    }
+
+    fn of(prompt: &Prompt) -> Self {
+        let mut judged = Self::of_formats();
+        prompt_strings::each(prompt, |spot, said| {
+            let is_ours = spot.origin.is_application();
+            match said {
+                TextPart::Text(text) | TextPart::Read(text) | TextPart::File(text, _) => {
+                    judged.add(Token::Text(text), is_ours);
+                }
+                // All strings in it, or none if it is no JSON.
+                TextPart::Json(json) if is_json(json) => {
+                    let _ = visit(json, |_, token| judged.add(token, is_ours));
+                }
+                TextPart::Json(text) => judged.add(Token::Text(text), is_ours),
+                TextPart::Number(_, number) => {
+                    judged.add(Token::Number(&number.to_string()), is_ours);
+                }
+            }
+        });
+        judged
+    }
+
+    fn add(&mut self, token: Token<'_>, is_ours: bool) {
+        let hash = self.hash(token);
+        self.texts.entry(hash).and_modify(|only_ours| *only_ours &= is_ours).or_insert(is_ours);
+    }
+
+    /// Whether a text was judged at least as strictly as one of this origin is.
+    fn has(&self, token: Token<'_>, origin: Origin) -> bool {
+        let only_ours = self.texts.get(&self.hash(token));
+        only_ours.is_some_and(|only_ours| !only_ours || origin.is_application())
+    }
+
+    fn hash(&self, token: Token<'_>) -> u64 {
+        self.hasher.hash_one((matches!(token, Token::Number(_)), token.text()))
+    }
+}
+
+/// Finds what a request as it came holds beside its canonical form. One that can be read in two ways
+/// does not pass.
+pub(crate) fn find_beside(prompt: &mut Prompt) {
+    let Some(mut original) = prompt.original.take() else { return };
+    if let Some(body) = &original.body {
+        match beside(body, &Judged::of(prompt)) {
+            Ok((beside, files)) => (original.beside, original.files) = (beside, files),
+            Err(_) => original.body = None,
+        }
+    }
+    prompt.original = Some(original);
+}
+
+fn beside(body: &str, judged: &Judged) -> Result<(Vec<Beside>, usize), Unreadable> {
+    let (mut all, mut files): (Vec<(Option<usize>, Beside)>, usize) = (Vec::new(), 0);
+    // The authors of the messages.
+    let mut roles = HashMap::new();
+    let mut known = HashSet::new();
+    let mut is_ambiguous = false;
+    visit(body, |place, token| {
+        if let (1, Token::Name(name)) = (place.depth(), token) {
+            is_ambiguous |= is_another_spelling(name);
+        }
+        if let Some((index, role)) = role(place, token) {
+            roles.insert(index, role);
+        }
+        let top = place.member(0).unwrap_or_default();
+        if OURS.contains(&top) {
+            return;
+        }
+        let origin = origin(top);
+        if judged.has(token, origin) {
+            return;
+        }
+        let (name, value) = match token {
+            Token::Name(name) if is_judged_key(name) => ("key", Value::from(name)),
+            Token::Text(text) if !text.is_empty() => {
+                if file(place.name(), text).0 == FileKind::Binary {
+                    // The canonical form holds it under another spelling.
+                    let is_canonical = place.name() == "data" && is_in_source(place);
+                    files += if is_canonical { 0 } else { text.len() };
+                    return;
+                }
+                (place.name(), Value::from(text))
+            }
+            Token::Number(text) => match serde_json::from_str::<Number>(text) {
+                Ok(number) if is_long(&number) => (place.name(), Value::Number(number)),
+                _ => return,
+            },
+            Token::Name(_) | Token::Text(_) => return,
+        };
+        let message = place.index(1).filter(|_| top == "messages");
+        if known.insert(judged.hasher.hash_one((message, top, name, token.text()))) {
+            let field = message.map_or_else(|| top.to_owned(), |at| format!("messages[{at}]"));
+            let (name, was) = (name.to_owned(), token.text().to_owned());
+            all.push((message, Beside { field, name, origin, was, value }));
+        }
+    })?;
+    if is_ambiguous {
+        return Err(Unreadable::Twice);
+    }
+    let all = all.into_iter().map(|(message, beside)| {
+        let role = message.and_then(|index| roles.get(&index));
+        Beside { origin: role.copied().unwrap_or(beside.origin), ..beside }
+    });
+    Ok((all.collect(), files))
+}
+
+/// Whether a name is that of a member that the gateway decides but for its case: some servers read it
+/// as the same.
+fn is_another_spelling(name: &str) -> bool {
+    if name.len() > 2 * LONGEST_GOVERNED {
+        return false;
+    }
+    let folded = name.to_lowercase().to_uppercase();
+    GOVERNED.iter().any(|governed| *governed != name && governed.to_uppercase() == folded)
+}
+
+/// Whether a member belongs to the source of an image or a document.
+fn is_in_source(place: &Place<'_, '_>) -> bool {
+    place.depth().checked_sub(2).is_some_and(|depth| place.member(depth) == Some("source"))
+}
+
+/// The index of a message, and whose words its unknown parts are, if its author stands here.
+fn role(place: &Place<'_, '_>, token: Token<'_>) -> Option<(usize, Origin)> {
+    let Token::Text(role) = token else { return None };
+    let is_role = place.depth() == 3 && place.member(2) == Some("role");
+    let index = place.index(1).filter(|_| is_role && place.member(0) == Some("messages"))?;
+    Some((
+        index,
+        match role {
+            "assistant" => Origin::Assistant,
+            "system" | "developer" => Origin::System,
+            // A block that nobody knows may hold anybody's words.
+            _ => Origin::Other,
+        },
+    ))
+}
+
+/// How far the strings in a member of a request are trusted.
+fn origin(top: &str) -> Origin {
+    match top {
+        "system" | "instructions" => Origin::System,
+        "tools" => Origin::ToolDefinition,
+        _ => Origin::Other,
+    }
+}
+
+/// Replaces in a request as it came what was replaced in its canonical form and beside it.
+pub(crate) fn replace(original: &mut Original, replaced: Vec<Replaced>) {
+    let Some(body) = &original.body else { return };
+    let mut replacements = Replacements::default();
+    for one in replaced {
+        if replacements.add(&one).is_err() {
+            original.body = None;
+            return;
+        }
+    }
+    // A number is found as it is spelled in the request.
+    for Beside { was, value, .. } in &original.beside {
+        if let Value::String(new) = value
+            && new != was
+        {
+            replacements.0.insert(was.clone(), new.clone());
+        }
+    }
+    original.body = match replacements
+        .apply(body, |place| place.member(0).is_some_and(|top| OURS.contains(&top)))
+    {
+        Ok(None) => return,
+        Ok(Some(new)) => Some(new),
+        Err(_) => None,
+    };
+}
+
+/// Texts, and what stands in the place of each.
+#[derive(Debug, Default)]
+pub(crate) struct Replacements(HashMap<String, String>);
+
+impl Replacements {
+    /// Adds a text; of JSON inside a string every string that has changed. Fails if these cannot be
+    /// told.
+    pub(crate) fn add(&mut self, replaced: &Replaced) -> Result<(), Unreadable> {
+        let Replaced { was, new, is_json } = replaced;
+        self.0.insert(was.clone(), new.clone());
+        if !is_json || !self::is_json(was) {
+            return Ok(());
+        }
+        let (before, after) = (texts(was)?, texts(new)?);
+        if before.len() != after.len() {
+            return Err(Unreadable::Malformed);
+        }
+        self.0.extend(before.into_iter().zip(after).filter(|(before, after)| before != after));
+        Ok(())
+    }
+
+    /// Replaces the texts in a JSON text, except where `is_left` says. `None` if there is none.
+    pub(crate) fn apply(
+        &self,
+        json: &str,
+        is_left: impl Fn(&Place<'_, '_>) -> bool,
+    ) -> Result<Option<String>, Unreadable> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        rewrite(json, |place, token| self.0.get(token.text()).filter(|_| !is_left(place)).cloned())
+    }
+}
+
+/// Whether a text is JSON in which no member is there twice: each of its strings is judged then.
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok() && visit(text, |_, _| {}).is_ok()
+}
+
+fn texts(json: &str) -> Result<Vec<String>, Unreadable> {
+    let mut all = Vec::new();
+    visit(json, |_, token| all.push(token.text().to_owned()))?;
+    Ok(all)
+}
+
+/// The strings of an answer as it came that are not among these of its canonical form.
+pub(crate) fn answer_beside<'a>(
+    source: &str,
+    canonical: impl Iterator<Item = (&'a str, bool)>,
+) -> Result<Vec<String>, Unreadable> {
+    let mut judged = Judged::of_formats();
+    for (text, is_json) in canonical {
+        judged.add(Token::Text(text), false);
+        if is_json && self::is_json(text) {
+            let _ = visit(text, |_, token| judged.add(token, false));
+        }
+    }
+    let mut all = Vec::new();
+    visit(source, |place, token| {
+        if let Token::Text(text) = token
+            && !text.is_empty()
+            && !judged.has(token, Origin::Assistant)
+            && file(place.name(), text).0 != FileKind::Binary
+        {
+            judged.add(token, false);
+            all.push(text.to_owned());
+        }
+    })?;
+    Ok(all)
+}
+
+#[cfg(test)]
+#[path = "as_it_came_tests.rs"]
+mod tests;
