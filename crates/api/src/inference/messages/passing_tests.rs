@@ -72,7 +72,7 @@ proptest! {
         prop_assert!(request.prompt.original.unwrap().untranslatable.is_some());
         let said: Vec<&Body> = request.prompt.messages.iter().map(|message| &message.body).collect();
         let count = said.iter().filter(|body| ***body == Body::Text(text.clone())).count();
-        prop_assert_eq!(count, 5, "what is known keeps its canonical form: {said:?}");
+        prop_assert_eq!(count, 5, "what is known keeps its canonical form: {:?}", said);
         let tools = request.prompt.params["tools"].as_array().unwrap();
         prop_assert_eq!(tools.len(), 1);
     }

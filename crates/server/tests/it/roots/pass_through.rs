@@ -143,7 +143,8 @@ fn told(reply: &Reply) -> Vec<Value> {
 async fn step(key: &Caller, reply: &Reply) -> Value {
     let detail = key.detail(reply.header("x-trace-id")).await;
     let steps = detail["steps"].as_array().unwrap().iter();
-    let is_its = |step: &&Value| step["id"].to_string() == reply.header("x-sluice-step-id");
+    let id: Value = serde_json::from_str(reply.header("x-sluice-step-id")).unwrap();
+    let is_its = |step: &&Value| step["id"] == id;
     steps.clone().find(is_its).unwrap().clone()
 }
 
