@@ -201,7 +201,8 @@ impl Gateway {
 /// An answer whose usage and cost are not counted yet.
 fn unrecorded(funded: &Funded, reply: Reply, blocked: Option<String>) -> ChatReply {
     let model = &funded.model().identifier;
-    let named = [("model", Edit::Set(&*quoted(model)))];
+    let name = quoted(model);
+    let named = [("model", Edit::Set(&name))];
     let source = reply.source.and_then(|source| edited(&source, &named).ok());
     ChatReply {
         step: funded.step(),

@@ -80,7 +80,9 @@ impl Judged {
     /// The words of the formats, which need no judging.
     fn of_formats() -> Self {
         let mut judged = Self::default();
-        FORMAT_WORDS.iter().for_each(|word| judged.add(Token::Text(word), false));
+        for word in FORMAT_WORDS {
+            judged.add(Token::Text(word), false);
+        }
         judged
     }
 

@@ -130,7 +130,7 @@ fn what_the_canonical_form_replaces_is_replaced() {
     assert!(input["card"].as_str().unwrap().starts_with("[PAYMENT_CARD"), "{left}");
     assert_eq!(input["n"], json!(1.5));
     assert!(left["messages"][0]["content"].as_str().unwrap().starts_with("Mail [EMAIL"));
-    assert_eq!(placeholders.names().count(), 2);
+    assert_eq!(json!(placeholders).as_object().unwrap().len(), 2);
 }
 
 #[test]
