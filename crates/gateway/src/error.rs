@@ -2,6 +2,7 @@
 
 use domain::money::Usd;
 use domain::time::{SECOND, Timestamp};
+use providers::FaultCode;
 
 /// Why a request was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +105,8 @@ pub enum Error {
         status: u16,
         /// The provider's own message, without secrets.
         message: String,
+        /// The provider's own code, if it is one of OpenAI's.
+        code: Option<FaultCode>,
     },
     /// An MCP server that the request names could not be used; the sentence names it.
     #[error("{0}")]

@@ -27,6 +27,8 @@ mod streaming;
 mod testing;
 mod tools;
 
+pub use providers::FaultCode;
+
 pub use crate::admission::admit::Spends;
 pub use crate::capacity::body_memory::{
     BodyCharge, BodyMemory, BodyOwner, ChargeSlot, json_bytes, least_body_memory, plain_bytes,

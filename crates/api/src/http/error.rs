@@ -5,7 +5,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::{StepId, TraceId};
-use gateway::{Congestion, Error, Unanswered};
+use gateway::{Congestion, Error, FaultCode, Unanswered};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -51,7 +51,10 @@ pub enum Meaning {
     /// The model does not exist.
     UnknownModel,
     /// The provider refused the request itself: its status is the caller's.
-    Rejected,
+    Rejected {
+        /// The provider's code.
+        code: Option<FaultCode>,
+    },
     /// A vendor's tool or a document would reach an address that the caller chooses.
     ReachesAddress,
     /// The provider has too many requests.
@@ -227,10 +230,10 @@ impl From<Error> for Failure {
                 failure.body.provider_status = Some(*status);
                 failure
             }
-            Error::ProviderRejected { status, message } => {
+            Error::ProviderRejected { status, message, code } => {
                 let (status, message) = (*status, message.clone());
                 Self::from(Error::ProviderRefusedAccount { status, message })
-                    .meaning(Meaning::Rejected)
+                    .meaning(Meaning::Rejected { code: *code })
             }
             Error::Unavailable(_) => of(StatusCode::SERVICE_UNAVAILABLE).retry_after(1),
             Error::Busy { retry_after, .. } => {

@@ -7,6 +7,7 @@ use axum::http::header::{CONTENT_LENGTH, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use gateway::FaultCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -269,7 +270,10 @@ fn of_vendor(status: StatusCode, body: ErrorBody) -> (StatusCode, ErrorBody) {
         }
         Meaning::OfStatus | Meaning::ReachesAddress => (status, error, code),
         Meaning::UnknownModel => (StatusCode::NOT_FOUND, error, Some("model_not_found")),
-        Meaning::Rejected => (provider_status.map_or(status, passed_on), error, None),
+        Meaning::Rejected { code } => {
+            let code = code.and_then(FaultCode::name);
+            (provider_status.map_or(status, passed_on), error, code)
+        }
         Meaning::Busy(congestion) => {
             let why = match congestion.status {
                 429 => "The provider is rate limiting",
@@ -374,7 +378,11 @@ mod tests {
             (invalid().unknown_model(), 422, 404),
             (Failure::from(Error::Malformed("no".to_owned())), 400, 400),
             (
-                Failure::from(Error::ProviderRejected { status: 422, message: "no".to_owned() }),
+                Failure::from(Error::ProviderRejected {
+                    status: 422,
+                    message: "no".to_owned(),
+                    code: None,
+                }),
                 502,
                 422,
             ),
@@ -425,7 +433,8 @@ mod tests {
 
     #[test]
     fn a_providers_status_is_told() {
-        let rejected = || Error::ProviderRejected { status: 413, message: "Too much.".to_owned() };
+        let rejected =
+            || Error::ProviderRejected { status: 413, message: "Too much.".to_owned(), code: None };
         let failure = || Failure::from(rejected());
         let told = serde_json::to_value(MessagesError::of(failure(), Dialect::Sluice)).unwrap();
         let error = json!({"type": "api_error", "message": "Too much.",

@@ -256,9 +256,11 @@ pub(crate) fn to_gateway_error(error: &providers::Error) -> Error {
         ErrorKind::Rejected { status, .. } if error.fallback_helps() => {
             Error::ProviderRefusedAccount { status: *status, message: error.to_string() }
         }
-        ErrorKind::Rejected { status, .. } => {
-            Error::ProviderRejected { status: *status, message: error.to_string() }
-        }
+        ErrorKind::Rejected { status, .. } => Error::ProviderRejected {
+            status: *status,
+            message: error.to_string(),
+            code: error.provider_code(),
+        },
         ErrorKind::Unsupported(what) => match error.at_message() {
             Some(index) => Error::InvalidMessage { index, fault: what.clone() },
             None => Error::invalid(what.clone()),

@@ -1,5 +1,6 @@
 //! Errors of calls.
 
+pub(crate) mod codes;
 pub(crate) mod retry;
 
 use std::ops::Add;
@@ -41,6 +42,7 @@ pub struct Error {
     at_message: Option<usize>,
     message: String,
     status: Option<u16>,
+    code: Option<codes::FaultCode>,
     retry_after: Option<Duration>,
     retryable: bool,
     broke_off: bool,
@@ -57,6 +59,8 @@ pub struct Error {
 #[derive(Debug, Default)]
 pub(crate) struct ErrorDetails {
     pub(crate) message: Option<String>,
+    /// What a program can tell the error by.
+    pub(crate) code: Option<codes::FaultCode>,
     /// The account is out of credit: waiting does not help.
     pub(crate) spent: bool,
     /// The key is wrong, whatever the status.
@@ -71,6 +75,11 @@ impl Error {
     /// Returns the HTTP status of the provider's answer, if it answered.
     pub fn provider_status(&self) -> Option<u16> {
         self.status
+    }
+
+    /// Returns the code by which the provider names the fault, if it is one of OpenAI's.
+    pub fn provider_code(&self) -> Option<codes::FaultCode> {
+        self.code
     }
 
     /// Returns the index of the message of the prompt that cannot be sent to this provider, if that is
@@ -130,6 +139,7 @@ impl Error {
             at_message: None,
             message: message.into(),
             status: None,
+            code: None,
             retry_after: None,
             retryable: false,
             broke_off: false,

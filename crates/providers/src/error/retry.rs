@@ -95,7 +95,9 @@ impl Error {
             Some(message) => format!("The provider answered {status}: {message}"),
             None => format!("The provider answered {status}"),
         };
-        let error = Self { status: Some(status), retry_after, wrong_key, ..Self::fault(message) };
+        let code = details.code;
+        let error =
+            Self { status: Some(status), code, retry_after, wrong_key, ..Self::fault(message) };
         match status {
             300..400 => Self {
                 message: format!("The provider answered {status}: redirects are not followed"),

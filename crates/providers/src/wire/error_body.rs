@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::error::codes::FaultCode;
 use crate::error::{Error, ErrorDetails};
 use crate::wire::json;
 
@@ -33,8 +34,10 @@ fn details_of(answer: &Map<String, Value>) -> ErrorDetails {
     };
     let wrong_key = detail("reason") == Some("API_KEY_INVALID");
     let retry_after = detail("retryDelay").and_then(retry_delay);
+    let code = error.and_then(|error| error.get("code")?.as_str());
     ErrorDetails {
         message: message_in(answer),
+        code: code.and_then(FaultCode::named),
         spent,
         wrong_key,
         retry_after,

@@ -149,7 +149,8 @@ fn a_stream_that_breaks_ends_with_an_error() {
     assert_eq!(told["code"], "provider_unreachable");
     assert_eq!(last["response"]["status"], "failed");
     assert_eq!(last["response"]["error"]["message"], "Provider request failed");
-    let error = gateway::Error::ProviderRejected { status: 400, message: "No.".to_owned() };
+    let message = "No.".to_owned();
+    let error = gateway::Error::ProviderRejected { status: 400, message, code: None };
     let events = stream(vec![Piece::Broken(error)], 1);
     assert_eq!(events[events.len() - 2].1["provider_status"], 400);
 }

@@ -97,7 +97,7 @@ async fn a_providers_status_is_the_callers(backend: Backend) {
     let (key, owner) = (server.key(), server.owner().await);
     let delay = json!([{"retryDelay": "31s"}]);
     for (status, told, kinds, code, retry) in [
-        (400, 400, INVALID, None, "false"),
+        (400, 400, INVALID, Some("context_length_exceeded"), "false"),
         (413, 413, ["invalid_request_error", "request_too_large"], None, "false"),
         (429, 429, BUSY, Some("rate_limit_exceeded"), "true"),
         (529, 529, ["server_error", "overloaded_error"], None, "true"),
@@ -105,7 +105,9 @@ async fn a_providers_status_is_the_callers(backend: Backend) {
         (404, 502, ["server_error", "api_error"], Some("provider_rejected"), "false"),
         (500, 502, ["server_error", "api_error"], Some("provider_unreachable"), ""),
     ] {
-        let error = json!({"message": "prompt is too long: 3 > 2", "details": delay});
+        // The provider's own code is the caller's, and no other text of it.
+        let own = if status == 400 { "context_length_exceeded" } else { "mind the gap" };
+        let error = json!({"message": "prompt is too long: 3 > 2", "details": delay, "code": own});
         let mock = Mock::always(Answer::json(status, &json!({"error": error}))).await;
         for door in DOORS {
             for streams in [false, true] {
