@@ -56,7 +56,7 @@ pub struct GeminiTokenCount {
 #[utoipa::path(post, path = "/gemini/v1beta/models/{*model}", tag = "Gemini's root",
     operation_id = "gemini_call_model", request_body = GeminiBody,
     params(("model" = String, Path, description = "What callers pass as `model`, a colon, and the method"),
-        ("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call gets a trace of its own"),
+        ("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session"),
         StreamQuery),
     responses((status = 200, description = "The answer of the method", content(
         (GeneratedContent = "application/json"), (EventBody = "text/event-stream")))))]
