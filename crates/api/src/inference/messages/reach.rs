@@ -16,7 +16,8 @@ pub(super) fn of<'a>(
     others: &Map<String, Value>,
 ) -> Vec<Reach> {
     let mut all = Vec::new();
-    if let Some(servers) = others.get(MCP_SERVERS).filter(|servers| !servers.is_null()) {
+    let servers = others.get(MCP_SERVERS).filter(|servers| !servers.is_null());
+    if let Some(servers) = servers {
         for (index, server) in servers.as_array().into_iter().flatten().enumerate() {
             // One without an address is none that a list could allow.
             let address = server.get("url").and_then(Value::as_str).unwrap_or_default();
@@ -28,7 +29,8 @@ pub(super) fn of<'a>(
     }
     for (index, offered) in tools.unwrap_or_default().iter().enumerate() {
         let kind = offered.get("type").and_then(Value::as_str).unwrap_or_default();
-        let reaches = REACHING_TOOLS.contains(&kind) && kind != MCP_TOOLSET;
+        let is_listed = kind == MCP_TOOLSET && servers.is_some();
+        let reaches = REACHING_TOOLS.contains(&kind) && !is_listed;
         if reaches || SEARCHING_TOOLS.contains(&kind) {
             all.push(tool(&format!("tools[{index}]"), kind));
         }
@@ -126,5 +128,8 @@ mod tests {
             (at.to_owned(), kind.to_owned(), address.to_owned(), is_public)
         });
         assert_eq!(found.collect::<Vec<_>>(), expected);
+        let body = json!({"max_tokens": 1, "messages": [], "tools": [{"type": "mcp_toolset"}]});
+        let body: MessagesBody = serde_json::from_value(body).unwrap();
+        assert_eq!(body.reaches(), [tool("tools[0]", "mcp_toolset")], "its server is not named");
     }
 }
