@@ -118,8 +118,6 @@ pub struct SourcePiece {
     pub block: u64,
     /// Its kind.
     pub kind: PieceKind,
-    /// The index of the call among those of the answer, if it belongs to the arguments of one.
-    pub call: Option<usize>,
     /// Its bytes in the data, quotes included.
     pub range: Range<usize>,
     /// The text that leaves in its place.

@@ -26,8 +26,7 @@ fn piece(block: u64, extra: &str, text: &str) -> SourceEvent {
     let range = before.len()..before.len() + spelled.len();
     let data = format!("{before}{spelled}}} }}");
     let text = format!(" {text}");
-    let kind = PieceKind::Text;
-    let piece = Some(SourcePiece { block, kind, call: None, range, text, is_changed: false });
+    let piece = Some(SourcePiece { block, kind: PieceKind::Text, range, text, is_changed: false });
     SourceEvent {
         name: "delta".to_owned(),
         data,

@@ -60,7 +60,9 @@ impl Gateway {
         };
         let placeholders =
             if restores { screened.placeholders().clone() } else { Placeholders::default() };
-        let has_sources = upstream.passes();
+        // An answer that is judged on its way is written anew: parts of it are cut out of the text.
+        let has_sources = upstream.passes() && judging.is_none();
+        let sources = has_sources.then(|| SourceFilter::new(funded.model(), &placeholders));
         let refusals_as_text = screened.context().api_endpoint == ApiEndpoint::Stream;
         let started = Started {
             step: funded.step(),
@@ -71,15 +73,10 @@ impl Gateway {
             mode: Mode::of(upstream.passes()),
             has_sources,
         };
-        let (model, is_judged) = (funded.model().clone(), judging.is_some());
         // If an answer is judged on its way, the part that has left is stored.
-        flight.outcome.instead = is_judged.then(String::new);
-        let (outbound, sources) = if has_sources {
-            (None, Some(SourceFilter::new(&model, &placeholders, judging)))
-        } else {
-            let filters = restores || is_judged;
-            (filters.then(|| OutboundFilter::new(&placeholders, judging)), None)
-        };
+        flight.outcome.instead = judging.is_some().then(String::new);
+        let filters = !has_sources && (restores || judging.is_some());
+        let outbound = filters.then(|| OutboundFilter::new(&placeholders, judging));
         // Boxed: each piece would move it.
         let relay = Box::new(Relay::new(
             flight,

@@ -15,7 +15,7 @@ use crate::state::registry::ProjectState;
 /// The traces that one query finds.
 const TRACES_AT_ONCE: usize = 100;
 /// The most queries of one project in one run: the rest waits for the next run.
-const MOST_QUERIES: usize = 20;
+const MOST_QUERIES: usize = 100;
 
 /// Completes traces of sessions without a call for as long as their project allows. The database has
 /// the last activity that is known of each, so a restart forgets none; that it is later than known
@@ -53,6 +53,10 @@ async fn complete_idle(gateway: &Gateway, project: &ProjectState, now: Timestamp
         for idle in &found {
             match idle.last.filter(|&last| last >= since) {
                 Some(last) => active.push((idle.trace, last)),
+                // A call may have begun since the run did.
+                None if gateway.session_traces.is_running(idle.trace) => {
+                    active.push((idle.trace, now));
+                }
                 None => {
                     if let Err(error) = complete(gateway, project, idle.trace).await {
                         // The others are not to wait behind it.

@@ -10,8 +10,7 @@ use crate::pipeline::in_flight::InFlight;
 use crate::safety::answer_strings::{self, tool_message};
 use crate::safety::nonce::nonce;
 use crate::safety::output_check::{
-    AnswerString, Judged, Verdict, add_beside, judge, judged_strings, replace, replace_in_source,
-    restore,
+    AnswerString, Judged, Verdict, add_beside, judge, judged_strings, replace, restore,
 };
 use crate::state::registry::ProjectState;
 
@@ -28,9 +27,6 @@ impl InFlight {
             let mut strings = judged_strings(&reply.text, reply.native.as_mut());
             add_beside(&mut strings, &mut source);
             let judged = judge(project, &strings, &mut Redactor::of_answer(nonce)).await;
-            if let Verdict::Redacted(new) = &judged.verdict {
-                replace_in_source(&mut source, strings, new);
-            }
             let restores = project.policy.safety().pii_restore;
             (restores.then(|| screened.placeholders().clone()), judged)
         };
@@ -39,6 +35,8 @@ impl InFlight {
         match judged.verdict {
             Verdict::Fine => {}
             Verdict::Redacted(new) => {
+                // What is redacted may stand in several strings of it: the answer is written anew.
+                reply.source = None;
                 replace(reply, new);
                 self.outcome.instead = Some(reply.text.clone());
                 self.outcome.message = tool_message(reply).cloned();

@@ -298,7 +298,7 @@ pub(crate) fn redact(
         part += 1;
     });
     if let Some(original) = &mut prompt.original {
-        as_it_came::replace(original, all_replaced);
+        as_it_came::replace(original, &all_replaced);
     }
     redactor.into_placeholders()
 }

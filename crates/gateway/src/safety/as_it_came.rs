@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use checks::FileKind;
-use domain::conversation::Prompt;
+use domain::conversation::{Body, Prompt};
 use domain::json_text::{Place, Token, Unreadable, rewrite, visit};
 use domain::original::{Beside, Original};
 use domain::safety::Origin;
@@ -74,6 +74,8 @@ struct Judged {
     hasher: RandomState,
     /// Whether only as the application's own words.
     texts: HashMap<u64, bool>,
+    /// The base64 of files that are no texts.
+    files: HashSet<u64>,
 }
 
 impl Judged {
@@ -104,7 +106,33 @@ impl Judged {
                 }
             }
         });
+        for message in &prompt.messages {
+            if let Body::Parts(parts) = &message.body {
+                for part in parts {
+                    judged.add_files(part);
+                }
+            }
+        }
         judged
+    }
+
+    /// Notes the files of a part, which it holds as `data:` URLs.
+    fn add_files(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => {
+                if let Some((_, data)) = text.split_once(";base64,") {
+                    self.files.insert(self.hasher.hash_one(data));
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.add_files(item)),
+            Value::Object(members) => members.values().for_each(|value| self.add_files(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Whether the canonical form holds a file with this base64, and counts it.
+    fn holds_file(&self, data: &str) -> bool {
+        self.files.contains(&self.hasher.hash_one(data))
     }
 
     fn add(&mut self, token: Token<'_>, is_ours: bool) {
@@ -161,9 +189,7 @@ fn beside(body: &str, judged: &Judged) -> Result<(Vec<Beside>, usize), Unreadabl
             Token::Name(name) if is_judged_key(name) => ("key", Value::from(name)),
             Token::Text(text) if !text.is_empty() => {
                 if file(place.name(), text).0 == FileKind::Binary {
-                    // The canonical form holds it under another spelling.
-                    let is_canonical = place.name() == "data" && is_in_source(place);
-                    files += if is_canonical { 0 } else { text.len() };
+                    files += if judged.holds_file(text) { 0 } else { text.len() };
                     return;
                 }
                 (place.name(), Value::from(text))
@@ -201,11 +227,6 @@ fn is_another_spelling(name: &str) -> bool {
     GOVERNED.iter().any(|governed| *governed != name && governed.to_uppercase() == folded)
 }
 
-/// Whether a member belongs to the source of an image or a document.
-fn is_in_source(place: &Place<'_, '_>) -> bool {
-    place.depth().checked_sub(2).is_some_and(|depth| place.member(depth) == Some("source"))
-}
-
 /// The index of a message, and whose words its unknown parts are, if its author stands here.
 fn role(place: &Place<'_, '_>, token: Token<'_>) -> Option<(usize, Origin)> {
     let Token::Text(role) = token else { return None };
@@ -231,26 +252,12 @@ fn origin(top: &str) -> Origin {
     }
 }
 
-/// Replaces in a request as it came what was replaced in its canonical form and beside it.
-pub(crate) fn replace(original: &mut Original, replaced: Vec<Replaced>) {
+/// Replaces in a request as it came what was replaced in its canonical form and beside it. One in which
+/// some of that is not found does not pass: the canonical form may join texts that stand apart in it.
+pub(crate) fn replace(original: &mut Original, replaced: &[Replaced]) {
     let Some(body) = &original.body else { return };
-    let mut replacements = Replacements::default();
-    for one in replaced {
-        if replacements.add(&one).is_err() {
-            original.body = None;
-            return;
-        }
-    }
-    // A number is found as it is spelled in the request.
-    for Beside { was, value, .. } in &original.beside {
-        if let Value::String(new) = value
-            && new != was
-        {
-            replacements.0.insert(was.clone(), new.clone());
-        }
-    }
-    original.body = match replacements
-        .apply(body, |place| place.member(0).is_some_and(|top| OURS.contains(&top)))
+    original.body = match replacements(replaced)
+        .and_then(|wanted| replaced_in(body, &wanted, &original.beside))
     {
         Ok(None) => return,
         Ok(Some(new)) => Some(new),
@@ -258,38 +265,55 @@ pub(crate) fn replace(original: &mut Original, replaced: Vec<Replaced>) {
     };
 }
 
-/// Texts, and what stands in the place of each.
-#[derive(Debug, Default)]
-pub(crate) struct Replacements(HashMap<String, String>);
-
-impl Replacements {
-    /// Adds a text; of JSON inside a string every string that has changed. Fails if these cannot be
-    /// told.
-    pub(crate) fn add(&mut self, replaced: &Replaced) -> Result<(), Unreadable> {
-        let Replaced { was, new, is_json } = replaced;
-        self.0.insert(was.clone(), new.clone());
+/// The texts to be replaced, and what stands in the place of each: of JSON inside a string every string
+/// that has changed. Fails if these cannot be told.
+fn replacements(replaced: &[Replaced]) -> Result<HashMap<String, String>, Unreadable> {
+    let mut all = HashMap::new();
+    for Replaced { was, new, is_json } in replaced {
         if !is_json || !self::is_json(was) {
-            return Ok(());
+            all.insert(was.clone(), new.clone());
+            continue;
         }
         let (before, after) = (texts(was)?, texts(new)?);
         if before.len() != after.len() {
             return Err(Unreadable::Malformed);
         }
-        self.0.extend(before.into_iter().zip(after).filter(|(before, after)| before != after));
-        Ok(())
+        all.extend(before.into_iter().zip(after).filter(|(before, after)| before != after));
     }
+    Ok(all)
+}
 
-    /// Replaces the texts in a JSON text, except where `is_left` says. `None` if there is none.
-    pub(crate) fn apply(
-        &self,
-        json: &str,
-        is_left: impl Fn(&Place<'_, '_>) -> bool,
-    ) -> Result<Option<String>, Unreadable> {
-        if self.0.is_empty() {
-            return Ok(None);
-        }
-        rewrite(json, |place, token| self.0.get(token.text()).filter(|_| !is_left(place)).cloned())
+/// A body with these texts replaced, each of which has to be there, and those beside its canonical form.
+/// `None` if there is none.
+fn replaced_in(
+    body: &str,
+    wanted: &HashMap<String, String>,
+    beside: &[Beside],
+) -> Result<Option<String>, Unreadable> {
+    // A number is found as it is spelled in the request.
+    let beside: HashMap<&str, &String> = beside
+        .iter()
+        .filter_map(|Beside { was, value, .. }| match value {
+            Value::String(new) if new != was => Some((was.as_str(), new)),
+            _ => None,
+        })
+        .collect();
+    if wanted.is_empty() && beside.is_empty() {
+        return Ok(None);
     }
+    let mut found = HashSet::new();
+    let new = rewrite(body, |place, token| {
+        if place.member(0).is_some_and(|top| OURS.contains(&top)) {
+            return None;
+        }
+        let text = token.text();
+        if let Some((was, new)) = wanted.get_key_value(text) {
+            found.insert(was.as_str());
+            return Some(new.clone());
+        }
+        beside.get(text).map(|new| (*new).clone())
+    })?;
+    if found.len() == wanted.len() { Ok(new) } else { Err(Unreadable::Malformed) }
 }
 
 /// Whether a text is JSON in which no member is there twice: each of its strings is judged then.

@@ -38,7 +38,7 @@ fn redacted(prompt: &mut Prompt) -> (Value, Placeholders) {
         part += 1;
     });
     let original = prompt.original.as_mut().unwrap();
-    replace(original, replaced);
+    replace(original, &replaced);
     (serde_json::from_str(original.body.as_ref().unwrap()).unwrap(), redactor.into_placeholders())
 }
 
@@ -189,13 +189,36 @@ fn a_request_that_can_be_read_in_two_ways_does_not_pass() {
 }
 
 #[test]
+fn texts_that_the_canonical_form_joins_do_not_pass_redacted() {
+    let body = json!({"messages": [{"role": "user", "content": [
+        {"type": "document", "title": "To", "source": {"type": "text", "data": "jo@acme.org"}}]}]});
+    let joined = Replaced {
+        was: "To\n\njo@acme.org".to_owned(),
+        new: "To\n\n[EMAIL_1_12345678]".to_owned(),
+        is_json: false,
+    };
+    let mut original = *asked(&body, &["To\n\njo@acme.org"]).original.unwrap();
+    original.beside.clear();
+    replace(&mut original, &[joined]);
+    assert_eq!(original.body, None);
+}
+
+#[test]
 fn the_bytes_of_files_are_counted() {
     let picture = format!("iVBORw0KGgo{}", "A".repeat(2001));
     let block = json!({"type": "of_tomorrow", "data": picture});
     let image = json!({"type": "image", "source": {"type": "base64", "data": picture}});
     let body = json!({"messages": [{"role": "user", "content": [block, image]}]});
     let original = asked(&body, &[]).original.unwrap();
-    assert_eq!(original.files, picture.len(), "the canonical form counts an image");
+    assert_eq!(original.files, 2 * picture.len(), "wherever they stand");
+    let part = json!({"type": "image_url",
+        "image_url": {"url": format!("data:image/png;base64,{picture}")}});
+    let message = Message { body: Body::Parts(vec![part]), ..Message::user("") };
+    let mut prompt =
+        Prompt { messages: vec![message], original: Some(original), ..Prompt::default() };
+    find_beside(&mut prompt);
+    let original = prompt.original.unwrap();
+    assert_eq!(original.files, 0, "the canonical form counts it");
     assert!(original.beside.iter().all(|beside| beside.was != picture), "{:?}", original.beside);
 }
 

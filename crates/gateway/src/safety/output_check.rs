@@ -12,10 +12,9 @@ use serde_json::{Map, Value};
 
 use crate::capacity::offload::{Share, offload_always};
 use crate::safety::answer_strings;
-use crate::safety::as_it_came::{self, Replacements};
+use crate::safety::as_it_came;
 use crate::safety::inspection::security;
 use crate::safety::json_path::JsonPath;
-use crate::safety::text_part::Replaced;
 use crate::state::registry::ProjectState;
 
 /// A string of an answer.
@@ -149,29 +148,6 @@ pub(crate) fn add_beside(strings: &mut Vec<AnswerString<'_>>, source: &mut Optio
         Ok(beside) => strings.extend(
             beside.into_iter().map(|text| AnswerString { text: text.into(), is_json: false }),
         ),
-        Err(_) => *source = None,
-    }
-}
-
-/// Replaces in an answer as it came the strings that were judged.
-pub(crate) fn replace_in_source(
-    source: &mut Option<String>,
-    strings: Vec<AnswerString<'_>>,
-    new: &[Option<String>],
-) {
-    let Some(text) = source else { return };
-    let mut replacements = Replacements::default();
-    let add = || {
-        for (string, new) in strings.into_iter().zip(new) {
-            let Some(new) = new.clone() else { continue };
-            let AnswerString { text, is_json } = string;
-            replacements.add(&Replaced { was: text.into_owned(), new, is_json })?;
-        }
-        replacements.apply(text, |_| false)
-    };
-    match add() {
-        Ok(None) => {}
-        Ok(Some(new)) => *source = Some(new),
         Err(_) => *source = None,
     }
 }

@@ -81,6 +81,11 @@ impl SessionTraces {
         self.turns.get((session.number() % TURNS as u64) as usize)
     }
 
+    /// Whether a call runs in a trace on this node.
+    pub(crate) fn is_running(&self, trace: TraceId) -> bool {
+        lock(&self.running).contains_key(&trace)
+    }
+
     /// The traces in which calls run on this node.
     pub(crate) fn running(&self) -> Vec<TraceId> {
         lock(&self.running).keys().copied().collect()

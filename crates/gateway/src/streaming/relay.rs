@@ -139,7 +139,7 @@ impl Relay {
                     return Some(self.end().await);
                 }
             }
-            if self.is_blocked() {
+            if self.outbound.as_ref().is_some_and(|outbound| outbound.blocked().is_some()) {
                 self.record_received();
                 // No more of the answer leaves: the provider may stop.
                 self.upstream = None;
@@ -205,7 +205,7 @@ impl Relay {
             StreamEvent::Source(event) => {
                 if let Some(sources) = &mut self.sources {
                     self.fragments.add_source(&event)?;
-                    sources.pass(event, pieces)?;
+                    sources.pass(event, pieces);
                 }
             }
             StreamEvent::Finish(finish) => outcome.finish = Some(finish),
@@ -234,19 +234,8 @@ impl Relay {
         }
     }
 
-    /// Whether the rest of the answer must not leave.
-    fn is_blocked(&self) -> bool {
-        self.outbound.as_ref().is_some_and(|outbound| outbound.blocked().is_some())
-            || self.sources.as_ref().is_some_and(|sources| sources.blocked().is_some())
-    }
-
     /// Notes the part that has left of an answer that is judged on its way: it may be the last.
     fn note_left(&mut self) {
-        if let (Some(flight), Some(sources)) = (&mut self.flight, &mut self.sources)
-            && let Some(left) = &mut flight.outcome.instead
-        {
-            left.push_str(&sources.left());
-        }
         if let (Some(flight), Some(outbound)) = (&mut self.flight, &mut self.outbound)
             && let Some(left) = &mut flight.outcome.instead
         {
@@ -302,7 +291,7 @@ impl Relay {
         };
         match flight.finish().await {
             Ok(recorded) => {
-                if let Some(sources) = self.sources.as_mut().filter(|_| blocked.is_none()) {
+                if let Some(sources) = &mut self.sources {
                     sources.end(&mut pieces);
                 }
                 pieces.push(Piece::End { finish, usage: recorded.usage, blocked });
@@ -319,11 +308,6 @@ impl Relay {
         flight: &mut InFlight,
         pieces: &mut Vec<Piece>,
     ) -> Result<Option<String>> {
-        if let Some(mut sources) = self.sources.take_if(|sources| sources.is_judged()) {
-            let blocked = self.pass_judged_sources(flight, &mut sources, pieces).await;
-            self.sources = Some(sources);
-            return blocked;
-        }
         let mut outbound = self.outbound.take();
         let judging = outbound.as_mut().and_then(|outbound| {
             outbound.finish(pieces);
@@ -376,44 +360,6 @@ impl Relay {
                 outbound.native(chunk, pieces);
             }
             outbound.finish(pieces);
-        }
-        Ok(blocked)
-    }
-
-    /// Ends an answer of the provider's own events that was judged on its way, as
-    /// [`Relay::pass_judged`] does.
-    async fn pass_judged_sources(
-        &mut self,
-        flight: &mut InFlight,
-        sources: &mut SourceFilter,
-        pieces: &mut Vec<Piece>,
-    ) -> Result<Option<String>> {
-        let mut redactor = sources.exchange(Redactor::of_answer(0));
-        let judged = self.fragments.judge(flight, &mut redactor).await?;
-        sources.exchange(redactor);
-        flight.outcome.output = judged.security;
-        let (new, verdict) = match judged.verdict {
-            Verdict::Fine => (None, None),
-            Verdict::Redacted(new) => (Some(new), None),
-            Verdict::Blocked(reason) => (None, Some(reason)),
-        };
-        if verdict.is_none() && sources.blocked().is_none() {
-            // The text in it is none of what leaves; only its calls are used.
-            let calls = new.as_ref().and_then(|new| self.fragments.redacted_message("", new));
-            sources.pass_withheld(calls.as_ref(), pieces);
-            sources.release_judged(pieces);
-        }
-        let mut left = flight.outcome.instead.take().unwrap_or_default();
-        left.push_str(&sources.left());
-        flight.outcome.message = match &new {
-            None => self.fragments.message(&left),
-            Some(new) => self.fragments.redacted_message(&left, new),
-        };
-        flight.outcome.instead = Some(left);
-        let blocked = sources.blocked().or(verdict);
-        if blocked.is_some() {
-            flight.outcome.finish = Some(FinishReason::ContentFilter);
-            flight.outcome.message = None;
         }
         Ok(blocked)
     }

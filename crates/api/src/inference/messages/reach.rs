@@ -8,6 +8,9 @@ use crate::inference::canonical::members::{MCP_SERVERS, REACHING_TOOLS, SEARCHIN
 /// The tools whose addresses stand in [`MCP_SERVERS`].
 const MCP_TOOLSET: &str = "mcp_toolset";
 
+/// The type under which a project allows files that the vendor keeps.
+const KEPT_FILE: &str = "file";
+
 /// Everything in a request that a provider would reach, by the contents of its messages, its tools and
 /// its other parameters.
 pub(super) fn of<'a>(
@@ -78,6 +81,10 @@ fn sources(at: &str, kind: &str, value: &Value, all: &mut Vec<Reach>) {
                 let is_public_allowed = kind == "image";
                 all.push(Reach { is_public_allowed, ..address_of(at, kind, address) });
             }
+            // Its owner is unknown: the vendor keeps it for the operator's account.
+            if members.contains_key("file_id") {
+                all.push(tool(at, KEPT_FILE));
+            }
             members.values().for_each(|value| sources(at, kind, value, all));
         }
         _ => {}
@@ -109,6 +116,8 @@ mod tests {
             {"role": "user", "content": [{"type": "of_tomorrow", "parts": [{"source":
                 {"type": "url", "url": "https://t.example/"}}]}]},
             {"role": "user", "content": "https://text.example/"},
+            {"role": "user", "content": [{"type": "document", "source":
+                {"type": "file", "file_id": "file_1"}}, {"type": "container_upload", "file_id": "f"}]},
         ]});
         let body: MessagesBody = serde_json::from_value(body).unwrap();
         let found = body.reaches().into_iter().map(|reach| {
@@ -123,6 +132,8 @@ mod tests {
             ("messages[0].content[1].content[0]", "image", "https://i.example/", true),
             ("messages[2].content[0]", "document", "https://d.example/", false),
             ("messages[3].content[0]", "of_tomorrow", "https://t.example/", false),
+            ("messages[5].content[0]", "file", "", false),
+            ("messages[5].content[1]", "file", "", false),
         ];
         let expected = expected.map(|(at, kind, address, is_public)| {
             (at.to_owned(), kind.to_owned(), address.to_owned(), is_public)

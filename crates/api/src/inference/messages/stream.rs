@@ -9,7 +9,6 @@ use domain::usage::Usage;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use gateway::{Piece, Refusal, Started};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::http::dialect::Dialect;
@@ -37,22 +36,13 @@ pub fn refused(refusal: Refusal, dialect: Dialect) -> String {
     out
 }
 
-/// An event of the provider's that belongs to a block.
-#[derive(Deserialize)]
-struct Numbered {
-    index: u64,
-}
-
 /// Writes pieces as events.
 struct Writer {
     /// The answer that the stream begins with; taken once it has been sent.
     blank: Option<MessageAnswer>,
     dialect: Dialect,
-    /// Whether the pieces are the provider's own events: nothing is added to them but an error, or the
-    /// end of an answer that is withheld.
+    /// Whether the pieces are the provider's own events: nothing is added to them but an error.
     has_sources: bool,
-    /// The provider's block that is open.
-    open: Option<u64>,
     reader: ChunkReader,
     sequencer: BlockSequencer,
     /// The number of the open block, or of the next.
@@ -73,7 +63,6 @@ impl Writer {
             // The provider's own events begin with an answer of their own.
             blank: (!has_sources).then(|| blank.in_dialect(dialect)),
             has_sources,
-            open: None,
             dialect,
             reader: ChunkReader::default(),
             sequencer: BlockSequencer::default(),
@@ -98,16 +87,10 @@ impl Writer {
                     self.reader.read(chunk, &mut self.sequencer);
                 }
                 Piece::Source(name, json) => {
-                    self.note_source(&name, &json);
                     sse::source_event(&mut out, &name, &json);
                     continue;
                 }
-                Piece::End { usage, blocked, .. } if self.has_sources => {
-                    if let Some(reason) = blocked {
-                        self.withhold(&mut out, &reason, usage);
-                    }
-                    continue;
-                }
+                Piece::End { .. } if self.has_sources => continue,
                 Piece::End { finish, usage, blocked } => {
                     self.end(&mut out, finish, usage, blocked);
                     continue;
@@ -122,27 +105,6 @@ impl Writer {
             self.write_events(&mut out, events);
         }
         out.into()
-    }
-
-    /// Notes which block of the provider's own is open.
-    fn note_source(&mut self, name: &str, json: &str) {
-        match name {
-            "content_block_start" => {
-                let begun = serde_json::from_str::<Numbered>(json);
-                self.open = begun.ok().map(|block| block.index);
-            }
-            "content_block_stop" => self.open = None,
-            _ => {}
-        }
-    }
-
-    /// Ends an answer of the provider's own events of which the rest must not leave.
-    fn withhold(&mut self, out: &mut String, reason: &str, usage: Usage) {
-        if let Some(index) = self.open.take() {
-            self.index = index;
-            self.block_ends(out);
-        }
-        end(out, (Some("refusal"), None), Some(stop_details(reason)), usage);
     }
 
     fn write_events(&mut self, out: &mut String, events: Vec<BlockEvent>) {

@@ -52,7 +52,7 @@ pub(super) fn event(data: &[u8], event: &Event<'_>) -> Result<SourceEvent, Error
             && place.is_at(&["delta", name])
         {
             let (range, text) = (place.range.clone(), said.to_string());
-            piece = Some(SourcePiece { block, kind, call: None, range, text, is_changed: false });
+            piece = Some(SourcePiece { block, kind, range, text, is_changed: false });
         }
     });
     read.map_err(|_| malformed())?;

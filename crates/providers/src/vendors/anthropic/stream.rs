@@ -116,18 +116,10 @@ impl Message {
         };
         let source = if self.passes { Some(pass::event(data, &event)?) } else { None };
         self.event(event, data, events)?;
-        events.extend(source.map(|event| StreamEvent::Source(self.placed(event))));
+        events.extend(
+            source.map(|event| StreamEvent::Source(SourceEvent { is_end: self.finished, ..event })),
+        );
         Ok(())
-    }
-
-    /// Notes in the vendor's own event what is known of its place in the answer.
-    fn placed(&self, mut event: SourceEvent) -> SourceEvent {
-        event.is_end = self.finished;
-        if let Some(piece) = &mut event.piece {
-            let block = usize::try_from(piece.block).ok().and_then(|index| self.blocks.get(index));
-            piece.call = block.and_then(|block| block.call.as_ref()).map(|call| call.index);
-        }
-        event
     }
 
     fn event(

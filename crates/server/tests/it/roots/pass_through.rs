@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{MESSAGES, ask};
 use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, settings};
@@ -182,7 +182,7 @@ async fn nothing_changes_that_governance_does_not_name(backend: Backend) {
         let steps = key.detail(&trace).await["steps"].clone();
         // 1,000 tokens at 0.15 and 100 at 0.6 a thousand.
         assert_eq!(steps[0]["cost"], 0.21, "{steps}");
-        assert_eq!(steps[0]["output"], "Fine.", "{steps}");
+        assert_eq!(steps[0]["output"]["content"], "Fine.", "{steps}");
     }
 }
 
@@ -315,14 +315,25 @@ async fn an_answer_is_judged_in_every_field(backend: Backend) {
         assert!(!told.to_string().contains("sk-ant-of-the-gateway"), "{told}");
         assert_eq!(told["stop_reason"] == "refusal", action == "block");
         if action == "redact" {
-            let mut left: Map<String, Value> = leaking.as_object().unwrap().clone();
-            left["model"] = "claude".into();
-            left["of_tomorrow"] = told["of_tomorrow"].clone();
-            assert_eq!(told, Value::Object(left), "nothing else changes");
+            assert_eq!(told["content"][0]["text"], "Fine.");
+            assert!(told.get("of_tomorrow").is_none(), "it is written anew: {told}");
         }
         let step = step(&key, &reply).await;
         assert_eq!(step["security"]["secret_leaked"], true, "{step}");
     }
+    // What stands in several blocks is one text.
+    let mut apart = answer("Use AKIAQ3EGR");
+    let rest = json!({"type": "text", "text": "VXT7ZLNB5PD.", "citations": []});
+    apart["content"].as_array_mut().unwrap().push(rest);
+    let mock = Mock::always(Answer::json(200, &apart)).await;
+    register(&mock, &owner, "apart").await;
+    for action in ["redact", "block"] {
+        let output = json!({"safety": {"output": {"secrets": {"action": action}}}});
+        settings(&owner, 1, output).await;
+        let told = key.post(MESSAGES, &ask(MESSAGES, "apart", "Hello.", json!({}))).await.ok(200);
+        assert!(!told.to_string().contains("AKIAQ3EGR"), "{told}");
+    }
+    // A stream that is judged on its way is written anew.
     let pieces = ["Use AKIAQ3EGR", "VXT7ZLNB5PD."];
     let leaking = Mock::always(stream(&events(&pieces))).await;
     register(&leaking, &owner, "leaking").await;
@@ -332,9 +343,7 @@ async fn an_answer_is_judged_in_every_field(backend: Backend) {
         settings(&owner, 1, output).await;
         let reply = key.post(MESSAGES, &body).await;
         assert!(!reply.text.contains("AKIAQ3EGR"), "{}", reply.text);
-        assert_eq!(reply.header("x-sluice-mode"), "passthrough");
         let told = told(&reply);
-        assert_eq!(told[1], json!({"type": "ping", "of_tomorrow": 1}), "others leave as they came");
         let kinds: Vec<&Value> = told.iter().map(|event| &event["type"]).collect();
         let count = |kind: &str| kinds.iter().filter(|found| **found == kind).count();
         assert_eq!(count("content_block_start"), count("content_block_stop"), "{told:?}");
@@ -342,12 +351,10 @@ async fn an_answer_is_judged_in_every_field(backend: Backend) {
         let end = &told[told.len() - 2];
         if action == "block" {
             assert_eq!(end["delta"]["stop_reason"], "refusal", "{told:?}");
-            assert_eq!(count("content_block_start"), 2, "the call does not leave");
         } else {
-            assert_eq!(end["usage"]["of_tomorrow"], json!({}), "{told:?}");
             let arguments: String =
                 told.iter().filter_map(|event| event["delta"]["partial_json"].as_str()).collect();
-            assert!(arguments.starts_with("{\"path\": \"Use ["), "{arguments}");
+            assert!(arguments.contains("\"Use ["), "{arguments}");
         }
         let step = step(&key, &reply).await;
         assert!(!step.to_string().contains("AKIAQ3EGR"), "{step}");
