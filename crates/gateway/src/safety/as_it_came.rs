@@ -256,49 +256,67 @@ fn origin(top: &str) -> Origin {
 /// some of that is not found does not pass: the canonical form may join texts that stand apart in it.
 pub(crate) fn replace(original: &mut Original, replaced: &[Replaced]) {
     let Some(body) = &original.body else { return };
-    original.body = match replacements(replaced)
-        .and_then(|wanted| replaced_in(body, &wanted, &original.beside))
-    {
+    let wanted: Result<Vec<Wanted<'_>>, Unreadable> = replaced.iter().map(Wanted::of).collect();
+    original.body = match wanted.and_then(|wanted| replaced_in(body, &wanted, &original.beside)) {
         Ok(None) => return,
         Ok(Some(new)) => Some(new),
         Err(_) => None,
     };
 }
 
-/// The texts to be replaced, and what stands in the place of each: of JSON inside a string every string
-/// that has changed. Fails if these cannot be told.
-fn replacements(replaced: &[Replaced]) -> Result<HashMap<String, String>, Unreadable> {
-    let mut all = HashMap::new();
-    for Replaced { was, new, is_json } in replaced {
-        if !is_json || !self::is_json(was) {
-            all.insert(was.clone(), new.clone());
-            continue;
+/// A text that has to be replaced: as a whole, or, if it is JSON, string by string.
+struct Wanted<'a> {
+    whole: &'a Replaced,
+    /// The strings that have changed in it.
+    strings: Vec<(String, String)>,
+}
+
+impl<'a> Wanted<'a> {
+    /// Fails if the strings that have changed cannot be told.
+    fn of(whole: &'a Replaced) -> Result<Self, Unreadable> {
+        let mut strings = Vec::new();
+        if whole.is_json && is_json(&whole.was) {
+            let (before, after) = (texts(&whole.was)?, texts(&whole.new)?);
+            if before.len() != after.len() {
+                return Err(Unreadable::Malformed);
+            }
+            strings.extend(before.into_iter().zip(after).filter(|(before, after)| before != after));
         }
-        let (before, after) = (texts(was)?, texts(new)?);
-        if before.len() != after.len() {
-            return Err(Unreadable::Malformed);
-        }
-        all.extend(before.into_iter().zip(after).filter(|(before, after)| before != after));
+        Ok(Self { whole, strings })
     }
-    Ok(all)
+
+    /// Whether it was found. A number that is spelled in another way stands beside the canonical form.
+    fn is_in(&self, found: &HashSet<&str>) -> bool {
+        let was = self.whole.was.as_str();
+        let by_strings = || {
+            let mut strings = self.strings.iter();
+            !self.strings.is_empty() && strings.all(|(before, _)| found.contains(before.as_str()))
+        };
+        found.contains(was) || serde_json::from_str::<Number>(was).is_ok() || by_strings()
+    }
 }
 
 /// A body with these texts replaced, each of which has to be there, and those beside its canonical form.
 /// `None` if there is none.
 fn replaced_in(
     body: &str,
-    wanted: &HashMap<String, String>,
+    wanted: &[Wanted<'_>],
     beside: &[Beside],
 ) -> Result<Option<String>, Unreadable> {
+    let mut all: HashMap<&str, &str> = HashMap::new();
+    for Wanted { whole, strings } in wanted {
+        all.insert(&whole.was, &whole.new);
+        all.extend(strings.iter().map(|(before, after)| (before.as_str(), after.as_str())));
+    }
     // A number is found as it is spelled in the request.
-    let beside: HashMap<&str, &String> = beside
-        .iter()
-        .filter_map(|Beside { was, value, .. }| match value {
-            Value::String(new) if new != was => Some((was.as_str(), new)),
-            _ => None,
-        })
-        .collect();
-    if wanted.is_empty() && beside.is_empty() {
+    for Beside { was, value, .. } in beside {
+        if let Value::String(new) = value
+            && new != was
+        {
+            all.insert(was, new);
+        }
+    }
+    if all.is_empty() {
         return Ok(None);
     }
     let mut found = HashSet::new();
@@ -306,14 +324,15 @@ fn replaced_in(
         if place.member(0).is_some_and(|top| OURS.contains(&top)) {
             return None;
         }
-        let text = token.text();
-        if let Some((was, new)) = wanted.get_key_value(text) {
-            found.insert(was.as_str());
-            return Some(new.clone());
-        }
-        beside.get(text).map(|new| (*new).clone())
+        let (was, new) = all.get_key_value(token.text())?;
+        found.insert(*was);
+        Some((*new).to_owned())
     })?;
-    if found.len() == wanted.len() { Ok(new) } else { Err(Unreadable::Malformed) }
+    if wanted.iter().all(|wanted| wanted.is_in(&found)) {
+        Ok(new)
+    } else {
+        Err(Unreadable::Malformed)
+    }
 }
 
 /// Whether a text is JSON in which no member is there twice: each of its strings is judged then.
