@@ -215,7 +215,7 @@ pub struct Reply {
     pub native: Option<Map<String, Value>>,
     /// Whether the request went to the provider as it came.
     pub passes: bool,
-    /// The provider's own answer as it came then, unless it can be read in two ways.
+    /// The provider's own answer as it came then. One that can be read in two ways must not leave so.
     pub source: Option<String>,
     /// The names of parameters that the model does not support and that were left out.
     pub dropped: Vec<String>,

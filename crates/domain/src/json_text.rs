@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Deeper nesting is not read; `serde_json` builds no tree of it either.
 const MAX_DEPTH: usize = 128;
-/// Of a larger object the names are hashed, not compared one by one.
+/// The names of a larger object are hashed, not compared one by one.
 const FEW_NAMES: usize = 32;
 
 /// Why a text cannot be changed token by token.
@@ -51,7 +51,7 @@ struct Level<'a> {
     name: Cow<'a, str>,
     /// The number of values before this one.
     index: usize,
-    /// Where the names of this object begin among all that are kept.
+    /// The index of this object's first name among all that are kept.
     names: usize,
     many: HashSet<Cow<'a, str>>,
 }

@@ -29,7 +29,7 @@ pub struct Original {
     pub files: usize,
     /// Why the request cannot be translated to another format, if it cannot.
     pub untranslatable: Option<String>,
-    /// What a provider would reach for the caller.
+    /// The addresses and tools that a provider would reach for the caller.
     pub reaches: Vec<Reach>,
     /// The headers that go on with it.
     pub headers: Vec<(&'static str, String)>,
@@ -66,14 +66,14 @@ pub struct Beside {
     pub origin: Origin,
     /// How it is spelled in the request, without escapes.
     pub was: String,
-    /// What is judged and redacted.
+    /// The string or number that is judged and redacted.
     pub value: Value,
 }
 
 /// A tool of a vendor's, or an address, that a provider would reach for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// Where the request names it.
+    /// Its place in the request.
     pub at: String,
     /// The type of the tool, or of the part that has the address.
     pub kind: String,

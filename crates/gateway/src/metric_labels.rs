@@ -9,7 +9,7 @@ use metrics::SharedString;
 /// The label of all names without one of their own.
 const OTHER: &str = "other";
 
-/// What is kept for each label, mostly handles of metrics: they are made once for a name.
+/// A value for each label, mostly handles of metrics: they are made once for a name.
 pub(crate) struct ByLabel<T> {
     known: RwLock<BTreeMap<Box<str>, Arc<T>>>,
     other: OnceLock<Arc<T>>,
@@ -23,7 +23,7 @@ impl<T> ByLabel<T> {
         Self { known: RwLock::new(BTreeMap::new()), other: OnceLock::new(), most, make }
     }
 
-    /// What is kept for a name.
+    /// The value of a name.
     pub(crate) fn get(&self, name: &str) -> Arc<T> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = known.get(name) {

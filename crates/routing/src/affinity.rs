@@ -90,14 +90,14 @@ pub fn affinity<M: Borrow<Model> + Clone>(
     Affinity::Kept(Candidates { tier, models }, format!("kept: {worth}"))
 }
 
-/// What tokens in the cache of a model's provider would cost again; zero if it has no price.
+/// The price of tokens sent anew, beyond that of reading them from the cache; zero without a price.
 fn again(model: &Model, cached: u64) -> Usd {
     let cold = Usage::of_prompt(cached);
     let again = |prices: Prices| prices.cost(&cold) - prices.cost(&Usage { cached, ..cold });
     model.prices().map_or(Usd::ZERO, again)
 }
 
-/// What a call costs less with another model, which has nothing of it in a cache; `None` if that has no
+/// The saving of a call with another model, which has nothing of it in a cache; `None` if that has no
 /// price. The answer counts as long as the last one.
 fn saving(warm: &Warm, prompt_tokens: u64, model: &Model, other: &Model) -> Option<Usd> {
     let Warm { cached, completion, .. } = *warm;

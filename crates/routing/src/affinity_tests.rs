@@ -1,30 +1,19 @@
-use domain::ids::ProjectId;
 use domain::model::{ModelConfig, Provider};
-use domain::time::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
+use crate::testing;
 
 /// A model with prices in USD per million tokens: input, cached input, output.
 fn model(id: i64, [input, cached, output]: [f64; 3]) -> Model {
     let price = |dollars: f64| Usd::from_dollars(dollars / 1000.0);
     let config = ModelConfig { cached_input_price: price(cached), ..ModelConfig::default() };
     Model {
-        id: ModelId(id),
-        project: ProjectId(1),
-        name: "Model".into(),
-        identifier: format!("m{id}"),
         provider: Provider::Anthropic,
-        base_url: None,
-        api_key: None,
-        is_public: true,
         input_price: price(input),
         output_price: price(output),
-        data_retention_days: 30,
-        region: "global".into(),
-        currency: "USD".into(),
         config,
-        created_at: Timestamp(0),
+        ..testing::model(id)
     }
 }
 
@@ -58,7 +47,7 @@ fn outcome(affinity: Affinity<&Model>) -> (Option<(Tier, Vec<i64>)>, String) {
     }
 }
 
-/// What becomes of a session with a prompt of 42,000 tokens: its warm model, the tier and the models that
+/// The decision for a session with a prompt of 42,000 tokens: its warm model, the tier and the models that
 /// are chosen, those of the tier `complex`, and one whose circuit is open.
 fn decided(
     (model, tier, cached): (i64, Tier, u64),

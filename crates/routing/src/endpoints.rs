@@ -2,7 +2,7 @@
 
 use domain::model::{Endpoint, Model};
 
-/// What decides the order of a model's endpoints.
+/// The basis of the order of a model's endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The number of a call: each call has an order of its own.

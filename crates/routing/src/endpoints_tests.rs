@@ -1,31 +1,13 @@
 use std::sync::Arc;
 
-use domain::ids::{ModelId, ProjectId};
-use domain::model::{ModelConfig, Provider};
-use domain::time::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
+use crate::testing;
 
 /// A model with an endpoint for each weight and region.
 fn model(endpoints: &[(f64, &str)]) -> Model {
-    let mut model = Model {
-        id: ModelId(1),
-        project: ProjectId(1),
-        name: "Model".into(),
-        identifier: "m".into(),
-        provider: Provider::Openai,
-        base_url: None,
-        api_key: None,
-        is_public: true,
-        input_price: None,
-        output_price: None,
-        data_retention_days: 30,
-        region: "global".into(),
-        currency: "USD".into(),
-        config: ModelConfig::default(),
-        created_at: Timestamp(0),
-    };
+    let mut model = testing::model(1);
     let place = |(index, (weight, region)): (usize, &(f64, &str))| Endpoint {
         index,
         weight: *weight,

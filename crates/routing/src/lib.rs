@@ -12,6 +12,8 @@ mod forest;
 mod intent;
 mod lexicon;
 mod resolve;
+#[cfg(test)]
+mod testing;
 mod weights;
 mod words;
 

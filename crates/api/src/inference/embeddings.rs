@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for InputBody {
     }
 }
 
-/// The remedy for an input of token ids, which `LangChain`'s `OpenAIEmbeddings` sends unless it is told
+/// The remedy for an input of token ids, which `LangChain`'s `OpenAIEmbeddings` sends unless it is set
 /// otherwise.
 const TOKENS_REFUSED: &str = "input holds token ids, which safety cannot read: send texts \
     (OpenAIEmbeddings of LangChain: check_embedding_ctx_length=False)";

@@ -57,7 +57,7 @@ impl From<ListedModel> for AnthropicModel {
 }
 
 /// Answer a conversation, as Anthropic's API does. To models of Anthropic the request goes on as it
-/// came, and the answer comes back so: `X-Sluice-Mode` says which way it took.
+/// came, and the answer comes back so: `X-Sluice-Mode` names the way that it took.
 #[utoipa::path(post, path = "/anthropic/v1/messages", tag = "Anthropic's root",
     operation_id = "anthropic_messages", request_body = MessagesBody,
     params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session")),

@@ -131,7 +131,7 @@ fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<us
             if step + 1 == rule.steps.len() {
                 return Some(begin..end);
             }
-            // Instructions are said to be updated in an attack, files every day.
+            // Updated instructions are a sign of an attack; files are updated every day.
             let is_updated = rule.steps.get(step + 1).is_some_and(|next| next.0 == UPDATE);
             if is_updated && is_in_file_name(text, start..end) {
                 continue;

@@ -58,7 +58,7 @@ fn imitations_beyond_the_limit_stay_and_no_placeholder_is_one_of_them() {
     assert!(replaced.ends_with(&text[text.find(&names[MAX_IMITATIONS]).unwrap()..]));
     // The text names what would be the first placeholder.
     assert_eq!(redactor.replace_whole("EMAIL", "ann@acme.org"), "[EMAIL_2_12345678]");
-    // What is a placeholder by now is replaced all the same.
+    // A text that is a placeholder by now is replaced all the same.
     let again = redactor.redact("[EMAIL_2_12345678]", &[]).unwrap();
     let placeholders = redactor.into_placeholders();
     assert_eq!(placeholders.restore(&replaced), text);

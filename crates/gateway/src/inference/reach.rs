@@ -1,4 +1,4 @@
-//! What a provider would reach for a caller: only the addresses and the tools that the project allows.
+//! A provider reaches only those addresses and tools for a caller that the project allows.
 //! The provider calls them with the account of the gateway's operator, from a place of its own.
 
 use domain::conversation::Prompt;

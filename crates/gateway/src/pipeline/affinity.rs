@@ -85,7 +85,7 @@ impl Gateway {
     pub(super) fn note_warm(&self, funded: &Funded, status: StepStatus, usage: &Usage) {
         let routed = funded.routed();
         let project = &routed.screened().context().caller.project;
-        // Of a call whose caller named the model there is nothing to decide the next time.
+        // A caller who names the model leaves nothing to decide the next time.
         let Some(tier) = routed.tier().filter(|_| project.has_choice()) else { return };
         if status != StepStatus::Completed {
             return;

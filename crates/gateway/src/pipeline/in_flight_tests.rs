@@ -47,7 +47,7 @@ async fn a_call_that_is_dropped_says_who_dropped_it() {
     assert_eq!(ended(&fresh, &trace).await, stopped);
 }
 
-/// What a call cost that a crash interrupted is estimated from its start.
+/// The cost of a call that a crash interrupted is estimated from its start.
 #[tokio::test]
 async fn the_start_of_a_call_counts_the_pages_of_a_pdf() {
     let fresh = Fresh::with(json!({})).await;

@@ -35,7 +35,7 @@ impl InFlight {
         match judged.verdict {
             Verdict::Fine => {}
             Verdict::Redacted(new) => {
-                // What is redacted may stand in several strings of it: the answer is written anew.
+                // A finding may span several strings of it: the answer is written anew.
                 reply.source = None;
                 replace(reply, new);
                 self.outcome.instead = Some(reply.text.clone());

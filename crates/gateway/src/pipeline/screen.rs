@@ -131,9 +131,7 @@ impl RequestContext {
         };
         Ok(JudgedTool { message, security, placeholders })
     }
-}
 
-impl RequestContext {
     /// A redactor whose placeholders are those of the session.
     fn redactor(&self, prompt: &Prompt) -> Redactor {
         let (session, key) = (self.session(prompt), self.caller.project.session_key.clone());

@@ -86,7 +86,7 @@ pub(crate) fn each_by<'a>(
     }
 }
 
-/// What the request as it came holds beside the canonical form.
+/// The strings that the request as it came holds beside the canonical form.
 fn beside(prompt: &Prompt) -> &[Beside] {
     prompt.original.as_ref().map_or(&[], |original| &original.beside)
 }

@@ -19,7 +19,7 @@ use domain::key::Key;
 use domain::model::Model;
 use domain::money::Usd;
 use domain::project::{Project, ProjectStatus};
-use domain::settings::{Limits, Settings};
+use domain::settings::{Limits, ModelAliases, Settings};
 use domain::time::{Clock, HOUR, Timestamp};
 use limits::{KeyWindows, MonthSpend};
 use store::{SealingKey, Store};
@@ -72,14 +72,22 @@ impl ProjectState {
 
     /// The model that a caller names: a registered one, else that of an alias.
     pub(crate) fn model(&self, name: &str) -> Result<&Arc<Model>> {
-        let by_alias = || self.models.get(self.settings.model_aliases.resolve(name)?);
-        self.models.get(name).or_else(by_alias).ok_or_else(|| Error::model_not_found(name))
+        self.model_or_alias(name, ModelAliases::resolve)
     }
 
     /// The model that a caller names for embeddings or images. A pattern stands for conversations: a
     /// model that it gives could do neither.
     pub(crate) fn model_of_one_purpose(&self, name: &str) -> Result<&Arc<Model>> {
-        let by_alias = || self.models.get(self.settings.model_aliases.exact(name)?);
+        self.model_or_alias(name, ModelAliases::exact)
+    }
+
+    /// A registered model, else that of the alias that `find` gives.
+    fn model_or_alias(
+        &self,
+        name: &str,
+        find: for<'a> fn(&'a ModelAliases, &str) -> Option<&'a str>,
+    ) -> Result<&Arc<Model>> {
+        let by_alias = || self.models.get(find(&self.settings.model_aliases, name)?);
         self.models.get(name).or_else(by_alias).ok_or_else(|| Error::model_not_found(name))
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// A longer name of a session is none, in bytes.
 const LONGEST_NAME: usize = 256;
-/// Of a longer text only both ends count for a fingerprint, in bytes.
+/// A longer text counts with both its ends alone for a fingerprint, in bytes.
 const LONGEST_WHOLE: usize = 1024;
 /// The most messages, parts of a message, and tools that count.
 const MOST: usize = 32;
@@ -55,7 +55,7 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// What is hashed: no hash of one use is one of another.
+/// The use of a hash: no hash of one use is one of another.
 #[derive(Clone, Copy)]
 enum Use {
     Name = 1,

@@ -59,7 +59,7 @@ pub struct Error {
 #[derive(Debug, Default)]
 pub(crate) struct ErrorDetails {
     pub(crate) message: Option<String>,
-    /// What a program can tell the error by.
+    /// The code by which programs identify the error.
     pub(crate) code: Option<codes::FaultCode>,
     /// The account is out of credit: waiting does not help.
     pub(crate) spent: bool,

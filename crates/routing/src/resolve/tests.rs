@@ -1,27 +1,17 @@
-use domain::ids::{ModelId, ProjectId};
-use domain::model::{ModelConfig, Provider};
-use domain::time::Timestamp;
+use domain::model::ModelConfig;
 use proptest::prelude::*;
 
 use super::*;
+use crate::testing;
 
 fn model(number: i64, public: bool, fallback: Option<i64>, region: &str) -> Model {
     Model {
-        id: ModelId(number),
-        project: ProjectId(1),
-        name: format!("Model {number}"),
-        identifier: format!("m{number}"),
-        provider: Provider::Openai,
-        base_url: None,
-        api_key: None,
         is_public: public,
         input_price: Some(Usd(1_000_000)),
         output_price: Some(Usd(2_000_000)),
-        data_retention_days: 30,
         region: region.into(),
-        currency: "USD".into(),
         config: ModelConfig { fallback: fallback.map(|n| format!("m{n}")), ..Default::default() },
-        created_at: Timestamp(0),
+        ..testing::model(number)
     }
 }
 

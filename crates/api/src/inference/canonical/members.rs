@@ -26,7 +26,7 @@ pub(crate) enum Vendor {
     Gemini,
 }
 
-/// What becomes of a member.
+/// The fate of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Left out without a word: it has no effect here.
@@ -73,7 +73,7 @@ pub(crate) const REACHING_TOOLS: [&str; 3] = ["mcp", "mcp_toolset", "mcpServers"
 /// The tools that are refused because they search what the vendor keeps for its customer.
 pub(crate) const SEARCHING_TOOLS: [&str; 3] = ["file_search", "fileSearch", "retrieval"];
 
-/// What becomes of a parameter that the canonical form has no place for.
+/// The fate of a parameter that the canonical form has no place for.
 pub(crate) fn fate(vendor: Vendor, name: &str, value: &Value) -> Fate {
     if value.is_null() || is_idle(vendor, name, value) {
         return Fate::Ignored;
@@ -95,7 +95,7 @@ fn is_idle(vendor: Vendor, name: &str, value: &Value) -> bool {
     }
 }
 
-/// The name of a parameter that is left out, if the caller is told, or its refusal.
+/// The name of a parameter that is left out, if the caller learns it, or its refusal.
 pub(crate) fn leave_out(vendor: Vendor, name: &str, value: &Value) -> Result<Option<String>> {
     match fate(vendor, name, value) {
         Fate::Ignored => Ok(None),

@@ -100,7 +100,7 @@ pub struct MessageBody {
 }
 
 impl MessagesBody {
-    /// What the vendor would reach for the caller.
+    /// The addresses and tools that the vendor would reach for the caller.
     pub(super) fn reaches(&self) -> Vec<Reach> {
         let contents = self.messages.iter().map(|message| &message.content);
         reach::of(contents, self.tools.as_deref(), &self.others)

@@ -194,7 +194,7 @@ fn a_coding_agents_request_is_taken() {
     let tools = json!([{"type": "function", "function": {"name": "f"}}]);
     let params = json!({"tools": tools, "tool_choice": "auto"});
     assert_eq!(Value::Object(request.prompt.params), params);
-    // Where no tool is left, there is nothing to choose from.
+    // Without a tool there is nothing to choose from.
     let super::ParsedRequest { request, .. } = asked(json!({"tool_choice": {"type": "auto"},
         "tools": [{"type": "code_execution_20250825", "name": "code_execution"}]}));
     assert!(request.prompt.params.is_empty());

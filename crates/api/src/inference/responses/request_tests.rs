@@ -94,7 +94,7 @@ fn a_coding_agents_request_is_taken() {
         (&params["tool_choice"], &params["prompt_cache_key"]),
         (&json!("auto"), &json!("s"))
     );
-    // Where no tool is left, there is nothing to choose from.
+    // Without a tool there is nothing to choose from.
     let asked = self::asked(json!({"tools": [{"type": "web_search"}], "tool_choice": "auto",
         "parallel_tool_calls": true}));
     assert!(asked.request.prompt.params.is_empty(), "{:?}", asked.request.prompt.params);

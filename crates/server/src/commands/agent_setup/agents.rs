@@ -40,7 +40,7 @@ pub(super) struct Settings {
     /// Whether they need no file.
     pub(super) is_shell_enough: bool,
     pub(super) contents: Contents,
-    /// What the user still has to do once the file is written.
+    /// The steps that are left to the user once the file is written.
     pub(super) left: Option<String>,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What is left to do where the file does not hold the key.
+    /// The step that is left where the file does not hold the key.
     fn key_is_left(&self, name: &str) -> Option<String> {
         let left =
             || format!("The file holds no key. In the agent's shell:\n{}", self.export_key(name));

@@ -13,7 +13,7 @@ const KEY: &str = "ak_0123456789abcdef.secret";
 
 struct Home(TempDir);
 
-/// What a command printed, and whether it succeeded.
+/// The output of a command, and whether it succeeded.
 struct Ran {
     well: bool,
     out: String,

@@ -137,7 +137,7 @@ async fn a_providers_status_is_the_callers(backend: Backend) {
     }
 }
 
-/// What has opened the circuit is what the caller is told: a client waits for the provider.
+/// The caller reads the failure that has opened the circuit: a client waits for the provider.
 async fn an_open_circuit_says_when_to_try_again(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);

@@ -321,7 +321,7 @@ async fn an_answer_is_judged_in_every_field(backend: Backend) {
         let step = step(&key, &reply).await;
         assert_eq!(step["security"]["secret_leaked"], true, "{step}");
     }
-    // What stands in several blocks is one text.
+    // Several blocks are one text to safety.
     let mut apart = answer("Use AKIAQ3EGR");
     let rest = json!({"type": "text", "text": "VXT7ZLNB5PD.", "citations": []});
     apart["content"].as_array_mut().unwrap().push(rest);
