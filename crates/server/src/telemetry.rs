@@ -6,9 +6,10 @@ use std::io::IsTerminal as _;
 use metrics::Unit;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer, format};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -21,25 +22,25 @@ const SECONDS: [f64; 16] = [
     60.0, 300.0,
 ];
 
-/// Reads a level or a filter.
-pub(crate) fn filter(text: &str) -> Result<EnvFilter, config::Error> {
-    EnvFilter::try_new(text).map_err(|error| {
+/// Reads a level, or levels by crate: `warn`, `info,store=debug`.
+pub(crate) fn filter(text: &str) -> Result<Targets, config::Error> {
+    text.parse().map_err(|error| {
         config::Error(format!("log is '{text}', which is no level or filter: {error}"))
     })
 }
 
 /// Starts logging to the standard error output: for people on a terminal, as JSON elsewhere.
 pub(crate) fn start_logs(text: &str) -> Result<(), Failure> {
-    let filter = filter(text)?;
     // The MCP library logs the messages of servers, at every level.
-    let quiet = "rmcp=off".parse().map_err(|error| Failure(format!("{error}")))?;
-    let filter = filter.add_directive(quiet);
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter = filter(text)?.with_target("rmcp", LevelFilter::OFF);
+    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let started = if std::io::stderr().is_terminal() {
-        logs.event_format(WithRequest(format().with_ansi(true))).finish().try_init()
+        let lines = logs.event_format(WithRequest(format().with_ansi(true)));
+        tracing_subscriber::registry().with(lines).with(filter).try_init()
     } else {
         let lines = WithRequest(format().json().flatten_event(true));
-        logs.json().event_format(lines).finish().try_init()
+        let lines = logs.json().event_format(lines);
+        tracing_subscriber::registry().with(lines).with(filter).try_init()
     };
     started.map_err(|error| Failure(format!("logging cannot start: {error}")))
 }
