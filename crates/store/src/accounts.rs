@@ -1,5 +1,6 @@
 //! Organizations, users, memberships, sessions.
 
+use async_recursion::async_recursion as boxed;
 use std::net::IpAddr;
 
 use domain::ids::{OrgId, ProjectId, UserId};
@@ -82,6 +83,7 @@ impl AccountRow {
 
 impl Store {
     /// Whether this database has never been set up.
+    #[boxed]
     pub async fn is_empty(&self) -> Result<bool> {
         let any: Option<i64> = on!(&self.reader, db => {
             sqlx::query_scalar("SELECT id FROM organizations LIMIT 1").fetch_optional(db).await?
@@ -90,6 +92,7 @@ impl Store {
     }
 
     /// The oldest organization: the one that the command line works on.
+    #[boxed]
     pub async fn first_org(&self) -> Result<Option<OrgId>> {
         let id: Option<i64> = on!(&self.reader, db => {
             sqlx::query_scalar("SELECT min(id) FROM organizations").fetch_one(db).await?
@@ -98,6 +101,7 @@ impl Store {
     }
 
     /// A user by address.
+    #[boxed]
     pub async fn account(&self, email: &str) -> Result<Option<Account>> {
         const FIND: &str = "
             SELECT u.id AS user_id, u.email, u.name, u.password_hash, u.mfa_enabled,
@@ -115,6 +119,7 @@ impl Store {
     }
 
     /// A session by the hash of its token.
+    #[boxed]
     pub async fn session(&self, token_hash: &[u8; 32]) -> Result<Option<Session>> {
         const FIND: &str = "
             SELECT u.id AS user_id, u.email, u.name, u.password_hash, u.mfa_enabled,
@@ -143,6 +148,7 @@ impl Store {
     }
 
     /// The projects that a user was made a member of.
+    #[boxed]
     pub async fn member_projects(&self, user: UserId) -> Result<Vec<ProjectId>> {
         const OF: &str = "SELECT project_id FROM project_members WHERE user_id = $1";
         let ids: Vec<i64> = on!(&self.reader, db => {
@@ -152,6 +158,7 @@ impl Store {
     }
 
     /// Whether an account was signed in to from a network since a time.
+    #[boxed]
     pub async fn knows_network(
         &self,
         user: UserId,
@@ -172,6 +179,7 @@ impl Store {
     }
 
     /// Records that a session was used.
+    #[boxed]
     pub async fn touch_session(&self, token_hash: &[u8; 32], now: Timestamp) -> Result<()> {
         const TOUCH: &str = "UPDATE sessions SET last_seen_at = $2 WHERE token_hash = $1";
         let mut tx = self.begin().await?;
@@ -182,6 +190,7 @@ impl Store {
     }
 
     /// Deletes sessions that began before `created` or were last used before `seen`.
+    #[boxed]
     pub async fn purge_sessions(&self, created: Timestamp, seen: Timestamp) -> Result<()> {
         const PURGE: &str = "DELETE FROM sessions WHERE created_at < $1 OR last_seen_at < $2";
         let mut tx = self.begin().await?;
@@ -192,6 +201,7 @@ impl Store {
     }
 
     /// Deletes the networks from which no sign-in to an account has come since a time.
+    #[boxed]
     pub async fn purge_networks(&self, since: Timestamp) -> Result<()> {
         let mut tx = self.begin().await?;
         within!(tx, db => {
@@ -206,6 +216,7 @@ impl Store {
 
 impl Tx {
     /// Adds an organization.
+    #[boxed]
     pub async fn add_org(&mut self, name: &str, now: Timestamp) -> Result<OrgId> {
         const ADD: &str =
             "INSERT INTO organizations (name, created_at) VALUES ($1, $2) RETURNING id";
@@ -216,6 +227,7 @@ impl Tx {
     }
 
     /// Adds a user to an organization. [`Error::Taken`] when the address is in use.
+    #[boxed]
     pub async fn add_user(
         &mut self,
         org: OrgId,
@@ -244,6 +256,7 @@ impl Tx {
     }
 
     /// Makes a user a member of a project.
+    #[boxed]
     pub async fn add_project_member(&mut self, project: ProjectId, user: UserId) -> Result<()> {
         const ADD: &str = "
             INSERT INTO project_members (project_id, user_id) VALUES ($1, $2)
@@ -256,6 +269,7 @@ impl Tx {
 
     /// Sets a new password and signs the user out everywhere. Known networks stay: otherwise a stranger who guesses
     /// meanwhile would lock the owner out.
+    #[boxed]
     pub async fn set_password(&mut self, user: UserId, password_hash: &str) -> Result<()> {
         const SET: &str = "UPDATE users SET password_hash = $2 WHERE id = $1";
         const OUT: &str = "DELETE FROM sessions WHERE user_id = $1";
@@ -268,6 +282,7 @@ impl Tx {
 
     /// Whether a password still has the hash that it was compared with. No other transaction changes it
     /// before this one ends. `new` is another hash of the same password, which replaces the old one.
+    #[boxed]
     pub async fn confirm_password(
         &mut self,
         user: UserId,
@@ -284,6 +299,7 @@ impl Tx {
     }
 
     /// Opens a session.
+    #[boxed]
     pub async fn add_session(
         &mut self,
         token_hash: &[u8; 32],
@@ -301,6 +317,7 @@ impl Tx {
 
     /// Records a network from which an account was signed in to. Only the latest `most` networks of each
     /// account are kept.
+    #[boxed]
     pub async fn remember_network(
         &mut self,
         user: UserId,
@@ -324,6 +341,7 @@ impl Tx {
     }
 
     /// Ends a session.
+    #[boxed]
     pub async fn end_session(&mut self, token_hash: &[u8; 32]) -> Result<()> {
         within!(self, db => {
             sqlx::query("DELETE FROM sessions WHERE token_hash = $1")

@@ -1,5 +1,6 @@
 //! Audit events: the actions on the control plane, with their actors.
 
+use async_recursion::async_recursion as boxed;
 use domain::ids::{OrgId, UserId};
 use domain::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -95,6 +96,7 @@ from_row! {
 
 impl Tx {
     /// Writes an audit event. Returns its id.
+    #[boxed]
     pub async fn audit(&mut self, event: &NewAudit<'_>) -> Result<i64> {
         const ADD: &str = "
             INSERT INTO audit_events
@@ -121,6 +123,7 @@ impl Tx {
     }
 
     /// Replaces the metadata of a written event, to update how often it came.
+    #[boxed]
     pub async fn retell_audit(&mut self, id: i64, metadata: Map<String, Value>) -> Result<()> {
         const RETELL: &str = "UPDATE audit_events SET metadata = $2 WHERE id = $1";
         let metadata = Value::Object(metadata).to_string();
@@ -133,6 +136,7 @@ impl Tx {
 
 impl Store {
     /// The last events of an organization, newest first, of one kind or of all.
+    #[boxed]
     pub async fn audit_events(
         &self,
         org: OrgId,

@@ -1,6 +1,7 @@
 //! A database that this process has claimed and not opened yet. The claim comes before everything
 //! else, so that no two processes set the same database up.
 
+use async_recursion::async_recursion as boxed;
 use domain::time::Clock;
 
 use crate::db::{self, Location};
@@ -19,6 +20,7 @@ pub struct Claimed {
 
 impl Claimed {
     /// Claims a database. [`Error::InUse`](crate::Error::InUse) when another process has it.
+    #[boxed]
     pub async fn take(location: Location, claim: Claim) -> Result<Self> {
         let lock = Lock::take(&location, claim).await?;
         Ok(Self { location, claim, lock })
@@ -31,6 +33,7 @@ impl Claimed {
 
     /// Whether the database was sealed under a master key; `None` when nothing is sealed yet.
     /// Changes nothing.
+    #[boxed]
     pub async fn fits(&self, master: &SealingKey) -> Result<Option<bool>> {
         if matches!(&self.location, Location::Sqlite(path) if !db::has_content(path)) {
             return Ok(None);
@@ -42,6 +45,7 @@ impl Claimed {
     }
 
     /// Opens the database, brings its schema up to date, and starts the writer.
+    #[boxed]
     pub async fn open(self, master: SealingKey, clock: Clock) -> Result<Store> {
         match Store::open_claimed(&self, master, clock).await {
             Ok(store) => Ok(Store { lock: self.lock, ..store }),
@@ -55,6 +59,7 @@ impl Claimed {
     }
 
     /// Gives the claim up.
+    #[boxed]
     pub async fn release(self) {
         self.lock.release().await;
     }

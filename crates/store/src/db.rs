@@ -1,5 +1,6 @@
 //! Two databases behind one set of queries.
 
+use async_recursion::async_recursion as boxed;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +71,7 @@ pub(crate) enum AnyTx {
 
 impl Tx {
     /// Makes the changes of the transaction durable.
+    #[boxed]
     pub async fn commit(self) -> Result<()> {
         match self.0 {
             AnyTx::Sqlite(tx) => tx.commit().await?,

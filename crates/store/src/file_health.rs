@@ -6,6 +6,7 @@
 //! that has it, is in WAL mode and has no log beside it lacks the content of the log. `VACUUM INTO`
 //! makes a file that is not in WAL mode: it is whole.
 
+use async_recursion::async_recursion as boxed;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -48,6 +49,7 @@ pub enum Pages {
 
 /// Inspects the file of a SQLite database, for at most `most`. Changes nothing, and disturbs no
 /// gateway.
+#[boxed]
 pub async fn inspect_file(path: &Path, most: Duration) -> Result<FileHealth> {
     let is_served = lock::is_served(path);
     let lacks_log = !is_served && is_without_log(path) && is_marked(path).await.unwrap_or(false);
@@ -171,6 +173,7 @@ async fn set_mark(writer: &WritePool, in_use: bool) -> Result<()> {
 impl Store {
     /// Marks the database as in use, in the file itself, until [`Store::end_use`]. For a serving
     /// process.
+    #[boxed]
     pub async fn begin_use(&self) -> Result<()> {
         let Pool::Sqlite(pool) = &self.writer.pool else { return Ok(()) };
         set_mark(&self.writer, true).await?;
@@ -180,6 +183,7 @@ impl Store {
     }
 
     /// Takes the mark of [`Store::begin_use`] away: all that was answered is written.
+    #[boxed]
     pub async fn end_use(&self) -> Result<()> {
         if matches!(self.writer.pool, Pool::Sqlite(_)) {
             set_mark(&self.writer, false).await?;

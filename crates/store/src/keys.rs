@@ -1,5 +1,6 @@
 //! API keys.
 
+use async_recursion::async_recursion as boxed;
 use domain::ids::{KeyId, ProjectId};
 use domain::key::{Key, KeyStatus};
 use domain::money::Usd;
@@ -60,6 +61,7 @@ pub struct SpentSecond {
 
 impl Store {
     /// Every key that is not revoked.
+    #[boxed]
     pub async fn keys(&self) -> Result<PerProject<Key>> {
         const ALL: &str = "
             SELECT id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at,
@@ -72,6 +74,7 @@ impl Store {
     }
 
     /// The spend of keys with a cap since a time, second by second.
+    #[boxed]
     pub async fn spent_seconds(&self, since: Timestamp) -> Result<Vec<SpentSecond>> {
         const SPENT: &str = "
             SELECT s.key_id, s.finished_at / 1000000 AS second,
@@ -94,6 +97,7 @@ impl Store {
     }
 
     /// The request windows that were saved last, by key.
+    #[boxed]
     pub async fn saved_windows(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
         let rows: Vec<(i64, Vec<u8>)> = on!(&self.reader, db => {
             sqlx::query_as("SELECT key_id, windows FROM key_windows").fetch_all(db).await?
@@ -102,6 +106,7 @@ impl Store {
     }
 
     /// Saves request windows and times of last use.
+    #[boxed]
     pub async fn save_windows(
         &self,
         windows: &[(KeyId, Vec<u8>, Timestamp)],
@@ -129,6 +134,7 @@ impl Store {
 
 impl Tx {
     /// Adds a key.
+    #[boxed]
     pub async fn add_key(&mut self, key: &Key) -> Result<()> {
         const ADD: &str = "
             INSERT INTO api_keys
@@ -152,6 +158,7 @@ impl Tx {
     }
 
     /// A key as it is now, held against other writers until the transaction ends.
+    #[boxed]
     pub async fn key(&mut self, id: KeyId) -> Result<Option<Key>> {
         // Touching the row takes its lock on PostgreSQL; SQLite has one writer anyway.
         const LOCK: &str = "
@@ -165,6 +172,7 @@ impl Tx {
     }
 
     /// Writes every field of a key that may change.
+    #[boxed]
     pub async fn save_key(&mut self, key: &Key) -> Result<()> {
         const SAVE: &str = "
             UPDATE api_keys
@@ -188,6 +196,7 @@ impl Tx {
 
     /// Pauses a key if it is active, counting the intervention when a loop was seen. Returns
     /// whether it was active.
+    #[boxed]
     pub async fn pause_key(&mut self, id: KeyId, status: KeyStatus) -> Result<bool> {
         const PAUSE: &str = "
             UPDATE api_keys
@@ -207,6 +216,7 @@ impl Tx {
     }
 
     /// Revokes a key for good. Returns whether it was not revoked before.
+    #[boxed]
     pub async fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> Result<bool> {
         const REVOKE: &str =
             "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
@@ -229,6 +239,7 @@ impl Tx {
     }
 
     /// Notifies every node that projects, models or keys have changed.
+    #[boxed]
     pub async fn bump_registry(&mut self) -> Result<()> {
         within!(self, db => {
             sqlx::query("UPDATE counters SET value = value + 1 WHERE name = 'registry'")

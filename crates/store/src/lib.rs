@@ -26,6 +26,7 @@ mod traces;
 mod vault;
 mod writer;
 
+use async_recursion::async_recursion as boxed;
 use domain::ids::{NodeId, ProjectId, StepId};
 use domain::time::Clock;
 use tokio_util::task::TaskTracker;
@@ -83,6 +84,7 @@ pub struct Store {
 
 impl Store {
     /// Claims and opens a database, brings its schema up to date, and starts the writer.
+    #[boxed]
     pub async fn open(options: Options) -> Result<Self> {
         let claimed = Claimed::take(options.location, options.claim).await?;
         claimed.open(options.master, options.clock).await
@@ -131,6 +133,7 @@ impl Store {
     }
 
     /// A step id that no other step has.
+    #[boxed]
     pub async fn step_id(&self) -> Result<StepId> {
         self.step_ids.take().await
     }
@@ -144,12 +147,14 @@ impl Store {
     }
 
     /// Begins a write transaction.
+    #[boxed]
     pub async fn begin(&self) -> Result<Tx> {
         self.writer.begin().await
     }
 
     /// Whether the database answers and the writer is well. After a failed commit only a write can
     /// show that.
+    #[boxed]
     pub async fn ping(&self) -> Result<()> {
         if !self.hot.is_alive() {
             return Err(Error::Unavailable("the writer is behind or has stopped".to_owned()));
@@ -166,6 +171,7 @@ impl Store {
     }
 
     /// A number that grows with every change of projects, models or keys, by any process.
+    #[boxed]
     pub async fn registry_version(&self) -> Result<i64> {
         Ok(on!(&self.reader, db => {
             sqlx::query_scalar("SELECT value FROM counters WHERE name = 'registry'").fetch_one(db).await?
@@ -174,6 +180,7 @@ impl Store {
 
     /// Records the provider calls whose end was lost with their node, as failed steps with an
     /// estimated cost. Calls of live nodes are left alone. Returns how many there were.
+    #[boxed]
     pub async fn settle_lost_calls(&self, clock: &Clock) -> Result<usize> {
         let mut settled = 0;
         for node in writer::nodes_with_open_calls(&self.reader, self.node).await? {
@@ -187,12 +194,14 @@ impl Store {
 
     /// Waits until another process has taken the place of this one, while the connection to the
     /// database was lost. A serving process has to stop then.
+    #[boxed]
     pub async fn displaced(&self) {
         self.lock.displaced().await;
     }
 
     /// Waits until the queue is written, and closes the database. When this returns, another
     /// process can open it.
+    #[boxed]
     pub async fn close(self) {
         drop(self.hot);
         self.tasks.close();

@@ -1,5 +1,6 @@
 //! The model registry.
 
+use async_recursion::async_recursion as boxed;
 use domain::ids::{ModelId, ProjectId};
 use domain::model::Provider;
 use domain::money::Usd;
@@ -96,6 +97,7 @@ impl Row {
 
 impl Store {
     /// Every model of every project that is not deleted.
+    #[boxed]
     pub async fn models(&self) -> Result<PerProject<ModelRow>> {
         const ALL: &str = "
             SELECT id, project_id, name, identifier, provider, base_url, api_key, endpoint_keys, is_public,
@@ -110,6 +112,7 @@ impl Store {
 
 impl Tx {
     /// Adds a model; the id in the row is ignored. [`Error::Taken`] when the identifier is.
+    #[boxed]
     pub async fn add_model(&mut self, model: &ModelRow) -> Result<ModelId> {
         const ADD: &str = "
             INSERT INTO models
@@ -141,6 +144,7 @@ impl Tx {
     }
 
     /// A project's model as it is now, held against other writers until the transaction ends.
+    #[boxed]
     pub async fn model(&mut self, project: ProjectId, id: ModelId) -> Result<Option<ModelRow>> {
         // Touching the row takes its lock on PostgreSQL; SQLite has one writer anyway.
         const LOCK: &str = "
@@ -156,6 +160,7 @@ impl Tx {
     /// Writes every field of a model that may change. [`Error::Taken`] when its identifier is. One
     /// that gets another identifier leaves its retention rule behind for the steps under the old one,
     /// as a deleted model does.
+    #[boxed]
     pub async fn save_model(&mut self, model: &ModelRow, now: Timestamp) -> Result<()> {
         const LEAVE_RULE: &str = "
             INSERT INTO models
@@ -210,6 +215,7 @@ impl Tx {
     }
 
     /// Removes a model. The row stays, without its credentials, for its retention rule.
+    #[boxed]
     pub async fn delete_model(&mut self, id: ModelId, now: Timestamp) -> Result<()> {
         const HIDE: &str = "
             UPDATE models SET deleted_at = $2, api_key = NULL, endpoint_keys = NULL WHERE id = $1";

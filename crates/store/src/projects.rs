@@ -1,5 +1,6 @@
 //! Projects.
 
+use async_recursion::async_recursion as boxed;
 use domain::ids::{OrgId, ProjectId};
 use domain::money::Usd;
 use domain::project::{Project, ProjectStatus};
@@ -42,6 +43,7 @@ impl Row {
 
 impl Store {
     /// Every project that is not deleted.
+    #[boxed]
     pub async fn projects(&self) -> Result<PerProject<Project>> {
         const ALL: &str = "
             SELECT id, org_id, name, description, status, settings, mcp_credentials, created_at
@@ -54,6 +56,7 @@ impl Store {
 
     /// The spend of each project in the calendar month of a time, from the ledger. A clock that has
     /// gone back leaves rows of later months.
+    #[boxed]
     pub async fn spend_by_project(&self, now: Timestamp) -> Result<Vec<(ProjectId, Usd)>> {
         // By way of the projects, so that the minutes before are not read: the ledger is never purged.
         const SUM: &str = "
@@ -73,6 +76,7 @@ impl Store {
 
 impl Tx {
     /// Adds a project.
+    #[boxed]
     pub async fn add_project(
         &mut self,
         org: OrgId,
@@ -96,6 +100,7 @@ impl Tx {
     }
 
     /// A project as it is now, held against other writers until the transaction ends.
+    #[boxed]
     pub async fn project(&mut self, id: ProjectId) -> Result<Option<Project>> {
         // Touching the row takes its lock on PostgreSQL; SQLite has one writer anyway.
         const LOCK: &str = "UPDATE projects SET name = name WHERE id = $1 AND deleted_at IS NULL
@@ -107,6 +112,7 @@ impl Tx {
     }
 
     /// Writes every field of a project that may change.
+    #[boxed]
     pub async fn save_project(&mut self, project: &Project) -> Result<()> {
         const SAVE: &str = "
             UPDATE projects
@@ -129,6 +135,7 @@ impl Tx {
 
     /// Hides a project, revokes its keys and shreds what it sealed by forgetting its data keys.
     /// Its rows are purged later, in batches. Returns whether it was not yet deleted.
+    #[boxed]
     pub async fn delete_project(&mut self, id: ProjectId, now: Timestamp) -> Result<bool> {
         const HIDE: &str = "
             UPDATE projects SET deleted_at = $2, mcp_credentials = NULL

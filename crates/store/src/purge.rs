@@ -1,5 +1,6 @@
 //! Deletion over time: steps past their retention, rows of deleted projects.
 
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 
 use domain::time::{DAY, Timestamp};
@@ -54,6 +55,7 @@ impl Store {
     /// whose parent is gone is deleted as soon as any step of the project would be. The ledger stays,
     /// and the trace keeps the data that is reported without its steps. Returns the number of deleted
     /// steps; call again until it is 0.
+    #[boxed]
     pub async fn purge_steps(&self, now: Timestamp) -> Result<u64> {
         const LEAST: &str = "
             SELECT p.id, min(m.data_retention_days)
@@ -145,6 +147,7 @@ impl Store {
 
     /// Deletes a slice of the rows of deleted projects, and in the end their names and settings. Ids
     /// stay taken, and the ledger stays. Returns the number of deleted rows; call again until it is 0.
+    #[boxed]
     pub async fn purge_deleted_projects(&self) -> Result<u64> {
         const STEPS: &str = "
             SELECT s.id FROM projects p JOIN steps s ON s.project_id = p.id

@@ -1,5 +1,6 @@
 //! Traces that the calls of a session share.
 
+use async_recursion::async_recursion as boxed;
 use domain::ids::{ProjectId, TraceId};
 use domain::time::Timestamp;
 use uuid::Uuid;
@@ -30,6 +31,7 @@ pub struct IdleSession {
 
 impl Store {
     /// The trace that takes the calls of a session.
+    #[boxed]
     pub async fn session_trace(
         &self,
         project: ProjectId,
@@ -48,6 +50,7 @@ impl Store {
 
     /// Has a trace take no more calls of its session, which may get another trace. It is completed
     /// like any trace of a session.
+    #[boxed]
     pub async fn release_session_trace(&self, trace: TraceId) -> Result<()> {
         const RELEASE: &str = "UPDATE traces SET session = NULL WHERE id = $1";
         let mut tx = self.begin().await?;
@@ -57,6 +60,7 @@ impl Store {
 
     /// The pending traces of sessions without a known activity since a time, the longest idle first:
     /// at most `most`.
+    #[boxed]
     pub async fn idle_session_traces(
         &self,
         project: ProjectId,
@@ -79,6 +83,7 @@ impl Store {
     }
 
     /// Notes activity in traces of sessions, unless a later one is known.
+    #[boxed]
     pub async fn note_session_activity(&self, active: &[(TraceId, Timestamp)]) -> Result<()> {
         const NOTE: &str = "UPDATE traces SET active_at = $2 WHERE id = $1 AND active_at < $2";
         for some in active.chunks(BATCH_TRACES) {

@@ -1,5 +1,6 @@
 //! Statistics: sums from the ledger, agent figures from the steps' columns.
 
+use async_recursion::async_recursion as boxed;
 use domain::ids::{ProjectId, TraceId};
 use domain::money::Usd;
 use domain::sketch::Sketch;
@@ -78,6 +79,7 @@ from_row! {
 
 impl Store {
     /// Usage of a project per model and infrastructure, from one minute up to but without another.
+    #[boxed]
     pub async fn usage(
         &self,
         project: ProjectId,
@@ -111,6 +113,7 @@ impl Store {
     }
 
     /// The latencies of a project's requests over a period.
+    #[boxed]
     pub async fn latencies(
         &self,
         project: ProjectId,
@@ -137,6 +140,7 @@ impl Store {
 
     /// The findings in the traces that were opened or had steps in a period. Those of deleted steps
     /// count in the period in which the trace was opened: it keeps the findings and not their times.
+    #[boxed]
     pub async fn security_counts(
         &self,
         project: ProjectId,
@@ -180,6 +184,7 @@ impl Store {
     }
 
     /// Agent figures of the traces that were opened in a period and are completed.
+    #[boxed]
     pub async fn agent_counts(
         &self,
         project: ProjectId,
@@ -209,6 +214,7 @@ impl Store {
 
     /// The times of tools whose steps ended in a period: their own if the gateway ran them, else the
     /// wait for the follow-up that carried their results.
+    #[boxed]
     pub async fn tool_times(
         &self,
         project: ProjectId,
@@ -244,6 +250,7 @@ impl Store {
     }
 
     /// Revenue of the traces that were opened in a period.
+    #[boxed]
     pub async fn revenue(&self, project: ProjectId, from: Timestamp, to: Timestamp) -> Result<Usd> {
         const SUM: &str = "
             SELECT CAST(COALESCE(sum(revenue / 1000000000), 0) AS BIGINT),

@@ -3,6 +3,7 @@
 mod details;
 mod row;
 
+use async_recursion::async_recursion as boxed;
 use domain::grade::LatencyBaseline;
 use domain::ids::{ProjectId, StepId, TraceId};
 use domain::step::{Content, Step};
@@ -21,6 +22,7 @@ const MOST_STEPS: i64 = 10_000;
 
 impl Store {
     /// The steps of a trace in the order they began, at most 10,000.
+    #[boxed]
     pub async fn steps(&self, trace: TraceId) -> Result<Vec<Step>> {
         const ALL: &str = "
             SELECT * FROM steps WHERE trace_id = $1 ORDER BY started_at, id LIMIT $2";
@@ -31,6 +33,7 @@ impl Store {
     }
 
     /// Whether a step belongs to a trace.
+    #[boxed]
     pub async fn step_is_of(&self, step: StepId, trace: TraceId) -> Result<bool> {
         let found: Option<i64> = on!(&self.reader, db => {
             sqlx::query_scalar("SELECT id FROM steps WHERE id = $1 AND trace_id = $2")
@@ -41,6 +44,7 @@ impl Store {
     }
 
     /// One step of a trace.
+    #[boxed]
     pub async fn step(&self, step: StepId, trace: TraceId) -> Result<Option<Step>> {
         let row: Option<StepRow<String>> = on!(&self.reader, db => {
             sqlx::query_as("SELECT * FROM steps WHERE id = $1 AND trace_id = $2")
@@ -51,6 +55,7 @@ impl Store {
     }
 
     /// The content of a step, opened; `None` if none is stored.
+    #[boxed]
     pub async fn content(&self, step: StepId, key: &SealingKey) -> Result<Option<Content>> {
         let sealed: Option<Vec<u8>> = on!(&self.reader, db => {
             sqlx::query_scalar("SELECT sealed FROM step_contents WHERE step_id = $1")
@@ -61,6 +66,7 @@ impl Store {
     }
 
     /// The 95th percentile of each model's run steps in a project since a time.
+    #[boxed]
     pub async fn latency_baselines(
         &self,
         project: ProjectId,
@@ -93,6 +99,7 @@ impl Store {
 
     /// The median pause between two steps of one trace, in milliseconds, by the last steps of a project
     /// since a time; steps that overlap have none. `None` if there are too few for a median.
+    #[boxed]
     pub async fn typical_gap(&self, project: ProjectId, since: Timestamp) -> Result<Option<f64>> {
         const MEDIAN: &str = "
             SELECT CAST(min(gap) FILTER (WHERE share >= 0.5) AS BIGINT), count(*)

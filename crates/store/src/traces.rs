@@ -1,5 +1,6 @@
 //! Traces.
 
+use async_recursion::async_recursion as boxed;
 use domain::grade::Assessment;
 use domain::ids::{KeyId, ProjectId, TraceId};
 use domain::money::Usd;
@@ -90,6 +91,7 @@ impl Row {
 
 impl Store {
     /// One trace of a project.
+    #[boxed]
     pub async fn trace(&self, project: ProjectId, id: TraceId) -> Result<Option<Trace>> {
         const FIND: &str = "
             SELECT id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment,
@@ -106,6 +108,7 @@ impl Store {
     ///
     /// The page is found in an index that holds all it needs, so that a deep page costs the scan
     /// of that index and no more.
+    #[boxed]
     pub async fn traces(&self, project: ProjectId, page: Page) -> Result<Vec<Trace>> {
         const ALL: &str = "
             SELECT id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment,
@@ -138,6 +141,7 @@ impl Store {
     }
 
     /// How many traces a project has, of one status or of all; `None` above [`COUNT_LIMIT`].
+    #[boxed]
     pub async fn count_traces(
         &self,
         project: ProjectId,
@@ -160,6 +164,7 @@ impl Store {
 
     /// Marks pending traces failed that were opened before `opened` and whose last step, if any,
     /// ended before it too. Those of sessions never fail: they are completed. At most `most` at a time; returns those that failed.
+    #[boxed]
     pub async fn fail_idle_traces(
         &self,
         project: ProjectId,
@@ -213,6 +218,7 @@ impl Store {
 impl Tx {
     /// Writes the end of a trace, or its new grades; those of a trace that has lost steps since it
     /// was graded stay, because it cannot be graded again. Returns whether anything was written.
+    #[boxed]
     pub async fn complete_trace(
         &mut self,
         id: TraceId,

@@ -1,5 +1,6 @@
 //! The keys that seal: the master key over everything, a data key per project under it.
 
+use async_recursion::async_recursion as boxed;
 use domain::ids::ProjectId;
 use domain::time::Timestamp;
 
@@ -13,6 +14,7 @@ const PEPPER: &str = "pepper";
 impl Store {
     /// The pepper under which API key secrets are hashed: made at the first start, sealed with the
     /// master key ever after. Doubles as the proof that the master key is the right one.
+    #[boxed]
     pub async fn pepper(&self) -> Result<[u8; 32]> {
         const KEEP: &str =
             "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
@@ -30,6 +32,7 @@ impl Store {
     }
 
     /// Every project's data keys, oldest first.
+    #[boxed]
     pub async fn data_keys(&self) -> Result<PerProject<SealingKey>> {
         const ALL: &str = "SELECT project_id, id, wrapped FROM data_keys ORDER BY id";
         let rows: Vec<(i64, i64, Vec<u8>)> =
@@ -43,6 +46,7 @@ impl Store {
 
     /// Seals every data key and the pepper under another master key. Returns how many values were
     /// sealed anew.
+    #[boxed]
     pub async fn rotate_master_key(&self, tx: &mut Tx, new: &SealingKey) -> Result<usize> {
         const KEYS: &str = "SELECT id, project_id, wrapped FROM data_keys";
         const REWRAP: &str = "UPDATE data_keys SET wrapped = $2 WHERE id = $1";
@@ -66,6 +70,7 @@ impl Store {
     }
 
     /// Makes a data key for a new project.
+    #[boxed]
     pub async fn add_data_key(
         &self,
         tx: &mut Tx,

@@ -1,6 +1,7 @@
 //! The reads behind the detail of a trace: an outline of all steps, then a few steps and contents at a
 //! time. No read here holds the contents of a whole trace.
 
+use async_recursion::async_recursion as boxed;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
@@ -66,6 +67,7 @@ impl SealedContent {
 impl Store {
     /// Outlines of the steps of a trace in the order they began, at most 10,000. The rows are read one
     /// after the other: the findings of all steps are never held at once.
+    #[boxed]
     pub async fn step_outlines(&self, trace: TraceId) -> Result<Vec<Outline>> {
         const ALL: &str = "
             SELECT * FROM steps WHERE trace_id = $1 ORDER BY started_at, id LIMIT $2";
@@ -81,6 +83,7 @@ impl Store {
     }
 
     /// The sizes of the sealed contents of a trace, in the order its steps began: the first 64 MiB.
+    #[boxed]
     pub async fn content_sizes(&self, trace: TraceId) -> Result<Vec<(StepId, usize)>> {
         const ALL: &str = "
             SELECT s.id, CAST(length(c.sealed) AS BIGINT)
@@ -103,6 +106,7 @@ impl Store {
 
     /// Steps of a trace by their ids, at most [`STEPS_AT_ONCE`], in any order. Steps that are not
     /// there are left out.
+    #[boxed]
     pub async fn steps_by_id(&self, trace: TraceId, ids: &[StepId]) -> Result<Vec<Step>> {
         let rows: Vec<StepRow<String>> = on!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(STEPS_BY_ID.as_str()));
@@ -114,6 +118,7 @@ impl Store {
 
     /// The sealed contents of steps, at most of [`STEPS_AT_ONCE`], in any order. Steps without a
     /// content are left out.
+    #[boxed]
     pub async fn sealed_contents(&self, ids: &[StepId]) -> Result<Vec<SealedContent>> {
         let rows: Vec<(i64, Vec<u8>)> = on!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(CONTENTS_BY_ID.as_str()));

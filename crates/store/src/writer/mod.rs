@@ -13,6 +13,7 @@ mod sqlite;
 pub(crate) mod table;
 mod turns;
 
+use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -115,12 +116,14 @@ impl Writer {
     }
 
     /// Stores a new trace.
+    #[boxed]
     pub async fn trace(&self, trace: Trace) -> Result<()> {
         self.new_trace(NewTrace { trace, session: None }).await
     }
 
     /// Stores a new trace that takes the calls of a session. Fails with [`Error::Taken`] if another
     /// one does.
+    #[boxed]
     pub async fn session_trace(&self, trace: Trace, session: SessionHash) -> Result<()> {
         self.new_trace(NewTrace { trace, session: Some(session) }).await
     }
@@ -137,11 +140,13 @@ impl Writer {
     }
 
     /// Stores the start of a provider call and waits for the disk.
+    #[boxed]
     pub async fn start(&self, start: Start) -> Result<()> {
         self.wait(Write::Start(Box::new(start))).await.map(drop)
     }
 
     /// Takes the start of a provider call back that was not made, and waits for the disk.
+    #[boxed]
     pub async fn withdraw(&self, step: StepId) -> Result<()> {
         self.wait(Write::Withdraw(step)).await.map(drop)
     }
