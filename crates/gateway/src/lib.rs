@@ -6,6 +6,7 @@
 mod admission;
 mod audit;
 mod bounded_read;
+mod cache;
 mod call_metrics;
 mod capacity;
 mod config;

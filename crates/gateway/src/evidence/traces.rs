@@ -117,7 +117,7 @@ impl Gateway {
         if let Some(handle) = self.traces.known.get(&id) {
             return Ok(Some(handle).filter(|handle| handle.project == project));
         }
-        if self.traces.unknown.contains_key(&(project, id)) {
+        if self.traces.unknown.get(&(project, id)).is_some() {
             return Ok(None);
         }
         let Some(trace) = crate::bounded_read::bounded(self.store.trace(project, id)).await? else {
@@ -126,7 +126,7 @@ impl Gateway {
         };
         let handle = Arc::new(TraceHandle::of(&trace));
         // Two requests may have looked it up: both must see one status.
-        Ok(Some(self.traces.known.get_with(id, || handle)))
+        Ok(Some(self.traces.known.get_or_insert(id, || handle)))
     }
 
     /// The trace that an execution names: found, and open.
@@ -191,7 +191,7 @@ impl Gateway {
         project: &ProjectState,
         trace: &Trace,
     ) -> Result<()> {
-        let handle = self.traces.known.get_with(trace.id, || Arc::new(TraceHandle::of(trace)));
+        let handle = self.traces.known.get_or_insert(trace.id, || Arc::new(TraceHandle::of(trace)));
         let _one = handle.grading.lock().await;
         // From now on calls that end late see that they have to regrade, and wait for this.
         handle.set(TraceStatus::Completed);
@@ -213,7 +213,7 @@ impl Gateway {
         }
         let found = crate::bounded_read::bounded(self.store.trace(project.id(), handle.id)).await?;
         let Some(found) = found else { return Ok(handle.clone()) };
-        Ok(self.traces.known.get_with(handle.id, || Arc::new(TraceHandle::of(&found))))
+        Ok(self.traces.known.get_or_insert(handle.id, || Arc::new(TraceHandle::of(&found))))
     }
 
     /// Grades a completed trace anew: a step or a rating came late. The work is done in a task of
