@@ -31,7 +31,7 @@ HARD = {"security documents", "system prompt, pasted"}
 EACH = 36
 # The weight of those of one language, or of a few kindred ones, together, beside texts of collections: attacks, ordinary
 # texts. No language is an attack by itself.
-OWN_ENGLISH, OWN_OTHER = (300.0, 320.0), (30.0, 33.0)
+OWN_ENGLISH, OWN_OTHER = (600.0, 640.0), (60.0, 66.0)
 # A language with fewer patterns than this weighs less.
 PATTERNS = 30
 # The weight of all ordinary texts of one language from Debian.
@@ -45,7 +45,7 @@ CODES = {"hindi": "hi", "portuguese": "pt", "indonesian": "id", "turkish": "tr",
 PAPERS = ("*.rs", "*.md", "*.sql", "*.js", "*.css", "*.html", "*.toml", "*.py", "*.yml", "LICENSE*", "Dockerfile*")
 ATTACKS_INSIDE = re.compile(r"inject|jailbreak|system.?prompt|instructions|disregard|guardrail|safety", re.IGNORECASE)
 # Characters of a piece, every how many-th piece of a file is taken, and what all weigh together.
-PIECE, EVERY, OWN_PAPERS = 1500, 3, 150.0
+PIECE, EVERY, OWN_PAPERS = 1500, 3, 300.0
 # Stands for features that every stretch has, so that short texts are not judged by three words.
 GROUND = 100.0
 # A stretch with no more features than the first says nothing, one with the second counts in full.

@@ -37,7 +37,10 @@ class Model:
 
 def fit(corpus, ids, models=MODELS):
     """The mean of some models, for each of which every text weighs more or less than it should, by chance (the Bayesian
-    bootstrap of Rubin, 1981): what only a few texts say evens out."""
+    bootstrap of Rubin, 1981): what only a few texts say evens out. One model alone takes the weights as they are."""
+    if models == 1:
+        one = fit_once(corpus, ids, corpus.weight.copy())
+        return Model(one.weights, one.rules, one.bias, corpus.known(ids))
     chance = np.random.RandomState(5)
     models = [fit_once(corpus, ids, corpus.weight * chance.exponential(size=len(corpus.weight))) for _ in range(models)]
     mean = lambda part: np.mean([part(model) for model in models], axis=0)

@@ -5,7 +5,7 @@
     /tmp/venv/bin/python scripts/train-injection/train.py --data FOLDER             # figures only
     /tmp/venv/bin/python scripts/train-injection/train.py --data FOLDER --write     # and the weights of the gateway
 
-FOLDER holds `injection.*.jsonl`: `{"text", "injection", "source", "tier"}`. Nothing of it comes into the repository but
+FOLDER holds `injection.*.jsonl`: `{"id", "text", "injection", "source", "tier"}`, `lang` and `kind` where they are known. Nothing of it comes into the repository but
 the weights, which are sums over all of it. Learned from, by source and licence:
 
     read at the publisher's          attacks: PurpleLlama CyberSecEval (MIT, by its README), JailbreakBench artifacts (MIT),
@@ -18,11 +18,23 @@ the weights, which are sums over all of it. Learned from, by source and licence:
     said of them, NOT verified       ordinary texts: Vicuna questions (Apache-2.0, as FastChat's code)
     no licence found                 attacks: tensor-trust-data; its README names none, and issue 3 there asks for one since
                                      November 2024 (the code of the game, another repository, is BSD-2-Clause)
+    as the repository states,        attacks: Tencent/AI-Infra-Guard (Apache-2.0), Arcanum-Sec/arc_pi_taxonomy (CC-BY-4.0),
+    or for CC-BY the data set        AUTHENSOR/prompt-injection-benchmark, 0xeb/TheBigPromptLibrary, sherdencooper/GPTFuzz (MIT),
+                                     langgptai/LLM-Jailbreaks (Apache-2.0), laiyer-ai/llm-guard, yunwei37/prompt-hacker-collections,
+                                     yjw1029/Self-Reminder-Data, SDL-HQ/sir-firewall (MIT)
+                                     ordinary texts: apache/apisix, deepset-ai/haystack, linkerd/linkerd2-proxy (Apache-2.0),
+                                     clinc/oos-eval (CC-BY-3.0), google-research/url-nlp MGSM and Taskmaster (CC-BY-4.0),
+                                     PatrickJS/awesome-cursorrules (CC0-1.0), gururise/AlpacaDataCleaned, BerriAI/litellm-docs,
+                                     lobehub/lobe-chat-agents, tokio-rs/mini-redis, swisskyrepo/PayloadsAllTheThings,
+                                     dair-ai/Prompt-Engineering-Guide, mustvlad/ChatGPT-System-Prompts (MIT)
+    packages of Debian (free         ordinary texts in a hundred languages: see `debian.py`, which downloads them with apt
+    licences, in each package)
     our own (Apache-2.0)             the folder `sentences` beside this file; as ordinary texts, files of this repository
 
 What is not verified, read at the publisher's before you pass anything on but the weights. Measured and never learned
 from: qualifire, BELLE, WizardLM, whose publishers allow no commercial use; RaccoonBench and the Japanese Vicuna questions,
-for which no licence was found. Of the attacks only those of the tier `explicit` are learned from.
+for which no licence was found. Of the attacks only those of the tier `explicit` are learned from, without those that
+`dropped.txt` lists: they are none by themselves.
 """
 
 import argparse
