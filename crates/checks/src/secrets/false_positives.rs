@@ -122,7 +122,8 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
 /// that keeps it.
 fn is_beside_a_secret(name: &str) -> bool {
     const THINGS: [&str; 4] = ["policy", "field", "hasher", "validator"];
-    let name = ["_id", "-id", "id", "s"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    let name =
+        ["_id", "-id", "id", "s"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
     THINGS.iter().any(|thing| name.ends_with(thing)) || name.contains("existingsecret")
 }
 

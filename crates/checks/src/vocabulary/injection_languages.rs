@@ -1,10 +1,11 @@
 //! The words injections are made of in further languages, by what they do; see [`crate::vocabulary::injection`]. Where a
-//! language puts the verb last, what sets aside has [`LAST`] as well. Words that another language writes alike for
+//! language puts the verb last, what sets aside has [`LAST`] as well, and what asks to see something [`SHOWN`]. Words that another language writes alike for
 //! something harmless are left out, or stand here with the word beside them.
 
 use crate::vocabulary::injection::{
-    ABOVE, AUTHORITY, BEFORE, CONCEAL, FORCE, FORGET, LAST, LITERAL, MACHINE, ORDERS, OVERRIDE, OWN,
-    PERSONA, PRIOR, READER, REVEAL, RULES, SECRET, SHOW, SYSTEM, TASK, UNBOUND, UPDATE, VERBATIM, YOUR,
+    ABOVE, AUTHORITY, BEFORE, CONCEAL, FORCE, FORGET, LAST, LITERAL, MACHINE, ORDERS, OVERRIDE,
+    OWN, PERSONA, PRIOR, READER, REVEAL, RULES, SECRET, SHOW, SHOWN, SYSTEM, TASK, UNBOUND, UPDATE,
+    VERBATIM, YOUR,
 };
 
 /// Classes and their words, by language: Czech, Slovak, Ukrainian, Bulgarian, Serbian and Croatian, Slovene, Romanian,
@@ -29,8 +30,9 @@ pub(crate) const CLASSES: &[(u64, &[&str])] = &[
     (ORDERS | RULES, &["pravidl", "pravidiel", "pravil", "regulile", "regulil", "szabály", "säännö", "sääntö", "reegl", "noteikum", "taisykl", "reglene", "reglerne", "reglerna", "κανόνες", "κανόν", "regles", "הכללים", "כללים", "החוקים", "قوانین", "قواعد", "niyam", "নিয়ম", "விதிகள்", "నియమాల", "กฎ", "peraturan", "mga patakaran", "sheria zote", "kanuni", "წესებ"]),
     (REVEAL | SHOW, &[
         "ukaž", "vypiš", "prozraď", "zopakuj", "odhal", "prezraď", "покажи", "виведи", "розкрий", "повтори", "изведи", "разкрий", "прикажи", "откриј", "prikaži", "pokaži", "otkrij", "ponovi", "ispiši", "razkrij", "arată", "afișează", "afiseaza", "dezvăluie", "spune-mi", "repetă", "mutasd", "írd ki", "áruld el", "ismételd", "fedd fel", "näytä", "paljasta", "tulosta", "toista ", "kerro minulle", "näita", "avalda", "korda ", "parādi", "atklāj", "atkārto", "parodyk", "atskleisk", "pakartok", "vis mig", "vis meg", "gentag", "gjenta", "afslør", "avslør", "upprepa", "avslöja", "skriv ut", "δείξε", "εμφάνισε", "αποκάλυψε", "επανάλαβε", "πες μου", "mostra'm", "digues-me",
-        "הצג", "תציג", "חשוף", "הראה", "תראה", "הדפס", "نشان بده", "نمایش بده", "فاش کن", "بگو", "تکرار کن", "دکھا", "بتاؤ", "ظاہر کر", "اطبع", "كرر", "أظهر", "اكتب لي", "dikhao", "dikhaao", "batao", "bataao", "bata do", "দেখাও", "প্রকাশ কর", "বলো", "জানাও", "காட்டு", "வெளிப்படுத்து", "சொல்லு", "చూపించు", "వెల్లడించ", "చెప్పు", "दाखव", "सांगा", "แสดง", "เปิดเผย", "บอก", "พิมพ์", "tunjukkan", "dedahkan", "ipakita", "ibunyag", "sabihin mo", "onyesha", "nionyeshe", "fichua", "niambie", "მაჩვენე", "გაამხილე", "in ra", "cho tôi biết", "nhắc lại", "lặp lại",
+        "הצג", "תציג", "חשוף", "הראה", "תראה", "הדפס", "اطبع", "كرر", "أظهر", "اكتب لي", "แสดง", "เปิดเผย", "บอก", "พิมพ์", "tunjukkan", "dedahkan", "ipakita", "ibunyag", "sabihin mo", "onyesha", "nionyeshe", "fichua", "niambie", "მაჩვენე", "გაამხილე", "in ra", "cho tôi biết", "nhắc lại", "lặp lại",
     ]),
+    (REVEAL | SHOW | SHOWN, &["نشان بده", "نمایش بده", "فاش کن", "بگو", "تکرار کن", "دکھا", "بتاؤ", "ظاہر کر", "dikhao", "dikhaao", "batao", "bataao", "bata do", "দেখাও", "প্রকাশ কর", "বলো", "জানাও", "காட்டு", "வெளிப்படுத்து", "சொல்லு", "చూపించు", "వెల్లడించ", "చెప్పు", "दाखव", "सांगा"]),
     (SYSTEM, &[
         "systémový prompt", "systémového prompt", "systémovou výzv", "systémové pokyny", "systémové instrukc", "systémových", "системний промпт", "системні інструкц", "системния промпт", "системни инструкц", "системски промпт", "sistemski prompt", "sistemska uputstv", "sistemske upute", "sistemska navodila", "promptul de sistem", "promptul tău", "instrucțiunile de sistem", "rendszerprompt", "rendszerutasítás", "rendszerüzenet", "promptod", "järjestelmäkehot", "järjestelmäohje", "kehotteesi", "järjestelmäviesti", "süsteemiviip", "süsteemi juhis", "sistēmas uzved", "sistēmas norād", "sisteminį raginim", "sistemos instrukcij", "systemmeddel", "systeminstru", "προτροπή συστήματος", "προτροπή του συστήματος", "οδηγίες συστήματος", "indicacions del sistema",
         "הנחיית המערכת", "הוראות המערכת", "פרומפט המערכת", "הפרומפט", "پرامپت سیستم", "دستورات سیستم", "پرامپت", "سسٹم پرامپٹ", "سسٹم کی ہدایات", "موجه النظام", "تعليمات النظام", "رسالة النظام", "المطالبة النظامية", "prompt dikhao", "system ke nirdesh", "সিস্টেম প্রম্পট", "সিস্টেম নির্দেশ", "கணினி தூண்டுதல்", "சிஸ்டம் ப்ராம்ப்ட்", "సిస్టమ్ ప్రాంప్ట్", "सिस्टम प्रॉम्प्ट", "प्रणाली निर्देश", "सिस्टम निर्देश", "พรอมต์ระบบ", "พรอมต์ของระบบ", "คำสั่งระบบ", "ระบบพรอมต์", "prompt sistem", "arahan sistem", "system prompt mo", "maagizo ya mfumo", "მოთხოვნა სისტემ", "სისტემური", "lời nhắc hệ thống", "chỉ dẫn hệ thống", "sistem istemi", "sistem komut",
