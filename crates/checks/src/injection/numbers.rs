@@ -13,12 +13,12 @@ const MAX_RUN_BYTES: usize = 32 * 1024;
 pub(super) fn runs(bytes: &[u8], mut found: impl FnMut(Range<usize>, Vec<u8>)) {
     let mut at = 0;
     while at + STRIDE <= bytes.len() {
-        if !bytes[at..at + 4].iter().all(is_part) {
+        if !bytes[at..at + 4].iter().all(|&b| is_part(b)) {
             at += STRIDE;
             continue;
         }
-        let before = bytes[..at].iter().rev().take(STRIDE).take_while(|b| is_part(b)).count();
-        let end = at + bytes[at..].iter().take_while(|b| is_part(b)).count();
+        let before = bytes[..at].iter().rev().take(STRIDE).take_while(|&&b| is_part(b)).count();
+        let end = at + bytes[at..].iter().take_while(|&&b| is_part(b)).count();
         let run = &bytes[at - before..end.min(at + MAX_RUN_BYTES)];
         if let Some(text) = codes(run).or_else(|| places(run)) {
             found(at - before..end, text);
@@ -27,7 +27,7 @@ pub(super) fn runs(bytes: &[u8], mut found: impl FnMut(Range<usize>, Vec<u8>)) {
     }
 }
 
-fn is_part(byte: &u8) -> bool {
+fn is_part(byte: u8) -> bool {
     byte.is_ascii_digit() || matches!(byte, b' ' | b',' | b'-' | b'/' | b'|' | b'\n')
 }
 
