@@ -151,7 +151,7 @@ impl Counted<'_> {
             });
             let params =
                 self.prompt.params.values().map(|param| tokens::at_most(&param.to_string()));
-            let (bytes, most) = file_tokens::pdfs(self.prompt, self.context_window);
+            let (bytes, most) = file_tokens::measured(self.prompt, self.context_window);
             let unread = self.unread.saturating_sub(bytes) + most;
             texts.map(|tokens| TOKENS_PER_MESSAGE + tokens).chain(params).sum::<u64>() + unread
         });

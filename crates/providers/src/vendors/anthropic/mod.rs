@@ -6,6 +6,7 @@ mod events;
 mod pass;
 pub(crate) mod rules;
 mod stream;
+pub(crate) mod thoughts;
 
 use domain::conversation::{Prompt, Reply};
 use domain::model::Model;

@@ -19,8 +19,10 @@ pub(super) fn body(attempt: &Attempt<'_>, original: &Original) -> Result<Option<
         return Ok(None);
     };
     let is_lowered = attempt.max_output_tokens != attempt.prompt.max_output_tokens;
-    let lowered =
-        is_lowered.then(|| max_tokens(attempt)).transpose()?.map(|bound| bound.to_string());
+    let lowered = is_lowered
+        .then(|| max_tokens(attempt, attempt.prompt.thinking_budget()))
+        .transpose()?
+        .map(|bound| bound.to_string());
     let model = quoted(attempt.model.upstream_name());
     let mut edits = vec![("model", Edit::Set(&model)), (TRACE_ID, Edit::Remove)];
     edits.extend(lowered.as_deref().map(|bound| ("max_tokens", Edit::Set(bound))));

@@ -3,6 +3,7 @@
 
 pub(crate) mod calls;
 mod decode;
+mod effort;
 mod embeddings;
 pub(crate) mod encode;
 mod images;

@@ -1,10 +1,12 @@
 //! The roots that speak a vendor's API: `/openai/v1`, `/anthropic/v1` and `/gemini/v1beta`.
 
 mod conversations;
+mod earlier_responses;
 mod errors;
 mod gemini;
 mod pass_through;
 mod sessions;
+mod translation;
 mod vectors_and_images;
 
 use serde_json::{Value, json};
