@@ -8,6 +8,7 @@ mod affinity;
 pub(crate) mod auto_trace;
 pub(crate) mod call;
 pub(crate) mod call_outcome;
+mod charge_bound;
 pub(crate) mod choose;
 pub(crate) mod context;
 mod endpoint_attempts;

@@ -353,7 +353,7 @@ fn call(
         is_public: model.is_public,
         attempts: outcome.attempts,
         usage: usage_cost.usage,
-        prices: funded.prices().copied(),
+        prices: usage_cost.prices,
         cost: usage_cost.cost,
         cost_estimated: usage_cost.estimated,
         first_token: outcome.first_token,

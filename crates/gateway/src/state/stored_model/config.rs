@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::fees::FeePrices;
 use domain::model::{ModelConfig, Provider};
 use domain::money::Usd;
 use domain::settings::whole;
@@ -10,6 +11,7 @@ use store::ModelRow;
 
 use crate::error::{Error, Result};
 use crate::state::stored_model::endpoints::{self, Given};
+use crate::state::stored_model::fees;
 
 /// The longest label, identifier or region that is saved. Labels are keys of the ledger, and an index
 /// takes no more than some 2,700 bytes.
@@ -25,7 +27,7 @@ pub(crate) fn stored(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
     Ok((config, given))
 }
 
-/// Refuses texts that a stored configuration may hold, but that are not saved any more.
+/// Refuses texts and prices that a stored configuration may hold, but that are not saved any more.
 pub(crate) fn check_texts(config: &ModelConfig, provider: Provider) -> Result<()> {
     let mut faults = Vec::new();
     for (key, text) in [
@@ -39,6 +41,7 @@ pub(crate) fn check_texts(config: &ModelConfig, provider: Provider) -> Result<()
             ));
         }
     }
+    fees::read(&config.all, &mut faults);
     // They become parts of an address there.
     let parts: &[&str] = match provider {
         Provider::Azure => &["api_version", "deployment"],
@@ -116,6 +119,7 @@ pub(crate) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
         cache_write_price,
         cache_write_1h_price,
         image_price,
+        fees: FeePrices::default(),
         endpoints: Vec::new(),
         all,
     };

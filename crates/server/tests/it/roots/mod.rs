@@ -2,6 +2,7 @@
 
 mod conversations;
 mod errors;
+mod fees;
 mod gemini;
 mod pass_through;
 mod sessions;
