@@ -17,6 +17,7 @@ pub(crate) mod fund;
 pub(crate) mod in_flight;
 pub(crate) mod monitored_stream;
 pub(crate) mod operation;
+pub(crate) mod passed_content;
 mod pdf_pages;
 mod pending_start;
 mod picture_size;

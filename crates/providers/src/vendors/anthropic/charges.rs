@@ -62,11 +62,12 @@ impl Tool {
         if FREE_TOOLS.iter().any(|name| is(name)) {
             return None;
         }
-        Some(match () {
-            () if is("web_search") => Kind::Search,
-            () if is("web_fetch") => Kind::Fetch,
-            () if is("code_execution") => Kind::Endless(Some(VendorTool::CodeExecution)),
-            () => Kind::Endless(None),
+        Some(if is("web_search") {
+            Kind::Search
+        } else if is("web_fetch") {
+            Kind::Fetch
+        } else {
+            Kind::Endless(is("code_execution").then_some(VendorTool::CodeExecution))
         })
     }
 

@@ -62,11 +62,13 @@ pub(super) fn event(data: &[u8], event: &Event<'_>) -> Result<SourceEvent, Error
     });
     read.map_err(|_| malformed())?;
     let ends = (event.kind == "content_block_stop").then_some(block);
+    let goes_on = event.kind == "content_block_delta" && piece.is_none();
+    let beside = goes_on.then_some(block);
     let (name, data) = (event.kind.to_string(), data.to_owned());
     let begun = event.content_block.as_ref().map(|block| text(block.get("type")));
     let is_words = |kind| matches!(kind, "text" | "thinking" | "redacted_thinking");
     let begins_call = begun.is_some_and(|kind| !is_words(kind));
-    Ok(SourceEvent { name, data, piece, ends, begins_call, is_end: false })
+    Ok(SourceEvent { name, data, piece, ends, beside, begins_call, is_end: false })
 }
 
 #[cfg(test)]

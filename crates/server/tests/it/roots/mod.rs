@@ -5,6 +5,7 @@ mod errors;
 mod fees;
 mod gemini;
 mod pass_through;
+mod passed_content;
 mod sessions;
 mod vectors_and_images;
 
