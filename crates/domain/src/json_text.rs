@@ -311,6 +311,13 @@ pub fn edited(json: &str, edits: &[(&str, Edit<'_>)]) -> Result<String, Unreadab
     Ok(out)
 }
 
+/// The value of a member of the object that a text is, as it is spelled.
+pub fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
+    let members = members(json).ok()?;
+    let found = members.into_iter().find(|member| member.name == name)?;
+    json.get(found.value)
+}
+
 fn members(json: &str) -> Result<Vec<Member<'_>>, Unreadable> {
     let bytes = json.as_bytes();
     let mut all: Vec<Member<'_>> = Vec::new();

@@ -3,6 +3,7 @@
 //! No I/O and no async; the only clock is [`time::Clock`], which is passed in.
 
 pub mod conversation;
+pub mod fees;
 pub mod grade;
 pub mod ids;
 pub mod json_text;

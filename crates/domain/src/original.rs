@@ -105,6 +105,9 @@ pub struct SourceEvent {
     pub piece: Option<SourcePiece>,
     /// The block of the answer that ends with it.
     pub ends: Option<u64>,
+    /// The block of the answer that goes on with it beside its text: what is held back of the text goes
+    /// first.
+    pub beside: Option<u64>,
     /// Whether a block begins with it that is of use only as a whole: a call of a tool.
     pub begins_call: bool,
     /// Whether the end of the answer begins with it or goes on: it is sent when the call is recorded.
@@ -133,6 +136,13 @@ impl SourceEvent {
             self.data.replace_range(piece.range, &quoted(&piece.text));
         }
         self.data
+    }
+
+    /// The event with another text in its piece; `None` if that is empty.
+    fn with_text(mut self, text: String) -> Option<Self> {
+        let piece = self.piece.as_mut().filter(|_| !text.is_empty())?;
+        (piece.text, piece.is_changed) = (text, true);
+        Some(self)
     }
 
     /// Replaces strings beside the piece.
@@ -167,12 +177,27 @@ pub trait PieceFilter {
     fn rest(&mut self) -> String;
 }
 
+/// The most events that wait behind text that is held back.
+const MOST_WAITING: usize = 256;
+
 /// The strings of an answer that comes in events, each with a filter of its own. Text that a filter
-/// holds back leaves in a copy of the event that it came with, before its block ends.
+/// holds back leaves in a copy of the event that it came with, before its block ends and before whatever
+/// came behind it in its block.
 #[derive(Debug)]
 pub struct SourcePieces<F> {
-    /// Each with the event of its last piece, if it holds something back.
-    open: BTreeMap<(u64, PieceKind), (F, Option<SourceEvent>)>,
+    open: BTreeMap<(u64, PieceKind), OpenString<F>>,
+}
+
+/// A string that has not ended.
+#[derive(Debug)]
+struct OpenString<F> {
+    filter: F,
+    /// The event of its last piece, if something of it is held back.
+    last: Option<SourceEvent>,
+    /// The events of its block behind that one.
+    waiting: Vec<SourceEvent>,
+    /// The text that was held back when the first of them came.
+    held: String,
 }
 
 impl<F> Default for SourcePieces<F> {
@@ -197,16 +222,33 @@ impl<F: PieceFilter> SourcePieces<F> {
         }
         if let Some(piece) = &mut event.piece {
             let key = (piece.block, piece.kind);
-            let filter = &mut self.open.entry(key).or_insert_with(|| (begin(key.1), None)).0;
-            let text = filter.push(&piece.text);
+            let string = self.open.entry(key).or_insert_with(|| OpenString {
+                filter: begin(key.1),
+                last: None,
+                waiting: Vec::new(),
+                held: String::new(),
+            });
+            let text = string.filter.push(&piece.text);
             let is_held = text.is_empty() && !piece.text.is_empty();
+            let text = if is_held { text } else { string.let_out_waiting(text, out) };
+            let is_gone = is_held || text.is_empty() && !piece.text.is_empty();
             piece.is_changed |= text != piece.text;
             piece.text = text;
-            if let Some((filter, last)) = self.open.get_mut(&key) {
-                *last = filter.holds().then(|| event.clone());
+            // What waits stays behind the event that it came behind.
+            if string.waiting.is_empty() {
+                string.last = string.filter.holds().then(|| event.clone());
             }
-            if is_held {
+            if is_gone {
                 return;
+            }
+        } else if let Some(block) = event.beside {
+            let mut strings = self.open.iter_mut().filter(|((of, _), _)| *of == block);
+            if let Some((_, string)) = strings.find(|(_, string)| string.last.is_some()) {
+                if string.waiting.len() < MOST_WAITING {
+                    string.wait(event, out);
+                    return;
+                }
+                self.release(Some(block), out);
             }
         }
         out.push(event);
@@ -217,13 +259,50 @@ impl<F: PieceFilter> SourcePieces<F> {
         let is_over = |of: u64| block.is_none_or(|block| block == of);
         let over: Vec<_> = self.open.keys().copied().filter(|(of, _)| is_over(*of)).collect();
         for key in over {
-            let Some((mut filter, Some(mut event))) = self.open.remove(&key) else { continue };
-            let rest = filter.rest();
-            if let Some(piece) = event.piece.as_mut().filter(|_| !rest.is_empty()) {
-                (piece.text, piece.is_changed) = (rest, true);
-                out.push(event);
-            }
+            let Some(mut string) = self.open.remove(&key) else { continue };
+            let rest = string.filter.rest();
+            let last = string.last.clone();
+            let behind = string.let_out_waiting(rest, out);
+            out.extend(last.and_then(|event| event.with_text(behind)));
         }
+    }
+}
+
+impl<F: PieceFilter> OpenString<F> {
+    /// Has an event wait behind the text that is held back.
+    fn wait(&mut self, event: SourceEvent, out: &mut Vec<SourceEvent>) {
+        if self.waiting.is_empty() {
+            // The filter shows what it holds by giving it up, and takes it back.
+            self.held = self.filter.rest();
+            let certain = self.filter.push(&self.held);
+            if let Some(held) = self.held.strip_prefix(&certain) {
+                self.held = held.to_owned();
+            }
+            out.extend(self.last.clone().and_then(|event| event.with_text(certain)));
+        }
+        self.waiting.push(event);
+    }
+
+    /// Lets out the events that wait, behind the text that they came behind. Returns the rest of the
+    /// text. What was replaced as a whole leaves as a whole.
+    fn let_out_waiting(&mut self, text: String, out: &mut Vec<SourceEvent>) -> String {
+        if self.waiting.is_empty() {
+            return text;
+        }
+        let left = self.held.strip_prefix(&*text).filter(|left| !left.is_empty());
+        if let Some(left) = left.map(str::to_owned) {
+            // More of the text before them is still to come.
+            self.held = left;
+            out.extend(self.last.clone().and_then(|event| event.with_text(text)));
+            return String::new();
+        }
+        let (before, behind) = match text.strip_prefix(&*self.held) {
+            Some(behind) => (std::mem::take(&mut self.held), behind.to_owned()),
+            None => (text, String::new()),
+        };
+        out.extend(self.last.take().and_then(|event| event.with_text(before)));
+        out.append(&mut self.waiting);
+        behind
     }
 }
 

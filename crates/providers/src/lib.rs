@@ -37,4 +37,6 @@ pub use crate::mcp::address::{McpAddress, is_public_url, share_host};
 pub use crate::mcp::{McpClient, McpSession};
 pub use crate::net::egress::{Egress, validate_base_url};
 pub use crate::vendors::bedrock::is_region as is_aws_region;
-pub use crate::vendors::{check_embeddings, check_images, may_keep_for_an_hour, may_write_cache};
+pub use crate::vendors::{
+    charges, check_embeddings, check_images, may_keep_for_an_hour, may_write_cache, surcharges,
+};

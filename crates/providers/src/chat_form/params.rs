@@ -127,9 +127,10 @@ impl<'a> Params<'a> {
     ) -> Result<Option<f64>, Error> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let number = value.as_f64();
-        let number = match self.is_lenient {
-            true => number.map(|number| number.clamp(*bounds.start(), *bounds.end())),
-            false => number.filter(|number| bounds.contains(number)),
+        let number = if self.is_lenient {
+            number.map(|number| number.clamp(*bounds.start(), *bounds.end()))
+        } else {
+            number.filter(|number| bounds.contains(number))
         };
         number.map(Some).ok_or_else(|| {
             let (least, most) = bounds.into_inner();

@@ -1,7 +1,8 @@
 //! The chat-completions format as Azure serves it: the differences are the address of a model, how the
 //! request carries its key, and the parameters that older versions of the API lack.
 
-use domain::conversation::Reply;
+use domain::conversation::{Prompt, Reply};
+use domain::fees::PerSurcharge;
 use domain::model::Model;
 use domain::time::Timestamp;
 use http::header::HeaderName;
@@ -15,7 +16,7 @@ use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::tools::Naming;
 use crate::error::Error;
 use crate::vendors::openai::encode::{Dialect, encode};
-use crate::vendors::openai::{CHAT, Openai, Tasks};
+use crate::vendors::openai::{CHAT, Openai, Tasks, surcharges};
 
 /// The first version with `max_completion_tokens` and `stream_options`, preview or not.
 const NEWER: &str = "2024-09-01";
@@ -40,6 +41,10 @@ impl Adapter for Azure {
             stream_options: newer,
         };
         encode(attempt, dialect)
+    }
+
+    fn surcharges(&self, prompt: &Prompt) -> PerSurcharge<bool> {
+        surcharges(prompt)
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {

@@ -3,8 +3,10 @@
 mod conversations;
 mod earlier_responses;
 mod errors;
+mod fees;
 mod gemini;
 mod pass_through;
+mod passed_content;
 mod sessions;
 mod translation;
 mod vectors_and_images;
