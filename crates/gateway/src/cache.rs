@@ -1,5 +1,8 @@
 //! A bounded cache that many threads share: the entry that was not used for the longest time goes first,
 //! and none is returned after its time.
+//!
+//! Values are made, copied and dropped while their part of the cache is locked: they are small or shared, and
+//! none of that may use the same cache.
 
 use std::hash::{BuildHasher as _, Hash};
 use std::sync::{Mutex, MutexGuard};
@@ -10,20 +13,21 @@ use tokio::time::Instant;
 
 use crate::lock::lock;
 
-/// The parts of a cache, each behind a lock of its own.
-const SHARDS: usize = 16;
+/// The parts of a cache that every call uses, each behind a lock of its own.
+pub(crate) const SHARDS: usize = 16;
 
-/// The cache. Each of its parts is bounded, so a key may find no room a little earlier than the whole is
-/// full.
+/// The cache. If it has several parts, each is bounded, so a key may find no room a little earlier than the
+/// whole is full.
 pub(crate) struct Cache<K, V> {
-    shards: [Mutex<Shard<K, V>>; SHARDS],
+    shards: Vec<Mutex<Shard<K, V>>>,
     hasher: std::hash::RandomState,
     /// The weight of a value.
     weigh: fn(&V) -> usize,
     /// The most weight of a part.
     most: usize,
-    /// The time for which an entry may be returned.
+    /// The time for which an entry may be returned, and the longest time between two uses of it.
     valid: Duration,
+    idle: Duration,
 }
 
 struct Shard<K, V> {
@@ -35,6 +39,7 @@ struct Entry<V> {
     value: V,
     weight: usize,
     since: Instant,
+    used: Instant,
 }
 
 impl<K, V> std::fmt::Debug for Cache<K, V> {
@@ -44,21 +49,39 @@ impl<K, V> std::fmt::Debug for Cache<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Cache<K, V> {
-    /// An empty cache for about so many entries, each valid for this time.
+    /// An empty cache for at most so many entries, each valid for this time.
     pub(crate) fn new(most: usize, valid: Duration) -> Self {
         Self::weighted(most, |_| 1, valid)
     }
 
-    /// An empty cache for entries of at most this weight together, each valid for this time. An entry
-    /// that takes more than a sixteenth of it is not kept.
+    /// An empty cache for entries of at most this weight together, each valid for this time.
     pub(crate) fn weighted(most: usize, weigh: fn(&V) -> usize, valid: Duration) -> Self {
-        let shard = |_| Mutex::new(Shard { entries: LruCache::new_unbounded(), weight: 0 });
-        let shards = std::array::from_fn(shard);
-        Self { shards, hasher: std::hash::RandomState::new(), weigh, most: most / SHARDS, valid }
+        let shard = Shard { entries: LruCache::new_unbounded(), weight: 0 };
+        let hasher = std::hash::RandomState::new();
+        Self { shards: vec![Mutex::new(shard)], hasher, weigh, most, valid, idle: Duration::MAX }
     }
 
+    /// The cache, empty and in parts, for what every call uses. An entry that takes more than its part is
+    /// not kept.
+    pub(crate) fn in_parts(self, parts: usize) -> Self {
+        let shard = || Mutex::new(Shard { entries: LruCache::new_unbounded(), weight: 0 });
+        let shards = std::iter::repeat_with(shard).take(parts).collect();
+        Self { shards, most: self.most / parts, ..self }
+    }
+
+    /// The cache, with entries that expire when they were not used for this time.
+    pub(crate) fn idle(self, idle: Duration) -> Self {
+        Self { idle, ..self }
+    }
+
+    /// The valid value of a key, which is used by that.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
-        self.shard(key).get(key, self.valid)
+        self.get_in(&mut self.shard(key), key)
+    }
+
+    /// Whether a key has a valid value, which is not used by that.
+    pub(crate) fn contains(&self, key: &K) -> bool {
+        self.shard(key).entries.peek(key).is_some_and(|entry| self.is_valid(entry))
     }
 
     pub(crate) fn insert(&self, key: K, value: V) {
@@ -69,7 +92,7 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
     /// The valid value of a key, or a new one. All who ask at once get the same.
     pub(crate) fn get_or_insert(&self, key: K, make: impl FnOnce() -> V) -> V {
         let mut shard = self.shard(&key);
-        if let Some(value) = shard.get(&key, self.valid) {
+        if let Some(value) = self.get_in(&mut shard, &key) {
             return value;
         }
         let value = make();
@@ -81,10 +104,10 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
         self.shard(key).remove(key);
     }
 
-    /// Drops what has expired, and what the caller does not keep.
-    pub(crate) fn sweep(&self, keep: impl Fn(&V) -> bool) {
+    /// Drops what has expired.
+    pub(crate) fn sweep(&self) {
         for shard in &self.shards {
-            lock(shard).retain(|entry| entry.since.elapsed() < self.valid && keep(&entry.value));
+            lock(shard).retain(|entry| self.is_valid(entry));
         }
     }
 
@@ -108,16 +131,25 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
     }
 
     fn shard(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
-        lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
+        lock(&self.shards[self.hasher.hash_one(key) as usize % self.shards.len()])
+    }
+
+    fn get_in(&self, shard: &mut Shard<K, V>, key: &K) -> Option<V> {
+        let entry = shard.entries.get_mut(key)?;
+        if self.is_valid(entry) {
+            entry.used = Instant::now();
+            return Some(entry.value.clone());
+        }
+        shard.remove(key);
+        None
+    }
+
+    fn is_valid(&self, entry: &Entry<V>) -> bool {
+        entry.since.elapsed() < self.valid && entry.used.elapsed() < self.idle
     }
 }
 
 impl<K: Eq + Hash, V: Clone> Shard<K, V> {
-    fn get(&mut self, key: &K, valid: Duration) -> Option<V> {
-        let entry = self.entries.get(key)?;
-        (entry.since.elapsed() < valid).then(|| entry.value.clone())
-    }
-
     fn insert(&mut self, key: K, value: V, weight: usize, most: usize) {
         self.remove(&key);
         if weight > most {
@@ -129,7 +161,8 @@ impl<K: Eq + Hash, V: Clone> Shard<K, V> {
             self.weight -= unused.weight;
         }
         self.weight += weight;
-        self.entries.insert(key, Entry { value, weight, since: Instant::now() });
+        let now = Instant::now();
+        self.entries.insert(key, Entry { value, weight, since: now, used: now });
     }
 
     fn remove(&mut self, key: &K) {
@@ -172,22 +205,36 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sweep_leaves_what_is_valid_and_kept() {
-        let cache = Cache::new(100, MINUTE);
-        cache.insert(1, "expires");
-        tokio::time::advance(MINUTE / 2).await;
-        cache.insert(2, "stays");
-        cache.insert(3, "goes");
-        tokio::time::advance(MINUTE / 2).await;
-        cache.sweep(|value| *value != "goes");
+    async fn an_entry_that_is_not_used_expires() {
+        let cache = Cache::new(100, Duration::MAX).idle(MINUTE);
+        cache.insert(1, "used");
+        cache.insert(2, "looked at");
+        for _ in 0..2 {
+            tokio::time::advance(MINUTE / 2).await;
+            assert_eq!(cache.get(&1), Some("used"));
+            cache.contains(&2);
+        }
+        assert!(cache.contains(&1) && !cache.contains(&2));
+        cache.sweep();
         assert_eq!(cache.size(), (1, 1));
-        assert_eq!(cache.take_all(), ["stays"]);
+        assert_eq!(cache.take_all(), ["used"]);
         assert_eq!(cache.size(), (0, 0));
+    }
+
+    #[test]
+    fn what_is_looked_at_is_not_used() {
+        let cache = Cache::new(2, Duration::MAX);
+        cache.insert(1, ());
+        cache.insert(2, ());
+        assert!(cache.contains(&1));
+        cache.insert(3, ());
+        assert!(!cache.contains(&1) && cache.contains(&2) && cache.contains(&3));
     }
 
     #[test]
     fn the_longest_unused_make_room_by_weight() {
         let cache = Cache::weighted(100 * SHARDS, |bytes| *bytes, Duration::MAX);
+        let cache = cache.in_parts(SHARDS);
         cache.insert(0, 10);
         for number in 1..1000 {
             cache.insert(number, 10);

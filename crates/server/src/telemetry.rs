@@ -22,18 +22,38 @@ const SECONDS: [f64; 16] = [
     60.0, 300.0,
 ];
 
-/// Reads a level, or levels by crate: `warn`, `info,store=debug`.
+/// Reads a level, or levels by crate: `warn`, `info,store=debug`. Without a level of their own, crates
+/// have none if only crates are named.
 pub(crate) fn filter(text: &str) -> Result<Targets, config::Error> {
-    text.parse().map_err(|error| {
-        config::Error(format!("log is '{text}', which is no level or filter: {error}"))
-    })
+    let wrong = |part: &str| {
+        let message = format!("log is '{text}', which is no level or filter: '{part}' is wrong");
+        config::Error(message)
+    };
+    let mut filter = Targets::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (target, level) = match part.split_once('=') {
+            Some((target, level)) => (Some(target), level),
+            None => (None, part),
+        };
+        let level: LevelFilter = level.parse().map_err(|_| wrong(part))?;
+        let is_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '-');
+        filter = match target {
+            None => filter.with_default(level),
+            Some(target) if !target.is_empty() && target.chars().all(is_path) => {
+                filter.with_target(target, level)
+            }
+            Some(_) => return Err(wrong(part)),
+        };
+    }
+    Ok(filter)
 }
 
 /// Starts logging to the standard error output: for people on a terminal, as JSON elsewhere.
 pub(crate) fn start_logs(text: &str) -> Result<(), Failure> {
     // The MCP library logs the messages of servers, at every level.
     let filter = filter(text)?.with_target("rmcp", LevelFilter::OFF);
-    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let logs =
+        tracing_subscriber::fmt::layer().log_internal_errors(true).with_writer(std::io::stderr);
     let started = if std::io::stderr().is_terminal() {
         let lines = logs.event_format(WithRequest(format().with_ansi(true)));
         tracing_subscriber::registry().with(lines).with(filter).try_init()
@@ -195,6 +215,30 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn levels_are_read_and_what_is_none_is_refused() {
+        use tracing::Level;
+
+        for (text, gateway, store) in [
+            ("info", Level::INFO, Level::INFO),
+            ("WARN,", Level::WARN, Level::WARN),
+            ("info, store=debug", Level::INFO, Level::DEBUG),
+            ("store::writer=trace,error", Level::ERROR, Level::ERROR),
+        ] {
+            let filter = filter(text).unwrap();
+            for (target, most) in [("gateway", gateway), ("store", store)] {
+                assert!(filter.would_enable(target, &most), "{text}: {target}");
+                let more = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
+                let more = more.iter().find(|level| **level > most);
+                assert!(more.is_none_or(|more| !filter.would_enable(target, more)), "{text}");
+            }
+        }
+        assert!(!filter("off").unwrap().would_enable("gateway", &Level::ERROR));
+        for wrong in ["\"info\"", "inof", "store=", "=debug", "store[call]=debug", "[{a}]=debug"] {
+            assert!(filter(wrong).is_err(), "{wrong}");
+        }
+    }
 
     /// The names in `counter!`, `gauge!` and `histogram!` of all crates, with their kinds.
     fn recorded(folder: &Path, found: &mut BTreeMap<String, &'static str>) {

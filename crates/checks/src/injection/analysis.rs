@@ -10,6 +10,8 @@ use crate::scan::hits::Anchor;
 use crate::scan::{Scan, Scope};
 use crate::text::words::{ceil, floor};
 
+/// The kind of a finding that the model alone makes: no mechanism is named.
+pub(crate) const ATTACK_WORDING: &str = "attack_wording";
 /// The score of filler beside other evidence. Alone it is none: tables and measurements are full of zeros.
 const FLOODING_SCORE: f64 = 0.15;
 /// Less than this is not worth a finding.
@@ -153,11 +155,7 @@ impl Analysis {
         let wording = doubted(self.opinion.evidence, distrust);
         if wording >= MIN_FINDING_SCORE || self.attempts.is_empty() {
             let bytes = model::strongest(text, anchors, &self.opinion.bytes);
-            self.attempts.push(Attempt::new(
-                "attack_wording",
-                bytes,
-                wording.max(MIN_FINDING_SCORE),
-            ));
+            self.attempts.push(Attempt::new(ATTACK_WORDING, bytes, wording.max(MIN_FINDING_SCORE)));
         }
         self.attempts.sort_by(|a, b| b.score.total_cmp(&a.score));
         for attempt in &mut self.attempts {

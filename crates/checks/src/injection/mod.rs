@@ -19,6 +19,7 @@ mod tokens;
 
 use domain::safety::Origin;
 
+pub(crate) use crate::injection::analysis::ATTACK_WORDING;
 pub use crate::injection::model::Features;
 use crate::scan::{Scan, Scope};
 use crate::text::normalize::Normalized;

@@ -2,6 +2,7 @@
 
 use domain::safety::{Action, Category, Origin, Safety};
 
+use crate::injection::ATTACK_WORDING;
 use crate::report::{Block, CERTAIN, Finding, Report};
 
 /// Personal data alone never weighs more: ten e-mail addresses are not an attack.
@@ -45,7 +46,12 @@ pub(crate) fn weigh(safety: &Safety, findings: Vec<Finding>, suspicion: f64) -> 
     }
     let strongest = || {
         let candidates = findings.iter().enumerate().filter(|(_, f)| counted(f));
-        candidates.max_by(|a, b| a.1.score.total_cmp(&b.1.score)).map(|(i, _)| i)
+        // A mechanism that suffices is a better reason than the model's opinion of the whole.
+        let suffices = |f: &Finding| f.kind != ATTACK_WORDING && f.score > safety.block_threshold;
+        let order = |a: &Finding, b: &Finding| {
+            suffices(a).cmp(&suffices(b)).then(a.score.total_cmp(&b.score))
+        };
+        candidates.max_by(|a, b| order(a.1, b.1)).map(|(i, _)| i)
     };
     let finding = forced.or_else(|| over.then(strongest).flatten());
     let block = finding.map(|i| Block { reason: reason(&findings[i], false), finding: Some(i) });

@@ -119,7 +119,7 @@ impl Gateway {
         if let Some(handle) = self.traces.known.get(&id) {
             return Ok(Some(handle).filter(|handle| handle.project == project));
         }
-        if self.traces.unknown.get(&(project, id)).is_some() {
+        if self.traces.unknown.contains(&(project, id)) {
             return Ok(None);
         }
         let Some(trace) = crate::bounded_read::bounded(self.store.trace(project, id)).await? else {

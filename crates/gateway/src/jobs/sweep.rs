@@ -29,6 +29,7 @@ impl Job for Sweep {
         let now = gateway.clock.now();
         gateway.upstream.close_unused();
         gateway.mcp.sweep();
+        gateway.traces.sweep();
         gateway.flush_perimeter_audit().await;
         log_failure("idle traces", fail_idle_traces(gateway, now).await);
         log_failure("lost calls", settle_lost_calls(gateway).await);

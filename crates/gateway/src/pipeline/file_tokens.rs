@@ -304,7 +304,7 @@ mod tests {
             file.extend((0..bytes).map(|at| (at * 89 % 251) as u8 | 0x80));
             STANDARD.encode(file)
         };
-        let mp3 = [[0xff_u8, 0xfb, 0x90].as_slice(), &[0xaa; 89_997]].concat();
+        let mp3 = [[0xff_u8, 0xfb, 0x90].as_slice(), &vec![0xaa; 89_997]].concat();
         let part = |data: &str| {
             of_parts(vec![json!({"type": "input_audio",
                 "input_audio": {"data": data, "format": "wav"}})])
@@ -315,7 +315,7 @@ mod tests {
             (wav(8_000, 900), 40),
             (STANDARD.encode(mp3), 90 * 40),
             (wav(100, 89_972), 0),
-            (STANDARD.encode([b"OggS".as_slice(), &[0xaa; 90_000]].concat()), 0),
+            (STANDARD.encode([b"OggS".as_slice(), &vec![0xaa; 90_000]].concat()), 0),
             ("VGhlIHF1aWNrIGJyb3duIGZveA==".repeat(100), 0),
         ] {
             for prompt in [part(&data), url(&data)] {

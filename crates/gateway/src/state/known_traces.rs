@@ -9,7 +9,7 @@ use domain::trace::{Trace, TraceStatus};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, SHARDS};
 use crate::state::session::is_session_name;
 
 /// The most open traces that are found without a query.
@@ -18,6 +18,8 @@ const KNOWN: usize = 100_000;
 const KNOWN_FOR: Duration = Duration::from_mins(1);
 /// The time for which the usual pause between steps is cached.
 const GAP_FOR: Duration = Duration::from_mins(10);
+/// A trace is dropped after this time without use.
+const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 /// The time for which a trace that was not found is not looked up again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
 
@@ -99,10 +101,17 @@ impl KnownTraces {
     pub(crate) fn new(has_other_nodes: bool) -> Self {
         let known_for = if has_other_nodes { KNOWN_FOR } else { Duration::MAX };
         Self {
-            known: Cache::new(KNOWN, known_for),
+            known: Cache::new(KNOWN, known_for).idle(FORGOTTEN_AFTER).in_parts(SHARDS),
             unknown: Cache::new(10_000, UNKNOWN_FOR),
             gaps: Cache::new(10_000, GAP_FOR),
         }
+    }
+
+    /// Drops what has expired.
+    pub(crate) fn sweep(&self) {
+        self.known.sweep();
+        self.unknown.sweep();
+        self.gaps.sweep();
     }
 
     pub(crate) fn set(&self, id: TraceId, status: TraceStatus) {

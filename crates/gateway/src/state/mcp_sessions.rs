@@ -17,7 +17,6 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cache::Cache;
-use crate::lock::lock;
 use crate::state::mcp_shares::Shares;
 
 /// The time for which a list of tools is valid, unless the server reports a change.
@@ -69,18 +68,11 @@ struct Listed {
     tools: Arc<[McpTool]>,
 }
 
-/// The place of a conversation.
-#[derive(Debug)]
-struct Slot {
-    used: std::sync::Mutex<Instant>,
-    kept: Mutex<Kept>,
-}
-
 /// The conversations of this process.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     client: McpClient,
-    kept: Cache<Owner, Arc<Slot>>,
+    kept: Cache<Owner, Arc<Mutex<Kept>>>,
     shares: Shares<Owner>,
     listed: Arc<Cache<(ProjectId, McpAddress), Listed>>,
 }
@@ -92,7 +84,7 @@ impl Sessions {
             bytes + 256
         };
         let listed = Cache::weighted(MOST_LISTED, weigh, LISTED_FOR);
-        let kept = Cache::new(MOST_KEPT, AGE);
+        let kept = Cache::new(MOST_KEPT, AGE).idle(IDLE);
         Self { client, kept, shares: Shares::of(MOST_OF_PROJECT), listed: Arc::new(listed) }
     }
 
@@ -138,16 +130,16 @@ impl Sessions {
 
     /// Drops conversations and lists that were not used for a while.
     pub(crate) fn sweep(&self) {
-        self.kept.sweep(|slot: &Arc<Slot>| lock(&slot.used).elapsed() < IDLE);
-        self.shares.retain(|owner| self.kept.get(owner).is_some());
-        self.listed.sweep(|_| true);
+        self.kept.sweep();
+        self.shares.retain(|owner| self.kept.contains(owner));
+        self.listed.sweep();
     }
 
     /// Ends the conversations with all servers.
     pub(crate) async fn close(&self) {
         let all = self.kept.take_all();
         let parting = all.iter().map(async |slot| {
-            let session = slot.kept.lock().await.session.take();
+            let session = slot.lock().await.session.take();
             if let Some(session) = session.and_then(Arc::into_inner) {
                 session.close().await;
             }
@@ -226,26 +218,18 @@ impl Sessions {
         for trace in [None, Some(to.trace)] {
             let Some(slot) = self.kept.get(&to.owner(trace)) else { continue };
             // A task that holds it for long is opening another one.
-            if let Ok(mut kept) = timeout_at(until, slot.kept.lock()).await {
+            if let Ok(mut kept) = timeout_at(until, slot.lock()).await {
                 kept.session.take_if(|kept| Arc::ptr_eq(kept, session));
             }
         }
     }
 
-    fn slot(&self, to: To<'_>, trace: Option<TraceId>) -> Arc<Slot> {
+    fn slot(&self, to: To<'_>, trace: Option<TraceId>) -> Arc<Mutex<Kept>> {
         let owner = to.owner(trace);
         if let Some(unused) = self.shares.note(to.project, &owner) {
             self.kept.remove(&unused);
         }
-        let slot = self.kept.get_or_insert(owner, Arc::default);
-        *lock(&slot.used) = Instant::now();
-        slot
-    }
-}
-
-impl Default for Slot {
-    fn default() -> Self {
-        Self { used: std::sync::Mutex::new(Instant::now()), kept: Mutex::default() }
+        self.kept.get_or_insert(owner, Arc::default)
     }
 }
 
@@ -263,11 +247,11 @@ impl Kept {
 
 /// A slot, without the conversation that another token has left in it.
 async fn locked<'a>(
-    slot: &'a Slot,
+    slot: &'a Mutex<Kept>,
     token: Option<&Secret>,
     until: Instant,
 ) -> Done<tokio::sync::MutexGuard<'a, Kept>> {
-    let mut kept = timeout_at(until, slot.kept.lock()).await.map_err(|_| McpError::Late)?;
+    let mut kept = timeout_at(until, slot.lock()).await.map_err(|_| McpError::Late)?;
     if !is_same(kept.token.as_ref(), token) {
         *kept = Kept { token: token.cloned(), ..Kept::default() };
     }

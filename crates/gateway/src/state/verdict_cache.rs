@@ -12,7 +12,7 @@ use std::time::Duration;
 use aws_lc_rs::hmac;
 use checks::Verdict;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, SHARDS};
 use crate::error::Result;
 
 /// The most memory that verdicts take, in bytes, about: some 25,000 messages.
@@ -25,7 +25,7 @@ type Print = [u8; 16];
 
 /// The verdicts of all projects. Cheap to clone; the clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct VerdictStore(Arc<Cache<Print, Verdict>>);
+pub(crate) struct VerdictStore(Arc<Cache<Print, Arc<Verdict>>>);
 
 impl VerdictStore {
     pub(crate) fn new() -> Self {
@@ -33,8 +33,8 @@ impl VerdictStore {
     }
 
     fn bounded(most: usize) -> Self {
-        let weigh = |verdict: &Verdict| verdict.bytes() + OVERHEAD;
-        Self(Arc::new(Cache::weighted(most, weigh, Duration::MAX)))
+        let weigh = |verdict: &Arc<Verdict>| verdict.bytes() + OVERHEAD;
+        Self(Arc::new(Cache::weighted(most, weigh, Duration::MAX).in_parts(SHARDS)))
     }
 }
 
@@ -61,11 +61,11 @@ impl VerdictCache {
     pub(crate) fn verdict(&self, of: Hasher, judge: impl FnOnce() -> Verdict) -> Verdict {
         let print = of.finish();
         if let Some(known) = self.kept.0.get(&print) {
-            return known;
+            return Verdict::clone(&known);
         }
         let verdict = judge();
         if !verdict.abandoned {
-            self.kept.0.insert(print, verdict.clone());
+            self.kept.0.insert(print, Arc::new(verdict.clone()));
         }
         verdict
     }

@@ -98,7 +98,7 @@ impl ServerHttp {
         Ok(if is_light { PostedBody::Json(body) } else { PostedBody::None })
     }
 
-    async fn post(
+    async fn posted(
         &self,
         message: Vec<u8>,
         conversation: Option<&str>,
@@ -157,7 +157,7 @@ impl Http for ServerHttp {
         conversation: Option<&'a str>,
         headers: HeaderMap,
     ) -> BoxFuture<'a, Result<Posted, McpError>> {
-        Box::pin(self.post(message, conversation, headers))
+        Box::pin(self.posted(message, conversation, headers))
     }
 
     fn delete<'a>(

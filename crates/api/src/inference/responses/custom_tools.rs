@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::http::error::{Failure, Result};
 use crate::inference::canonical::prompt::function;
 use crate::inference::canonical::read::{Node, invalid};
-use crate::inference::responses::request::Hints;
+use crate::inference::responses::hints::Hints;
 
 /// The type of such a tool.
 pub(super) const CUSTOM: &str = "custom";

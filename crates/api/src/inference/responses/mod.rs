@@ -4,6 +4,7 @@
 mod answer;
 mod custom_tools;
 mod earlier;
+mod hints;
 mod input;
 mod request;
 mod stream;

@@ -14,6 +14,7 @@ use crate::inference::canonical::read::{Node, invalid, malformed};
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
 use crate::inference::responses::custom_tools::{CUSTOM, CustomTools};
+use crate::inference::responses::hints::Hints;
 use crate::inference::responses::input::{Conversation, Input};
 
 /// Parameters that the chat-completions format has under the same name.
@@ -261,38 +262,6 @@ fn echo(body: &ResponsesBody) -> Map<String, Value> {
     match echo {
         Value::Object(echo) => echo,
         _ => Map::new(),
-    }
-}
-
-/// Members of tools that other vendors' models lack: refused, or at the vendor's root left out.
-pub(super) struct Hints<'a> {
-    is_root: bool,
-    dropped: &'a mut Vec<String>,
-}
-
-impl<'a> Hints<'a> {
-    pub(super) fn new(is_root: bool, dropped: &'a mut Vec<String>) -> Self {
-        Self { is_root, dropped }
-    }
-
-    /// Ends the reading of a tool. A deferred one is offered at once, to every model.
-    pub(super) fn end(&mut self, mut tool: Node) -> Result<()> {
-        let idle = [
-            ("allowed_callers", json!(["direct"])),
-            ("defer_loading", false.into()),
-            ("async", false.into()),
-        ];
-        for (name, value) in idle {
-            match tool.idle(name, &value) {
-                Err(_) if self.is_root => self.dropped.push(name.to_owned()),
-                idle => idle?,
-            }
-        }
-        if !self.is_root {
-            return tool.end();
-        }
-        self.dropped.extend(tool.left().map(|name| members::shown(&name)));
-        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! `docs/translation.md` against the code: each row of its tables is a request, and each of its cells
 //! is what a provider of another format must get for it.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
@@ -229,10 +230,10 @@ async fn every_row_of_the_table_is_true(backend: Backend) {
         for (target, cell) in &row.cells {
             let mock = &mocks[target];
             let pair = (row.format.as_str(), target.as_str());
-            if !plain.contains_key(&pair) {
+            if let Entry::Vacant(missing) = plain.entry(pair) {
                 let (path, body) = request(&row.format, target);
                 key.post(&path, &body).await.ok(200);
-                plain.insert(pair, mock.last());
+                missing.insert(mock.last());
             }
             if let Err(fault) = check(&key, row, target, cell, mock, &plain[&pair]).await {
                 faults.push(format!("{} {} to {target}: {fault}", row.format, row.field));
