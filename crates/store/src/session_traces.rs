@@ -94,15 +94,17 @@ impl Store {
 
     /// Claims traces that are still pending and without a known activity since a time: their sessions get
     /// another trace with the next call, and no other node completes them meanwhile. Returns those that
-    /// were claimed. A claim that leads to nothing is over when as much time has passed again.
+    /// were claimed. A claim counts as activity at `now`: one that leads to nothing is over when the trace
+    /// has been idle for as long again.
     #[boxed]
     pub async fn claim_session_traces(
         &self,
         traces: &[TraceId],
         since: Timestamp,
+        now: Timestamp,
     ) -> Result<Vec<TraceId>> {
         const CLAIM: &str = "
-            UPDATE traces SET session = NULL, active_at = $2
+            UPDATE traces SET session = NULL, active_at = $3
             WHERE id = $1 AND status = 'pending' AND active_at < $2";
         let mut claimed = Vec::with_capacity(traces.len());
         for some in traces.chunks(BATCH_TRACES) {
@@ -112,6 +114,7 @@ impl Store {
                     sqlx::query(CLAIM)
                         .bind(trace.0)
                         .bind(since.0)
+                        .bind(now.0)
                         .execute(&mut *db)
                         .await?
                         .rows_affected()

@@ -22,7 +22,8 @@ impl Gateway {
         caller.project.check_active()?;
         prepare(&mut prompt.params)?;
         let model = model.map(|model| caller.project.model(model)).transpose()?;
-        let count = || tokens::count(&prompt, "", model.map(|model| &**model)).prompt;
+        let context_window = model.and_then(|model| model.config.context_window);
+        let count = || tokens::count(&prompt, "", context_window).prompt;
         offload(caller.share(), raw_size(&prompt), count).await
     }
 }

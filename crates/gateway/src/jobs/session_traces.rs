@@ -81,7 +81,7 @@ async fn complete_idle(gateway: &Gateway, project: &ProjectState, now: Timestamp
         }
         gateway.store.note_session_activity(&active).await?;
         // A call that another node has let in meanwhile is noted, and keeps its trace.
-        let claimed = gateway.store.claim_session_traces(&over, since).await?;
+        let claimed = gateway.store.claim_session_traces(&over, since, now).await?;
         for some in claimed.chunks(COMPLETED_AT_ONCE) {
             complete(gateway, project, some).await;
         }

@@ -1,4 +1,5 @@
-//! About the tokens of the files in a prompt, by their decoded sizes, and of a PDF by its pages too.
+//! About the tokens of the files in a prompt, by their decoded sizes: nothing is decoded to count
+//! them.
 //!
 //! Vendors charge a PDF by its pages, each for its text and, with most of them, for its picture.
 //! Anthropic names 1,500 to 3,000 tokens a page ("PDF support" of its manual), Gemini 258 to 560
@@ -13,19 +14,11 @@ use checks::{FileKind, file_kind};
 use domain::conversation::{Body, Prompt};
 use serde_json::Value;
 
-use crate::pipeline::pdf_pages::{self, Pages};
-
 /// The size of a page, and its tokens: about, and at most.
 const PAGE_BYTES: u64 = 16 * 1024;
 const PAGE_TOKENS: u64 = 2_000;
 const SMALL_PAGE_BYTES: u64 = 8 * 1024;
 const MOST_PAGE_TOKENS: u64 = 3_000;
-/// The most pages that a vendor takes: 100 or 600 at Anthropic, 1,000 at Google.
-const MOST_PAGES: u64 = 1_000;
-/// The most tokens that a model of any vendor reads, if nothing is known of it.
-pub(super) const LARGEST_WINDOW: u64 = 2_000_000;
-/// The part of a file in which the mark of a PDF may stand, in bytes.
-const PDF_HEAD: usize = 1_536;
 /// Speech as MP3 takes some 16,000 bytes a second; OpenAI charges 10 tokens for it, Google 32.
 const AUDIO_BYTES_PER_TOKEN: u64 = 1_000;
 /// The fewest bytes of a second in formats of a steady rate: 8,000 bits are the least of MP3, and of
@@ -52,7 +45,7 @@ pub(crate) fn about(prompt: &Prompt, context_window: Option<u64>) -> u64 {
     each(prompt, |file| match file.kind {
         Kind::Text => texts += file.size().div_ceil(TEXT_BYTES_PER_TOKEN),
         Kind::Audio => others += file.size().div_ceil(AUDIO_BYTES_PER_TOKEN),
-        Kind::Pdf | Kind::Other => others += file.pages() * PAGE_TOKENS,
+        Kind::Pdf | Kind::Other => others += file.size().div_ceil(PAGE_BYTES) * PAGE_TOKENS,
     });
     texts + others.min(context_window.unwrap_or(u64::MAX))
 }
@@ -68,11 +61,14 @@ pub(super) fn about_unread(prompt: &Prompt, context_window: Option<u64>) -> u64 
     about(prompt, context_window).saturating_sub(texts)
 }
 
-/// The most tokens that PDFs in a value take beyond one for each byte of it: small files, and those with
-/// many pages.
+/// The most tokens that PDFs in a value take beyond one for each byte of it: small files only.
 pub(super) fn beyond_bytes(value: &Value) -> u64 {
     let mut beyond = 0;
-    each_in("", value, &mut |file| beyond += file.beyond_bytes());
+    each_in("", value, &mut |file| {
+        if file.is_pdf() {
+            beyond += file.most().saturating_sub(file.raw.len() as u64);
+        }
+    });
     beyond
 }
 
@@ -88,11 +84,9 @@ pub(super) fn measured(prompt: &Prompt, context_window: Option<u64>) -> (u64, u6
         if is_measured && file_kind(file.raw, file.is_bare()) == FileKind::Binary {
             bytes += file.raw.len() as u64;
             most += file.most();
-        } else {
-            most += file.beyond_bytes();
         }
     });
-    (bytes, most.min(context_window.unwrap_or(LARGEST_WINDOW)))
+    (bytes, most.min(context_window.unwrap_or(u64::MAX)))
 }
 
 #[derive(Clone, Copy)]
@@ -131,29 +125,6 @@ impl<'a> File<'a> {
         self.base64.len() as u64 / 4 * 3
     }
 
-    /// Whether a server may read it as a PDF, whatever its type: those search the beginning for the mark.
-    fn may_be_pdf(&self) -> bool {
-        let head = pdf_pages::decoded(self.base64, PDF_HEAD);
-        memchr::memmem::find(&head, b"%PDF-").is_some()
-    }
-
-    /// About its pages.
-    fn pages(&self) -> u64 {
-        let by_size = self.size().div_ceil(PAGE_BYTES);
-        match if self.may_be_pdf() { pdf_pages::count(self.base64) } else { Pages::Missing } {
-            Pages::Missing | Pages::Unsure(0) => by_size,
-            Pages::AtMost(pages) | Pages::Unsure(pages) => pages,
-        }
-    }
-
-    /// The most tokens that it takes as a PDF beyond one for each byte.
-    fn beyond_bytes(&self) -> u64 {
-        if !self.may_be_pdf() {
-            return 0;
-        }
-        self.most().saturating_sub(self.raw.len() as u64)
-    }
-
     fn is_pdf(&self) -> bool {
         matches!(self.kind, Kind::Pdf) && self.base64.starts_with(PDF_MAGIC)
     }
@@ -182,21 +153,11 @@ impl<'a> File<'a> {
     /// About the most tokens that it takes as a PDF, or as a recording.
     fn most(&self) -> u64 {
         match self.kind {
-            Kind::Audio if !self.may_be_pdf() => {
-                self.size().div_ceil(STEADY_SECOND_BYTES) * MOST_SECOND_TOKENS
+            Kind::Audio => self.size().div_ceil(STEADY_SECOND_BYTES) * MOST_SECOND_TOKENS,
+            Kind::Pdf | Kind::Text | Kind::Other => {
+                self.size().div_ceil(SMALL_PAGE_BYTES) * MOST_PAGE_TOKENS
             }
-            Kind::Audio | Kind::Pdf | Kind::Text | Kind::Other => self.most_as_pdf(),
         }
-    }
-
-    fn most_as_pdf(&self) -> u64 {
-        let by_size = self.size().div_ceil(SMALL_PAGE_BYTES);
-        let pages = match pdf_pages::count(self.base64) {
-            Pages::Missing => 0,
-            Pages::AtMost(pages) => pages,
-            Pages::Unsure(_) => MOST_PAGES,
-        };
-        by_size.max(pages) * MOST_PAGE_TOKENS
     }
 }
 

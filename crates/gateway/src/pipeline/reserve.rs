@@ -22,7 +22,6 @@ use crate::gateway::Gateway;
 use crate::lock::lock;
 use crate::pipeline::charge_bound::ChargeBound;
 use crate::pipeline::file_tokens;
-use crate::pipeline::picture_tokens;
 use crate::pipeline::pricing_basis::{PricingBasis, dearest};
 use crate::pipeline::tokens;
 use crate::state::caller::Caller;
@@ -35,6 +34,8 @@ const MIN_COMPLETION_WHILE_WAITING: u64 = 256;
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Tokens around each message or part, in the formats that have any.
 const TOKENS_PER_MESSAGE: u64 = 4;
+/// About the most tokens of an image in a prompt: its bytes give no count.
+const TOKENS_PER_IMAGE: u64 = 4096;
 
 /// The most that one call can cost.
 #[derive(Debug)]
@@ -62,10 +63,7 @@ pub(super) struct CostBound<'p> {
 
 impl<'p> CostBound<'p> {
     pub(super) fn of(prompt: &'p Prompt, model: &Model, pricing_basis: PricingBasis) -> Self {
-        let (mut most, mut unread) = sizes(prompt);
-        let window = model.config.context_window;
-        let unseen = picture_tokens::of(prompt, Some(model)) + fetched(prompt, window);
-        (most, unread) = (most.saturating_add(unseen), unread.saturating_add(unseen));
+        let (most, unread) = sizes(prompt);
         let requested = prompt.max_output_tokens;
         let asked = providers::charges(model, prompt);
         let fees = &model.config.fees;
@@ -222,12 +220,12 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
                     // Every member counts: which of them is sent depends on the type and the provider.
                     for (name, value) in members {
                         match name.as_str() {
-                            // Pictures are counted by themselves.
-                            "type" | "image_url" => {}
+                            "type" => {}
                             "text" => {
                                 around += TOKENS_PER_MESSAGE;
                                 bytes += size(value);
                             }
+                            "image_url" => unread += TOKENS_PER_IMAGE,
                             _ => unread += size(value),
                         }
                     }
@@ -238,15 +236,6 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
     bytes += prompt.params.values().map(size).sum::<u64>();
     unread += prompt.original.as_ref().map_or(0, |original| original.bytes_beside() as u64);
     (bytes + unread + around, unread)
-}
-
-/// The most tokens of documents that the provider fetches or keeps: nothing is known of them here.
-fn fetched(prompt: &Prompt, context_window: Option<u64>) -> u64 {
-    let reaches = prompt.original.iter().flat_map(|original| &original.reaches);
-    // Pictures are counted by themselves, and servers of tools with the tools.
-    let is_document = |kind: &str| !matches!(kind, "image" | "mcp" | "mcp_toolset");
-    let has_documents = reaches.into_iter().any(|reach| is_document(&reach.kind));
-    if has_documents { context_window.unwrap_or(file_tokens::LARGEST_WINDOW) } else { 0 }
 }
 
 /// Money that is set aside for one call, in its key's hour and its project's month.

@@ -108,10 +108,10 @@ async fn a_trace_that_another_node_has_ended_takes_no_more_calls() {
     // A call after a while is noted before it is let in, so that its trace is not ended under it.
     fresh.gateway.clock.set(at(7));
     assert_eq!(trace(&fresh, &fresh.caller, "Hello.").await, first);
-    assert_eq!(store.claim_session_traces(&[first], at(6)).await.unwrap(), []);
+    assert_eq!(store.claim_session_traces(&[first], at(6), at(6)).await.unwrap(), []);
     // The other node was faster.
     fresh.gateway.clock.set(at(16));
-    assert_eq!(store.claim_session_traces(&[first], at(8)).await.unwrap(), [first]);
+    assert_eq!(store.claim_session_traces(&[first], at(8), at(8)).await.unwrap(), [first]);
     let second = trace(&fresh, &fresh.caller, "Hello.").await;
     assert_ne!(second, first);
     assert_eq!(trace(&fresh, &fresh.caller, "Hello.").await, second);

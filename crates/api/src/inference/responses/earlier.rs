@@ -24,7 +24,9 @@ const PREVIOUS: &str = "previous_response_id";
 const REFERENCE: &str = "item_reference";
 
 /// The most responses that the references of one request may lead to.
-const MOST_RESPONSES: usize = 256;
+const MOST_RESPONSES: usize = 32;
+/// The most bytes that references may put into a request: an item may be referred to many times.
+const MOST_REFERRED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Puts the conversation before `previous_response_id`, and the items of all references, into a
 /// request of the vendor's root. Fails as not found on what the project does not have.
@@ -62,15 +64,27 @@ pub(crate) async fn resolved(
     }
     if let Value::Array(items) = &mut body.input {
         let mut read = Vec::with_capacity(items.len());
+        let mut left = MOST_REFERRED_BYTES;
         for item in items.drain(..) {
             match referred(&item) {
                 None => read.push(item),
-                Some(id) => read.extend(references.item(id, &answers)?),
+                Some(id) => {
+                    let Some(item) = references.item(id, &answers)? else { continue };
+                    left = left.checked_sub(item.to_string().len()).ok_or_else(too_much)?;
+                    read.push(item);
+                }
             }
         }
         *items = read;
     }
     Ok(body)
+}
+
+fn too_much() -> Failure {
+    invalid(format!(
+        "input refers to items of more than {} MiB: send fewer of them",
+        MOST_REFERRED_BYTES / 1024 / 1024
+    ))
 }
 
 /// The indices of the items that a request refers to, by the step of their response and their kind.

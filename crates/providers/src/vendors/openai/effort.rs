@@ -31,6 +31,8 @@ pub(super) fn choose(attempt: &Attempt<'_>, dropped: &mut Vec<String>) -> Chosen
     }
     let taken = efforts(model.upstream_name(), prompt.params.contains_key("tools"));
     let (asked, name) = match (prompt.params.get(EFFORT), prompt.params.get(THINKING)) {
+        // Below `/api/v1` it goes as asked.
+        (Some(_), _) if !prompt.is_lenient => return Chosen::AsAsked,
         (Some(word), _) => match (Effort::read(text(Some(word))), taken) {
             // The server knows its own efforts.
             (None, _) | (_, None) => return Chosen::AsAsked,
