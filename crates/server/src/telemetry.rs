@@ -35,6 +35,10 @@ pub(crate) fn filter(text: &str) -> Result<Targets, config::Error> {
             Some((target, level)) => (Some(target), level),
             None => (None, part),
         };
+        // An empty one would be read as an error's.
+        if level.is_empty() {
+            return Err(wrong(part));
+        }
         let level: LevelFilter = level.parse().map_err(|_| wrong(part))?;
         let is_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '-');
         filter = match target {

@@ -115,8 +115,8 @@ async fn an_idle_trace_is_claimed_by_one_node_and_not_under_a_call() {
         assert!(store.note_session_call(trace_id(2), after(1)).await.unwrap(), "a clock behind");
         let all = [1, 2, 3].map(trace_id);
         // Another node looks later, when the claim has become the last activity.
-        for (hours, claimed) in [(2, vec![trace_id(1)]), (3, vec![])] {
-            let claims = store.claim_session_traces(&all, after(hours), after(hours + 1)).await;
+        for (traces, hours, claimed) in [(&all[..], 2, vec![trace_id(1)]), (&all[..1], 3, vec![])] {
+            let claims = store.claim_session_traces(traces, after(hours), after(hours + 1)).await;
             assert_eq!(claims.unwrap(), claimed, "{}", database.kind);
         }
         assert!(!store.note_session_call(trace_id(1), after(3)).await.unwrap(), "it has ended");

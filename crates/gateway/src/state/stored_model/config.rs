@@ -11,7 +11,6 @@ use store::ModelRow;
 
 use crate::error::{Error, Result};
 use crate::state::stored_model::endpoints::{self, Given};
-use crate::state::stored_model::fees;
 
 /// The longest label, identifier or region that is saved. Labels are keys of the ledger, and an index
 /// takes no more than some 2,700 bytes.
@@ -27,7 +26,7 @@ pub(crate) fn stored(row: &ModelRow) -> Result<(ModelConfig, Vec<Given>)> {
     Ok((config, given))
 }
 
-/// Refuses texts and prices that a stored configuration may hold, but that are not saved any more.
+/// Refuses texts that a stored configuration may hold, but that are not saved any more.
 pub(crate) fn check_texts(config: &ModelConfig, provider: Provider) -> Result<()> {
     let mut faults = Vec::new();
     for (key, text) in [
@@ -41,7 +40,6 @@ pub(crate) fn check_texts(config: &ModelConfig, provider: Provider) -> Result<()
             ));
         }
     }
-    fees::read(&config.all, &mut faults);
     // They become parts of an address there.
     let parts: &[&str] = match provider {
         Provider::Azure => &["api_version", "deployment"],

@@ -94,13 +94,14 @@ mod tests {
     use crate::adapter::Adapter as _;
     use crate::testing::{attempt, model, prompt};
     use crate::vendors::openai::Openai;
+    use crate::vendors::openai::effort::{Chosen, choose};
 
     /// The effort that is sent, and what is dropped.
     fn sent(name: &str, params: Value, is_translated: bool) -> (Value, Vec<String>) {
         let mut model = model(Provider::Openai, None);
         model.config.upstream_model = Some(name.to_owned());
         let mut prompt = prompt(params);
-        prompt.is_translated = is_translated;
+        (prompt.is_translated, prompt.is_lenient) = (is_translated, is_translated);
         let encoded = Openai.encode(&attempt(&model, &prompt)).unwrap();
         let body: Value = serde_json::from_slice(&encoded.body).unwrap();
         (body.get("reasoning_effort").cloned().unwrap_or_default(), encoded.dropped)
@@ -136,5 +137,9 @@ mod tests {
         }
         let own = sent("gpt-4o", json!({"reasoning_effort": "low"}), false);
         assert_eq!(own, ("low".into(), vec![]), "chat completions go as they are");
+        let mut prompt = prompt(json!({"reasoning_effort": "none"}));
+        prompt.is_translated = true;
+        let chosen = choose(&attempt(&model(Provider::Openai, None), &prompt), &mut Vec::new());
+        assert_eq!(chosen, Chosen::AsAsked, "the doors below /api/v1 send it as asked");
     }
 }
