@@ -56,8 +56,8 @@ pub(crate) fn filter(text: &str) -> Result<Targets, config::Error> {
 pub(crate) fn start_logs(text: &str) -> Result<(), Failure> {
     // The MCP library logs the messages of servers, at every level.
     let filter = filter(text)?.with_target("rmcp", LevelFilter::OFF);
-    let logs =
-        tracing_subscriber::fmt::layer().log_internal_errors(true).with_writer(std::io::stderr);
+    // A line that cannot be written is lost in silence: a report of that would panic for the same reason.
+    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let started = if std::io::stderr().is_terminal() {
         let lines = logs.event_format(WithRequest(format().with_ansi(true)));
         tracing_subscriber::registry().with(lines).with(filter).try_init()
