@@ -48,6 +48,9 @@ pub(super) struct CostBound<'p> {
     counted: Counted<'p>,
     /// The number of completions requested.
     choices: u64,
+    /// The tokens of the answer that the caller predicts: those that do not come true are charged as
+    /// completion tokens, beside the bound.
+    predicted: u64,
     /// The longest completion.
     bound: u64,
     /// Whether the caller has set that bound: then it is not lowered.
@@ -73,6 +76,10 @@ impl<'p> CostBound<'p> {
                 tokens: OnceLock::new(),
             },
             choices: choices(prompt),
+            predicted: prompt
+                .params
+                .get("prediction")
+                .map_or(0, |value| value.to_string().len() as u64),
             bound: requested
                 .or(model.config.max_output_tokens)
                 .unwrap_or_else(|| usual_bound(prompt)),
@@ -101,7 +108,7 @@ impl<'p> CostBound<'p> {
         }
         let Some(prices) = &self.prices else { return Some((self.bound, Usd::ZERO)) };
         let cost = |prompt, bound: u64| {
-            let completion = bound.saturating_mul(self.choices);
+            let completion = bound.saturating_add(self.predicted).saturating_mul(self.choices);
             prices.cost(&Usage { completion, ..Usage::of_prompt(prompt) })
         };
         if fits(cost(self.prompt, self.bound)) {

@@ -28,6 +28,7 @@ fn cost_bound(prompt: u64, bound: u64, is_requested: bool) -> CostBound<'static>
             tokens: OnceLock::from(prompt / 4),
         },
         choices: 1,
+        predicted: 0,
         bound,
         is_requested,
         held: Usd::ZERO,

@@ -14,6 +14,9 @@ use crate::safety::json_path::JsonPath;
 use crate::safety::output_check::AnswerString;
 use crate::streaming::by_path::ByPath;
 
+/// Noise of another length in each chunk, by which OpenAI hides the lengths of its words.
+const PADDING: &str = "obfuscation";
+
 /// The most strings of a stream: the texts, reasoning and tool calls of all choices.
 pub(super) const MAX_STRINGS: usize = 16_384;
 
@@ -109,16 +112,16 @@ impl Fragments {
         bounds.map(|()| added)
     }
 
-    /// Adds the strings of a provider's own event beside its piece: the canonical events do not hold
+    /// Adds the strings of a provider's own event beside its pieces: the canonical events do not hold
     /// all of them.
     pub(super) fn add_source(&mut self, event: &SourceEvent) -> Result<(), TooMany> {
-        let piece = event.piece.as_ref().map(|piece| piece.range.start);
+        let is_piece = |at: usize| event.pieces.iter().any(|piece| piece.range.start == at);
         let mut bounds = Ok(());
         // It was read before.
         let _ = visit(&event.data, |place, token| {
             if let Token::Text(text) = token
-                && Some(place.range.start) != piece
-                && !matches!(place.name(), "type" | "id")
+                && !is_piece(place.range.start)
+                && !matches!(place.name(), "type" | "id" | PADDING)
                 && bounds.is_ok()
                 && self.whole.insert((text.to_owned(), false))
             {

@@ -6,6 +6,7 @@ mod decode;
 mod embeddings;
 pub(crate) mod encode;
 mod images;
+pub(crate) mod pass;
 #[cfg(test)]
 mod round_trip_tests;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod wire;
 
 use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
+use domain::original::Original;
 use domain::time::Timestamp;
 use http::HeaderMap;
 
@@ -46,12 +48,11 @@ impl Adapter for Openai {
         if is_own(model) {
             Naming::Plain(64).check(attempt)?;
         }
-        let dialect = Dialect {
-            model: model.upstream_name(),
-            bound_name: bound_name(model),
-            stream_options: true,
-        };
-        encode(attempt, dialect)
+        encode(attempt, dialect(model))
+    }
+
+    fn pass(&self, attempt: &Attempt<'_>, original: &Original) -> Result<Option<Vec<u8>>, Error> {
+        pass::body(attempt, original, dialect(attempt.model))
     }
 
     /// OpenAI has no such cache. Other servers get the callers' breakpoints, never the gateway's own.
@@ -71,6 +72,10 @@ impl Adapter for Openai {
         Box::<stream::Reader>::default()
     }
 
+    fn passing_decoder(&self, model: &Model) -> Box<dyn Decoder> {
+        Box::new(stream::Reader::passing(model))
+    }
+
     fn embedder(&self) -> Option<&'static dyn Embedder> {
         Some(&OWN)
     }
@@ -78,6 +83,10 @@ impl Adapter for Openai {
     fn image_generator(&self) -> Option<&'static dyn ImageGenerator> {
         Some(&OWN)
     }
+}
+
+fn dialect(model: &Model) -> Dialect<'_> {
+    Dialect { model: model.upstream_name(), bound_name: bound_name(model), stream_options: true }
 }
 
 /// The differences between the servers of the format for embeddings and images.

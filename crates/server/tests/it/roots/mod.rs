@@ -3,6 +3,7 @@
 mod conversations;
 mod errors;
 mod gemini;
+mod pass_chat;
 mod pass_through;
 mod sessions;
 mod vectors_and_images;
