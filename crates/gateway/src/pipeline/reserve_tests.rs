@@ -51,6 +51,13 @@ fn a_bound_that_nobody_asked_for_is_lowered_to_what_is_left() {
     assert_eq!(requested.fit(cost(1009), 1), None, "what a caller asks for is not lowered");
     let three = CostBound { choices: 3, ..cost_bound(40, 1000, false) };
     assert_eq!(three.fit(cost(310), 1), Some((100, cost(310))));
+    let predicted = CostBound { predicted: 50, ..cost_bound(40, 1000, false) };
+    assert_eq!(predicted.fit(cost(1060), 1), Some((1000, cost(1060))));
+    assert_eq!(predicted.fit(cost(110), 1), Some((50, cost(110))), "it may all be charged");
+    let params = [("prediction".to_owned(), json!({"content": "x".repeat(100)}))];
+    let prompt = Prompt { params: params.into_iter().collect(), ..Prompt::default() };
+    let model = keeping(Provider::Openai, "gpt-4o", None);
+    assert!(CostBound::of(&prompt, &model, PricingBasis::Tokens).predicted > 100);
 }
 
 #[test]
