@@ -176,9 +176,10 @@ async fn nothing_changes_that_governance_does_not_name(backend: Backend) {
     for (streams, model) in
         [(false, "gpt"), (true, "gpt"), (false, "internal"), (true, "internal"), (false, "azure")]
     {
-        let more = match streams {
-            true => json!({"stream": true, "stream_options": usage}),
-            false => json!({"stream": false}),
+        let more = if streams {
+            json!({"stream": true, "stream_options": usage})
+        } else {
+            json!({"stream": false})
         };
         let mut asked = with(ask(CHAT, model, "Hello.", unknown()), more);
         if model == "azure" {
@@ -216,7 +217,7 @@ async fn the_usage_that_nobody_asked_for_stays_here(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
     let mock = vendor(&owner, |_| "Fine.".to_owned()).await;
-    let silent = Mock::always(stream(&in_letters("Fine.")[..12])).await;
+    let silent = Mock::always(stream(&in_letters("Fine.")[..14])).await;
     register(&silent, &owner, "silent", "internal").await;
     for options in [json!({}), json!({"stream_options": {"include_usage": false, "x": 1}})] {
         let asked = with(ask(CHAT, "gpt", "Hello.", options), json!({"stream": true}));
