@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sparse
-from scipy.sparse.csgraph import connected_components
 
+import debian
 import sentences
 
 FEATURES = "cargo run --quiet --release -p checks --example injection_features"
@@ -22,21 +22,37 @@ KEYS = 1 << 16
 # Never trained on, because their publishers allow no commercial use, or name no licence where the model does as well
 # without. They still help to measure.
 NEVER = {"qualifire", "belle_eval", "wizardlm_test", "ja_vicuna", "raccoonbench"}
-FAMILIES = ("cyberseceval", "garak", "jailbreakbench", "tensor_trust")
+FAMILIES = ("cyberseceval", "garak", "jailbreakbench", "tensor_trust", "bigprompt")
+# Attacks that are none by themselves: see there.
+DROPPED = Path(__file__).with_name("dropped.txt")
+# Ordinary texts that speak in an attack's words. Thresholds do not come from them.
+HARD = {"security documents", "system prompt, pasted"}
 # Sentences drawn from each pattern of our own.
 EACH = 36
 # The weight of those of one language, or of a few kindred ones, together, beside texts of collections: attacks, ordinary
 # texts. No language is an attack by itself.
-OWN_ENGLISH, OWN_OTHER = (300.0, 320.0), (30.0, 33.0)
+OWN_ENGLISH, OWN_OTHER = (600.0, 640.0), (60.0, 66.0)
+# A language with fewer patterns than this weighs less.
+PATTERNS = 30
+# The weight of all ordinary texts of one language from Debian.
+OF_LANGUAGE = 8.0
+# Names of languages in collections that are not codes.
+CODES = {"hindi": "hi", "portuguese": "pt", "indonesian": "id", "turkish": "tr", "russian": "ru", "vietnamese": "vi", "italian": "it",
+         "french": "fr", "korean": "ko", "bengali": "bn", "japanese": "ja", "thai": "th", "chinese": "zh_cn", "spanish": "es",
+         "arabic": "ar", "german": "de", "kr": "ko", "jp": "ja", "zh": "zh_cn", "zh-tw": "zh_tw", "zh-cn": "zh_cn", "english": "en",
+         "filipino/tagalog": "tl", "multi": ""}
 # Files of this repository are ordinary texts too: code, manuals, pages. Not those that hold attacks, to test with.
 PAPERS = ("*.rs", "*.md", "*.sql", "*.js", "*.css", "*.html", "*.toml", "*.py", "*.yml", "LICENSE*", "Dockerfile*")
 ATTACKS_INSIDE = re.compile(r"inject|jailbreak|system.?prompt|instructions|disregard|guardrail|safety", re.IGNORECASE)
 # Characters of a piece, every how many-th piece of a file is taken, and what all weigh together.
-PIECE, EVERY, OWN_PAPERS = 1500, 3, 150.0
+PIECE, EVERY, OWN_PAPERS = 1500, 3, 300.0
 # Stands for features that every stretch has, so that short texts are not judged by three words.
 GROUND = 100.0
 # A stretch with no more features than the first says nothing, one with the second counts in full.
 FEW, ENOUGH = 8, 40
+# A word is known that so many texts hold. A stretch of which no more than the first share of words is known proves nothing
+# by its words, one with the second counts in full.
+SEEN, STRANGE, FAMILIAR = 3, 0.4, 0.7
 
 
 @dataclass
@@ -48,6 +64,9 @@ class Text:
     source: str
     tier: str  # explicit, implicit, noisy; "" for ordinary texts
     weight: float = 1.0
+    language: str = ""
+    kind: str = ""
+    unclear: bool = False
 
     @property
     def family(self):
@@ -56,17 +75,31 @@ class Text:
 
     def may_teach(self):
         """Whether the model may learn from it: the text itself must show what it is."""
-        return self.source not in NEVER and (not self.attack or self.tier == "explicit")
+        return self.source not in NEVER and (not self.attack or self.tier == "explicit" and not self.unclear)
 
 
 def collected(folder):
     """The texts of all collections."""
+    lines = [line for line in DROPPED.read_text().splitlines() if not line.startswith("#")]
+    dropped = {number for line in lines for number in line.split()}
     texts = []
     for file in sorted(folder.glob("injection.*.jsonl")):
         for line in file.open(encoding="utf-8"):
             row = json.loads(line)
-            texts.append(Text(row["text"], row["injection"], row["source"], row.get("tier", "")))
+            name = (row.get("lang") or "").lower()
+            language = CODES.get(name, name.split("-")[0])
+            unclear = row["id"].split("-")[-1] in dropped
+            text = Text(row["text"], row["injection"], row["source"], row.get("tier", ""), 1.0, language, row.get("kind", ""), unclear)
+            texts.append(text)
     return texts
+
+
+def translated(folder):
+    """Ordinary texts in a hundred languages, from packages of Debian that are kept in a folder."""
+    debian.download(folder)
+    rows = debian.read(folder)
+    count = Counter(language for language, _, _ in rows)
+    return [Text(text, False, "debian", "", OF_LANGUAGE / count[code], code, package) for code, package, text in rows]
 
 
 def own():
@@ -78,8 +111,10 @@ def own():
         if attack and chance.random() < 0.15:
             rows.append((attack, language, misspelt(text, chance)))
     count = Counter((attack, language) for attack, language, _ in rows)
-    share = lambda attack, language: (OWN_OTHER if language else OWN_ENGLISH)[not attack] / count[attack, language]
-    return [Text(text, attack, "own", "explicit" if attack else "", share(attack, lang)) for attack, lang, text in rows]
+    patterns = Counter(language for _, language, _ in sentences.read()[0])
+    of = lambda language: tuple(w * min(1.0, patterns[language] / PATTERNS) for w in OWN_OTHER) if language else OWN_ENGLISH
+    share = lambda attack, language: of(language)[not attack] / count[attack, language]
+    return [Text(text, attack, "own", "explicit" if attack else "", share(attack, lang), lang) for attack, lang, text in rows]
 
 
 def papers(root=Path(__file__).resolve().parents[2]):
@@ -117,18 +152,22 @@ class Corpus:
         told = [json.loads(line) for line in told.stdout.splitlines()]
         self.rules = np.array([t["rules"] for t in told])
         self.blocks = [t["blocks"] for t in told]
-        self.stretches, places, values = [], [], []
+        self.stretches, places, values, words = [], [], [], []
         for of in told:
-            blocks = [np.array(b) for b in of["blocks"]] or [np.zeros(0, int)]
+            blocks = [np.array(b, int) for b in of["blocks"]] or [np.zeros(0, int)]
+            whole = [np.array(b, int) for b in of["words"]] or [np.zeros(0, int)]
             first = len(places)
             for number in range(len(blocks)):
-                both = blocks[number].astype(int)
+                both, both_words = blocks[number], whole[number]
                 if number > 0:
-                    before = blocks[number - 1].astype(int)
-                    both = np.concatenate([before, both[~np.isin(both % KEYS, before % KEYS)]])
+                    before = blocks[number - 1]
+                    new = lambda block: block[~np.isin(block % KEYS, before % KEYS)]
+                    both, both_words = np.concatenate([before, new(both)]), np.concatenate([whole[number - 1], new(both_words)])
                 places.append(np.sort(both))
                 values.append(np.full(len(both), 1 / np.sqrt(len(both) + GROUND)))
+                words.append(both_words)
             self.stretches.append(np.arange(first, len(places)))
+        self.words, self.word_ends = np.concatenate(words), np.cumsum([0] + [len(w) for w in words])
         ends = np.cumsum([0] + [len(p) for p in places])
         shape = (len(places), BUCKETS)
         self.rows = sparse.csr_matrix((np.concatenate(values), np.concatenate(places), ends), shape=shape)
@@ -139,16 +178,25 @@ class Corpus:
         self.family = np.array([t.family for t in texts])
         self.may_teach = np.array([t.may_teach() for t in texts])
         self.weight = np.array([t.weight for t in texts])
+        self.language = np.array([t.language for t in texts])
+        self.kind = np.array([t.kind for t in texts])
+        self.unclear = np.array([t.unclear for t in texts])
+        self.is_collected = ~np.isin(self.source, ["own", "debian"])
+        of_word = np.repeat(self.text_of, np.diff(self.word_ends)).astype(np.int64)
+        self.pairs = np.unique(of_word * BUCKETS + self.words)
+        ends = np.array([s[-1] + 1 for s in self.stretches])
+        self.first = np.concatenate([[0], ends[:-1]])
 
-    def groups(self):
-        """A number for each text; texts that share two fifths of their features have the same."""
-        ones = self.rows.copy()
-        ones.data[:] = 1
-        members = sparse.csr_matrix((np.ones(len(self.text_of)), (self.text_of, np.arange(len(self.text_of)))))
-        of_text = members @ ones
-        of_text.data[:] = 1
-        common = (of_text @ of_text.T).tocoo()
-        size = np.asarray(of_text.sum(1)).ravel()
-        alike = common.data / (size[common.row] + size[common.col] - common.data) > 0.4
-        edges = sparse.csr_matrix((alike[alike], (common.row[alike], common.col[alike])), shape=common.shape)
-        return connected_components(edges)[1]
+    def known(self, ids):
+        """For each feature, whether enough of some texts hold it as a whole word."""
+        among = np.zeros(len(self.texts), bool)
+        among[ids] = True
+        numbers = self.pairs[among[self.pairs // BUCKETS]] % BUCKETS
+        return np.bincount(numbers, minlength=BUCKETS) >= SEEN
+
+    def familiarity(self, known):
+        """How much the words of each stretch count."""
+        sums = np.concatenate([[0], np.cumsum(known[self.words])])
+        count = np.diff(self.word_ends)
+        share = (sums[self.word_ends[1:]] - sums[self.word_ends[:-1]]) / np.maximum(1, count)
+        return np.clip((share - STRANGE) / (FAMILIAR - STRANGE), 0, 1)

@@ -13,52 +13,55 @@ ALPHA = 0.3  # smooths the counts that prior strengths come from
 PRIOR = 0.75  # the power that prior strengths are raised to
 # Rules were written by people who had seen such attacks, so their evidence is held back.
 RULES = 0.5
-MODELS = 5  # whose mean is taken
+MODELS = 4  # whose mean is taken
 ATTACKS = 0.4  # the weight of all attacks together, beside all ordinary texts
-VERSION, BITS, POINTS = 3, 18, 8
+VERSION, BITS, POINTS = 4, 18, 8
 
 
 class Model:
-    """Weights of features, of rules, and a bias, in log odds."""
+    """Weights of features, of rules, and a bias, in log odds; and which features are known words, if that counts."""
 
-    def __init__(self, weights, rules, bias):
-        self.weights, self.rules, self.bias = weights, rules, bias
+    def __init__(self, weights, rules, bias, known=None):
+        self.weights, self.rules, self.bias, self.known = weights, rules, bias, known
 
     def stretches(self, corpus):
         count = np.diff(corpus.rows.indptr)
-        return (corpus.rows @ self.weights) * np.clip((count - FEW) / (ENOUGH - FEW), 0, 1)
+        each = (corpus.rows @ self.weights) * np.clip((count - FEW) / (ENOUGH - FEW), 0, 1)
+        return each if self.known is None else np.where(each > 0, each * corpus.familiarity(self.known), each)
 
     def evidence(self, corpus, ids):
         """Of each text, that of the stretch that speaks most for an attack, and of the rules."""
-        each = self.stretches(corpus)
-        best = np.array([each[corpus.stretches[t]].max() for t in ids])
+        best = np.maximum.reduceat(self.stretches(corpus), corpus.first)[ids]
         return best + self.rules * corpus.rules[ids] + self.bias
 
 
-def fit(corpus, ids):
+def fit(corpus, ids, models=MODELS):
     """The mean of some models, for each of which every text weighs more or less than it should, by chance (the Bayesian
-    bootstrap of Rubin, 1981): what only a few texts say evens out."""
+    bootstrap of Rubin, 1981): what only a few texts say evens out. One model alone takes the weights as they are."""
+    if models == 1:
+        one = fit_once(corpus, ids, corpus.weight.copy())
+        return Model(one.weights, one.rules, one.bias, corpus.known(ids))
     chance = np.random.RandomState(5)
-    models = [fit_once(corpus, ids, corpus.weight * chance.exponential(size=len(corpus.weight))) for _ in range(MODELS)]
+    models = [fit_once(corpus, ids, corpus.weight * chance.exponential(size=len(corpus.weight))) for _ in range(models)]
     mean = lambda part: np.mean([part(model) for model in models], axis=0)
-    return Model(mean(lambda m: m.weights), mean(lambda m: m.rules), mean(lambda m: m.bias))
+    return Model(mean(lambda m: m.weights), mean(lambda m: m.rules), mean(lambda m: m.bias), corpus.known(ids))
 
 
 def fit_once(corpus, ids, weight):
     """Fits a model to some texts.
 
-    Which stretch of a long attack is the attack nobody has noted: the model that is being fitted says it, twice.
+    Which stretch of a long attack is the attack nobody has noted: a first model says it.
     A feature may weigh the more the more it tells the classes apart by itself (Wang and Manning, 2012), but less than in
     proportion: rare features all do, most of them by chance.
     """
-    taught = ids[corpus.source[ids] != "own"]
+    taught = ids[corpus.is_collected[ids]]
     attacks = taught[corpus.attack[taught]]
     weight[attacks] *= ATTACKS * (len(taught) - len(attacks)) / max(1, len(attacks))
     chosen = [corpus.stretches[t] for t in ids]
     ones = corpus.rows.copy()
     ones.data[:] = 1
     prior = None
-    for last in (False, False, True):
+    for last in (False, True):
         rows = np.concatenate(chosen)
         attack = np.repeat(corpus.attack[ids], [len(c) for c in chosen])
         weights = np.repeat(weight[ids] / [len(c) for c in chosen], [len(c) for c in chosen])
@@ -86,11 +89,11 @@ def hardest(corpus, each, text):
 
 
 def quantised(model):
-    """The model with weights of eight bits, and the worth of one step. The heaviest hundredth is cut: what weighs that
+    """The model with weights of seven bits, and the worth of one step. The heaviest hundredth is cut: what weighs that
     much was seen in few texts."""
-    scale = np.quantile(np.abs(model.weights[model.weights != 0]), 0.99) / 127
-    steps = np.clip(np.rint(model.weights / scale), -127, 127).astype(np.int8)
-    return Model(steps * scale, model.rules, model.bias), steps, scale
+    scale = np.quantile(np.abs(model.weights[model.weights != 0]), 0.99) / 63
+    steps = np.clip(np.rint(model.weights / scale), -63, 63).astype(np.int8)
+    return Model(steps * scale, model.rules, model.bias, model.known), steps, scale
 
 
 def write(path, model, steps, scale, curve):
@@ -99,4 +102,5 @@ def write(path, model, steps, scale, curve):
     head = b"SLIM" + struct.pack("<HBB", VERSION, BITS, POINTS)
     head += struct.pack("<4f", scale, model.bias, GROUND, model.rules)
     head += b"".join(struct.pack("<2f", *point) for point in curve)
-    path.write_bytes(head + steps.tobytes())
+    # The lowest bit of a byte says whether the feature is a known word.
+    path.write_bytes(head + (steps.astype(int) * 2 | model.known).astype(np.int8).tobytes())

@@ -9,12 +9,13 @@ NAMED = re.compile(r"([A-Z0-9]+) = (.*)")
 
 
 def read(folder=Path(__file__).with_name("sentences")):
-    """The patterns of a folder: (whether an attack, language section, text), and named lists."""
-    lists, patterns, section = {}, [], 0
-    for name in ("attacks.txt", "ordinary.txt", "languages.txt"):
+    """The patterns of a folder: (whether an attack, language, text), and named lists. English is ""; a section of kindred
+    languages has the name of the first."""
+    lists, patterns, section = {}, [], ""
+    for name in ("attacks.txt", "ordinary.txt", "agents.txt", "languages.txt", "more_languages.txt"):
         for line in (folder / name).read_text(encoding="utf-8").splitlines():
-            if line == "lang":
-                section += 1
+            if line.startswith("lang "):
+                section = line.removeprefix("lang ")
             elif line.startswith(("+ ", "- ")):
                 patterns.append((line[0] == "+", section, line[2:].replace("\\n", "\n")))
             elif named := NAMED.match(line):
@@ -33,7 +34,7 @@ def draw(pattern, lists, chance):
 
 
 def drawn(each, seed=7):
-    """Up to `each` different sentences of each pattern: (whether an attack, number of the language, text)."""
+    """Up to `each` different sentences of each pattern: (whether an attack, language, text)."""
     patterns, lists = read()
     chance = random.Random(seed)
     rows = []

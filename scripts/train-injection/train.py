@@ -5,7 +5,7 @@
     /tmp/venv/bin/python scripts/train-injection/train.py --data FOLDER             # figures only
     /tmp/venv/bin/python scripts/train-injection/train.py --data FOLDER --write     # and the weights of the gateway
 
-FOLDER holds `injection.*.jsonl`: `{"text", "injection", "source", "tier"}`. Nothing of it comes into the repository but
+FOLDER holds `injection.*.jsonl`: `{"id", "text", "injection", "source", "tier"}`, `lang` and `kind` where they are known. Nothing of it comes into the repository but
 the weights, which are sums over all of it. Learned from, by source and licence:
 
     read at the publisher's          attacks: PurpleLlama CyberSecEval (MIT, by its README), JailbreakBench artifacts (MIT),
@@ -18,11 +18,23 @@ the weights, which are sums over all of it. Learned from, by source and licence:
     said of them, NOT verified       ordinary texts: Vicuna questions (Apache-2.0, as FastChat's code)
     no licence found                 attacks: tensor-trust-data; its README names none, and issue 3 there asks for one since
                                      November 2024 (the code of the game, another repository, is BSD-2-Clause)
+    as the repository states,        attacks: Tencent/AI-Infra-Guard (Apache-2.0), Arcanum-Sec/arc_pi_taxonomy (CC-BY-4.0),
+    or for CC-BY the data set        AUTHENSOR/prompt-injection-benchmark, 0xeb/TheBigPromptLibrary, sherdencooper/GPTFuzz (MIT),
+                                     langgptai/LLM-Jailbreaks (Apache-2.0), laiyer-ai/llm-guard, yunwei37/prompt-hacker-collections,
+                                     yjw1029/Self-Reminder-Data, SDL-HQ/sir-firewall (MIT)
+                                     ordinary texts: apache/apisix, deepset-ai/haystack, linkerd/linkerd2-proxy (Apache-2.0),
+                                     clinc/oos-eval (CC-BY-3.0), google-research/url-nlp MGSM and Taskmaster (CC-BY-4.0),
+                                     PatrickJS/awesome-cursorrules (CC0-1.0), gururise/AlpacaDataCleaned, BerriAI/litellm-docs,
+                                     lobehub/lobe-chat-agents, tokio-rs/mini-redis, swisskyrepo/PayloadsAllTheThings,
+                                     dair-ai/Prompt-Engineering-Guide, mustvlad/ChatGPT-System-Prompts (MIT)
+    packages of Debian (free         ordinary texts in a hundred languages: see `debian.py`, which downloads them with apt
+    licences, in each package)
     our own (Apache-2.0)             the folder `sentences` beside this file; as ordinary texts, files of this repository
 
 What is not verified, read at the publisher's before you pass anything on but the weights. Measured and never learned
 from: qualifire, BELLE, WizardLM, whose publishers allow no commercial use; RaccoonBench and the Japanese Vicuna questions,
-for which no licence was found. Of the attacks only those of the tier `explicit` are learned from.
+for which no licence was found. Of the attacks only those of the tier `explicit` are learned from, without those that
+`dropped.txt` lists: they are none by themselves.
 """
 
 import argparse
@@ -31,8 +43,8 @@ from pathlib import Path
 
 import numpy as np
 
-from corpus import FEATURES, Corpus, Text, collected, own, papers
-from measure import RATES, SEEDS, Measure, area, calibrated, recall, scores
+from corpus import FEATURES, Corpus, Text, collected, own, papers, translated
+from measure import RATES, Measure, area, calibrated, recall, scores
 from model import fit, quantised, write
 
 HOME = Path(__file__).resolve().parents[2] / "crates/checks/src/injection"
@@ -58,45 +70,51 @@ def table(head, rows):
 
 def report(measure):
     """Prints all figures; gives the curve from evidence to score."""
-    corpus, ordinary, explicit = measure.corpus, measure.ordinary, measure.explicit
-    runs = [measure.out_of_fold(seed) for seed in SEEDS]
-    mean = lambda figure: float(np.mean([figure(run) for run in runs]))
+    corpus, ordinary = measure.corpus, measure.ordinary
+    evidence = measure.left_out()
+    # Thresholds come from texts that may be learned from: measuring `qualifire` must not become learning from it.
+    curve = calibrated(evidence[ordinary[corpus.may_teach[ordinary]]])
+    score = scores(curve, evidence)
+    share = lambda ids, low, high=2.0: float(((score[ids] >= low) & (score[ids] < high)).mean())
+    tiers = [("explicit, clear labels", measure.clear), ("explicit", measure.explicit)]
+    for tier in ("implicit", "noisy"):
+        tiers.append((tier, np.flatnonzero(corpus.attack & (corpus.tier == tier) & corpus.is_collected)))
     table(
-        ["tier", "texts", "AUC"] + [f"recall at {rate:.1%}" for rate in RATES],
+        ["tier", "texts", "AUC"] + [f"recall at {rate:.1%}" for rate in RATES] + ["flagged", "blocked"],
         [
-            [tier, len(ids), mean(lambda run: area(run[ids], run[ordinary]))]
-            + [mean(lambda run: recall(run[ids], run[ordinary], rate)) for rate in RATES]
-            for tier in ("explicit", "implicit", "noisy")
-            for ids in [np.flatnonzero(corpus.attack & (corpus.tier == tier) & (corpus.source != "own"))]
+            [tier, len(ids), area(evidence[ids], evidence[ordinary])]
+            + [recall(evidence[ids], evidence[ordinary], rate) for rate in RATES]
+            + [share(ids, 0.5), share(ids, 0.7)]
+            for tier, ids in tiers
         ],
     )
-    families = measure.families()
-    whole = sum(n * share for n, share in families.values()) / len(explicit)
-    table(["family left out", "texts", "recall at 1%"], [[f, *v] for f, v in families.items()] + [["all", len(explicit), whole]])
-    # Thresholds come from texts that may be learned from: measuring `qualifire` must not become learning from it.
-    taught = ordinary[corpus.may_teach[ordinary]]
-    curve = calibrated(np.concatenate([run[taught] for run in runs]))
-    judged = [scores(curve, run) for run in runs]
-    share = lambda ids, low, high=2.0: float(np.mean([((s[ids] >= low) & (s[ids] < high)).mean() for s in judged]))
+    families = []
+    for family in sorted(set(corpus.family[measure.clear])):
+        ids = measure.clear[corpus.family[measure.clear] == family]
+        families.append([family, len(ids), recall(evidence[ids], evidence[ordinary], 0.01), share(ids, 0.5), share(ids, 0.7)])
+    means = [float(np.mean([row[column] for row in families if row[1] > 3])) for column in (2, 3, 4)]
+    families.append(["mean over sources of four texts or more", len(measure.clear), *means])
+    table(["attacks, source left out", "texts", "recall at 1%", "flagged", "blocked"], families)
     bands = [(0.0, 0.1), (0.1, 0.2), (0.2, 0.35), (0.35, 0.5), (0.5, 0.6), (0.6, 0.7), (0.7, 0.85), (0.85, 0.95), (0.95, 1.01)]
     table(
         ["score", "ordinary texts", "explicit attacks"],
-        [[f"{low:.2f} to {min(high, 1):.2f}", share(ordinary, low, high), share(explicit, low, high)] for low, high in bands],
+        [[f"{low:.2f} to {min(high, 1):.2f}", share(ordinary, low, high), share(measure.clear, low, high)] for low, high in bands],
     )
+    everything = np.flatnonzero(~corpus.attack & corpus.is_collected)
+    for head, names in (("source", corpus.source), ("kind", corpus.kind), ("language", corpus.language)):
+        rows = []
+        for name in sorted(set(names[everything]) - {""}):
+            ids = everything[names[everything] == name]
+            if len(ids) >= 15:
+                rows.append([name, len(ids), share(ids, 0.5), share(ids, 0.7)])
+        table([f"ordinary texts by {head}", "texts", "flagged", "blocked"], rows)
+    of = lambda language: measure.translated[corpus.language[measure.translated] == language]
+    languages = sorted(set(corpus.language[measure.translated]) - {"en"})
     table(
-        ["score at least", "ordinary texts", "explicit attacks"],
-        [[low, share(ordinary, low), share(explicit, low)] for low in (0.2, 0.5, 0.7)],
+        ["documentation, language left out", "texts", "flagged", "blocked"],
+        [["all", len(measure.translated), *(float(np.mean([share(of(name), low) for name in languages])) for low in (0.5, 0.7))]]
+        + [[name, len(of(name)), share(of(name), 0.5), share(of(name), 0.7)] for name in languages if share(of(name), 0.5) > 0.02],
     )
-    cut = curve[3][0]
-    strange = measure.strange_sources(cut)
-    of = lambda source: ordinary[corpus.source[ordinary] == source]
-    table(
-        ["ordinary texts", "texts", "flagged", "blocked", "flagged, source left out"],
-        [[s, n, share(of(s), 0.5), share(of(s), 0.7), left] for s, (n, left) in strange.items()],
-    )
-    attacks = sorted(set(corpus.source[measure.theirs][corpus.attack[measure.theirs]]))
-    by = lambda source: np.flatnonzero(corpus.attack & (corpus.source == source))
-    table(["attacks", "texts", "flagged", "blocked"], [[s, len(by(s)), share(by(s), 0.5), share(by(s), 0.7)] for s in attacks])
     return curve
 
 
@@ -120,10 +138,13 @@ def golden(model, curve, command):
 def main():
     arguments = argparse.ArgumentParser(description="Trains and measures the injection model.")
     arguments.add_argument("--data", type=Path, required=True, help="folder with injection.*.jsonl")
+    packages = Path.home() / ".cache/train-injection"
+    arguments.add_argument("--packages", type=Path, default=packages, help="where packages of Debian are kept (550 MB)")
     arguments.add_argument("--write", action="store_true", help="write the weights into the gateway")
     arguments.add_argument("--features", default=FEATURES, help="command that counts features")
     given = arguments.parse_args()
-    corpus = Corpus(collected(given.data) + own() + papers(), given.features)
+    texts = collected(given.data) + own() + papers() + translated(given.packages)
+    corpus = Corpus(texts, given.features)
     curve = report(Measure(corpus))
     model, steps, scale = quantised(fit(corpus, np.flatnonzero(corpus.may_teach)))
     table(["evidence", "score"], curve)

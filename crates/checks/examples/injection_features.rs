@@ -11,6 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let features = checks::injection_features(text);
         let answer = serde_json::json!({
             "blocks": features.blocks,
+            "words": features.words,
             "rules": features.rules,
         });
         writeln!(out, "{answer}")?;

@@ -132,6 +132,7 @@ mod tests {
             data,
             pieces: vec![piece],
             ends: Vec::new(),
+            beside: None,
             begins_call: false,
             is_end: false,
             carrier: Carrier::Chunk,

@@ -23,6 +23,10 @@ pub const STOP_SEQUENCE: &str = "stop_sequence";
 /// The member of a tool's message that is true if the tool failed: chat completions have none for it.
 pub const TOOL_FAILED: &str = "tool_failed";
 
+/// The member of a system message that is true if it is the instructions of one request only: a request
+/// that continues the conversation does not inherit it.
+pub const INSTRUCTIONS: &str = "is_instructions";
+
 /// The role of a message, as the chat-completions format names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -163,6 +167,9 @@ pub struct Prompt {
     /// Whether it came in another format than chat completions. Content that chat completions lack is
     /// refused then by models of that format, and not passed on.
     pub is_translated: bool,
+    /// Whether it came in by a vendor's root: what another vendor's model lacks and the reader of an
+    /// answer does not rely on is left out then, and named, where `/api/v1` refuses it.
+    pub is_lenient: bool,
     /// Every other parameter of a chat-completions request, as the caller sent it
     /// (`temperature`, `tools`, `response_format`, ...).
     pub params: Map<String, Value>,

@@ -80,6 +80,10 @@ pub struct Baselines {
     pub latency: Vec<LatencyBaseline>,
     /// The prices of the model that each tier should have used, USD per 1,000 tokens.
     pub tiers: Vec<TierBaseline>,
+    /// The pause without a step that begins another turn, in microseconds, in a trace that the calls of
+    /// a session share; other traces are one turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<i64>,
 }
 
 /// The usual latency of a model.

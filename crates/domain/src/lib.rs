@@ -4,6 +4,7 @@
 
 pub mod chat_chunk;
 pub mod conversation;
+pub mod fees;
 pub mod grade;
 pub mod ids;
 pub mod json_text;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::fees::FeePrices;
 use crate::ids::{ModelId, ProjectId};
 use crate::money::{CachePrices, Price, Prices, Usd};
 use crate::secret::Secret;
@@ -163,6 +164,8 @@ pub struct ModelConfig {
     pub cache_write_1h_price: Option<Price>,
     /// `cost_per_image`: USD for one image.
     pub image_price: Option<Usd>,
+    /// `prices`: what its vendor charges beside tokens.
+    pub fees: FeePrices,
     /// `endpoints`: the endpoints that serve the model; empty when it has one, its own.
     pub endpoints: Vec<Endpoint>,
     /// Every key, known or not.

@@ -6,6 +6,7 @@ use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::fees::Factor;
 use crate::usage::{TokenKind, Usage};
 
 const NANO: f64 = 1e9;
@@ -197,6 +198,21 @@ impl Prices {
             before = sum;
             (kind, cost)
         })
+    }
+
+    /// The prices multiplied by a factor.
+    #[must_use]
+    pub fn raised(self, factor: Factor) -> Self {
+        let raised = |price: Price| {
+            Usd::within(divide_half_even(i128::from(price.0) * i128::from(factor.0), 100))
+        };
+        Self {
+            input: raised(self.input),
+            output: raised(self.output),
+            cached_input: raised(self.cached_input),
+            cache_write: raised(self.cache_write),
+            cache_write_1h: raised(self.cache_write_1h),
+        }
     }
 
     /// Whether tokens are free of charge.

@@ -108,6 +108,9 @@ pub struct SourceEvent {
     pub pieces: Vec<SourcePiece>,
     /// The blocks of the answer that end with it.
     pub ends: Vec<u64>,
+    /// The block of the answer that goes on with it beside its text: what is held back of the text goes
+    /// first.
+    pub beside: Option<u64>,
     /// Whether a block begins with it that is of use only as a whole: a call of a tool.
     pub begins_call: bool,
     /// Whether the end of the answer begins with it or goes on: it is sent when the call is recorded.
@@ -179,8 +182,11 @@ impl SourceEvent {
         Ok(())
     }
 
-    /// The event in which the rest of one of its pieces leaves.
+    /// The event in which the rest of one of its pieces leaves; `None` if that is empty.
     fn carrying(mut self, piece: usize, rest: String) -> Option<Self> {
+        if rest.is_empty() {
+            return None;
+        }
         let mut piece = self.pieces.get(piece)?.clone();
         match self.carrier {
             Carrier::Copy => {
@@ -211,19 +217,27 @@ pub trait PieceFilter {
     }
 }
 
+/// The most events that wait behind text that is held back.
+const MOST_WAITING: usize = 256;
+
 /// The strings of an answer that comes in events, each with a filter of its own. Text that a filter
-/// holds back leaves in a later event, at the latest before its block ends.
+/// holds back leaves in a later event, at the latest before its block ends and before whatever came
+/// behind it in its block.
 #[derive(Debug)]
 pub struct SourcePieces<F> {
     open: BTreeMap<(u64, PieceKind), Open<F>>,
 }
 
-/// A string that has begun.
+/// A string that has not ended.
 #[derive(Debug)]
 struct Open<F> {
     filter: F,
     /// The event of its last piece, and which of its pieces that is, if something is held back.
     last: Option<(SourceEvent, usize)>,
+    /// The events of its block behind that one.
+    waiting: Vec<SourceEvent>,
+    /// The text that was held back when the first of them came.
+    held: String,
 }
 
 impl<F> Default for SourcePieces<F> {
@@ -255,16 +269,26 @@ impl<F: PieceFilter> SourcePieces<F> {
             let (before, later) = event.pieces.split_at_mut(at + 1);
             let Some(piece) = before.last_mut() else { continue };
             let key = (piece.block, piece.kind);
-            let open = self.open.entry(key);
-            let open = open.or_insert_with(|| Open { filter: begin(key.1), last: None });
+            let open = self.open.entry(key).or_insert_with(|| Open {
+                filter: begin(key.1),
+                last: None,
+                waiting: Vec::new(),
+                held: String::new(),
+            });
             let mut text = open.filter.push(&piece.text);
             hides |= open.filter.hides();
-            if event.ends.contains(&key.0)
-                && later.iter().all(|more| (more.block, more.kind) != key)
-            {
+            let is_over = event.ends.contains(&key.0)
+                && later.iter().all(|more| (more.block, more.kind) != key);
+            if is_over {
                 text.push_str(&open.filter.rest());
+            }
+            if !text.is_empty() || piece.text.is_empty() {
+                text = open.let_out_waiting(text, out);
+            }
+            if is_over {
                 self.open.remove(&key);
-            } else {
+            } else if open.waiting.is_empty() {
+                // What waits stays behind the event that it came behind.
                 open.last = None;
                 if open.filter.holds() {
                     holding.push((key, at));
@@ -277,6 +301,18 @@ impl<F: PieceFilter> SourcePieces<F> {
         for (key, at) in holding {
             if let Some(open) = self.open.get_mut(&key) {
                 open.last = Some((event.clone(), at));
+            }
+        }
+        if event.pieces.is_empty()
+            && let Some(block) = event.beside
+        {
+            let mut strings = self.open.iter_mut().filter(|((of, _), _)| *of == block);
+            if let Some((_, open)) = strings.find(|(_, open)| open.last.is_some()) {
+                if open.waiting.len() < MOST_WAITING {
+                    open.wait(event, out);
+                    return;
+                }
+                self.release(Some(block), out);
             }
         }
         if hides && event.carrier == Carrier::Chunk {
@@ -292,15 +328,50 @@ impl<F: PieceFilter> SourcePieces<F> {
         let is_over = |of: u64| block.is_none_or(|block| block == of);
         let over: Vec<_> = self.open.keys().copied().filter(|(of, _)| is_over(*of)).collect();
         for key in over {
-            let Some(Open { mut filter, last: Some((event, piece)) }) = self.open.remove(&key)
-            else {
-                continue;
-            };
-            let rest = filter.rest();
-            if !rest.is_empty() {
-                out.extend(event.carrying(piece, rest));
-            }
+            let Some(mut open) = self.open.remove(&key) else { continue };
+            let rest = open.filter.rest();
+            let last = open.last.clone();
+            let behind = open.let_out_waiting(rest, out);
+            out.extend(last.and_then(|(event, piece)| event.carrying(piece, behind)));
         }
+    }
+}
+
+impl<F: PieceFilter> Open<F> {
+    /// Has an event wait behind the text that is held back.
+    fn wait(&mut self, event: SourceEvent, out: &mut Vec<SourceEvent>) {
+        if self.waiting.is_empty() {
+            // The filter shows what it holds by giving it up, and takes it back.
+            self.held = self.filter.rest();
+            let certain = self.filter.push(&self.held);
+            if let Some(held) = self.held.strip_prefix(&certain) {
+                self.held = held.to_owned();
+            }
+            out.extend(self.last.clone().and_then(|(event, piece)| event.carrying(piece, certain)));
+        }
+        self.waiting.push(event);
+    }
+
+    /// Lets out the events that wait, behind the text that they came behind. Returns the rest of the
+    /// text. What was replaced as a whole leaves as a whole.
+    fn let_out_waiting(&mut self, text: String, out: &mut Vec<SourceEvent>) -> String {
+        if self.waiting.is_empty() {
+            return text;
+        }
+        let left = self.held.strip_prefix(&*text).filter(|left| !left.is_empty());
+        if let Some(left) = left.map(str::to_owned) {
+            // More of the text before them is still to come.
+            self.held = left;
+            out.extend(self.last.clone().and_then(|(event, piece)| event.carrying(piece, text)));
+            return String::new();
+        }
+        let (before, behind) = match text.strip_prefix(&*self.held) {
+            Some(behind) => (std::mem::take(&mut self.held), behind.to_owned()),
+            None => (text, String::new()),
+        };
+        out.extend(self.last.take().and_then(|(event, piece)| event.carrying(piece, before)));
+        out.append(&mut self.waiting);
+        behind
     }
 }
 

@@ -32,6 +32,7 @@ fn piece(block: u64, extra: &str, text: &str) -> SourceEvent {
         data,
         pieces,
         ends: Vec::new(),
+        beside: None,
         begins_call: false,
         is_end: false,
         carrier: Carrier::Copy,
@@ -46,6 +47,7 @@ fn plain(data: &str, ends: Option<u64>) -> SourceEvent {
         data,
         pieces,
         ends,
+        beside: None,
         begins_call: false,
         is_end: false,
         carrier: Carrier::Copy,
@@ -95,4 +97,58 @@ fn what_is_held_leaves_before_its_block_ends() {
         "stop 1".to_owned(),
     ];
     assert_eq!(out, expected);
+}
+
+fn beside(block: u64, data: &str) -> SourceEvent {
+    SourceEvent { beside: Some(block), ..plain(data, None) }
+}
+
+/// The texts and other events that leave, in their order.
+fn order(events: impl IntoIterator<Item = SourceEvent>) -> Vec<String> {
+    let (mut pieces, mut out) = (SourcePieces::default(), Vec::new());
+    for event in events {
+        pieces.pass(event, |_| Words::default(), &mut out);
+    }
+    pieces.release(None, &mut out);
+    let shown = |mut event: SourceEvent| event.pieces.pop().map_or(event.data, |piece| piece.text);
+    out.into_iter().map(shown).collect()
+}
+
+#[test]
+fn nothing_of_a_block_overtakes_its_text() {
+    let events = [
+        piece(0, "1", "one t"),
+        beside(0, "cited"),
+        plain("ping", None),
+        beside(1, "another block"),
+        beside(0, "cited again"),
+        piece(0, "2", "wo three"),
+        beside(0, "signed"),
+        plain("stop", Some(0)),
+    ];
+    // A piece begins with a space here, so that what is held ends with it.
+    let expected = [
+        " one ",
+        "ping",
+        "another block",
+        "t",
+        "cited",
+        "cited again",
+        " wo ",
+        "three",
+        "signed",
+        "stop",
+    ];
+    assert_eq!(order(events), expected);
+}
+
+#[test]
+fn what_waits_leaves_at_the_end_and_when_there_is_too_much_of_it() {
+    let events = [piece(0, "1", "on"), beside(0, "cited")];
+    assert_eq!(order(events), [" ", "on", "cited"], "an answer that breaks off");
+    let many = (0..=MOST_WAITING).map(|number| beside(0, &number.to_string()));
+    let out = order(std::iter::once(piece(0, "1", "on")).chain(many));
+    assert_eq!(out.len(), MOST_WAITING + 3);
+    assert_eq!(out[..3], [" ", "on", "0"]);
+    assert_eq!(out.last().unwrap(), &MOST_WAITING.to_string());
 }

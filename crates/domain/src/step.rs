@@ -274,6 +274,9 @@ pub struct Content {
     /// The values that the placeholders stand for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placeholders: Option<Value>,
+    /// The part of the request and of the answer that passed as they came, beside the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<Value>,
     /// The MCP servers whose tools were offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<Value>,

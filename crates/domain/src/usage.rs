@@ -5,6 +5,7 @@ use std::ops::Add;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::fees::Extras;
 use crate::tier::words;
 
 /// More tokens than one call can have of any kind: a larger count is wrong.
@@ -42,6 +43,9 @@ pub struct Usage {
     pub completion: u64,
     /// Completion tokens spent on reasoning.
     pub reasoning: u64,
+    /// What was charged beside tokens.
+    #[serde(skip)]
+    pub extras: Extras,
     /// Doubts that a provider's report leaves; none once a call is recorded.
     #[serde(skip)]
     pub open: Open,
@@ -123,14 +127,24 @@ impl Usage {
         let reasoning = reasoning.min(completion);
         let unsaid = self.open.cache_write.min(cache_write - cache_write_1h);
         let open = Open { cache_write: unsaid, ..self.open };
-        Some(Self { prompt, cached, cache_write, cache_write_1h, completion, reasoning, open })
+        let extras = self.extras;
+        Some(Self {
+            prompt,
+            cached,
+            cache_write,
+            cache_write_1h,
+            completion,
+            reasoning,
+            extras,
+            open,
+        })
     }
 
     /// Returns this report updated by a later one of the same call. Every report of a stream counts all
     /// tokens so far: a half that went down, or became impossible, stays as it was.
     #[must_use]
     pub fn followed_by(self, later: Self) -> Self {
-        let mut last = later;
+        let mut last = Self { extras: self.extras.followed_by(later.extras), ..later };
         if later.prompt < self.prompt {
             (last.prompt, last.cached) = (self.prompt, self.cached);
             (last.cache_write, last.cache_write_1h) = (self.cache_write, self.cache_write_1h);
@@ -177,6 +191,7 @@ impl Add for Usage {
             cache_write_1h: self.cache_write_1h + other.cache_write_1h,
             completion: self.completion + other.completion,
             reasoning: self.reasoning + other.reasoning,
+            extras: self.extras + other.extras,
             open: Open {
                 prompt: self.open.prompt || other.open.prompt,
                 completion: self.open.completion || other.open.completion,

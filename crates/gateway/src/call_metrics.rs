@@ -22,6 +22,8 @@ pub(crate) const TOO_LARGE: &str = "too_large";
 const NO_TIER: &str = "none";
 /// The kind of the cost of images that have a price each.
 const IMAGE: &str = "image";
+/// The kind of the cost of the vendor's own tools.
+const TOOL: &str = "tool";
 
 const KINDS: usize = TokenKind::ALL.len();
 /// Every tier, and none.
@@ -58,12 +60,15 @@ struct UsageCounters {
     tokens: [OnceLock<Counter>; KINDS],
     cost: [OnceLock<Counter>; KINDS],
     images: OnceLock<Counter>,
+    tools: OnceLock<Counter>,
 }
 
-/// The cost of a call: of tokens by their kind, and of images that have a price each.
+/// The cost of a call: of tokens by their kind, of images that have a price each, and of the vendor's
+/// own tools.
 pub(crate) struct Costs {
     pub(crate) tokens: [(TokenKind, Usd); KINDS],
     pub(crate) images: Usd,
+    pub(crate) tools: Usd,
 }
 
 impl ModelMetrics {
@@ -137,6 +142,9 @@ impl ModelMetrics {
         if costs.images > Usd::ZERO {
             counters.images.get_or_init(|| cost(IMAGE)).increment(costs.images.0.unsigned_abs());
         }
+        if costs.tools > Usd::ZERO {
+            counters.tools.get_or_init(|| cost(TOOL)).increment(costs.tools.0.unsigned_abs());
+        }
     }
 }
 
@@ -146,6 +154,7 @@ impl UsageCounters {
             tokens: [const { OnceLock::new() }; KINDS],
             cost: [const { OnceLock::new() }; KINDS],
             images: OnceLock::new(),
+            tools: OnceLock::new(),
         }
     }
 }

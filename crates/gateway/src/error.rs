@@ -35,6 +35,9 @@ pub enum Error {
     /// do what has no price; each sentence names one.
     #[error("{}", .0.first().map_or("Invalid", String::as_str))]
     Reach(Vec<String>),
+    /// A tool of a vendor's has no bound on its cost, under a cap or a budget.
+    #[error("{0}")]
+    Unbounded(String),
     /// Well-formed but invalid, by one message of the conversation.
     #[error("messages[{index}]: {fault}")]
     InvalidMessage {

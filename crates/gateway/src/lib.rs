@@ -6,6 +6,7 @@
 mod admission;
 mod audit;
 mod bounded_read;
+mod cache;
 mod call_metrics;
 mod capacity;
 mod config;
@@ -58,6 +59,7 @@ pub use crate::gateway::{Gateway, Inner};
 pub use crate::inference::assistants::{AssistantRequest, Assisted};
 pub use crate::inference::chat::{CHOOSES_MODEL, ChatAnswer, ChatReply, ChatRequest};
 pub use crate::inference::checks::CheckResult;
+pub use crate::inference::earlier::EarlierAnswer;
 pub use crate::inference::embeddings::{EmbeddingRequest, Embeddings, MOST_TEXTS};
 pub use crate::inference::executions::{ExecuteRequest, Executed, Outcome};
 pub use crate::inference::images::{ImageRequest, Images};

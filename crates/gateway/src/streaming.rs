@@ -9,6 +9,7 @@ pub(crate) mod piece;
 mod relay;
 mod source_filter;
 mod string_filter;
+mod vendor_blocks;
 
 use checks::Placeholders;
 use domain::step::ApiEndpoint;
@@ -73,6 +74,7 @@ impl Gateway {
             mode: Mode::of(upstream.passes()),
             has_sources,
         };
+        flight.outcome.passes = upstream.passes();
         // If an answer is judged on its way, the part that has left is stored.
         flight.outcome.instead = judging.is_some().then(String::new);
         let filters = !has_sources && (restores || judging.is_some());

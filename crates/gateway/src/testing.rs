@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use domain::ids::{ModelId, ProjectId};
+use domain::model::{Model, ModelConfig, Provider};
 use domain::secret::Secret;
 use domain::step::Step;
 use domain::time::{Clock, Timestamp};
@@ -85,6 +87,27 @@ impl Fresh {
             (!steps.is_empty()).then_some(steps)
         })
         .await
+    }
+}
+
+/// A model of a provider at its own address, under its own name.
+pub(crate) fn model(provider: Provider, name: &str) -> Model {
+    Model {
+        id: ModelId(1),
+        project: ProjectId(1),
+        name: name.to_owned(),
+        identifier: name.to_owned(),
+        provider,
+        base_url: None,
+        api_key: None,
+        is_public: provider != Provider::Internal,
+        input_price: None,
+        output_price: None,
+        data_retention_days: 30,
+        region: "global".to_owned(),
+        currency: "USD".to_owned(),
+        config: ModelConfig::default(),
+        created_at: Timestamp(0),
     }
 }
 

@@ -6,6 +6,7 @@ use domain::grade::{Assessment, Baselines, Grade, GradeReason, Grades};
 use domain::money::Usd;
 use domain::step::{Call, Step, StepKind};
 
+use crate::turns::turns;
 use crate::verdict::{Verdict, judged, print, verdicts};
 use crate::{graph, rating};
 
@@ -21,10 +22,12 @@ const CUT_OFFS: [(i128, Grade); 4] =
 
 /// Grades a trace by its steps, given in the order of (`started_at`, id).
 ///
-/// Every call of a run step counts for cost; shadow calls do not count for grades. A trace without
+/// In a trace that the calls of a session share, a call repeats another one of its turn only. Every call
+/// of a run step counts for cost; shadow calls do not count for grades. A trace without
 /// calls grades A.
 pub fn assess(steps: &[Step], baselines: Baselines) -> Assessment {
-    let verdicts = verdicts(steps, &baselines);
+    let turns = turns(steps, baselines.pause);
+    let verdicts: Vec<Verdict> = turns.iter().flat_map(|turn| verdicts(turn, &baselines)).collect();
     let waste = letter(
         verdicts.iter().map(|v| v.avoidable.0).map(i128::from).sum(),
         verdicts.iter().map(|v| v.cost.0).map(i128::from).sum(),
@@ -34,7 +37,8 @@ pub fn assess(steps: &[Step], baselines: Baselines) -> Assessment {
         verdicts.iter().map(|v| i128::from(v.latency)).sum(),
     );
     let mut reasons = Vec::new();
-    let overall = overall(waste, latency, steps, &verdicts, &mut reasons);
+    let identical = turns.iter().map(|turn| most_identical(turn)).max().unwrap_or(0);
+    let overall = overall(waste, latency, steps, identical, &verdicts, &mut reasons);
     reasons.extend(verdicts.iter().flat_map(step_reasons));
     Assessment {
         grades: Grades { overall, waste, latency },
@@ -58,6 +62,7 @@ fn overall(
     waste: Grade,
     latency: Grade,
     steps: &[Step],
+    identical: usize,
     verdicts: &[Verdict],
     reasons: &mut Vec<GradeReason>,
 ) -> Grade {
@@ -75,7 +80,6 @@ fn overall(
     if depth > MAX_CHAIN_DEPTH {
         at_least(Grade::F, Some(format!("runaway chain: tool calls are nested {depth} deep")));
     }
-    let identical = most_identical(steps);
     if identical >= LOOP_CALLS {
         at_least(Grade::F, Some(format!("likely loop: the same call was made {identical} times")));
     }

@@ -3,6 +3,7 @@
 use domain::step::Step;
 use domain::time::{Timestamp, millis};
 
+use crate::turns::turns;
 use crate::{graph, stall};
 
 /// Figures of one trace.
@@ -62,6 +63,29 @@ pub fn figures(created_at: Timestamp, steps: &[Step], typical_gap_ms: Option<f64
         injection_attempt: any(|step| step.security.injection),
         secret_leaked: any(|step| step.security.secret),
     }
+}
+
+/// Computes the figures of a trace like [`figures`]; of one that the calls of a session share, with the
+/// pauses that part its turns (in microseconds) left out, and with the stall of its worst turn.
+pub fn figures_in_turns(
+    created_at: Timestamp,
+    steps: &[Step],
+    typical_gap_ms: Option<f64>,
+    pause: Option<i64>,
+) -> TraceFigures {
+    let mut all = figures(created_at, steps, typical_gap_ms);
+    let turns = turns(steps, pause);
+    if turns.len() < 2 {
+        return all;
+    }
+    let of_turn = |turn: &&[Step]| {
+        let began = turn.first().map_or(created_at, |step| step.started_at);
+        figures(began, turn, typical_gap_ms)
+    };
+    let each: Vec<TraceFigures> = turns.iter().map(of_turn).collect();
+    all.total_latency_ms = each.iter().map(|turn| turn.total_latency_ms).sum();
+    all.stall_probability = each.iter().map(|turn| turn.stall_probability).fold(0.0, f64::max);
+    all
 }
 
 /// The mean over all tool calls.

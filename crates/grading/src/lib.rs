@@ -12,6 +12,7 @@ mod rating;
 mod schema;
 
 mod stall;
+mod turns;
 mod verdict;
 
 #[cfg(test)]
@@ -20,5 +21,5 @@ mod testing;
 pub use assess::{assess, counts};
 pub use drift::{DRIFT_LIMIT, DriftReport, MIN_DRIFT_SAMPLES, Profile, drift, psi};
 pub use fidelity::tool_fidelity;
-pub use figures::{TraceFigures, figures, percentile};
+pub use figures::{TraceFigures, figures, figures_in_turns, percentile};
 pub use rating::user_rating;

@@ -22,6 +22,8 @@ mod testing;
 mod vendors;
 mod wire;
 
+pub use mcp_client::{McpAnswer, McpError, McpTool};
+
 pub use crate::adapter::embeddings::{Embedded, EmbeddingRequest};
 pub use crate::adapter::images::{GeneratedImages, ImageRequest, parse_size};
 pub use crate::adapter::request::Attempt;
@@ -32,9 +34,9 @@ pub use crate::error::codes::FaultCode;
 pub use crate::error::retry::{MAX_BACK_OFF, back_off};
 pub use crate::error::{Error, ErrorKind};
 pub use crate::mcp::address::{McpAddress, is_public_url, share_host};
-pub use crate::mcp::answer::McpAnswer;
-pub use crate::mcp::error::McpError;
-pub use crate::mcp::{McpClient, McpSession, McpTool};
+pub use crate::mcp::{McpClient, McpSession};
 pub use crate::net::egress::{Egress, validate_base_url};
 pub use crate::vendors::bedrock::is_region as is_aws_region;
-pub use crate::vendors::{check_embeddings, check_images, may_keep_for_an_hour, may_write_cache};
+pub use crate::vendors::{
+    charges, check_embeddings, check_images, may_keep_for_an_hour, may_write_cache, surcharges,
+};

@@ -71,7 +71,15 @@ pub(crate) fn prompt_of(messages: Value, params: Value) -> Prompt {
 
 pub(crate) fn attempt<'a>(model: &'a Model, prompt: &'a Prompt) -> Attempt<'a> {
     let deadline = Instant::now() + Duration::from_mins(5);
-    Attempt { model, prompt, max_output_tokens: None, stream: false, trace: None, deadline }
+    Attempt {
+        model,
+        prompt,
+        max_output_tokens: None,
+        max_tool_uses: None,
+        stream: false,
+        trace: None,
+        deadline,
+    }
 }
 
 /// The server's reaction to one request.

@@ -1,5 +1,6 @@
 //! Serving: the parts that are started, and a stop that loses nothing.
 
+use std::io::Write;
 use std::time::Duration;
 
 use axum::Router;
@@ -93,13 +94,20 @@ fn watch_claim(
     })
 }
 
+/// The signal of a write beyond the largest size of a file, on Linux.
+const SIGXFSZ: i32 = 25;
+
 fn watch_signals(stop: &CancellationToken, tasks: &TaskTracker) -> Result<(), Failure> {
     let listen =
         |kind| signal(kind).map_err(|error| Failure(format!("signals cannot be watched: {error}")));
     let (mut terminate, mut interrupt) =
         (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    // A write beyond the largest file that the system allows fails then, as on a full disk; it does not
+    // end the process.
+    let beyond_limit = listen(SignalKind::from_raw(SIGXFSZ))?;
     let stop = stop.clone();
     tasks.spawn(async move {
+        let _held = beyond_limit;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -150,19 +158,36 @@ fn metrics_router(handle: PrometheusHandle) -> Router {
 
 /// Prints the gateway's address, and the first credentials, once. They go to the terminal and never
 /// to the log.
-#[expect(clippy::print_stdout, reason = "this is for the person who started it")]
 fn greet(config: &Config, first: Option<&FirstCredentials>) {
+    let mut out = std::io::stdout().lock();
+    let written = write_greeting(&mut out, config, first).and_then(|()| out.flush());
+    if let Err(error) = written {
+        let lost = if first.is_some() {
+            "the first credentials could not be printed; make others with `sluice user` and \
+             `sluice key`"
+        } else {
+            "the address could not be printed"
+        };
+        tracing::warn!(%error, "{lost}");
+    }
+}
+
+fn write_greeting(
+    out: &mut impl Write,
+    config: &Config,
+    first: Option<&FirstCredentials>,
+) -> std::io::Result<()> {
     let base = format!("http://{}", config.listen);
     let Some(first) = first else {
-        println!("Sluice serves {base}  (API description: {base}/docs)");
-        return;
+        return writeln!(out, "Sluice serves {base}  (API description: {base}/docs)");
     };
     let password = match &first.password {
         Some(password) => password.expose(),
         None => "(the one you gave)",
     };
     let key = first.key.expose();
-    println!(
+    writeln!(
+        out,
         r#"Sluice serves {base}  (API description: {base}/docs)
 
 This is a new database. These credentials are shown once:
@@ -180,5 +205,5 @@ Try it; no provider account is needed:
 "#,
         email = first.email,
         project = first.project,
-    );
+    )
 }

@@ -82,6 +82,64 @@ impl Store {
         Ok(rows.into_iter().map(idle).collect())
     }
 
+    /// Whether calls of a session share a trace that is not completed yet.
+    #[boxed]
+    pub async fn is_session_trace(&self, trace: TraceId) -> Result<bool> {
+        const FIND: &str = "SELECT count(*) FROM traces WHERE id = $1 AND active_at IS NOT NULL";
+        let found: i64 = on!(&self.reader, db => {
+            sqlx::query_scalar(FIND).bind(trace.0).fetch_one(db).await?
+        });
+        Ok(found > 0)
+    }
+
+    /// Claims traces that are still pending and without a known activity since a time: their sessions get
+    /// another trace with the next call, and no other node completes them meanwhile. Returns those that
+    /// were claimed. A claim that leads to nothing is over when as much time has passed again.
+    #[boxed]
+    pub async fn claim_session_traces(
+        &self,
+        traces: &[TraceId],
+        since: Timestamp,
+    ) -> Result<Vec<TraceId>> {
+        const CLAIM: &str = "
+            UPDATE traces SET session = NULL, active_at = $2
+            WHERE id = $1 AND status = 'pending' AND active_at < $2";
+        let mut claimed = Vec::with_capacity(traces.len());
+        for some in traces.chunks(BATCH_TRACES) {
+            let mut tx = self.begin().await?;
+            for trace in some {
+                let changed = within!(tx, db => {
+                    sqlx::query(CLAIM)
+                        .bind(trace.0)
+                        .bind(since.0)
+                        .execute(&mut *db)
+                        .await?
+                        .rows_affected()
+                });
+                if changed > 0 {
+                    claimed.push(*trace);
+                }
+            }
+            tx.commit().await?;
+        }
+        Ok(claimed)
+    }
+
+    /// Notes that a call begins in the trace of a session. False if the trace takes no more calls:
+    /// another node has ended it.
+    #[boxed]
+    pub async fn note_session_call(&self, trace: TraceId, at: Timestamp) -> Result<bool> {
+        const NOTE: &str = "
+            UPDATE traces SET active_at = CASE WHEN active_at > $2 THEN active_at ELSE $2 END
+            WHERE id = $1 AND status = 'pending' AND session IS NOT NULL";
+        let mut tx = self.begin().await?;
+        let changed = within!(tx, db => {
+            sqlx::query(NOTE).bind(trace.0).bind(at.0).execute(&mut *db).await?.rows_affected()
+        });
+        tx.commit().await?;
+        Ok(changed > 0)
+    }
+
     /// Notes activity in traces of sessions, unless a later one is known.
     #[boxed]
     pub async fn note_session_activity(&self, active: &[(TraceId, Timestamp)]) -> Result<()> {

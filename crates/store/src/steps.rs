@@ -54,6 +54,17 @@ impl Store {
         row.map(StepRow::read).transpose()
     }
 
+    /// One step of a project.
+    #[boxed]
+    pub async fn step_of_project(&self, step: StepId, project: ProjectId) -> Result<Option<Step>> {
+        let row: Option<StepRow<String>> = on!(&self.reader, db => {
+            sqlx::query_as("SELECT * FROM steps WHERE id = $1 AND project_id = $2")
+                .bind(step.0).bind(project.0)
+                .fetch_optional(db).await?
+        });
+        row.map(StepRow::read).transpose()
+    }
+
     /// The content of a step, opened; `None` if none is stored.
     #[boxed]
     pub async fn content(&self, step: StepId, key: &SealingKey) -> Result<Option<Content>> {

@@ -112,6 +112,11 @@ pub struct StepBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     output: Option<Output<'a>>,
+    /// The part of a request and of its answer that passed as they came and that input and output do
+    /// not hold: `request` (members) and `answer` (blocks, or events of a stream).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    passed: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     status: &'static str,
@@ -261,6 +266,7 @@ fn body(mut step: Step, content: Content<'_>) -> StepBody<'_> {
         tier: step.routing.as_ref().and_then(|r| r.tier).map(domain::tier::Tier::as_str),
         input: content.input,
         output: content.output(step.kind),
+        passed: content.passed,
         status: step.status.as_str(),
         latency_ms: millis(step.latency()),
         security: found,

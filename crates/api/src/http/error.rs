@@ -55,7 +55,8 @@ pub enum Meaning {
         /// The provider's code.
         code: Option<FaultCode>,
     },
-    /// A vendor's tool or a document would reach an address that the caller chooses.
+    /// A vendor's tool or a document would reach an address that the caller chooses, or a tool has no
+    /// bound on its cost where one has to hold.
     ReachesAddress,
     /// The provider has too many requests.
     Busy(Congestion),
@@ -195,6 +196,7 @@ impl From<Error> for Failure {
                 failure.body.errors.clone_from(faults);
                 failure
             }
+            Error::Unbounded(_) => of(StatusCode::UNPROCESSABLE_ENTITY).reaches_address(),
             Error::InvalidMessage { .. } => Error::invalid(error.to_string()).into(),
             Error::ModelNotFound(_) => {
                 Self::from(Error::invalid(error.to_string())).unknown_model()

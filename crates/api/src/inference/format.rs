@@ -114,7 +114,8 @@ async fn answer_parsed<F: Format>(
     parsed: ParsedRequest<F::Options>,
     dialect: Dialect,
 ) -> Result<Response> {
-    let ParsedRequest { request, streams, names, mut dropped, options } = parsed;
+    let ParsedRequest { mut request, streams, names, mut dropped, options } = parsed;
+    request.prompt.is_lenient = dialect == Dialect::Vendor;
     let auto_tracing = match dialect {
         Dialect::Sluice => AutoTracing::BySettings,
         Dialect::Vendor => AutoTracing::BySession,

@@ -1,9 +1,10 @@
-//! Orders hidden by encoding: base64, hexadecimal, escapes, ROT13, text backwards. Bounded in size and depth, and begun
+//! Orders hidden by encoding: base64, hexadecimal, numbers, escapes, ROT13, text backwards. Bounded in size and depth, and begun
 //! only where something has the shape of it.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use crate::injection::numbers;
 use crate::text::base64::{base64, hexadecimal};
 use aho_corasick::{AhoCorasick, MatchKind};
 
@@ -69,6 +70,13 @@ pub(crate) fn pieces(text: &str, long: bool) -> Decoded {
         runs(bytes, &mut out);
     }
     pairs(bytes, &mut out);
+    numbers::runs(bytes, |place, letters| {
+        if out.text.len() < MAX_BYTES
+            && let Some(text) = readable(letters)
+        {
+            out.push(bytes, Piece { bytes: place, text });
+        }
+    });
     out
 }
 

@@ -71,9 +71,25 @@ pub(crate) fn undisguise(text: &str, disguise: Disguise, limit: usize) -> String
                 joint = true;
                 continue;
             }
+            Kind::Sign if let Some(letter) = drawn(text, &token) => out.push(letter),
             _ => out.push_str(&text[token.start..token.end]),
         }
         (end, single) = (token.end, alone);
     }
     out
+}
+
+/// The letter that a sign inside of a word is drawn for: `p@ssword`, `in$tructions`.
+fn drawn(text: &str, token: &Token) -> Option<char> {
+    let bytes = text.as_bytes();
+    let is_letter = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let before = is_letter(token.start.checked_sub(1).and_then(|at| bytes.get(at)));
+    let behind = is_letter(bytes.get(token.end));
+    match &bytes[token.start..token.end] {
+        b"@" if before || behind => Some('a'),
+        b"$" if before || behind => Some('s'),
+        b"!" | b"|" if behind => Some('i'),
+        b"+" if before && behind => Some('t'),
+        _ => None,
+    }
 }

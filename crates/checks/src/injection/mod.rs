@@ -11,6 +11,7 @@ mod hidden_tests;
 mod matching;
 mod model;
 mod ngrams;
+mod numbers;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -97,8 +98,10 @@ pub fn features(text: &str) -> Features {
     let normalized = Normalized::new(text);
     let scan = Scan::new(&normalized.text, Scope::Injections);
     let analysis = Analysis::new(&normalized.text, &scan);
+    let (blocks, words) = Blocks::of(&normalized.text, &scan.anchors);
     Features {
-        blocks: Blocks::of(&normalized.text, &scan.anchors),
+        blocks,
+        words,
         rules: rule_evidence(&analysis.attempts),
         evidence: analysis.evidence(),
         score: model::score(analysis.evidence()),

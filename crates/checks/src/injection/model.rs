@@ -18,6 +18,10 @@ pub(crate) const BLOCK: usize = 256;
 const FEW: i64 = 8;
 /// One with this many counts in full.
 const ENOUGH: i64 = 40;
+/// The share of known words in a stretch below which its words prove nothing, and from which on they count in full. What
+/// it has of unknown words looks like an attack by chance alone: parts of them, and features that share a number.
+const STRANGE: f32 = 0.4;
+const FAMILIAR: f32 = 0.7;
 /// Points of the curve from evidence to score.
 const POINTS: usize = 8;
 const HEADER: usize = 8 + 4 * 4 + 8 * POINTS;
@@ -60,9 +64,16 @@ impl Model {
         }
     }
 
+    /// The weight of a feature, in steps. The lowest bit of its byte is no part of it: see [`Self::knows`].
     #[inline]
     fn weight(&self, index: u32) -> i64 {
-        i64::from(self.weights[index as usize % BUCKETS].cast_signed())
+        i64::from(self.weights[index as usize % BUCKETS].cast_signed() >> 1)
+    }
+
+    /// 1 if several texts that the weights are made from hold this word.
+    #[inline]
+    fn knows(&self, index: u32) -> i64 {
+        i64::from(self.weights[index as usize % BUCKETS] & 1)
     }
 }
 
@@ -146,8 +157,17 @@ struct Windows {
 type Seen = [u64; SEEN];
 const SEEN: usize = (1 << 16) / 64;
 
-/// One feature, beside the sum of weights.
+/// One feature, beside the sum of weights; one word, and one that is known, beside both. A stretch has at most some 260
+/// words and some thousand features, so that each stays below the next.
 const ONE: i64 = 1 << 32;
+const WORD: i64 = ONE << 13;
+const KNOWN: i64 = WORD << 9;
+
+/// How much the words of a stretch count by how many of them are known.
+fn familiarity(known: i64, words: i64) -> f32 {
+    let share = known as f32 / words.max(1) as f32;
+    ((share - STRANGE) / (FAMILIAR - STRANGE)).clamp(0.0, 1.0)
+}
 
 impl Windows {
     fn new() -> Self {
@@ -172,30 +192,43 @@ impl Windows {
         }
         let both = self.filling + self.before - self.shared;
         let sum = both as i32;
-        let count = (both - i64::from(sum)) / ONE;
+        let counts = (both - i64::from(sum)) / ONE;
+        let (count, words) = (counts % (WORD / ONE), counts / (WORD / ONE) % (KNOWN / WORD));
+        let known = counts / (KNOWN / ONE);
         let share = (count - FEW).clamp(0, ENOUGH - FEW) as f32 / (ENOUGH - FEW) as f32;
         let speaks = MODEL.scale * sum as f32 / (count as f32 + MODEL.ground).sqrt();
-        let evidence = MODEL.bias + share * speaks;
+        let believed = if speaks > 0.0 { familiarity(known, words) } else { 1.0 };
+        let evidence = MODEL.bias + share * believed * speaks;
         if evidence > self.best || self.best_bytes.is_empty() {
             self.best = evidence;
             self.best_bytes = self.before_start..self.end;
         }
     }
-}
 
-impl Sink for Windows {
+    /// Takes one feature of a block, with what it counts.
     #[inline]
-    fn feature(&mut self, index: u32) -> bool {
+    fn take(&mut self, index: u32, value: i64) -> bool {
         let (word, bit) = place(index);
         let side = self.side & 1;
         let filling = self.seen[side][word];
         let fresh = !(filling >> bit) & 1;
         let known = self.seen[side ^ 1][word] >> bit & fresh;
         self.seen[side][word] = filling | 1 << bit;
-        let value = ONE + MODEL.weight(index);
         self.filling += value * fresh as i64;
         self.shared += value * known as i64;
         fresh == 1
+    }
+}
+
+impl Sink for Windows {
+    #[inline]
+    fn feature(&mut self, index: u32) -> bool {
+        self.take(index, ONE + MODEL.weight(index))
+    }
+
+    #[inline]
+    fn word(&mut self, index: u32) -> bool {
+        self.take(index, ONE + WORD + KNOWN * MODEL.knows(index) + MODEL.weight(index))
     }
 
     #[inline]
@@ -238,6 +271,10 @@ impl Sink for Runs {
         fresh
     }
 
+    fn word(&mut self, index: u32) -> bool {
+        self.feature(index)
+    }
+
     fn token(&mut self, start: usize, end: usize) {
         if self.sum <= 0 {
             (self.sum, self.start) = (0, start);
@@ -270,6 +307,8 @@ fn place(index: u32) -> (usize, u32) {
 pub struct Features {
     /// The features of each block, each once, in their order.
     pub blocks: Vec<Vec<u32>>,
+    /// Those of them that are whole words.
+    pub words: Vec<Vec<u32>>,
     /// The evidence of the rules, in the same unit as log odds.
     pub rules: f32,
     /// The evidence of the built-in model and the rules together, in log odds.
@@ -282,17 +321,19 @@ pub struct Features {
 pub(crate) struct Blocks {
     full: Vec<Vec<u32>>,
     open: Vec<u32>,
+    full_words: Vec<Vec<u32>>,
+    words: Vec<u32>,
     seen: Box<Seen>,
 }
 
 impl Blocks {
-    /// The features of a text, block by block.
-    pub(crate) fn of(text: &str, anchors: &[Anchor]) -> Vec<Vec<u32>> {
-        let seen = Box::new([0; SEEN]);
-        let mut blocks = Self { full: Vec::new(), open: Vec::new(), seen };
+    /// The features of a text, block by block, and those of them that are whole words.
+    pub(crate) fn of(text: &str, anchors: &[Anchor]) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
+        let (full, open, seen) = (Vec::new(), Vec::new(), Box::new([0; SEEN]));
+        let mut blocks = Self { full, open, full_words: Vec::new(), words: Vec::new(), seen };
         walk(text, anchors, BLOCK, &mut blocks);
         blocks.block();
-        blocks.full
+        (blocks.full, blocks.full_words)
     }
 }
 
@@ -305,12 +346,22 @@ impl Sink for Blocks {
         fresh
     }
 
+    fn word(&mut self, index: u32) -> bool {
+        let fresh = self.feature(index);
+        if fresh {
+            self.words.push(index);
+        }
+        fresh
+    }
+
     fn token(&mut self, _: usize, _: usize) {}
 
     fn block(&mut self) {
         let block = std::mem::take(&mut self.open);
+        let words = std::mem::take(&mut self.words);
         if !block.is_empty() {
             self.full.push(block);
+            self.full_words.push(words);
         }
         self.seen.fill(0);
     }

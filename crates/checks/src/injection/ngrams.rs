@@ -6,7 +6,7 @@ use crate::injection::tokens::{Kind, LONGEST, Tokens};
 use crate::scan::hits::Anchor;
 
 /// Changes whenever a text may get other features; weights name their version.
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 /// A feature is a number of this many bits. The texts that are learned from hold some 700,000 of them; with 16 bits eleven
 /// shared a number, which cost 0.01 of the recall at one false alarm in a hundred.
 pub(crate) const BITS: u32 = 18;
@@ -28,6 +28,8 @@ const TWO_CLASSES: u32 = 0x1b87_3593;
 pub(crate) trait Sink {
     /// One feature, below [`BUCKETS`]. Says whether it is new in this block.
     fn feature(&mut self, index: u32) -> bool;
+    /// The same for a whole word.
+    fn word(&mut self, index: u32) -> bool;
     /// All features since the last call belong to the token in this place.
     fn token(&mut self, start: usize, end: usize);
     /// A block is full.
@@ -51,7 +53,7 @@ pub(crate) fn walk(text: &str, anchors: &[Anchor], block: usize, sink: &mut impl
             Kind::Word | Kind::Glyph => {
                 disguise.note(&token);
                 let word = hash(tokens.padded());
-                let fresh = sink.feature(index(word, WORD));
+                let fresh = sink.word(index(word, WORD));
                 let two = mix(last, word);
                 sink.feature(index(two, TWO_WORDS));
                 sink.feature(index(mix(before, two), THREE_WORDS));

@@ -3,8 +3,8 @@
 use crate::vocabulary::injection::{
     ABOVE, ADDRESSED, AUTHORITY, BEFORE, CHARACTER, CIPHER, CONCEAL, DOUBLE, ENCODE, FORCE, FORGED,
     FORGET, GRANTED, HARM, LAST, LIMITS, LITERAL, MACHINE, MARKUP, OBEY, ORDERS, OUTSIDE, OVERRIDE,
-    OWN, PERSONA, PRIOR, REFUSAL, REVEAL, RULES, SECRET, SECTION, SEND, SHOW, SYSTEM, TASK, TOLD,
-    UNBOUND, UPDATE, VERBATIM, WITHOUT, YOUR,
+    OWN, PERSONA, PRIOR, REFUSAL, REVEAL, RULES, SECRET, SECTION, SEND, SHOW, SHOWN, SYSTEM, TASK,
+    TOLD, UNBOUND, UPDATE, VERBATIM, WITHOUT, YOUR,
 };
 
 /// Words in order, close to each other, in one sentence.
@@ -76,6 +76,9 @@ pub(crate) const SEQUENCES: &[Sequence] = &[
     s("prompt_extraction", 0.72, &[(VERBATIM, 0), (YOUR | BEFORE, 30), (TASK | SYSTEM, 20)]),
     s("prompt_extraction", 0.7, &[(SHOW, 0), (LITERAL, 40), (ABOVE, 50)]),
     s("prompt_extraction", 0.7, &[(SHOW, 0), (ABOVE, 40), (LITERAL, 30)]),
+    s("prompt_extraction", 0.75, &[(SYSTEM | OWN, 0), (SHOWN, 40)]),
+    s("prompt_extraction", 0.72, &[(YOUR, 0), (TASK, 20), (SHOWN, 40)]),
+    s("prompt_extraction", 0.5, &[(YOUR, 0), (RULES, 20), (SHOWN, 40)]),
     s("prompt_extraction", 0.65, &[(REVEAL, 0), (YOUR, 40), (SYSTEM | TASK, 30)]),
     s("prompt_extraction", 0.65, &[(YOUR, 0), (BEFORE, 12), (TASK | RULES | SYSTEM, 12)]),
     s("prompt_extraction", 0.6, &[(REVEAL, 0), (YOUR, 40), (TOLD, 12)]),

@@ -3,7 +3,7 @@
 use crate::text::words;
 use crate::vocabulary::contexts::{self, Context};
 use crate::vocabulary::credential_rules::{self, Seek};
-use crate::vocabulary::{formats, injection, secret_names};
+use crate::vocabulary::{formats, injection, injection_languages, secret_names};
 
 /// The meaning of a keyword.
 #[derive(Clone, Copy)]
@@ -65,7 +65,7 @@ pub(crate) fn all() -> Vec<Keyword> {
         }
     }
     out.extend(secret_names::all().map(|name| Keyword::read(name, Meaning::Name)));
-    for (bit, texts) in injection::CLASSES {
+    for (bit, texts) in injection::CLASSES.iter().chain(injection_languages::CLASSES) {
         out.extend(texts.iter().map(|text| Keyword::read(text, Meaning::Anchor(*bit))));
     }
     for (index, mark) in credential_rules::MARKS.iter().enumerate() {

@@ -110,11 +110,21 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
             && is_number
             && key != Some(Key::Secret)
         || dummy_values::is_file(&name)
+        || is_beside_a_secret(&name)
         || name.ends_with("dsn") && value.contains("host=")
         || lead.contains("for=\"")
         || lead.contains("aws_secret_access_key") && value.len() != 40
         || name == "key" && is_cache_key(value)
         || name == "pass" && value.get(..4).is_some_and(|lead| lead.eq_ignore_ascii_case("test"))
+}
+
+/// Whether a name is that of something which a secret has: its policy, the field it is typed into, the entry of a store
+/// that keeps it.
+fn is_beside_a_secret(name: &str) -> bool {
+    const THINGS: [&str; 4] = ["policy", "field", "hasher", "validator"];
+    let name =
+        ["_id", "-id", "id", "s"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    THINGS.iter().any(|thing| name.ends_with(thing)) || name.contains("existingsecret")
 }
 
 /// Whether a name and a value go together in an identifier: UUIDs and hexadecimal numbers of one.

@@ -184,7 +184,8 @@ fn mapped_characters(text: &str) -> impl Iterator<Item = (usize, char, Mapping)>
 /// Whether a character that begins with these two bytes may be one that [`mapping`] changes: most need not be decoded.
 fn may_fold(first: u8, second: u8) -> bool {
     match first {
-        0xd0 => (0x90..0xb0).contains(&second),
+        0xce => (0x86..0xaa).contains(&second),
+        0xd0 => (0x80..0xb0).contains(&second),
         0xd9 => (0xa0..0xaa).contains(&second),
         0xdb => (0xb0..0xba).contains(&second),
         0xe0 => DIGITS.iter().any(|&zero| second == 0x80 | (zero >> 6 & 0x3f) as u8),
@@ -249,6 +250,10 @@ fn mapping(c: char) -> Mapping {
         '\u{300}'..='\u{36f}' | '\u{1161}'..='\u{11ff}' => Mapping::Mark,
         // The word lists are in lower case; ASCII is compared without case anyway.
         'А'..='Я' => char::from_u32(c as u32 + 0x20).map_or(Mapping::Keep, Mapping::To),
+        // Those of Greek and of Ukrainian, Belarusian, Serbian and Macedonian.
+        '\u{386}'..='\u{3a9}' | '\u{400}'..='\u{40f}' => {
+            c.to_lowercase().next().map_or(Mapping::Keep, Mapping::To)
+        }
         '\u{2010}'..='\u{2015}' | '\u{2043}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => {
             Mapping::To('-')
         }

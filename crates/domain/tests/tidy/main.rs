@@ -17,7 +17,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("checks", &["domain"]),
     ("grading", &["domain"]),
     ("limits", &["domain"]),
-    ("providers", &["domain"]),
+    ("mcp_client", &[]),
+    ("providers", &["domain", "mcp_client"]),
     ("routing", &["domain"]),
     ("store", &["domain"]),
     ("gateway", &["checks", "domain", "grading", "limits", "providers", "routing", "store"]),
@@ -47,7 +48,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("libmimalloc-sys", &["allocator"]),
     ("mimalloc", &["allocator"]),
     ("reqwest", &["the tests"]),
-    ("rmcp", &["providers"]),
+    ("rmcp", &["mcp_client"]),
     ("rusqlite", &["store"]),
     ("sqlx", &["store"]),
 ];

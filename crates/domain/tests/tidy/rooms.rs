@@ -14,6 +14,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "config",
             "request_id",
             "lock",
+            "cache",
             "metric_labels",
             "call_metrics",
             "bounded_read",

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::ProjectId;
-use moka::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::cache::Cache;
 use crate::error::{Error, Result};
 
 /// Details that are read from the database at a time.
 pub(crate) const PLACES: usize = 4;
 /// The most details of one project that are read at a time: no project keeps all others waiting.
 const PLACES_OF_A_PROJECT: usize = 2;
-/// The semaphore of a project is dropped after this time without use.
-const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
+/// The most projects whose semaphores are kept.
+const PROJECTS: usize = 10_000;
 
 /// The permits of a gateway. Both semaphores are fair: the longest waiter is next.
 #[derive(Debug)]
@@ -34,8 +34,10 @@ pub(crate) struct Place {
 
 impl Default for DetailPlaces {
     fn default() -> Self {
-        let of_project = Cache::builder().max_capacity(10_000).time_to_idle(FORGOTTEN_AFTER);
-        Self { all: Arc::new(Semaphore::new(PLACES)), of_project: of_project.build() }
+        Self {
+            all: Arc::new(Semaphore::new(PLACES)),
+            of_project: Cache::new(PROJECTS, Duration::MAX),
+        }
     }
 }
 
@@ -43,7 +45,7 @@ impl DetailPlaces {
     /// Waits for a permit, at most for `patience`.
     pub(crate) async fn take(&self, project: ProjectId, patience: Duration) -> Result<Place> {
         let own = || Arc::new(Semaphore::new(PLACES_OF_A_PROJECT));
-        let own = self.of_project.get_with(project, own);
+        let own = self.of_project.get_or_insert(project, own);
         // A project waits for its own permit first: at most two of its readers stand in the common
         // queue.
         let taken = async {

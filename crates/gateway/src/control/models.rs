@@ -18,7 +18,7 @@ use crate::state::list_prices;
 use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 use crate::state::stored_model::endpoints::{self, Held};
-use crate::state::stored_model::{CREDENTIAL, config};
+use crate::state::stored_model::{CREDENTIAL, config, fees};
 
 const DEFAULT_RETENTION: i64 = 30;
 const DEFAULT_CURRENCY: &str = "CAD";
@@ -276,6 +276,7 @@ impl Gateway {
         if let Some((config, given)) = &read {
             if brings_config {
                 faults.note(config::check_texts(config, row.provider));
+                fees::read(&config.all, faults.sentences());
             }
             let allowed = &self.config.egress_allow;
             endpoints::check_addresses(row, given, allowed, faults.sentences());

@@ -3,7 +3,7 @@
 pub(crate) mod detail;
 pub(crate) mod writing;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use domain::grade::{Baselines, TierBaseline};
 use domain::ids::{ProjectId, StepId, TraceId};
 use domain::money::Usd;
 use domain::step::{Step, StepKind};
-use domain::time::{DAY, Timestamp};
+use domain::time::{DAY, MINUTE, Timestamp};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::{Map, Value};
 use store::{AgentFigures, Page};
@@ -29,6 +29,8 @@ use crate::state::known_traces::TraceHandle;
 /// The largest metadata of a trace, as JSON. It is returned with every list, so it is not meant for
 /// content.
 pub const MAX_METADATA_BYTES: usize = 64 * 1024;
+/// A person, not an application, is at work in a session in which nothing ran for longer than this.
+const TURN_PAUSE: i64 = MINUTE;
 /// Latency baselines look back this far.
 const BASELINE: i64 = 7 * DAY;
 
@@ -117,7 +119,7 @@ impl Gateway {
         if let Some(handle) = self.traces.known.get(&id) {
             return Ok(Some(handle).filter(|handle| handle.project == project));
         }
-        if self.traces.unknown.contains_key(&(project, id)) {
+        if self.traces.unknown.get(&(project, id)).is_some() {
             return Ok(None);
         }
         let Some(trace) = crate::bounded_read::bounded(self.store.trace(project, id)).await? else {
@@ -126,7 +128,7 @@ impl Gateway {
         };
         let handle = Arc::new(TraceHandle::of(&trace));
         // Two requests may have looked it up: both must see one status.
-        Ok(Some(self.traces.known.get_with(id, || handle)))
+        Ok(Some(self.traces.known.get_or_insert(id, || handle)))
     }
 
     /// The trace that an execution names: found, and open.
@@ -179,25 +181,33 @@ impl Gateway {
                 return Err(Error::invalid("Trace is not pending"));
             }
         }
-        self.complete_pending(project, &found).await?;
+        self.complete_pending(project, &[found]).await?;
         crate::bounded_read::bounded(self.store.trace(project.id(), id))
             .await?
             .ok_or(Error::NotFound)
     }
 
-    /// Completes a pending trace and grades it.
+    /// Completes pending traces together, and grades them: all, or none.
     pub(crate) async fn complete_pending(
         &self,
         project: &ProjectState,
-        trace: &Trace,
+        traces: &[Trace],
     ) -> Result<()> {
-        let handle = self.traces.known.get_with(trace.id, || Arc::new(TraceHandle::of(trace)));
-        let _one = handle.grading.lock().await;
-        // From now on calls that end late see that they have to regrade, and wait for this.
-        handle.set(TraceStatus::Completed);
-        let graded = self.grade(project, trace).await;
+        let handle = |trace: &Trace| {
+            self.traces.known.get_or_insert(trace.id, || Arc::new(TraceHandle::of(trace)))
+        };
+        let handles: Vec<_> = traces.iter().map(handle).collect();
+        let mut held = Vec::with_capacity(handles.len());
+        for handle in &handles {
+            held.push(handle.grading.lock().await);
+            // From now on calls that end late see that they have to regrade, and wait for this.
+            handle.set(TraceStatus::Completed);
+        }
+        let graded = self.grade(project, traces).await;
         if graded.is_err() {
-            handle.set(TraceStatus::Pending);
+            for handle in &handles {
+                handle.set(TraceStatus::Pending);
+            }
         }
         graded
     }
@@ -213,7 +223,7 @@ impl Gateway {
         }
         let found = crate::bounded_read::bounded(self.store.trace(project.id(), handle.id)).await?;
         let Some(found) = found else { return Ok(handle.clone()) };
-        Ok(self.traces.known.get_with(handle.id, || Arc::new(TraceHandle::of(&found))))
+        Ok(self.traces.known.get_or_insert(handle.id, || Arc::new(TraceHandle::of(&found))))
     }
 
     /// Grades a completed trace anew: a step or a rating came late. The work is done in a task of
@@ -235,7 +245,7 @@ impl Gateway {
                 let serves = trace.regrades.load(Ordering::SeqCst);
                 let found = gateway.store.trace(project.id(), trace.id()).await?;
                 if let Some(trace) = found.filter(|it| it.status == TraceStatus::Completed) {
-                    gateway.grade(&project, &trace).await?;
+                    gateway.grade(&project, &[trace]).await?;
                 }
                 *served = serves;
                 Ok::<_, Error>(())
@@ -246,25 +256,46 @@ impl Gateway {
         }))
     }
 
-    /// Grades a trace and stores the result. A trace that was graded before is measured against the
-    /// same baselines; if steps of it are gone since, its grades stay.
-    pub(crate) async fn grade(&self, project: &ProjectState, trace: &Trace) -> Result<()> {
-        let steps = crate::bounded_read::bounded(self.store.steps(trace.id)).await?;
-        let baselines = match &trace.assessment {
-            Some(assessment) => assessment.baselines.clone(),
-            None => self.baselines(project, &steps).await?,
-        };
-        let mut assessment = grading::assess(&steps, baselines);
-        assessment.total_cost += trace.purged.unwrap_or_default().cost;
+    /// Grades traces and stores the results in one commit. A trace that was graded before is measured
+    /// against the same baselines; if steps of it are gone since, its grades stay.
+    async fn grade(&self, project: &ProjectState, traces: &[Trace]) -> Result<()> {
         let gap = self.typical_gap(project.id()).await?;
-        let figures = grading::figures(trace.created_at, &steps, gap);
-        let agent = AgentFigures {
-            chain_depth: figures.chain_depth as i64,
-            stall_probability: figures.stall_probability,
-            tool_fidelity: figures.tool_fidelity_score,
-        };
+        // Traces that are graded together and called the same models have the same baselines.
+        let mut known: HashMap<Vec<String>, Baselines> = HashMap::new();
+        let mut graded = Vec::with_capacity(traces.len());
+        for trace in traces {
+            let steps = crate::bounded_read::bounded(self.store.steps(trace.id)).await?;
+            let baselines = match &trace.assessment {
+                Some(assessment) => assessment.baselines.clone(),
+                None => {
+                    let called = called_models(&steps);
+                    let baselines = match known.get(&called) {
+                        Some(baselines) => baselines.clone(),
+                        None => {
+                            let baselines = self.baselines(project, &called).await?;
+                            known.entry(called).or_insert(baselines).clone()
+                        }
+                    };
+                    let of_session = self.store.is_session_trace(trace.id);
+                    let of_session = crate::bounded_read::bounded(of_session).await?;
+                    Baselines { pause: of_session.then_some(TURN_PAUSE), ..baselines }
+                }
+            };
+            let pause = baselines.pause;
+            let mut assessment = grading::assess(&steps, baselines);
+            assessment.total_cost += trace.purged.unwrap_or_default().cost;
+            let figures = grading::figures_in_turns(trace.created_at, &steps, gap, pause);
+            let agent = AgentFigures {
+                chain_depth: figures.chain_depth as i64,
+                stall_probability: figures.stall_probability,
+                tool_fidelity: figures.tool_fidelity_score,
+            };
+            graded.push((trace.id, assessment, agent));
+        }
         let mut tx = self.store.begin().await?;
-        tx.complete_trace(trace.id, self.clock.now(), &assessment, agent).await?;
+        for (trace, assessment, agent) in graded {
+            tx.complete_trace(trace, self.clock.now(), &assessment, agent).await?;
+        }
         tx.commit().await?;
         Ok(())
     }
@@ -280,13 +311,8 @@ impl Gateway {
         Ok(gap)
     }
 
-    async fn baselines(&self, project: &ProjectState, steps: &[Step]) -> Result<Baselines> {
-        let called: BTreeSet<&str> = steps
-            .iter()
-            .filter(|step| step.kind == StepKind::Run)
-            .filter_map(|step| step.call.as_ref().map(|call| call.model.as_str()))
-            .collect();
-        let called: Vec<&str> = called.into_iter().collect();
+    async fn baselines(&self, project: &ProjectState, called: &[String]) -> Result<Baselines> {
+        let called: Vec<&str> = called.iter().map(String::as_str).collect();
         let since = self.clock.now().minus_micros(BASELINE);
         let latency = self.store.latency_baselines(project.id(), &called, since);
         let latency = crate::bounded_read::bounded(latency).await?;
@@ -302,8 +328,16 @@ impl Gateway {
                 cache_write_1h: Some(prices.cache_write_1h),
             })
         });
-        Ok(Baselines { latency, tiers: tiers.collect() })
+        Ok(Baselines { latency, tiers: tiers.collect(), pause: None })
     }
+}
+
+/// The models that run steps called, by name.
+fn called_models(steps: &[Step]) -> Vec<String> {
+    let runs = steps.iter().filter(|step| step.kind == StepKind::Run);
+    let called: BTreeSet<&String> =
+        runs.filter_map(|step| step.call.as_ref().map(|call| &call.model)).collect();
+    called.into_iter().cloned().collect()
 }
 
 /// The refusal of metadata that is too large.

@@ -161,6 +161,7 @@ impl Gateway {
 /// Notes a whole answer on its call.
 pub(crate) fn note_reply(flight: &mut InFlight, reply: &Reply) {
     let outcome = &mut flight.outcome;
+    outcome.passes = reply.passes;
     outcome.text.clone_from(&reply.text);
     outcome.finish = reply.finish;
     outcome.usage = reply.usage;

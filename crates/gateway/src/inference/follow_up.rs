@@ -124,7 +124,7 @@ fn tool_output(content: Content) -> Option<String> {
 }
 
 /// The prompt and the answer of a run, in the caller's own words: the next call redacts them anew.
-fn conversation(content: Content) -> Option<(Prompt, Value)> {
+pub(super) fn conversation(content: Content) -> Option<(Prompt, Value)> {
     let placeholders = placeholders(content.placeholders)?;
     let mut input = content.input?;
     let mut answer = content.output?;

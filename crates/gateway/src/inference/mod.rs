@@ -3,6 +3,7 @@
 pub(crate) mod assistants;
 pub(crate) mod chat;
 pub(crate) mod checks;
+pub(crate) mod earlier;
 pub(crate) mod embeddings;
 pub(crate) mod executions;
 pub(crate) mod follow_up;

@@ -23,8 +23,7 @@ impl Gateway {
         prepare(&mut prompt.params)?;
         check_tools(&prompt.params)?;
         let model = model.map(|model| caller.project.model(model)).transpose()?;
-        let context_window = model.and_then(|model| model.config.context_window);
-        let count = || tokens::count(&prompt, "", context_window).prompt;
+        let count = || tokens::count(&prompt, "", model.map(|model| &**model)).prompt;
         offload(caller.share(), raw_size(&prompt), count).await
     }
 }

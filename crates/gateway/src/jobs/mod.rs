@@ -16,7 +16,7 @@ use crate::jobs::clock_steps::ClockSteps;
 use crate::jobs::job::{Job, log_failure};
 use crate::jobs::key_windows::KeyWindows;
 use crate::jobs::registry_refresh::RegistryRefresh;
-use crate::jobs::session_traces::SessionTraces;
+use crate::jobs::session_traces::{SessionActivity, SessionTraces};
 use crate::jobs::spend_sync::SpendSync;
 use crate::jobs::sweep::Sweep;
 
@@ -26,6 +26,7 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, KeyWindows);
     spawn(gateway, SpendSync);
     spawn(gateway, Sweep);
+    spawn(gateway, SessionActivity);
     spawn(gateway, SessionTraces);
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
 }

@@ -14,13 +14,34 @@ use crate::state::registry::ProjectState;
 
 /// The traces that one query finds.
 const TRACES_AT_ONCE: usize = 100;
+/// The traces that one transaction completes.
+const COMPLETED_AT_ONCE: usize = 50;
 /// The most queries of one project in one run: the rest waits for the next run.
-const MOST_QUERIES: usize = 100;
+const MOST_QUERIES: usize = 1_000;
 
 /// Completes traces of sessions without a call for as long as their project allows. The database has
 /// the last activity that is known of each, so a restart forgets none; that it is later than known
 /// shows when a trace seems to be idle.
 pub(super) struct SessionTraces;
+
+/// Notes the calls that run in traces of sessions as activity, so that no other node takes their sessions
+/// for idle: several times in the shortest idle time.
+pub(super) struct SessionActivity;
+
+impl Job for SessionActivity {
+    const NAME: &'static str = "activity of sessions";
+
+    fn period(&self, _: &Gateway) -> Duration {
+        Duration::from_secs(20)
+    }
+
+    async fn run(&mut self, gateway: &Gateway) -> Result<()> {
+        let now = gateway.clock.now();
+        let running = gateway.session_traces.running();
+        let running: Vec<_> = running.into_iter().map(|trace| (trace, now)).collect();
+        Ok(gateway.store.note_session_activity(&running).await?)
+    }
+}
 
 impl Job for SessionTraces {
     const NAME: &'static str = "traces of sessions";
@@ -30,11 +51,8 @@ impl Job for SessionTraces {
     }
 
     async fn run(&mut self, gateway: &Gateway) -> Result<()> {
+        SessionActivity.run(gateway).await?;
         let now = gateway.clock.now();
-        // A call that runs is activity: on other nodes too.
-        let running = gateway.session_traces.running();
-        let running: Vec<_> = running.into_iter().map(|trace| (trace, now)).collect();
-        gateway.store.note_session_activity(&running).await?;
         for project in gateway.registry.projects() {
             log_failure(Self::NAME, complete_idle(gateway, &project, now).await);
         }
@@ -50,6 +68,7 @@ async fn complete_idle(gateway: &Gateway, project: &ProjectState, now: Timestamp
         let found = gateway.store.idle_session_traces(project.id(), since, TRACES_AT_ONCE as i64);
         let found = bounded(found).await?;
         let mut active: Vec<(TraceId, Timestamp)> = Vec::new();
+        let mut over = Vec::new();
         for idle in &found {
             match idle.last.filter(|&last| last >= since) {
                 Some(last) => active.push((idle.trace, last)),
@@ -57,16 +76,15 @@ async fn complete_idle(gateway: &Gateway, project: &ProjectState, now: Timestamp
                 None if gateway.session_traces.is_running(idle.trace) => {
                     active.push((idle.trace, now));
                 }
-                None => {
-                    if let Err(error) = complete(gateway, project, idle.trace).await {
-                        // The others are not to wait behind it.
-                        log_failure(SessionTraces::NAME, Err(error));
-                        active.push((idle.trace, now));
-                    }
-                }
+                None => over.push(idle.trace),
             }
         }
         gateway.store.note_session_activity(&active).await?;
+        // A call that another node has let in meanwhile is noted, and keeps its trace.
+        let claimed = gateway.store.claim_session_traces(&over, since).await?;
+        for some in claimed.chunks(COMPLETED_AT_ONCE) {
+            complete(gateway, project, some).await;
+        }
         if found.len() < TRACES_AT_ONCE || gateway.stopping.is_cancelled() {
             break;
         }
@@ -74,13 +92,25 @@ async fn complete_idle(gateway: &Gateway, project: &ProjectState, now: Timestamp
     Ok(())
 }
 
-async fn complete(gateway: &Gateway, project: &ProjectState, trace: TraceId) -> Result<()> {
-    let found = bounded(gateway.store.trace(project.id(), trace)).await?;
-    match found.filter(|found| found.status == TraceStatus::Pending) {
-        Some(found) => gateway.complete_pending(project, &found).await,
-        // Another node was faster.
-        None => Ok(()),
+/// Completes traces together. If that fails, each is completed for itself: the others are not to wait
+/// behind one that cannot be. What fails is claimed again once it has been idle for as long again.
+async fn complete(gateway: &Gateway, project: &ProjectState, traces: &[TraceId]) {
+    if complete_all(gateway, project, traces).await.is_ok() {
+        return;
     }
+    for trace in traces {
+        log_failure(SessionTraces::NAME, complete_all(gateway, project, &[*trace]).await);
+    }
+}
+
+async fn complete_all(gateway: &Gateway, project: &ProjectState, ids: &[TraceId]) -> Result<()> {
+    let mut pending = Vec::with_capacity(ids.len());
+    for id in ids {
+        let found = bounded(gateway.store.trace(project.id(), *id)).await?;
+        // Its caller may have completed it.
+        pending.extend(found.filter(|found| found.status == TraceStatus::Pending));
+    }
+    gateway.complete_pending(project, &pending).await
 }
 
 #[cfg(test)]

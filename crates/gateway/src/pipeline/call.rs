@@ -90,6 +90,10 @@ impl Gateway {
                 unpriced.get_or_insert(error);
                 continue;
             }
+            if let Err(error) = caller.check_charges(model, routed.screened().prompt()) {
+                unpriced.get_or_insert(error);
+                continue;
+            }
             let order = |number| routed.endpoint_order(number);
             let Some(places) = self.upstream.places(model, order, regions) else {
                 call_metrics::of_model(&model.identifier)

@@ -6,6 +6,7 @@ use domain::step::{FinishReason, Security, StepStatus};
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// The outcome of a call, as far as it is known.
 #[derive(Clone, Debug)]
@@ -24,6 +25,10 @@ pub(crate) struct CallOutcome {
     pub(crate) refusal: String,
     /// The answer beside the text: the whole message, if it asks for tools, as it leaves.
     pub(crate) message: Option<Value>,
+    /// Whether the request went to the provider as it came.
+    pub(crate) passes: bool,
+    /// The parts of such an answer that have no canonical form, as they came.
+    pub(crate) passed: Vec<Box<RawValue>>,
     pub(crate) finish: Option<FinishReason>,
     pub(crate) usage: Option<Usage>,
     /// The provider's count of the prompt, if it has not sent the rest.
@@ -52,6 +57,8 @@ impl Default for CallOutcome {
             instead: None,
             refusal: String::new(),
             message: None,
+            passes: false,
+            passed: Vec::new(),
             finish: None,
             usage: None,
             prompt_usage: None,

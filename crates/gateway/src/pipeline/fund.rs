@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use domain::conversation::Prompt;
 use domain::ids::{KeyId, StepId};
 use domain::model::Model;
 use domain::money::{Prices, Usd};
@@ -13,6 +14,7 @@ use store::Start;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::pipeline::charge_bound::check_bounded;
 use crate::pipeline::choose::Routed;
 use crate::pipeline::file_tokens;
 use crate::pipeline::pricing_basis::PricingBasis;
@@ -58,6 +60,7 @@ pub struct Funded {
     pricing_basis: PricingBasis,
     prices: Option<Prices>,
     max_output_tokens: Option<u64>,
+    max_tool_uses: Option<u64>,
     /// Set under a cap or a budget.
     reservation: Option<Reservation>,
     started_at: Timestamp,
@@ -83,6 +86,11 @@ impl Caller {
         }
         Ok(())
     }
+
+    /// Refuses a prompt with tools of the vendor's that no cap or budget could hold.
+    pub(super) fn check_charges(&self, model: &Model, prompt: &Prompt) -> Result<()> {
+        if self.is_bounded() { check_bounded(model, prompt) } else { Ok(()) }
+    }
 }
 
 impl Gateway {
@@ -98,15 +106,15 @@ impl Gateway {
         caller.check_priced(model, pricing_basis)?;
         let prompt = routed.screened().prompt();
         // Under a cap or budget the bound goes upstream, so that it is a bound.
-        let (max_output_tokens, reservation) = if caller.is_bounded() {
+        let (max_output_tokens, max_tool_uses, reservation) = if caller.is_bounded() {
             let cost_bound = CostBound::of(prompt, model, pricing_basis).beside(held.as_ref());
-            let (bound, reservation) = self.reserve(caller, &cost_bound).await?;
+            let (bounds, reservation) = self.reserve(caller, &cost_bound).await?;
             if let Some(held) = held {
                 reservation.take_in(&held);
             }
-            (Some(bound), Some(reservation))
+            (Some(bounds.completion), bounds.tool_uses, Some(reservation))
         } else {
-            (prompt.max_output_tokens.or(model.config.max_output_tokens), None)
+            (prompt.max_output_tokens.or(model.config.max_output_tokens), None, None)
         };
         Ok(Funded {
             routed: routed.clone(),
@@ -115,6 +123,7 @@ impl Gateway {
             pricing_basis,
             prices: pricing_basis.prices(model),
             max_output_tokens,
+            max_tool_uses,
             reservation,
             started_at: self.clock.now(),
             input_fingerprint: OnceLock::new(),
@@ -127,7 +136,7 @@ impl Gateway {
         let Some(reservation) = &funded.reservation else { return true };
         let screened = funded.routed.screened();
         let cost_bound = CostBound::of(screened.prompt(), &funded.model, funded.pricing_basis)
-            .bounded(funded.max_output_tokens)
+            .bounded(funded.max_output_tokens, funded.max_tool_uses)
             .beside(Some(reservation));
         match self.reserve(&screened.context().caller, &cost_bound).await {
             Ok((_, more)) => {
@@ -168,6 +177,10 @@ impl Funded {
 
     pub(crate) fn max_output_tokens(&self) -> Option<u64> {
         self.max_output_tokens
+    }
+
+    pub(crate) fn max_tool_uses(&self) -> Option<u64> {
+        self.max_tool_uses
     }
 
     /// About the completion tokens of all choices together, `micros` microseconds after the

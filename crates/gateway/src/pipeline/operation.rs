@@ -128,6 +128,7 @@ fn attempt<'a>(
         model,
         prompt: funded.routed().screened().prompt(),
         max_output_tokens: funded.max_output_tokens(),
+        max_tool_uses: funded.max_tool_uses(),
         stream: false,
         trace,
         deadline,

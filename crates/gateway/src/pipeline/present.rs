@@ -7,6 +7,7 @@ use domain::step::FinishReason;
 use crate::error::Result;
 use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::in_flight::InFlight;
+use crate::pipeline::passed_content;
 use crate::safety::answer_strings::{self, tool_message};
 use crate::safety::nonce::nonce;
 use crate::safety::output_check::{
@@ -56,6 +57,9 @@ impl InFlight {
             && let Some(refusal) = reply.native.as_ref().and_then(answer_strings::refusal)
         {
             refusal.clone_into(&mut self.outcome.refusal);
+        }
+        if let Some(source) = &reply.source {
+            self.outcome.passed = passed_content::blocks(source);
         }
         if let Some(placeholders) = placeholders {
             restore(reply, &placeholders);

@@ -105,7 +105,7 @@ impl PricingBasis {
     pub(super) fn count(self, model: &Model, prompt: &Prompt, answer: &str, images: u64) -> Usage {
         let prompt_tokens = || tokens::of_texts(prompt);
         match self {
-            Self::Tokens => tokens::count(prompt, answer, model.config.context_window),
+            Self::Tokens => tokens::count(prompt, answer, Some(model)),
             Self::Input => Usage::of_prompt(prompt_tokens()),
             // Paid for by the piece.
             Self::Images(_) if model.config.image_price.is_some() => Usage::default(),

@@ -17,6 +17,7 @@ use crate::pipeline::call_outcome::{CallOutcome, Recorded};
 use crate::pipeline::choose::Routed;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::fund::Funded;
+use crate::pipeline::passed_content::Passed;
 use crate::pipeline::present::judge_rest;
 use crate::pipeline::refusal::{Refusal, UnrecordedRefusal};
 use crate::pipeline::screen::{JudgedTool, merged};
@@ -124,6 +125,7 @@ impl Gateway {
         let stored = Stored {
             output: (step.status != StepStatus::Failed || has_words).then_some(output),
             mcp: context.mcp.as_ref().map(Round::servers),
+            passed: passed(screened.prompt(), outcome),
             ..Stored::prompt(screened)
         };
         // Tools that are run here leave a step each.
@@ -336,6 +338,12 @@ impl Gateway {
     }
 }
 
+/// The content beside the canonical form, of a call that went on as it came.
+fn passed<'a>(prompt: &Prompt, outcome: &'a CallOutcome) -> Option<Passed<'a>> {
+    let original = prompt.original.as_deref().filter(|_| outcome.passes)?;
+    Passed::of(original, &outcome.passed)
+}
+
 /// The part of a run step that describes its call.
 fn call(
     funded: &Funded,
@@ -353,7 +361,7 @@ fn call(
         is_public: model.is_public,
         attempts: outcome.attempts,
         usage: usage_cost.usage,
-        prices: funded.prices().copied(),
+        prices: usage_cost.prices,
         cost: usage_cost.cost,
         cost_estimated: usage_cost.estimated,
         first_token: outcome.first_token,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use domain::conversation::{Body, Prompt};
 use domain::model::Model;
 use domain::money::{Price, Prices, Usd};
+use domain::time::Timestamp;
 use domain::usage::Usage;
 use limits::{KeyWindows, MonthSpend};
 use serde_json::Value;
@@ -19,7 +20,9 @@ use crate::capacity::offload::offload;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
+use crate::pipeline::charge_bound::ChargeBound;
 use crate::pipeline::file_tokens;
+use crate::pipeline::picture_tokens;
 use crate::pipeline::pricing_basis::{PricingBasis, dearest};
 use crate::pipeline::tokens;
 use crate::state::caller::Caller;
@@ -32,8 +35,6 @@ const MIN_COMPLETION_WHILE_WAITING: u64 = 256;
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Tokens around each message or part, in the formats that have any.
 const TOKENS_PER_MESSAGE: u64 = 4;
-/// About the most tokens of an image in a prompt: its bytes give no count.
-const TOKENS_PER_IMAGE: u64 = 4096;
 
 /// The most that one call can cost.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub(super) struct CostBound<'p> {
     /// The tokens of the answer that the caller predicts: those that do not come true are charged as
     /// completion tokens, beside the bound.
     predicted: u64,
+    /// What the vendor's own tools can add, the widest bound first.
+    charges: Vec<ChargeBound>,
     /// The longest completion.
     bound: u64,
     /// Whether the caller has set that bound: then it is not lowered.
@@ -62,11 +65,18 @@ pub(super) struct CostBound<'p> {
 
 impl<'p> CostBound<'p> {
     pub(super) fn of(prompt: &'p Prompt, model: &Model, pricing_basis: PricingBasis) -> Self {
-        let (most, unread) = sizes(prompt);
+        let (mut most, mut unread) = sizes(prompt);
+        let window = model.config.context_window;
+        let unseen = picture_tokens::of(prompt, Some(model)) + fetched(prompt, window);
+        (most, unread) = (most.saturating_add(unseen), unread.saturating_add(unseen));
         let requested = prompt.max_output_tokens;
-        let prices = |prices| dearest(prices, model, prompt);
+        let asked = providers::charges(model, prompt);
+        let fees = &model.config.fees;
+        let raised = |prices| fees.raised(prices, |surcharge| asked.surcharges[surcharge]);
+        let prices = |prices| dearest(raised(prices), model, prompt);
         Self {
             prices: pricing_basis.prices(model).map(prices),
+            charges: ChargeBound::all(&asked, fees, model.config.context_window),
             flat: pricing_basis.most_of_images(model, prompt, most),
             prompt: most,
             counted: Counted {
@@ -89,8 +99,9 @@ impl<'p> CostBound<'p> {
         }
     }
 
-    /// The bound on the cost of another attempt of a call: its completion bound stays unchanged.
-    pub(super) fn bounded(self, bound: Option<u64>) -> Self {
+    /// The bound on the cost of another attempt of a call: its bounds stay unchanged.
+    pub(super) fn bounded(mut self, bound: Option<u64>, tool_uses: Option<u64>) -> Self {
+        self.charges.retain(|charges| charges.uses == tool_uses);
         Self { bound: bound.unwrap_or(self.bound), is_requested: true, ..self }
     }
 
@@ -100,16 +111,26 @@ impl<'p> CostBound<'p> {
         Self { held, ..self }
     }
 
-    /// The bound and the cost that fit into what is left, with completions no shorter than `least`.
+    /// The bound and the cost that fit into what is left, with completions no shorter than `least` and
+    /// the uses of tools that the request asks for.
+    #[cfg(test)]
     fn fit(&self, left: Usd, least: u64) -> Option<(u64, Usd)> {
+        self.fit_with(&self.charges[0], left, least)
+    }
+
+    /// The bound and the cost that fit into what is left, with completions no shorter than `least`.
+    fn fit_with(&self, charges: &ChargeBound, left: Usd, least: u64) -> Option<(u64, Usd)> {
         let fits = |cost: Usd| cost == Usd::ZERO || cost <= left;
         if let Some(cost) = self.flat {
             return fits(cost).then_some((self.bound, cost));
         }
-        let Some(prices) = &self.prices else { return Some((self.bound, Usd::ZERO)) };
+        let Some(prices) = &self.prices else {
+            return fits(charges.fees).then_some((self.bound, charges.fees));
+        };
         let cost = |prompt, bound: u64| {
             let completion = bound.saturating_add(self.predicted).saturating_mul(self.choices);
-            prices.cost(&Usage { completion, ..Usage::of_prompt(prompt) })
+            let prompt = charges.prompt(prompt, bound);
+            prices.cost(&Usage { completion, ..Usage::of_prompt(prompt) }) + charges.fees
         };
         if fits(cost(self.prompt, self.bound)) {
             return Some((self.bound, cost(self.prompt, self.bound)));
@@ -123,7 +144,8 @@ impl<'p> CostBound<'p> {
             return None;
         }
         let room = left - cost(counted, 0);
-        let each = i128::from(prices.output.0) * i128::from(self.choices);
+        let again = i128::from(prices.input.0) * i128::from(charges.passes.saturating_sub(1));
+        let each = i128::from(prices.output.0) * i128::from(self.choices) + again;
         let afforded = u64::try_from(i128::from(room.0) * 1000 / each).ok()?;
         // The rounded bound may be a token too many.
         let over = u64::from(!fits(cost(counted, afforded)));
@@ -158,7 +180,7 @@ impl Counted<'_> {
             });
             let params =
                 self.prompt.params.values().map(|param| tokens::at_most(&param.to_string()));
-            let (bytes, most) = file_tokens::pdfs(self.prompt, self.context_window);
+            let (bytes, most) = file_tokens::measured(self.prompt, self.context_window);
             let unread = self.unread.saturating_sub(bytes) + most;
             texts.map(|tokens| TOKENS_PER_MESSAGE + tokens).chain(params).sum::<u64>() + unread
         });
@@ -207,12 +229,12 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
                     // Every member counts: which of them is sent depends on the type and the provider.
                     for (name, value) in members {
                         match name.as_str() {
-                            "type" => {}
+                            // Pictures are counted by themselves.
+                            "type" | "image_url" => {}
                             "text" => {
                                 around += TOKENS_PER_MESSAGE;
                                 bytes += size(value);
                             }
-                            "image_url" => unread += TOKENS_PER_IMAGE,
                             _ => unread += size(value),
                         }
                     }
@@ -223,6 +245,15 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
     bytes += prompt.params.values().map(size).sum::<u64>();
     unread += prompt.original.as_ref().map_or(0, |original| original.bytes_beside() as u64);
     (bytes + unread + around, unread)
+}
+
+/// The most tokens of documents that the provider fetches or keeps: nothing is known of them here.
+fn fetched(prompt: &Prompt, context_window: Option<u64>) -> u64 {
+    let reaches = prompt.original.iter().flat_map(|original| &original.reaches);
+    // Pictures are counted by themselves, and servers of tools with the tools.
+    let is_document = |kind: &str| !matches!(kind, "image" | "mcp" | "mcp_toolset");
+    let has_documents = reaches.into_iter().any(|reach| is_document(&reach.kind));
+    if has_documents { context_window.unwrap_or(file_tokens::LARGEST_WINDOW) } else { 0 }
 }
 
 /// Money that is set aside for one call, in its key's hour and its project's month.
@@ -273,9 +304,18 @@ impl Drop for Reservation {
     }
 }
 
+/// The bounds under which a call fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// The longest completion, in tokens.
+    pub(super) completion: u64,
+    /// The most uses of each tool that the vendor runs, if the request has any.
+    pub(super) tool_uses: Option<u64>,
+}
+
 /// The result of an attempt to set money aside.
 enum ReserveOutcome {
-    Reserved(u64, Reservation),
+    Reserved(Bounds, Reservation),
     /// The cost does not fit now. `others`: other calls still hold money, so it may fit later.
     Full {
         error: Error,
@@ -285,12 +325,12 @@ enum ReserveOutcome {
 
 impl Gateway {
     /// Sets aside what a call can cost under a cap or a budget. It waits for others that are about
-    /// to settle. Returns the bound on the completion, which may have been lowered.
+    /// to settle. Returns the bounds on it, which may have been lowered.
     pub(super) async fn reserve(
         &self,
         caller: &Caller,
         cost_bound: &CostBound<'_>,
-    ) -> Result<(u64, Reservation)> {
+    ) -> Result<(Bounds, Reservation)> {
         if let ReserveOutcome::Reserved(bound, reservation) =
             self.try_reserve(caller, cost_bound, MIN_COMPLETION_WHILE_WAITING)
         {
@@ -328,38 +368,22 @@ impl Gateway {
         let (key, project) = (&caller.key, &caller.project);
         // Both at once, and always in this order.
         let (mut month, mut windows) = (lock(&project.month), lock(&key.windows));
-        let mut fit = None;
-        if let Some(budget) = project.settings.monthly_budget {
-            let spent = month.total(now);
-            fit = cost_bound.fit(budget - spent - month.set_aside.total(), least);
-            if fit.is_none() {
-                let others = month.set_aside.total() > cost_bound.held && spent < budget;
-                let error =
-                    if others { Error::BudgetReserved } else { Error::budget_exceeded(now) };
-                return ReserveOutcome::Full { error, others };
+        // The widest bound on the uses of tools that fits.
+        let mut found = Err((Error::BudgetReserved, false));
+        for charges in &cost_bound.charges {
+            found = fit(caller, cost_bound, charges, (&mut month, &mut windows), now, least);
+            if found.is_ok() {
+                break;
             }
         }
-        if let Some(limit) = key.key.hourly_limit {
-            let spent = windows.spent(now);
-            let capped = cost_bound.fit(limit - spent - windows.set_aside.total(), least);
-            let Some(capped) = capped else {
-                // The call that settles the last of it trips the key.
-                let crossed = spent >= limit;
-                let error = if crossed {
-                    Error::SpendCapped { limit: Some(limit) }
-                } else {
-                    Error::SpendReserved { limit }
-                };
-                let others = windows.set_aside.total() > cost_bound.held && !crossed;
-                return ReserveOutcome::Full { error, others };
-            };
-            fit = Some(fit.map_or(capped, |fit: (u64, Usd)| fit.min(capped)));
-        }
-        let (bound, amount) = fit.unwrap_or((cost_bound.bound, Usd::ZERO));
+        let (bounds, amount) = match found {
+            Ok(found) => found,
+            Err((error, others)) => return ReserveOutcome::Full { error, others },
+        };
         month.set_aside.add(amount);
         windows.set_aside.add(amount);
         ReserveOutcome::Reserved(
-            bound,
+            bounds,
             Reservation {
                 amount: AtomicI64::new(amount.0),
                 month: project.month.clone(),
@@ -368,6 +392,45 @@ impl Gateway {
             },
         )
     }
+}
+
+/// The bounds under which a call fits into what is left of the month and of the hour, and its highest
+/// cost. An error comes with whether other calls still hold money, so that it may fit later.
+fn fit(
+    caller: &Caller,
+    cost_bound: &CostBound<'_>,
+    charges: &ChargeBound,
+    (month, windows): (&mut MonthSpend, &mut KeyWindows),
+    now: Timestamp,
+    least: u64,
+) -> std::result::Result<(Bounds, Usd), (Error, bool)> {
+    let mut fit = None;
+    if let Some(budget) = caller.project.settings.monthly_budget {
+        let spent = month.total(now);
+        fit = cost_bound.fit_with(charges, budget - spent - month.set_aside.total(), least);
+        if fit.is_none() {
+            let others = month.set_aside.total() > cost_bound.held && spent < budget;
+            let error = if others { Error::BudgetReserved } else { Error::budget_exceeded(now) };
+            return Err((error, others));
+        }
+    }
+    if let Some(limit) = caller.key.key.hourly_limit {
+        let spent = windows.spent(now);
+        let left = limit - spent - windows.set_aside.total();
+        let Some(capped) = cost_bound.fit_with(charges, left, least) else {
+            // The call that settles the last of it trips the key.
+            let crossed = spent >= limit;
+            let error = if crossed {
+                Error::SpendCapped { limit: Some(limit) }
+            } else {
+                Error::SpendReserved { limit }
+            };
+            return Err((error, windows.set_aside.total() > cost_bound.held && !crossed));
+        };
+        fit = Some(fit.map_or(capped, |fit: (u64, Usd)| fit.min(capped)));
+    }
+    let (completion, amount) = fit.unwrap_or((cost_bound.bound, Usd::ZERO));
+    Ok((Bounds { completion, tool_uses: charges.uses }, amount))
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ fn cost_bound(prompt: u64, bound: u64, is_requested: bool) -> CostBound<'static>
             context_window: None,
             tokens: OnceLock::from(prompt / 4),
         },
+        charges: vec![ChargeBound { passes: 1, ..ChargeBound::default() }],
         choices: 1,
         predicted: 0,
         bound,
@@ -177,7 +178,7 @@ async fn an_attempt_waits_for_other_calls_alone() {
         };
     assert!(waits_for_others(call()), "another call may settle meanwhile");
     assert!(
-        !waits_for_others(call().bounded(Some(900)).beside(Some(&held))),
+        !waits_for_others(call().bounded(Some(900), None).beside(Some(&held))),
         "nobody else is about to settle"
     );
 }

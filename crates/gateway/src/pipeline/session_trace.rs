@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::ids::TraceId;
 use domain::step::ApiEndpoint;
+use domain::time::MINUTE;
 use domain::trace::TraceStatus;
 use serde_json::Map;
 
@@ -21,6 +23,9 @@ use crate::state::known_traces::TraceHandle;
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A trace is sought and opened this often at most: other nodes may open and complete one meanwhile.
 const ATTEMPTS: usize = 3;
+/// A call is noted as activity of its session if the last one was noted longer ago than this part of the
+/// idle time.
+const NOTED_PARTS: i64 = 4;
 
 impl Gateway {
     /// The context of a call on the trace of its session.
@@ -53,7 +58,27 @@ impl Gateway {
             return Ok(None);
         };
         let handle = self.trace_handle(caller.project.id(), trace).await?;
-        Ok(handle.filter(|handle| handle.has(TraceStatus::Pending)))
+        let Some(handle) = handle.filter(|handle| handle.has(TraceStatus::Pending)) else {
+            return Ok(None);
+        };
+        // Most calls follow so soon that no node takes their session for idle.
+        let now = self.clock.now();
+        let idle = caller.project.settings.session_idle_minutes();
+        let micros = i64::try_from(idle).unwrap_or(i64::MAX).saturating_mul(MINUTE);
+        let is_noted = self.session_traces.noted(session.id, trace, now)
+            >= now.minus_micros(micros / NOTED_PARTS);
+        let takes_it = is_noted || self.note_session_call(session, trace).await?;
+        Ok(takes_it.then_some(handle))
+    }
+
+    /// Notes that a call begins in the trace of its session. False if another node has ended it.
+    async fn note_session_call(&self, session: &ShownSession, trace: TraceId) -> Result<bool> {
+        let now = self.clock.now();
+        let takes_it = bounded(self.store.note_session_call(trace, now)).await?;
+        if takes_it {
+            self.session_traces.note(session.id, trace, now);
+        }
+        Ok(takes_it)
     }
 
     /// The trace of a session that another node, or this one before a restart, has opened; else a new
@@ -78,6 +103,7 @@ impl Gateway {
                 if self.session_traces.takes_another(session.id, found, now)
                     && let Some(handle) = self.trace_handle(project, found).await?
                     && handle.has(TraceStatus::Pending)
+                    && self.note_session_call(session, found).await?
                 {
                     return Ok(handle);
                 }
@@ -87,7 +113,10 @@ impl Gateway {
             let metadata = name.map(|name| Map::from_iter([("session".to_owned(), name.into())]));
             let trace = self.new_trace(caller, metadata)?;
             match self.store.writer().session_trace(trace.clone(), hash).await {
-                Ok(()) => return Ok(self.remember_trace(&trace)),
+                Ok(()) => {
+                    self.session_traces.note(session.id, trace.id, trace.created_at);
+                    return Ok(self.remember_trace(&trace));
+                }
                 // Another node was faster.
                 Err(store::Error::Taken) => {}
                 Err(error) => return Err(error.into()),

@@ -97,3 +97,22 @@ async fn a_call_without_conversation_or_name_has_a_trace_of_its_own() {
     let (one, other) = (context(&named).await, context(&named).await);
     assert_eq!(one.trace.id(), other.trace.id());
 }
+
+#[tokio::test]
+async fn a_trace_that_another_node_has_ended_takes_no_more_calls() {
+    let noon = domain::time::Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+    let fresh = Fresh::at(noon, json!({"sessions": {"idle_minutes": 8}})).await;
+    let first = trace(&fresh, &fresh.caller, "Hello.").await;
+    let store = &fresh.gateway.store;
+    let at = |minutes: u64| noon.plus(Duration::from_mins(minutes));
+    // A call after a while is noted before it is let in, so that its trace is not ended under it.
+    fresh.gateway.clock.set(at(7));
+    assert_eq!(trace(&fresh, &fresh.caller, "Hello.").await, first);
+    assert_eq!(store.claim_session_traces(&[first], at(6)).await.unwrap(), []);
+    // The other node was faster.
+    fresh.gateway.clock.set(at(16));
+    assert_eq!(store.claim_session_traces(&[first], at(8)).await.unwrap(), [first]);
+    let second = trace(&fresh, &fresh.caller, "Hello.").await;
+    assert_ne!(second, first);
+    assert_eq!(trace(&fresh, &fresh.caller, "Hello.").await, second);
+}

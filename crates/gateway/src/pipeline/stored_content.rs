@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::pipeline::passed_content::Passed;
 use crate::pipeline::screen::Screened;
 use crate::tools::mcp::round::Server;
 
@@ -18,6 +19,8 @@ pub(super) struct Stored<'a> {
     pub(super) output: Option<Output<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) placeholders: Option<&'a checks::Placeholders>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) passed: Option<Passed<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mcp: Option<&'a [Server]>,
 }

@@ -6,10 +6,11 @@
 //! Such counts are marked as estimated wherever they show.
 
 use domain::conversation::{Body, Prompt};
+use domain::model::Model;
 use domain::usage::Usage;
 use serde_json::Value;
 
-use crate::pipeline::file_tokens;
+use crate::pipeline::{file_tokens, picture_tokens};
 
 /// Tokens that a message costs beside its text, in the chat-completions format (OpenAI's cookbook,
 /// "How to count tokens with tiktoken").
@@ -29,9 +30,10 @@ pub(crate) fn estimate(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(4)
 }
 
-/// Counts a prompt and its answer, for a model whose context window may be known.
-pub(crate) fn count(prompt: &Prompt, output: &str, context_window: Option<u64>) -> Usage {
-    let mut tokens = file_tokens::about(prompt, context_window);
+/// Counts a prompt and its answer, for a model if it is known.
+pub(crate) fn count(prompt: &Prompt, output: &str, model: Option<&Model>) -> Usage {
+    let context_window = model.and_then(|model| model.config.context_window);
+    let mut tokens = file_tokens::about(prompt, context_window) + picture_tokens::of(prompt, model);
     for message in &prompt.messages {
         tokens += PER_MESSAGE;
         tokens += match &message.body {

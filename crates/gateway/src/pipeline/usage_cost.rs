@@ -1,12 +1,14 @@
 //! The usage and the cost of a call, computed from its outcome.
 
-use domain::money::Usd;
+use domain::fees::VendorTool;
+use domain::money::{Prices, Usd};
 use domain::step::{FinishReason, StepStatus};
 use domain::time::Timestamp;
 use domain::usage::{Open, Usage};
 
 use crate::call_metrics::{self, Costs};
 use crate::pipeline::call_outcome::CallOutcome;
+use crate::pipeline::charge_bound::reported_prices;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::pricing_basis::PricingBasis;
 use crate::pipeline::tokens;
@@ -15,6 +17,10 @@ use crate::pipeline::tokens;
 pub(super) struct UsageCost {
     pub(super) usage: Usage,
     pub(super) cost: Usd,
+    /// The part of the cost that the vendor's own tools make up, beside tokens.
+    fees: Usd,
+    /// The prices that the tokens had, with the surcharges on them.
+    pub(super) prices: Option<Prices>,
     /// Whether the cost, or the tokens if they cost nothing, rest on figures that the provider has
     /// not reported.
     pub(super) estimated: bool,
@@ -25,15 +31,21 @@ impl UsageCost {
     pub(super) fn by(funded: &Funded, outcome: &CallOutcome, now: Timestamp) -> Self {
         let pricing_basis = funded.pricing_basis();
         let (usage, counted_here) = usage(funded, outcome, now);
-        let (cost, estimated) = match pricing_basis.image_price(funded.model()) {
+        let (model, extras) = (funded.model(), &usage.extras);
+        let prompt = funded.routed().screened().prompt();
+        let reported = |surcharge| extras.surcharges[surcharge];
+        let raised = |prices: &Prices| reported_prices(model, prompt, *prices, reported);
+        let prices = funded.prices().map(raised);
+        let (cost, estimated) = match pricing_basis.image_price(model) {
             Some(price) => images(pricing_basis, price, outcome),
-            None => {
-                let cost = funded.prices().map_or(Usd::ZERO, |prices| prices.cost(&usage));
-                (cost, counted_here)
-            }
+            None => (prices.map_or(Usd::ZERO, |prices| prices.cost(&usage)), counted_here),
         };
+        let fees = model.config.fees.cost(&extras.uses);
+        // The time that a container was kept is not reported.
+        let estimated = estimated || extras.uses[VendorTool::CodeExecution] > 0;
         let lost = broken_off(funded, &usage, outcome);
-        Self { usage, cost: cost + lost, estimated: estimated || lost > Usd::ZERO }
+        let cost = cost + fees + lost;
+        Self { usage, cost, fees, prices, estimated: estimated || lost > Usd::ZERO }
     }
 
     /// Counts tokens and cost of the call in the metrics of its model.
@@ -50,14 +62,14 @@ impl UsageCost {
     /// The cost of each kind. Attempts that broke off before the last cost prompts, or images.
     fn by_kind(&self, funded: &Funded) -> Costs {
         let is_by_image = funded.pricing_basis().image_price(funded.model()).is_some();
-        let prices = funded.prices().copied().unwrap_or_default();
+        let prices = self.prices.unwrap_or_default();
         let mut tokens = prices.cost_by_kind(&self.usage);
-        let rest = self.cost - tokens.iter().map(|(_, cost)| *cost).sum();
+        let rest = self.cost - self.fees - tokens.iter().map(|(_, cost)| *cost).sum();
         if is_by_image {
-            return Costs { tokens, images: rest };
+            return Costs { tokens, images: rest, tools: self.fees };
         }
         tokens[0].1 += rest;
-        Costs { tokens, images: Usd::ZERO }
+        Costs { tokens, images: Usd::ZERO, tools: self.fees }
     }
 }
 

@@ -6,21 +6,18 @@ use std::time::Duration;
 
 use domain::ids::{ProjectId, TraceId};
 use domain::trace::{Trace, TraceStatus};
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
+use crate::cache::Cache;
 use crate::state::session::is_session_name;
 
 /// The most open traces that are found without a query.
-const KNOWN: u64 = 100_000;
+const KNOWN: usize = 100_000;
 /// The time for which a cached status is valid: another node may have completed the trace.
 const KNOWN_FOR: Duration = Duration::from_mins(1);
 /// The time for which the usual pause between steps is cached.
 const GAP_FOR: Duration = Duration::from_mins(10);
-/// A trace is dropped after this time without use.
-const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 /// The time for which a trace that was not found is not looked up again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
 
@@ -100,13 +97,12 @@ impl KnownTraces {
     /// An empty cache. If other nodes complete traces too, its entries are valid for a short time
     /// only.
     pub(crate) fn new(has_other_nodes: bool) -> Self {
-        let unknown = Cache::builder().max_capacity(10_000).time_to_live(UNKNOWN_FOR).build();
-        // The newest traces are used, not those that were used most.
-        let known = Cache::builder().max_capacity(KNOWN).eviction_policy(EvictionPolicy::lru());
-        let known = known.time_to_idle(FORGOTTEN_AFTER);
-        let known = if has_other_nodes { known.time_to_live(KNOWN_FOR) } else { known };
-        let gaps = Cache::builder().max_capacity(10_000).time_to_live(GAP_FOR).build();
-        Self { known: known.build(), unknown, gaps }
+        let known_for = if has_other_nodes { KNOWN_FOR } else { Duration::MAX };
+        Self {
+            known: Cache::new(KNOWN, known_for),
+            unknown: Cache::new(10_000, UNKNOWN_FOR),
+            gaps: Cache::new(10_000, GAP_FOR),
+        }
     }
 
     pub(crate) fn set(&self, id: TraceId, status: TraceStatus) {

@@ -11,22 +11,22 @@ use std::time::Duration;
 use domain::ids::{ProjectId, TraceId};
 use domain::secret::Secret;
 use futures_util::future::join_all;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 use providers::{McpAddress, McpAnswer, McpClient, McpError, McpSession, McpTool};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::cache::Cache;
+use crate::lock::lock;
 use crate::state::mcp_shares::Shares;
 
 /// The time for which a list of tools is valid, unless the server reports a change.
 const LISTED_FOR: Duration = Duration::from_mins(1);
 /// The most bytes of all lists that are kept.
-const MOST_LISTED: u64 = 32 * 1024 * 1024;
+const MOST_LISTED: usize = 32 * 1024 * 1024;
 /// The most conversations that are kept, and those of one project; the time after which an unused
 /// one ends, and after which any ends.
-const MOST_KEPT: u64 = 1024;
+const MOST_KEPT: usize = 1024;
 const MOST_OF_PROJECT: usize = 128;
 const IDLE: Duration = Duration::from_mins(5);
 const AGE: Duration = Duration::from_hours(1);
@@ -69,27 +69,31 @@ struct Listed {
     tools: Arc<[McpTool]>,
 }
 
+/// The place of a conversation.
+#[derive(Debug)]
+struct Slot {
+    used: std::sync::Mutex<Instant>,
+    kept: Mutex<Kept>,
+}
+
 /// The conversations of this process.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     client: McpClient,
-    kept: Cache<Owner, Arc<Mutex<Kept>>>,
+    kept: Cache<Owner, Arc<Slot>>,
     shares: Shares<Owner>,
-    listed: Cache<(ProjectId, McpAddress), Listed>,
+    listed: Arc<Cache<(ProjectId, McpAddress), Listed>>,
 }
 
 impl Sessions {
     pub(crate) fn new(client: McpClient) -> Self {
-        let kept = Cache::builder().max_capacity(MOST_KEPT).time_to_idle(IDLE).time_to_live(AGE);
-        // A new one goes before one that is old: the request that opened it will ask again.
-        let kept = kept.eviction_policy(EvictionPolicy::lru());
-        let weigh = |_: &_, listed: &Listed| {
+        let weigh = |listed: &Listed| {
             let bytes: usize = listed.tools.iter().map(McpTool::bytes).sum();
-            u32::try_from(bytes + 256).unwrap_or(u32::MAX)
+            bytes + 256
         };
-        let listed = Cache::builder().max_capacity(MOST_LISTED).weigher(weigh);
-        let listed = listed.time_to_live(LISTED_FOR).build();
-        Self { client, kept: kept.build(), shares: Shares::of(MOST_OF_PROJECT), listed }
+        let listed = Cache::weighted(MOST_LISTED, weigh, LISTED_FOR);
+        let kept = Cache::new(MOST_KEPT, AGE);
+        Self { client, kept, shares: Shares::of(MOST_OF_PROJECT), listed: Arc::new(listed) }
     }
 
     /// The tools of a server, as it has listed them within the last minute, or lists them now.
@@ -110,7 +114,7 @@ impl Sessions {
                 // A change that was reported before is handled by its receiver, but this list was
                 // not there yet.
                 if session.changes() != before {
-                    self.listed.invalidate(&place);
+                    self.listed.remove(&place);
                 }
                 Ok(tools)
             }
@@ -134,17 +138,16 @@ impl Sessions {
 
     /// Drops conversations and lists that were not used for a while.
     pub(crate) fn sweep(&self) {
-        self.kept.run_pending_tasks();
-        self.shares.retain(|owner| self.kept.contains_key(owner));
-        self.listed.run_pending_tasks();
+        self.kept.sweep(|slot: &Arc<Slot>| lock(&slot.used).elapsed() < IDLE);
+        self.shares.retain(|owner| self.kept.get(owner).is_some());
+        self.listed.sweep(|_| true);
     }
 
     /// Ends the conversations with all servers.
     pub(crate) async fn close(&self) {
-        let all: Vec<_> = self.kept.iter().map(|(_, kept)| kept).collect();
-        self.kept.invalidate_all();
-        let parting = all.iter().map(async |kept| {
-            let session = kept.lock().await.session.take();
+        let all = self.kept.take_all();
+        let parting = all.iter().map(async |slot| {
+            let session = slot.kept.lock().await.session.take();
             if let Some(session) = session.and_then(Arc::into_inner) {
                 session.close().await;
             }
@@ -214,7 +217,7 @@ impl Sessions {
     /// Greets a server. Its list is dropped once it reports that the list has changed.
     async fn open(&self, to: To<'_>, until: Instant) -> Done<Arc<McpSession>> {
         let (listed, place) = (self.listed.clone(), (to.project, to.address.clone()));
-        let forget = move || listed.invalidate(&place);
+        let forget = move || listed.remove(&place);
         self.client.open(to.address, to.token, forget, until).await.map(Arc::new)
     }
 
@@ -223,18 +226,26 @@ impl Sessions {
         for trace in [None, Some(to.trace)] {
             let Some(slot) = self.kept.get(&to.owner(trace)) else { continue };
             // A task that holds it for long is opening another one.
-            if let Ok(mut kept) = timeout_at(until, slot.lock()).await {
+            if let Ok(mut kept) = timeout_at(until, slot.kept.lock()).await {
                 kept.session.take_if(|kept| Arc::ptr_eq(kept, session));
             }
         }
     }
 
-    fn slot(&self, to: To<'_>, trace: Option<TraceId>) -> Arc<Mutex<Kept>> {
+    fn slot(&self, to: To<'_>, trace: Option<TraceId>) -> Arc<Slot> {
         let owner = to.owner(trace);
         if let Some(unused) = self.shares.note(to.project, &owner) {
-            self.kept.invalidate(&unused);
+            self.kept.remove(&unused);
         }
-        self.kept.get_with(owner, Arc::default)
+        let slot = self.kept.get_or_insert(owner, Arc::default);
+        *lock(&slot.used) = Instant::now();
+        slot
+    }
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self { used: std::sync::Mutex::new(Instant::now()), kept: Mutex::default() }
     }
 }
 
@@ -252,11 +263,11 @@ impl Kept {
 
 /// A slot, without the conversation that another token has left in it.
 async fn locked<'a>(
-    slot: &'a Mutex<Kept>,
+    slot: &'a Slot,
     token: Option<&Secret>,
     until: Instant,
 ) -> Done<tokio::sync::MutexGuard<'a, Kept>> {
-    let mut kept = timeout_at(until, slot.lock()).await.map_err(|_| McpError::Late)?;
+    let mut kept = timeout_at(until, slot.kept.lock()).await.map_err(|_| McpError::Late)?;
     if !is_same(kept.token.as_ref(), token) {
         *kept = Kept { token: token.cloned(), ..Kept::default() };
     }
@@ -294,6 +305,6 @@ mod tests {
         sessions.sweep();
         assert!(Arc::ptr_eq(&modest, &sessions.slot(to(1, 0), None)));
         assert!(Arc::ptr_eq(&often, &sessions.slot(to(2, 0), None)), "what is used stays");
-        assert_eq!(sessions.kept.iter().count(), MOST_OF_PROJECT + 1);
+        assert_eq!(sessions.kept.take_all().len(), MOST_OF_PROJECT + 1);
     }
 }

@@ -132,7 +132,7 @@ mod tests {
             let warm = Warm { model: domain::ids::ModelId(1), tier, cached: 1, completion: 1 };
             models.note(session, warm, LATER);
             let trace = domain::ids::TraceId::first_at(NOW);
-            traces.note(session, SessionTrace { trace, calls: 1 }, LATER);
+            traces.note(session, SessionTrace { trace, calls: 1, noted: 1 }, LATER);
         }
         let bytes = models.bytes() + traces.bytes();
         assert!(bytes < MOST, "{bytes}");

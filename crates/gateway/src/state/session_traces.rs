@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::ids::TraceId;
-use domain::time::{DAY, Timestamp};
+use domain::time::{DAY, SECOND, Timestamp};
 
 use crate::lock::lock;
 use crate::state::session::SessionId;
@@ -36,6 +36,8 @@ pub(crate) struct SessionTrace {
     pub(crate) trace: TraceId,
     /// The calls that this node has let in.
     pub(crate) calls: u32,
+    /// The last activity that this node has noted in the database, in seconds: there are many sessions.
+    pub(crate) noted: u32,
 }
 
 impl Default for SessionTraces {
@@ -66,9 +68,24 @@ impl SessionTraces {
         now: Timestamp,
     ) -> Arc<RunningCall> {
         let calls = self.calls(session, trace, now).saturating_add(1);
-        self.known.note(session, SessionTrace { trace, calls }, now.plus(REMEMBERED));
+        let noted = seconds(self.noted(session, trace, now));
+        self.known.note(session, SessionTrace { trace, calls, noted }, now.plus(REMEMBERED));
         *lock(&self.running).entry(trace).or_default() += 1;
         Arc::new(RunningCall { trace, running: self.running.clone() })
+    }
+
+    /// The last activity in a trace of a session that is noted in the database.
+    pub(crate) fn noted(&self, session: SessionId, trace: TraceId, now: Timestamp) -> Timestamp {
+        let known = self.known.get(session, now).filter(|known| known.trace == trace);
+        let noted = known.map_or(0, |known| i64::from(known.noted));
+        Timestamp(noted.saturating_mul(SECOND))
+    }
+
+    /// Remembers that activity was noted in the database.
+    pub(crate) fn note(&self, session: SessionId, trace: TraceId, now: Timestamp) {
+        let calls = self.calls(session, trace, now);
+        let known = SessionTrace { trace, calls, noted: seconds(now) };
+        self.known.note(session, known, now.plus(REMEMBERED));
     }
 
     fn calls(&self, session: SessionId, trace: TraceId, now: Timestamp) -> u32 {
@@ -90,6 +107,11 @@ impl SessionTraces {
     pub(crate) fn running(&self) -> Vec<TraceId> {
         lock(&self.running).keys().copied().collect()
     }
+}
+
+/// The whole seconds of a time.
+fn seconds(at: Timestamp) -> u32 {
+    u32::try_from(at.0 / SECOND).unwrap_or(0)
 }
 
 /// A call that runs in the trace of its session. All parts that work on the call hold it.
@@ -136,7 +158,11 @@ mod tests {
         assert_eq!(traces.get(session, NOW), Some(trace));
         assert_eq!(traces.get(session, NOW.minus_micros(-LONGEST + 1)), Some(trace));
         let later = NOW.minus_micros(-LONGEST - 1000);
-        traces.known.note(session, SessionTrace { trace, calls: 1 }, later.plus(REMEMBERED));
+        traces.known.note(
+            session,
+            SessionTrace { trace, calls: 1, noted: 0 },
+            later.plus(REMEMBERED),
+        );
         assert_eq!(traces.get(session, later), None, "it is too old");
         for _ in 1..MOST_CALLS {
             assert_eq!(traces.get(session, NOW), Some(trace));

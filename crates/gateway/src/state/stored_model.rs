@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod endpoints;
+pub(crate) mod fees;
 
 use domain::model::{Model, Provider};
 use domain::secret::Secret;
@@ -30,6 +31,9 @@ pub(crate) fn open(row: ModelRow, sealing: &SealingKey) -> Result<Model> {
     let name = config.upstream_model.as_deref().unwrap_or(&row.identifier);
     let list =
         list_prices::list_price(name, row.provider).filter(|_| row.provider != Provider::Internal);
+    // Its faults were refused when it was saved.
+    let given_fees = fees::read(&config.all, &mut Vec::new());
+    config.fees = given_fees.of(row.provider, name, list.is_some() || row.is_public);
     if let Some(list) = list {
         list.complete(&mut config, row.input_price, row.output_price);
     }

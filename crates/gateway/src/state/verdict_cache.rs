@@ -6,15 +6,17 @@
 //! a random key of its own. So a text cannot be crafted to match another, and no verdict outlives
 //! the settings, the project or the process that it belongs to.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use aws_lc_rs::hmac;
 use checks::Verdict;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 
+use crate::cache::Cache;
 use crate::error::Result;
 
 /// The most memory that verdicts take, in bytes, about: some 25,000 messages.
-const MOST_BYTES: u64 = 8 * 1024 * 1024;
+const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// The bytes of an entry beside its verdict.
 const OVERHEAD: usize = 300;
 
@@ -23,20 +25,16 @@ type Print = [u8; 16];
 
 /// The verdicts of all projects. Cheap to clone; the clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct VerdictStore(Cache<Print, Verdict>);
+pub(crate) struct VerdictStore(Arc<Cache<Print, Verdict>>);
 
 impl VerdictStore {
     pub(crate) fn new() -> Self {
         Self::bounded(MOST_BYTES)
     }
 
-    fn bounded(most: u64) -> Self {
-        let weigh = |_: &Print, verdict: &Verdict| {
-            u32::try_from(verdict.bytes() + OVERHEAD).unwrap_or(u32::MAX)
-        };
-        let kept = Cache::builder().max_capacity(most).weigher(weigh);
-        // A conversation that continues comes before messages that were frequent long ago.
-        Self(kept.eviction_policy(EvictionPolicy::lru()).build())
+    fn bounded(most: usize) -> Self {
+        let weigh = |verdict: &Verdict| verdict.bytes() + OVERHEAD;
+        Self(Arc::new(Cache::weighted(most, weigh, Duration::MAX)))
     }
 }
 
@@ -149,9 +147,9 @@ mod tests {
         for number in 0..10_000 {
             assert!(judges(&memory, &[&number.to_string()]));
         }
-        kept.0.run_pending_tasks();
-        assert!(kept.0.weighted_size() <= 100 * 1024);
-        assert!((1..640).contains(&kept.0.entry_count()), "{}", kept.0.entry_count());
+        let (count, weight) = kept.0.size();
+        assert!(weight <= 100 * 1024);
+        assert!((1..640).contains(&count), "{count}");
         assert!(!judges(&memory, &["9999"]), "the last is still known");
         assert!(judges(&memory, &["0"]), "the first is not");
     }

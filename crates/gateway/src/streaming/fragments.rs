@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use domain::json_text::{Token, visit};
 use domain::original::SourceEvent;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::safety::answer_fields::{FUNCTION, STATE};
@@ -13,6 +14,7 @@ use crate::safety::chunk_parts;
 use crate::safety::json_path::JsonPath;
 use crate::safety::output_check::AnswerString;
 use crate::streaming::by_path::ByPath;
+use crate::streaming::vendor_blocks::{BlockOfEvent, VendorBlocks};
 
 /// Noise of another length in each chunk, by which OpenAI hides the lengths of its words.
 const PADDING: &str = "obfuscation";
@@ -77,6 +79,8 @@ pub(super) struct Fragments {
     call_ids: BTreeMap<u64, String>,
     /// The provider's state that belongs to these calls.
     state: Option<Value>,
+    /// The vendor's own blocks.
+    vendor: VendorBlocks,
     /// The bytes of all strings.
     bytes: usize,
     /// The bytes of their paths.
@@ -116,9 +120,19 @@ impl Fragments {
     /// all of them.
     pub(super) fn add_source(&mut self, event: &SourceEvent) -> Result<(), TooMany> {
         let is_piece = |at: usize| event.pieces.iter().any(|piece| piece.range.start == at);
-        let mut bounds = Ok(());
+        let (mut bounds, mut block) = (Ok(()), BlockOfEvent::default());
         // It was read before.
         let _ = visit(&event.data, |place, token| {
+            match token {
+                Token::Number(index) if place.is_at(&["index"]) => block.index = index.parse().ok(),
+                Token::Text(kind) if place.is_at(&["content_block", "type"]) => {
+                    block.begun = Some(kind.to_owned());
+                }
+                Token::Text(kind) if place.is_at(&["delta", "type"]) => {
+                    block.added = Some(kind.to_owned());
+                }
+                _ => {}
+            }
             if let Token::Text(text) = token
                 && !is_piece(place.range.start)
                 && !matches!(place.name(), "type" | "id" | PADDING)
@@ -129,7 +143,13 @@ impl Fragments {
                 bounds = self.check();
             }
         });
-        bounds
+        self.bytes += self.vendor.note(event, &block);
+        bounds.and_then(|()| self.check())
+    }
+
+    /// The events of the vendor's own blocks, as they came.
+    pub(super) fn take_vendor_events(&mut self) -> Vec<Box<RawValue>> {
+        self.vendor.take_events()
     }
 
     /// Adds a string, or a piece of one, unless it was added before. Bounded before anything of it
@@ -213,10 +233,12 @@ impl Fragments {
     pub(super) fn judged_strings<'a>(&'a self, text: &'a str) -> Vec<AnswerString<'a>> {
         let strings = self.strings.iter().map(|(path, text)| (text, path.is_json()));
         let whole = self.whole.iter().map(|(text, is_json)| (text, *is_json));
+        let vendor =
+            self.vendor.arguments().map(|text| AnswerString { text: text.into(), is_json: true });
         let others = strings
             .chain(whole)
             .map(|(text, is_json)| AnswerString { text: text.as_str().into(), is_json });
-        std::iter::once(AnswerString::text(text)).chain(others).collect()
+        std::iter::once(AnswerString::text(text)).chain(others).chain(vendor).collect()
     }
 
     /// The replacement of the strings of [`Fragments::judged_strings`] by these.

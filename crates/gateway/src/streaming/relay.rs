@@ -317,6 +317,7 @@ impl Relay {
             return self.pass_judged(flight, outbound, judging, pieces).await;
         }
         let mut redactor = Redactor::of_answer(crate::safety::nonce::nonce()?);
+        flight.outcome.passed = self.fragments.take_vendor_events();
         flight.outcome.output = self.fragments.judge(flight, &mut redactor).await?.security;
         flight.outcome.message = self.fragments.message(&flight.outcome.text);
         Ok(None)
@@ -374,6 +375,9 @@ impl Relay {
         tracing::info!(model = %self.model, %what, "a stream broke");
         flight.outcome.status = StepStatus::Failed;
         flight.outcome.error = Some(what);
+        if self.sources.is_some() {
+            flight.outcome.passed = self.fragments.take_vendor_events();
+        }
         let mut pieces = Vec::new();
         if let Some(outbound) = &mut self.outbound {
             // Half a word was not judged, and does not leave.

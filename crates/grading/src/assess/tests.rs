@@ -23,6 +23,7 @@ fn baselines() -> Baselines {
             cache_write: None,
             cache_write_1h: None,
         }],
+        pause: None,
     }
 }
 

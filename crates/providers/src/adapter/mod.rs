@@ -6,6 +6,7 @@ pub(crate) mod images;
 pub(crate) mod request;
 
 use domain::conversation::{Prompt, Reply, StreamEvent};
+use domain::fees::{Charges, PerSurcharge};
 use domain::model::Model;
 use domain::original::Original;
 use domain::time::Timestamp;
@@ -42,6 +43,17 @@ pub(crate) trait Adapter: Send + Sync {
     /// without being asked.
     fn writes_cache(&self, _model: &Model, _prompt: &Prompt) -> bool {
         true
+    }
+
+    /// What a prompt, as it is sent to a model, lets the vendor charge beside the tokens of it and of its
+    /// answer.
+    fn charges(&self, prompt: &Prompt) -> Charges {
+        Charges { surcharges: self.surcharges(prompt), ..Charges::default() }
+    }
+
+    /// The surcharges that a prompt asks for, as it is sent.
+    fn surcharges(&self, _prompt: &Prompt) -> PerSurcharge<bool> {
+        PerSurcharge::default()
     }
 
     /// Reads a whole answer of a model.

@@ -19,6 +19,8 @@ pub struct Attempt<'a> {
     pub prompt: &'a Prompt,
     /// Most completion tokens, already decided; `None` sends no bound.
     pub max_output_tokens: Option<u64>,
+    /// Most uses of each tool that the vendor runs; `None` leaves them to the request.
+    pub max_tool_uses: Option<u64>,
     /// Whether the answer is to be streamed: the methods of [`Client`](crate::Client) override it.
     pub stream: bool,
     /// The trace that the call belongs to; `None` sends none.

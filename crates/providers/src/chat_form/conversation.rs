@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::chat_form::answer::IMAGES;
 use crate::chat_form::cache::{self, Keep};
-use crate::chat_form::parts::{Document, Image, Part, Speaker, ToolCall, ToolResult, Turn};
+use crate::chat_form::parts::{Audio, Document, Image, Part, Speaker, ToolCall, ToolResult, Turn};
 use crate::chat_form::provider_state::Replay;
 use crate::chat_form::rounds;
 use crate::error::Error;
@@ -204,6 +204,7 @@ fn content_parts(message: &Message, at: impl Fn(&str) -> Error) -> Result<Vec<Pa
                     ("file" | "input_file", _) if has_data(part) => {
                         read.push(Part::Document(document(part, &at)?));
                     }
+                    ("input_audio", _) => read.push(Part::Audio(audio(part, &at)?)),
                     (kind, _) => {
                         let kind: String = kind.chars().take(40).collect();
                         return Err(at(&format!("this model cannot take a content part '{kind}'")));
@@ -240,6 +241,16 @@ fn document(part: &Value, at: impl Fn(&str) -> Error) -> Result<Document<'_>, Er
         }
         _ => Err(at("file_data must be a data: URL in base64")),
     }
+}
+
+fn audio(part: &Value, at: impl Fn(&str) -> Error) -> Result<Audio<'_>, Error> {
+    let audio = part.get("input_audio").unwrap_or(part);
+    let (format, base64) = (string(audio, "format"), string(audio, "data"));
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if base64.is_empty() || format.is_empty() || !format.bytes().all(is_plain) {
+        return Err(at("input_audio needs data in base64 and a format such as wav or mp3"));
+    }
+    Ok(Audio { format, base64 })
 }
 
 fn image(part: &Value, at: impl Fn(&str) -> Error) -> Result<Image<'_>, Error> {

@@ -4,8 +4,11 @@
 pub(crate) mod answer;
 #[cfg(test)]
 pub(crate) mod arbitrary_conversation;
+#[cfg(test)]
+mod audio_tests;
 pub(crate) mod cache;
 pub(crate) mod conversation;
+pub(crate) mod effort;
 pub(crate) mod ids;
 pub(crate) mod params;
 pub(crate) mod parts;
@@ -13,7 +16,6 @@ mod provider_state;
 #[cfg(test)]
 mod result_tests;
 pub(crate) mod rounds;
-pub(crate) mod thinking;
 pub(crate) mod tools;
 
 pub(crate) use domain::conversation::{PROVIDER_STATE as STATE, STOP_DETAILS, STOP_SEQUENCE};

@@ -31,6 +31,19 @@ const HARMLESS: [&str; 11] = [
 /// send them of their own accord.
 const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_k"];
 
+/// Parameters that are never left out: the reader of an answer relies on them, or they set where it is
+/// made. docs/translation.md repeats this list.
+const RELIED_ON: [&str; 8] = [
+    "n",
+    "logprobs",
+    "top_logprobs",
+    "logit_bias",
+    "modalities",
+    "functions",
+    "function_call",
+    "inference_geo",
+];
+
 /// The parameters that are not taken yet, and the model that they are for.
 #[derive(Debug)]
 pub(crate) struct Params<'a> {
@@ -40,6 +53,7 @@ pub(crate) struct Params<'a> {
     model: &'a Model,
     messages: &'a [Message],
     is_translated: bool,
+    is_lenient: bool,
 }
 
 /// The required form of an answer's text.
@@ -63,6 +77,7 @@ impl<'a> Params<'a> {
             model,
             messages: &prompt.messages,
             is_translated: prompt.is_translated,
+            is_lenient: prompt.is_lenient,
         }
     }
 
@@ -71,11 +86,30 @@ impl<'a> Params<'a> {
         Error::unsupported(format!("{what} for model {}", self.model.identifier))
     }
 
-    /// Leaves out a parameter of sampling that was taken, if that may be.
+    /// Leaves out a parameter that was taken, if that may be.
     pub(crate) fn lose(&mut self, name: &'static str) -> bool {
-        let may_be = self.is_translated && SAMPLING.contains(&name);
+        let may_be = self.may_lack(name);
         self.lost.extend(may_be.then_some(name));
         may_be
+    }
+
+    /// Whether a parameter that the format lacks may be left out.
+    fn may_lack(&self, name: &str) -> bool {
+        HARMLESS.contains(&name)
+            || (self.is_translated && SAMPLING.contains(&name))
+            || (self.is_lenient && !RELIED_ON.contains(&name))
+    }
+
+    /// Whether what a model lacks is left out, or fitted to it, rather than refused.
+    pub(crate) fn is_lenient(&self) -> bool {
+        self.is_lenient
+    }
+
+    /// Takes a parameter out if its value is such a one, and returns whether it was.
+    pub(crate) fn take_if(&mut self, name: &str, is_such: impl Fn(&Value) -> bool) -> bool {
+        let before = self.left.len();
+        self.left.retain(|(left, value)| *left != name || !is_such(value));
+        self.left.len() < before
     }
 
     /// Takes any parameter.
@@ -84,14 +118,20 @@ impl<'a> Params<'a> {
         Some(self.left.swap_remove(at).1)
     }
 
-    /// Takes a number between two bounds.
+    /// Takes a number between two bounds; one beyond them is the nearest bound where requests are
+    /// fitted to models.
     pub(crate) fn number(
         &mut self,
         name: &str,
         bounds: std::ops::RangeInclusive<f64>,
     ) -> Result<Option<f64>, Error> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        let number = value.as_f64().filter(|number| bounds.contains(number));
+        let number = value.as_f64();
+        let number = if self.is_lenient {
+            number.map(|number| number.clamp(*bounds.start(), *bounds.end()))
+        } else {
+            number.filter(|number| bounds.contains(number))
+        };
         number.map(Some).ok_or_else(|| {
             let (least, most) = bounds.into_inner();
             self.unfit(format_args!("{name} must be a number from {least} to {most}"))
@@ -147,20 +187,26 @@ impl<'a> Params<'a> {
     /// Finishes: returns the names of dropped parameters, or an error that names one that cannot be
     /// dropped.
     pub(crate) fn finish(self) -> Result<Vec<String>, Error> {
-        let mut dropped: Vec<String> = self.lost.into_iter().map(str::to_owned).collect();
-        for (name, _) in self.left {
+        let mut dropped: Vec<String> = self.lost.iter().map(|name| (*name).to_owned()).collect();
+        for (name, _) in &self.left {
+            let name: &str = name;
             let name = if name == CACHE_BREAKPOINT { CACHE_CONTROL } else { name };
-            let is_sampling = self.is_translated && SAMPLING.contains(&name);
-            if !HARMLESS.contains(&name) && !is_sampling {
+            if !self.may_lack(name) {
                 let name: String = name.chars().take(64).collect();
                 return Err(Error::lacking(self.model, name));
             }
-            dropped.push(name.to_owned());
+            dropped.push(shown(name));
         }
         dropped.extend(lost(self.messages, self.model).map(str::to_owned));
         dropped.sort_unstable();
         Ok(dropped)
     }
+}
+
+/// Returns a name of the caller's as it may stand in a list in a header.
+fn shown(name: &str) -> String {
+    let fits = |c: char| c.is_ascii_graphic() && c != ',';
+    name.chars().take(64).map(|c| if fits(c) { c } else { '?' }).collect()
 }
 
 /// Whether a parameter has no effect.

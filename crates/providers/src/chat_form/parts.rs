@@ -35,6 +35,7 @@ pub(crate) enum Part<'a> {
     Text(&'a str),
     Image(Image<'a>),
     Document(Document<'a>),
+    Audio(Audio<'a>),
     Call(ToolCall<'a>),
     Result(ToolResult<'a>),
     /// A block of the model's in the provider's own form, to be sent as it came, and the number of
@@ -60,6 +61,14 @@ pub(crate) struct Document<'a> {
     pub(crate) base64: &'a str,
     /// The caller's name of it; may be empty.
     pub(crate) name: &'a str,
+}
+
+/// A recording in a content part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Audio<'a> {
+    /// In lower-case letters, digits and hyphens, as chat completions name it: `wav`, `mp3`.
+    pub(crate) format: &'a str,
+    pub(crate) base64: &'a str,
 }
 
 /// A call of a tool that the model has asked for.

@@ -29,18 +29,22 @@ pub(crate) const LEAST_CREDENTIAL_BYTES: usize = 8;
 /// tokens are removed.
 const LOGPROB_LEAK_BYTES: usize = 4;
 
-/// The credentials of one call, in the forms that an echo can have.
-#[derive(Debug)]
+/// The credentials of one call, in the forms that an echo can have. They are never printed.
 pub(crate) struct Credentials {
     /// Longest first: one may be a part of another.
     forms: Vec<Form>,
     shortest: usize,
 }
 
-#[derive(Debug)]
 struct Form {
     text: String,
     finder: Finder<'static>,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
 }
 
 impl Credentials {

@@ -1,93 +1,30 @@
-//! MCP servers: their tools listed and called, by the official SDK over our own connections.
+//! MCP servers: their tools listed and called, over our own connections and within time limits.
 //!
 //! A server is somebody else's program: everything it sends is bounded in number, size and time, and
-//! its requests to us (sampling, elicitation, roots) are declined, because we declare none of them.
+//! what it repeats of the credentials that it received is removed.
 
 pub(crate) mod address;
-pub(crate) mod answer;
-pub(crate) mod error;
 mod http;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use domain::secret::Secret;
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
-    PaginatedRequestParams,
-};
-use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
-use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::common::client_side_sse::NeverRetry;
-use rmcp::transport::streamable_http_client::{
-    StreamableHttpClientTransportConfig, StreamableHttpError,
-};
-use rmcp::{ClientHandler, RoleClient, ServiceError, ServiceExt as _};
+use mcp_client::{Conversation, McpAnswer, McpError, McpTool};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::Client;
 use crate::credentials::Credentials;
+use crate::credentials::scrub::scrub;
 use crate::mcp::address::McpAddress;
-use crate::mcp::answer::McpAnswer;
-use crate::mcp::error::McpError;
-use crate::mcp::http::{Failed, Http};
-
-/// Most tools of one server, and most pages on which it may list them.
-const MOST_TOOLS: usize = 128;
-const MOST_PAGES: usize = 32;
-/// Most bytes of all tool definitions of a server.
-const MOST_TOOL_BYTES: usize = 512 * 1024;
-/// Most calls of one conversation at once; further ones wait, with their time running. All requests of
-/// a project may share a conversation, and each is bounded by itself.
-const MOST_CONCURRENT_CALLS: usize = 1024;
-/// Time limit for ending a conversation, and for answering a server's own requests.
-const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A tool as its server describes it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct McpTool {
-    /// The server's name for it.
-    pub name: String,
-    /// The tool's purpose.
-    pub description: Option<String>,
-    /// The JSON Schema of its arguments.
-    pub schema: Map<String, Value>,
-}
+use crate::mcp::http::ServerHttp;
 
 /// An open conversation with one server. Calls may run side by side; dropping it ends the conversation.
+#[derive(Debug)]
 pub struct McpSession {
-    service: RunningService<RoleClient, Us>,
-    http: Http,
+    conversation: Conversation,
     token: Option<Secret>,
     credentials: Option<Credentials>,
-    /// Number of reports from the server that its tools have changed.
-    changes: Arc<AtomicU64>,
-}
-
-/// Our side of the conversation, as a server sees it.
-struct Us {
-    config: ClientConfig,
-    changes: Arc<AtomicU64>,
-    on_change: Box<dyn Fn() + Send + Sync>,
-}
-
-impl ClientHandler for Us {
-    fn get_info(&self) -> ClientConfig {
-        self.config.clone()
-    }
-
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changes.fetch_add(1, Ordering::AcqRel);
-        (self.on_change)();
-    }
-}
-
-impl std::fmt::Debug for McpSession {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("McpSession").finish_non_exhaustive()
-    }
 }
 
 /// Client for MCP servers, over the connections of a [`Client`], without access to models.
@@ -115,27 +52,13 @@ impl McpClient {
         on_change: impl Fn() + Send + Sync + 'static,
         deadline: Instant,
     ) -> Result<McpSession, McpError> {
-        let http = Http::new(self.0.clone(), address, token.cloned())?;
-        let opening = async {
-            let mut config = StreamableHttpClientTransportConfig::with_uri(address.as_str());
-            // A stream that breaks fails its call: a tool must not run twice unnoticed.
-            config.retry_config = Arc::new(NeverRetry::default());
-            config.reinit_on_expired_session = false;
-            config.control_request_timeout = CONTROL_TIMEOUT;
-            config.max_concurrent_requests = MOST_CONCURRENT_CALLS;
-            let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
-            let name = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
-            let config = ClientConfig::new(ClientCapabilities::default(), name);
-            let changes = Arc::<AtomicU64>::default();
-            let on_change = Box::new(on_change);
-            let greeting = Us { config, changes: changes.clone(), on_change }.serve(transport);
-            let service = greeting.await.map_err(|error| greeting_fault(error, &http, token))?;
-            let credentials = Credentials::of(token);
-            let token = token.cloned();
-            Ok(McpSession { service, http: http.clone(), token, credentials, changes })
-        };
-        // Boxed: the SDK's futures are large.
-        timeout_at(deadline, Box::pin(opening)).await.unwrap_or(Err(McpError::Late))
+        let http = Arc::new(ServerHttp::new(self.0.clone(), address, token.cloned())?);
+        let version = env!("CARGO_PKG_VERSION");
+        let opening = Conversation::open(http, address.as_str(), version, Box::new(on_change));
+        let opened = timeout_at(deadline, opening).await.unwrap_or(Err(McpError::Late));
+        let conversation = opened.map_err(|error| without_token(error, token))?;
+        let credentials = Credentials::of(token);
+        Ok(McpSession { conversation, token: token.cloned(), credentials })
     }
 }
 
@@ -147,121 +70,59 @@ impl McpSession {
         arguments: Map<String, Value>,
         deadline: Instant,
     ) -> Result<McpAnswer, McpError> {
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         // Dropped at the deadline, it notifies the server that nobody waits any more.
-        let calling = timeout_at(deadline, Box::pin(self.service.call_tool_once(params)));
-        match calling.await.map_err(|_| McpError::Late)? {
-            Ok(CallToolResponse::Complete(result)) => {
-                Ok(answer::read(result, self.credentials.as_ref()))
-            }
-            Ok(_) => Err(McpError::Asks),
-            Err(error) => Err(self.fault(error)),
+        let calling = timeout_at(deadline, self.conversation.call(tool, arguments));
+        let called = calling.await.unwrap_or(Err(McpError::Late));
+        let mut answer = called.map_err(|error| without_token(error, self.token.as_ref()))?;
+        if let Some(credentials) = &self.credentials {
+            credentials.clean(&mut answer.text);
         }
+        answer.cut_off();
+        Ok(answer)
     }
 
     /// Lists the server's tools.
     pub async fn tools(&self, deadline: Instant) -> Result<Vec<McpTool>, McpError> {
-        timeout_at(deadline, Box::pin(self.list())).await.unwrap_or(Err(McpError::Late))
+        let listing = timeout_at(deadline, self.conversation.tools());
+        let listed = listing.await.unwrap_or(Err(McpError::Late));
+        let mut tools = listed.map_err(|error| without_token(error, self.token.as_ref()))?;
+        if let Some(credentials) = &self.credentials {
+            for tool in &mut tools {
+                credentials.clean(&mut tool.name);
+                tool.description.as_mut().map(|text| credentials.clean(text));
+                credentials.clean_members(&mut tool.schema);
+            }
+        }
+        Ok(tools)
     }
 
     /// Returns the number of reports from the server that its tools have changed. A list may be
     /// outdated if this has grown since the list was requested.
     pub fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+        self.conversation.changes()
     }
 
     /// Whether the server gave the conversation an id, which its state may depend on.
     pub fn is_stateful(&self) -> bool {
-        self.http.has_session()
+        self.conversation.is_stateful()
     }
 
     /// Whether the conversation is closed.
     pub fn is_closed(&self) -> bool {
-        self.service.is_closed() || self.service.is_transport_closed()
+        self.conversation.is_closed()
     }
 
     /// Ends the conversation, and waits until that is sent.
     pub async fn close(self) {
-        // The server need not have received it.
-        let _ = self.service.cancel().await;
-    }
-
-    async fn list(&self) -> Result<Vec<McpTool>, McpError> {
-        let mut tools = Vec::new();
-        let mut bytes = 0;
-        let mut cursor = None;
-        for _ in 0..MOST_PAGES {
-            let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let page = self.service.list_tools(Some(params)).await;
-            let page = page.map_err(|error| self.fault(error))?;
-            for tool in page.tools {
-                let mut tool = McpTool {
-                    name: tool.name.into_owned(),
-                    description: tool.description.map(Into::into),
-                    schema: Arc::unwrap_or_clone(tool.input_schema),
-                };
-                if let Some(credentials) = &self.credentials {
-                    credentials.clean(&mut tool.name);
-                    tool.description.as_mut().map(|text| credentials.clean(text));
-                    credentials.clean_members(&mut tool.schema);
-                }
-                bytes += tool.bytes();
-                tools.push(tool);
-                if tools.len() > MOST_TOOLS {
-                    return Err(McpError::TooMuch("it has more than 128 tools"));
-                }
-                if bytes > MOST_TOOL_BYTES {
-                    return Err(McpError::TooMuch("it says more than 512 KiB of its tools"));
-                }
-            }
-            cursor = page.next_cursor;
-            if cursor.is_none() {
-                return Ok(tools);
-            }
-        }
-        Err(McpError::TooMuch("the list of its tools does not end"))
-    }
-
-    fn fault(&self, error: ServiceError) -> McpError {
-        match error {
-            ServiceError::McpError(refusal) => {
-                McpError::refused(&refusal.message, self.token.as_ref())
-            }
-            ServiceError::Timeout { .. } | ServiceError::Cancelled { .. } => McpError::Late,
-            ServiceError::UnexpectedResponse => McpError::Malformed,
-            // If several calls fail, this is the fault of this one.
-            ServiceError::TransportSend(error) => match error.error.downcast_ref::<Failed>() {
-                Some(StreamableHttpError::Client(fault)) => fault.clone(),
-                _ => self.broken(),
-            },
-            _ => self.broken(),
-        }
-    }
-
-    /// Returns the reason why a call has no answer, as far as the conversation as a whole shows it. A
-    /// lost conversation may have been reported to another call: this one may have been run.
-    fn broken(&self) -> McpError {
-        match self.http.fault() {
-            McpError::Gone => McpError::Unreachable,
-            fault => fault,
-        }
+        self.conversation.close().await;
     }
 }
 
-impl McpTool {
-    /// Approximate bytes that it takes in a request.
-    pub fn bytes(&self) -> usize {
-        let schema = serde_json::to_string(&self.schema).map_or(0, |schema| schema.len());
-        self.name.len() + self.description.as_ref().map_or(0, String::len) + schema
-    }
-}
-
-fn greeting_fault(error: ClientInitializeError, http: &Http, token: Option<&Secret>) -> McpError {
+/// The error, without what its text repeats of the token.
+fn without_token(error: McpError, token: Option<&Secret>) -> McpError {
     match error {
-        ClientInitializeError::JsonRpcError(refusal) => McpError::refused(&refusal.message, token),
-        ClientInitializeError::TransportError { .. }
-        | ClientInitializeError::ConnectionClosed(_) => http.fault(),
-        _ => McpError::Malformed,
+        McpError::Refused(text) => McpError::Refused(scrub(&text, token)),
+        other => other,
     }
 }
 

@@ -166,7 +166,7 @@ async fn lists_are_bounded() {
     let fault = list(vec![listed(tools(129))]).await.unwrap_err();
     assert_eq!(fault, McpError::TooMuch("it has more than 128 tools"));
     let mut wordy = tool("t");
-    wordy["description"] = "x".repeat(MOST_TOOL_BYTES).into();
+    wordy["description"] = "x".repeat(512 * 1024).into();
     let fault = list(vec![listed(vec![wordy])]).await.unwrap_err();
     assert_eq!(fault, McpError::TooMuch("it says more than 512 KiB of its tools"));
     let page = |id| step(result(id, value!({"tools": [], "nextCursor": "again"})));

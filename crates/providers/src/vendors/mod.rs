@@ -8,6 +8,7 @@ pub(crate) mod internal;
 pub(crate) mod openai;
 
 use domain::conversation::Prompt;
+use domain::fees::{Charges, PerSurcharge};
 use domain::model::{Model, Provider};
 
 use crate::adapter::Adapter;
@@ -75,6 +76,16 @@ pub fn may_write_cache(model: &Model, prompt: &Prompt) -> bool {
         [] => writes(model),
         endpoints => endpoints.iter().any(|endpoint| writes(&endpoint.model)),
     }
+}
+
+/// What a prompt lets a provider charge beside tokens.
+pub fn charges(model: &Model, prompt: &Prompt) -> Charges {
+    adapter(model.provider).charges(prompt)
+}
+
+/// The surcharges that a prompt asks a provider for.
+pub fn surcharges(model: &Model, prompt: &Prompt) -> PerSurcharge<bool> {
+    adapter(model.provider).surcharges(prompt)
 }
 
 /// Refuses a model whose provider makes no images.

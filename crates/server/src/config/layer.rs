@@ -109,7 +109,7 @@ layer!(
     /// Addresses that may not call, comma-separated ranges
     #[arg(long, global = true, value_delimiter = ',', value_name = "RANGES")]
     list perimeter_block / "SLUICE_PERIMETER_BLOCK": Vec<String>,
-    /// Log level or filter
+    /// Log level, or levels by crate
     #[arg(long, global = true, value_name = "FILTER")]
     text log / "SLUICE_LOG": String,
     /// Address on which Prometheus metrics listen, or "off"

@@ -12,7 +12,7 @@ use domain::step::{
 use domain::tier::{Intent, Tier};
 use domain::time::Timestamp;
 use domain::trace_context::TraceContext;
-use domain::usage::{Open, Usage};
+use domain::usage::Usage;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -254,7 +254,7 @@ impl StepRow<String> {
                 cache_write_1h: tokens(self.cache_write_1h_tokens),
                 completion: tokens(self.completion_tokens),
                 reasoning: tokens(self.reasoning_tokens),
-                open: Open::default(),
+                ..Usage::default()
             },
             prices,
             cost: Usd(self.cost.unwrap_or(0)),

@@ -96,3 +96,31 @@ async fn idle_traces_of_sessions_are_found_by_their_last_activity() {
         store.close().await;
     }
 }
+
+#[tokio::test]
+async fn an_idle_trace_is_claimed_by_one_node_and_not_under_a_call() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let after = |hours: i64| NOW.minus_micros(-hours * HOUR);
+        for number in 1..=3 {
+            let session = [u8::try_from(number).unwrap(); 16];
+            store.writer().session_trace(trace(project, number), session).await.unwrap();
+        }
+        assert!(store.is_session_trace(trace_id(3)).await.unwrap());
+        complete(&store, 3).await;
+        assert!(!store.is_session_trace(trace_id(3)).await.unwrap());
+        // A call begins in the second after it was found to be idle.
+        assert!(store.note_session_call(trace_id(2), after(2)).await.unwrap());
+        assert!(store.note_session_call(trace_id(2), after(1)).await.unwrap(), "a clock behind");
+        let all = [1, 2, 3].map(trace_id);
+        let claim = async || store.claim_session_traces(&all, after(2)).await.unwrap();
+        assert_eq!(claim().await, [trace_id(1)], "{}", database.kind);
+        assert_eq!(claim().await, [], "another node has it");
+        assert!(!store.note_session_call(trace_id(1), after(3)).await.unwrap(), "it has ended");
+        assert!(!store.note_session_call(trace_id(3), after(3)).await.unwrap());
+        // A node that has gone leaves it to the next.
+        assert_eq!(store.claim_session_traces(&all, after(4)).await.unwrap(), [1, 2].map(trace_id));
+        store.close().await;
+    }
+}

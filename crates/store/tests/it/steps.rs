@@ -25,6 +25,7 @@ async fn a_step_comes_back_as_it_was_and_its_content_is_sealed() {
             params: json!({"temperature": 0.5}).as_object().cloned(),
             output: Some(json!({"a": 1})),
             placeholders: None,
+            passed: Some(json!({"request": {"a": 1.5}})),
             mcp: Some(json!([{"label": "a"}])),
         };
         let json = serde_json::to_vec(&content).unwrap();

@@ -59,6 +59,11 @@ pub(crate) fn image_part(url: String, detail: Option<String>) -> Value {
     json!({"type": "image_url", "image_url": image})
 }
 
+/// A content part that is a recording, in base64.
+pub(crate) fn audio_part(format: &str, data: String) -> Value {
+    json!({"type": "input_audio", "input_audio": {"data": data, "format": format}})
+}
+
 /// A tool call.
 pub(crate) fn call(id: &str, name: &str, arguments: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})

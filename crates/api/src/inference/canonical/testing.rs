@@ -26,6 +26,7 @@ pub const USED: Usage = Usage {
     cache_write_1h: 2,
     completion: 9,
     reasoning: 4,
+    extras: domain::fees::Extras::NONE,
     open: domain::usage::Open { prompt: false, completion: false, detail: false, cache_write: 0 },
 };
 

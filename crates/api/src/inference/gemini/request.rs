@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::http::error::Result;
 use crate::inference::canonical::documents::document;
 use crate::inference::canonical::prompt::{
-    State, States, assistant, call, image_part, plain, result, text_part,
+    State, States, assistant, audio_part, call, image_part, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
 use crate::inference::format::ParsedRequest;
@@ -69,6 +69,7 @@ pub(super) fn parse(
             messages: reader.messages,
             max_output_tokens: settings.max_output_tokens,
             is_translated: true,
+            is_lenient: false,
             params,
             original: None,
         },
@@ -310,7 +311,7 @@ impl Reader {
         Ok((message, images))
     }
 
-    /// Text, an image or a document.
+    /// Text, an image, a document or a recording.
     fn part(&mut self, mut part: Node) -> Result<Value> {
         let read = if let Some(text) = part.maybe_text("text")? {
             text_part(text)
@@ -339,6 +340,8 @@ impl Reader {
         let base64 = in_standard_form(&base64);
         if media.starts_with("image/") {
             Ok(image_part(format!("data:{media};base64,{base64}"), None))
+        } else if let Some(kind) = media.strip_prefix("audio/") {
+            Ok(audio_part(&audio_format(kind), base64))
         } else {
             document(&at, name, &media, &base64)
         }
@@ -360,6 +363,17 @@ impl Reader {
             }
         });
         texts.collect()
+    }
+}
+
+/// The canonical name of a format of audio, by the second half of its media type.
+fn audio_format(kind: &str) -> String {
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match kind.strip_prefix("x-").unwrap_or(&kind) {
+        "mpeg" | "mpga" | "mp3" => "mp3".to_owned(),
+        "wave" | "vnd.wave" | "wav" => "wav".to_owned(),
+        "mp4" | "m4a" => "m4a".to_owned(),
+        other => other.to_owned(),
     }
 }
 

@@ -182,7 +182,9 @@ pub fn parse(
         if let Some(format) = config.maybe_node("format")? {
             set("response_format", reader.tolerated(response_format(format))?);
         }
-        reader.tolerated(config.end())?;
+        // The bill depends on it.
+        reader.tolerated(config.idle("task_budget", &Value::Null))?;
+        reader.end(config)?;
     }
     let request = ChatRequest {
         api_endpoint: ApiEndpoint::Messages,
@@ -192,6 +194,7 @@ pub fn parse(
             messages,
             max_output_tokens: Some(body.max_tokens),
             is_translated: true,
+            is_lenient: false,
             params,
             original: original.map(|original| {
                 Box::new(Original { untranslatable: reader.untranslatable.take(), ..original })
@@ -205,6 +208,17 @@ pub fn parse(
         dropped: reader.dropped.into_iter().collect(),
         options: (),
     })
+}
+
+/// The block that names a tool which a search of the caller's own has found.
+const TOOL_REFERENCE: &str = "tool_reference";
+
+/// Whether a block is the call of a tool that the vendor runs itself, or its result.
+fn is_of_vendors_tool(kind: &str) -> bool {
+    kind == "server_tool_use"
+        || ["tool_search", "web_search", "web_fetch", "code_execution"]
+            .iter()
+            .any(|tool| kind.ends_with("_tool_result") && kind.contains(tool))
 }
 
 /// Reads the conversation, and records what has no canonical form.
@@ -230,6 +244,16 @@ impl Reader {
             }
             Err(failure) => Err(failure),
         }
+    }
+
+    /// Ends the reading of an object: a member that is left is refused or, if the request may go on
+    /// as it came, left out on the way to another vendor's model, and named.
+    fn end(&mut self, object: Node) -> Result<()> {
+        if !self.passes {
+            return object.end();
+        }
+        self.dropped.extend(object.left().map(|name| members::shown(&name)));
+        Ok(())
     }
 
     fn leave_out(&mut self, name: &'static str, value: &Value) {
@@ -273,7 +297,7 @@ impl Reader {
         if body.role == "system" {
             self.lose(&mut others, &["clear_at", "output_config"]);
         }
-        self.tolerated(others.end())?;
+        self.end(others)?;
         match body.role.as_str() {
             "user" => {
                 let blocks = blocks(&content, body.content)?;
@@ -316,7 +340,7 @@ impl Reader {
             let kept = self.breakpoint(&mut block);
             let id = block.text("tool_use_id")?;
             let (mut message, images) = result(id, self.result_parts(&mut block)?);
-            self.tolerated(block.end())?;
+            self.end(block)?;
             message.extra.extend(kept.map(|kept| (CACHE_BREAKPOINT.to_owned(), kept.into())));
             message.extra.extend(failed.then(|| (TOOL_FAILED.to_owned(), true.into())));
             all.push(message);
@@ -335,6 +359,11 @@ impl Reader {
         let parts = Node::all(&at, blocks).map(|block| {
             let mut block = block?;
             let kind = block.text("type")?;
+            // All tools are offered: none has to be found.
+            if self.passes && kind == TOOL_REFERENCE {
+                self.dropped.insert(kind);
+                return Ok(None);
+            }
             let part = self.part(block, &kind);
             self.tolerated(part)
         });
@@ -351,18 +380,22 @@ impl Reader {
                     self.lose(&mut block, &["toolset_name"]);
                     let kept = self.breakpoint(&mut block);
                     let call = tool_use(&mut block)?;
-                    self.tolerated(block.end())?;
+                    self.end(block)?;
                     calls.push(marked(call, kept));
                 }
                 // The thinking itself is in the state, if it can be used at all.
                 "thinking" => {
                     self.find_state(block.maybe_text("signature")?, &mut state);
                     block.pass_over(&["thinking"]);
-                    self.tolerated(block.end())?;
+                    self.end(block)?;
                 }
                 "redacted_thinking" => {
                     self.find_state(block.maybe_text("data")?, &mut state);
-                    self.tolerated(block.end())?;
+                    self.end(block)?;
+                }
+                // The vendor has run these tools itself: what they found is in what it says next.
+                kind if self.passes && is_of_vendors_tool(kind) => {
+                    self.dropped.insert(kind.to_owned());
                 }
                 _ => {
                     let part = self.part(block, &kind);
@@ -405,7 +438,7 @@ impl Reader {
             }
             _ => return Err(block.unsupported("a block", kind)),
         };
-        self.tolerated(block.end())?;
+        self.end(block)?;
         Ok(marked(part, kept))
     }
 
@@ -441,12 +474,17 @@ impl Reader {
             let function =
                 function(name, description, tool.take("input_schema"), tool.take("strict"));
             self.lose(&mut tool, &["input_examples", "eager_input_streaming"]);
-            // A value that only confirms the default is accepted.
-            let idle = tool.idle("allowed_callers", &json!(["direct"]));
-            self.tolerated(idle)?;
-            let idle = tool.idle("defer_loading", &false.into());
-            self.tolerated(idle)?;
-            self.tolerated(tool.end())?;
+            // A value that only confirms the default is accepted. Any other is a hint where the
+            // request comes in by the vendor's root: the tool is offered to every model at once.
+            for (name, idle) in
+                [("allowed_callers", json!(["direct"])), ("defer_loading", false.into())]
+            {
+                if self.passes && tool.idle(name, &idle).is_err() {
+                    self.dropped.insert(name.to_owned());
+                }
+                tool.idle(name, &idle)?;
+            }
+            self.end(tool)?;
             offered.add(marked(function, kept));
         }
         Ok(offered)

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::http::error::{Failure, Result};
 use crate::inference::canonical::prompt::function;
 use crate::inference::canonical::read::{Node, invalid};
+use crate::inference::responses::request::Hints;
 
 /// The type of such a tool.
 pub(super) const CUSTOM: &str = "custom";
@@ -46,7 +47,7 @@ impl CustomTools {
     }
 
     /// Reads a tool; the function that stands for it.
-    pub(super) fn read(&mut self, mut tool: Node) -> Result<Value> {
+    pub(super) fn read(&mut self, mut tool: Node, hints: &mut Hints<'_>) -> Result<Value> {
         let name = tool.text("name")?;
         if self.functions.contains(&name) {
             return Err(shared(&name));
@@ -69,9 +70,7 @@ impl CustomTools {
             }
             format.end()?;
         }
-        tool.idle("allowed_callers", &json!(["direct"]))?;
-        tool.idle("defer_loading", &false.into())?;
-        tool.end()?;
+        hints.end(tool)?;
         self.custom.insert(name.clone());
         let parameters = json!({"type": "object", "properties": {INPUT: {"type": "string"}},
             "required": [INPUT], "additionalProperties": false});
@@ -121,7 +120,8 @@ mod tests {
         let tool = json!({"name": "apply_patch", "description": "Edits files.", "format":
             {"type": "grammar", "syntax": "lark", "definition": "start: \"x\""}});
         let mut tools = CustomTools::default();
-        let function = tools.read(Node::of("tools[0]".to_owned(), tool).unwrap()).unwrap();
+        let tool = Node::of("tools[0]".to_owned(), tool).unwrap();
+        let function = tools.read(tool, &mut Hints::new(false, &mut Vec::new())).unwrap();
         let function = &function["function"];
         assert_eq!(
             function["description"],

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::http::error::Result;
 use crate::inference::canonical::documents::document;
+use crate::inference::canonical::members::shown;
 use crate::inference::canonical::prompt::{
-    State, States, assistant, call, image_part, plain, result, text_part,
+    State, States, assistant, audio_part, call, image_part, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
 use crate::inference::responses::custom_tools::arguments_of;
@@ -20,6 +21,17 @@ const OF_ANSWERS: [&str; 7] =
     ["id", "status", "phase", "caller", "async", "created_by", "parsed_arguments"];
 /// Members that the parts of the vendor's answers have and its clients send back.
 const OF_PARTS: [&str; 3] = ["annotations", "logprobs", "parsed"];
+
+/// Items of tools that the vendor has run itself: what they found is in what the model says next, and
+/// tools that are deferred to a search are offered at once.
+const VENDORS_OWN: [&str; 6] = [
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "mcp_list_tools",
+    "tool_search_call",
+    "tool_search_output",
+];
 
 /// The conversation as far as it has been read.
 #[derive(Debug, Default)]
@@ -35,8 +47,10 @@ pub struct Input {
     images: Vec<Value>,
     /// The index of the item that they came with.
     images_at: Option<usize>,
-    dropped: BTreeSet<&'static str>,
+    dropped: BTreeSet<String>,
     states: States,
+    /// Whether it came in by the vendor's root, where what does no harm is left out.
+    is_root: bool,
 }
 
 /// The conversation that was read.
@@ -62,6 +76,11 @@ struct Turn {
 }
 
 impl Input {
+    /// Nothing yet, of a request at the vendor's root or at the gateway's own.
+    pub fn new(is_root: bool) -> Self {
+        Self { is_root, ..Self::default() }
+    }
+
     /// Adds a message.
     pub fn add(&mut self, message: Message) {
         self.end_turn();
@@ -92,7 +111,7 @@ impl Input {
     pub fn finish(mut self) -> Conversation {
         self.end_turn();
         self.show_images();
-        Conversation { dropped: self.dropped.into_iter().map(str::to_owned).collect(), ..self.read }
+        Conversation { dropped: self.dropped.into_iter().collect(), ..self.read }
     }
 
     fn item(&mut self, mut item: Node) -> Result<()> {
@@ -133,6 +152,10 @@ impl Input {
                  between two requests: set store: false in the client, which then sends the item itself",
                 item.at()
             ))),
+            Some(kind) if self.is_root && VENDORS_OWN.contains(&kind) => {
+                self.dropped.insert(kind.to_owned());
+                Ok(())
+            }
             Some(kind) => Err(item.unsupported("an item", kind)),
         }
     }
@@ -144,7 +167,7 @@ impl Input {
         let state = token.as_deref().and_then(|token| self.states.of(token));
         // Our own items have the state in an item of its own, or the provider requires none back.
         if state.is_none() && (token.is_some() || !is_own) {
-            self.dropped.insert("reasoning");
+            self.dropped.insert("reasoning".to_owned());
         }
         self.state = state.or(self.state.take());
         item.pass_over(&["summary", "content"]);
@@ -156,13 +179,22 @@ impl Input {
     fn end_item(&mut self, mut item: Node) -> Result<()> {
         item.pass_over(&OF_ANSWERS);
         self.lose(&mut item, "namespace");
-        item.end()
+        self.end(item)
+    }
+
+    /// Ends an object: a member that is left is refused or, at the vendor's root, left out.
+    fn end(&mut self, object: Node) -> Result<()> {
+        if !self.is_root {
+            return object.end();
+        }
+        self.dropped.extend(object.left().map(|name| shown(&name)));
+        Ok(())
     }
 
     /// Takes a hint that is lost.
     fn lose(&mut self, node: &mut Node, name: &'static str) {
         if node.take(name).is_some() {
-            self.dropped.insert(name);
+            self.dropped.insert(name.to_owned());
         }
     }
 
@@ -205,7 +237,7 @@ impl Input {
         self.show_images();
     }
 
-    /// Text, images and documents of an item.
+    /// Text, images, documents and audio of an item.
     fn content(&mut self, item: &mut Node, name: &str) -> Result<Vec<Value>> {
         let at = item.path(name);
         match item.take(name) {
@@ -236,9 +268,18 @@ impl Input {
                 image_part(url, detail)
             }
             "input_file" => file(&mut part)?,
+            "input_audio" => {
+                let Some(mut audio) = part.maybe_node("input_audio")? else {
+                    let at = part.path("input_audio");
+                    return Err(malformed(format!("Missing required parameter: {at}")));
+                };
+                let (format, data) = (audio.text("format")?, audio.text("data")?);
+                self.end(audio)?;
+                audio_part(&format, data)
+            }
             _ => return Err(part.unsupported("a part", &kind)),
         };
-        part.end()?;
+        self.end(part)?;
         Ok(read)
     }
 

@@ -1,8 +1,9 @@
-//! `POST /responses`: OpenAI's newer format in and out, for every provider. Nothing is kept between
-//! two requests.
+//! `POST /responses`: OpenAI's newer format in and out, for every provider. Below `/api/v1` nothing is
+//! kept between two requests; the vendor's root continues responses of before (`earlier.rs`).
 
 mod answer;
 mod custom_tools;
+mod earlier;
 mod input;
 mod request;
 mod stream;
@@ -24,6 +25,7 @@ use crate::http::error::Result;
 use crate::inference::format::{self, Format, ParsedRequest};
 use crate::inference::sse::EventBody;
 use answer::ResponseAnswer;
+pub(crate) use earlier::resolved;
 use request::AnswerOptions;
 pub(crate) use request::ResponsesBody;
 

@@ -1,6 +1,6 @@
 //! A request in the Responses format as a canonical prompt.
 
-use domain::conversation::{Prompt, Role};
+use domain::conversation::{INSTRUCTIONS, Message, Prompt, Role};
 use domain::step::ApiEndpoint;
 use gateway::ChatRequest;
 use serde::Deserialize;
@@ -37,7 +37,7 @@ pub struct ResponsesBody {
     model: Option<String>,
     /// A text, or items: messages, `function_call`, `function_call_output`, `custom_tool_call`,
     /// `custom_tool_call_output`, `reasoning`.
-    input: Value,
+    pub(super) input: Value,
     /// The instructions of the application.
     #[serde(default)]
     instructions: Option<String>,
@@ -85,7 +85,17 @@ pub struct ResponsesBody {
     /// left out without harm.
     #[serde(flatten)]
     #[schema(value_type = Object)]
-    others: Map<String, Value>,
+    pub(super) others: Map<String, Value>,
+    /// Whether it came in by the vendor's root.
+    #[serde(skip)]
+    pub(super) is_root: bool,
+    /// The conversation that it continues, by `previous_response_id`.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub(super) before: Vec<Message>,
+    /// The response that it continues.
+    #[serde(skip)]
+    pub(super) previous: Option<String>,
 }
 
 /// The part of a request that shapes its answer.
@@ -102,17 +112,32 @@ pub(super) fn parse(
     body: ResponsesBody,
     trace: Option<String>,
 ) -> Result<ParsedRequest<AnswerOptions>> {
-    check(&body)?;
+    let is_root = body.is_root;
+    let mut lost = check(&body)?;
     let echo = echo(&body);
-    let mut input = Input::default();
+    let mut input = Input::new(is_root);
     if let Some(instructions) = body.instructions {
-        input.add(plain(Role::System, vec![text_part(instructions)]));
+        let mut message = plain(Role::System, vec![text_part(instructions)]);
+        message.extra.extend(is_root.then(|| (INSTRUCTIONS.to_owned(), true.into())));
+        input.add(message);
     }
+    let beside = if body.previous.is_some() { "previous_response_id" } else { "instructions" };
+    body.before.into_iter().for_each(|message| input.add(message));
     input.read(body.input)?;
     let Conversation { messages, sources, mut dropped } = input.finish();
     if messages.is_empty() {
         return Err(invalid("input must not be empty"));
     }
+    dropped.append(&mut lost);
+    let mut end = |object: Node| match is_root {
+        false => object.end(),
+        true => {
+            let at = object.at().to_owned();
+            let path = |name: String| members::shown(&format!("{at}.{name}"));
+            lost.extend(object.left().map(path));
+            Ok(())
+        }
+    };
     for (name, value) in &body.others {
         if !SAME.contains(&name.as_str()) {
             dropped.extend(members::leave_out(Vendor::Openai, name, value)?);
@@ -130,7 +155,9 @@ pub(super) fn parse(
     let choice = body.tool_choice.map(tool_choice).transpose()?;
     let mut has_tools = true;
     if let Some(tools) = body.tools {
-        let (tools, left_out) = offered(tools, &mut custom)?.choose(choice.as_ref())?;
+        let (tools, left_out) =
+            offered(tools, &mut custom, &mut Hints::new(is_root, &mut dropped))?
+                .choose(choice.as_ref())?;
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
         dropped.extend(left_out);
@@ -142,7 +169,7 @@ pub(super) fn parse(
         let mut text = Node::of("text".to_owned(), Value::Object(text))?;
         set("response_format", text.maybe_node("format")?.map(format).transpose()?.flatten());
         set("verbosity", text.maybe_text("verbosity")?.map(Value::from));
-        text.end()?;
+        end(text)?;
     }
     if let Some(reasoning) = body.reasoning {
         let mut reasoning = Node::of("reasoning".to_owned(), Value::Object(reasoning))?;
@@ -152,14 +179,17 @@ pub(super) fn parse(
                 dropped.push(reasoning.path(known));
             }
         }
-        reasoning.idle("mode", &"standard".into())?;
-        reasoning.idle("context", &"auto".into())?;
-        reasoning.end()?;
+        if !is_root {
+            reasoning.idle("mode", &"standard".into())?;
+            reasoning.idle("context", &"auto".into())?;
+        }
+        end(reasoning)?;
     }
     for (name, value) in body.others {
         let is_same = SAME.contains(&name.as_str());
         set(&name, Some(value).filter(|value| is_same && !value.is_null()));
     }
+    dropped.append(&mut lost);
     let request = ChatRequest {
         api_endpoint: ApiEndpoint::Responses,
         trace_id: body.trace_id.or(trace),
@@ -168,6 +198,7 @@ pub(super) fn parse(
             messages,
             max_output_tokens: body.max_output_tokens,
             is_translated: true,
+            is_lenient: false,
             params,
             original: None,
         },
@@ -175,27 +206,35 @@ pub(super) fn parse(
     Ok(ParsedRequest {
         request,
         streams: body.stream.unwrap_or(false),
-        names: Some(MessageNames { list: "input", beside: "instructions", sources }),
+        names: Some(MessageNames { list: "input", beside, sources }),
         dropped,
         options: AnswerOptions { echo, custom },
     })
 }
 
-/// Refuses values that would need stored state, or a tool that only a vendor has.
-fn check(body: &ResponsesBody) -> Result<()> {
+/// Refuses values that would need stored state, or a tool that only a vendor has. Returns the names of
+/// those that do no harm, at the vendor's root.
+fn check(body: &ResponsesBody) -> Result<Vec<String>> {
+    let mut lost = Vec::new();
     if body.max_output_tokens == Some(0) {
         return Err(invalid("max_output_tokens must be at least 1"));
     }
-    if body.store == Some(true) {
+    if body.store == Some(true) && !body.is_root {
         return Err(invalid("store is not supported: nothing is kept between two requests"));
     }
     for included in body.include.iter().flatten() {
-        if included != "reasoning.encrypted_content" {
+        if included == "message.output_text.logprobs" || !body.is_root {
+            if included == "reasoning.encrypted_content" {
+                continue;
+            }
             let included: String = included.chars().take(64).collect();
             return Err(invalid(format!("include: '{included}' is not supported")));
         }
+        if included != "reasoning.encrypted_content" {
+            lost.push(members::shown(&format!("include.{included}")));
+        }
     }
-    Ok(())
+    Ok(lost)
 }
 
 /// The parameters of the request that every answer repeats, or the defaults that were applied.
@@ -209,9 +248,9 @@ fn echo(body: &ResponsesBody) -> Map<String, Value> {
         "max_output_tokens": body.max_output_tokens,
         "metadata": body.metadata.clone().unwrap_or_default(),
         "parallel_tool_calls": body.parallel_tool_calls.unwrap_or(true),
-        "previous_response_id": null,
+        "previous_response_id": body.previous,
         "reasoning": reasoning,
-        "store": false,
+        "store": body.is_root && body.store != Some(false),
         "temperature": body.temperature,
         "text": text,
         "tool_choice": body.tool_choice.clone().unwrap_or_else(|| "auto".into()),
@@ -225,29 +264,57 @@ fn echo(body: &ResponsesBody) -> Map<String, Value> {
     }
 }
 
-fn offered(tools: Vec<Value>, custom: &mut CustomTools) -> Result<Offered> {
+/// Members of tools that other vendors' models lack: refused, or at the vendor's root left out.
+pub(super) struct Hints<'a> {
+    is_root: bool,
+    dropped: &'a mut Vec<String>,
+}
+
+impl<'a> Hints<'a> {
+    pub(super) fn new(is_root: bool, dropped: &'a mut Vec<String>) -> Self {
+        Self { is_root, dropped }
+    }
+
+    /// Ends the reading of a tool. A deferred one is offered at once, to every model.
+    pub(super) fn end(&mut self, mut tool: Node) -> Result<()> {
+        let idle = [
+            ("allowed_callers", json!(["direct"])),
+            ("defer_loading", false.into()),
+            ("async", false.into()),
+        ];
+        for (name, value) in idle {
+            match tool.idle(name, &value) {
+                Err(_) if self.is_root => self.dropped.push(name.to_owned()),
+                idle => idle?,
+            }
+        }
+        if !self.is_root {
+            return tool.end();
+        }
+        self.dropped.extend(tool.left().map(|name| members::shown(&name)));
+        Ok(())
+    }
+}
+
+fn offered(tools: Vec<Value>, custom: &mut CustomTools, hints: &mut Hints<'_>) -> Result<Offered> {
     let mut offered = Offered::default();
     for tool in Node::all("tools", tools) {
         let mut tool = tool?;
         let kind = tool.text("type")?;
         match kind.as_str() {
-            "function" => offered.add(custom.beside(own_function(tool)?)?),
-            CUSTOM => offered.add(custom.read(tool)?),
+            "function" => offered.add(custom.beside(own_function(tool, hints)?)?),
+            CUSTOM => offered.add(custom.read(tool, hints)?),
             _ => offered.leave_out(tool, kind)?,
         }
     }
     Ok(offered)
 }
 
-fn own_function(mut tool: Node) -> Result<Value> {
+fn own_function(mut tool: Node, hints: &mut Hints<'_>) -> Result<Value> {
     let name = tool.text("name")?;
     let description = tool.maybe_text("description")?;
     let function = function(name, description, tool.take("parameters"), tool.take("strict"));
-    tool.idle("allowed_callers", &json!(["direct"]))?;
-    for name in ["defer_loading", "async"] {
-        tool.idle(name, &false.into())?;
-    }
-    tool.end()?;
+    hints.end(tool)?;
     Ok(function)
 }
 

@@ -18,7 +18,7 @@ use crate::http::error::Result;
 use crate::inference::chat::ChatCompletions;
 use crate::inference::chat_body::ChatBody;
 use crate::inference::format;
-use crate::inference::responses::{Responses, ResponsesBody};
+use crate::inference::responses::{self, Responses, ResponsesBody};
 use crate::inference::sse::EventBody;
 
 /// Answer a conversation, as OpenAI's API does. To models of the providers `openai`, `azure` and
@@ -39,7 +39,8 @@ pub async fn create_completion(
     format::answer_passing::<ChatCompletions>(&app, &caller, &headers, body, original).await
 }
 
-/// Answer a conversation, as OpenAI's Responses API does. Nothing is kept between two requests.
+/// Answer a conversation, as OpenAI's Responses API does. A response of before is continued by its id,
+/// from the record of its step.
 #[utoipa::path(post, path = "/openai/v1/responses", tag = "OpenAI's root",
     operation_id = "openai_responses", request_body = ResponsesBody,
     params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session")),
@@ -51,5 +52,6 @@ pub async fn create_response(
     headers: HeaderMap,
     Body(body): Body<ResponsesBody>,
 ) -> Result<Response> {
+    let body = responses::resolved(&app, &caller, body).await?;
     format::answer::<Responses>(&app, &caller, &headers, body, Dialect::Vendor).await
 }

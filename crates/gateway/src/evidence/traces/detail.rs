@@ -79,7 +79,8 @@ impl Gateway {
         let gap = self.typical_gap(project).await?;
         let entries = entries(&outlines, &sizes.into_iter().collect());
         let steps: Vec<Step> = outlines.into_iter().map(|outline| outline.step).collect();
-        let mut figures = grading::figures(trace.created_at, &steps, gap);
+        let pause = trace.assessment.as_ref().and_then(|assessment| assessment.baselines.pause);
+        let mut figures = grading::figures_in_turns(trace.created_at, &steps, gap, pause);
         let mut total_cost: Usd = steps.iter().map(Step::cost).sum();
         if let Some(purged) = trace.purged {
             total_cost += purged.cost;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::fees::FeePrices;
 use domain::model::{ModelConfig, Provider};
 use domain::money::Usd;
 use domain::settings::whole;
@@ -116,6 +117,7 @@ pub(crate) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
         cache_write_price,
         cache_write_1h_price,
         image_price,
+        fees: FeePrices::default(),
         endpoints: Vec::new(),
         all,
     };

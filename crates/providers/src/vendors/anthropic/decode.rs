@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::chat_form::answer::{Answer, state};
 use crate::chat_form::{STOP_SEQUENCE, text};
 use crate::error::Error;
+use crate::vendors::anthropic::reported::Reported;
 use crate::wire::error_body::{error_within, names_error};
 use crate::wire::json;
 use crate::wire::token_counts::{Count, Group, split_writes};
@@ -19,7 +20,11 @@ pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
     if names_error(&message) || text(message.get("type")) == "error" {
         return Err(error_within(&message));
     }
-    let usage = message.get("usage").and_then(|usage| Counts::default().with(usage).usage());
+    let mut counts = Counts::default();
+    for block in message.get("content").and_then(Value::as_array).into_iter().flatten() {
+        counts.charges.see(block);
+    }
+    let usage = message.get("usage").and_then(|usage| counts.with(usage).usage());
     reply(model, message, usage).map_err(|error| error.having_used(usage))
 }
 
@@ -115,6 +120,8 @@ pub(super) struct Counts {
     cache_creation_input_tokens: Count,
     cache_creation: Group<Writes>,
     output_tokens_details: Group<Details>,
+    #[serde(skip)]
+    pub(super) charges: Reported,
 }
 
 /// Cache writes by how long they are kept.
@@ -153,6 +160,7 @@ impl Counts {
             output_tokens_details: self
                 .output_tokens_details
                 .followed_by(more.output_tokens_details),
+            charges: self.charges.with(usage),
         }
     }
 
@@ -183,6 +191,7 @@ impl Counts {
         let details = self.output_tokens_details.read(&mut usage.open);
         usage.reasoning = details.thinking_tokens.or_none(&mut usage.open);
         usage.open.detail |= usage.reasoning > usage.completion;
+        usage.extras = self.charges.extras(&mut usage.open);
         usage.reported()
     }
 }

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use domain::model::Model;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,18 +15,17 @@ use crate::chat_form::parts::{Document, Image, Part, Speaker, Turn};
 use crate::chat_form::tools::{Choice, Naming, Tools};
 use crate::error::Error;
 use crate::vendors::anthropic::decode::is_blank_text;
-use crate::vendors::anthropic::rules::{
-    max_tokens, takes_effort, takes_sampling, temperature_and_top_p,
-};
-
-const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+use crate::vendors::anthropic::rules::{max_tokens, takes_sampling, temperature_and_top_p};
+use crate::vendors::anthropic::thoughts::Thoughts;
 
 pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let Attempt { model, prompt, .. } = *attempt;
     let conversation = Conversation::read(prompt, model)?;
     Naming::Plain(128).check(attempt)?;
     let mut params = Params::of(prompt, model);
-    let (tools, tool_choice) = tools(Tools::take(&mut params)?, &conversation);
+    let offered = Tools::take(&mut params)?;
+    let thoughts = Thoughts::take(&mut params, attempt, &conversation, &offered)?;
+    let (tools, tool_choice) = tools(offered, &conversation);
     let format = match params.format()? {
         None => None,
         Some(Format::Schema { schema, .. }) => {
@@ -40,12 +38,13 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
             )));
         }
     };
-    let effort = effort(&mut params, model)?;
+    let max_tokens = max_tokens(attempt, thoughts.budget())?;
+    let Thoughts { effort, thinking } = thoughts;
     let asks = format.is_some() || effort.is_some();
     let (temperature, top_p) = temperature_and_top_p(&mut params, model)?;
     let request = Request {
         model: model.upstream_name(),
-        max_tokens: max_tokens(attempt)?,
+        max_tokens,
         cache_control: params.breakpoint().map(CacheControl::of),
         system: blocks(conversation.system, Speaker::User)?,
         messages: conversation.turns.into_iter().map(message).collect::<Result<_, _>>()?,
@@ -53,7 +52,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
         tool_choice,
         output_config: asks.then_some(OutputConfig { format, effort }),
         stop_sequences: params.stop()?,
-        thinking: params.take("thinking"),
+        thinking,
         inference_geo: params.text("inference_geo")?,
         metadata: params.text("user")?.map(|user_id| Metadata { user_id }),
         stream: attempt.stream,
@@ -83,7 +82,7 @@ struct Request<'a> {
     stop_sequences: Vec<&'a str>,
     /// In the vendor's own form: the chat-completions format has no such parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
-    thinking: Option<&'a Value>,
+    thinking: Option<Cow<'a, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     inference_geo: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -241,6 +240,11 @@ fn blocks(parts: Vec<Part<'_>>, speaker: Speaker) -> Result<Vec<Marked<'_>>, Err
             Part::Document(_) => {
                 return Err(Error::unsupported("This model takes documents as PDF only"));
             }
+            Part::Audio(_) => {
+                return Err(Error::unsupported(
+                    "Claude takes no audio: send a transcript, or call a model that takes it",
+                ));
+            }
             Part::Call(call) => {
                 Block::ToolUse { id: id(call.id), name: call.name, input: call.arguments }
             }
@@ -352,19 +356,6 @@ fn called_before<'a>(conversation: &Conversation<'a>) -> (Vec<Tool<'a>>, Option<
     let none = ToolChoice { kind: "none", name: None, disable_parallel_tool_use: false };
     let choice = (!list.is_empty()).then_some(none);
     (list, choice)
-}
-
-/// Returns the effort in the vendor's words; it has none for other vendors' levels below `low`.
-fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>, Error> {
-    match params.text("reasoning_effort")? {
-        Some(effort)
-            if !EFFORTS.contains(&effort) || !takes_effort(model.upstream_name(), effort) =>
-        {
-            let effort: String = effort.chars().take(16).collect();
-            Err(Error::lacking(model, format_args!("reasoning_effort {effort}")))
-        }
-        effort => Ok(effort),
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,17 @@
 //! Anthropic's Messages API.
 
+mod charges;
 mod decode;
 mod encode;
 mod events;
 mod pass;
+mod reported;
 pub(crate) mod rules;
 mod stream;
+pub(crate) mod thoughts;
 
 use domain::conversation::{Prompt, Reply};
+use domain::fees::{Charges, PerSurcharge};
 use domain::model::Model;
 use domain::original::Original;
 use domain::time::Timestamp;
@@ -49,6 +53,14 @@ impl Adapter for Anthropic {
 
     fn writes_cache(&self, model: &Model, prompt: &Prompt) -> bool {
         cache::may_write(model, prompt, "anthropic.com") || prompt.original_has("cache_control")
+    }
+
+    fn charges(&self, prompt: &Prompt) -> Charges {
+        charges::of(prompt)
+    }
+
+    fn surcharges(&self, prompt: &Prompt) -> PerSurcharge<bool> {
+        charges::surcharges(prompt)
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {

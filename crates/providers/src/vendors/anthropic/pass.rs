@@ -6,26 +6,33 @@ use domain::original::{Carrier, Original, PieceKind, SourceEvent, SourcePiece, W
 use crate::adapter::request::Attempt;
 use crate::chat_form::text;
 use crate::error::Error;
+use crate::vendors::anthropic::charges;
 use crate::vendors::anthropic::events::Event;
 use crate::vendors::anthropic::rules::max_tokens;
 
 /// The gateway's own member of a request.
 const TRACE_ID: &str = "trace_id";
 
-/// Returns the body with the model's name, and with the bound on the completion if that was lowered.
+/// Returns the body with the model's name, and with the bounds on the completion and on the uses of the
+/// vendor's tools if those were lowered.
 pub(super) fn body(attempt: &Attempt<'_>, original: &Original) -> Result<Option<Vec<u8>>, Error> {
     let Some(body) = original.body.as_ref().filter(|_| original.format == WireFormat::Messages)
     else {
         return Ok(None);
     };
     let is_lowered = attempt.max_output_tokens != attempt.prompt.max_output_tokens;
-    let lowered =
-        is_lowered.then(|| max_tokens(attempt)).transpose()?.map(|bound| bound.to_string());
+    let lowered = is_lowered
+        .then(|| max_tokens(attempt, attempt.prompt.thinking_budget()))
+        .transpose()?
+        .map(|bound| bound.to_string());
     let model = quoted(attempt.model.upstream_name());
     let mut edits = vec![("model", Edit::Set(&model)), (TRACE_ID, Edit::Remove)];
     edits.extend(lowered.as_deref().map(|bound| ("max_tokens", Edit::Set(bound))));
-    let edited = json_text::edited(body, &edits);
-    let edited = edited.map_err(|_| Error::unsupported("The body is no JSON object"))?;
+    let unreadable = |_| Error::unsupported("The body is no JSON object");
+    let tools = attempt.max_tool_uses.map(|most| charges::bounded_tools(body, most));
+    let tools = tools.transpose().map_err(unreadable)?.flatten();
+    edits.extend(tools.as_deref().map(|tools| ("tools", Edit::Set(tools))));
+    let edited = json_text::edited(body, &edits).map_err(unreadable)?;
     Ok(Some(edited.into_bytes()))
 }
 
@@ -57,12 +64,14 @@ pub(super) fn event(data: &[u8], event: &Event<'_>) -> Result<SourceEvent, Error
     });
     read.map_err(|_| malformed())?;
     let ends = (event.kind == "content_block_stop").then_some(block).into_iter().collect();
+    let goes_on = event.kind == "content_block_delta" && pieces.is_empty();
+    let beside = goes_on.then_some(block);
     let (name, data) = (event.kind.to_string(), data.to_owned());
     let begun = event.content_block.as_ref().map(|block| text(block.get("type")));
     let is_words = |kind| matches!(kind, "text" | "thinking" | "redacted_thinking");
     let begins_call = begun.is_some_and(|kind| !is_words(kind));
     let carrier = Carrier::Copy;
-    Ok(SourceEvent { name, data, pieces, ends, begins_call, is_end: false, carrier })
+    Ok(SourceEvent { name, data, pieces, ends, beside, begins_call, is_end: false, carrier })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use domain::model::Model;
 
 use crate::adapter::request::Attempt;
+use crate::chat_form::effort::Effort;
 use crate::chat_form::params::Params;
 use crate::error::Error;
 
@@ -70,6 +71,20 @@ pub(crate) fn takes_effort(name: &str, effort: &str) -> bool {
     }
 }
 
+/// Returns the efforts that a model takes, least first.
+pub(crate) fn efforts(name: &str) -> Vec<Effort> {
+    let usual = Effort::USUAL.into_iter().chain([Effort::Xhigh, Effort::Max]);
+    usual.filter(|effort| takes_effort(name, effort.word())).collect()
+}
+
+/// Whether a model thinks within a budget, and has no effort: 3.7 Sonnet, and those of the fourth
+/// generation before 4.6.
+pub(crate) fn thinks_by_budget(name: &str) -> bool {
+    let is_of_its_time =
+        name.contains("claude-3-7") || matches!(Claude::read(name), Some(Claude(_, Some(4), _)));
+    is_of_its_time && !takes_effort(name, "low")
+}
+
 /// Whether a model takes `temperature`, `top_p` and `top_k` at all.
 pub(crate) fn takes_sampling(name: &str) -> bool {
     Sampling::of(name) != Sampling::Nothing
@@ -101,9 +116,10 @@ pub(crate) fn temperature_and_top_p(
 
 /// Returns the bound on the completion. The thinking budget is a part of it, and has to leave room for
 /// an answer.
-pub(super) fn max_tokens(attempt: &Attempt<'_>) -> Result<u64, Error> {
+///
+/// Fails if it does not.
+pub(super) fn max_tokens(attempt: &Attempt<'_>, budget: Option<u64>) -> Result<u64, Error> {
     let Attempt { model, prompt, max_output_tokens, .. } = *attempt;
-    let budget = prompt.thinking_budget();
     let Some(bound) = max_output_tokens else {
         return Ok(budget.unwrap_or(0).saturating_add(DEFAULT_MAX_TOKENS));
     };

@@ -175,6 +175,10 @@ impl Message {
         if self.trees > MOST_TREE_BYTES {
             return Err(Error::malformed("its blocks have too many values"));
         }
+        if self.counts.charges.see(&value) && !self.finished {
+            // A stream that breaks off later has no other report of it.
+            events.extend(self.counts.of_prompt().usage().map(StreamEvent::Prompt));
+        }
         let mut call = None;
         match text(value.get("type")) {
             // Both are empty at first in every stream seen so far.

@@ -105,6 +105,7 @@ const USAGE: Usage = Usage {
     cache_write_1h: 0,
     completion: 15,
     reasoning: 0,
+    extras: domain::fees::Extras::NONE,
     open: Open { prompt: false, completion: false, detail: false, cache_write: 0 },
 };
 

@@ -1,7 +1,8 @@
 //! The chat-completions format as Azure serves it: the differences are the address of a model, how the
 //! request carries its key, and the parameters that older versions of the API lack.
 
-use domain::conversation::Reply;
+use domain::conversation::{Prompt, Reply};
+use domain::fees::PerSurcharge;
 use domain::model::Model;
 use domain::original::Original;
 use domain::time::Timestamp;
@@ -16,7 +17,7 @@ use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::tools::Naming;
 use crate::error::Error;
 use crate::vendors::openai::encode::{Dialect, encode};
-use crate::vendors::openai::{CHAT, Openai, Tasks, pass};
+use crate::vendors::openai::{CHAT, Openai, Tasks, pass, surcharges};
 
 /// The first version with `max_completion_tokens` and `stream_options`, preview or not.
 const NEWER: &str = "2024-09-01";
@@ -36,6 +37,10 @@ impl Adapter for Azure {
 
     fn pass(&self, attempt: &Attempt<'_>, original: &Original) -> Result<Option<Vec<u8>>, Error> {
         pass::body(attempt, original, dialect(attempt.model)?)
+    }
+
+    fn surcharges(&self, prompt: &Prompt) -> PerSurcharge<bool> {
+        surcharges(prompt)
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {

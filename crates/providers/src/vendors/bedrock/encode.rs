@@ -11,15 +11,22 @@ use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::cache::{self, Keep};
 use crate::chat_form::conversation::Conversation;
 use crate::chat_form::params::{Format, Params};
-use crate::chat_form::parts::{Image, Part, Turn};
+use crate::chat_form::parts::{Audio, Image, Part, Turn};
 use crate::chat_form::tools::{Choice, Naming, Tool, Tools};
 use crate::error::Error;
-use crate::vendors::anthropic::rules::{takes_effort, takes_sampling, temperature_and_top_p};
+use crate::vendors::anthropic::rules::{takes_sampling, temperature_and_top_p};
+use crate::vendors::anthropic::thoughts::Thoughts;
 use crate::vendors::bedrock::documents::{self, Names, TEXT_BESIDE};
+use crate::vendors::bedrock::effort::{is_claude, thoughts};
+
+/// The formats of audio that Converse names.
+const AUDIO: [&str; 15] = [
+    "mp3", "opus", "wav", "aac", "flac", "mp4", "ogg", "mkv", "mka", "x-aac", "m4a", "mpeg",
+    "mpga", "pcm", "webm",
+];
 
 /// Most characters of the id of a tool call.
 const MOST_ID_CHARS: usize = 64;
-const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let Attempt { model, prompt, max_output_tokens, .. } = *attempt;
@@ -30,13 +37,14 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     let caches = Caches::of(model.upstream_name());
     let loses = (caches == Caches::Nothing && conversation.is_marked())
         || (!caches.has_tools() && tools.is_marked());
+    let Thoughts { effort, thinking } = thoughts(&mut params, attempt, &conversation, &tools)?;
     let mut names = Names::default();
     let messages: Vec<Message<'_>> = conversation
         .turns
         .into_iter()
         .map(|turn| message(turn, caches, &mut names))
         .collect::<Result<_, _>>()?;
-    let tool_config = tool_config(tools, &messages, model, caches)?;
+    let tool_config = tool_config(tools, &messages, model, caches, &mut params)?;
     let (temperature, top_p) = temperature_and_top_p(&mut params, model)?;
     let request = Request {
         messages,
@@ -48,11 +56,8 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
             stop_sequences: params.stop()?,
         },
         tool_config,
-        output_config: OutputConfig {
-            text_format: text_format(&mut params, model)?,
-            effort: effort(&mut params, model)?,
-        },
-        additional: additional(&mut params, model),
+        output_config: OutputConfig { text_format: text_format(&mut params, model)?, effort },
+        additional: additional(&mut params, model, thinking),
     };
     let mut dropped = params.finish()?;
     if loses {
@@ -62,23 +67,22 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
 }
 
 /// Returns the parameters that Converse lacks, such as Claude's `thinking` and `top_k`.
-fn additional<'a>(params: &mut Params<'a>, model: &Model) -> Option<Cow<'a, Value>> {
+fn additional<'a>(
+    params: &mut Params<'a>,
+    model: &Model,
+    thinking: Option<Cow<'a, Value>>,
+) -> Option<Cow<'a, Value>> {
     let given = params.take("additionalModelRequestFields");
-    if !model.upstream_name().contains("anthropic.claude-") {
-        return given.map(Cow::Borrowed);
-    }
-    let mut names = vec!["thinking"];
-    if takes_sampling(model.upstream_name()) {
-        names.push("top_k");
-    }
-    let own: Vec<_> =
-        names.into_iter().filter_map(|name| Some((name, params.take(name)?))).collect();
-    if own.is_empty() {
+    let takes_top_k = is_claude(model) && takes_sampling(model.upstream_name());
+    let top_k = if takes_top_k { params.take("top_k") } else { None };
+    if thinking.is_none() && top_k.is_none() {
         return given.map(Cow::Borrowed);
     }
     let mut all = given.cloned().unwrap_or_else(|| json!({}));
     if let Some(all) = all.as_object_mut() {
-        all.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value.clone())));
+        let thinking = thinking.map(|thinking| ("thinking", thinking.into_owned()));
+        let own = thinking.into_iter().chain(top_k.map(|top_k| ("top_k", top_k.clone())));
+        all.extend(own.map(|(name, value)| (name.to_owned(), value)));
     }
     Some(Cow::Owned(all))
 }
@@ -171,6 +175,10 @@ enum Block<'a> {
     Text(&'a str),
     Image {
         format: &'static str,
+        source: Bytes<'a>,
+    },
+    Audio {
+        format: &'a str,
         source: Bytes<'a>,
     },
     Document {
@@ -288,6 +296,13 @@ fn blocks<'a>(
                 name: names.name(file),
                 source: Bytes { bytes: file.base64 },
             }),
+            Part::Audio(Audio { format, base64 }) if AUDIO.contains(&format) => {
+                content.push(Block::Audio { format, source: Bytes { bytes: base64 } });
+            }
+            Part::Audio(_) => {
+                let formats = AUDIO.join(", ");
+                return Err(Error::unsupported(format!("Bedrock takes audio as {formats} only")));
+            }
             Part::Call(call) => content.push(Block::ToolUse {
                 tool_use_id: legal_id(call.id),
                 name: call.name,
@@ -344,6 +359,7 @@ fn tool_config(
     messages: &[Message<'_>],
     model: &Model,
     caches: Caches,
+    params: &mut Params<'_>,
 ) -> Result<Option<ToolConfig>, Error> {
     let earlier = called(messages);
     if tools.list.is_empty() {
@@ -362,7 +378,7 @@ fn tool_config(
         }
         return Err(Error::lacking(model, "tool_choice none after tool calls"));
     }
-    if tools.one_at_a_time {
+    if tools.one_at_a_time && !params.lose("parallel_tool_calls") {
         return Err(Error::lacking(model, "parallel_tool_calls: false"));
     }
     let tool_choice = tools.choice.map(|choice| match choice {
@@ -417,21 +433,6 @@ fn text_format(params: &mut Params<'_>, model: &Model) -> Result<Option<Value>, 
             "type": "json_schema",
             "structure": {"jsonSchema": {"name": name, "schema": schema.to_string()}},
         }))),
-    }
-}
-
-fn effort<'a>(params: &mut Params<'a>, model: &Model) -> Result<Option<&'a str>, Error> {
-    match params.text("reasoning_effort")? {
-        Some(effort) if !takes_effort(model.upstream_name(), effort) => {
-            let effort: String = effort.chars().take(16).collect();
-            Err(Error::lacking(model, format_args!("reasoning_effort {effort}")))
-        }
-        Some(effort) if !EFFORTS.contains(&effort) => Err(Error::unsupported(format!(
-            "reasoning_effort of model {} must be one of {}",
-            model.identifier,
-            EFFORTS.join(", ")
-        ))),
-        effort => Ok(effort),
     }
 }
 

@@ -7,6 +7,7 @@
 mod auth;
 mod decode;
 mod documents;
+mod effort;
 mod encode;
 mod frames;
 mod invoke;

@@ -1,12 +1,14 @@
 //! The turns of a conversation as contents.
 
+use std::borrow::Cow;
+
 use domain::json_weight::InnerJson;
 use domain::model::Model;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::chat_form::ids;
-use crate::chat_form::parts::{Document, Image, Part, Speaker, ToolResult, Turn};
+use crate::chat_form::parts::{Audio, Document, Image, Part, Speaker, ToolResult, Turn};
 use crate::error::Error;
 use crate::vendors::gemini::is_recent;
 
@@ -34,7 +36,7 @@ pub(super) enum Piece<'a> {
     Text {
         text: &'a str,
     },
-    /// An image or a document.
+    /// An image, a document or a recording.
     Image {
         inline_data: Blob<'a>,
     },
@@ -51,7 +53,7 @@ pub(super) enum Piece<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Blob<'a> {
-    mime_type: &'a str,
+    mime_type: Cow<'a, str>,
     data: &'a str,
 }
 
@@ -240,12 +242,16 @@ fn piece_of<'a>(part: &Part<'a>) -> Result<Piece<'a>, Error> {
     match part {
         Part::Text(text) => Ok(Piece::Text { text }),
         Part::Image(Image::Data { mime, base64 }) => {
-            Ok(Piece::Image { inline_data: Blob { mime_type: mime, data: base64 } })
+            Ok(Piece::Image { inline_data: Blob { mime_type: (*mime).into(), data: base64 } })
         }
         Part::Document(Document { mime, base64, .. })
             if *mime == "application/pdf" || mime.starts_with("text/") =>
         {
-            Ok(Piece::Image { inline_data: Blob { mime_type: mime, data: base64 } })
+            Ok(Piece::Image { inline_data: Blob { mime_type: (*mime).into(), data: base64 } })
+        }
+        Part::Audio(Audio { format, base64 }) => {
+            let mime_type = format!("audio/{format}").into();
+            Ok(Piece::Image { inline_data: Blob { mime_type, data: base64 } })
         }
         Part::Document(_) => {
             Err(Error::unsupported("Gemini models take documents as PDF or text only"))

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::cache;
 use crate::chat_form::conversation::Conversation;
+use crate::chat_form::effort::{Effort, Thinking};
 use crate::chat_form::params::{Format, Params};
-use crate::chat_form::thinking::Thinking;
 use crate::chat_form::tools::{Choice, Naming, Tool, Tools};
 use crate::error::Error;
 use crate::vendors::gemini::contents::{Content, Piece, contents};
@@ -111,7 +111,7 @@ pub(super) fn encode(attempt: &Attempt<'_>) -> Result<Encoded, Error> {
     Naming::Google.check(attempt)?;
     let mut params = Params::of(prompt, model);
     let tools = Tools::take(&mut params)?;
-    if tools.one_at_a_time && !tools.list.is_empty() {
+    if tools.one_at_a_time && !tools.list.is_empty() && !params.lose("parallel_tool_calls") {
         return Err(Error::lacking(model, "parallel_tool_calls"));
     }
     let mut dropped = Vec::new();
@@ -183,6 +183,18 @@ fn generation_config<'a>(
         Thinks::Always | Thinks::ByBudget | Thinks::ByLevel => params.take("thinking"),
     };
     let asked = asked.and_then(|asked| Thinking::read(asked).effort());
+    let effort = params.text("reasoning_effort")?;
+    let thinking_config = match effort.or(asked.map(Effort::word)) {
+        None => None,
+        Some(word) if params.is_lenient() => {
+            let nearest = Effort::read(word).and_then(|asked| asked.nearest(efforts(model)));
+            if nearest.is_none() {
+                params.lose("reasoning_effort");
+            }
+            nearest.map(|effort| thinking(effort.word(), model)).transpose()?
+        }
+        Some(word) => Some(thinking(word, model)?),
+    };
     Ok(GenerationConfig {
         max_output_tokens: None,
         temperature: params.number("temperature", 0.0..=2.0)?,
@@ -194,25 +206,37 @@ fn generation_config<'a>(
         stop_sequences: params.stop()?,
         response_mime_type,
         response_json_schema,
-        thinking_config: match params.text("reasoning_effort")?.or(asked) {
-            Some(effort) => Some(thinking(effort, model)?),
-            None => None,
-        },
+        thinking_config,
     })
 }
 
-/// Returns the thinking configuration for an effort. The budgets are those of Google's own
-/// chat-completions endpoint.
+/// Returns the efforts that a model is sure to take, least first. The third generation's Pro has no
+/// `MINIMAL`, the first of it no `MEDIUM` either.
+fn efforts(model: &Model) -> &'static [Effort] {
+    use Effort::{High, Low, Medium, Minimal, None};
+    let name = model.upstream_name();
+    match thinks(model) {
+        Thinks::Never => &[],
+        Thinks::ByBudget => &[None, Low, Medium, High],
+        Thinks::Always => &Effort::USUAL,
+        Thinks::ByLevel if name.contains("gemini-3-pro") => &[Low, High],
+        Thinks::ByLevel if name.contains("pro") => &Effort::USUAL,
+        Thinks::ByLevel => &[Minimal, Low, Medium, High],
+    }
+}
+
+/// Returns the thinking configuration for an effort.
 fn thinking(effort: &str, model: &Model) -> Result<ThinkingConfig, Error> {
-    let (level, budget) = match effort {
-        "none" => (None, Some(0)),
-        "minimal" => (Some("MINIMAL"), Some(1024)),
-        "low" => (Some("LOW"), Some(1024)),
-        "medium" => (Some("MEDIUM"), Some(8192)),
-        "high" => (Some("HIGH"), Some(24_576)),
-        "xhigh" => (Some("XHIGH"), None),
-        _ => (None, None),
+    let asked = Effort::read(effort);
+    let level = match asked {
+        Some(Effort::Minimal) => Some("MINIMAL"),
+        Some(Effort::Low) => Some("LOW"),
+        Some(Effort::Medium) => Some("MEDIUM"),
+        Some(Effort::High) => Some("HIGH"),
+        Some(Effort::Xhigh) => Some("XHIGH"),
+        Some(Effort::None | Effort::Max) | None => None,
     };
+    let budget = asked.filter(|effort| *effort <= Effort::High).map(Effort::budget);
     let (level, budget) = match thinks(model) {
         Thinks::ByLevel => (level, None),
         Thinks::Always => (None, budget.filter(|budget| *budget > 0)),

@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use domain::conversation::{Message, Role, TOOL_FAILED};
+use domain::conversation::{INSTRUCTIONS, Message, Role, TOOL_FAILED};
 use domain::model::{Model, Provider};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
 use crate::adapter::request::{Attempt, Encoded};
 use crate::chat_form::answer::IMAGES;
-use crate::chat_form::thinking::Thinking;
 use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE, cache, rounds};
 use crate::error::Error;
+use crate::vendors::openai::effort::{Chosen, EFFORT, THINKING, choose};
 
 /// Parameters that the gateway decides itself, never the caller.
 const OURS: [&str; 6] =
@@ -34,9 +34,6 @@ const LACKING: &str = "inference_geo";
 /// The parameter of other formats that this one lacks, and that is left out.
 const TOP_K: &str = "top_k";
 
-/// The parameter of Anthropic's format that becomes an effort.
-const THINKING: &str = "thinking";
-
 pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Encoded, Error> {
     let params = &attempt.prompt.params;
     let lacks = |name: &str| attempt.prompt.is_translated && params.contains_key(name);
@@ -46,6 +43,7 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
     // Other servers of the format may take rounds that the vendor refuses.
     if is_vendor(attempt.model) {
         rounds::check(&attempt.prompt.messages)?;
+        check_audio(attempt)?;
     }
     let mut dropped = Vec::new();
     let failed = |message: &Message| message.extra.get(TOOL_FAILED) == Some(&Value::Bool(true));
@@ -55,7 +53,7 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
     if lacks(TOP_K) {
         dropped.push(TOP_K.to_owned());
     }
-    let effort = effort(attempt, &mut dropped);
+    let effort = choose(attempt, &mut dropped);
     if !cache::is_marked(attempt.prompt) {
         return Encoded::write(&Request { attempt, dialect, effort }, attempt.prompt, dropped);
     }
@@ -65,37 +63,17 @@ pub(crate) fn encode(attempt: &Attempt<'_>, dialect: Dialect<'_>) -> Result<Enco
     Encoded::write(&Request { attempt, dialect, effort }, prompt, dropped)
 }
 
-/// Returns the effort that stands for Anthropic's `thinking`; an effort of the caller's own goes before
-/// it. Thinking that the model cannot be asked for is dropped.
-fn effort(attempt: &Attempt<'_>, dropped: &mut Vec<String>) -> Option<&'static str> {
-    let Attempt { prompt, model, .. } = *attempt;
-    let asked = prompt.params.get(THINKING).filter(|_| prompt.is_translated)?;
-    let asked = Thinking::read(asked);
-    if asked == Thinking::Off || prompt.params.contains_key("reasoning_effort") {
-        return None;
+/// Refuses audio in a format that the vendor does not take; other formats have more of them.
+fn check_audio(attempt: &Attempt<'_>) -> Result<(), Error> {
+    if !attempt.prompt.is_translated {
+        return Ok(());
     }
-    let has_tools = prompt.params.contains_key("tools");
-    if !takes_effort(model.upstream_name(), has_tools) {
-        dropped.push(THINKING.to_owned());
-        return None;
+    let parts = attempt.prompt.messages.iter().flat_map(|message| message.body.parts());
+    let mut formats = parts.filter_map(|part| part.pointer("/input_audio/format")?.as_str());
+    match formats.find(|format| !matches!(*format, "wav" | "mp3")) {
+        None => Ok(()),
+        Some(_) => Err(Error::unsupported("OpenAI takes audio as wav or mp3 only")),
     }
-    asked.effort()
-}
-
-/// Whether a model takes a reasoning effort: `o1` and later ones of its kind, GPT from 5 on, and the
-/// open models. GPT refuses it beside tools from 5.2 on. Other models refuse a request that has it.
-fn takes_effort(name: &str, has_tools: bool) -> bool {
-    let name = name.rsplit('/').next().unwrap_or_default();
-    if let Some(rest) = name.strip_prefix("gpt-") {
-        let version = rest.split(['-', '@', ':']).next().unwrap_or_default();
-        let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0_u32));
-        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        return rest.starts_with("oss")
-            || (version >= (5, 0) && !rest.contains("chat") && !(has_tools && version >= (5, 2)));
-    }
-    let kind = name.strip_prefix('o').and_then(|rest| rest.split('-').next());
-    let is_numbered = kind.is_some_and(|kind| kind.parse::<u8>().is_ok());
-    is_numbered && !name.starts_with("o1-mini") && !name.starts_with("o1-preview")
 }
 
 /// Whether it is OpenAI's own server, or Azure's.
@@ -122,8 +100,7 @@ fn is_openai(base: &str) -> bool {
 struct Request<'a> {
     attempt: &'a Attempt<'a>,
     dialect: Dialect<'a>,
-    /// The effort that stands for `thinking`.
-    effort: Option<&'static str>,
+    effort: Chosen,
 }
 
 impl Serialize for Request<'_> {
@@ -135,13 +112,15 @@ impl Serialize for Request<'_> {
         let is_vendor = is_vendor(self.attempt.model);
         map.serialize_entry("messages", &Messages { all: &prompt.messages, is_vendor })?;
         for (name, value) in &prompt.params {
-            let is_lacking = prompt.is_translated && [THINKING, TOP_K].contains(&name.as_str());
-            if !OURS.contains(&name.as_str()) && !is_lacking {
+            let name = name.as_str();
+            let is_lacking = prompt.is_translated && [THINKING, TOP_K].contains(&name);
+            let is_chosen = name == EFFORT && self.effort != Chosen::AsAsked;
+            if !OURS.contains(&name) && !is_lacking && !is_chosen {
                 map.serialize_entry(name, value)?;
             }
         }
-        if let Some(effort) = self.effort {
-            map.serialize_entry("reasoning_effort", effort)?;
+        if let Chosen::Instead(effort) = self.effort {
+            map.serialize_entry(EFFORT, effort.word())?;
         }
         if let Some(bound) = max_output_tokens {
             map.serialize_entry(bound_name, bound)?;
@@ -171,7 +150,7 @@ fn is_foreign(message: &Message, name: &str, is_vendor: bool) -> bool {
                 || (is_vendor && name == IMAGES)
         }
         Role::Tool => matches!(name, "name" | TOOL_FAILED),
-        _ => matches!(name, STATE | TOOL_FAILED),
+        _ => matches!(name, STATE | TOOL_FAILED | INSTRUCTIONS),
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod calls;
 mod decode;
+mod effort;
 mod embeddings;
 pub(crate) mod encode;
 mod images;
@@ -15,10 +16,12 @@ mod stream;
 mod wire;
 
 use domain::conversation::{Prompt, Reply};
+use domain::fees::{PerSurcharge, Surcharge};
 use domain::model::Model;
 use domain::original::Original;
 use domain::time::Timestamp;
 use http::HeaderMap;
+use serde_json::Value;
 
 use crate::adapter::embeddings::{Embedded, Embedder, EmbeddingRequest};
 use crate::adapter::images::{GeneratedImages, ImageGenerator, ImageRequest};
@@ -58,6 +61,10 @@ impl Adapter for Openai {
     /// OpenAI has no such cache. Other servers get the callers' breakpoints, never the gateway's own.
     fn keeps_for_an_hour(&self, model: &Model, prompt: &Prompt) -> bool {
         !is_own(model) && cache::asks_for_an_hour(prompt, false)
+    }
+
+    fn surcharges(&self, prompt: &Prompt) -> PerSurcharge<bool> {
+        surcharges(prompt)
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {
@@ -122,6 +129,14 @@ impl ImageGenerator for Tasks {
 }
 
 /// Returns an address at the model's server: OpenAI's own by default.
+/// Returns the surcharges that a prompt asks for: that of the faster tier.
+pub(crate) fn surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
+    let tier = prompt.params.get("service_tier").and_then(Value::as_str);
+    let mut surcharges = PerSurcharge::default();
+    surcharges[Surcharge::Priority] = matches!(tier, Some("priority" | "fast"));
+    surcharges
+}
+
 fn url(model: &Model, path: &str) -> String {
     let base = model.base_url.as_deref().filter(|base| !base.is_empty());
     below(base.unwrap_or(BASE_URL), path)

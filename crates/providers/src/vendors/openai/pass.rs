@@ -220,8 +220,17 @@ impl Passing {
             pieces.push(SourcePiece { block, kind, range, text, is_changed: false });
         }
         let ends = self.ended(&found);
-        let (name, carrier) = (name.to_owned(), Carrier::Chunk);
-        Ok(SourceEvent { name, data, pieces, ends, begins_call: false, is_end, carrier })
+        let name = name.to_owned();
+        Ok(SourceEvent {
+            name,
+            data,
+            pieces,
+            ends,
+            beside: None,
+            begins_call: false,
+            is_end,
+            carrier: Carrier::Chunk,
+        })
     }
 
     /// The number of a string.

@@ -161,3 +161,76 @@ async fn judge(server: &Server, trace: &str, load: &Load) {
     let spend = project["total_monthly_spend"].as_f64().unwrap();
     assert!((spend - cost).abs() < 1e-6, "spend {spend}, steps {cost}");
 }
+
+/// A device on which nothing has room, for what is logged and printed.
+fn without_room(setup: Setup) -> Setup {
+    for output in ["stderr", "stdout"] {
+        std::os::unix::fs::symlink("/dev/full", setup.folder().join(output)).unwrap();
+    }
+    setup.env("SLUICE_LOG", "info")
+}
+
+#[tokio::test]
+async fn a_log_without_room_ends_no_request() {
+    let mut server = without_room(Setup::new(&Backend::Sqlite)).start().await;
+    server.lift_limits().await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let trace = key.trace().await;
+    for _ in 0..5 {
+        key.execute(&trace, "Hello.").await.ok(200);
+        owner.get("/api/v1/projects/1").await.ok(200);
+        assert_eq!(server.any.get("/api/v1/projects/1").await.status, 401);
+    }
+    server.restart().await;
+    key.execute(&trace, "Hello.").await.ok(200);
+    server.stop().await;
+}
+
+/// Sets the largest file that the server may write, in bytes.
+fn limit_files(server: &Server, most: &str) {
+    let set = Command::new("prlimit")
+        .args(["--pid", &server.pid().to_string(), &format!("--fsize={most}:unlimited")])
+        .status();
+    assert!(set.unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_request_is_answered_while_no_file_can_grow() {
+    if Command::new("prlimit").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no prlimit");
+        return;
+    }
+    let mut server = without_room(Setup::new(&Backend::Sqlite)).start().await;
+    server.lift_limits().await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let trace = key.trace().await;
+    let load = Arc::new(Load::default());
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|n| tokio::spawn(load.clone().client(n, key.clone(), trace.clone())))
+        .collect();
+    for _ in 0..2 {
+        let enough = load.told() + 3 * CLIENTS;
+        until("the load is served", async || (load.told() >= enough).then_some(())).await;
+        limit_files(&server, "1");
+        load.is_refused().await;
+        unavailable(&key.post("/api/v1/traces", &json!({})).await);
+        let name = json!({"project": {"name": "Unwritten"}});
+        unavailable(&owner.patch("/api/v1/projects/1", &name).await);
+        server.any.get("/up").await.ok(200);
+        limit_files(&server, "unlimited");
+        until("it is served again", async || {
+            (key.execute(&trace, "Hello again.").await.status == 200).then_some(())
+        })
+        .await;
+    }
+    load.stop.store(true, Ordering::SeqCst);
+    for client in clients {
+        client.await.unwrap();
+    }
+    // It stops in its time, although it cannot write.
+    limit_files(&server, "1");
+    unavailable(&key.execute(&trace, "Hello.").await);
+    server.stop().await;
+    server.up().await;
+    judge(&server, &trace, &load).await;
+}

@@ -1,11 +1,15 @@
 //! The roots that speak a vendor's API: `/openai/v1`, `/anthropic/v1` and `/gemini/v1beta`.
 
 mod conversations;
+mod earlier_responses;
 mod errors;
+mod fees;
 mod gemini;
 mod pass_chat;
 mod pass_through;
+mod passed_content;
 mod sessions;
+mod translation;
 mod vectors_and_images;
 
 use serde_json::{Value, json};

@@ -2,8 +2,6 @@
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-use crate::credentials::Credentials;
-
 /// The answer of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpAnswer {
@@ -18,23 +16,25 @@ const MOST_TEXT_BYTES: usize = 256 * 1024;
 
 const UNREADABLE: &str = "[something that is no text]";
 
-/// Reads a result. Its texts are joined by line breaks; images and the like are only named. The
-/// credentials that its server received are removed.
-pub(super) fn read(result: CallToolResult, credentials: Option<&Credentials>) -> McpAnswer {
+/// Reads a result. Its texts are joined by line breaks; images and the like are only named.
+pub(crate) fn read(result: CallToolResult) -> McpAnswer {
     let is_error = result.is_error.unwrap_or(false);
     let texts: Vec<String> = result.content.into_iter().map(text).collect();
-    let mut text = match (texts.is_empty(), result.structured_content) {
+    let text = match (texts.is_empty(), result.structured_content) {
         (true, Some(structured)) => structured.to_string(),
         _ => texts.join("\n"),
     };
-    if let Some(credentials) = credentials {
-        credentials.clean(&mut text);
-    }
-    if text.len() > MOST_TEXT_BYTES {
-        text.truncate(text.floor_char_boundary(MOST_TEXT_BYTES));
-        text.push_str("\n[cut off: the answer of the tool is longer than 256 KiB]");
-    }
     McpAnswer { text, is_error }
+}
+
+impl McpAnswer {
+    /// Cuts a text off that is longer than a model may receive, and notes that in it.
+    pub fn cut_off(&mut self) {
+        if self.text.len() > MOST_TEXT_BYTES {
+            self.text.truncate(self.text.floor_char_boundary(MOST_TEXT_BYTES));
+            self.text.push_str("\n[cut off: the answer of the tool is longer than 256 KiB]");
+        }
+    }
 }
 
 fn text(block: ContentBlock) -> String {
@@ -59,7 +59,9 @@ mod tests {
     use super::*;
 
     fn of(result: Value) -> McpAnswer {
-        read(serde_json::from_value(result).unwrap(), None)
+        let mut answer = read(serde_json::from_value(result).unwrap());
+        answer.cut_off();
+        answer
     }
 
     #[test]

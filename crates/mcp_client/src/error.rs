@@ -1,9 +1,5 @@
 //! The reasons why a server could not be used.
 
-use domain::secret::Secret;
-
-use crate::credentials::scrub::scrub;
-
 /// The reason why a server could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum McpError {
@@ -25,7 +21,7 @@ pub enum McpError {
     /// It did not answer in time.
     #[error("it did not answer in time")]
     Late,
-    /// It refused the request; the text is its own.
+    /// It refused the request; the text is its own, and may repeat the credentials that it received.
     #[error("it refused the request")]
     Refused(String),
     /// It has forgotten the conversation, and has done nothing.
@@ -34,11 +30,4 @@ pub enum McpError {
     /// It requested input that we do not offer.
     #[error("it asked for input that the gateway cannot give")]
     Asks,
-}
-
-impl McpError {
-    /// Creates the error of a refusal, whose text is the server's own.
-    pub(super) fn refused(text: &str, token: Option<&Secret>) -> Self {
-        Self::Refused(scrub(text, token))
-    }
 }
