@@ -128,7 +128,6 @@ impl ImageGenerator for Tasks {
     }
 }
 
-/// Returns an address at the model's server: OpenAI's own by default.
 /// Returns the surcharges that a prompt asks for: that of the faster tier.
 pub(crate) fn surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
     let tier = prompt.params.get("service_tier").and_then(Value::as_str);
@@ -137,6 +136,7 @@ pub(crate) fn surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
     surcharges
 }
 
+/// Returns an address at the model's server: OpenAI's own by default.
 fn url(model: &Model, path: &str) -> String {
     let base = model.base_url.as_deref().filter(|base| !base.is_empty());
     below(base.unwrap_or(BASE_URL), path)

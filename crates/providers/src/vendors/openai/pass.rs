@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use domain::conversation::{Message, Role, TOOL_FAILED};
+use domain::fees::{Factor, Surcharge};
 use domain::json_text::{self, Edit, Token, member, quoted, rewrite};
 use domain::original::{
     Carrier, Original, PieceKind, SourceEvent, SourcePiece, USAGE_ALONE, USAGE_TOO, WireFormat,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::adapter::request::Attempt;
 use crate::chat_form::answer::IMAGES;
@@ -15,6 +16,7 @@ use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE, text};
 use crate::credentials::chunk_position::Position;
 use crate::error::Error;
 use crate::vendors::openai::encode::{Dialect, calls_of, is_as_heard, is_vendor};
+use crate::vendors::openai::surcharges;
 use crate::wire::json;
 
 /// The gateway's own member of a request.
@@ -40,7 +42,7 @@ pub(crate) fn body(
     if original.format != WireFormat::ChatCompletions {
         return Ok(None);
     }
-    check_priced(&attempt.prompt.params)?;
+    check_priced(attempt)?;
     let Some(body) = original.body.as_ref() else { return Ok(None) };
     if needs_mending(attempt, body) {
         return Ok(None);
@@ -95,10 +97,13 @@ fn with_usage(options: Option<&str>) -> Result<Option<String>, Error> {
 }
 
 /// Refuses what costs more than the prices of a model.
-fn check_priced(params: &Map<String, Value>) -> Result<(), Error> {
+fn check_priced(attempt: &Attempt<'_>) -> Result<(), Error> {
+    let (params, fees) = (&attempt.prompt.params, &attempt.model.config.fees);
     let tier = params.get("service_tier").filter(|tier| !tier.is_null());
     if let Some(tier) = tier
         && !PRICED_TIERS.contains(&text(Some(tier)))
+        && !(surcharges(attempt.prompt)[Surcharge::Priority]
+            && fees.factors[Surcharge::Priority] != Factor::default())
     {
         let tier: String = text(Some(tier)).chars().take(40).collect();
         return Err(Error::unpriced(format!(

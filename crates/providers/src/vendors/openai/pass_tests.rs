@@ -1,4 +1,5 @@
 use domain::conversation::{Prompt, StreamEvent};
+use domain::fees::{Factor, Surcharge};
 use domain::model::Provider;
 use domain::original::{Original, SourceEvent, USAGE_ALONE, WireFormat};
 use domain::secret::Secret;
@@ -100,6 +101,20 @@ fn the_usage_of_a_stream_is_asked_for() {
 }
 
 #[test]
+fn the_faster_tier_passes_where_it_has_a_price() {
+    let prompt = prompt(r#"{"messages": [], "service_tier": "priority"}"#);
+    let passes = |factor| {
+        let mut model = model(Provider::Openai, Some("https://server.example"));
+        model.config.fees.factors[Surcharge::Priority] = Factor(factor);
+        let passed = adapter(Provider::Openai)
+            .pass(&attempt(&model, &prompt), prompt.original.as_ref().unwrap());
+        passed.is_ok_and(|body| body.is_some())
+    };
+    assert!(passes(250));
+    assert!(!passes(100));
+}
+
+#[test]
 fn what_has_no_price_is_refused() {
     for more in [
         r#""service_tier": "priority""#,
@@ -147,9 +162,10 @@ fn what_servers_refuse_is_translated() {
         let mut prompt = prompt(&body);
         // As the gateway leaves them out.
         for name in ["tools", "tool_choice", "parallel_tool_calls"] {
-            let is_empty = prompt.params.get(name).is_some_and(|value| {
-                value.is_null() || !value.as_array().is_some_and(|tools| !tools.is_empty())
-            });
+            let is_empty = prompt
+                .params
+                .get(name)
+                .is_some_and(|value| value.is_null() || value.as_array().is_none_or(Vec::is_empty));
             if is_empty {
                 prompt.params.shift_remove(name);
             }
@@ -193,7 +209,8 @@ fn sources(bytes: &[u8], cuts: &[usize], key: &str) -> Vec<SourceEvent> {
 }
 
 fn written(chunks: &[String]) -> Vec<u8> {
-    let text: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    let text =
+        chunks.iter().fold(String::new(), |text, chunk| text + &format!("data: {chunk}\n\n"));
     (text + "data: [DONE]\n\n").into_bytes()
 }
 
