@@ -115,6 +115,6 @@ async fn work(command: Command, flags: &Flags) -> Result<(), Failure> {
         Command::RotateMasterKey => commands::rotate_master_key(&config).await,
         Command::User(command) => commands::users::run(&config, command).await,
         Command::Key(command) => commands::keys::run(&config, command).await,
-        _ => serve::run(config).await,
+        _ => Box::pin(serve::run(config)).await,
     }
 }

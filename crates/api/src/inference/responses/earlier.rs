@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use domain::conversation::{Body, Message, PROVIDER_STATE};
 use domain::ids::StepId;
 use gateway::{Caller, EarlierAnswer};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::app::App;
 use crate::http::error::{Failure, Result};
@@ -201,6 +201,8 @@ fn unknown(what: &str, id: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Map, json};
+
     use super::*;
 
     #[test]

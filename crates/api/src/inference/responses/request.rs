@@ -129,14 +129,14 @@ pub(super) fn parse(
         return Err(invalid("input must not be empty"));
     }
     dropped.append(&mut lost);
-    let mut end = |object: Node| match is_root {
-        false => object.end(),
-        true => {
-            let at = object.at().to_owned();
-            let path = |name: String| members::shown(&format!("{at}.{name}"));
-            lost.extend(object.left().map(path));
-            Ok(())
+    let mut end = |object: Node| {
+        if !is_root {
+            return object.end();
         }
+        let at = object.at().to_owned();
+        let path = |name: String| members::shown(&format!("{at}.{name}"));
+        lost.extend(object.left().map(path));
+        Ok(())
     };
     for (name, value) in &body.others {
         if !SAME.contains(&name.as_str()) {
