@@ -251,7 +251,7 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
 fn fetched(prompt: &Prompt, context_window: Option<u64>) -> u64 {
     let reaches = prompt.original.iter().flat_map(|original| &original.reaches);
     // Pictures are counted by themselves, and servers of tools with the tools.
-    let is_document = |kind: &str| !matches!(kind, "image" | "mcp" | "mcp_toolset");
+    let is_document = |kind: &str| !matches!(kind, "image" | "image_url" | "mcp" | "mcp_toolset");
     let has_documents = reaches.into_iter().any(|reach| is_document(&reach.kind));
     if has_documents { context_window.unwrap_or(file_tokens::LARGEST_WINDOW) } else { 0 }
 }

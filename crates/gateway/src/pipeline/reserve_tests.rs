@@ -3,6 +3,7 @@ use std::sync::LazyLock;
 use domain::ids::{ModelId, ProjectId};
 use domain::model::{ModelConfig, Provider};
 use domain::money::Usd;
+use domain::original::{Original, Reach, WireFormat};
 use domain::time::Timestamp;
 use serde_json::{Map, json};
 
@@ -95,6 +96,18 @@ fn counted(prompt: &Prompt, context_window: Option<u64>) -> (u64, u64) {
     let cost_bound = CostBound::of(prompt, &model, PricingBasis::Tokens);
     cost_bound.counted.count();
     (*cost_bound.counted.tokens.get().unwrap(), cost_bound.prompt)
+}
+
+#[test]
+fn a_picture_at_an_address_is_no_document() {
+    let most = |kind: &str| {
+        let (at, kind) = ("messages[0]".to_owned(), kind.to_owned());
+        let mut original = Original::new(WireFormat::ChatCompletions, String::new());
+        original.reaches.push(Reach { at, kind, address: None, is_public_allowed: true });
+        counted(&Prompt { original: Some(Box::new(original)), ..Prompt::default() }, Some(90_000)).1
+    };
+    assert!(most("image_url") < 90_000);
+    assert!(most("file") >= 90_000);
 }
 
 #[test]
