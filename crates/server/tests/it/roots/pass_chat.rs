@@ -100,9 +100,12 @@ fn chunks(pieces: &[&str]) -> Vec<Value> {
     all
 }
 
+fn events(chunks: &[Value]) -> String {
+    chunks.iter().fold(String::new(), |events, chunk| events + &format!("data: {chunk}\n\n"))
+}
+
 fn stream(chunks: &[Value]) -> Answer {
-    let events: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
-    Answer::Body(200, "text/event-stream", events + "data: [DONE]\n\n")
+    Answer::Body(200, "text/event-stream", events(chunks) + "data: [DONE]\n\n")
 }
 
 fn letters(text: &str) -> Vec<String> {
@@ -148,7 +151,9 @@ fn parsed(events: &str) -> Vec<Value> {
 }
 
 fn named(mut all: Vec<Value>) -> Vec<Value> {
-    all.iter_mut().for_each(|chunk| chunk["model"] = "gpt".into());
+    for chunk in &mut all {
+        chunk["model"] = "gpt".into();
+    }
     all
 }
 
@@ -198,7 +203,9 @@ async fn nothing_changes_that_governance_does_not_name(backend: Backend) {
         assert_eq!(got.headers["openai-beta"], "of-tomorrow");
         if streams {
             let mut sent = named(in_letters("Fine."));
-            sent.iter_mut().for_each(|chunk| chunk["model"] = model.into());
+            for chunk in &mut sent {
+                chunk["model"] = model.into();
+            }
             assert_eq!(told(&reply), sent);
         } else {
             let sent = with(answer("Fine."), json!({"model": model}));
@@ -414,7 +421,7 @@ async fn a_stream_that_breaks_off_ends_in_the_vendors_error(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
     let sent = &chunks(&["Fine."])[..3];
-    let events: String = sent.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    let events = events(sent);
     let mock = Mock::always(Answer::Body(200, "text/event-stream", events)).await;
     register(&mock, &owner, "gpt", "openai").await;
     let reply = key.post(CHAT, &ask(CHAT, "gpt", "Hello.", json!({"stream": true}))).await;
