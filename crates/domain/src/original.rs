@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::json_text::{Token, Unreadable, quoted, rewrite};
+use crate::json_text::{Place, Token, Unreadable, quoted, rewrite};
+use crate::kept::Continuation;
 use crate::safety::Origin;
 
 /// The format of a vendor's API that a request came in.
@@ -14,6 +15,8 @@ use crate::safety::Origin;
 pub enum WireFormat {
     /// Anthropic's Messages.
     Messages,
+    /// OpenAI's Responses.
+    Responses,
 }
 
 /// A request as it came, beside its canonical form.
@@ -31,8 +34,12 @@ pub struct Original {
     pub untranslatable: Option<String>,
     /// The addresses and tools that a provider would reach for the caller.
     pub reaches: Vec<Reach>,
+    /// The tools that were left out of the body, as the caller learns it.
+    pub left_out: Vec<String>,
     /// The headers that go on with it.
     pub headers: Vec<(&'static str, String)>,
+    /// The reference to what a vendor keeps, if it continues something.
+    pub continuation: Continuation,
 }
 
 impl Original {
@@ -45,7 +52,9 @@ impl Original {
             files: 0,
             untranslatable: None,
             reaches: Vec::new(),
+            left_out: Vec::new(),
             headers: Vec::new(),
+            continuation: Continuation::default(),
         }
     }
 
@@ -81,6 +90,9 @@ pub struct Reach {
     pub address: Option<String>,
     /// Whether any public address will do.
     pub is_public_allowed: bool,
+    /// The index of the tool that is left out of the request if it is not allowed, instead of the
+    /// request being refused.
+    pub leaves_out: Option<usize>,
 }
 
 /// The kind of a string that the events of an answer continue.
@@ -136,12 +148,15 @@ impl SourceEvent {
     }
 
     /// Replaces strings beside the piece.
-    pub fn rewrite(&mut self, change: impl Fn(&str) -> Option<String>) -> Result<(), Unreadable> {
+    pub fn rewrite(
+        &mut self,
+        change: impl Fn(&Place<'_, '_>, &str) -> Option<String>,
+    ) -> Result<(), Unreadable> {
         let begins = self.piece.as_ref().map(|piece| piece.range.start);
         let mut moved = 0;
         let new = rewrite(&self.data, |place, token| {
             let (Token::Name(text) | Token::Text(text)) = token else { return None };
-            let new = change(text).filter(|_| begins != Some(place.range.start))?;
+            let new = change(place, text).filter(|_| begins != Some(place.range.start))?;
             if begins.is_some_and(|begins| place.range.start < begins) {
                 moved += quoted(&new).len() as isize - place.range.len() as isize;
             }

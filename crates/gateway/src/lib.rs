@@ -27,7 +27,7 @@ mod streaming;
 mod testing;
 mod tools;
 
-pub use providers::FaultCode;
+pub use providers::{FaultCode, KeptAction};
 
 pub use crate::admission::admit::Spends;
 pub use crate::capacity::body_memory::{

@@ -109,7 +109,8 @@ impl Gateway {
     ) -> BoxFuture<'a, std::result::Result<ChatAnswer, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
-            reach::check(&request.prompt, &caller.project.settings)?;
+            reach::check(&mut request.prompt, &caller.project.settings)?;
+            self.find_kept(caller, &mut request).await?;
             let context = self
                 .traced_context(
                     caller,
@@ -142,7 +143,8 @@ impl Gateway {
     ) -> BoxFuture<'a, std::result::Result<Streamed, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
-            reach::check(&request.prompt, &caller.project.settings)?;
+            reach::check(&mut request.prompt, &caller.project.settings)?;
+            self.find_kept(caller, &mut request).await?;
             let context = self
                 .traced_context(
                     caller,

@@ -215,6 +215,8 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
     }
     bytes += prompt.params.values().map(size).sum::<u64>();
     unread += prompt.original.as_ref().map_or(0, |original| original.bytes_beside() as u64);
+    // What a request continues is part of its prompt again.
+    unread += prompt.continued_tokens();
     (bytes + unread + around, unread)
 }
 

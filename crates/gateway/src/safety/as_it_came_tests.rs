@@ -228,6 +228,6 @@ fn strings_of_an_answer_beside_it() {
         {"type": "tool_use", "input": {"q": "what"}}, {"type": "new", "words": ["more", "more"]}]});
     let arguments = json!({"q": "what"}).to_string();
     let canonical = [("Hello.", false), (arguments.as_str(), true)];
-    let beside = answer_beside(&source.to_string(), canonical.into_iter()).unwrap();
+    let beside = answer_beside(&source.to_string(), None, canonical.into_iter()).unwrap();
     assert_eq!(beside, ["new", "more"]);
 }

@@ -119,6 +119,7 @@ impl Fragments {
             if let Token::Text(text) = token
                 && Some(place.range.start) != piece
                 && !matches!(place.name(), "type" | "id")
+                && !(place.member(0) == Some("response") && place.member(1) != Some("output"))
                 && bounds.is_ok()
                 && self.whole.insert((text.to_owned(), false))
             {

@@ -3,6 +3,7 @@
 
 use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
+use domain::original::WireFormat;
 use domain::time::Timestamp;
 
 use crate::adapter::embeddings::Embedder;
@@ -10,6 +11,7 @@ use crate::adapter::images::ImageGenerator;
 use crate::adapter::request::{Attempt, Call, Encoded};
 use crate::adapter::{Adapter, Decoder};
 use crate::error::Error;
+use crate::vendors::openai::responses::Responses;
 use crate::vendors::openai::{CHAT, Openai, Tasks, below};
 
 pub(crate) struct Internal;
@@ -39,6 +41,10 @@ impl Adapter for Internal {
         Openai.decoder(model)
     }
 
+    fn beside(&self, model: &Model, format: WireFormat) -> Option<&'static dyn Adapter> {
+        RESPONSES.at(model, format)
+    }
+
     fn embedder(&self) -> Option<&'static dyn Embedder> {
         Some(&TASKS)
     }
@@ -47,6 +53,8 @@ impl Adapter for Internal {
         Some(&TASKS)
     }
 }
+
+static RESPONSES: Responses = Responses { vendor: &Internal, url, name: Model::upstream_name };
 
 static TASKS: Tasks = Tasks { url, name: Model::upstream_name };
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use domain::conversation::{Message, Role};
+use domain::kept::KeptKind;
 use serde_json::Value;
 
 use crate::http::error::Result;
@@ -14,6 +15,7 @@ use crate::inference::canonical::prompt::{
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
 use crate::inference::responses::custom_tools::arguments_of;
+use crate::inference::responses::passing::{InputNotes, Tolerance, check_count, reference};
 
 /// Members that the vendor's answers have and its clients send back; they have no effect here.
 const OF_ANSWERS: [&str; 7] =
@@ -37,6 +39,8 @@ pub struct Input {
     images_at: Option<usize>,
     dropped: BTreeSet<&'static str>,
     states: States,
+    tolerance: Tolerance,
+    notes: InputNotes,
 }
 
 /// The conversation that was read.
@@ -62,6 +66,11 @@ struct Turn {
 }
 
 impl Input {
+    /// A conversation of a request whose parts without a canonical form are tolerated, or are not.
+    pub(super) fn with(tolerance: Tolerance) -> Self {
+        Self { tolerance, ..Self::default() }
+    }
+
     /// Adds a message.
     pub fn add(&mut self, message: Message) {
         self.end_turn();
@@ -81,18 +90,20 @@ impl Input {
             Value::Array(items) => {
                 Node::all("input", items).enumerate().try_for_each(|(index, item)| {
                     self.at = Some(index);
-                    self.item(item?)
+                    let read = self.item(item?);
+                    self.tolerance.tolerated(read).map(drop)
                 })
             }
             _ => Err(malformed("input must be a string or an array of items".to_owned())),
         }
     }
 
-    /// The conversation that was read.
-    pub fn finish(mut self) -> Conversation {
+    /// The conversation that was read, and what was noted beside it.
+    pub(super) fn finish(mut self) -> (Conversation, Tolerance, InputNotes) {
         self.end_turn();
         self.show_images();
-        Conversation { dropped: self.dropped.into_iter().map(str::to_owned).collect(), ..self.read }
+        let dropped = self.dropped.into_iter().map(str::to_owned).collect();
+        (Conversation { dropped, ..self.read }, self.tolerance, self.notes)
     }
 
     fn item(&mut self, mut item: Node) -> Result<()> {
@@ -128,11 +139,18 @@ impl Input {
                 Ok(())
             }
             Some("reasoning") => self.reasoning(item),
-            Some("item_reference") => Err(invalid(format!(
-                "{}: an item of type 'item_reference' is not supported, because nothing is kept \
+            Some("item_reference") => {
+                if self.tolerance.is_on() {
+                    let id = item.maybe_text("id")?.unwrap_or_default();
+                    self.notes.references.push(reference(KeptKind::Item, id)?.id);
+                    check_count(self.notes.references.len())?;
+                }
+                Err(invalid(format!(
+                    "{}: an item of type 'item_reference' is not supported, because nothing is kept \
                  between two requests: set store: false in the client, which then sends the item itself",
-                item.at()
-            ))),
+                    item.at()
+                )))
+            }
             Some(kind) => Err(item.unsupported("an item", kind)),
         }
     }
@@ -142,6 +160,7 @@ impl Input {
         let is_own = item.maybe_text("id")?.is_some_and(|id| is_ours(&id));
         let token = item.maybe_text("encrypted_content")?;
         let state = token.as_deref().and_then(|token| self.states.of(token));
+        self.notes.has_own_reasoning |= is_own || state.is_some();
         // Our own items have the state in an item of its own, or the provider requires none back.
         if state.is_none() && (token.is_some() || !is_own) {
             self.dropped.insert("reasoning");
@@ -156,7 +175,7 @@ impl Input {
     fn end_item(&mut self, mut item: Node) -> Result<()> {
         item.pass_over(&OF_ANSWERS);
         self.lose(&mut item, "namespace");
-        item.end()
+        self.tolerance.tolerated(item.end()).map(drop)
     }
 
     /// Takes a hint that is lost.
@@ -211,7 +230,11 @@ impl Input {
         match item.take(name) {
             Some(Value::String(text)) => Ok(vec![text_part(text)]),
             Some(Value::Array(parts)) => {
-                Node::all(&at, parts).map(|part| self.part(part?)).collect()
+                let parts = Node::all(&at, parts).filter_map(|part| {
+                    let part = part.and_then(|part| self.part(part));
+                    self.tolerance.tolerated(part).transpose()
+                });
+                parts.collect()
             }
             None => Err(malformed(format!("Missing required parameter: {at}"))),
             Some(_) => Err(malformed(format!("{at} must be a string or an array of parts"))),
@@ -238,7 +261,7 @@ impl Input {
             "input_file" => file(&mut part)?,
             _ => return Err(part.unsupported("a part", &kind)),
         };
-        part.end()?;
+        self.tolerance.tolerated(part.end())?;
         Ok(read)
     }
 

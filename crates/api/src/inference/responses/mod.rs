@@ -4,6 +4,8 @@
 mod answer;
 mod custom_tools;
 mod input;
+mod passing;
+mod reach;
 mod request;
 mod stream;
 
@@ -11,7 +13,9 @@ use axum::Json;
 use axum::body::Body as Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use domain::original::Original;
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
 use gateway::{ChatReply, Piece, Refusal, Started};
@@ -54,7 +58,18 @@ impl Format for Responses {
         request::parse(body, trace)
     }
 
+    fn read_passing(
+        body: ResponsesBody,
+        trace: Option<String>,
+        original: Original,
+    ) -> Result<ParsedRequest<Self::Options>> {
+        request::parse_passing(body, trace, Some(original))
+    }
+
     fn write_answer(reply: ChatReply, options: AnswerOptions, dialect: Dialect) -> Response {
+        if let Some(source) = reply.source {
+            return ([(CONTENT_TYPE, "application/json")], source).into_response();
+        }
         Json(answer::whole(reply, options).in_dialect(dialect)).into_response()
     }
 

@@ -1,8 +1,9 @@
 //! A request in the Responses format as a canonical prompt.
 
 use domain::conversation::{Prompt, Role};
+use domain::original::Original;
 use domain::step::ApiEndpoint;
-use gateway::ChatRequest;
+use gateway::{CHOOSES_MODEL, ChatRequest};
 use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 use utoipa::ToSchema;
@@ -15,6 +16,7 @@ use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
 use crate::inference::responses::custom_tools::{CUSTOM, CustomTools};
 use crate::inference::responses::input::{Conversation, Input};
+use crate::inference::responses::passing::{self, Tolerance};
 
 /// Parameters that the chat-completions format has under the same name.
 const SAME: [&str; 6] = [
@@ -37,7 +39,7 @@ pub struct ResponsesBody {
     model: Option<String>,
     /// A text, or items: messages, `function_call`, `function_call_output`, `custom_tool_call`,
     /// `custom_tool_call_output`, `reasoning`.
-    input: Value,
+    pub(super) input: Value,
     /// The instructions of the application.
     #[serde(default)]
     instructions: Option<String>,
@@ -57,10 +59,10 @@ pub struct ResponsesBody {
     /// Functions and custom tools; tools that only a vendor has are left out and named.
     #[serde(default)]
     #[schema(value_type = Option<Vec<Object>>)]
-    tools: Option<Vec<Value>>,
+    pub(super) tools: Option<Vec<Value>>,
     /// `auto`, `none`, `required`, or a function.
     #[serde(default)]
-    tool_choice: Option<Value>,
+    pub(super) tool_choice: Option<Value>,
     #[serde(default)]
     parallel_tool_calls: Option<bool>,
     /// `format` and `verbosity`.
@@ -77,7 +79,7 @@ pub struct ResponsesBody {
     metadata: Option<Map<String, Value>>,
     /// `true` is refused: nothing is kept.
     #[serde(default)]
-    store: Option<bool>,
+    pub(super) store: Option<bool>,
     /// `reasoning.encrypted_content` is always included; anything else is refused.
     #[serde(default)]
     include: Option<Vec<String>>,
@@ -85,7 +87,7 @@ pub struct ResponsesBody {
     /// left out without harm.
     #[serde(flatten)]
     #[schema(value_type = Object)]
-    others: Map<String, Value>,
+    pub(super) others: Map<String, Value>,
 }
 
 /// The part of a request that shapes its answer.
@@ -102,20 +104,40 @@ pub(super) fn parse(
     body: ResponsesBody,
     trace: Option<String>,
 ) -> Result<ParsedRequest<AnswerOptions>> {
-    check(&body)?;
+    parse_passing(body, trace, None)
+}
+
+/// Parses the body into a canonical request, and the part that shapes its answer.
+///
+/// If the request may go on as it came, the parts that have no canonical form are noted in `original`:
+/// they keep it from being translated, and are no fault otherwise.
+pub(super) fn parse_passing(
+    mut body: ResponsesBody,
+    trace: Option<String>,
+    mut original: Option<Original>,
+) -> Result<ParsedRequest<AnswerOptions>> {
+    let mut tolerance = Tolerance::of(original.is_some());
+    if let Some(original) = &mut original {
+        passing::note(&mut body, original, &mut tolerance)?;
+    }
+    check(&body, &mut tolerance)?;
     let echo = echo(&body);
-    let mut input = Input::default();
+    let mut input = Input::with(tolerance);
     if let Some(instructions) = body.instructions {
         input.add(plain(Role::System, vec![text_part(instructions)]));
     }
     input.read(body.input)?;
-    let Conversation { messages, sources, mut dropped } = input.finish();
-    if messages.is_empty() {
+    let (Conversation { messages, sources, mut dropped }, mut tolerance, kept) = input.finish();
+    if messages.is_empty() && !tolerance.has_met_any() {
         return Err(invalid("input must not be empty"));
     }
     for (name, value) in &body.others {
         if !SAME.contains(&name.as_str()) {
-            dropped.extend(members::leave_out(Vendor::Openai, name, value)?);
+            let fate = members::leave_out(Vendor::Openai, name, value);
+            // Whoever answers is for the project to decide.
+            let chooses = CHOOSES_MODEL.contains(&name.as_str());
+            let fate = if chooses { Some(fate?) } else { tolerance.tolerated(fate)? };
+            dropped.extend(fate.flatten());
         }
     }
     let mut custom = CustomTools::default();
@@ -127,22 +149,34 @@ pub(super) fn parse(
     };
     set("temperature", body.temperature.map(Value::Number));
     set("top_p", body.top_p.map(Value::Number));
-    let choice = body.tool_choice.map(tool_choice).transpose()?;
+    let choice = body.tool_choice.map(tool_choice).transpose();
+    let choice = tolerance.tolerated(choice)?.flatten();
     let mut has_tools = true;
     if let Some(tools) = body.tools {
-        let (tools, left_out) = offered(tools, &mut custom)?.choose(choice.as_ref())?;
+        let offered = offered(tools, &mut custom, &mut tolerance)?;
+        let functions = if tolerance.is_on() { offered.functions().to_vec() } else { Vec::new() };
+        let chosen = tolerance.tolerated(offered.choose(choice.as_ref()))?;
+        let (tools, left_out) = chosen.unwrap_or((functions, Vec::new()));
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
         dropped.extend(left_out);
         set("tools", has_tools.then(|| tools.into()));
     }
+    // With the tools of a namespace alone, or with none that is known, the canonical form has none.
+    has_tools &= !tolerance.is_on() || params_has_tools(&params);
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            params.insert(name.to_owned(), value);
+        }
+    };
     set("tool_choice", choice.filter(|_| has_tools));
     set("parallel_tool_calls", body.parallel_tool_calls.filter(|_| has_tools).map(Value::Bool));
     if let Some(text) = body.text {
         let mut text = Node::of("text".to_owned(), Value::Object(text))?;
-        set("response_format", text.maybe_node("format")?.map(format).transpose()?.flatten());
+        let form = text.maybe_node("format")?.map(format).transpose();
+        set("response_format", tolerance.tolerated(form)?.flatten().flatten());
         set("verbosity", text.maybe_text("verbosity")?.map(Value::from));
-        text.end()?;
+        tolerance.tolerated(text.end())?;
     }
     if let Some(reasoning) = body.reasoning {
         let mut reasoning = Node::of("reasoning".to_owned(), Value::Object(reasoning))?;
@@ -152,9 +186,9 @@ pub(super) fn parse(
                 dropped.push(reasoning.path(known));
             }
         }
-        reasoning.idle("mode", &"standard".into())?;
-        reasoning.idle("context", &"auto".into())?;
-        reasoning.end()?;
+        tolerance.tolerated(reasoning.idle("mode", &"standard".into()))?;
+        tolerance.tolerated(reasoning.idle("context", &"auto".into()))?;
+        tolerance.tolerated(reasoning.end())?;
     }
     for (name, value) in body.others {
         let is_same = SAME.contains(&name.as_str());
@@ -169,7 +203,7 @@ pub(super) fn parse(
             max_output_tokens: body.max_output_tokens,
             is_translated: true,
             params,
-            original: None,
+            original: original.map(|original| Box::new(passing::noted(original, tolerance, kept))),
         },
     };
     Ok(ParsedRequest {
@@ -181,18 +215,24 @@ pub(super) fn parse(
     })
 }
 
+fn params_has_tools(params: &Map<String, Value>) -> bool {
+    params.get("tools").and_then(Value::as_array).is_some_and(|tools| !tools.is_empty())
+}
+
 /// Refuses values that would need stored state, or a tool that only a vendor has.
-fn check(body: &ResponsesBody) -> Result<()> {
+fn check(body: &ResponsesBody, tolerance: &mut Tolerance) -> Result<()> {
     if body.max_output_tokens == Some(0) {
         return Err(invalid("max_output_tokens must be at least 1"));
     }
     if body.store == Some(true) {
-        return Err(invalid("store is not supported: nothing is kept between two requests"));
+        let refused = "store is not supported: nothing is kept between two requests";
+        tolerance.tolerated::<()>(Err(invalid(refused)))?;
     }
     for included in body.include.iter().flatten() {
         if included != "reasoning.encrypted_content" {
             let included: String = included.chars().take(64).collect();
-            return Err(invalid(format!("include: '{included}' is not supported")));
+            let refused = invalid(format!("include: '{included}' is not supported"));
+            tolerance.tolerated::<()>(Err(refused))?;
         }
     }
     Ok(())
@@ -225,29 +265,37 @@ fn echo(body: &ResponsesBody) -> Map<String, Value> {
     }
 }
 
-fn offered(tools: Vec<Value>, custom: &mut CustomTools) -> Result<Offered> {
+fn offered(
+    tools: Vec<Value>,
+    custom: &mut CustomTools,
+    tolerance: &mut Tolerance,
+) -> Result<Offered> {
     let mut offered = Offered::default();
     for tool in Node::all("tools", tools) {
         let mut tool = tool?;
         let kind = tool.text("type")?;
-        match kind.as_str() {
-            "function" => offered.add(custom.beside(own_function(tool)?)?),
-            CUSTOM => offered.add(custom.read(tool)?),
-            _ => offered.leave_out(tool, kind)?,
-        }
+        let read = match kind.as_str() {
+            "function" => {
+                let function = own_function(tool, tolerance)?;
+                custom.beside(function).map(|function| offered.add(function))
+            }
+            CUSTOM => custom.read(tool).map(|function| offered.add(function)),
+            _ => offered.leave_out(tool, kind),
+        };
+        tolerance.tolerated(read)?;
     }
     Ok(offered)
 }
 
-fn own_function(mut tool: Node) -> Result<Value> {
+fn own_function(mut tool: Node, tolerance: &mut Tolerance) -> Result<Value> {
     let name = tool.text("name")?;
     let description = tool.maybe_text("description")?;
     let function = function(name, description, tool.take("parameters"), tool.take("strict"));
-    tool.idle("allowed_callers", &json!(["direct"]))?;
+    tolerance.tolerated(tool.idle("allowed_callers", &json!(["direct"])))?;
     for name in ["defer_loading", "async"] {
-        tool.idle(name, &false.into())?;
+        tolerance.tolerated(tool.idle(name, &false.into()))?;
     }
-    tool.end()?;
+    tolerance.tolerated(tool.end())?;
     Ok(function)
 }
 

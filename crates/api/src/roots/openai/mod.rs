@@ -8,10 +8,11 @@ pub(crate) mod stored_responses;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use domain::original::{Original, WireFormat};
 
 use crate::app::App;
 use crate::http::auth::ByKey;
-use crate::http::body::Body;
+use crate::http::body::{Body, SourceBody};
 use crate::http::dialect::Dialect;
 use crate::http::error::Result;
 use crate::inference::chat::ChatCompletions;
@@ -35,7 +36,9 @@ pub async fn create_completion(
     format::answer::<ChatCompletions>(&app, &caller, &headers, body, Dialect::Vendor).await
 }
 
-/// Answer a conversation, as OpenAI's Responses API does. Nothing is kept between two requests.
+/// Answer a conversation, as OpenAI's Responses API does. To models whose server has the same endpoint
+/// the request goes on as it came, and the answer comes back so: `X-Sluice-Mode` names the way that it
+/// took. Of others nothing is kept between two requests.
 #[utoipa::path(post, path = "/openai/v1/responses", tag = "OpenAI's root",
     operation_id = "openai_responses", request_body = ResponsesBody,
     params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session")),
@@ -45,7 +48,8 @@ pub async fn create_response(
     State(app): State<App>,
     ByKey(caller): ByKey,
     headers: HeaderMap,
-    Body(body): Body<ResponsesBody>,
+    SourceBody(body, source): SourceBody<ResponsesBody>,
 ) -> Result<Response> {
-    format::answer::<Responses>(&app, &caller, &headers, body, Dialect::Vendor).await
+    let original = Original::new(WireFormat::Responses, source);
+    format::answer_passing::<Responses>(&app, &caller, &headers, body, original).await
 }

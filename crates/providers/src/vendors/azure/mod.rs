@@ -3,6 +3,7 @@
 
 use domain::conversation::Reply;
 use domain::model::Model;
+use domain::original::WireFormat;
 use domain::time::Timestamp;
 use http::header::HeaderName;
 use serde_json::Value;
@@ -15,6 +16,7 @@ use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::tools::Naming;
 use crate::error::Error;
 use crate::vendors::openai::encode::{Dialect, encode};
+use crate::vendors::openai::responses::Responses;
 use crate::vendors::openai::{CHAT, Openai, Tasks};
 
 /// The first version with `max_completion_tokens` and `stream_options`, preview or not.
@@ -54,6 +56,12 @@ impl Adapter for Azure {
         Openai.decoder(model)
     }
 
+    /// The endpoint is in the v1 form alone.
+    fn beside(&self, model: &Model, format: WireFormat) -> Option<&'static dyn Adapter> {
+        let is_v1 = matches!(Form::of(model), Ok(Form::V1 { .. }));
+        RESPONSES.at(model, format).filter(|_| is_v1)
+    }
+
     fn embedder(&self) -> Option<&'static dyn Embedder> {
         Some(&TASKS)
     }
@@ -62,6 +70,8 @@ impl Adapter for Azure {
         Some(&TASKS)
     }
 }
+
+static RESPONSES: Responses = Responses { vendor: &Azure, url, name: deployment };
 
 static TASKS: Tasks = Tasks { url, name: deployment };
 

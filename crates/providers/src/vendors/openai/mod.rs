@@ -6,6 +6,7 @@ mod decode;
 mod embeddings;
 pub(crate) mod encode;
 mod images;
+pub(crate) mod responses;
 #[cfg(test)]
 mod round_trip_tests;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod wire;
 
 use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
+use domain::original::WireFormat;
 use domain::time::Timestamp;
 use http::HeaderMap;
 
@@ -26,6 +28,7 @@ use crate::chat_form::cache;
 use crate::chat_form::tools::Naming;
 use crate::error::Error;
 use crate::vendors::openai::encode::{Dialect, encode, is_own};
+use crate::vendors::openai::responses::Responses;
 
 const BASE_URL: &str = "https://api.openai.com/v1";
 /// The path of the endpoint of conversations, below a base URL.
@@ -71,6 +74,10 @@ impl Adapter for Openai {
         Box::<stream::Reader>::default()
     }
 
+    fn beside(&self, model: &Model, format: WireFormat) -> Option<&'static dyn Adapter> {
+        RESPONSES.at(model, format)
+    }
+
     fn embedder(&self) -> Option<&'static dyn Embedder> {
         Some(&OWN)
     }
@@ -87,6 +94,12 @@ pub(crate) struct Tasks {
     /// Returns the model's name at the server.
     pub(crate) name: fn(&Model) -> &str,
 }
+
+static RESPONSES: Responses = Responses {
+    vendor: &Openai,
+    url: |model, path| Ok(url(model, path)),
+    name: Model::upstream_name,
+};
 
 static OWN: Tasks = Tasks { url: |model, path| Ok(url(model, path)), name: Model::upstream_name };
 
