@@ -4,6 +4,7 @@ mod conversations;
 mod errors;
 mod gemini;
 mod pass_through;
+mod passed_responses;
 mod sessions;
 mod vectors_and_images;
 
