@@ -3,7 +3,8 @@
 use domain::conversation::Body;
 use domain::kept::KeptKind;
 use domain::original::{Original, WireFormat};
-use serde_json::{Value, json};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
 
 use crate::http::error::Result;
 use crate::inference::format::ParsedRequest;
@@ -108,4 +109,57 @@ fn reasoning_of_ours_goes_to_no_vendor() {
     };
     assert_eq!(original(&reasoning("rs_7_0")).body, None);
     assert!(original(&reasoning("rs_68af4030592c81938ec0a5fbab4a3e9f")).body.is_some());
+}
+
+/// Members that nobody knows.
+fn unknown() -> impl Strategy<Value = Map<String, Value>> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<i32>().prop_map(Value::from),
+        "[a-z ]{0,8}".prop_map(Value::from)
+    ];
+    let value = leaf.prop_recursive(3, 12, 3, |inner| {
+        let list = prop::collection::vec(inner.clone(), 0..3);
+        let object = prop::collection::vec(("[a-z]{1,6}", inner), 0..3);
+        prop_oneof![
+            list.prop_map(Value::from),
+            object.prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    });
+    let members = prop::collection::vec(("x_[a-z]{1,6}", value), 0..3);
+    members.prop_map(|members| members.into_iter().collect())
+}
+
+fn with(mut value: Value, more: &Map<String, Value>) -> Value {
+    value.as_object_mut().unwrap().extend(more.clone());
+    value
+}
+
+proptest! {
+    #[test]
+    fn unknown_parts_are_no_fault(more in unknown(), kind in "x_[a-z]{1,9}", text in "[a-z]{1,9}") {
+        let part = with(json!({"type": kind}), &more);
+        let words = with(json!({"type": "input_text", "text": text}), &more);
+        let body = with(json!({
+            "model": "m", "instructions": text, "include": [kind],
+            "tools": [with(json!({"type": "function", "name": "n", "parameters": {}}), &more), part],
+            "tool_choice": with(json!({"type": kind}), &more),
+            "text": with(json!({"format": {"type": kind}}), &more),
+            "reasoning": with(json!({"effort": "high"}), &more),
+            "input": [
+                with(json!({"role": "user", "content": [part, words]}), &more),
+                part,
+                with(json!({"role": "assistant", "content": [words, part]}), &more),
+                with(json!({"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}"}), &more),
+                with(json!({"type": "function_call_output", "call_id": "c", "output": [words, part]}), &more),
+            ],
+        }), &more);
+        let prompt = parsed(&body).unwrap().request.prompt;
+        let original = prompt.original.unwrap();
+        prop_assert_eq!(original.body, Some(body.to_string()));
+        prop_assert!(original.untranslatable.is_some());
+        let said = prompt.messages.iter().filter(|message| message.body == Body::Text(text.clone()));
+        prop_assert_eq!(said.count(), 4, "what is known keeps its canonical form: {:?}", prompt.messages);
+        prop_assert_eq!(prompt.params["tools"].as_array().unwrap().len(), 1);
+    }
 }
