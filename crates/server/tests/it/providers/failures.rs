@@ -74,8 +74,11 @@ async fn a_provider_that_cannot_be_reached(backend: Backend) {
             assert_eq!(mock.begun(), calls, "{name}: one retry");
         }
     }
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let url = json!({"is_public": false, "base_url": format!("http://127.0.0.1:{nobody}/v1")});
+    // A port that is held and does not listen: a free one could be another test's a moment later.
+    let nobody = tokio::net::TcpSocket::new_v4().unwrap();
+    nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = nobody.local_addr().unwrap().port();
+    let url = json!({"is_public": false, "base_url": format!("http://127.0.0.1:{port}/v1")});
     Mock::always(Answer::text("")).await.register_with(&owner, "refused", url).await;
     let trace = key.trace().await;
     run(&key, &trace, "refused").await.is(502, &unreachable());
