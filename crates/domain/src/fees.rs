@@ -77,7 +77,7 @@ impl Default for Factor {
     }
 }
 
-/// What a vendor charges beside its plain prices.
+/// The charges of a vendor beside its plain prices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeePrices {
     /// USD for one use of each tool.
@@ -100,7 +100,7 @@ impl FeePrices {
     }
 }
 
-/// What a provider has reported of a call beside its tokens.
+/// The report of a provider on a call, beside its tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
     /// The uses of each tool.
@@ -151,7 +151,7 @@ impl Add for Extras {
     }
 }
 
-/// What a request lets its vendor charge beside the tokens of its prompt and answer.
+/// The charges that a request allows its vendor, beside the tokens of its prompt and answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Charges {
     /// The tools that the vendor runs within the call.
@@ -166,7 +166,7 @@ pub struct Charges {
 pub struct ToolCharge {
     /// Its place in the request, and its type: `tools[0] ('web_search_20250305')`.
     pub at: String,
-    /// What is charged for each use, beside tokens.
+    /// The tool that is charged for each use, beside tokens.
     pub tool: Option<VendorTool>,
     /// How often it may be used at most.
     pub uses: UseBound,

@@ -234,7 +234,7 @@ impl<F: PieceFilter> SourcePieces<F> {
             let is_gone = is_held || text.is_empty() && !piece.text.is_empty();
             piece.is_changed |= text != piece.text;
             piece.text = text;
-            // What waits stays behind the event that it came behind.
+            // A waiting event stays behind the one that it came behind.
             if string.waiting.is_empty() {
                 string.last = string.filter.holds().then(|| event.clone());
             }

@@ -43,7 +43,7 @@ pub struct Usage {
     pub completion: u64,
     /// Completion tokens spent on reasoning.
     pub reasoning: u64,
-    /// What was charged beside tokens.
+    /// The charges beside tokens.
     #[serde(skip)]
     pub extras: Extras,
     /// Doubts that a provider's report leaves; none once a call is recorded.

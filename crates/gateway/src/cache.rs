@@ -56,9 +56,9 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
 
     /// An empty cache for entries of at most this weight together, each valid for this time.
     pub(crate) fn weighted(most: usize, weigh: fn(&V) -> usize, valid: Duration) -> Self {
-        let shard = Shard { entries: LruCache::new_unbounded(), weight: 0 };
         let hasher = std::hash::RandomState::new();
-        Self { shards: vec![Mutex::new(shard)], hasher, weigh, most, valid, idle: Duration::MAX }
+        let whole = Self { shards: Vec::new(), hasher, weigh, most, valid, idle: Duration::MAX };
+        whole.in_parts(1)
     }
 
     /// The cache, empty and in parts, for what every call uses. An entry that takes more than its part is

@@ -61,7 +61,7 @@ impl ChargeBound {
             let rounds = uses.min(MOST_ROUNDS);
             bound.fees = fees.cost(&counts);
             bound.passes = 1 + rounds;
-            // What is unknown fills the window.
+            // An unknown number fills the window.
             bound.results = if is_endless { u64::MAX } else { tokens.saturating_mul(rounds) };
             if all.last().is_none_or(|last: &Self| *last != Self { uses: last.uses, ..bound }) {
                 all.push(bound);

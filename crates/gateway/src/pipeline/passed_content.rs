@@ -10,7 +10,8 @@ const CANONICAL_MEMBERS: [&str; 5] = ["model", "max_tokens", "stream", "temperat
 /// Members that it holds unless the request cannot be translated.
 const CONVERSATION: [&str; 3] = ["messages", "system", "tools"];
 /// Blocks of an answer that its canonical form holds.
-const CANONICAL_BLOCKS: [&str; 4] = ["text", "thinking", "redacted_thinking", "tool_use"];
+pub(crate) const CANONICAL_BLOCKS: [&str; 4] =
+    ["text", "thinking", "redacted_thinking", "tool_use"];
 
 /// The content of a call beside its canonical form.
 #[derive(Debug, Serialize)]

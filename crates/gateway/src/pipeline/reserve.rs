@@ -50,7 +50,7 @@ pub(super) struct CostBound<'p> {
     counted: Counted<'p>,
     /// The number of completions requested.
     choices: u64,
-    /// What the vendor's own tools can add, the widest bound first.
+    /// The most that the vendor's own tools can add, the widest bound first.
     charges: Vec<ChargeBound>,
     /// The longest completion.
     bound: u64,

@@ -6,17 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::original::SourceEvent;
 use serde_json::value::RawValue;
 
+use crate::pipeline::passed_content::CANONICAL_BLOCKS;
+
 /// The most bytes of events that are kept for the record.
 const MOST_KEPT_BYTES: usize = 1024 * 1024;
-/// Blocks that the canonical form holds.
-const CANONICAL: [&str; 4] = ["text", "thinking", "redacted_thinking", "tool_use"];
 /// The event that continues a block, and the one that begins it.
 const DELTA: &str = "content_block_delta";
 const START: &str = "content_block_start";
 /// The kind of delta that belongs to a text and has no canonical form.
 const CITATION: &str = "citations_delta";
 
-/// What an event says of its block.
+/// The members of an event that name its block.
 #[derive(Debug, Default)]
 pub(super) struct BlockOfEvent {
     pub(super) index: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) struct VendorBlocks {
 impl VendorBlocks {
     /// Notes an event. Returns the bytes that it adds to strings which are judged.
     pub(super) fn note(&mut self, event: &SourceEvent, of: &BlockOfEvent) -> usize {
-        let is_known = |kind: &str| CANONICAL.contains(&kind);
+        let is_known = |kind: &str| CANONICAL_BLOCKS.contains(&kind);
         let Some(index) = of.index else { return 0 };
         if event.name == START {
             if of.begun.as_deref().is_some_and(is_known) {

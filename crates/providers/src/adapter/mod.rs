@@ -45,8 +45,8 @@ pub(crate) trait Adapter: Send + Sync {
         true
     }
 
-    /// What a prompt, as it is sent to a model, lets the vendor charge beside the tokens of it and of its
-    /// answer.
+    /// The charges that a prompt, as it is sent to a model, allows the vendor beside the tokens of it and
+    /// of its answer.
     fn charges(&self, prompt: &Prompt) -> Charges {
         Charges { surcharges: self.surcharges(prompt), ..Charges::default() }
     }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use crate::testing::{attempt, model, prompt};
 use crate::vendors::adapter;
 
-/// What a model is sent for a lenient request in another format than its own, and what is dropped.
+/// The body that a model is sent for a lenient request in another format than its own, and the dropped
+/// parameters.
 fn sent(provider: Provider, name: &str, params: Value) -> (Value, Vec<String>) {
     let mut model = model(provider, Some("http://127.0.0.1/v1"));
     model.config.upstream_model = Some(name.to_owned());

@@ -78,7 +78,7 @@ pub fn may_write_cache(model: &Model, prompt: &Prompt) -> bool {
     }
 }
 
-/// What a prompt lets a provider charge beside tokens.
+/// The charges beside tokens that a prompt allows a provider.
 pub fn charges(model: &Model, prompt: &Prompt) -> Charges {
     adapter(model.provider).charges(prompt)
 }

@@ -15,7 +15,7 @@ pub struct Content<'a> {
     pub input: Option<&'a RawValue>,
     #[serde(borrow, default)]
     output: Option<&'a RawValue>,
-    /// What passed as it came, beside input and output.
+    /// The content that passed as it came, beside input and output.
     #[serde(borrow, default)]
     pub passed: Option<&'a RawValue>,
 }

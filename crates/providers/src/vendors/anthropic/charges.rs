@@ -1,5 +1,5 @@
-//! What a request that goes on as it came lets Anthropic charge beside the tokens of its prompt and
-//! answer.
+//! The charges that a request which goes on as it came allows Anthropic, beside the tokens of its prompt
+//! and answer.
 
 use std::borrow::Cow;
 

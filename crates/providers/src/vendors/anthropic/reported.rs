@@ -1,4 +1,4 @@
-//! What an answer reports of its charges beside tokens.
+//! The charges beside tokens that an answer reports.
 
 use domain::fees::{Extras, MOST_USES, Surcharge, VendorTool};
 use domain::usage::Open;

@@ -80,6 +80,13 @@ fn unavailable(reply: &crate::harness::Reply) {
     assert_eq!(reply.header("retry-after"), "1");
 }
 
+/// A write of the data plane and one of the control plane.
+async fn writes_are_refused(key: &Caller, owner: &Caller) {
+    unavailable(&key.post("/api/v1/traces", &json!({})).await);
+    let name = json!({"project": {"name": "Unwritten"}});
+    unavailable(&owner.patch("/api/v1/projects/1", &name).await);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_device_that_fails_loses_nothing_that_was_acknowledged() {
     let setup = Setup::new(&Backend::Sqlite);
@@ -99,9 +106,7 @@ async fn a_device_that_fails_loses_nothing_that_was_acknowledged() {
         until("the load is served", async || (load.told() >= enough).then_some(())).await;
         arm(&control, fault);
         unavailable(&key.execute(&trace, "Hello.").await);
-        unavailable(&key.post("/api/v1/traces", &json!({})).await);
-        let name = json!({"project": {"name": "Unwritten"}});
-        unavailable(&owner.patch("/api/v1/projects/1", &name).await);
+        writes_are_refused(&key, &owner).await;
         assert_eq!(server.any.get("/ready").await.status, 503, "{what}");
         server.any.get("/up").await.ok(200);
         key.detail(&trace).await;
@@ -213,9 +218,7 @@ async fn every_request_is_answered_while_no_file_can_grow() {
         until("the load is served", async || (load.told() >= enough).then_some(())).await;
         limit_files(&server, "1");
         load.is_refused().await;
-        unavailable(&key.post("/api/v1/traces", &json!({})).await);
-        let name = json!({"project": {"name": "Unwritten"}});
-        unavailable(&owner.patch("/api/v1/projects/1", &name).await);
+        writes_are_refused(&key, &owner).await;
         server.any.get("/up").await.ok(200);
         limit_files(&server, "unlimited");
         until("it is served again", async || {

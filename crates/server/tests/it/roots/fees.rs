@@ -1,4 +1,4 @@
-//! What vendors charge beside tokens: uses of their own tools, and surcharges on all prices.
+//! The charges of vendors beside tokens: uses of their own tools, and surcharges on all prices.
 
 use serde_json::{Value, json};
 

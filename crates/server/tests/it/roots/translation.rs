@@ -66,7 +66,7 @@ struct Row {
     cells: BTreeMap<String, Cell>,
 }
 
-/// What becomes of a field.
+/// The treatment of a field.
 #[derive(Debug)]
 enum Cell {
     /// It arrives at these places.
