@@ -114,6 +114,42 @@ pub fn rewrite<'a>(
     Reader::new(json).read(change)
 }
 
+/// The bytes of the value behind the name of a member, which ends at `at`.
+pub(crate) fn value_behind(json: &str, at: usize) -> Option<Range<usize>> {
+    let bytes = json.as_bytes();
+    let rest = bytes.get(at..)?;
+    let gap = rest.iter().position(|byte| *byte != b':' && !byte.is_ascii_whitespace())?;
+    let begins = at + gap;
+    let (mut depth, mut at) = (0_usize, begins);
+    loop {
+        match bytes.get(at)? {
+            b'"' => at = string_end(bytes, at + 1)?,
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+                continue;
+            }
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                at += 1;
+            }
+            b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' if depth > 0 => {
+                at += 1;
+                continue;
+            }
+            _ => {
+                let ends = |byte: &u8| {
+                    matches!(byte, b',' | b':' | b'}' | b']') || byte.is_ascii_whitespace()
+                };
+                at += bytes[at..].iter().take_while(|byte| !ends(byte)).count().max(1);
+            }
+        }
+        if depth == 0 {
+            return Some(begins..at);
+        }
+    }
+}
+
 /// A text as a JSON string.
 pub fn quoted(text: &str) -> String {
     // A string is always JSON.
@@ -312,10 +348,10 @@ pub fn edited(json: &str, edits: &[(&str, Edit<'_>)]) -> Result<String, Unreadab
 }
 
 /// The value of a member of the object that a text is, as it is spelled.
-pub fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
-    let members = members(json).ok()?;
-    let found = members.into_iter().find(|member| member.name == name)?;
-    json.get(found.value)
+pub fn member<'a>(json: &'a str, name: &str) -> Result<Option<&'a str>, Unreadable> {
+    let all = members(json)?;
+    let found = all.into_iter().find(|member| member.name == name);
+    Ok(found.map(|member| &json[member.value]))
 }
 
 fn members(json: &str) -> Result<Vec<Member<'_>>, Unreadable> {

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use crate::chat_chunk;
 use crate::json_text::{Token, Unreadable, quoted, rewrite};
 use crate::safety::Origin;
 
@@ -14,6 +15,8 @@ use crate::safety::Origin;
 pub enum WireFormat {
     /// Anthropic's Messages.
     Messages,
+    /// OpenAI's chat completions.
+    ChatCompletions,
 }
 
 /// A request as it came, beside its canonical form.
@@ -101,10 +104,10 @@ pub struct SourceEvent {
     pub name: String,
     /// Its JSON text.
     pub data: String,
-    /// The part of it that continues a string.
-    pub piece: Option<SourcePiece>,
-    /// The block of the answer that ends with it.
-    pub ends: Option<u64>,
+    /// The parts of it that continue strings, in the order in which they stand there.
+    pub pieces: Vec<SourcePiece>,
+    /// The blocks of the answer that end with it.
+    pub ends: Vec<u64>,
     /// The block of the answer that goes on with it beside its text: what is held back of the text goes
     /// first.
     pub beside: Option<u64>,
@@ -112,7 +115,24 @@ pub struct SourceEvent {
     pub begins_call: bool,
     /// Whether the end of the answer begins with it or goes on: it is sent when the call is recorded.
     pub is_end: bool,
+    /// The event in which more of one of its strings may leave.
+    pub carrier: Carrier,
 }
+
+/// The event in which text leaves that was held back when its own event left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// A copy of its event, which holds nothing but the text. An event that has no text left is held
+    /// back too.
+    Copy,
+    /// A chunk of chat completions with nothing but the text: see [`chat_chunk`](crate::chat_chunk).
+    Chunk,
+}
+
+/// The name of an event that reports the usage and nothing else, in a format whose events have no names.
+pub const USAGE_ALONE: &str = "usage";
+/// The name of one that reports the usage beside parts of the answer.
+pub const USAGE_TOO: &str = "chunk with usage";
 
 /// More of a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,40 +150,56 @@ pub struct SourcePiece {
 }
 
 impl SourceEvent {
-    /// The JSON text that leaves: byte for byte as it came, if the piece is unchanged.
+    /// The JSON text that leaves: byte for byte as it came, if the pieces are unchanged.
     pub fn json(mut self) -> String {
-        if let Some(piece) = self.piece.filter(|piece| piece.is_changed) {
-            self.data.replace_range(piece.range, &quoted(&piece.text));
+        for piece in self.pieces.iter().rev().filter(|piece| piece.is_changed) {
+            self.data.replace_range(piece.range.clone(), &quoted(&piece.text));
         }
         self.data
     }
 
-    /// The event with another text in its piece; `None` if that is empty.
-    fn with_text(mut self, text: String) -> Option<Self> {
-        let piece = self.piece.as_mut().filter(|_| !text.is_empty())?;
-        (piece.text, piece.is_changed) = (text, true);
-        Some(self)
-    }
-
-    /// Replaces strings beside the piece.
+    /// Replaces strings beside the pieces.
     pub fn rewrite(&mut self, change: impl Fn(&str) -> Option<String>) -> Result<(), Unreadable> {
-        let begins = self.piece.as_ref().map(|piece| piece.range.start);
-        let mut moved = 0;
+        let pieces = &self.pieces;
+        let is_piece = |at: usize| pieces.iter().any(|piece| piece.range.start == at);
+        // The strings that have another length now: their positions, and by how much.
+        let mut moves: Vec<(usize, isize)> = Vec::new();
         let new = rewrite(&self.data, |place, token| {
             let (Token::Name(text) | Token::Text(text)) = token else { return None };
-            let new = change(text).filter(|_| begins != Some(place.range.start))?;
-            if begins.is_some_and(|begins| place.range.start < begins) {
-                moved += quoted(&new).len() as isize - place.range.len() as isize;
-            }
+            let new = change(text).filter(|_| !is_piece(place.range.start))?;
+            let longer = quoted(&new).len() as isize - place.range.len() as isize;
+            moves.push((place.range.start, longer));
             Some(new)
         })?;
         let Some(new) = new else { return Ok(()) };
         self.data = new;
-        if let Some(SourcePiece { range, .. }) = &mut self.piece {
+        for SourcePiece { range, .. } in &mut self.pieces {
+            let before = moves.iter().filter(|(at, _)| *at < range.start);
+            let moved = before.map(|(_, longer)| longer).sum();
             let there = |at: usize| at.saturating_add_signed(moved);
             *range = there(range.start)..there(range.end);
         }
         Ok(())
+    }
+
+    /// The event in which the rest of one of its pieces leaves; `None` if that is empty.
+    fn carrying(mut self, piece: usize, rest: String) -> Option<Self> {
+        if rest.is_empty() {
+            return None;
+        }
+        let mut piece = self.pieces.get(piece)?.clone();
+        match self.carrier {
+            Carrier::Copy => {
+                (piece.text, piece.is_changed) = (rest, true);
+                self.pieces = vec![piece];
+            }
+            Carrier::Chunk => {
+                self.data = chat_chunk::with_only(&self.data, piece.range.start, &rest)?;
+                self.pieces = Vec::new();
+            }
+        }
+        self.ends = Vec::new();
+        Some(self)
     }
 }
 
@@ -175,25 +211,29 @@ pub trait PieceFilter {
     fn holds(&self) -> bool;
     /// Returns what is held back, as if nothing followed.
     fn rest(&mut self) -> String;
+    /// Whether the last text had a part of what must not be repeated beside it either.
+    fn hides(&self) -> bool {
+        false
+    }
 }
 
 /// The most events that wait behind text that is held back.
 const MOST_WAITING: usize = 256;
 
 /// The strings of an answer that comes in events, each with a filter of its own. Text that a filter
-/// holds back leaves in a copy of the event that it came with, before its block ends and before whatever
-/// came behind it in its block.
+/// holds back leaves in a later event, at the latest before its block ends and before whatever came
+/// behind it in its block.
 #[derive(Debug)]
 pub struct SourcePieces<F> {
-    open: BTreeMap<(u64, PieceKind), OpenString<F>>,
+    open: BTreeMap<(u64, PieceKind), Open<F>>,
 }
 
 /// A string that has not ended.
 #[derive(Debug)]
-struct OpenString<F> {
+struct Open<F> {
     filter: F,
-    /// The event of its last piece, if something of it is held back.
-    last: Option<SourceEvent>,
+    /// The event of its last piece, and which of its pieces that is, if something is held back.
+    last: Option<(SourceEvent, usize)>,
     /// The events of its block behind that one.
     waiting: Vec<SourceEvent>,
     /// The text that was held back when the first of them came.
@@ -207,51 +247,80 @@ impl<F> Default for SourcePieces<F> {
 }
 
 impl<F: PieceFilter> SourcePieces<F> {
-    /// Takes an event, and adds what may leave. An event whose whole text is held back does not.
+    /// Takes an event, and adds what may leave.
     pub fn pass(
         &mut self,
         mut event: SourceEvent,
-        begin: impl FnOnce(PieceKind) -> F,
+        begin: impl Fn(PieceKind) -> F,
         out: &mut Vec<SourceEvent>,
     ) {
-        if let Some(block) = event.ends {
-            self.release(Some(block), out);
+        for block in &event.ends {
+            // The rest of a string that ends in this very event leaves in it.
+            if event.pieces.iter().all(|piece| piece.block != *block) {
+                self.release(Some(*block), out);
+            }
         }
-        if event.is_end {
+        if event.is_end && event.pieces.is_empty() {
             self.release(None, out);
         }
-        if let Some(piece) = &mut event.piece {
+        let mut is_held = event.carrier == Carrier::Copy && !event.pieces.is_empty();
+        let (mut holding, mut hides) = (Vec::new(), false);
+        for at in 0..event.pieces.len() {
+            let (before, later) = event.pieces.split_at_mut(at + 1);
+            let Some(piece) = before.last_mut() else { continue };
             let key = (piece.block, piece.kind);
-            let string = self.open.entry(key).or_insert_with(|| OpenString {
+            let open = self.open.entry(key).or_insert_with(|| Open {
                 filter: begin(key.1),
                 last: None,
                 waiting: Vec::new(),
                 held: String::new(),
             });
-            let text = string.filter.push(&piece.text);
-            let is_held = text.is_empty() && !piece.text.is_empty();
-            let text = if is_held { text } else { string.let_out_waiting(text, out) };
-            let is_gone = is_held || text.is_empty() && !piece.text.is_empty();
+            let mut text = open.filter.push(&piece.text);
+            hides |= open.filter.hides();
+            let is_over = event.ends.contains(&key.0)
+                && later.iter().all(|more| (more.block, more.kind) != key);
+            if is_over {
+                text.push_str(&open.filter.rest());
+            }
+            if !text.is_empty() || piece.text.is_empty() {
+                text = open.let_out_waiting(text, out);
+            }
+            if is_over {
+                self.open.remove(&key);
+            } else if open.waiting.is_empty() {
+                // A waiting event stays behind the one that it came behind.
+                open.last = None;
+                if open.filter.holds() {
+                    holding.push((key, at));
+                }
+            }
+            is_held &= text.is_empty() && !piece.text.is_empty();
             piece.is_changed |= text != piece.text;
             piece.text = text;
-            // A waiting event stays behind the one that it came behind.
-            if string.waiting.is_empty() {
-                string.last = string.filter.holds().then(|| event.clone());
+        }
+        for (key, at) in holding {
+            if let Some(open) = self.open.get_mut(&key) {
+                open.last = Some((event.clone(), at));
             }
-            if is_gone {
-                return;
-            }
-        } else if let Some(block) = event.beside {
+        }
+        if event.pieces.is_empty()
+            && let Some(block) = event.beside
+        {
             let mut strings = self.open.iter_mut().filter(|((of, _), _)| *of == block);
-            if let Some((_, string)) = strings.find(|(_, string)| string.last.is_some()) {
-                if string.waiting.len() < MOST_WAITING {
-                    string.wait(event, out);
+            if let Some((_, open)) = strings.find(|(_, open)| open.last.is_some()) {
+                if open.waiting.len() < MOST_WAITING {
+                    open.wait(event, out);
                     return;
                 }
                 self.release(Some(block), out);
             }
         }
-        out.push(event);
+        if hides && event.carrier == Carrier::Chunk {
+            chat_chunk::clear_log_probabilities(&mut event);
+        }
+        if !is_held {
+            out.push(event);
+        }
     }
 
     /// Lets out what is held back of a block, or of all.
@@ -259,16 +328,16 @@ impl<F: PieceFilter> SourcePieces<F> {
         let is_over = |of: u64| block.is_none_or(|block| block == of);
         let over: Vec<_> = self.open.keys().copied().filter(|(of, _)| is_over(*of)).collect();
         for key in over {
-            let Some(mut string) = self.open.remove(&key) else { continue };
-            let rest = string.filter.rest();
-            let last = string.last.clone();
-            let behind = string.let_out_waiting(rest, out);
-            out.extend(last.and_then(|event| event.with_text(behind)));
+            let Some(mut open) = self.open.remove(&key) else { continue };
+            let rest = open.filter.rest();
+            let last = open.last.clone();
+            let behind = open.let_out_waiting(rest, out);
+            out.extend(last.and_then(|(event, piece)| event.carrying(piece, behind)));
         }
     }
 }
 
-impl<F: PieceFilter> OpenString<F> {
+impl<F: PieceFilter> Open<F> {
     /// Has an event wait behind the text that is held back.
     fn wait(&mut self, event: SourceEvent, out: &mut Vec<SourceEvent>) {
         if self.waiting.is_empty() {
@@ -278,7 +347,7 @@ impl<F: PieceFilter> OpenString<F> {
             if let Some(held) = self.held.strip_prefix(&certain) {
                 self.held = held.to_owned();
             }
-            out.extend(self.last.clone().and_then(|event| event.with_text(certain)));
+            out.extend(self.last.clone().and_then(|(event, piece)| event.carrying(piece, certain)));
         }
         self.waiting.push(event);
     }
@@ -293,14 +362,14 @@ impl<F: PieceFilter> OpenString<F> {
         if let Some(left) = left.map(str::to_owned) {
             // More of the text before them is still to come.
             self.held = left;
-            out.extend(self.last.clone().and_then(|event| event.with_text(text)));
+            out.extend(self.last.clone().and_then(|(event, piece)| event.carrying(piece, text)));
             return String::new();
         }
         let (before, behind) = match text.strip_prefix(&*self.held) {
             Some(behind) => (std::mem::take(&mut self.held), behind.to_owned()),
             None => (text, String::new()),
         };
-        out.extend(self.last.take().and_then(|event| event.with_text(before)));
+        out.extend(self.last.take().and_then(|(event, piece)| event.carrying(piece, before)));
         out.append(&mut self.waiting);
         behind
     }

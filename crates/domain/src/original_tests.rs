@@ -26,21 +26,32 @@ fn piece(block: u64, extra: &str, text: &str) -> SourceEvent {
     let range = before.len()..before.len() + spelled.len();
     let data = format!("{before}{spelled}}} }}");
     let text = format!(" {text}");
-    let piece = Some(SourcePiece { block, kind: PieceKind::Text, range, text, is_changed: false });
+    let pieces = vec![SourcePiece { block, kind: PieceKind::Text, range, text, is_changed: false }];
     SourceEvent {
         name: "delta".to_owned(),
         data,
-        piece,
-        ends: None,
+        pieces,
+        ends: Vec::new(),
         beside: None,
         begins_call: false,
         is_end: false,
+        carrier: Carrier::Copy,
     }
 }
 
 fn plain(data: &str, ends: Option<u64>) -> SourceEvent {
     let (name, data) = ("plain".to_owned(), data.to_owned());
-    SourceEvent { name, data, piece: None, ends, beside: None, begins_call: false, is_end: false }
+    let (pieces, ends) = (Vec::new(), ends.into_iter().collect());
+    SourceEvent {
+        name,
+        data,
+        pieces,
+        ends,
+        beside: None,
+        begins_call: false,
+        is_end: false,
+        carrier: Carrier::Copy,
+    }
 }
 
 #[test]
@@ -51,7 +62,7 @@ fn the_piece_stands_where_it_stood() {
     event.rewrite(|text| (text == "old").then(|| "something new".to_owned())).unwrap();
     assert_eq!(event.json(), r#"{"x": "something new", "delta": {"text": "\u0020old"} }"#);
     let mut event = piece(0, r#""old""#, "old");
-    event.piece.as_mut().unwrap().is_changed = true;
+    event.pieces[0].is_changed = true;
     event.rewrite(|text| (text == "old").then(String::new)).unwrap();
     assert_eq!(event.json(), r#"{"x": "", "delta": {"text": " old"} }"#);
 }
@@ -99,7 +110,7 @@ fn order(events: impl IntoIterator<Item = SourceEvent>) -> Vec<String> {
         pieces.pass(event, |_| Words::default(), &mut out);
     }
     pieces.release(None, &mut out);
-    let shown = |event: SourceEvent| event.piece.map_or(event.data, |piece| piece.text);
+    let shown = |mut event: SourceEvent| event.pieces.pop().map_or(event.data, |piece| piece.text);
     out.into_iter().map(shown).collect()
 }
 

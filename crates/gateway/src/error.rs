@@ -31,8 +31,8 @@ pub enum Error {
     /// Well-formed but invalid; each sentence names one fault.
     #[error("{}", .0.first().map_or("Invalid", String::as_str))]
     Invalid(Vec<String>),
-    /// A provider would reach an address or a tool for the caller that the project does not allow; each
-    /// sentence names one.
+    /// A provider would reach an address or a tool for the caller that the project does not allow, or
+    /// do what has no price; each sentence names one.
     #[error("{}", .0.first().map_or("Invalid", String::as_str))]
     Reach(Vec<String>),
     /// A tool of a vendor's has no bound on its cost, under a cap or a budget.

@@ -4,9 +4,11 @@ use axum::Json;
 use axum::body::Body as Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use domain::conversation::{Body as Content, Message, Prompt, Role};
 use domain::ids::{StepId, TraceId};
+use domain::original::Original;
 use domain::step::{ApiEndpoint, FinishReason};
 use domain::time::Timestamp;
 use domain::usage::Usage;
@@ -23,6 +25,7 @@ use crate::http::dialect::Dialect;
 use crate::http::error::{Failure, Result};
 use crate::inference::canonical;
 use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
+use crate::inference::chat_passing;
 use crate::inference::finding::FindingBody;
 use crate::inference::format::{self, Format, ParsedRequest};
 use crate::inference::function_call;
@@ -102,7 +105,21 @@ impl Format for ChatCompletions {
         parse(body, trace)
     }
 
+    fn read_passing(
+        body: ChatBody,
+        trace: Option<String>,
+        original: Original,
+    ) -> Result<ParsedRequest<ChatOptions>> {
+        let original = chat_passing::original(&body, original);
+        let mut parsed = parse(body, trace)?;
+        parsed.request.prompt.original = Some(Box::new(original));
+        Ok(parsed)
+    }
+
     fn write_answer(reply: ChatReply, _options: ChatOptions, dialect: Dialect) -> Response {
+        if let Some(source) = reply.source {
+            return ([(CONTENT_TYPE, "application/json")], source).into_response();
+        }
         whole(reply, dialect)
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod assistants;
 pub(crate) mod canonical;
 pub(crate) mod chat;
 pub(crate) mod chat_body;
+mod chat_passing;
 pub(crate) mod checks;
 pub(crate) mod embeddings;
 pub(crate) mod execution_stream;

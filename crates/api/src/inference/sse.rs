@@ -10,6 +10,7 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use domain::ids::{StepId, TraceId};
+use domain::original::{USAGE_ALONE, USAGE_TOO};
 use domain::step::FinishReason;
 use domain::time::Timestamp;
 use domain::usage::Usage;
@@ -138,6 +139,10 @@ struct Encoder {
     roles: BTreeSet<u64>,
     /// Further choices that have content and no end yet.
     unended: BTreeSet<u64>,
+    /// Whether the pieces are the provider's own chunks: little is added to them.
+    has_sources: bool,
+    /// Whether one of those has reported the usage.
+    reported: bool,
 }
 
 impl Encoder {
@@ -156,12 +161,14 @@ impl Encoder {
             begun: false,
             roles: BTreeSet::new(),
             unended: BTreeSet::new(),
+            has_sources: started.has_sources,
+            reported: false,
         }
     }
 
     fn encode(&mut self, pieces: Vec<Piece>) -> Bytes {
         let mut out = Vec::with_capacity(256 * pieces.len());
-        if !self.begun && self.style.with_role {
+        if !self.begun && self.style.with_role && !self.has_sources {
             let delta = json!({"role": "assistant", "content": ""});
             self.chunk(&mut out, &delta, None);
             self.roles.insert(0);
@@ -170,8 +177,8 @@ impl Encoder {
             match piece {
                 Piece::Text(text) => self.chunk(&mut out, &Content { content: &text }, None),
                 Piece::Native(chunk) => self.native(&mut out, chunk),
-                // No request in this format goes on as it came.
-                Piece::Source(..) => {}
+                Piece::Source(name, json) => self.source(&mut out, &name, &json),
+                Piece::End { usage, .. } if self.has_sources => self.end_sources(&mut out, usage),
                 Piece::End { finish, usage, blocked } => self.end(&mut out, finish, usage, blocked),
                 Piece::Broken(error) => {
                     let failure = Failure::from(error);
@@ -233,6 +240,36 @@ impl Encoder {
         event(out, &chunk);
     }
 
+    /// The provider's own chunk as it came. The usage that only the gateway has asked for stays here.
+    fn source(&mut self, out: &mut Vec<u8>, name: &str, json: &str) {
+        if name == USAGE_ALONE && !self.style.with_usage {
+            return;
+        }
+        self.begun = true;
+        self.reported |= matches!(name, USAGE_ALONE | USAGE_TOO);
+        for line in json.split(['\n', '\r']) {
+            out.extend_from_slice(b"data: ");
+            out.extend_from_slice(line.as_bytes());
+            out.push(b'\n');
+        }
+        out.push(b'\n');
+    }
+
+    /// Some servers do not report the usage that was asked for.
+    fn end_sources(&mut self, out: &mut Vec<u8>, usage: Usage) {
+        if self.style.with_usage && !self.reported {
+            self.usage(out, usage);
+        }
+        out.extend_from_slice(DONE);
+    }
+
+    fn usage(&self, out: &mut Vec<u8>, usage: Usage) {
+        let mut chunk = self.fields.clone();
+        chunk.insert("choices".to_owned(), json!([]));
+        chunk.insert("usage".to_owned(), usage.chat_form());
+        event(out, &chunk);
+    }
+
     /// Clients put the pieces of a string together: a role that comes twice is no role any more.
     fn write_role_once(&mut self, index: u64, choice: &mut Value) {
         let Some(delta) = choice.get_mut("delta").and_then(Value::as_object_mut) else { return };
@@ -264,10 +301,7 @@ impl Encoder {
             }
         }
         if self.style.with_usage {
-            let mut chunk = self.fields.clone();
-            chunk.insert("choices".to_owned(), json!([]));
-            chunk.insert("usage".to_owned(), usage.chat_form());
-            event(out, &chunk);
+            self.usage(out, usage);
         }
         out.extend_from_slice(DONE);
     }

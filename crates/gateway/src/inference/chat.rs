@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use domain::conversation::{Prompt, Reply};
 use domain::ids::{StepId, TraceId};
-use domain::json_text::{Edit, edited, quoted};
+use domain::json_text::{Edit, edited, member, quoted};
 use domain::money::Usd;
+use domain::original::WireFormat;
+use domain::settings::Settings;
 use domain::step::{ApiEndpoint, FinishReason};
 use domain::time::Timestamp;
 use domain::usage::Usage;
@@ -109,7 +111,7 @@ impl Gateway {
     ) -> BoxFuture<'a, std::result::Result<ChatAnswer, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
-            reach::check(&request.prompt, &caller.project.settings)?;
+            check_reaches(&request.prompt, &caller.project.settings)?;
             let context = self
                 .traced_context(
                     caller,
@@ -142,7 +144,7 @@ impl Gateway {
     ) -> BoxFuture<'a, std::result::Result<Streamed, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
-            reach::check(&request.prompt, &caller.project.settings)?;
+            check_reaches(&request.prompt, &caller.project.settings)?;
             let context = self
                 .traced_context(
                     caller,
@@ -186,13 +188,25 @@ impl Gateway {
         note_reply(&mut flight, &reply);
         let blocked = flight.present(&mut reply).await?;
         let reported = reply.usage.filter(|usage| !usage.open.is_doubtful()).map(Usage::counts);
-        let mut answer = unrecorded(flight.funded()?, reply, blocked);
+        let funded = flight.funded()?;
+        let original = &funded.routed().screened().prompt().original;
+        let format = original.as_ref().map(|original| original.format);
+        let mut answer = unrecorded(funded, reply, blocked);
         let recorded = flight.finish().await?;
         (answer.usage, answer.cost) = (recorded.usage, recorded.cost);
         if reported != Some(answer.usage)
             && let Some(native) = &mut answer.native
         {
             native.insert("usage".to_owned(), answer.usage.chat_form());
+        }
+        if let Some(source) = &mut answer.source
+            && format == Some(WireFormat::ChatCompletions)
+            && let Ok(None | Some("null")) = member(source, "usage")
+        {
+            let usage = answer.usage.chat_form().to_string();
+            if let Ok(counted) = edited(source, &[("usage", Edit::Set(&usage))]) {
+                *source = counted;
+            }
         }
         Ok(answer)
     }
@@ -259,9 +273,22 @@ pub(crate) fn prepare(params: &mut Map<String, Value>) -> Result<()> {
     let Value::Array(tools) = tools else {
         return Err(Error::Malformed("tools must be an array".to_owned()));
     };
-    function_tools::normalise(tools)?;
-    // A caller does not choose the hosts that a provider calls.
-    match tools.iter().position(|tool| tool.get("type").is_some_and(|kind| kind == "mcp")) {
+    function_tools::normalise(tools)
+}
+
+/// A caller does not choose the hosts that a provider calls, but among those that the project allows.
+fn check_reaches(prompt: &Prompt, settings: &Settings) -> Result<()> {
+    if prompt.original.is_some() {
+        return reach::check(prompt, settings);
+    }
+    check_tools(&prompt.params)
+}
+
+/// Refuses MCP servers among the tools.
+pub(crate) fn check_tools(params: &Map<String, Value>) -> Result<()> {
+    let tools = params.get("tools").and_then(Value::as_array);
+    let mut kinds = tools.into_iter().flatten().map(|tool| tool.get("type"));
+    match kinds.position(|kind| kind.is_some_and(|kind| kind == "mcp")) {
         None => Ok(()),
         Some(index) => Err(Error::invalid(format!(
             "tools[{index}]: MCP servers can be named on /executions only"

@@ -5,7 +5,7 @@ use domain::conversation::Prompt;
 use crate::capacity::offload::offload;
 use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::inference::chat::prepare;
+use crate::inference::chat::{check_tools, prepare};
 use crate::pipeline::tokens;
 use crate::safety::prompt_strings::raw_size;
 use crate::state::caller::Caller;
@@ -21,6 +21,7 @@ impl Gateway {
     ) -> Result<u64> {
         caller.project.check_active()?;
         prepare(&mut prompt.params)?;
+        check_tools(&prompt.params)?;
         let model = model.map(|model| caller.project.model(model)).transpose()?;
         let context_window = model.and_then(|model| model.config.context_window);
         let count = || tokens::count(&prompt, "", context_window).prompt;

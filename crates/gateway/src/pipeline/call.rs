@@ -265,6 +265,7 @@ pub(crate) fn to_gateway_error(error: &providers::Error) -> Error {
             message: error.to_string(),
             code: error.provider_code(),
         },
+        ErrorKind::Unsupported(what) if error.is_unpriced() => Error::Reach(vec![what.clone()]),
         ErrorKind::Unsupported(what) => match error.at_message() {
             Some(index) => Error::InvalidMessage { index, fault: what.clone() },
             None => Error::invalid(what.clone()),

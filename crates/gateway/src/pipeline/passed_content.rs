@@ -54,7 +54,7 @@ struct Block<'a> {
 
 /// The blocks of a whole answer that its canonical form does not hold.
 pub(super) fn blocks(source: &str) -> Vec<Box<RawValue>> {
-    let content = json_text::member(source, "content");
+    let content = json_text::member(source, "content").ok().flatten();
     let blocks = content.and_then(|content| serde_json::from_str::<Vec<&RawValue>>(content).ok());
     let is_beside = |block: &&RawValue| {
         let Ok(read) = serde_json::from_str::<Block<'_>>(block.get()) else { return true };

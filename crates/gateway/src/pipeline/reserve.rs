@@ -36,6 +36,8 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 const TOKENS_PER_MESSAGE: u64 = 4;
 /// About the most tokens of an image in a prompt: its bytes give no count.
 const TOKENS_PER_IMAGE: u64 = 4096;
+/// The context window of a model whose window is not known: the largest of any vendor's models.
+const LARGEST_WINDOW: u64 = 2_097_152;
 
 /// The most that one call can cost.
 #[derive(Debug)]
@@ -50,6 +52,9 @@ pub(super) struct CostBound<'p> {
     counted: Counted<'p>,
     /// The number of completions requested.
     choices: u64,
+    /// The tokens of the answer that the caller predicts: those that do not come true are charged as
+    /// completion tokens, beside the bound.
+    predicted: u64,
     /// The most that the vendor's own tools can add, the widest bound first.
     charges: Vec<ChargeBound>,
     /// The longest completion.
@@ -63,7 +68,9 @@ pub(super) struct CostBound<'p> {
 
 impl<'p> CostBound<'p> {
     pub(super) fn of(prompt: &'p Prompt, model: &Model, pricing_basis: PricingBasis) -> Self {
-        let (most, unread) = sizes(prompt);
+        let (bytes, unread) = sizes(prompt);
+        let fetched = fetched(prompt, model.config.context_window);
+        let (most, unread) = (bytes.saturating_add(fetched), unread.saturating_add(fetched));
         let requested = prompt.max_output_tokens;
         let asked = providers::charges(model, prompt);
         let fees = &model.config.fees;
@@ -81,6 +88,10 @@ impl<'p> CostBound<'p> {
                 tokens: OnceLock::new(),
             },
             choices: choices(prompt),
+            predicted: prompt
+                .params
+                .get("prediction")
+                .map_or(0, |value| value.to_string().len() as u64),
             bound: requested
                 .or(model.config.max_output_tokens)
                 .unwrap_or_else(|| usual_bound(prompt)),
@@ -119,7 +130,7 @@ impl<'p> CostBound<'p> {
             return fits(charges.fees).then_some((self.bound, charges.fees));
         };
         let cost = |prompt, bound: u64| {
-            let completion = bound.saturating_mul(self.choices);
+            let completion = bound.saturating_add(self.predicted).saturating_mul(self.choices);
             let prompt = charges.prompt(prompt, bound);
             prices.cost(&Usage { completion, ..Usage::of_prompt(prompt) }) + charges.fees
         };
@@ -236,6 +247,17 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
     bytes += prompt.params.values().map(size).sum::<u64>();
     unread += prompt.original.as_ref().map_or(0, |original| original.bytes_beside() as u64);
     (bytes + unread + around, unread)
+}
+
+/// The most tokens of documents that the provider fetches or keeps: their sizes are not known here, and
+/// a provider refuses a prompt that is longer than the model's context window.
+fn fetched(prompt: &Prompt, context_window: Option<u64>) -> u64 {
+    let mut reaches = prompt.original.iter().flat_map(|original| &original.reaches);
+    let has_documents = reaches.any(|reach| {
+        // Pictures are counted by themselves, and servers of tools with the tools.
+        !matches!(&*reach.kind, "image" | "image_url" | "mcp" | "mcp_toolset")
+    });
+    if has_documents { context_window.unwrap_or(LARGEST_WINDOW) } else { 0 }
 }
 
 /// Money that is set aside for one call, in its key's hour and its project's month.

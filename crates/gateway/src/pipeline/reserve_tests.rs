@@ -3,6 +3,7 @@ use std::sync::LazyLock;
 use domain::ids::{ModelId, ProjectId};
 use domain::model::{ModelConfig, Provider};
 use domain::money::Usd;
+use domain::original::{Original, Reach, WireFormat};
 use domain::time::Timestamp;
 use serde_json::{Map, json};
 
@@ -29,6 +30,7 @@ fn cost_bound(prompt: u64, bound: u64, is_requested: bool) -> CostBound<'static>
         },
         charges: vec![ChargeBound { passes: 1, ..ChargeBound::default() }],
         choices: 1,
+        predicted: 0,
         bound,
         is_requested,
         held: Usd::ZERO,
@@ -51,6 +53,13 @@ fn a_bound_that_nobody_asked_for_is_lowered_to_what_is_left() {
     assert_eq!(requested.fit(cost(1009), 1), None, "what a caller asks for is not lowered");
     let three = CostBound { choices: 3, ..cost_bound(40, 1000, false) };
     assert_eq!(three.fit(cost(310), 1), Some((100, cost(310))));
+    let predicted = CostBound { predicted: 50, ..cost_bound(40, 1000, false) };
+    assert_eq!(predicted.fit(cost(1060), 1), Some((1000, cost(1060))));
+    assert_eq!(predicted.fit(cost(110), 1), Some((50, cost(110))), "it may all be charged");
+    let params = [("prediction".to_owned(), json!({"content": "x".repeat(100)}))];
+    let prompt = Prompt { params: params.into_iter().collect(), ..Prompt::default() };
+    let model = keeping(Provider::Openai, "gpt-4o", None);
+    assert!(CostBound::of(&prompt, &model, PricingBasis::Tokens).predicted > 100);
 }
 
 #[test]
@@ -87,6 +96,18 @@ fn counted(prompt: &Prompt, context_window: Option<u64>) -> (u64, u64) {
     let cost_bound = CostBound::of(prompt, &model, PricingBasis::Tokens);
     cost_bound.counted.count();
     (*cost_bound.counted.tokens.get().unwrap(), cost_bound.prompt)
+}
+
+#[test]
+fn a_picture_at_an_address_is_no_document() {
+    let most = |kind: &str| {
+        let (at, kind) = ("messages[0]".to_owned(), kind.to_owned());
+        let mut original = Original::new(WireFormat::ChatCompletions, String::new());
+        original.reaches.push(Reach { at, kind, address: None, is_public_allowed: true });
+        counted(&Prompt { original: Some(Box::new(original)), ..Prompt::default() }, Some(90_000)).1
+    };
+    assert!(most("image_url") < 90_000);
+    assert!(most("file") >= 90_000);
 }
 
 #[test]

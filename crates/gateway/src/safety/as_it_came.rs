@@ -22,10 +22,25 @@ use crate::safety::text_part::{Replaced, TextPart};
 /// The members of a request that the gateway replaces or takes out.
 const OURS: [&str; 3] = ["model", "trace_id", "stream"];
 /// The members of a request that the gateway decides, and the bytes of the longest name.
-const GOVERNED: [&str; 5] = ["model", "trace_id", "stream", "max_tokens", "messages"];
-const LONGEST_GOVERNED: usize = 10;
+const GOVERNED: [&str; 14] = [
+    "model",
+    "trace_id",
+    "stream",
+    "max_tokens",
+    "messages",
+    "max_completion_tokens",
+    "stream_options",
+    "n",
+    "best_of",
+    "service_tier",
+    "modalities",
+    "audio",
+    "web_search_options",
+    "tools",
+];
+const LONGEST_GOVERNED: usize = 21;
 /// Words and names of the formats themselves: judging them would only take time.
-const FORMAT_WORDS: [&str; 40] = [
+const FORMAT_WORDS: [&str; 47] = [
     "adaptive",
     "any",
     "assistant",
@@ -41,6 +56,13 @@ const FORMAT_WORDS: [&str; 40] = [
     "enabled",
     "ephemeral",
     "function",
+    "image_url",
+    "include_usage",
+    "max_completion_tokens",
+    "response_format",
+    "stream_options",
+    "tool_call_id",
+    "tool_calls",
     "image",
     "input_schema",
     "is_error",
@@ -344,6 +366,15 @@ fn texts(json: &str) -> Result<Vec<String>, Unreadable> {
     let mut all = Vec::new();
     visit(json, |_, token| all.push(token.text().to_owned()))?;
     Ok(all)
+}
+
+/// Whether a string of an answer is JSON: the arguments of a function in a chat completion.
+pub(crate) fn is_json_in_answer(place: &Place<'_, '_>) -> bool {
+    let depth = place.depth();
+    let above = depth.checked_sub(2).and_then(|above| place.member(above));
+    place.member(0) == Some("choices")
+        && place.name() == "arguments"
+        && matches!(above, Some("function" | "function_call"))
 }
 
 /// The strings of an answer as it came that are not among these of its canonical form.

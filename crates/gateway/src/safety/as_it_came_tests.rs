@@ -99,6 +99,38 @@ proptest! {
         prop_assert!(!left.to_string().contains(MAIL), "{left}");
         prop_assert_eq!(restored(left, &placeholders), body);
     }
+
+    /// So it is with chat completions, whose canonical form is made of the body itself.
+    #[test]
+    fn only_findings_are_replaced_in_chat_completions(
+        top in prop::collection::vec(("x_[a-z]{3,9}", any_json()), 0..4),
+        block in any_json(),
+        text in "[a-z ]{1,20}",
+    ) {
+        let call = json!({"id": "call", "type": "function", "new": block,
+            "function": {"name": "f", "arguments": json!({"a": block}).to_string()}});
+        let mut body = json!({"model": "m", "max_tokens": 5, "messages": [
+            {"role": "user", "content": [{"type": "text", "text": text}, block], "new": block},
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "call", "content": MAIL},
+        ]});
+        body.as_object_mut().unwrap().extend(top);
+        let mut params = body.as_object().unwrap().clone();
+        let messages = params.shift_remove("messages").unwrap();
+        params.retain(|name, value| name.starts_with("x_") && !value.is_null());
+        let messages = messages.as_array().unwrap().iter();
+        let original = Original::new(WireFormat::ChatCompletions, body.to_string());
+        let mut prompt = Prompt {
+            messages: messages.map(|message| Message::read(message.clone()).unwrap()).collect(),
+            params,
+            original: Some(Box::new(original)),
+            ..Prompt::default()
+        };
+        find_beside(&mut prompt);
+        let (left, placeholders) = redacted(&mut prompt);
+        prop_assert!(!left.to_string().contains(MAIL), "{left}");
+        prop_assert_eq!(restored(left, &placeholders), body);
+    }
 }
 
 #[test]

@@ -183,7 +183,10 @@ pub(crate) fn restore(reply: &mut Reply, placeholders: &Placeholders) {
     }
     reply.text = placeholders.restore(&reply.text);
     if let Some(source) = &mut reply.source
-        && let Ok(Some(new)) = rewrite(source, |_, token| match token {
+        && let Ok(Some(new)) = rewrite(source, |place, token| match token {
+            Token::Text(text) if as_it_came::is_json_in_answer(place) => {
+                Some(placeholders.restore_json(text)).filter(|new| new != text)
+            }
             Token::Text(text) => Some(placeholders.restore(text)).filter(|new| new != text),
             Token::Name(_) | Token::Number(_) => None,
         })

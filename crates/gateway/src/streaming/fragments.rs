@@ -16,6 +16,9 @@ use crate::safety::output_check::AnswerString;
 use crate::streaming::by_path::ByPath;
 use crate::streaming::vendor_blocks::{BlockOfEvent, VendorBlocks};
 
+/// Noise of another length in each chunk, by which OpenAI hides the lengths of its words.
+const PADDING: &str = "obfuscation";
+
 /// The most strings of a stream: the texts, reasoning and tool calls of all choices.
 pub(super) const MAX_STRINGS: usize = 16_384;
 
@@ -113,10 +116,10 @@ impl Fragments {
         bounds.map(|()| added)
     }
 
-    /// Adds the strings of a provider's own event beside its piece: the canonical events do not hold
+    /// Adds the strings of a provider's own event beside its pieces: the canonical events do not hold
     /// all of them.
     pub(super) fn add_source(&mut self, event: &SourceEvent) -> Result<(), TooMany> {
-        let piece = event.piece.as_ref().map(|piece| piece.range.start);
+        let is_piece = |at: usize| event.pieces.iter().any(|piece| piece.range.start == at);
         let (mut bounds, mut block) = (Ok(()), BlockOfEvent::default());
         // It was read before.
         let _ = visit(&event.data, |place, token| {
@@ -131,8 +134,8 @@ impl Fragments {
                 _ => {}
             }
             if let Token::Text(text) = token
-                && Some(place.range.start) != piece
-                && !matches!(place.name(), "type" | "id")
+                && !is_piece(place.range.start)
+                && !matches!(place.name(), "type" | "id" | PADDING)
                 && bounds.is_ok()
                 && self.whole.insert((text.to_owned(), false))
             {

@@ -54,9 +54,12 @@ impl VendorBlocks {
             return 0;
         }
         self.keep(&event.data);
-        let Some(piece) = event.piece.as_ref().filter(|_| !is_citation) else { return 0 };
-        self.arguments.entry(index).or_default().push_str(&piece.text);
-        piece.text.len()
+        let pieces = event.pieces.iter().filter(|_| !is_citation);
+        let lengths = pieces.map(|piece| {
+            self.arguments.entry(index).or_default().push_str(&piece.text);
+            piece.text.len()
+        });
+        lengths.sum()
     }
 
     fn keep(&mut self, data: &str) {

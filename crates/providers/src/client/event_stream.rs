@@ -365,7 +365,7 @@ fn is_a_word(event: &StreamEvent) -> bool {
         StreamEvent::Native { .. } => true,
         // The vendor's own tools have no canonical form.
         StreamEvent::Source(event) => {
-            event.begins_call || event.piece.as_ref().is_some_and(|piece| !piece.text.is_empty())
+            event.begins_call || event.pieces.iter().any(|piece| !piece.text.is_empty())
         }
         _ => false,
     }

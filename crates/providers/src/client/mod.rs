@@ -256,7 +256,9 @@ impl Client {
         let (model, adapter) = (attempt.model, vendors::adapter(attempt.model.provider));
         let (Encoded { body, dropped }, passes) = encode(adapter, attempt)?;
         let reply = if model.is_sandbox() {
-            adapter.decode(model, &sandbox::answer(&body, self.now()))?
+            let body = sandbox::answer(&body, self.now());
+            let reply = adapter.decode(model, &body)?;
+            Reply { passes, source: source(passes, body), ..reply }
         } else {
             let url = adapter.endpoint(model, false)?;
             let bounds = Bounds::of(attempt.deadline);
@@ -265,8 +267,7 @@ impl Client {
             let response = self.call(model, adapter, with, outgoing, JSON, bounds).await?;
             let body = receive::whole(response, bounds.end, bounds.bytes).await?;
             let reply = adapter.decode(model, &body)?;
-            let source = passes.then(|| String::from_utf8(body.into()).ok()).flatten();
-            Reply { passes, source, ..reply }
+            Reply { passes, source: source(passes, body.into()), ..reply }
         };
         check_calls(&reply)?;
         Ok(Reply { dropped, ..reply })
@@ -278,7 +279,7 @@ impl Client {
         let decoder = if passes { adapter.passing_decoder(model) } else { adapter.decoder(model) };
         let stream = if model.is_sandbox() {
             let pieces: Vec<Bytes> = sandbox::stream(&body, self.now());
-            EventStream::local(pieces, decoder, attempt)
+            EventStream::local(pieces, decoder, attempt).passing(passes)
         } else {
             let url = adapter.endpoint(model, true)?;
             let (outgoing, expected) = (Outgoing { url, body }, adapter.stream_type());
@@ -396,6 +397,11 @@ impl<'a> Accompanying<'a> {
         let original = attempt.prompt.original.as_deref().filter(|_| passes);
         Self { trace: attempt.trace, headers: original.map_or(&[], |original| &original.headers) }
     }
+}
+
+/// The answer as it came, if the request went to its provider as it came.
+fn source(passes: bool, body: Vec<u8>) -> Option<String> {
+    passes.then(|| String::from_utf8(body).ok()).flatten()
 }
 
 /// Writes the body of a request: as it came, if this is its format, else from its canonical form.

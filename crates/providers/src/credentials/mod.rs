@@ -6,7 +6,7 @@
 //! too.
 
 mod chunk;
-mod chunk_position;
+pub(crate) mod chunk_position;
 pub(crate) mod scrub;
 mod source;
 pub(crate) mod stream;
@@ -25,6 +25,9 @@ pub(crate) const MASK: &str = "***";
 /// Shortest credential that is removed: a shorter one is no secret, and would be found in ordinary
 /// words.
 pub(crate) const LEAST_CREDENTIAL_BYTES: usize = 8;
+/// Least bytes of a credential's beginning at the end of a text for which the log probabilities of its
+/// tokens are removed.
+const LOGPROB_LEAK_BYTES: usize = 4;
 
 /// The credentials of one call, in the forms that an echo can have. They are never printed.
 pub(crate) struct Credentials {

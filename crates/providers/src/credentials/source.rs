@@ -6,7 +6,9 @@ use domain::conversation::{Reply, StreamEvent};
 use domain::json_text::{Token, rewrite};
 use domain::original::{PieceFilter, SourceEvent, SourcePieces};
 
-use crate::credentials::Credentials;
+use serde_json::{Map, Value};
+
+use crate::credentials::{Credentials, LOGPROB_LEAK_BYTES};
 use crate::error::Error;
 
 impl Credentials {
@@ -18,6 +20,10 @@ impl Credentials {
             Token::Number(_) => None,
         }) {
             Ok(None) => {}
+            // They repeat the text, token by token: such an answer is written anew.
+            Ok(Some(_)) if reply.native.as_ref().is_some_and(has_log_probabilities) => {
+                reply.source = None;
+            }
             Ok(Some(clean)) => reply.source = Some(clean),
             Err(_) => reply.source = None,
         }
@@ -32,19 +38,33 @@ impl Credentials {
     }
 }
 
+fn has_log_probabilities(answer: &Map<String, Value>) -> bool {
+    let choices = answer.get("choices").and_then(Value::as_array);
+    let mut all = choices.into_iter().flatten().filter_map(|choice| choice.get("logprobs"));
+    all.any(|log_probabilities| !log_probabilities.is_null())
+}
+
 /// One string that comes in pieces.
 #[derive(Debug)]
 struct Piece {
     credentials: Arc<Credentials>,
     /// The withheld end.
     held: String,
+    /// Whether the last text had a credential in it, or may have had.
+    hides: bool,
 }
 
 impl PieceFilter for Piece {
     fn push(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
-        self.credentials.pass(&mut self.held, &mut text);
+        self.hides = self.held.len() >= LOGPROB_LEAK_BYTES;
+        self.hides |= self.credentials.pass(&mut self.held, &mut text);
+        self.hides |= self.held.len() >= LOGPROB_LEAK_BYTES;
         text
+    }
+
+    fn hides(&self) -> bool {
+        self.hides
     }
 
     fn holds(&self) -> bool {
@@ -82,7 +102,8 @@ impl SourceFilter {
             cleaned
                 .map_err(|_| Error::malformed("an event of the stream is none of the format's"))?;
             let credentials = &self.credentials;
-            let begin = |_| Piece { credentials: credentials.clone(), held: String::new() };
+            let credentials = || credentials.clone();
+            let begin = |_| Piece { credentials: credentials(), held: String::new(), hides: false };
             self.pieces.pass(event, begin, &mut out);
             events.extend(out.drain(..).map(StreamEvent::Source));
         }

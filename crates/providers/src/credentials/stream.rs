@@ -7,17 +7,13 @@ use domain::secret::Secret;
 use domain::usage::Usage;
 use serde_json::{Map, Value};
 
-use crate::credentials::Credentials;
 use crate::credentials::chunk::{
     Segment, TEXT, content_of, has_generated_text, is_plain, rest_chunk, string_path,
 };
 use crate::credentials::chunk_position::Position;
 use crate::credentials::source::SourceFilter;
+use crate::credentials::{Credentials, LOGPROB_LEAK_BYTES};
 use crate::error::Error;
-
-/// Least bytes of a credential's beginning at the end of a text for which the log probabilities of its
-/// tokens are removed.
-const LOGPROB_LEAK_BYTES: usize = 4;
 
 /// Most strings that are withheld at once, beside the text, and most bytes of them.
 pub(crate) const MOST_WITHHELD_STRINGS: usize = 4096;

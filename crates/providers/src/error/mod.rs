@@ -48,6 +48,8 @@ pub struct Error {
     broke_off: bool,
     wrong_key: bool,
     is_misconfigured: bool,
+    /// Whether the request asks for what has no price.
+    is_unpriced: bool,
     is_late: bool,
     /// Whether a part of the call was answered.
     is_of_rest: bool,
@@ -145,6 +147,7 @@ impl Error {
             broke_off: false,
             wrong_key: false,
             is_misconfigured: false,
+            is_unpriced: false,
             is_late: false,
             is_of_rest: false,
             usage: None,
@@ -194,6 +197,11 @@ impl Error {
     pub(crate) fn unsupported(what: impl Into<String>) -> Self {
         let what = what.into();
         Self { kind: ErrorKind::Unsupported(what.clone()), ..Self::fault(what) }
+    }
+
+    /// Creates the error of a request for what costs more than the prices of a model.
+    pub(crate) fn unpriced(what: impl Into<String>) -> Self {
+        Self { is_unpriced: true, ..Self::unsupported(what) }
     }
 
     /// Creates the error of a message of the prompt that cannot be sent to this provider.

@@ -11,6 +11,11 @@ pub const MAX_BACK_OFF: Duration = Duration::from_secs(5);
 const FIRST_BACK_OFF: Duration = Duration::from_millis(200);
 
 impl Error {
+    /// Whether the request asks for what costs more than the prices of the model.
+    pub fn is_unpriced(&self) -> bool {
+        self.is_unpriced
+    }
+
     /// Whether the same model may be tried again: the provider cannot have charged, or reports that it
     /// has not.
     pub fn retryable_here(&self) -> bool {

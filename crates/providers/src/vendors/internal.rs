@@ -3,6 +3,7 @@
 
 use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
+use domain::original::Original;
 use domain::time::Timestamp;
 
 use crate::adapter::embeddings::Embedder;
@@ -23,6 +24,10 @@ impl Adapter for Internal {
         Openai.encode(attempt)
     }
 
+    fn pass(&self, attempt: &Attempt<'_>, original: &Original) -> Result<Option<Vec<u8>>, Error> {
+        Openai.pass(attempt, original)
+    }
+
     fn keeps_for_an_hour(&self, model: &Model, prompt: &Prompt) -> bool {
         Openai.keeps_for_an_hour(model, prompt)
     }
@@ -37,6 +42,10 @@ impl Adapter for Internal {
 
     fn decoder(&self, model: &Model) -> Box<dyn Decoder> {
         Openai.decoder(model)
+    }
+
+    fn passing_decoder(&self, model: &Model) -> Box<dyn Decoder> {
+        Openai.passing_decoder(model)
     }
 
     fn embedder(&self) -> Option<&'static dyn Embedder> {

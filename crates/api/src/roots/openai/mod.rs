@@ -8,10 +8,11 @@ pub(crate) mod stored_responses;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use domain::original::{Original, WireFormat};
 
 use crate::app::App;
 use crate::http::auth::ByKey;
-use crate::http::body::Body;
+use crate::http::body::{Body, SourceBody};
 use crate::http::dialect::Dialect;
 use crate::http::error::Result;
 use crate::inference::chat::ChatCompletions;
@@ -20,7 +21,9 @@ use crate::inference::format;
 use crate::inference::responses::{self, Responses, ResponsesBody};
 use crate::inference::sse::EventBody;
 
-/// Answer a conversation, as OpenAI's API does.
+/// Answer a conversation, as OpenAI's API does. To models of the providers `openai`, `azure` and
+/// `internal` the request goes on as it came, and the answer comes back so: `X-Sluice-Mode` names the
+/// way that it took.
 #[utoipa::path(post, path = "/openai/v1/chat/completions", tag = "OpenAI's root",
     operation_id = "openai_chat_completions", request_body = ChatBody,
     params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session")),
@@ -30,9 +33,10 @@ pub async fn create_completion(
     State(app): State<App>,
     ByKey(caller): ByKey,
     headers: HeaderMap,
-    Body(body): Body<ChatBody>,
+    SourceBody(body, source): SourceBody<ChatBody>,
 ) -> Result<Response> {
-    format::answer::<ChatCompletions>(&app, &caller, &headers, body, Dialect::Vendor).await
+    let original = Original::new(WireFormat::ChatCompletions, source);
+    format::answer_passing::<ChatCompletions>(&app, &caller, &headers, body, original).await
 }
 
 /// Answer a conversation, as OpenAI's Responses API does. A response of before is continued by its id,

@@ -153,7 +153,7 @@ fn passing_body(prompt: &Prompt) -> Option<&str> {
 }
 
 fn member(body: &str, name: &str) -> Option<Value> {
-    serde_json::from_str(json_text::member(body, name)?).ok()
+    serde_json::from_str(json_text::member(body, name).ok()??).ok()
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -162,7 +162,7 @@ fn is_empty(value: &Value) -> bool {
 
 /// The tools of a body, each as it is spelled.
 fn tools(body: &str) -> impl Iterator<Item = &str> {
-    let all = json_text::member(body, TOOLS);
+    let all = json_text::member(body, TOOLS).ok().flatten();
     let all = all.and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok());
     all.into_iter().flatten().map(RawValue::get)
 }

@@ -1,7 +1,7 @@
 //! Requests that came in this format, and events of the vendor's, as they came.
 
 use domain::json_text::{self, Edit, quoted};
-use domain::original::{Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
+use domain::original::{Carrier, Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
 
 use crate::adapter::request::Attempt;
 use crate::chat_form::text;
@@ -52,25 +52,26 @@ pub(super) fn event(data: &[u8], event: &Event<'_>) -> Result<SourceEvent, Error
         }
         _ => None,
     };
-    let mut piece = None;
+    let mut pieces = Vec::new();
     // The reading also finds members that are there twice: what a client reads is then unknown.
     let read = json_text::visit(data, |place, token| {
         if let (Some((kind, name, said)), json_text::Token::Text(_)) = (continues, token)
             && place.is_at(&["delta", name])
         {
             let (range, text) = (place.range.clone(), said.to_string());
-            piece = Some(SourcePiece { block, kind, range, text, is_changed: false });
+            pieces.push(SourcePiece { block, kind, range, text, is_changed: false });
         }
     });
     read.map_err(|_| malformed())?;
-    let ends = (event.kind == "content_block_stop").then_some(block);
-    let goes_on = event.kind == "content_block_delta" && piece.is_none();
+    let ends = (event.kind == "content_block_stop").then_some(block).into_iter().collect();
+    let goes_on = event.kind == "content_block_delta" && pieces.is_empty();
     let beside = goes_on.then_some(block);
     let (name, data) = (event.kind.to_string(), data.to_owned());
     let begun = event.content_block.as_ref().map(|block| text(block.get("type")));
     let is_words = |kind| matches!(kind, "text" | "thinking" | "redacted_thinking");
     let begins_call = begun.is_some_and(|kind| !is_words(kind));
-    Ok(SourceEvent { name, data, piece, ends, beside, begins_call, is_end: false })
+    let carrier = Carrier::Copy;
+    Ok(SourceEvent { name, data, pieces, ends, beside, begins_call, is_end: false, carrier })
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ fn a_call_of_the_vendors_own_tool_is_a_beginning() {
     let begins: Vec<&str> =
         told.iter().filter(|event| event.begins_call).map(|event| &*event.name).collect();
     assert_eq!(begins, ["content_block_start"]);
-    let pieces = told.iter().filter_map(|event| event.piece.as_ref());
+    let pieces = told.iter().flat_map(|event| &event.pieces);
     assert_eq!(pieces.count(), 2);
 }
 

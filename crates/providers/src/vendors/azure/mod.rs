@@ -4,6 +4,7 @@
 use domain::conversation::{Prompt, Reply};
 use domain::fees::PerSurcharge;
 use domain::model::Model;
+use domain::original::Original;
 use domain::time::Timestamp;
 use http::header::HeaderName;
 use serde_json::Value;
@@ -16,7 +17,7 @@ use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::tools::Naming;
 use crate::error::Error;
 use crate::vendors::openai::encode::{Dialect, encode};
-use crate::vendors::openai::{CHAT, Openai, Tasks, surcharges};
+use crate::vendors::openai::{CHAT, Openai, Tasks, pass, surcharges};
 
 /// The first version with `max_completion_tokens` and `stream_options`, preview or not.
 const NEWER: &str = "2024-09-01";
@@ -29,18 +30,13 @@ impl Adapter for Azure {
     }
 
     fn encode(&self, attempt: &Attempt<'_>) -> Result<Encoded, Error> {
-        let newer = match Form::of(attempt.model)? {
-            Form::V1 { .. } => true,
-            Form::Deployment { version, .. } => version >= NEWER,
-        };
+        let dialect = dialect(attempt.model)?;
         Naming::Plain(64).check(attempt)?;
-        let dialect = Dialect {
-            // The v1 form finds the deployment by this name; the other form ignores it.
-            model: deployment(attempt.model),
-            bound_name: if newer { "max_completion_tokens" } else { "max_tokens" },
-            stream_options: newer,
-        };
         encode(attempt, dialect)
+    }
+
+    fn pass(&self, attempt: &Attempt<'_>, original: &Original) -> Result<Option<Vec<u8>>, Error> {
+        pass::body(attempt, original, dialect(attempt.model)?)
     }
 
     fn surcharges(&self, prompt: &Prompt) -> PerSurcharge<bool> {
@@ -59,6 +55,10 @@ impl Adapter for Azure {
         Openai.decoder(model)
     }
 
+    fn passing_decoder(&self, model: &Model) -> Box<dyn Decoder> {
+        Openai.passing_decoder(model)
+    }
+
     fn embedder(&self) -> Option<&'static dyn Embedder> {
         Some(&TASKS)
     }
@@ -66,6 +66,19 @@ impl Adapter for Azure {
     fn image_generator(&self) -> Option<&'static dyn ImageGenerator> {
         Some(&TASKS)
     }
+}
+
+fn dialect(model: &Model) -> Result<Dialect<'_>, Error> {
+    let newer = match Form::of(model)? {
+        Form::V1 { .. } => true,
+        Form::Deployment { version, .. } => version >= NEWER,
+    };
+    Ok(Dialect {
+        // The v1 form finds the deployment by this name; the other form ignores it.
+        model: deployment(model),
+        bound_name: if newer { "max_completion_tokens" } else { "max_tokens" },
+        stream_options: newer,
+    })
 }
 
 static TASKS: Tasks = Tasks { url, name: deployment };

@@ -77,7 +77,7 @@ fn check_audio(attempt: &Attempt<'_>) -> Result<(), Error> {
 }
 
 /// Whether it is OpenAI's own server, or Azure's.
-fn is_vendor(model: &Model) -> bool {
+pub(super) fn is_vendor(model: &Model) -> bool {
     model.provider == Provider::Azure || is_own(model)
 }
 
@@ -154,13 +154,13 @@ fn is_foreign(message: &Message, name: &str, is_vendor: bool) -> bool {
     }
 }
 
-fn calls_of(message: &Message) -> impl Iterator<Item = &Value> {
+pub(super) fn calls_of(message: &Message) -> impl Iterator<Item = &Value> {
     message.extra.get("tool_calls").and_then(Value::as_array).into_iter().flatten()
 }
 
 /// Whether a call is still as a client has received it: the vendor's own package for Python leaves its
 /// index in the stream in it, and its parsed arguments.
-fn is_as_heard(call: &Value) -> bool {
+pub(super) fn is_as_heard(call: &Value) -> bool {
     call.get("index").is_some() || call["function"].get("parsed_arguments").is_some()
 }
 

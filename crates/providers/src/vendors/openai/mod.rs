@@ -7,6 +7,7 @@ mod effort;
 mod embeddings;
 pub(crate) mod encode;
 mod images;
+pub(crate) mod pass;
 #[cfg(test)]
 mod round_trip_tests;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod wire;
 use domain::conversation::{Prompt, Reply};
 use domain::fees::{PerSurcharge, Surcharge};
 use domain::model::Model;
+use domain::original::Original;
 use domain::time::Timestamp;
 use http::HeaderMap;
 use serde_json::Value;
@@ -49,12 +51,11 @@ impl Adapter for Openai {
         if is_own(model) {
             Naming::Plain(64).check(attempt)?;
         }
-        let dialect = Dialect {
-            model: model.upstream_name(),
-            bound_name: bound_name(model),
-            stream_options: true,
-        };
-        encode(attempt, dialect)
+        encode(attempt, dialect(model))
+    }
+
+    fn pass(&self, attempt: &Attempt<'_>, original: &Original) -> Result<Option<Vec<u8>>, Error> {
+        pass::body(attempt, original, dialect(attempt.model))
     }
 
     /// OpenAI has no such cache. Other servers get the callers' breakpoints, never the gateway's own.
@@ -78,6 +79,10 @@ impl Adapter for Openai {
         Box::<stream::Reader>::default()
     }
 
+    fn passing_decoder(&self, model: &Model) -> Box<dyn Decoder> {
+        Box::new(stream::Reader::passing(model))
+    }
+
     fn embedder(&self) -> Option<&'static dyn Embedder> {
         Some(&OWN)
     }
@@ -85,6 +90,10 @@ impl Adapter for Openai {
     fn image_generator(&self) -> Option<&'static dyn ImageGenerator> {
         Some(&OWN)
     }
+}
+
+fn dialect(model: &Model) -> Dialect<'_> {
+    Dialect { model: model.upstream_name(), bound_name: bound_name(model), stream_options: true }
 }
 
 /// The differences between the servers of the format for embeddings and images.
@@ -119,7 +128,6 @@ impl ImageGenerator for Tasks {
     }
 }
 
-/// Returns an address at the model's server: OpenAI's own by default.
 /// Returns the surcharges that a prompt asks for: that of the faster tier.
 pub(crate) fn surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
     let tier = prompt.params.get("service_tier").and_then(Value::as_str);
@@ -128,6 +136,7 @@ pub(crate) fn surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
     surcharges
 }
 
+/// Returns an address at the model's server: OpenAI's own by default.
 fn url(model: &Model, path: &str) -> String {
     let base = model.base_url.as_deref().filter(|base| !base.is_empty());
     below(base.unwrap_or(BASE_URL), path)

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use domain::conversation::StreamEvent;
+use domain::model::Model;
 use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde::Deserialize;
@@ -13,6 +14,7 @@ use crate::chat_form::text;
 use crate::error::Error;
 use crate::vendors::openai::calls::Calls;
 use crate::vendors::openai::decode;
+use crate::vendors::openai::pass::Passing;
 use crate::vendors::openai::wire::{
     Delta, Says, Text, WireUsage, finish_reason, formalise_reasons,
 };
@@ -28,6 +30,14 @@ const MOST_CHOICES: usize = 32_768;
 pub(super) struct Reader {
     sse: Sse,
     chunks: Chunks,
+}
+
+impl Reader {
+    /// A reader that hands over the server's own chunks, too.
+    pub(super) fn passing(model: &Model) -> Self {
+        let passing = Some(Passing::new(model.identifier.clone()));
+        Self { sse: Sse::default(), chunks: Chunks { passing, ..Chunks::default() } }
+    }
 }
 
 impl Decoder for Reader {
@@ -71,6 +81,8 @@ struct Chunks {
     /// The other choices, and whether each has ended.
     others: HashMap<u64, bool>,
     done: bool,
+    /// Set if the server's own chunks are handed over.
+    passing: Option<Passing>,
 }
 
 /// The members that decide whether a chunk is plain.
@@ -123,7 +135,12 @@ impl Chunks {
         match serde_json::from_slice::<Chunk<'_>>(data) {
             Ok(chunk) if !chunk.error.0 && chunk.is_answer() => self.plain(chunk, data, events),
             _ => self.unusual(data, events),
+        }?;
+        let is_end = self.is_complete();
+        if let Some(passing) = &mut self.passing {
+            events.push(StreamEvent::Source(passing.event(data, is_end)?));
         }
+        Ok(())
     }
 
     /// Reads the common case: nothing but text of choice 0, its end, or the usage.

@@ -5,6 +5,7 @@ mod earlier_responses;
 mod errors;
 mod fees;
 mod gemini;
+mod pass_chat;
 mod pass_through;
 mod passed_content;
 mod sessions;

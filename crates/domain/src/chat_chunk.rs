@@ -1,0 +1,178 @@
+//! A chunk of a streamed chat completion with one of its strings alone, for the part of that string
+//! which could not leave with the others.
+
+use serde_json::{Map, Value};
+
+use crate::json_text::{Token, value_behind, visit};
+use crate::original::SourceEvent;
+
+/// The members beside the string that name its place: clients put chunks together by them.
+const PLACE: &str = "index";
+const KIND: &str = "type";
+const CALLS: &str = "tool_calls";
+const NONE: &str = "null";
+
+/// A step on the way to a string.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Member(String),
+    Item(usize),
+}
+
+/// Returns a chunk with this text as its only string of the answer: in the place of the one whose token
+/// begins at `at`. `None` if there is none.
+pub fn with_only(chunk: &str, at: usize, text: &str) -> Option<String> {
+    let mut path = None;
+    let seen = visit(chunk, |place, token| {
+        if place.range.start == at && matches!(token, Token::Text(_)) {
+            let steps = (0..place.depth()).filter_map(|depth| {
+                let member = place.member(depth).map(|name| Step::Member(name.to_owned()));
+                member.or_else(|| place.index(depth).map(Step::Item))
+            });
+            path = Some(steps.collect::<Vec<_>>());
+        }
+    });
+    seen.ok()?;
+    let mut chunk: Map<String, Value> = serde_json::from_str(chunk).ok()?;
+    let path = path?;
+    let (Step::Member(first), rest) = path.split_first()? else { return None };
+    // The count of the tokens was sent with the chunk itself.
+    chunk.shift_remove("usage");
+    prune(chunk.get_mut(first)?, rest, text);
+    serde_json::to_string(&chunk).ok()
+}
+
+/// Takes the log probabilities out of a chunk: they repeat its text, token by token.
+pub(crate) fn clear_log_probabilities(event: &mut SourceEvent) {
+    let mut values = Vec::new();
+    let seen = visit(&event.data, |place, token| {
+        if token == Token::Name("logprobs")
+            && place.depth() == 3
+            && place.member(0) == Some("choices")
+        {
+            values.extend(value_behind(&event.data, place.range.end));
+        }
+    });
+    // It was read before.
+    let _ = seen;
+    for value in values.into_iter().rev() {
+        event.data.replace_range(value.clone(), NONE);
+        for piece in &mut event.pieces {
+            if piece.range.start >= value.end {
+                let there = |at: usize| at - value.len() + NONE.len();
+                piece.range = there(piece.range.start)..there(piece.range.end);
+            }
+        }
+    }
+}
+
+fn prune(value: &mut Value, path: &[Step], text: &str) {
+    match (value, path) {
+        (Value::Object(members), [Step::Member(name), rest @ ..]) => {
+            members.retain(|member, _| member == name || [PLACE, KIND].contains(&member.as_str()));
+            if let Some(value) = members.get_mut(name) {
+                if name == "delta" {
+                    members_of_choice(members, rest, text);
+                } else {
+                    prune(value, rest, text);
+                }
+            }
+        }
+        (Value::Array(items), [Step::Item(index), rest @ ..]) if *index < items.len() => {
+            let mut item = items.swap_remove(*index);
+            prune(&mut item, rest, text);
+            *items = vec![item];
+        }
+        (value, _) => *value = text.into(),
+    }
+}
+
+/// A choice that goes on has no reason to end.
+fn members_of_choice(members: &mut Map<String, Value>, rest: &[Step], text: &str) {
+    if let Some(delta) = members.get_mut("delta") {
+        prune(delta, rest, text);
+        // A call has its type in its first piece.
+        for call in delta.get_mut(CALLS).and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(call) = call.as_object_mut() {
+                call.shift_remove(KIND);
+            }
+        }
+    }
+    members.insert("finish_reason".to_owned(), Value::Null);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::original::{Carrier, PieceKind, SourcePiece};
+
+    fn only(chunk: &Value, string: &str) -> Value {
+        let chunk = chunk.to_string();
+        let at = chunk.find(&format!("\"{string}\"")).unwrap();
+        serde_json::from_str(&with_only(&chunk, at, "rest").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn log_probabilities_are_taken_out_around_the_text() {
+        let before = r#"{"choices": [{"logprobs": {"content": [{"token": "a\"}", "n": [1]}]}, "#;
+        let after = r#"}, {"logprobs" :[-1.5e3 ], "logprobs_of_tomorrow": 1}], "logprobs": [1]}"#;
+        let data = format!(r#"{before}"delta": {{"content": "said"}}{after}"#);
+        let begins = data.find("\"said\"").unwrap();
+        let piece = SourcePiece {
+            block: 0,
+            kind: PieceKind::Text,
+            range: begins..begins + 6,
+            text: "other".to_owned(),
+            is_changed: true,
+        };
+        let mut event = SourceEvent {
+            name: String::new(),
+            data,
+            pieces: vec![piece],
+            ends: Vec::new(),
+            beside: None,
+            begins_call: false,
+            is_end: false,
+            carrier: Carrier::Chunk,
+        };
+        clear_log_probabilities(&mut event);
+        let expected = concat!(
+            r#"{"choices": [{"logprobs": null, "delta": {"content": "other"}}, "#,
+            r#"{"logprobs" :null, "logprobs_of_tomorrow": 1}], "logprobs": [1]}"#
+        );
+        assert_eq!(event.json(), expected);
+    }
+
+    #[test]
+    fn nothing_else_of_the_answer_is_said_again() {
+        let chunk = json!({
+            "id": "c", "model": "m", "usage": {"prompt_tokens": 1},
+            "choices": [
+                {"index": 1, "delta": {"content": "other"}, "finish_reason": null},
+                {"index": 0, "finish_reason": "stop", "logprobs": {"content": []}, "delta": {
+                    "role": "assistant", "content": "said", "reasoning": "thought", "tool_calls": [
+                        {"index": 0, "id": "a", "type": "function", "function": {"arguments": "x"}},
+                        {"index": 3, "id": "b", "type": "function",
+                            "function": {"name": "f", "arguments": "{\"}"}},
+                    ],
+                }},
+            ],
+        });
+        let of = |delta: Value| {
+            let choice = json!({"index": 0, "delta": delta, "finish_reason": null});
+            json!({"id": "c", "model": "m", "choices": [choice]})
+        };
+        assert_eq!(only(&chunk, "said"), of(json!({"content": "rest"})));
+        assert_eq!(only(&chunk, "thought"), of(json!({"reasoning": "rest"})));
+        let call = json!({"index": 3, "function": {"arguments": "rest"}});
+        assert_eq!(only(&chunk, r#"{\"}"#), of(json!({"tool_calls": [call]})));
+        let parts = json!({"choices": [{"index": 0, "delta": {"content": [
+            {"type": "text", "text": "said"}]}}]});
+        let expected = json!({"choices": [{"index": 0, "finish_reason": null, "delta": {"content": [
+            {"type": "text", "text": "rest"}]}}]});
+        assert_eq!(only(&parts, "said"), expected);
+        assert_eq!(with_only(r#"{"id": "c"}"#, 1, "rest"), None);
+    }
+}

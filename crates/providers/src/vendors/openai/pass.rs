@@ -1,0 +1,343 @@
+//! Requests that came in this format, and the server's own chunks, as they came.
+
+use std::collections::HashMap;
+
+use domain::conversation::{Message, Role, TOOL_FAILED};
+use domain::fees::{Factor, Surcharge};
+use domain::json_text::{self, Edit, Token, member, quoted, rewrite};
+use domain::original::{
+    Carrier, Original, PieceKind, SourceEvent, SourcePiece, USAGE_ALONE, USAGE_TOO, WireFormat,
+};
+use serde_json::Value;
+
+use crate::adapter::request::Attempt;
+use crate::chat_form::answer::IMAGES;
+use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE, text};
+use crate::credentials::chunk_position::Position;
+use crate::error::Error;
+use crate::vendors::openai::encode::{Dialect, calls_of, is_as_heard, is_vendor};
+use crate::vendors::openai::surcharges;
+use crate::wire::json;
+
+/// The gateway's own member of a request.
+const TRACE_ID: &str = "trace_id";
+/// The two names of the bound on a completion.
+const BOUNDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
+const STREAM_OPTIONS: &str = "stream_options";
+const INCLUDE_USAGE: &str = "include_usage";
+/// The classes of service that cost no more than the prices of a model.
+const PRICED_TIERS: [&str; 4] = ["auto", "default", "standard", "flex"];
+/// The parameters that servers refuse if there are no tools.
+const TOOL_PARAMETERS: [&str; 3] = ["tools", "tool_choice", "parallel_tool_calls"];
+/// Most strings of one stream that go on at the same time.
+const MOST_STRINGS: usize = 65_536;
+
+/// Returns the body with the model's name, a bound on the completion that was lowered or added, and the
+/// request to report usage; `None` if it has to be translated.
+pub(crate) fn body(
+    attempt: &Attempt<'_>,
+    original: &Original,
+    dialect: Dialect<'_>,
+) -> Result<Option<Vec<u8>>, Error> {
+    if original.format != WireFormat::ChatCompletions {
+        return Ok(None);
+    }
+    check_priced(attempt)?;
+    let Some(body) = original.body.as_ref() else { return Ok(None) };
+    if needs_mending(attempt, body) {
+        return Ok(None);
+    }
+    let malformed = |_| Error::unsupported("The body is no JSON object");
+    let given = |name: &str| -> Result<Option<&str>, Error> {
+        let value = member(body, name).map_err(malformed)?;
+        Ok(value.filter(|value| *value != "null"))
+    };
+    let model = quoted(dialect.model);
+    let mut edits = vec![("model", Edit::Set(&model)), (TRACE_ID, Edit::Remove)];
+    let bound = attempt.max_output_tokens.map(|bound| bound.to_string());
+    if let Some(bound) = bound.as_deref() {
+        let mut named = None;
+        for name in BOUNDS {
+            if given(name)?.is_some() {
+                named = Some(name);
+            }
+        }
+        match named {
+            // The servers of the newer name may refuse the older one.
+            Some("max_tokens") if dialect.bound_name != "max_tokens" => {
+                edits.push(("max_tokens", Edit::Remove));
+                edits.push((dialect.bound_name, Edit::Set(bound)));
+            }
+            Some(name) if attempt.max_output_tokens != attempt.prompt.max_output_tokens => {
+                edits.push((name, Edit::Set(bound)));
+            }
+            Some(_) => {}
+            None => edits.push((dialect.bound_name, Edit::Set(bound))),
+        }
+    }
+    let options = if attempt.stream && dialect.stream_options {
+        with_usage(given(STREAM_OPTIONS)?)?
+    } else {
+        None
+    };
+    edits.extend(options.as_deref().map(|options| (STREAM_OPTIONS, Edit::Set(options))));
+    Ok(Some(json_text::edited(body, &edits).map_err(malformed)?.into_bytes()))
+}
+
+/// The caller's options of a stream, with usage requested: the gateway needs it to compute the cost.
+/// `None` if they request it already.
+fn with_usage(options: Option<&str>) -> Result<Option<String>, Error> {
+    let malformed = |_| Error::unsupported("stream_options is no JSON object");
+    let options = options.unwrap_or("{}");
+    if member(options, INCLUDE_USAGE).map_err(malformed)? == Some("true") {
+        return Ok(None);
+    }
+    let edits = [(INCLUDE_USAGE, Edit::Set("true"))];
+    json_text::edited(options, &edits).map(Some).map_err(malformed)
+}
+
+/// Refuses what costs more than the prices of a model.
+fn check_priced(attempt: &Attempt<'_>) -> Result<(), Error> {
+    let (params, fees) = (&attempt.prompt.params, &attempt.model.config.fees);
+    let tier = params.get("service_tier").filter(|tier| !tier.is_null());
+    if let Some(tier) = tier
+        && !PRICED_TIERS.contains(&text(Some(tier)))
+        && !(surcharges(attempt.prompt)[Surcharge::Priority]
+            && fees.factors[Surcharge::Priority] != Factor::default())
+    {
+        let tier: String = text(Some(tier)).chars().take(40).collect();
+        return Err(Error::unpriced(format!(
+            "service_tier: '{tier}' has other prices than those of the model: leave it out, or ask for \
+             auto, default or flex"
+        )));
+    }
+    let modalities = params.get("modalities").and_then(Value::as_array);
+    let speaks = modalities.into_iter().flatten().any(|kind| kind != "text");
+    if speaks || params.contains_key("audio") {
+        return Err(Error::unpriced(
+            "modalities: answers other than text have no price here: ask for text alone",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a request has something that servers of this format refuse, and that a translation takes out:
+/// what the gateway has put into the answers of other vendors, and what a vendor's own package leaves
+/// in an answer that it sends back.
+fn needs_mending(attempt: &Attempt<'_>, body: &str) -> bool {
+    let Attempt { prompt, model, .. } = *attempt;
+    let tools = prompt.params.get("tools").and_then(Value::as_array);
+    let has_tools = tools.is_some() || prompt.params.contains_key("functions");
+    let has = |name: &str| matches!(member(body, name), Ok(Some(value)) if value != "null");
+    // They were taken out of the canonical form.
+    let is_about_none = !has_tools && TOOL_PARAMETERS.iter().any(|name| has(name));
+    let is_flat = |tool: &Value| {
+        tool.get("function").is_none() && matches!(text(tool.get("type")), "" | "function")
+    };
+    let is_foreign = |message: &Message| match message.role {
+        Role::Assistant => message.extra.iter().any(|(name, value)| match name.as_str() {
+            STATE | STOP_DETAILS | STOP_SEQUENCE | "parsed" => true,
+            IMAGES => is_vendor(model),
+            "tool_calls" => value.as_array().is_none_or(Vec::is_empty),
+            _ => false,
+        }),
+        _ => message.extra.contains_key(STATE) || message.extra.contains_key(TOOL_FAILED),
+    };
+    is_about_none
+        || tools.into_iter().flatten().any(is_flat)
+        || prompt.messages.iter().any(is_foreign)
+        || prompt.messages.iter().flat_map(calls_of).any(is_as_heard)
+}
+
+/// Reads the chunks of a stream as they came.
+#[derive(Debug)]
+pub(super) struct Passing {
+    /// The name by which the caller knows the model.
+    model: String,
+    /// The strings that have begun.
+    blocks: HashMap<StringPath, u64>,
+    begun: u64,
+}
+
+/// The path of a string in a chunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct StringPath {
+    members: Vec<&'static str>,
+    /// The items on the way, the choice first: by their own index, if they have one.
+    items: Vec<u64>,
+}
+
+impl Passing {
+    pub(super) fn new(model: String) -> Self {
+        Self { model, blocks: HashMap::new(), begun: 0 }
+    }
+
+    /// Returns a chunk as it came, but for the name of the model. `is_end`: every choice has ended.
+    pub(super) fn event(&mut self, data: &[u8], is_end: bool) -> Result<SourceEvent, Error> {
+        let malformed = || Error::malformed("a chunk of the stream is none of the format's");
+        let mended = json::mended(data);
+        let data =
+            std::str::from_utf8(mended.as_deref().unwrap_or(data)).map_err(|_| malformed())?;
+        let mut found = Found::default();
+        let named = rewrite(data, |place, token| {
+            let (range, items) = (&place.range, items(place));
+            match token {
+                Token::Text(text) if place.is_at(&["model"]) && text != self.model => {
+                    let longer = quoted(&self.model).len() as isize - range.len() as isize;
+                    found.moves = (range.start, longer);
+                    return Some(self.model.clone());
+                }
+                Token::Text(text) if !text.is_empty() && items.len() == 1 && is_reason(place) => {
+                    found.ended.extend(items);
+                }
+                Token::Text(text) => {
+                    if let Some(members) = continued(place) {
+                        let path = StringPath { members, items };
+                        found.strings.push((path, range.clone(), text.to_owned()));
+                    }
+                }
+                Token::Number(number) if place.name() == "index" && !items.is_empty() => {
+                    found.indices.extend(number.parse().ok().map(|index: u64| (items, index)));
+                }
+                Token::Name(_) | Token::Number(_) => {}
+            }
+            match place.member(0) {
+                Some("usage") => found.has_usage |= place.depth() > 1,
+                Some("choices") => found.has_choices |= place.depth() > 1,
+                _ => {}
+            }
+            None
+        });
+        let data = named.map_err(|_| malformed())?.unwrap_or_else(|| data.to_owned());
+        let name = match (found.has_usage, found.has_choices) {
+            (true, false) => USAGE_ALONE,
+            (true, true) => USAGE_TOO,
+            (false, _) => "",
+        };
+        let mut pieces = Vec::with_capacity(found.strings.len());
+        for (path, range, text) in std::mem::take(&mut found.strings) {
+            let kind = kind(&path);
+            let block = self.block(found.by_index(path))?;
+            let (at, longer) = found.moves;
+            let moved = if at < range.start { longer } else { 0 };
+            let there = |at: usize| at.saturating_add_signed(moved);
+            let range = there(range.start)..there(range.end);
+            pieces.push(SourcePiece { block, kind, range, text, is_changed: false });
+        }
+        let ends = self.ended(&found);
+        let name = name.to_owned();
+        Ok(SourceEvent {
+            name,
+            data,
+            pieces,
+            ends,
+            beside: None,
+            begins_call: false,
+            is_end,
+            carrier: Carrier::Chunk,
+        })
+    }
+
+    /// The number of a string.
+    fn block(&mut self, path: StringPath) -> Result<u64, Error> {
+        if let Some(block) = self.blocks.get(&path) {
+            return Ok(*block);
+        }
+        if self.blocks.len() >= MOST_STRINGS {
+            return Err(Error::malformed("too many strings of the stream go on at once"));
+        }
+        self.begun += 1;
+        self.blocks.insert(path, self.begun);
+        Ok(self.begun)
+    }
+
+    /// The strings of the choices that end.
+    fn ended(&mut self, found: &Found) -> Vec<u64> {
+        let choices: Vec<u64> =
+            found.ended.iter().map(|at| found.index_of(&[*at]).unwrap_or(*at)).collect();
+        let mut ends = Vec::new();
+        if !choices.is_empty() {
+            self.blocks.retain(|path, block| {
+                let is_over = path.items.first().is_some_and(|choice| choices.contains(choice));
+                ends.extend(is_over.then_some(*block));
+                !is_over
+            });
+        }
+        ends
+    }
+}
+
+/// The parts of a chunk that matter here.
+#[derive(Default)]
+struct Found {
+    /// The strings that continue: their paths, by positions, their ranges and texts.
+    strings: Vec<(StringPath, std::ops::Range<usize>, String)>,
+    /// The indices of items, by their positions.
+    indices: Vec<(Vec<u64>, u64)>,
+    /// The positions of choices that end.
+    ended: Vec<u64>,
+    has_usage: bool,
+    has_choices: bool,
+    /// The position of the model's name, and by how much the one that replaces it is longer.
+    moves: (usize, isize),
+}
+
+impl Found {
+    fn index_of(&self, items: &[u64]) -> Option<u64> {
+        self.indices.iter().find(|(of, _)| of == items).map(|(_, index)| *index)
+    }
+
+    /// A path with the items' own indices.
+    fn by_index(&self, path: StringPath) -> StringPath {
+        let own = |at: usize| self.index_of(&path.items[..=at]).unwrap_or(path.items[at]);
+        // Parts of a content are one text.
+        if path.members == ["content"] || path.members == ["content", "text"] {
+            return StringPath { items: vec![own(0)], members: vec!["content"] };
+        }
+        StringPath { items: (0..path.items.len()).map(own).collect(), members: path.members }
+    }
+}
+
+fn kind(path: &StringPath) -> PieceKind {
+    match (path.members.first(), path.members.last()) {
+        (_, Some(&"arguments")) => PieceKind::Json,
+        (Some(&("content" | "refusal" | "tool_calls" | "audio")), _) => PieceKind::Text,
+        _ => PieceKind::Thought,
+    }
+}
+
+/// The positions of the items around a token.
+fn items(place: &json_text::Place<'_, '_>) -> Vec<u64> {
+    (0..place.depth()).filter_map(|depth| place.index(depth)).map(|index| index as u64).collect()
+}
+
+fn is_reason(place: &json_text::Place<'_, '_>) -> bool {
+    place.depth() == 3
+        && place.member(0) == Some("choices")
+        && place.member(2) == Some("finish_reason")
+}
+
+/// The members below the delta on the way to a string, if it is one that continues from chunk to chunk.
+fn continued(place: &json_text::Place<'_, '_>) -> Option<Vec<&'static str>> {
+    if place.member(0) != Some("choices") || place.member(2) != Some("delta") {
+        return None;
+    }
+    let (_, mut position) = Position::Whole.into("delta")?;
+    let mut members = Vec::with_capacity(3);
+    for depth in 3..place.depth() {
+        match place.member(depth) {
+            Some(name) => {
+                let (name, inner) = position.into(name)?;
+                members.push(name);
+                position = inner;
+            }
+            None if position.has_items() => {}
+            None => return None,
+        }
+    }
+    position.continues().then_some(members)
+}
+
+#[cfg(test)]
+#[path = "pass_tests.rs"]
+mod tests;
