@@ -32,6 +32,8 @@ pub struct Original {
     pub files: usize,
     /// Why the request cannot be translated to another format, if it cannot.
     pub untranslatable: Option<String>,
+    /// Whether its canonical form lacks a part of the conversation that other formats do without.
+    pub is_partial: bool,
     /// The addresses and tools that a provider would reach for the caller.
     pub reaches: Vec<Reach>,
     /// The headers that go on with it.
@@ -47,6 +49,7 @@ impl Original {
             beside: Vec::new(),
             files: 0,
             untranslatable: None,
+            is_partial: false,
             reaches: Vec::new(),
             headers: Vec::new(),
         }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 /// Members of a request that its canonical form holds, or that differ with each call.
 const CANONICAL_MEMBERS: [&str; 5] = ["model", "max_tokens", "stream", "temperature", "trace_id"];
-/// Members that it holds unless the request cannot be translated.
+/// Members that it holds unless it lacks a part of the conversation.
 const CONVERSATION: [&str; 3] = ["messages", "system", "tools"];
 /// Blocks of an answer that its canonical form holds.
 pub(crate) const CANONICAL_BLOCKS: [&str; 4] =
@@ -35,7 +35,8 @@ impl<'a> Passed<'a> {
 
 fn request(body: &str, original: &Original) -> Option<Box<RawValue>> {
     let mut edits: Vec<_> = CANONICAL_MEMBERS.map(|name| (name, Edit::Remove)).to_vec();
-    if original.untranslatable.is_none() && original.files == 0 {
+    let is_partial = original.is_partial || original.untranslatable.is_some();
+    if !is_partial && original.files == 0 {
         edits.extend(CONVERSATION.map(|name| (name, Edit::Remove)));
     }
     let rest = json_text::edited(body, &edits).ok()?;
@@ -84,6 +85,10 @@ mod tests {
         assert_eq!(passed(more, None).unwrap(), r#"{"request":{ "new": {"n": 1.50}}}"#);
         let kept = r#"{"request":{ "messages": [], "new": {"n": 1.50}}}"#;
         assert_eq!(passed(more, Some("a block")).unwrap(), kept, "all of the conversation");
+        let mut partial = Original::new(WireFormat::Messages, more.to_owned());
+        partial.is_partial = true;
+        let passed = serde_json::to_string(&Passed::of(&partial, &[])).unwrap();
+        assert_eq!(passed, kept, "the vendor's own blocks are in nothing else");
     }
 
     #[test]

@@ -166,7 +166,7 @@ pub fn parse(
         let (tools, left_out) = chosen.unwrap_or((functions, Vec::new()));
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
-        reader.dropped.extend(left_out);
+        left_out.into_iter().for_each(|tool| reader.omit(tool));
         set("tools", has_tools.then(|| tools.into()));
     }
     if let Some((choice, one_at_a_time)) = choice.filter(|_| has_tools) {
@@ -197,7 +197,8 @@ pub fn parse(
             is_lenient: false,
             params,
             original: original.map(|original| {
-                Box::new(Original { untranslatable: reader.untranslatable.take(), ..original })
+                let untranslatable = reader.untranslatable.take();
+                Box::new(Original { untranslatable, is_partial: reader.is_partial, ..original })
             }),
         },
     };
@@ -230,6 +231,8 @@ struct Reader {
     passes: bool,
     /// The first part that has no canonical form, if it may.
     untranslatable: Option<String>,
+    /// Whether a part of the conversation is left out of the canonical form.
+    is_partial: bool,
 }
 
 impl Reader {
@@ -254,6 +257,12 @@ impl Reader {
         }
         self.dropped.extend(object.left().map(|name| members::shown(&name)));
         Ok(())
+    }
+
+    /// Leaves a part of the conversation out of the canonical form, and names it.
+    fn omit(&mut self, part: String) {
+        self.is_partial = true;
+        self.dropped.insert(part);
     }
 
     fn leave_out(&mut self, name: &'static str, value: &Value) {
@@ -361,7 +370,7 @@ impl Reader {
             let kind = block.text("type")?;
             // All tools are offered: none has to be found.
             if self.passes && kind == TOOL_REFERENCE {
-                self.dropped.insert(kind);
+                self.omit(kind);
                 return Ok(None);
             }
             let part = self.part(block, &kind);
@@ -395,7 +404,7 @@ impl Reader {
                 }
                 // The vendor has run these tools itself: what they found is in what it says next.
                 kind if self.passes && is_of_vendors_tool(kind) => {
-                    self.dropped.insert(kind.to_owned());
+                    self.omit(kind.to_owned());
                 }
                 _ => {
                     let part = self.part(block, &kind);
@@ -432,7 +441,7 @@ impl Reader {
             "document" => {
                 let (part, loses_context) = document(&mut block)?;
                 if loses_context {
-                    self.dropped.insert("context".to_owned());
+                    self.omit("context".to_owned());
                 }
                 part
             }

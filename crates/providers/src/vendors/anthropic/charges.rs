@@ -113,7 +113,7 @@ pub(super) fn of(prompt: &Prompt) -> Charges {
     let Some(body) = passing_body(prompt) else { return charges };
     let tools = tools(body).enumerate().filter_map(|(index, tool)| Tool::read(tool).charge(index));
     charges.tools = tools.collect();
-    if charges.tools.is_empty() && member(body, "mcp_servers").is_some_and(|all| !is_empty(&all)) {
+    if member(body, "mcp_servers").is_some_and(|all| !is_empty(&all)) {
         let (at, uses) = ("mcp_servers".to_owned(), UseBound::Missing);
         charges.tools.push(ToolCharge { at, tool: None, uses, tokens: None });
     }

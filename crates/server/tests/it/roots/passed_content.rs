@@ -87,6 +87,17 @@ async fn what_has_no_canonical_form_is_in_the_record(backend: Backend) {
     assert_eq!(kinds, ["content_block_start", "content_block_delta", "content_block_delta"]);
     assert_eq!(step_of_stream["security"]["secret_leaked"], true, "{step_of_stream}");
 
+    // The record of the vendor's tools in the history is in no other part of the step.
+    let mut used = ask(MESSAGES, "claude", "Hello.", json!({}));
+    used["messages"] = json!([
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": answer()["content"].as_array().unwrap()[..3]},
+        {"role": "user", "content": "Go on."},
+    ]);
+    used["messages"][1]["content"][0]["input"] = json!({"query": "weather"});
+    let step_of_used = step(&key, &used).await;
+    assert_eq!(step_of_used["passed"]["request"]["messages"], used["messages"]);
+
     // A plain conversation has nothing beside its canonical form; nor has one that is not kept.
     crate::harness::settings(&owner, 1, json!({"store_content": false})).await;
     assert_eq!(step(&key, &body).await.get("passed"), None);
