@@ -349,9 +349,19 @@ pub fn edited(json: &str, edits: &[(&str, Edit<'_>)]) -> Result<String, Unreadab
 
 /// The value of a member of the object that a text is, as it is spelled.
 pub fn member<'a>(json: &'a str, name: &str) -> Result<Option<&'a str>, Unreadable> {
+    select(json, [name]).map(|[value]| value)
+}
+
+/// The values of some members of the object that a text is, as they are spelled.
+pub fn select<'a, const N: usize>(
+    json: &'a str,
+    names: [&str; N],
+) -> Result<[Option<&'a str>; N], Unreadable> {
     let all = members(json)?;
-    let found = all.into_iter().find(|member| member.name == name);
-    Ok(found.map(|member| &json[member.value]))
+    Ok(names.map(|name| {
+        let found = all.iter().find(|member| member.name == name);
+        found.map(|member| &json[member.value.clone()])
+    }))
 }
 
 fn members(json: &str) -> Result<Vec<Member<'_>>, Unreadable> {

@@ -109,17 +109,22 @@ pub fn events(body: Body) -> Response {
 /// Writes an event of a provider's as it came.
 pub fn source_event(out: &mut String, name: &str, json: &str) {
     // A name of several lines would be other fields.
-    if !name.contains(['\n', '\r']) {
+    if !name.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) {
         out.push_str("event: ");
         out.push_str(name);
         out.push('\n');
     }
-    for line in json.split(['\n', '\r']) {
+    for line in lines(json) {
         out.push_str("data: ");
         out.push_str(line);
         out.push('\n');
     }
     out.push('\n');
+}
+
+/// The lines of a JSON text. A search for one of two characters would look at each character by itself.
+fn lines(json: &str) -> impl Iterator<Item = &str> {
+    json.split('\n').flat_map(|line| line.split('\r'))
 }
 
 /// The id that a completion has in the chat-completions format.
@@ -247,7 +252,7 @@ impl Encoder {
         }
         self.begun = true;
         self.reported |= matches!(name, USAGE_ALONE | USAGE_TOO);
-        for line in json.split(['\n', '\r']) {
+        for line in lines(json) {
             out.extend_from_slice(b"data: ");
             out.extend_from_slice(line.as_bytes());
             out.push(b'\n');

@@ -39,55 +39,85 @@ const GOVERNED: [&str; 14] = [
     "tools",
 ];
 const LONGEST_GOVERNED: usize = 21;
-/// Words and names of the formats themselves: judging them would only take time.
-const FORMAT_WORDS: [&str; 47] = [
+/// Words and names of the formats themselves, in order: judging them would only take time.
+const FORMAT_WORDS: [&str; 77] = [
     "adaptive",
     "any",
+    "array",
     "assistant",
     "auto",
     "base64",
+    "batch",
+    "boolean",
     "budget_tokens",
     "cache_control",
+    "chat.completion",
     "content",
+    "content_filter",
     "custom",
+    "default",
     "description",
     "disabled",
     "document",
     "enabled",
+    "end_turn",
     "ephemeral",
+    "flex",
     "function",
+    "high",
+    "image",
     "image_url",
     "include_usage",
-    "max_completion_tokens",
-    "response_format",
-    "stream_options",
-    "tool_call_id",
-    "tool_calls",
-    "image",
     "input_schema",
+    "input_text",
+    "integer",
     "is_error",
+    "json_object",
+    "json_schema",
+    "length",
+    "low",
+    "max_completion_tokens",
     "max_tokens",
     "media_type",
+    "medium",
+    "message",
     "messages",
     "metadata",
+    "model_context_window_exceeded",
+    "number",
     "object",
     "output_config",
+    "output_text",
+    "parameters",
+    "pause_turn",
+    "priority",
+    "properties",
+    "refusal",
+    "required",
+    "response_format",
     "signature",
     "source",
+    "standard",
+    "stop",
+    "stop_sequence",
     "stop_sequences",
     "stream",
+    "stream_options",
     "string",
     "system",
     "temperature",
     "text",
+    "text/plain",
     "thinking",
+    "tool_call_id",
+    "tool_calls",
     "tool_choice",
     "tool_result",
     "tool_use",
     "tool_use_id",
+    "url",
     "user",
     "user_id",
-    "url",
 ];
 
 /// The texts that were judged, by their hashes under a random key.
@@ -101,17 +131,8 @@ struct Judged {
 }
 
 impl Judged {
-    /// The words of the formats, which need no judging.
-    fn of_formats() -> Self {
-        let mut judged = Self::default();
-        for word in FORMAT_WORDS {
-            judged.add(Token::Text(word), false);
-        }
-        judged
-    }
-
     fn of(prompt: &Prompt) -> Self {
-        let mut judged = Self::of_formats();
+        let mut judged = Self::default();
         prompt_strings::each(prompt, |spot, said| {
             let is_ours = spot.origin.is_application();
             match said {
@@ -162,8 +183,11 @@ impl Judged {
         self.texts.entry(hash).and_modify(|only_ours| *only_ours &= is_ours).or_insert(is_ours);
     }
 
-    /// Whether a text was judged at least as strictly as one of this origin is.
+    /// Whether a text was judged at least as strictly as one of this origin is, or needs no judging.
     fn has(&self, token: Token<'_>, origin: Origin) -> bool {
+        if FORMAT_WORDS.binary_search(&token.text()).is_ok() {
+            return true;
+        }
         let only_ours = self.texts.get(&self.hash(token));
         only_ours.is_some_and(|only_ours| !only_ours || origin.is_application())
     }
@@ -244,6 +268,10 @@ fn beside(body: &str, judged: &Judged) -> Result<(Vec<Beside>, usize), Unreadabl
 fn is_another_spelling(name: &str) -> bool {
     if name.len() > 2 * LONGEST_GOVERNED {
         return false;
+    }
+    if name.is_ascii() {
+        let mut governed = GOVERNED.iter();
+        return governed.any(|governed| *governed != name && governed.eq_ignore_ascii_case(name));
     }
     let folded = name.to_lowercase().to_uppercase();
     GOVERNED.iter().any(|governed| *governed != name && governed.to_uppercase() == folded)
@@ -382,7 +410,7 @@ pub(crate) fn answer_beside<'a>(
     source: &str,
     canonical: impl Iterator<Item = (&'a str, bool)>,
 ) -> Result<Vec<String>, Unreadable> {
-    let mut judged = Judged::of_formats();
+    let mut judged = Judged::default();
     for (text, is_json) in canonical {
         judged.add(Token::Text(text), false);
         if is_json && self::is_json(text) {

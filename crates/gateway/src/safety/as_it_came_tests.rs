@@ -263,3 +263,8 @@ fn strings_of_an_answer_beside_it() {
     let beside = answer_beside(&source.to_string(), canonical.into_iter()).unwrap();
     assert_eq!(beside, ["new", "more"]);
 }
+
+#[test]
+fn the_words_of_the_formats_are_in_order() {
+    assert!(FORMAT_WORDS.is_sorted());
+}

@@ -39,6 +39,8 @@ pub(crate) struct Credentials {
 struct Form {
     text: String,
     finder: Finder<'static>,
+    /// Finds so much of it as is hidden at the end of a text; `None` if JSON spells that with escapes.
+    beginning: Option<Finder<'static>>,
 }
 
 impl std::fmt::Debug for Credentials {
@@ -59,8 +61,20 @@ impl Credentials {
         });
         texts.dedup();
         let shortest = texts.last()?.len();
-        let form = |text: String| Form { finder: Finder::new(&text).into_owned(), text };
-        Some(Self { forms: texts.into_iter().map(form).collect(), shortest })
+        Some(Self { forms: texts.into_iter().map(Form::new).collect(), shortest })
+    }
+
+    /// Whether a string of a JSON text may have something to clean. Most texts have nothing, which is
+    /// seen without reading their strings one by one.
+    pub(crate) fn may_be_in_json(&self, json: &str) -> bool {
+        let json = json.as_bytes();
+        // Any character may be spelled so.
+        let is_spelled = memchr::memmem::find(json, b"\\u").is_some()
+            || memchr::memmem::find(json, b"\\/").is_some();
+        let begins = |form: &Form| {
+            form.beginning.as_ref().is_none_or(|beginning| beginning.find(json).is_some())
+        };
+        is_spelled || self.forms.iter().any(begins)
     }
 
     /// Whether a text contains a credential.
@@ -233,6 +247,16 @@ impl Credentials {
 }
 
 impl Form {
+    fn new(text: String) -> Self {
+        let finder = Finder::new(&text).into_owned();
+        let form = Self { text, finder, beginning: None };
+        let much = &form.text.as_bytes()[..form.much()];
+        let is_escaped = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+        let is_plain = !much.iter().any(is_escaped);
+        let beginning = is_plain.then(|| Finder::new(much).into_owned());
+        Self { beginning, ..form }
+    }
+
     /// The bytes of a beginning that is hidden.
     fn much(&self) -> usize {
         self.text.len().div_ceil(2).max(LEAST_CREDENTIAL_BYTES)
@@ -296,6 +320,8 @@ pub(crate) fn written(part: &str, texts: &mut Vec<String>) {
     }
 }
 
+#[cfg(test)]
+mod json_tests;
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;

@@ -15,6 +15,9 @@ impl Credentials {
     /// Cleans the answer as it came. One that cannot be read is left out.
     pub(super) fn clean_source(&self, reply: &mut Reply) {
         let Some(source) = &reply.source else { return };
+        if !self.may_be_in_json(source) {
+            return;
+        }
         match rewrite(source, |_, token| match token {
             Token::Name(text) | Token::Text(text) => self.cleaned(text),
             Token::Number(_) => None,
@@ -98,9 +101,12 @@ impl SourceFilter {
                 events.push(event);
                 continue;
             };
-            let cleaned = event.rewrite(|text| self.credentials.cleaned(text));
-            cleaned
-                .map_err(|_| Error::malformed("an event of the stream is none of the format's"))?;
+            if self.credentials.may_be_in_json(&event.data) {
+                let cleaned = event.rewrite(|text| self.credentials.cleaned(text));
+                cleaned.map_err(|_| {
+                    Error::malformed("an event of the stream is none of the format's")
+                })?;
+            }
             let credentials = &self.credentials;
             let credentials = || credentials.clone();
             let begin = |_| Piece { credentials: credentials(), held: String::new(), hides: false };

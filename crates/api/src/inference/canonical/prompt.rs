@@ -105,6 +105,11 @@ pub(crate) fn plain(role: Role, parts: Vec<Value>) -> Message {
     Message { role, body: body(parts, &mut extra), extra }
 }
 
+/// A message that is one text.
+pub(crate) fn text_alone(role: Role, text: String) -> Message {
+    Message { role, body: Body::Text(text), extra: Map::new() }
+}
+
 /// A message of the assistant.
 pub(crate) fn assistant(parts: Vec<Value>, calls: Vec<Value>, state: Option<State>) -> Message {
     let mut extra = Map::new();

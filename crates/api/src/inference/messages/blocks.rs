@@ -16,6 +16,14 @@ pub(super) fn blocks(at: &str, content: Value) -> Result<Vec<Value>> {
     }
 }
 
+/// Whether a block is the call of a tool that the vendor runs itself, or its result.
+pub(super) fn is_of_vendors_tool(kind: &str) -> bool {
+    kind == "server_tool_use"
+        || ["tool_search", "web_search", "web_fetch", "code_execution"]
+            .iter()
+            .any(|tool| kind.ends_with("_tool_result") && kind.contains(tool))
+}
+
 /// A call of a tool.
 pub(super) fn tool_use(block: &mut Node) -> Result<Value> {
     let (id, name) = (block.text("id")?, block.text("name")?);

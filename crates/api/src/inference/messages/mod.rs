@@ -2,6 +2,7 @@
 
 mod answer;
 mod blocks;
+mod body;
 mod reach;
 mod request;
 mod settings;
@@ -28,7 +29,7 @@ use crate::http::error::Result;
 use crate::inference::format::{self, Format, ParsedRequest};
 use crate::inference::sse::EventBody;
 use answer::MessageAnswer;
-pub(crate) use request::MessagesBody;
+pub(crate) use body::MessagesBody;
 
 /// Answer a conversation in Anthropic's format. Personal data is replaced before any provider sees it
 /// and put back in the answer.

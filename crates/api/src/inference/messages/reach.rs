@@ -96,7 +96,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::inference::messages::request::MessagesBody;
+    use crate::inference::messages::body::MessagesBody;
 
     #[test]
     fn every_address_is_found() {

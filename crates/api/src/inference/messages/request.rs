@@ -4,108 +4,22 @@ use std::collections::BTreeSet;
 
 use axum::http::StatusCode;
 use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role, TOOL_FAILED};
-use domain::original::{Original, Reach};
+use domain::original::Original;
 use domain::step::ApiEndpoint;
 use gateway::ChatRequest;
-use serde::Deserialize;
-use serde_json::{Map, Number, Value, json};
-use utoipa::ToSchema;
+use serde_json::{Map, Value, json};
 
 use crate::http::error::Result;
 use crate::inference::canonical::members::{self, MCP_SERVERS, Offered, Vendor};
 use crate::inference::canonical::prompt::{
-    State, States, assistant, function, marked, plain, result, text_part,
+    State, States, assistant, function, marked, plain, result, text_alone, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid};
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
-use crate::inference::messages::blocks::{blocks, document, image, tool_use};
-use crate::inference::messages::reach;
+use crate::inference::messages::blocks::{blocks, document, image, is_of_vendors_tool, tool_use};
+use crate::inference::messages::body::{MessageBody, MessagesBody};
 use crate::inference::messages::settings::{is_thinking, response_format, tool_choice};
-
-/// A request in Anthropic's format, and `trace_id`.
-#[derive(Deserialize, ToSchema)]
-pub struct MessagesBody {
-    /// An open trace of this key's project; the header `X-Trace-Id` does as well.
-    #[serde(default)]
-    trace_id: Option<String>,
-    /// A registered model; an empty one is routed.
-    #[serde(default)]
-    model: Option<String>,
-    /// The conversation, oldest first.
-    messages: Vec<MessageBody>,
-    /// The most completion tokens.
-    #[schema(minimum = 1)]
-    max_tokens: u64,
-    /// The instructions of the application: a text or text blocks.
-    #[serde(default)]
-    system: Option<Value>,
-    /// Answer with server-sent events.
-    #[serde(default)]
-    stream: Option<bool>,
-    #[serde(default)]
-    #[schema(value_type = Option<f64>)]
-    temperature: Option<Number>,
-    #[serde(default)]
-    #[schema(value_type = Option<f64>)]
-    top_p: Option<Number>,
-    #[serde(default)]
-    top_k: Option<u64>,
-    #[serde(default)]
-    stop_sequences: Option<Vec<String>>,
-    /// Tools of the caller's own: `{name, description, input_schema}`.
-    #[serde(default)]
-    #[schema(value_type = Option<Vec<Object>>)]
-    tools: Option<Vec<Value>>,
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    tool_choice: Option<Map<String, Value>>,
-    /// For models that have it.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    thinking: Option<Map<String, Value>>,
-    /// `user_id` counts.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    metadata: Option<Map<String, Value>>,
-    /// `format` (a JSON schema) and `effort`.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    output_config: Option<Map<String, Value>>,
-    /// Lets the provider keep the prompt: `{type: "ephemeral", ttl}`.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    cache_control: Option<Value>,
-    /// The region in which the answer may be made; for models that have it.
-    #[serde(default)]
-    inference_geo: Option<String>,
-    /// All other parameters. None is supported, but most can be left out without harm.
-    #[serde(flatten)]
-    #[schema(value_type = Object)]
-    others: Map<String, Value>,
-}
-
-/// One message.
-#[derive(Deserialize, ToSchema)]
-pub struct MessageBody {
-    /// `user`, `assistant` or `system`.
-    role: String,
-    /// A text, or content blocks: `text`, `image`, `document`, `tool_use`, `tool_result`, `thinking`,
-    /// `redacted_thinking`.
-    content: Value,
-    /// Nothing else is supported.
-    #[serde(flatten)]
-    #[schema(value_type = Object)]
-    others: Map<String, Value>,
-}
-
-impl MessagesBody {
-    /// The addresses and tools that the vendor would reach for the caller.
-    pub(super) fn reaches(&self) -> Vec<Reach> {
-        let contents = self.messages.iter().map(|message| &message.content);
-        reach::of(contents, self.tools.as_deref(), &self.others)
-    }
-}
 
 /// Parses the body into a canonical request.
 ///
@@ -133,7 +47,10 @@ pub fn parse(
     }
     let mut messages = Vec::with_capacity(body.messages.len() + 1);
     if let Some(system) = body.system {
-        messages.push(plain(Role::System, reader.texts("system", system)?));
+        messages.push(match system {
+            Value::String(text) => text_alone(Role::System, text),
+            blocks => plain(Role::System, reader.texts("system", blocks)?),
+        });
     }
     // The index of the message that each is made of; none for `system`.
     let mut sources = vec![None; messages.len()];
@@ -213,14 +130,6 @@ pub fn parse(
 
 /// The block that names a tool which a search of the caller's own has found.
 const TOOL_REFERENCE: &str = "tool_reference";
-
-/// Whether a block is the call of a tool that the vendor runs itself, or its result.
-fn is_of_vendors_tool(kind: &str) -> bool {
-    kind == "server_tool_use"
-        || ["tool_search", "web_search", "web_fetch", "code_execution"]
-            .iter()
-            .any(|tool| kind.ends_with("_tool_result") && kind.contains(tool))
-}
 
 /// Reads the conversation, and records what has no canonical form.
 #[derive(Default)]
@@ -307,25 +216,31 @@ impl Reader {
             self.lose(&mut others, &["clear_at", "output_config"]);
         }
         self.end(others)?;
-        match body.role.as_str() {
-            "user" => {
-                let blocks = blocks(&content, body.content)?;
-                self.user(Node::all(&content, blocks), all)
-            }
-            "assistant" => {
-                let blocks = blocks(&content, body.content)?;
-                all.push(self.assistant(Node::all(&content, blocks))?);
-                Ok(())
-            }
-            "system" => {
-                all.push(plain(Role::System, self.texts(&content, body.content)?));
-                Ok(())
-            }
+        let role = match body.role.as_str() {
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            "system" => Role::System,
             other => {
                 let other: String = other.chars().take(40).collect();
-                Err(invalid(format!("{at}.role must be user, assistant or system, not '{other}'")))
+                let fault = format!("{at}.role must be user, assistant or system, not '{other}'");
+                return Err(invalid(fault));
             }
+        };
+        if let Value::String(text) = body.content {
+            all.push(text_alone(role, text));
+            return Ok(());
         }
+        if role == Role::System {
+            all.push(plain(role, self.texts(&content, body.content)?));
+            return Ok(());
+        }
+        let blocks = blocks(&content, body.content)?;
+        let blocks = Node::all(&content, blocks);
+        if role == Role::User {
+            return self.user(blocks, all);
+        }
+        all.push(self.assistant(blocks)?);
+        Ok(())
     }
 
     /// Results of tools are messages of their own, which come before the user's content.

@@ -111,9 +111,11 @@ impl Tool {
 pub(super) fn of(prompt: &Prompt) -> Charges {
     let mut charges = Charges { surcharges: surcharges(prompt), ..Charges::default() };
     let Some(body) = passing_body(prompt) else { return charges };
-    let tools = tools(body).enumerate().filter_map(|(index, tool)| Tool::read(tool).charge(index));
-    charges.tools = tools.collect();
-    if member(body, "mcp_servers").is_some_and(|all| !is_empty(&all)) {
+    let [all, servers] = json_text::select(body, [TOOLS, "mcp_servers"]).unwrap_or_default();
+    let all = tools(all).enumerate();
+    charges.tools = all.filter_map(|(index, tool)| Tool::read(tool).charge(index)).collect();
+    let servers = servers.and_then(|servers| serde_json::from_str::<Value>(servers).ok());
+    if servers.is_some_and(|all| !is_empty(&all)) {
         let (at, uses) = ("mcp_servers".to_owned(), UseBound::Missing);
         charges.tools.push(ToolCharge { at, tool: None, uses, tokens: None });
     }
@@ -127,7 +129,8 @@ pub(super) fn surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
     surcharges[Surcharge::Us] = geo == Some("us");
     // A name may be spelled with escapes.
     if prompt.original_has("\"speed\"") || prompt.original_has("\\u00") {
-        let speed = passing_body(prompt).and_then(|body| member(body, "speed"));
+        let speed = passing_body(prompt).and_then(|body| json_text::member(body, "speed").ok()?);
+        let speed = speed.and_then(|speed| serde_json::from_str::<Value>(speed).ok());
         surcharges[Surcharge::Fast] =
             speed.is_some_and(|speed| !speed.is_null() && speed != "standard");
     }
@@ -138,7 +141,7 @@ pub(super) fn surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
 /// they have them.
 pub(super) fn bounded_tools(body: &str, most: u64) -> Result<Option<String>, Unreadable> {
     let (mut all, mut is_changed) = (Vec::new(), false);
-    for tool in tools(body) {
+    for tool in tools(json_text::member(body, TOOLS)?) {
         let bounded = Tool::read(tool).bounded(tool, most)?;
         is_changed |= bounded.is_some();
         all.push(bounded.map_or(Cow::Borrowed(tool), Cow::Owned));
@@ -152,18 +155,13 @@ fn passing_body(prompt: &Prompt) -> Option<&str> {
     original.body.as_deref().filter(|_| original.format == WireFormat::Messages)
 }
 
-fn member(body: &str, name: &str) -> Option<Value> {
-    serde_json::from_str(json_text::member(body, name).ok()??).ok()
-}
-
 fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// The tools of a body, each as it is spelled.
-fn tools(body: &str) -> impl Iterator<Item = &str> {
-    let all = json_text::member(body, TOOLS).ok().flatten();
-    let all = all.and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok());
+/// The tools in a list, each as it is spelled.
+fn tools(list: Option<&str>) -> impl Iterator<Item = &str> {
+    let all = list.and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok());
     all.into_iter().flatten().map(RawValue::get)
 }
 

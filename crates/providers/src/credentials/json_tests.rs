@@ -1,0 +1,51 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const KEY: &str = "sk-test-9fA3/zQ+71bX";
+
+fn credentials(key: &str) -> Credentials {
+    Credentials::of(Some(&Secret::new(key.to_owned()))).unwrap()
+}
+
+#[test]
+fn an_ordinary_answer_is_passed_over() {
+    assert!(!credentials(KEY).may_be_in_json(r#"{"text": "A line.\n\"Quoted\" sk-test-"}"#));
+    assert!(credentials(KEY).may_be_in_json(r#"{"text": "sk-test-9fA3\/zQ+71bX"}"#));
+}
+
+/// A JSON string, some or all of whose characters are spelled by their numbers.
+fn spelled(text: &str, by_number: u8) -> String {
+    if by_number == 0 {
+        return json!(text).to_string();
+    }
+    let mut units = text.encode_utf16().zip((0..by_number).cycle());
+    let escape = |unit: u16| format!("\\u{unit:04x}");
+    let all: String = units
+        .by_ref()
+        .map(|(unit, at)| match char::from_u32(unit.into()) {
+            Some(plain @ ('a'..='z' | '0'..='9' | '-')) if at > 0 => plain.to_string(),
+            Some('/') if at > 0 => "\\/".to_owned(),
+            _ => escape(unit),
+        })
+        .collect();
+    format!("\"{all}\"")
+}
+
+proptest! {
+    #[test]
+    fn a_text_that_is_passed_over_has_nothing_to_clean(
+        key_text in prop::sample::select(vec![KEY, "a\"b\\c/quoted-9fA3", "\u{e9}\u{e8}t\u{e9}-2b71bX9q"]),
+        parts in prop::collection::vec((".{0,3}", any::<prop::sample::Index>()), 0..4),
+        by_number in 0..4_u8,
+    ) {
+        let credentials = credentials(key_text);
+        let cuts: Vec<usize> = key_text.char_indices().map(|(at, _)| at).chain([key_text.len()]).collect();
+        let text: String =
+            parts.iter().map(|(around, cut)| format!("{around}{}", &key_text[..*cut.get(&cuts)])).collect();
+        let json = format!("{{\"a\": [{}]}}", spelled(&text, by_number));
+        prop_assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), json!({"a": [text]}));
+        prop_assert!(credentials.may_be_in_json(&json) || credentials.is_clean(&text), "{}", json);
+    }
+}
