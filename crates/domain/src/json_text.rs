@@ -275,6 +275,16 @@ fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
+/// Whether a text is one JSON string, and nothing else. What stands in it is not looked at.
+pub(crate) fn is_string(text: &str) -> bool {
+    text.starts_with('"') && string_end(text.as_bytes(), 1) == Some(text.len())
+}
+
+/// A JSON string without its quotes and escapes.
+pub(crate) fn unquoted(string: &str) -> Result<Cow<'_, str>, Unreadable> {
+    decoded(string)
+}
+
 /// A string without its quotes and escapes.
 fn decoded(token: &str) -> Result<Cow<'_, str>, Unreadable> {
     let inner = &token[1..token.len() - 1];

@@ -4,6 +4,7 @@
 
 pub mod chat_chunk;
 pub mod conversation;
+pub mod event_frame;
 pub mod fees;
 pub mod grade;
 pub mod ids;

@@ -120,6 +120,10 @@ const FORMAT_WORDS: [&str; 77] = [
     "user_id",
 ];
 
+/// The members of an answer that label it, and the bytes of the longest label.
+const LABELS: [&str; 5] = ["id", "model", "modelVersion", "responseId", "system_fingerprint"];
+const LONGEST_LABEL: usize = 128;
+
 /// The texts that were judged, by their hashes under a random key.
 #[derive(Default)]
 struct Judged {
@@ -185,7 +189,7 @@ impl Judged {
 
     /// Whether a text was judged at least as strictly as one of this origin is, or needs no judging.
     fn has(&self, token: Token<'_>, origin: Origin) -> bool {
-        if FORMAT_WORDS.binary_search(&token.text()).is_ok() {
+        if is_word_of_formats(token.text()) {
             return true;
         }
         let only_ours = self.texts.get(&self.hash(token));
@@ -396,6 +400,21 @@ fn texts(json: &str) -> Result<Vec<String>, Unreadable> {
     Ok(all)
 }
 
+/// Whether a text is a word of the formats themselves.
+pub(crate) fn is_word_of_formats(text: &str) -> bool {
+    FORMAT_WORDS.binary_search(&text).is_ok()
+}
+
+/// Whether a string of an answer is a label of the provider's on all of it, which no model writes.
+pub(crate) fn is_label(place: &Place<'_, '_>, text: &str) -> bool {
+    let is_outer = match place.depth() {
+        1 => true,
+        2 => matches!(place.member(0), Some("message" | "response")),
+        _ => false,
+    };
+    is_outer && text.len() <= LONGEST_LABEL && LABELS.contains(&place.name())
+}
+
 /// Whether a string of an answer is JSON: the arguments of a function in a chat completion.
 pub(crate) fn is_json_in_answer(place: &Place<'_, '_>) -> bool {
     let depth = place.depth();
@@ -422,6 +441,7 @@ pub(crate) fn answer_beside<'a>(
         if let Token::Text(text) = token
             && !text.is_empty()
             && !judged.has(token, Origin::Assistant)
+            && !is_label(place, text)
             && file(place.name(), text).0 != FileKind::Binary
         {
             judged.add(token, false);

@@ -3,6 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use domain::event_frame::EventFrame;
 use domain::json_text::{Token, visit};
 use domain::original::SourceEvent;
 use serde_json::value::RawValue;
@@ -10,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::safety::answer_fields::{FUNCTION, STATE};
 use crate::safety::answer_strings;
+use crate::safety::as_it_came;
 use crate::safety::chunk_parts;
 use crate::safety::json_path::JsonPath;
 use crate::safety::output_check::AnswerString;
@@ -81,6 +83,9 @@ pub(super) struct Fragments {
     state: Option<Value>,
     /// The vendor's own blocks.
     vendor: VendorBlocks,
+    /// The last event whose strings were added, as far as those after it repeat it, and its block.
+    last_event: Option<EventFrame>,
+    last_block: BlockOfEvent,
     /// The bytes of all strings.
     bytes: usize,
     /// The bytes of their paths.
@@ -119,6 +124,15 @@ impl Fragments {
     /// Adds the strings of a provider's own event beside its pieces: the canonical events do not hold
     /// all of them.
     pub(super) fn add_source(&mut self, event: &SourceEvent) -> Result<(), TooMany> {
+        if !self.last_event.as_ref().is_some_and(|last| last.is_around(event)) {
+            self.add_beside_pieces(event)?;
+            self.last_event = EventFrame::of(&event.data, &event.pieces);
+        }
+        self.bytes += self.vendor.note(event, &self.last_block);
+        self.check()
+    }
+
+    fn add_beside_pieces(&mut self, event: &SourceEvent) -> Result<(), TooMany> {
         let is_piece = |at: usize| event.pieces.iter().any(|piece| piece.range.start == at);
         let (mut bounds, mut block) = (Ok(()), BlockOfEvent::default());
         // It was read before.
@@ -136,6 +150,8 @@ impl Fragments {
             if let Token::Text(text) = token
                 && !is_piece(place.range.start)
                 && !matches!(place.name(), "type" | "id" | PADDING)
+                && !as_it_came::is_word_of_formats(text)
+                && !as_it_came::is_label(place, text)
                 && bounds.is_ok()
                 && self.whole.insert((text.to_owned(), false))
             {
@@ -143,8 +159,8 @@ impl Fragments {
                 bounds = self.check();
             }
         });
-        self.bytes += self.vendor.note(event, &block);
-        bounds.and_then(|()| self.check())
+        self.last_block = block;
+        bounds
     }
 
     /// The events of the vendor's own blocks, as they came.
@@ -288,6 +304,8 @@ impl Replacement {
 mod tests {
     use std::collections::BTreeSet;
 
+    use domain::original::{Carrier, PieceKind, SourcePiece};
+
     use super::*;
 
     fn chunk(choice: u64, delta: &Value, end: Option<&str>) -> Map<String, Value> {
@@ -301,6 +319,39 @@ mod tests {
             (call["id"], call["function"]["name"]) = ("a".into(), name.into());
         }
         json!({"content": "Hm", "tool_calls": [call]})
+    }
+
+    #[test]
+    fn what_an_event_adds_beside_its_piece_is_judged_once_it_differs() {
+        let event = |text: &str, note: &str| {
+            let text = format!(r#"{{"delta":{{"text":"{text}"}},"note":"{note}"}}"#);
+            let mut pieces = Vec::new();
+            visit(&text, |place, token| {
+                if let (Token::Text(text), "text") = (token, place.name()) {
+                    let (range, text) = (place.range.clone(), text.to_owned());
+                    let kind = PieceKind::Text;
+                    pieces.push(SourcePiece { block: 0, kind, range, text, is_changed: false });
+                }
+            })
+            .unwrap();
+            SourceEvent {
+                name: "content_block_delta".to_owned(),
+                data: text,
+                pieces,
+                ends: Vec::new(),
+                beside: None,
+                begins_call: false,
+                is_end: false,
+                carrier: Carrier::Copy,
+            }
+        };
+        let mut fragments = Fragments::default();
+        for (text, note) in [("a", "first"), ("b", "first"), ("c", "second"), ("d", "first")] {
+            fragments.add_source(&event(text, note)).unwrap();
+        }
+        let judged: Vec<_> =
+            fragments.judged_strings("").into_iter().map(|part| part.text).collect();
+        assert_eq!(judged, ["", "first", "second"]);
     }
 
     #[test]

@@ -69,8 +69,8 @@ impl Credentials {
     pub(crate) fn may_be_in_json(&self, json: &str) -> bool {
         let json = json.as_bytes();
         // Any character may be spelled so.
-        let is_spelled = memchr::memmem::find(json, b"\\u").is_some()
-            || memchr::memmem::find(json, b"\\/").is_some();
+        let is_escape = |at: usize| matches!(json.get(at + 1), Some(b'u' | b'/'));
+        let is_spelled = memchr::memchr_iter(b'\\', json).any(is_escape);
         let begins = |form: &Form| {
             form.beginning.as_ref().is_none_or(|beginning| beginning.find(json).is_some())
         };

@@ -1,5 +1,6 @@
 //! Requests that came in this format, and events of the vendor's, as they came.
 
+use domain::event_frame::{EventFrame, LastEvent};
 use domain::json_text::{self, Edit, quoted};
 use domain::original::{Carrier, Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
 
@@ -37,9 +38,25 @@ pub(super) fn body(attempt: &Attempt<'_>, original: &Original) -> Result<Option<
 }
 
 /// Returns an event as it came; its place in the answer is not known yet.
-pub(super) fn event(data: &[u8], event: &Event<'_>) -> Result<SourceEvent, Error> {
-    let malformed = || Error::malformed("an event of the stream is none of the format's");
+pub(super) fn event(
+    data: &[u8],
+    event: &Event<'_>,
+    last: &mut LastEvent,
+) -> Result<SourceEvent, Error> {
     let data = std::str::from_utf8(data).map_err(|_| malformed())?;
+    if let Some(repeated) = last.repeated(data) {
+        return Ok(repeated);
+    }
+    let read = read(data, event)?;
+    last.keep(EventFrame::of(data, &read.pieces), &read);
+    Ok(read)
+}
+
+fn malformed() -> Error {
+    Error::malformed("an event of the stream is none of the format's")
+}
+
+fn read(data: &str, event: &Event<'_>) -> Result<SourceEvent, Error> {
     let block = event.index as u64;
     let delta = &event.delta;
     let continues = match (&*event.kind, &*delta.kind) {

@@ -1,6 +1,7 @@
 //! Streamed events to canonical ones.
 
 use domain::conversation::StreamEvent;
+use domain::event_frame::LastEvent;
 use domain::json_weight::{InnerJson, tree_bytes};
 use domain::model::Model;
 use domain::original::SourceEvent;
@@ -85,6 +86,8 @@ struct Message {
     done: bool,
     /// Whether the vendor's own events are handed over.
     passes: bool,
+    /// The last of those.
+    last: LastEvent,
 }
 
 /// A block as it has come so far.
@@ -114,7 +117,8 @@ impl Message {
                 None => Err(unreadable(data)),
             };
         };
-        let source = if self.passes { Some(pass::event(data, &event)?) } else { None };
+        let source =
+            if self.passes { Some(pass::event(data, &event, &mut self.last)?) } else { None };
         self.event(event, data, events)?;
         events.extend(
             source.map(|event| StreamEvent::Source(SourceEvent { is_end: self.finished, ..event })),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use domain::conversation::{Message, Role, TOOL_FAILED};
+use domain::event_frame::{EventFrame, LastEvent};
 use domain::fees::{Factor, Surcharge};
 use domain::json_text::{self, Edit, Token, member, quoted, rewrite};
 use domain::original::{
@@ -157,6 +158,7 @@ pub(super) struct Passing {
     /// The strings that have begun.
     blocks: HashMap<StringPath, u64>,
     begun: u64,
+    last: LastEvent,
 }
 
 /// The path of a string in a chunk.
@@ -169,17 +171,20 @@ struct StringPath {
 
 impl Passing {
     pub(super) fn new(model: String) -> Self {
-        Self { model, blocks: HashMap::new(), begun: 0 }
+        Self { model, blocks: HashMap::new(), begun: 0, last: LastEvent::default() }
     }
 
     /// Returns a chunk as it came, but for the name of the model. `is_end`: every choice has ended.
     pub(super) fn event(&mut self, data: &[u8], is_end: bool) -> Result<SourceEvent, Error> {
         let malformed = || Error::malformed("a chunk of the stream is none of the format's");
         let mended = json::mended(data);
-        let data =
+        let came =
             std::str::from_utf8(mended.as_deref().unwrap_or(data)).map_err(|_| malformed())?;
+        if let Some(repeated) = self.last.repeated(came) {
+            return Ok(repeated);
+        }
         let mut found = Found::default();
-        let named = rewrite(data, |place, token| {
+        let named = rewrite(came, |place, token| {
             let (range, items) = (&place.range, items(place));
             match token {
                 Token::Text(text) if place.is_at(&["model"]) && text != self.model => {
@@ -208,11 +213,15 @@ impl Passing {
             }
             None
         });
-        let data = named.map_err(|_| malformed())?.unwrap_or_else(|| data.to_owned());
+        let data = named.map_err(|_| malformed())?.unwrap_or_else(|| came.to_owned());
         let name = match (found.has_usage, found.has_choices) {
             (true, false) => USAGE_ALONE,
             (true, true) => USAGE_TOO,
             (false, _) => "",
+        };
+        let frame = match &found.strings[..] {
+            [(_, range, _)] => EventFrame::around(came, range),
+            _ => None,
         };
         let mut pieces = Vec::with_capacity(found.strings.len());
         for (path, range, text) in std::mem::take(&mut found.strings) {
@@ -225,9 +234,8 @@ impl Passing {
             pieces.push(SourcePiece { block, kind, range, text, is_changed: false });
         }
         let ends = self.ended(&found);
-        let name = name.to_owned();
-        Ok(SourceEvent {
-            name,
+        let event = SourceEvent {
+            name: name.to_owned(),
             data,
             pieces,
             ends,
@@ -235,7 +243,9 @@ impl Passing {
             begins_call: false,
             is_end,
             carrier: Carrier::Chunk,
-        })
+        };
+        self.last.keep(frame, &event);
+        Ok(event)
     }
 
     /// The number of a string.
