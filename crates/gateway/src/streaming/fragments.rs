@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::safety::answer_fields::{FUNCTION, STATE};
 use crate::safety::answer_strings;
+use crate::safety::as_it_came;
 use crate::safety::chunk_parts;
 use crate::safety::json_path::JsonPath;
 use crate::safety::output_check::AnswerString;
@@ -137,6 +138,7 @@ impl Fragments {
                 && !is_piece(place.range.start)
                 && !matches!(place.name(), "type" | "id" | PADDING)
                 && bounds.is_ok()
+                && !as_it_came::is_binary(place, text)
                 && self.whole.insert((text.to_owned(), false))
             {
                 self.bytes += text.len();
