@@ -18,106 +18,10 @@ use serde_json::{Number, Value};
 
 use crate::safety::prompt_strings::{self, file, is_judged_key, is_long};
 use crate::safety::text_part::{Replaced, TextPart};
+use crate::safety::wire_members::{
+    FORMAT_WORDS, is_another_spelling, is_conversation, origin, ours, role,
+};
 
-/// The members of a request that the gateway replaces or takes out.
-fn ours(format: WireFormat) -> &'static [&'static str] {
-    match format {
-        WireFormat::Messages | WireFormat::ChatCompletions => &["model", "trace_id", "stream"],
-        WireFormat::GenerateContent => &["model"],
-    }
-}
-
-/// The members of a request that the gateway decides, and the bytes of the longest name.
-const GOVERNED: [&str; 14] = [
-    "model",
-    "trace_id",
-    "stream",
-    "max_tokens",
-    "messages",
-    "max_completion_tokens",
-    "stream_options",
-    "n",
-    "best_of",
-    "service_tier",
-    "modalities",
-    "audio",
-    "web_search_options",
-    "tools",
-];
-const LONGEST_GOVERNED: usize = 21;
-/// Words and names of the formats themselves: judging them would only take time.
-const FORMAT_WORDS: [&str; 70] = [
-    "adaptive",
-    "any",
-    "assistant",
-    "auto",
-    "base64",
-    "budget_tokens",
-    "cache_control",
-    "content",
-    "custom",
-    "description",
-    "disabled",
-    "document",
-    "enabled",
-    "ephemeral",
-    "function",
-    "image_url",
-    "include_usage",
-    "max_completion_tokens",
-    "response_format",
-    "stream_options",
-    "tool_call_id",
-    "tool_calls",
-    "image",
-    "input_schema",
-    "is_error",
-    "max_tokens",
-    "media_type",
-    "messages",
-    "metadata",
-    "object",
-    "output_config",
-    "signature",
-    "source",
-    "stop_sequences",
-    "stream",
-    "string",
-    "system",
-    "temperature",
-    "text",
-    "thinking",
-    "tool_choice",
-    "tool_result",
-    "tool_use",
-    "tool_use_id",
-    "user",
-    "user_id",
-    "url",
-    "contents",
-    "functionCall",
-    "functionCallingConfig",
-    "functionDeclarations",
-    "functionResponse",
-    "generationConfig",
-    "includeThoughts",
-    "inlineData",
-    "maxOutputTokens",
-    "mimeType",
-    "model",
-    "output",
-    "parameters",
-    "parametersJsonSchema",
-    "properties",
-    "response",
-    "safetySettings",
-    "systemInstruction",
-    "thinkingConfig",
-    "thoughtSignature",
-    "toolConfig",
-    "OBJECT",
-    "STRING",
-];
 /// The member that holds a signature, which its vendor alone can read, in its two spellings.
 const SIGNATURES: [&str; 2] = ["thoughtSignature", "thought_signature"];
 /// The members whose `data` is a file in base64.
@@ -324,47 +228,6 @@ pub(crate) fn is_binary(place: &Place<'_, '_>, text: &str) -> bool {
 fn is_inline(place: &Place<'_, '_>) -> bool {
     let above = place.depth().checked_sub(2).and_then(|above| place.member(above));
     place.name() == DATA && above.is_some_and(|above| INLINE.contains(&above))
-}
-
-/// Whether a member of a request is its list of messages.
-fn is_conversation(top: &str) -> bool {
-    matches!(top, "messages" | "contents")
-}
-
-/// Whether a name is that of a member that the gateway decides but for its case: some servers read it
-/// as the same.
-fn is_another_spelling(name: &str) -> bool {
-    if name.len() > 2 * LONGEST_GOVERNED {
-        return false;
-    }
-    let folded = name.to_lowercase().to_uppercase();
-    GOVERNED.iter().any(|governed| *governed != name && governed.to_uppercase() == folded)
-}
-
-/// The index of a message, and whose words its unknown parts are, if its author stands here.
-fn role(place: &Place<'_, '_>, token: Token<'_>) -> Option<(usize, Origin)> {
-    let Token::Text(role) = token else { return None };
-    let is_role = place.depth() == 3 && place.member(2) == Some("role");
-    let index =
-        place.index(1).filter(|_| is_role && place.member(0).is_some_and(is_conversation))?;
-    Some((
-        index,
-        match role {
-            "assistant" | "model" => Origin::Assistant,
-            "system" | "developer" => Origin::System,
-            // A block that nobody knows may hold anybody's words.
-            _ => Origin::Other,
-        },
-    ))
-}
-
-/// How far the strings in a member of a request are trusted.
-fn origin(top: &str) -> Origin {
-    match top {
-        "system" | "instructions" | "systemInstruction" | "system_instruction" => Origin::System,
-        "tools" => Origin::ToolDefinition,
-        _ => Origin::Other,
-    }
 }
 
 /// Replaces in a request as it came what was replaced in its canonical form and beside it. One in which

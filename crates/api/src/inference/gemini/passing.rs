@@ -197,3 +197,7 @@ fn addresses(at: &str, kind: &str, value: &Value, all: &mut Vec<Reach>) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+#[path = "passing_tests.rs"]
+mod tests;
