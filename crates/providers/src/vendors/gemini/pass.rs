@@ -314,3 +314,7 @@ fn delta(kind: PieceKind, text: &str) -> Value {
         PieceKind::Text | PieceKind::Json => json!({"content": text}),
     }
 }
+
+#[cfg(test)]
+#[path = "pass_tests.rs"]
+mod tests;
