@@ -154,6 +154,37 @@ mod tests {
     }
 
     #[test]
+    fn the_vendors_own_parts_of_candidates_are_kept() {
+        let format = WireFormat::GenerateContent;
+        let answer = r#"{"candidates": [
+            {"content": {"parts": [{"text": "a", "thoughtSignature": "s"}, {"executableCode": {"n": 1.0}},
+                {"text": "b", "partMetadata": {}}, {"functionCall": {}}], "role": "model"},
+                "finishReason": "STOP", "groundingMetadata": {"x": 1.50}, "citationMetadata": null},
+            {"index": 1, "content": {}}]}"#;
+        let kept: Vec<String> =
+            of_answer(answer, format).iter().map(|part| part.get().to_owned()).collect();
+        let expected = [
+            r#"{"executableCode": {"n": 1.0}}"#,
+            r#"{"text": "b", "partMetadata": {}}"#,
+            r#"{"groundingMetadata":{"x": 1.50}}"#,
+            r#"{"index": 1, "content": {}}"#,
+        ];
+        assert_eq!(kept, expected);
+        assert!(
+            of_answer(r#"{"candidates": [{"content": {"parts": [{"text": "a"}]}}]}"#, format)
+                .is_empty()
+        );
+        let body = r#"{"contents": [], "tools": [], "new": 1}"#;
+        let mut original = Original::new(format, body.to_owned());
+        let request = |original: &Original| {
+            serde_json::to_string(&Passed::of(original, &[]).unwrap()).unwrap()
+        };
+        assert_eq!(request(&original), r#"{"request":{ "new": 1}}"#);
+        original.untranslatable = Some("a part".to_owned());
+        assert_eq!(request(&original), format!("{{\"request\":{body}}}"));
+    }
+
+    #[test]
     fn the_vendors_own_blocks_of_an_answer_are_kept() {
         let answer = r#"{"content": [{"type": "text", "text": "a", "citations": null},
             {"type":"server_tool_use","input":{"q":1.0}}, {"type":"tool_use"},
