@@ -2,7 +2,7 @@
 //!
 //! No I/O and no async; the only clock is [`time::Clock`], which is passed in.
 
-pub mod chat_chunk;
+pub mod chunk_alone;
 pub mod conversation;
 pub mod event_frame;
 pub mod fees;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::chat_chunk;
+use crate::chunk_alone;
 use crate::json_text::{Token, Unreadable, quoted, rewrite};
 use crate::safety::Origin;
 
@@ -17,6 +17,18 @@ pub enum WireFormat {
     Messages,
     /// OpenAI's chat completions.
     ChatCompletions,
+    /// Gemini's generateContent.
+    GenerateContent,
+}
+
+impl WireFormat {
+    /// The member of an answer that names the model.
+    pub fn model_member(self) -> &'static str {
+        match self {
+            Self::Messages | Self::ChatCompletions => "model",
+            Self::GenerateContent => "modelVersion",
+        }
+    }
 }
 
 /// A request as it came, beside its canonical form.
@@ -30,6 +42,8 @@ pub struct Original {
     pub beside: Vec<Beside>,
     /// The bytes of files in the body that the canonical form does not hold.
     pub files: usize,
+    /// The bytes of signatures in it, which only their vendor can read.
+    pub signatures: usize,
     /// Why the request cannot be translated to another format, if it cannot.
     pub untranslatable: Option<String>,
     /// Whether its canonical form lacks a part of the conversation that other formats do without.
@@ -48,6 +62,7 @@ impl Original {
             body: Some(body),
             beside: Vec::new(),
             files: 0,
+            signatures: 0,
             untranslatable: None,
             is_partial: false,
             reaches: Vec::new(),
@@ -57,7 +72,8 @@ impl Original {
 
     /// The bytes of the body that the canonical form does not hold.
     pub fn bytes_beside(&self) -> usize {
-        self.files + self.beside.iter().map(|beside| beside.was.len()).sum::<usize>()
+        let known = self.files + self.signatures;
+        known + self.beside.iter().map(|beside| beside.was.len()).sum::<usize>()
     }
 }
 
@@ -128,14 +144,18 @@ pub enum Carrier {
     /// A copy of its event, which holds nothing but the text. An event that has no text left is held
     /// back too.
     Copy,
-    /// A chunk of chat completions with nothing but the text: see [`chat_chunk`](crate::chat_chunk).
+    /// A chunk of chat completions with nothing but the text: see [`chunk_alone`](crate::chunk_alone).
     Chunk,
+    /// A chunk of Gemini's with nothing but the text.
+    Content,
 }
 
 /// The name of an event that reports the usage and nothing else, in a format whose events have no names.
 pub const USAGE_ALONE: &str = "usage";
 /// The name of one that reports the usage beside parts of the answer.
 pub const USAGE_TOO: &str = "chunk with usage";
+/// The name of one that has parts which only its vendor has.
+pub const VENDOR_PARTS: &str = "chunk with parts of the vendor's";
 
 /// More of a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,9 +216,10 @@ impl SourceEvent {
                 (piece.text, piece.is_changed) = (rest, true);
                 self.pieces = vec![piece];
             }
-            Carrier::Chunk => {
-                self.data = chat_chunk::with_only(&self.data, piece.range.start, &rest)?;
-                self.pieces = Vec::new();
+            Carrier::Chunk | Carrier::Content => {
+                let begins = piece.range.start;
+                self.data = chunk_alone::with_only(&self.data, begins, &rest, self.carrier)?;
+                (self.name, self.pieces) = (String::new(), Vec::new());
             }
         }
         self.ends = Vec::new();
@@ -318,8 +339,8 @@ impl<F: PieceFilter> SourcePieces<F> {
                 self.release(Some(block), out);
             }
         }
-        if hides && event.carrier == Carrier::Chunk {
-            chat_chunk::clear_log_probabilities(&mut event);
+        if hides && event.carrier != Carrier::Copy {
+            chunk_alone::clear_log_probabilities(&mut event);
         }
         if !is_held {
             out.push(event);

@@ -5,10 +5,9 @@ use domain::original::{Original, Reach};
 use serde_json::Value;
 
 use crate::inference::canonical::members::{REACHING_TOOLS, SEARCHING_TOOLS};
+use crate::inference::canonical::reaching::{KEPT_FILE, address_of, is_address, tool};
 use crate::inference::chat_body::{ChatBody, ContentBody};
 
-/// The type under which a project allows files that the vendor keeps.
-const KEPT_FILE: &str = "file";
 /// The parameter by which a model searches the web, at a fee for each search.
 const WEB_SEARCH: &str = "web_search_options";
 /// The member of an answer that names the sound of an earlier one, which the vendor keeps.
@@ -71,8 +70,8 @@ fn of_tool(at: &str, offered: &Value, all: &mut Vec<Reach>) {
 fn addresses(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<Reach>) {
     match value {
         Value::String(text) if !TEXTS.contains(&name) && is_address(text) => {
-            let (address, is_public_allowed) = (Some(text.clone()), kind == PICTURE);
-            all.push(Reach { address, is_public_allowed, ..tool(at, kind) });
+            let is_public_allowed = kind == PICTURE;
+            all.push(Reach { is_public_allowed, ..address_of(at, kind, text) });
         }
         Value::Array(items) => items.iter().for_each(|item| addresses(at, kind, name, item, all)),
         Value::Object(members) => {
@@ -88,22 +87,8 @@ fn addresses(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<Reac
     }
 }
 
-/// Whether a text is an address that a server could fetch. A picture may stand in a URL itself.
-fn is_address(text: &str) -> bool {
-    let text = text.trim_start();
-    let Some((scheme, rest)) = text.split_once(':') else { return false };
-    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
-    is_scheme && rest.starts_with(['/', '\\']) && !scheme.eq_ignore_ascii_case("data")
-}
-
 fn kind_of(value: &Value) -> &str {
     value.get("type").and_then(Value::as_str).unwrap_or_default()
-}
-
-fn tool(at: &str, kind: &str) -> Reach {
-    let (at, kind) = (at.to_owned(), kind.to_owned());
-    Reach { at, kind, address: None, is_public_allowed: false }
 }
 
 #[cfg(test)]

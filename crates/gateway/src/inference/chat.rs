@@ -215,8 +215,9 @@ impl Gateway {
 /// An answer whose usage and cost are not counted yet.
 fn unrecorded(funded: &Funded, reply: Reply, blocked: Option<String>) -> ChatReply {
     let model = &funded.model().identifier;
-    let named = [("model", Edit::Set(&quoted(model)))];
-    let source = reply.source.and_then(|source| edited(&source, &named).ok());
+    let original = funded.routed().screened().prompt().original.as_ref();
+    let format = original.map_or(WireFormat::ChatCompletions, |original| original.format);
+    let source = reply.source.and_then(|source| named(source, format, model));
     ChatReply {
         step: funded.step(),
         trace: funded.routed().screened().context().trace.id(),
@@ -231,6 +232,16 @@ fn unrecorded(funded: &Funded, reply: Reply, blocked: Option<String>) -> ChatRep
         dropped: reply.dropped,
         mode: Mode::of(reply.passes),
         source,
+    }
+}
+
+/// A provider's own answer with the name by which the caller knows the model.
+fn named(source: String, format: WireFormat, model: &str) -> Option<String> {
+    let name = format.model_member();
+    match member(&source, name) {
+        Ok(Some(_)) => edited(&source, &[(name, Edit::Set(&quoted(model)))]).ok(),
+        Ok(None) => Some(source),
+        Err(_) => None,
     }
 }
 

@@ -1,14 +1,37 @@
 //! The part of a call that went to its provider as it came and has no canonical form, for its record.
 
+use std::collections::BTreeMap;
+
 use domain::json_text::{self, Edit};
-use domain::original::Original;
+use domain::original::{Original, WireFormat};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// Members of a request that its canonical form holds, or that differ with each call.
 const CANONICAL_MEMBERS: [&str; 5] = ["model", "max_tokens", "stream", "temperature", "trace_id"];
 /// Members that it holds unless it lacks a part of the conversation.
-const CONVERSATION: [&str; 3] = ["messages", "system", "tools"];
+fn conversation(format: WireFormat) -> &'static [&'static str] {
+    match format {
+        WireFormat::Messages | WireFormat::ChatCompletions => &["messages", "system", "tools"],
+        WireFormat::GenerateContent => {
+            &["contents", "systemInstruction", "system_instruction", "tools"]
+        }
+    }
+}
+
+/// Parts of an answer of Gemini's that its canonical form holds, and members of the candidate beside them
+/// that it holds or that say nothing.
+const CANONICAL_PARTS: [&str; 5] =
+    ["text", "thought", "thoughtSignature", "functionCall", "inlineData"];
+const CANONICAL_OF_CANDIDATE: [&str; 7] = [
+    "content",
+    "finishReason",
+    "finishMessage",
+    "index",
+    "safetyRatings",
+    "avgLogprobs",
+    "tokenCount",
+];
 /// Blocks of an answer that its canonical form holds.
 pub(crate) const CANONICAL_BLOCKS: [&str; 4] =
     ["text", "thinking", "redacted_thinking", "tool_use"];
@@ -37,7 +60,7 @@ fn request(body: &str, original: &Original) -> Option<Box<RawValue>> {
     let mut edits: Vec<_> = CANONICAL_MEMBERS.map(|name| (name, Edit::Remove)).to_vec();
     let is_partial = original.is_partial || original.untranslatable.is_some();
     if !is_partial && original.files == 0 {
-        edits.extend(CONVERSATION.map(|name| (name, Edit::Remove)));
+        edits.extend(conversation(original.format).iter().map(|name| (*name, Edit::Remove)));
     }
     let rest = json_text::edited(body, &edits).ok()?;
     let is_empty = rest.bytes().all(|byte| b"{} \t\r\n".contains(&byte));
@@ -53,8 +76,52 @@ struct Block<'a> {
     citations: Option<&'a RawValue>,
 }
 
-/// The blocks of a whole answer that its canonical form does not hold.
-pub(super) fn blocks(source: &str) -> Vec<Box<RawValue>> {
+/// The parts of a whole answer that its canonical form does not hold.
+pub(super) fn of_answer(source: &str, format: WireFormat) -> Vec<Box<RawValue>> {
+    match format {
+        WireFormat::Messages => blocks(source),
+        WireFormat::ChatCompletions => Vec::new(),
+        WireFormat::GenerateContent => candidates(source),
+    }
+}
+
+/// The parts and other members of the first candidate that the canonical form does not hold, and all
+/// further candidates.
+fn candidates(source: &str) -> Vec<Box<RawValue>> {
+    let all = json_text::member(source, "candidates").ok().flatten();
+    let all = all.and_then(|all| serde_json::from_str::<Vec<&RawValue>>(all).ok());
+    let mut kept = Vec::new();
+    for candidate in all.into_iter().flatten() {
+        let read = members(candidate);
+        let is_first = read.get("index").is_none_or(|index| matches!(index.get(), "0" | "null"));
+        if !is_first || read.is_empty() {
+            kept.push(candidate.to_owned());
+            continue;
+        }
+        let content = read.get("content").map(|content| members(content));
+        let parts = content.and_then(|content| content.get("parts").copied());
+        let parts =
+            parts.and_then(|parts| serde_json::from_str::<Vec<&RawValue>>(parts.get()).ok());
+        let is_canonical = |part: &&RawValue| {
+            members(part).keys().all(|name| CANONICAL_PARTS.contains(&name.as_str()))
+        };
+        let parts = parts.into_iter().flatten().filter(|part| !is_canonical(part));
+        kept.extend(parts.map(ToOwned::to_owned));
+        let others = read.iter().filter(|(name, value)| {
+            !CANONICAL_OF_CANDIDATE.contains(&name.as_str()) && value.get() != "null"
+        });
+        let others = others.map(|(name, value)| format!("{{{}:{value}}}", json_text::quoted(name)));
+        kept.extend(others.filter_map(|other| RawValue::from_string(other).ok()));
+    }
+    kept
+}
+
+/// The members of an object, each as it is spelled; none of anything else.
+fn members(value: &RawValue) -> BTreeMap<String, &RawValue> {
+    serde_json::from_str(value.get()).unwrap_or_default()
+}
+
+fn blocks(source: &str) -> Vec<Box<RawValue>> {
     let content = json_text::member(source, "content").ok().flatten();
     let blocks = content.and_then(|content| serde_json::from_str::<Vec<&RawValue>>(content).ok());
     let is_beside = |block: &&RawValue| {
@@ -89,6 +156,37 @@ mod tests {
         partial.is_partial = true;
         let passed = serde_json::to_string(&Passed::of(&partial, &[])).unwrap();
         assert_eq!(passed, kept, "the vendor's own blocks are in nothing else");
+    }
+
+    #[test]
+    fn the_vendors_own_parts_of_candidates_are_kept() {
+        let format = WireFormat::GenerateContent;
+        let answer = r#"{"candidates": [
+            {"content": {"parts": [{"text": "a", "thoughtSignature": "s"}, {"executableCode": {"n": 1.0}},
+                {"text": "b", "partMetadata": {}}, {"functionCall": {}}], "role": "model"},
+                "finishReason": "STOP", "groundingMetadata": {"x": 1.50}, "citationMetadata": null},
+            {"index": 1, "content": {}}]}"#;
+        let kept: Vec<String> =
+            of_answer(answer, format).iter().map(|part| part.get().to_owned()).collect();
+        let expected = [
+            r#"{"executableCode": {"n": 1.0}}"#,
+            r#"{"text": "b", "partMetadata": {}}"#,
+            r#"{"groundingMetadata":{"x": 1.50}}"#,
+            r#"{"index": 1, "content": {}}"#,
+        ];
+        assert_eq!(kept, expected);
+        assert!(
+            of_answer(r#"{"candidates": [{"content": {"parts": [{"text": "a"}]}}]}"#, format)
+                .is_empty()
+        );
+        let body = r#"{"contents": [], "tools": [], "new": 1}"#;
+        let mut original = Original::new(format, body.to_owned());
+        let request = |original: &Original| {
+            serde_json::to_string(&Passed::of(original, &[]).unwrap()).unwrap()
+        };
+        assert_eq!(request(&original), r#"{"request":{ "new": 1}}"#);
+        original.untranslatable = Some("a part".to_owned());
+        assert_eq!(request(&original), format!("{{\"request\":{body}}}"));
     }
 
     #[test]

@@ -59,7 +59,10 @@ impl InFlight {
             refusal.clone_into(&mut self.outcome.refusal);
         }
         if let Some(source) = &reply.source {
-            self.outcome.passed = passed_content::blocks(source);
+            let original = self.funded()?.routed().screened().prompt().original.as_ref();
+            let format = original.map(|original| original.format);
+            self.outcome.passed =
+                format.map_or_else(Vec::new, |format| passed_content::of_answer(source, format));
         }
         if let Some(placeholders) = placeholders {
             restore(reply, &placeholders);

@@ -8,121 +8,26 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
-use checks::FileKind;
+use checks::{FileKind, file_kind};
 use domain::conversation::{Body, Prompt};
 use domain::json_text::{Place, Token, Unreadable, rewrite, visit};
-use domain::original::{Beside, Original};
+use domain::original::{Beside, Original, WireFormat};
 use domain::safety::Origin;
 use serde::de::IgnoredAny;
 use serde_json::{Number, Value};
 
 use crate::safety::prompt_strings::{self, file, is_judged_key, is_long};
 use crate::safety::text_part::{Replaced, TextPart};
+use crate::safety::wire_members::{
+    is_another_spelling, is_conversation, is_label, is_word_of_formats, origin, ours, role,
+};
 
-/// The members of a request that the gateway replaces or takes out.
-const OURS: [&str; 3] = ["model", "trace_id", "stream"];
-/// The members of a request that the gateway decides, and the bytes of the longest name.
-const GOVERNED: [&str; 14] = [
-    "model",
-    "trace_id",
-    "stream",
-    "max_tokens",
-    "messages",
-    "max_completion_tokens",
-    "stream_options",
-    "n",
-    "best_of",
-    "service_tier",
-    "modalities",
-    "audio",
-    "web_search_options",
-    "tools",
-];
-const LONGEST_GOVERNED: usize = 21;
-/// Words and names of the formats themselves, in order: judging them would only take time.
-const FORMAT_WORDS: [&str; 77] = [
-    "adaptive",
-    "any",
-    "array",
-    "assistant",
-    "auto",
-    "base64",
-    "batch",
-    "boolean",
-    "budget_tokens",
-    "cache_control",
-    "chat.completion",
-    "content",
-    "content_filter",
-    "custom",
-    "default",
-    "description",
-    "disabled",
-    "document",
-    "enabled",
-    "end_turn",
-    "ephemeral",
-    "flex",
-    "function",
-    "high",
-    "image",
-    "image_url",
-    "include_usage",
-    "input_schema",
-    "input_text",
-    "integer",
-    "is_error",
-    "json_object",
-    "json_schema",
-    "length",
-    "low",
-    "max_completion_tokens",
-    "max_tokens",
-    "media_type",
-    "medium",
-    "message",
-    "messages",
-    "metadata",
-    "model_context_window_exceeded",
-    "number",
-    "object",
-    "output_config",
-    "output_text",
-    "parameters",
-    "pause_turn",
-    "priority",
-    "properties",
-    "refusal",
-    "required",
-    "response_format",
-    "signature",
-    "source",
-    "standard",
-    "stop",
-    "stop_sequence",
-    "stop_sequences",
-    "stream",
-    "stream_options",
-    "string",
-    "system",
-    "temperature",
-    "text",
-    "text/plain",
-    "thinking",
-    "tool_call_id",
-    "tool_calls",
-    "tool_choice",
-    "tool_result",
-    "tool_use",
-    "tool_use_id",
-    "url",
-    "user",
-    "user_id",
-];
-
-/// The members of an answer that label it, and the bytes of the longest label.
-const LABELS: [&str; 5] = ["id", "model", "modelVersion", "responseId", "system_fingerprint"];
-const LONGEST_LABEL: usize = 128;
+/// The member that holds a signature, which its vendor alone can read, in its two spellings.
+const SIGNATURES: [&str; 2] = ["thoughtSignature", "thought_signature"];
+/// The members whose `data` is a file in base64.
+const INLINE: [&str; 2] = ["inlineData", "inline_data"];
+/// The member that holds the base64 of a file, in several formats.
+const DATA: &str = "data";
 
 /// The texts that were judged, by their hashes under a random key.
 #[derive(Default)]
@@ -156,30 +61,40 @@ impl Judged {
         for message in &prompt.messages {
             if let Body::Parts(parts) = &message.body {
                 for part in parts {
-                    judged.add_files(part);
+                    judged.add_files("", part);
                 }
             }
         }
         judged
     }
 
-    /// Notes the files of a part, which it holds as `data:` URLs.
-    fn add_files(&mut self, value: &Value) {
+    /// Notes the files of a part, which it holds as `data:` URLs, and as bare base64 if it is a sound.
+    fn add_files(&mut self, name: &str, value: &Value) {
         match value {
             Value::String(text) => {
-                if let Some((_, data)) = text.split_once(";base64,") {
-                    self.files.insert(self.hasher.hash_one(data));
-                }
+                let data = text.split_once(";base64,").map(|(_, data)| data);
+                let data = data.or_else(|| (name == DATA).then_some(text));
+                self.files.extend(data.map(|data| self.hasher.hash_one(data)));
             }
-            Value::Array(items) => items.iter().for_each(|item| self.add_files(item)),
-            Value::Object(members) => members.values().for_each(|value| self.add_files(value)),
+            Value::Array(items) => items.iter().for_each(|item| self.add_files(name, item)),
+            Value::Object(members) => {
+                members.iter().for_each(|(name, value)| self.add_files(name, value));
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    /// Whether the canonical form holds a file with this base64, and counts it.
+    /// Whether the canonical form holds a file with this base64, and counts it. Some clients write it in
+    /// the alphabet of URLs, and leave out the padding.
     fn holds_file(&self, data: &str) -> bool {
-        self.files.contains(&self.hasher.hash_one(data))
+        let holds = |data: &str| self.files.contains(&self.hasher.hash_one(data));
+        let is_standard = data.len().is_multiple_of(4) && !data.contains(['-', '_']);
+        holds(data)
+            || !is_standard && !self.files.is_empty() && {
+                let mut standard = data.replace('-', "+").replace('_', "/");
+                standard.extend(std::iter::repeat_n('=', (4 - data.len() % 4) % 4));
+                holds(&standard)
+            }
     }
 
     fn add(&mut self, token: Token<'_>, is_ours: bool) {
@@ -206,104 +121,107 @@ impl Judged {
 pub(crate) fn find_beside(prompt: &mut Prompt) {
     let Some(mut original) = prompt.original.take() else { return };
     if let Some(body) = &original.body {
-        match beside(body, &Judged::of(prompt)) {
-            Ok((beside, files)) => (original.beside, original.files) = (beside, files),
+        match Beyond::of(body, original.format, &Judged::of(prompt)) {
+            Ok(Beyond { all, files, signatures, .. }) => {
+                (original.beside, original.files, original.signatures) = (all, files, signatures);
+            }
             Err(_) => original.body = None,
         }
     }
     prompt.original = Some(original);
 }
 
-fn beside(body: &str, judged: &Judged) -> Result<(Vec<Beside>, usize), Unreadable> {
-    let (mut all, mut files): (Vec<(Option<usize>, Beside)>, usize) = (Vec::new(), 0);
-    // The authors of the messages.
-    let mut roles = HashMap::new();
-    let mut known = HashSet::new();
-    let mut is_ambiguous = false;
-    visit(body, |place, token| {
-        if let (1, Token::Name(name)) = (place.depth(), token) {
-            is_ambiguous |= is_another_spelling(name);
-        }
-        if let Some((index, role)) = role(place, token) {
-            roles.insert(index, role);
-        }
-        let top = place.member(0).unwrap_or_default();
-        if OURS.contains(&top) {
-            return;
-        }
-        let origin = origin(top);
-        if judged.has(token, origin) {
-            return;
-        }
-        let (name, value) = match token {
-            Token::Name(name) if is_judged_key(name) => ("key", Value::from(name)),
-            Token::Text(text) if !text.is_empty() => {
-                if file(place.name(), text).0 == FileKind::Binary {
-                    files += if judged.holds_file(text) { 0 } else { text.len() };
-                    return;
-                }
-                (place.name(), Value::from(text))
+/// The content of a body that its canonical form does not hold.
+#[derive(Default)]
+struct Beyond {
+    all: Vec<Beside>,
+    /// The message of each.
+    messages: Vec<Option<usize>>,
+    files: usize,
+    signatures: usize,
+}
+
+impl Beyond {
+    fn of(body: &str, format: WireFormat, judged: &Judged) -> Result<Self, Unreadable> {
+        let mut beyond = Self::default();
+        // The authors of the messages.
+        let mut roles = HashMap::new();
+        let mut known = HashSet::new();
+        let mut is_ambiguous = false;
+        visit(body, |place, token| {
+            if let (1, Token::Name(name)) = (place.depth(), token) {
+                is_ambiguous |= is_another_spelling(name);
             }
-            Token::Number(text) => match serde_json::from_str::<Number>(text) {
-                Ok(number) if is_long(&number) => (place.name(), Value::Number(number)),
-                _ => return,
-            },
-            Token::Name(_) | Token::Text(_) => return,
-        };
-        let message = place.index(1).filter(|_| top == "messages");
-        if known.insert(judged.hasher.hash_one((message, top, name, token.text()))) {
-            let field = message.map_or_else(|| top.to_owned(), |at| format!("messages[{at}]"));
-            let (name, was) = (name.to_owned(), token.text().to_owned());
-            all.push((message, Beside { field, name, origin, was, value }));
+            if let Some((index, role)) = role(place, token) {
+                roles.insert(index, role);
+            }
+            let top = place.member(0).unwrap_or_default();
+            if ours(format).contains(&top) || judged.has(token, origin(top)) {
+                return;
+            }
+            let Some((name, value)) = beyond.value(place, token, judged) else { return };
+            let message = place.index(1).filter(|_| is_conversation(top));
+            if known.insert(judged.hasher.hash_one((message, top, name, token.text()))) {
+                let field = message.map_or_else(|| top.to_owned(), |at| format!("{top}[{at}]"));
+                let (name, was) = (name.to_owned(), token.text().to_owned());
+                beyond.messages.push(message);
+                beyond.all.push(Beside { field, name, origin: origin(top), was, value });
+            }
+        })?;
+        if is_ambiguous {
+            return Err(Unreadable::Twice);
         }
-    })?;
-    if is_ambiguous {
-        return Err(Unreadable::Twice);
+        for (message, beside) in beyond.messages.iter().zip(&mut beyond.all) {
+            let role = message.and_then(|index| roles.get(&index));
+            beside.origin = role.copied().unwrap_or(beside.origin);
+        }
+        Ok(beyond)
     }
-    let all = all.into_iter().map(|(message, beside)| {
-        let role = message.and_then(|index| roles.get(&index));
-        Beside { origin: role.copied().unwrap_or(beside.origin), ..beside }
-    });
-    Ok((all.collect(), files))
+
+    /// The value to be judged, and the name of its member; none of what needs no judging.
+    fn value<'p>(
+        &mut self,
+        place: &'p Place<'_, '_>,
+        token: Token<'_>,
+        judged: &Judged,
+    ) -> Option<(&'p str, Value)> {
+        match token {
+            Token::Name(name) => is_judged_key(name).then(|| ("key", Value::from(name))),
+            Token::Text("") => None,
+            Token::Text(text) if is_inline(place) && judged.holds_file(text) => None,
+            Token::Text(text) if is_binary(place, text) => {
+                if SIGNATURES.contains(&place.name()) {
+                    self.signatures += text.len();
+                } else if !judged.holds_file(text) {
+                    self.files += text.len();
+                }
+                None
+            }
+            Token::Text(text) => Some((place.name(), Value::from(text))),
+            Token::Number(text) => {
+                let number = serde_json::from_str::<Number>(text).ok().filter(is_long)?;
+                Some((place.name(), Value::Number(number)))
+            }
+        }
+    }
 }
 
-/// Whether a name is that of a member that the gateway decides but for its case: some servers read it
-/// as the same.
-fn is_another_spelling(name: &str) -> bool {
-    if name.len() > 2 * LONGEST_GOVERNED {
-        return false;
-    }
-    if name.is_ascii() {
-        let mut governed = GOVERNED.iter();
-        return governed.any(|governed| *governed != name && governed.eq_ignore_ascii_case(name));
-    }
-    let folded = name.to_lowercase().to_uppercase();
-    GOVERNED.iter().any(|governed| *governed != name && governed.to_uppercase() == folded)
+/// Whether a string holds bytes that are no text: nothing in it is judged.
+pub(crate) fn is_binary(place: &Place<'_, '_>, text: &str) -> bool {
+    let kind = match file(place.name(), text) {
+        // Base64 as it comes in these members need not begin as a known kind of file does.
+        (FileKind::None, _) if is_inline(place) || SIGNATURES.contains(&place.name()) => {
+            file_kind(&["data:;base64,", text].concat(), false)
+        }
+        (kind, _) => kind,
+    };
+    kind == FileKind::Binary
 }
 
-/// The index of a message, and whose words its unknown parts are, if its author stands here.
-fn role(place: &Place<'_, '_>, token: Token<'_>) -> Option<(usize, Origin)> {
-    let Token::Text(role) = token else { return None };
-    let is_role = place.depth() == 3 && place.member(2) == Some("role");
-    let index = place.index(1).filter(|_| is_role && place.member(0) == Some("messages"))?;
-    Some((
-        index,
-        match role {
-            "assistant" => Origin::Assistant,
-            "system" | "developer" => Origin::System,
-            // A block that nobody knows may hold anybody's words.
-            _ => Origin::Other,
-        },
-    ))
-}
-
-/// How far the strings in a member of a request are trusted.
-fn origin(top: &str) -> Origin {
-    match top {
-        "system" | "instructions" => Origin::System,
-        "tools" => Origin::ToolDefinition,
-        _ => Origin::Other,
-    }
+/// Whether a string is the base64 of a file in Gemini's format.
+fn is_inline(place: &Place<'_, '_>) -> bool {
+    let above = place.depth().checked_sub(2).and_then(|above| place.member(above));
+    place.name() == DATA && above.is_some_and(|above| INLINE.contains(&above))
 }
 
 /// Replaces in a request as it came what was replaced in its canonical form and beside it. One in which
@@ -311,7 +229,9 @@ fn origin(top: &str) -> Origin {
 pub(crate) fn replace(original: &mut Original, replaced: &[Replaced]) {
     let Some(body) = &original.body else { return };
     let wanted: Result<Vec<Wanted<'_>>, Unreadable> = replaced.iter().map(Wanted::of).collect();
-    original.body = match wanted.and_then(|wanted| replaced_in(body, &wanted, &original.beside)) {
+    let ours = ours(original.format);
+    let replaced = |wanted: Vec<Wanted<'_>>| replaced_in(body, ours, &wanted, &original.beside);
+    original.body = match wanted.and_then(replaced) {
         Ok(None) => return,
         Ok(Some(new)) => Some(new),
         Err(_) => None,
@@ -329,7 +249,9 @@ impl<'a> Wanted<'a> {
     /// Fails if the strings that have changed cannot be told.
     fn of(whole: &'a Replaced) -> Result<Self, Unreadable> {
         let mut strings = Vec::new();
-        if whole.is_json && is_json(&whole.was) {
+        // The result of a tool may be an object in the format of the request.
+        let is_object = || whole.was.starts_with('{') && is_json(&whole.new);
+        if (whole.is_json || is_object()) && is_json(&whole.was) {
             let (before, after) = (texts(&whole.was)?, texts(&whole.new)?);
             if before.len() != after.len() {
                 return Err(Unreadable::Malformed);
@@ -354,6 +276,7 @@ impl<'a> Wanted<'a> {
 /// `None` if there is none.
 fn replaced_in(
     body: &str,
+    ours: &[&str],
     wanted: &[Wanted<'_>],
     beside: &[Beside],
 ) -> Result<Option<String>, Unreadable> {
@@ -375,7 +298,7 @@ fn replaced_in(
     }
     let mut found = HashSet::new();
     let new = rewrite(body, |place, token| {
-        if place.member(0).is_some_and(|top| OURS.contains(&top)) {
+        if place.member(0).is_some_and(|top| ours.contains(&top)) {
             return None;
         }
         let (was, new) = all.get_key_value(token.text())?;
@@ -398,21 +321,6 @@ fn texts(json: &str) -> Result<Vec<String>, Unreadable> {
     let mut all = Vec::new();
     visit(json, |_, token| all.push(token.text().to_owned()))?;
     Ok(all)
-}
-
-/// Whether a text is a word of the formats themselves.
-pub(crate) fn is_word_of_formats(text: &str) -> bool {
-    FORMAT_WORDS.binary_search(&text).is_ok()
-}
-
-/// Whether a string of an answer is a label of the provider's on all of it, which no model writes.
-pub(crate) fn is_label(place: &Place<'_, '_>, text: &str) -> bool {
-    let is_outer = match place.depth() {
-        1 => true,
-        2 => matches!(place.member(0), Some("message" | "response")),
-        _ => false,
-    };
-    is_outer && text.len() <= LONGEST_LABEL && LABELS.contains(&place.name())
 }
 
 /// Whether a string of an answer is JSON: the arguments of a function in a chat completion.
@@ -442,7 +350,7 @@ pub(crate) fn answer_beside<'a>(
             && !text.is_empty()
             && !judged.has(token, Origin::Assistant)
             && !is_label(place, text)
-            && file(place.name(), text).0 != FileKind::Binary
+            && !is_binary(place, text)
         {
             judged.add(token, false);
             all.push(text.to_owned());

@@ -12,3 +12,4 @@ pub(crate) mod nonce;
 pub(crate) mod output_check;
 pub(crate) mod prompt_strings;
 pub(crate) mod text_part;
+pub(crate) mod wire_members;

@@ -15,6 +15,7 @@ use crate::safety::as_it_came;
 use crate::safety::chunk_parts;
 use crate::safety::json_path::JsonPath;
 use crate::safety::output_check::AnswerString;
+use crate::safety::wire_members;
 use crate::streaming::by_path::ByPath;
 use crate::streaming::vendor_blocks::{BlockOfEvent, VendorBlocks};
 
@@ -150,9 +151,10 @@ impl Fragments {
             if let Token::Text(text) = token
                 && !is_piece(place.range.start)
                 && !matches!(place.name(), "type" | "id" | PADDING)
-                && !as_it_came::is_word_of_formats(text)
-                && !as_it_came::is_label(place, text)
+                && !wire_members::is_word_of_formats(text)
+                && !wire_members::is_label(place, text)
                 && bounds.is_ok()
+                && !as_it_came::is_binary(place, text)
                 && self.whole.insert((text.to_owned(), false))
             {
                 self.bytes += text.len();

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::original::SourceEvent;
+use domain::original::{SourceEvent, VENDOR_PARTS};
 use serde_json::value::RawValue;
 
 use crate::pipeline::passed_content::CANONICAL_BLOCKS;
@@ -39,6 +39,10 @@ pub(super) struct VendorBlocks {
 impl VendorBlocks {
     /// Notes an event. Returns the bytes that it adds to strings which are judged.
     pub(super) fn note(&mut self, event: &SourceEvent, of: &BlockOfEvent) -> usize {
+        if event.name == VENDOR_PARTS {
+            self.keep(&event.data);
+            return 0;
+        }
         let is_known = |kind: &str| CANONICAL_BLOCKS.contains(&kind);
         let Some(index) = of.index else { return 0 };
         if event.name == START {

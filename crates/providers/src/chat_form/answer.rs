@@ -96,8 +96,13 @@ pub(crate) fn state(provider: Provider, model: &str, content: Value) -> Value {
 
 /// Creates a piece of a streamed answer other than plain text.
 fn piece(delta: Value) -> StreamEvent {
+    piece_of(0, delta)
+}
+
+/// Creates a piece of a choice other than plain text of the first.
+pub(crate) fn piece_of(choice: u64, delta: Value) -> StreamEvent {
     let mut chunk = Map::new();
-    let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": null});
+    let choice = json!({"index": choice, "delta": delta, "logprobs": null, "finish_reason": null});
     chunk.insert("choices".to_owned(), json!([choice]));
     StreamEvent::Native { text: String::new(), chunk }
 }

@@ -11,6 +11,9 @@ use serde_json::{Map, Value};
 use crate::credentials::{Credentials, LOGPROB_LEAK_BYTES};
 use crate::error::Error;
 
+/// The log probabilities of Gemini's format, which have no canonical form.
+const LOG_PROBABILITIES: &str = "logprobsResult";
+
 impl Credentials {
     /// Cleans the answer as it came. One that cannot be read is left out.
     pub(super) fn clean_source(&self, reply: &mut Reply) {
@@ -24,7 +27,10 @@ impl Credentials {
         }) {
             Ok(None) => {}
             // They repeat the text, token by token: such an answer is written anew.
-            Ok(Some(_)) if reply.native.as_ref().is_some_and(has_log_probabilities) => {
+            Ok(Some(_))
+                if reply.native.as_ref().is_some_and(has_log_probabilities)
+                    || source.contains(LOG_PROBABILITIES) =>
+            {
                 reply.source = None;
             }
             Ok(Some(clean)) => reply.source = Some(clean),

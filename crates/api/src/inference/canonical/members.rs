@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::http::error::{Failure, Result};
 use crate::inference::canonical::read::{Node, invalid};
+use crate::inference::canonical::tolerance::Tolerance;
 
 /// The longest name of the caller's that is shown, in characters.
 const LONGEST_NAME: usize = 64;
@@ -78,11 +79,18 @@ pub(crate) fn fate(vendor: Vendor, name: &str, value: &Value) -> Fate {
     if value.is_null() || is_idle(vendor, name, value) {
         return Fate::Ignored;
     }
-    if CHOOSES_MODEL.contains(&name) {
+    if chooses_model(name) {
         return Fate::Refused(Some("the project decides which model answers"));
     }
     let row = PARAMETERS.iter().find(|(of, row, _)| *of == vendor && *row == name);
     row.map_or(Fate::Dropped, |(_, _, fate)| *fate)
+}
+
+/// Whether a parameter would choose another model, in whichever case it is spelled.
+pub(crate) fn chooses_model(name: &str) -> bool {
+    let letters = |name: &str| name.replace('_', "").to_ascii_lowercase();
+    // The names are short.
+    name.len() <= LONGEST_NAME && CHOOSES_MODEL.iter().any(|known| letters(known) == letters(name))
 }
 
 /// Whether a value is the one that applies anyway.
@@ -152,9 +160,16 @@ impl Offered {
         Ok(())
     }
 
-    /// The functions.
-    pub(crate) fn functions(&self) -> &[Value] {
-        &self.functions
+    /// The result of [`Self::choose`]; in a request that may go on as it came, a choice that cannot be
+    /// met is no fault.
+    pub(crate) fn choose_if_possible(
+        self,
+        choice: Option<&Value>,
+        tolerance: &mut Tolerance,
+    ) -> Result<(Vec<Value>, Vec<String>)> {
+        let functions = if tolerance.passes() { self.functions.clone() } else { Vec::new() };
+        let chosen = tolerance.allow(self.choose(choice))?;
+        Ok(chosen.unwrap_or((functions, Vec::new())))
     }
 
     /// The functions, and the names of the tools that are left out. A choice that only those could
@@ -223,6 +238,9 @@ mod tests {
                 assert!(refused, "{name}");
             }
         }
+        assert!(
+            chooses_model("apiBase") && chooses_model("Base_Url") && !chooses_model("baseball")
+        );
     }
 
     #[test]

@@ -7,8 +7,10 @@ pub(crate) mod chunk_reader;
 pub(crate) mod documents;
 pub(crate) mod members;
 pub(crate) mod prompt;
+pub(crate) mod reaching;
 pub(crate) mod read;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod tolerance;
 
 pub(crate) use crate::inference::canonical::answer::first_choice;

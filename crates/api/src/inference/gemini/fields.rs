@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::http::error::Result;
-use crate::inference::canonical::members::{Vendor, leave_out, shown};
+use crate::inference::canonical::members::{Vendor, chooses_model, leave_out, shown};
 use crate::inference::canonical::read::{Node, malformed};
+use crate::inference::canonical::tolerance::Tolerance;
 
 /// Whole numbers beyond this (2^53) are not exact in a JSON number with a fraction.
 const MOST_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
@@ -32,7 +33,8 @@ pub(crate) fn in_camel_case(members: Map<String, Value>) -> Map<String, Value> {
     }
 }
 
-fn camel_case(name: &str) -> String {
+/// A name in camel case.
+pub(crate) fn camel_case(name: &str) -> String {
     let mut words = name.split('_').filter(|word| !word.is_empty());
     let mut camel = words.next().unwrap_or_default().to_owned();
     for word in words {
@@ -41,6 +43,28 @@ fn camel_case(name: &str) -> String {
         camel.push_str(letters.as_str());
     }
     camel
+}
+
+/// A name in snake case.
+pub(crate) fn snake_case(camel: &str) -> String {
+    let mut snake = String::with_capacity(camel.len() + 4);
+    for letter in camel.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+/// Whether a name is one of the format's, in whichever spelling: lenient servers read any case.
+pub(crate) fn is_named(name: &str, known: &str) -> bool {
+    // A letter has at most four times the bytes in another case; most names are shorter.
+    name.len() <= 8 * known.len() && letters(name) == letters(known)
+}
+
+fn letters(name: &str) -> String {
+    name.replace('_', "").to_lowercase().to_uppercase()
 }
 
 /// Takes a list.
@@ -96,10 +120,13 @@ impl Dropped {
         }
     }
 
-    /// Leaves out the parameters that nothing has taken, or refuses one.
-    pub(crate) fn parameters(&mut self, node: Node) -> Result<()> {
+    /// Leaves out the parameters that nothing has taken, or refuses one. A request that may go on as it
+    /// came may have any but those that choose the model.
+    pub(crate) fn parameters(&mut self, node: Node, tolerance: &mut Tolerance) -> Result<()> {
         for (name, value) in node.into_members() {
-            self.0.extend(leave_out(Vendor::Gemini, &name, &value)?);
+            let fate = leave_out(Vendor::Gemini, &name, &value);
+            let fate = if chooses_model(&name) { Some(fate?) } else { tolerance.allow(fate)? };
+            self.0.extend(fate.flatten());
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod generate;
+mod passing;
 mod request;
 mod schema;
 mod settings;
@@ -9,13 +10,14 @@ mod stream;
 
 pub(crate) mod fields;
 
-pub(crate) use answer::GeneratedContent;
 pub(crate) use generate::{AnswerForm, Generate};
 pub(crate) use request::text_of;
 
 use axum::Json;
 use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
 use gateway::{Caller, ChatReply, Piece, Refusal, Started};
@@ -42,7 +44,9 @@ pub(crate) async fn count_tokens(
         _ => counted.into_members(),
     };
     let asked = Generate { model, body, form: AnswerForm::Whole };
-    let ParsedRequest { request, .. } = request::parse(asked, None)?;
+    // It goes nowhere, so nothing has to be translated.
+    let original = Original::new(WireFormat::GenerateContent, String::new());
+    let ParsedRequest { request, .. } = request::parse(asked, None, Some(original))?;
     let model = request.model.as_deref();
     Ok(app.gateway.count_tokens(caller, model, request.prompt).await?)
 }
@@ -55,10 +59,21 @@ impl Format for Gemini {
     type Options = AnswerOptions;
 
     fn read(body: Generate, trace: Option<String>) -> Result<ParsedRequest<AnswerOptions>> {
-        request::parse(body, trace)
+        request::parse(body, trace, None)
+    }
+
+    fn read_passing(
+        body: Generate,
+        trace: Option<String>,
+        original: Original,
+    ) -> Result<ParsedRequest<AnswerOptions>> {
+        request::parse(body, trace, Some(original))
     }
 
     fn write_answer(reply: ChatReply, options: AnswerOptions, _dialect: Dialect) -> Response {
+        if let Some(source) = reply.source {
+            return ([(CONTENT_TYPE, "application/json")], source).into_response();
+        }
         Json(answer::whole(reply, options)).into_response()
     }
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::conversation::{Message, Prompt, Role, TOOL_FAILED};
+use domain::original::Original;
 use domain::step::ApiEndpoint;
 use gateway::ChatRequest;
 use serde_json::{Map, Value};
@@ -15,9 +16,11 @@ use crate::inference::canonical::prompt::{
     State, States, assistant, audio_part, call, image_part, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
+use crate::inference::canonical::tolerance::Tolerance;
 use crate::inference::format::ParsedRequest;
 use crate::inference::gemini::fields::{Dropped, inner, list, node};
 use crate::inference::gemini::generate::{AnswerOptions, Generate};
+use crate::inference::gemini::passing;
 use crate::inference::gemini::settings::{Choice, Generation, choice, generation, tools};
 use crate::inference::message_names::MessageNames;
 
@@ -25,14 +28,21 @@ use crate::inference::message_names::MessageNames;
 const LONGEST_QUOTE: usize = 40;
 
 /// Parses a request into a canonical one.
+///
+/// If the request may go on as it came, the parts that have no canonical form are noted in `original`:
+/// they keep it from being translated, and are no fault otherwise.
 pub(super) fn parse(
     asked: Generate,
     trace: Option<String>,
+    mut original: Option<Original>,
 ) -> Result<ParsedRequest<AnswerOptions>> {
     let Generate { model, body, form } = asked;
+    let mut reader = Reader { tolerance: Tolerance::of(original.as_ref()), ..Reader::default() };
+    if let Some(original) = &mut original {
+        passing::note(&body, original);
+    }
     let mut body = node(String::new(), Value::Object(body))?;
     body.pass_over(&["model"]);
-    let mut reader = Reader::default();
     if let Some(system) = inner(&mut body, "systemInstruction")? {
         let texts = reader.texts(system)?;
         reader.push(None, plain(Role::System, texts));
@@ -44,23 +54,28 @@ pub(super) fn parse(
         return Err(invalid("contents must not be empty"));
     }
     for (index, content) in contents.into_iter().enumerate() {
-        reader.content(index, content)?;
+        let read = reader.content(index, content);
+        reader.tolerance.allow(read)?;
     }
     reader.end_turn();
     let mut params = Map::new();
-    let dropped = &mut reader.dropped;
+    let (dropped, tolerance) = (&mut reader.dropped, &mut reader.tolerance);
     let settings = match inner(&mut body, "generationConfig")? {
-        Some(config) => generation(config, &mut params, dropped)?,
+        Some(config) => generation(config, &mut params, dropped, tolerance)?,
         None => Generation::default(),
     };
     let chosen = match inner(&mut body, "toolConfig")? {
-        Some(config) => choice(config, dropped)?,
+        Some(config) => tolerance.allow(choice(config, dropped))?.unwrap_or_default(),
         None => Choice::default(),
     };
     if let Some(listed) = list(&mut body, "tools")? {
-        tools(listed, chosen, &mut params, dropped)?;
+        tools(listed, chosen, &mut params, dropped, tolerance)?;
     }
-    dropped.parameters(body)?;
+    dropped.parameters(body, tolerance)?;
+    if let Some(original) = original.as_mut().filter(|_| reader.has_state) {
+        // The vendor cannot read what the gateway has signed.
+        original.body = None;
+    }
     let request = ChatRequest {
         api_endpoint: ApiEndpoint::Gemini,
         trace_id: trace,
@@ -71,7 +86,7 @@ pub(super) fn parse(
             is_translated: true,
             is_lenient: false,
             params,
-            original: None,
+            original: reader.tolerance.note_in(original),
         },
     };
     let sources = reader.sources;
@@ -113,6 +128,9 @@ struct Reader {
     calls: OpenCalls,
     dropped: Dropped,
     states: States,
+    /// Whether the history has a state that the gateway has put into an answer.
+    has_state: bool,
+    tolerance: Tolerance,
 }
 
 /// A turn of the model.
@@ -186,26 +204,30 @@ impl Reader {
             ModelTurn { source, parts: Vec::new(), calls: Vec::new(), state: None }
         });
         for part in parts {
-            let mut part = part?;
-            let signature = part.maybe_text("thoughtSignature")?;
-            if let Some(signature) = &signature {
-                self.find_state(signature, &mut turn.state);
-            }
-            // The thoughts themselves are in the state, if they can be used at all. A signature may
-            // also come alone.
-            if part.flag("thought")? || signature.is_some() && part.is_empty() {
-                continue;
-            }
-            match inner(&mut part, "functionCall")? {
-                Some(asked) => {
-                    self.dropped.rest(part);
-                    self.call(asked, &mut turn)?;
-                }
-                None => self.say(part, &mut turn.parts)?,
-            }
+            let said = self.model_part(part?, &mut turn);
+            self.tolerance.allow(said)?;
         }
         self.turn = Some(turn);
         Ok(())
+    }
+
+    fn model_part(&mut self, mut part: Node, turn: &mut ModelTurn) -> Result<()> {
+        let signature = part.maybe_text("thoughtSignature")?;
+        if let Some(signature) = &signature {
+            self.find_state(signature, &mut turn.state);
+        }
+        // The thoughts themselves are in the state, if they can be used at all. A signature may also
+        // come alone.
+        if part.flag("thought")? || signature.is_some() && part.is_empty() {
+            return Ok(());
+        }
+        match inner(&mut part, "functionCall")? {
+            Some(asked) => {
+                self.dropped.rest(part);
+                self.call(asked, turn)
+            }
+            None => self.say(part, &mut turn.parts),
+        }
     }
 
     /// Text or an image of the model's.
@@ -245,7 +267,10 @@ impl Reader {
         let bytes = STANDARD.decode(in_standard_form(signature)).ok();
         let token = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
         match token.and_then(|token| self.states.of(&token)) {
-            Some(found) => *state = Some(found),
+            Some(found) => {
+                self.has_state = true;
+                *state = Some(found);
+            }
             None => self.dropped.name("thoughtSignature"),
         }
     }
@@ -263,19 +288,24 @@ impl Reader {
         let before = self.messages.len();
         let mut own = Vec::new();
         for part in parts {
-            let mut part = part?;
-            match inner(&mut part, "functionResponse")? {
-                Some(response) => {
-                    self.dropped.rest(part);
-                    let (message, mut images) = self.result(response)?;
-                    self.push(Some(source), message);
-                    own.append(&mut images);
-                }
-                None => own.push(self.part(part)?),
-            }
+            let said = self.user_part(source, part?, &mut own);
+            self.tolerance.allow(said)?;
         }
         if !own.is_empty() || self.messages.len() == before {
             self.push(Some(source), plain(Role::User, own));
+        }
+        Ok(())
+    }
+
+    fn user_part(&mut self, source: usize, mut part: Node, own: &mut Vec<Value>) -> Result<()> {
+        match inner(&mut part, "functionResponse")? {
+            Some(response) => {
+                self.dropped.rest(part);
+                let (message, mut images) = self.result(response)?;
+                self.push(Some(source), message);
+                own.append(&mut images);
+            }
+            None => own.push(self.part(part)?),
         }
         Ok(())
     }
@@ -303,7 +333,8 @@ impl Reader {
         for (index, part) in
             list(&mut response, "parts")?.unwrap_or_default().into_iter().enumerate()
         {
-            parts.push(self.part(node(format!("{at}[{index}]"), part)?)?);
+            let read = self.part(node(format!("{at}[{index}]"), part)?);
+            parts.extend(self.tolerance.allow(read)?);
         }
         self.dropped.rest(response);
         let (mut message, images) = result(id, parts);
@@ -355,14 +386,13 @@ impl Reader {
         self.dropped.rest(content);
         let texts = parts.into_iter().enumerate().map(|(index, part)| {
             let at = format!("{at}[{index}]");
-            let part = self.part(node(at.clone(), part)?)?;
-            if part.get("text").is_some() {
-                Ok(part)
-            } else {
-                Err(invalid(format!("{at} must be text")))
-            }
+            let part = self.part(node(at.clone(), part)?).and_then(|part| match part.get("text") {
+                Some(_) => Ok(part),
+                None => Err(invalid(format!("{at} must be text"))),
+            });
+            self.tolerance.allow(part)
         });
-        texts.collect()
+        texts.filter_map(Result::transpose).collect()
     }
 }
 

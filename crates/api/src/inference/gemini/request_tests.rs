@@ -14,11 +14,11 @@ fn generate(body: Value) -> Generate {
 }
 
 fn asked(body: Value) -> super::ParsedRequest<AnswerOptions> {
-    parse(generate(body), Some("t".to_owned())).unwrap()
+    parse(generate(body), Some("t".to_owned()), None).unwrap()
 }
 
 fn fault(body: Value) -> (u16, String) {
-    let failure = parse(generate(body), None).unwrap_err();
+    let failure = parse(generate(body), None, None).unwrap_err();
     let status: StatusCode = failure.status();
     (status.as_u16(), failure.into_body().error)
 }
@@ -378,7 +378,7 @@ proptest! {
         Just(json!([])), Just(json!({})), Just(json!([{}])), Just(json!(1)), Just(json!("x")),
         Just(json!([[1]])), Just(json!({"parts": [{"text": {}}]})), Just(json!([{"parts": {}}]))]) {
         for known in ["contents", "systemInstruction", "tools", "toolConfig", "generationConfig", &name] {
-            let _ = parse(generate(json!({known: value})), None);
+            let _ = parse(generate(json!({known: value})), None, None);
         }
     }
 }

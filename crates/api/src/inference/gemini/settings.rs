@@ -8,6 +8,7 @@ use crate::http::error::Result;
 use crate::inference::canonical::members::Offered;
 use crate::inference::canonical::prompt::{answer_schema, function};
 use crate::inference::canonical::read::{Node, invalid, malformed};
+use crate::inference::canonical::tolerance::Tolerance;
 use crate::inference::gemini::fields::{Dropped, inner, list, node, whole};
 use crate::inference::gemini::schema::json_schema;
 
@@ -32,6 +33,7 @@ pub(super) fn generation(
     mut config: Node,
     params: &mut Map<String, Value>,
     dropped: &mut Dropped,
+    tolerance: &mut Tolerance,
 ) -> Result<Generation> {
     let mut set = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -52,18 +54,23 @@ pub(super) fn generation(
     if max_output_tokens == Some(0) {
         return Err(invalid("generationConfig.maxOutputTokens must be at least 1"));
     }
-    if whole(&mut config, "candidateCount")?.is_some_and(|count| count > 1) {
-        return Err(invalid("generationConfig.candidateCount must be 1: send a request for each"));
+    if let Some(count) = whole(&mut config, "candidateCount")?.filter(|count| *count > 1) {
+        let fault = "generationConfig.candidateCount must be 1: send a request for each";
+        tolerance.allow::<()>(Err(invalid(fault)))?;
+        // Each further answer may cost as much.
+        set("n", Some(count.into()));
     }
-    set("response_format", response_format(&mut config)?);
+    let format = response_format(&mut config);
+    set("response_format", tolerance.allow(format)?.flatten());
     let mut with_thoughts = false;
     if let Some(mut thinking) = inner(&mut config, "thinkingConfig")? {
         with_thoughts = thinking.flag("includeThoughts")?;
         set("reasoning_effort", effort(&mut thinking, dropped)?.map(Value::from));
         dropped.rest(thinking);
     }
-    modalities(&mut config, dropped)?;
-    dropped.parameters(config)?;
+    let read = modalities(&mut config, dropped);
+    tolerance.allow(read)?;
+    dropped.parameters(config, tolerance)?;
     Ok(Generation { max_output_tokens, with_thoughts })
 }
 
@@ -201,6 +208,7 @@ pub(super) fn tools(
     choice: Choice,
     params: &mut Map<String, Value>,
     dropped: &mut Dropped,
+    tolerance: &mut Tolerance,
 ) -> Result<()> {
     let mut offered = Offered::default();
     let mut is_left = choice.among.is_none();
@@ -211,7 +219,8 @@ pub(super) fn tools(
         let place = tool.at().to_owned();
         // Each other member is a tool of the vendor's own.
         for kind in tool.left() {
-            offered.leave_out(node(place.clone(), json!({}))?, kind)?;
+            let left_out = offered.leave_out(node(place.clone(), json!({}))?, kind);
+            tolerance.allow(left_out)?;
         }
         for (index, declared) in declared.into_iter().enumerate() {
             let mut declared = node(format!("{at}[{index}]"), declared)?;
@@ -233,11 +242,11 @@ pub(super) fn tools(
         }
     }
     if !is_left {
-        return Err(invalid(
+        tolerance.allow::<()>(Err(invalid(
             "toolConfig.functionCallingConfig.allowedFunctionNames must name functions of tools",
-        ));
+        )))?;
     }
-    let (functions, left_out) = offered.choose(choice.canonical.as_ref())?;
+    let (functions, left_out) = offered.choose_if_possible(choice.canonical.as_ref(), tolerance)?;
     dropped.extend(left_out);
     // Vendors refuse a choice among no tools.
     if !functions.is_empty() {

@@ -48,14 +48,20 @@ struct Chunks {
 impl Chunks {
     fn write(&mut self, out: &mut String, chunk: &impl Serialize) {
         // Strings, numbers and their lists and maps always serialize.
-        let chunk = serde_json::to_string(chunk).unwrap_or_default();
+        self.write_json(out, &serde_json::to_string(chunk).unwrap_or_default());
+    }
+
+    fn write_json(&mut self, out: &mut String, chunk: &str) {
         if self.form == AnswerForm::Events {
-            out.push_str("data: ");
-            out.push_str(&chunk);
-            out.push_str("\r\n\r\n");
+            for line in chunk.split(['\n', '\r']) {
+                out.push_str("data: ");
+                out.push_str(line);
+                out.push_str("\r\n");
+            }
+            out.push_str("\r\n");
         } else {
             out.push_str(if self.began { ",\r\n" } else { "[" });
-            out.push_str(&chunk);
+            out.push_str(chunk);
         }
         self.began = true;
     }
@@ -72,6 +78,8 @@ struct Writer {
     step: StepId,
     model: String,
     with_thoughts: bool,
+    /// Whether the pieces are the provider's own chunks: nothing is added to them but an error.
+    has_sources: bool,
     chunks: Chunks,
     reader: ChunkReader,
     sequencer: BlockSequencer,
@@ -93,6 +101,7 @@ impl Writer {
             step: started.step,
             model: started.model.clone(),
             with_thoughts: options.with_thoughts,
+            has_sources: started.has_sources,
             chunks: Chunks { form: options.form, began: false },
             reader: ChunkReader::default(),
             sequencer: BlockSequencer::default(),
@@ -111,8 +120,14 @@ impl Writer {
             match piece {
                 Piece::Text(text) => self.sequencer.text(ContentKind::Text, text),
                 Piece::Native(chunk) => self.reader.read(chunk, &mut self.sequencer),
-                // No request in this format goes on as it came.
-                Piece::Source(..) => {}
+                Piece::Source(_, json) => {
+                    self.chunks.write_json(&mut out, &json);
+                    continue;
+                }
+                Piece::End { .. } if self.has_sources => {
+                    self.chunks.end(&mut out);
+                    continue;
+                }
                 Piece::End { finish, usage, blocked } => {
                     let refuses = self.refuses;
                     self.end(&mut out, Ending { finish, usage, blocked, refuses });

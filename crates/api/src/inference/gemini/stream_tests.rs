@@ -121,7 +121,7 @@ proptest! {
         }
         let body = Map::from_iter([("contents".to_owned(), Value::Array(contents))]);
         let asked = Generate { model: "m".to_owned(), body, form };
-        let asked = request::parse(asked, None).unwrap();
+        let asked = request::parse(asked, None, None).unwrap();
         prop_assert_eq!(&asked.request.prompt.messages[1], &speech.message());
         prop_assert!(asked.dropped.is_empty());
         let with_usage = chunks.iter().filter(|chunk| chunk.get("usageMetadata").is_some());

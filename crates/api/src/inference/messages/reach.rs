@@ -4,12 +4,10 @@ use domain::original::Reach;
 use serde_json::{Map, Value};
 
 use crate::inference::canonical::members::{MCP_SERVERS, REACHING_TOOLS, SEARCHING_TOOLS};
+use crate::inference::canonical::reaching::{KEPT_FILE, MCP, address_of, tool};
 
 /// The tools whose addresses stand in [`MCP_SERVERS`].
 const MCP_TOOLSET: &str = "mcp_toolset";
-
-/// The type under which a project allows files that the vendor keeps.
-const KEPT_FILE: &str = "file";
 
 /// Everything in a request that a provider would reach, by the contents of its messages, its tools and
 /// its other parameters.
@@ -24,10 +22,10 @@ pub(super) fn of<'a>(
         for (index, server) in servers.as_array().into_iter().flatten().enumerate() {
             // One without an address is none that a list could allow.
             let address = server.get("url").and_then(Value::as_str).unwrap_or_default();
-            all.push(address_of(&format!("{MCP_SERVERS}[{index}]"), "mcp", address));
+            all.push(address_of(&format!("{MCP_SERVERS}[{index}]"), MCP, address));
         }
         if !servers.is_array() {
-            all.push(tool(MCP_SERVERS, "mcp"));
+            all.push(tool(MCP_SERVERS, MCP));
         }
     }
     for (index, offered) in tools.unwrap_or_default().iter().enumerate() {
@@ -42,15 +40,6 @@ pub(super) fn of<'a>(
         in_content(&format!("messages[{index}].content"), content, &mut all);
     }
     all
-}
-
-fn tool(at: &str, kind: &str) -> Reach {
-    let (at, kind) = (at.to_owned(), kind.to_owned());
-    Reach { at, kind, address: None, is_public_allowed: false }
-}
-
-fn address_of(at: &str, kind: &str, address: &str) -> Reach {
-    Reach { address: Some(address.to_owned()), ..tool(at, kind) }
 }
 
 fn in_content(at: &str, content: &Value, all: &mut Vec<Reach>) {

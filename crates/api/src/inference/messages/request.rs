@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use axum::http::StatusCode;
 use domain::conversation::{CACHE_BREAKPOINT, CACHE_CONTROL, Message, Prompt, Role, TOOL_FAILED};
 use domain::original::Original;
 use domain::step::ApiEndpoint;
@@ -15,6 +14,7 @@ use crate::inference::canonical::prompt::{
     State, States, assistant, function, marked, plain, result, text_alone, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid};
+use crate::inference::canonical::tolerance::Tolerance;
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
 use crate::inference::messages::blocks::{blocks, document, image, is_of_vendors_tool, tool_use};
@@ -30,7 +30,7 @@ pub fn parse(
     trace: Option<String>,
     mut original: Option<Original>,
 ) -> Result<ParsedRequest<()>> {
-    let mut reader = Reader { passes: original.is_some(), ..Reader::default() };
+    let mut reader = Reader { tolerance: Tolerance::of(original.as_ref()), ..Reader::default() };
     if let Some(original) = &mut original {
         original.reaches = body.reaches();
     }
@@ -42,7 +42,7 @@ pub fn parse(
     }
     for (name, value) in &body.others {
         let fate = members::leave_out(Vendor::Anthropic, name, value);
-        let fate = if name == MCP_SERVERS { reader.tolerated(fate)? } else { Some(fate?) };
+        let fate = if name == MCP_SERVERS { reader.tolerance.allow(fate)? } else { Some(fate?) };
         reader.dropped.extend(fate.flatten());
     }
     let mut messages = Vec::with_capacity(body.messages.len() + 1);
@@ -56,7 +56,7 @@ pub fn parse(
     let mut sources = vec![None; messages.len()];
     for (index, message) in body.messages.into_iter().enumerate() {
         let read = reader.message(&format!("messages[{index}]"), message, &mut messages);
-        reader.tolerated(read)?;
+        reader.tolerance.allow(read)?;
         sources.resize(messages.len(), Some(index));
     }
     let mut params = Map::new();
@@ -71,16 +71,14 @@ pub fn parse(
     set("top_k", body.top_k.map(Value::from));
     set("stop", body.stop_sequences.filter(|stops| !stops.is_empty()).map(Value::from));
     let choice = match body.tool_choice {
-        Some(choice) => reader.tolerated(tool_choice(choice))?,
+        Some(choice) => reader.tolerance.allow(tool_choice(choice))?,
         None => None,
     };
     let mut has_tools = true;
     if let Some(tools) = body.tools {
         let choice = choice.as_ref().map(|(choice, _)| choice);
         let offered = reader.tools(tools)?;
-        let functions = if reader.passes { offered.functions().to_vec() } else { Vec::new() };
-        let chosen = reader.tolerated(offered.choose(choice))?;
-        let (tools, left_out) = chosen.unwrap_or((functions, Vec::new()));
+        let (tools, left_out) = offered.choose_if_possible(choice, &mut reader.tolerance)?;
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
         left_out.into_iter().for_each(|tool| reader.omit(tool));
@@ -97,10 +95,10 @@ pub fn parse(
         let mut config = Node::of("output_config".to_owned(), Value::Object(config))?;
         set("reasoning_effort", config.maybe_text("effort")?.map(Value::from));
         if let Some(format) = config.maybe_node("format")? {
-            set("response_format", reader.tolerated(response_format(format))?);
+            set("response_format", reader.tolerance.allow(response_format(format))?);
         }
         // The bill depends on it.
-        reader.tolerated(config.idle("task_budget", &Value::Null))?;
+        reader.tolerance.allow(config.idle("task_budget", &Value::Null))?;
         reader.end(config)?;
     }
     let request = ChatRequest {
@@ -113,10 +111,7 @@ pub fn parse(
             is_translated: true,
             is_lenient: false,
             params,
-            original: original.map(|original| {
-                let untranslatable = reader.untranslatable.take();
-                Box::new(Original { untranslatable, is_partial: reader.is_partial, ..original })
-            }),
+            original: reader.tolerance.note_in(original),
         },
     };
     Ok(ParsedRequest {
@@ -136,32 +131,14 @@ const TOOL_REFERENCE: &str = "tool_reference";
 struct Reader {
     dropped: BTreeSet<String>,
     states: States,
-    /// Whether the request may go on as it came.
-    passes: bool,
-    /// The first part that has no canonical form, if it may.
-    untranslatable: Option<String>,
-    /// Whether a part of the conversation is left out of the canonical form.
-    is_partial: bool,
+    tolerance: Tolerance,
 }
 
 impl Reader {
-    /// The part of a request that was read; none of one that has no canonical form, if the request may
-    /// go on as it came.
-    fn tolerated<T>(&mut self, read: Result<T>) -> Result<Option<T>> {
-        match read {
-            Ok(read) => Ok(Some(read)),
-            Err(failure) if self.passes && failure.status() == StatusCode::UNPROCESSABLE_ENTITY => {
-                self.untranslatable.get_or_insert_with(|| failure.into_body().error);
-                Ok(None)
-            }
-            Err(failure) => Err(failure),
-        }
-    }
-
     /// Ends the reading of an object: a member that is left is refused or, if the request may go on
     /// as it came, left out on the way to another vendor's model, and named.
     fn end(&mut self, object: Node) -> Result<()> {
-        if !self.passes {
+        if !self.tolerance.passes() {
             return object.end();
         }
         self.dropped.extend(object.left().map(|name| members::shown(&name)));
@@ -170,7 +147,7 @@ impl Reader {
 
     /// Leaves a part of the conversation out of the canonical form, and names it.
     fn omit(&mut self, part: String) {
-        self.is_partial = true;
+        self.tolerance.omit();
         self.dropped.insert(part);
     }
 
@@ -256,7 +233,7 @@ impl Reader {
             let kind = block.text("type")?;
             if kind != "tool_result" {
                 let part = self.part(block, &kind);
-                parts.extend(self.tolerated(part)?);
+                parts.extend(self.tolerance.allow(part)?);
                 continue;
             }
             let failed = block.take("is_error") == Some(Value::Bool(true));
@@ -284,12 +261,12 @@ impl Reader {
             let mut block = block?;
             let kind = block.text("type")?;
             // All tools are offered: none has to be found.
-            if self.passes && kind == TOOL_REFERENCE {
+            if self.tolerance.passes() && kind == TOOL_REFERENCE {
                 self.omit(kind);
                 return Ok(None);
             }
             let part = self.part(block, &kind);
-            self.tolerated(part)
+            self.tolerance.allow(part)
         });
         parts.filter_map(Result::transpose).collect()
     }
@@ -318,12 +295,12 @@ impl Reader {
                     self.end(block)?;
                 }
                 // The vendor has run these tools itself: what they found is in what it says next.
-                kind if self.passes && is_of_vendors_tool(kind) => {
+                kind if self.tolerance.passes() && is_of_vendors_tool(kind) => {
                     self.omit(kind.to_owned());
                 }
                 _ => {
                     let part = self.part(block, &kind);
-                    parts.extend(self.tolerated(part)?);
+                    parts.extend(self.tolerance.allow(part)?);
                 }
             }
         }
@@ -377,7 +354,7 @@ impl Reader {
             } else {
                 Err(block.unsupported("a block", &kind))
             };
-            self.tolerated(part)
+            self.tolerance.allow(part)
         });
         texts.filter_map(Result::transpose).collect()
     }
@@ -389,7 +366,7 @@ impl Reader {
             let kind = tool.maybe_text("type")?.unwrap_or_else(|| "custom".to_owned());
             if kind != "custom" {
                 let left_out = offered.leave_out(tool, kind);
-                self.tolerated(left_out)?;
+                self.tolerance.allow(left_out)?;
                 continue;
             }
             let kept = self.breakpoint(&mut tool);
@@ -403,7 +380,7 @@ impl Reader {
             for (name, idle) in
                 [("allowed_callers", json!(["direct"])), ("defer_loading", false.into())]
             {
-                if self.passes && tool.idle(name, &idle).is_err() {
+                if self.tolerance.passes() && tool.idle(name, &idle).is_err() {
                     self.dropped.insert(name.to_owned());
                 }
                 tool.idle(name, &idle)?;

@@ -8,19 +8,19 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use domain::original::{Original, WireFormat};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::http::auth::ByKey;
-use crate::http::body::Body;
-use crate::http::dialect::Dialect;
+use crate::http::body::SourceBody;
 use crate::http::error::{Failure, Result};
 use crate::http::extract::{Query, Segments};
 use crate::http::trace_headers::trace_of;
 use crate::inference::format;
-use crate::inference::gemini::{self, AnswerForm, Gemini, Generate, GeneratedContent};
+use crate::inference::gemini::{self, AnswerForm, Gemini, Generate};
 use crate::inference::sse::EventBody;
 
 /// The most characters of a method that an error shows.
@@ -52,21 +52,22 @@ pub struct GeminiTokenCount {
 
 /// Call a method of a model, as Gemini's API does: `generateContent`, `streamGenerateContent`,
 /// `countTokens`, `embedContent` or `batchEmbedContents`. Personal data is replaced before any provider
-/// sees it and put back in the answer.
+/// sees it and put back in the answer. To models of Gemini a conversation goes on as it came, and the
+/// answer comes back so: `X-Sluice-Mode` names the way that it took.
 #[utoipa::path(post, path = "/gemini/v1beta/models/{*model}", tag = "Gemini's root",
     operation_id = "gemini_call_model", request_body = GeminiBody,
     params(("model" = String, Path, description = "What callers pass as `model`, a colon, and the method"),
         ("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session"),
         StreamQuery),
     responses((status = 200, description = "The answer of the method", content(
-        (GeneratedContent = "application/json"), (EventBody = "text/event-stream")))))]
+        (Object = "application/json"), (EventBody = "text/event-stream")))))]
 pub async fn call_model(
     State(app): State<App>,
     ByKey(caller): ByKey,
     headers: HeaderMap,
     path: Segments,
     Query(query): Query<StreamQuery>,
-    Body(GeminiBody(body)): Body<GeminiBody>,
+    SourceBody(GeminiBody(body), source): SourceBody<GeminiBody>,
 ) -> Result<Response> {
     let path = path.text("model")?;
     let (model, method) = path.rsplit_once(':').unwrap_or((path, ""));
@@ -88,8 +89,9 @@ pub async fn call_model(
         _ => return Err(no_method(method)),
     };
     let body = Generate { model, body, form };
+    let original = Original::new(WireFormat::GenerateContent, source);
     let mut response =
-        format::answer::<Gemini>(&app, &caller, &headers, body, Dialect::Vendor).await?;
+        format::answer_passing::<Gemini>(&app, &caller, &headers, body, original).await?;
     if form == AnswerForm::Array {
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(CONTENT_TYPE, json);

@@ -5,6 +5,7 @@ mod decode;
 mod embed;
 mod encode;
 mod images;
+mod pass;
 mod provider_state;
 mod stream;
 mod wire;
@@ -14,8 +15,10 @@ mod round_trip_tests;
 #[cfg(test)]
 mod sim_tests;
 
-use domain::conversation::Reply;
+use domain::conversation::{Prompt, Reply};
+use domain::fees::Charges;
 use domain::model::Model;
+use domain::original::Original;
 use domain::time::Timestamp;
 use http::HeaderName;
 
@@ -44,6 +47,14 @@ impl Adapter for Gemini {
         encode::encode(attempt)
     }
 
+    fn pass(&self, attempt: &Attempt<'_>, original: &Original) -> Result<Option<Vec<u8>>, Error> {
+        pass::body(attempt, original)
+    }
+
+    fn charges(&self, prompt: &Prompt) -> Charges {
+        pass::charges(prompt)
+    }
+
     fn authenticate(&self, model: &Model, call: &mut Call, _now: Timestamp) -> Result<(), Error> {
         call.set_key(KEY, model)
     }
@@ -54,6 +65,10 @@ impl Adapter for Gemini {
 
     fn decoder(&self, model: &Model) -> Box<dyn Decoder> {
         Box::new(stream::Reader::new(model))
+    }
+
+    fn passing_decoder(&self, model: &Model) -> Box<dyn Decoder> {
+        Box::new(stream::Reader::passing(model))
     }
 
     fn embedder(&self) -> Option<&'static dyn Embedder> {

@@ -10,6 +10,7 @@ use crate::chat_form::answer::{
     arguments_piece, call_begins, image_piece, reasoning_piece, refusal_piece, state_piece,
 };
 use crate::error::Error;
+use crate::vendors::gemini::pass::Passing;
 use crate::vendors::gemini::provider_state::StateBuilder;
 use crate::vendors::gemini::wire::{Generated, Part, PartContent, part_content};
 use crate::wire::sse::Sse;
@@ -30,6 +31,13 @@ impl Reader {
         let has_images = answer.model.contains("image");
         let sse = if has_images { Sse::with_most(MOST_IMAGE_BYTES) } else { Sse::default() };
         Self { sse, answer }
+    }
+
+    /// A reader that hands over the vendor's own chunks, too.
+    pub(super) fn passing(model: &Model) -> Self {
+        let mut reader = Self::new(model);
+        reader.answer.passing = Some(Passing::new(model.identifier.clone()));
+        reader
     }
 }
 
@@ -72,6 +80,8 @@ struct StreamState {
     reported: bool,
     /// The reason to stop. Some models repeat it with every event, so it counts at the end.
     finish: Option<FinishReason>,
+    /// Set if the vendor's own chunks are handed over.
+    passing: Option<Passing>,
 }
 
 impl StreamState {
@@ -80,6 +90,7 @@ impl StreamState {
             return Ok(());
         }
         let mut response = Generated::read(data)?;
+        let shape = self.passing.as_ref().map(|_| response.shape());
         let usage = match response.usage() {
             // Nonsense after a report contradicts it.
             None if self.reported && response.is_metered() => Some(Usage::unknown()),
@@ -105,7 +116,11 @@ impl StreamState {
             self.counted = true;
             events.push(StreamEvent::Prompt(usage));
         }
-        heard
+        heard?;
+        match (&mut self.passing, shape) {
+            (Some(passing), Some(shape)) => passing.pass(data, &shape, events),
+            _ => Ok(()),
+        }
     }
 
     fn answer(
@@ -135,6 +150,9 @@ impl StreamState {
             Some(FinishReason::Stop) if self.calls > 0 => FinishReason::ToolCalls,
             Some(reason) => reason,
         };
+        if let Some(passing) = &mut self.passing {
+            passing.end(events);
+        }
         events.extend(self.kept.state(&self.model).map(state_piece));
         events.push(StreamEvent::Finish(reason));
         Ok(())

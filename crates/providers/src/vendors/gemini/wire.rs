@@ -1,8 +1,10 @@
 //! A `GenerateContentResponse`: a whole answer, or an event of a streamed one.
 
+use domain::original::PieceKind;
 use domain::step::FinishReason;
 use domain::usage::{MOST_TOKENS, Usage};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use crate::chat_form::ids;
@@ -41,6 +43,10 @@ pub(super) struct Candidate {
     content: Option<Content>,
     finish_reason: Option<String>,
     finish_message: Option<String>,
+    grounding_metadata: Option<IgnoredAny>,
+    citation_metadata: Option<IgnoredAny>,
+    url_context_metadata: Option<IgnoredAny>,
+    logprobs_result: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -48,6 +54,9 @@ pub(super) struct Candidate {
 struct Content {
     parts: Option<Vec<Part>>,
 }
+
+/// The members of a part that the canonical form of an answer holds.
+const CANONICAL: [&str; 5] = ["text", "thought", "thoughtSignature", "functionCall", "inlineData"];
 
 /// A part as it came: the provider state is made of them.
 pub(super) type Part = Map<String, Value>;
@@ -81,7 +90,19 @@ impl Generated {
         })
     }
 
-    /// Takes the first candidate; we never ask for more.
+    /// Returns its shape.
+    pub(super) fn shape(&self) -> Shape {
+        let candidates = self.candidates.as_deref().unwrap_or_default();
+        let is_finished = |candidate: &Candidate| {
+            candidate.finish_reason.as_ref().is_some_and(|reason| !reason.is_empty())
+        };
+        Shape {
+            ends: candidates.iter().any(is_finished) || self.blocked().is_some(),
+            candidates: candidates.iter().map(Candidate::shape).collect(),
+        }
+    }
+
+    /// Takes the first candidate: the others have no canonical form.
     pub(super) fn candidate(&mut self) -> Option<Candidate> {
         let candidates = self.candidates.take()?;
         candidates.into_iter().find(|candidate| candidate.index.unwrap_or(0) == 0)
@@ -129,7 +150,79 @@ impl Generated {
     }
 }
 
+/// The shape of a response: which strings go on in the next one, and which of its parts have a canonical
+/// form.
+pub(super) struct Shape {
+    pub(super) candidates: Vec<CandidateShape>,
+    /// Whether a candidate, or the answer as a whole, ends with it.
+    pub(super) ends: bool,
+}
+
+pub(super) struct CandidateShape {
+    pub(super) index: u64,
+    pub(super) parts: Vec<PartShape>,
+    /// Whether it has grounding, citations or the like.
+    has_notes: bool,
+    /// Whether its tokens are repeated with their probabilities.
+    repeats_tokens: bool,
+}
+
+pub(super) struct PartShape {
+    /// The kind of its text, if it has one.
+    pub(super) kind: Option<PieceKind>,
+    pub(super) is_canonical: bool,
+    /// Whether it has nothing but its text.
+    is_plain: bool,
+}
+
+impl Shape {
+    pub(super) fn parts(&self) -> impl Iterator<Item = &PartShape> {
+        self.candidates.iter().flat_map(|candidate| &candidate.parts)
+    }
+
+    /// Whether the canonical form holds all parts.
+    pub(super) fn is_canonical(&self) -> bool {
+        let has_notes = self.candidates.iter().any(|candidate| candidate.has_notes);
+        !has_notes && self.parts().all(|part| part.is_canonical)
+    }
+
+    /// Whether it holds one text and nothing else of the answer.
+    pub(super) fn is_text(&self) -> bool {
+        let [CandidateShape { parts, has_notes: false, repeats_tokens: false, .. }] =
+            &self.candidates[..]
+        else {
+            return false;
+        };
+        !self.ends && parts.len() == 1 && parts[0].is_plain
+    }
+}
+
+impl PartShape {
+    fn of(part: &Part) -> Self {
+        let has_only = |known: &[&str]| part.keys().all(|name| known.contains(&name.as_str()));
+        let is_text = part.get("text").is_some_and(Value::is_string);
+        let is_thought = part.get("thought") == Some(&Value::Bool(true));
+        let kind = if is_thought { PieceKind::Thought } else { PieceKind::Text };
+        Self {
+            kind: is_text.then_some(kind),
+            is_canonical: has_only(&CANONICAL),
+            is_plain: is_text && has_only(&["text", "thought"]),
+        }
+    }
+}
+
 impl Candidate {
+    fn shape(&self) -> CandidateShape {
+        let parts = self.content.as_ref().and_then(|content| content.parts.as_deref());
+        let notes = [&self.grounding_metadata, &self.citation_metadata, &self.url_context_metadata];
+        CandidateShape {
+            index: self.index.unwrap_or(0),
+            parts: parts.unwrap_or_default().iter().map(PartShape::of).collect(),
+            has_notes: notes.into_iter().any(Option::is_some),
+            repeats_tokens: self.logprobs_result.is_some(),
+        }
+    }
+
     pub(super) fn take_parts(&mut self) -> Vec<Part> {
         self.content.take().and_then(|content| content.parts).unwrap_or_default()
     }

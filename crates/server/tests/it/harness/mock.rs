@@ -71,6 +71,8 @@ struct State {
 /// A request that the provider got.
 #[derive(Clone, Debug)]
 pub struct Asked {
+    /// The path and query.
+    pub path: String,
     pub headers: HashMap<String, String>,
     pub body: Value,
     /// The body as it came.
@@ -255,6 +257,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked
         return Ok(None);
     }
     let gets = line.starts_with("GET ");
+    let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
     loop {
         line.clear();
         stream.read_line(&mut line).await?;
@@ -267,6 +270,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked
     let listens = gets && headers.contains_key("mcp-session-id");
     let text = String::from_utf8_lossy(&body).into_owned();
     Ok(Some(Asked {
+        path,
         headers,
         body: serde_json::from_slice(&body).unwrap_or_default(),
         text,

@@ -6,6 +6,7 @@ mod errors;
 mod fees;
 mod gemini;
 mod pass_chat;
+mod pass_gemini;
 mod pass_through;
 mod passed_content;
 mod sessions;

@@ -212,7 +212,8 @@ async fn every_row_of_the_table_is_true(backend: Backend) {
     let (key, owner) = (server.key(), server.owner().await);
     let mocks = providers(&owner).await;
     // Else these are refused for every model: one that would reach them may answer instead.
-    let allowed = json!({"vendor_tools": ["file", "audio", "web_search_options"]});
+    let allowed = json!({"vendor_tools": ["file", "audio", "web_search_options", "cachedContent",
+        "fileData", "googleSearch", "fileSearch"]});
     settings(&owner, 1, json!({"passthrough": allowed})).await;
     let rows = rows();
     for (format, documented) in DOCUMENTED {

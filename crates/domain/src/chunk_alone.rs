@@ -1,16 +1,27 @@
-//! A chunk of a streamed chat completion with one of its strings alone, for the part of that string
-//! which could not leave with the others.
+//! A chunk of a streamed answer with one of its strings alone, for the part of that string which could
+//! not leave with the others.
 
 use serde_json::{Map, Value};
 
 use crate::json_text::{Token, value_behind, visit};
-use crate::original::SourceEvent;
+use crate::original::{Carrier, SourceEvent};
 
-/// The members beside the string that name its place: clients put chunks together by them.
-const PLACE: &str = "index";
 const KIND: &str = "type";
 const CALLS: &str = "tool_calls";
 const NONE: &str = "null";
+
+/// The members that stay in a chunk with one string.
+#[derive(Clone, Copy)]
+struct Kept {
+    /// The members beside the string that name its place: clients put chunks together by them.
+    place: &'static [&'static str],
+    /// The members of the whole chunk that go: they were sent with the chunk itself.
+    sent: &'static [&'static str],
+}
+
+const OF_CHAT: Kept = Kept { place: &["index", KIND], sent: &["usage"] };
+const OF_CONTENT: Kept =
+    Kept { place: &["index", "role", "thought"], sent: &["usageMetadata", "promptFeedback"] };
 
 /// A step on the way to a string.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,7 +32,8 @@ enum Step {
 
 /// Returns a chunk with this text as its only string of the answer: in the place of the one whose token
 /// begins at `at`. `None` if there is none.
-pub fn with_only(chunk: &str, at: usize, text: &str) -> Option<String> {
+pub fn with_only(chunk: &str, at: usize, text: &str, carrier: Carrier) -> Option<String> {
+    let kept = if carrier == Carrier::Content { OF_CONTENT } else { OF_CHAT };
     let mut path = None;
     let seen = visit(chunk, |place, token| {
         if place.range.start == at && matches!(token, Token::Text(_)) {
@@ -36,9 +48,8 @@ pub fn with_only(chunk: &str, at: usize, text: &str) -> Option<String> {
     let mut chunk: Map<String, Value> = serde_json::from_str(chunk).ok()?;
     let path = path?;
     let (Step::Member(first), rest) = path.split_first()? else { return None };
-    // The count of the tokens was sent with the chunk itself.
-    chunk.shift_remove("usage");
-    prune(chunk.get_mut(first)?, rest, text);
+    chunk.retain(|name, _| !kept.sent.contains(&name.as_str()));
+    prune(chunk.get_mut(first)?, rest, text, kept);
     serde_json::to_string(&chunk).ok()
 }
 
@@ -46,10 +57,12 @@ pub fn with_only(chunk: &str, at: usize, text: &str) -> Option<String> {
 pub(crate) fn clear_log_probabilities(event: &mut SourceEvent) {
     let mut values = Vec::new();
     let seen = visit(&event.data, |place, token| {
-        if token == Token::Name("logprobs")
-            && place.depth() == 3
-            && place.member(0) == Some("choices")
-        {
+        let is_there = match token {
+            Token::Name("logprobs") => place.member(0) == Some("choices"),
+            Token::Name("logprobsResult") => place.member(0) == Some("candidates"),
+            _ => false,
+        };
+        if is_there && place.depth() == 3 {
             values.extend(value_behind(&event.data, place.range.end));
         }
     });
@@ -66,21 +79,21 @@ pub(crate) fn clear_log_probabilities(event: &mut SourceEvent) {
     }
 }
 
-fn prune(value: &mut Value, path: &[Step], text: &str) {
+fn prune(value: &mut Value, path: &[Step], text: &str, kept: Kept) {
     match (value, path) {
         (Value::Object(members), [Step::Member(name), rest @ ..]) => {
-            members.retain(|member, _| member == name || [PLACE, KIND].contains(&member.as_str()));
+            members.retain(|member, _| member == name || kept.place.contains(&member.as_str()));
             if let Some(value) = members.get_mut(name) {
                 if name == "delta" {
-                    members_of_choice(members, rest, text);
+                    members_of_choice(members, rest, text, kept);
                 } else {
-                    prune(value, rest, text);
+                    prune(value, rest, text, kept);
                 }
             }
         }
         (Value::Array(items), [Step::Item(index), rest @ ..]) if *index < items.len() => {
             let mut item = items.swap_remove(*index);
-            prune(&mut item, rest, text);
+            prune(&mut item, rest, text, kept);
             *items = vec![item];
         }
         (value, _) => *value = text.into(),
@@ -88,9 +101,9 @@ fn prune(value: &mut Value, path: &[Step], text: &str) {
 }
 
 /// A choice that goes on has no reason to end.
-fn members_of_choice(members: &mut Map<String, Value>, rest: &[Step], text: &str) {
+fn members_of_choice(members: &mut Map<String, Value>, rest: &[Step], text: &str, kept: Kept) {
     if let Some(delta) = members.get_mut("delta") {
-        prune(delta, rest, text);
+        prune(delta, rest, text, kept);
         // A call has its type in its first piece.
         for call in delta.get_mut(CALLS).and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(call) = call.as_object_mut() {
@@ -106,12 +119,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::original::{Carrier, PieceKind, SourcePiece};
+    use crate::original::{PieceKind, SourcePiece};
 
     fn only(chunk: &Value, string: &str) -> Value {
         let chunk = chunk.to_string();
         let at = chunk.find(&format!("\"{string}\"")).unwrap();
-        serde_json::from_str(&with_only(&chunk, at, "rest").unwrap()).unwrap()
+        serde_json::from_str(&with_only(&chunk, at, "rest", Carrier::Chunk).unwrap()).unwrap()
     }
 
     #[test]
@@ -146,6 +159,25 @@ mod tests {
     }
 
     #[test]
+    fn nothing_else_of_a_content_is_said_again() {
+        let text = |text: &str| json!({"text": text, "thought": true});
+        let chunk = json!({
+            "candidates": [{"content": {"parts": [
+                {"functionCall": {"name": "f"}},
+                {"text": "said", "thought": true, "thoughtSignature": "c2ln"},
+            ], "role": "model"}, "index": 1, "finishReason": "STOP", "groundingMetadata": {}}],
+            "usageMetadata": {"promptTokenCount": 1}, "modelVersion": "m", "responseId": "r",
+        });
+        let content = json!({"parts": [text("rest")], "role": "model"});
+        let expected = json!({"candidates": [{"content": content, "index": 1}],
+            "modelVersion": "m", "responseId": "r"});
+        let chunk = chunk.to_string();
+        let at = chunk.find("\"said\"").unwrap();
+        let alone = with_only(&chunk, at, "rest", Carrier::Content).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&alone).unwrap(), expected);
+    }
+
+    #[test]
     fn nothing_else_of_the_answer_is_said_again() {
         let chunk = json!({
             "id": "c", "model": "m", "usage": {"prompt_tokens": 1},
@@ -173,6 +205,6 @@ mod tests {
         let expected = json!({"choices": [{"index": 0, "finish_reason": null, "delta": {"content": [
             {"type": "text", "text": "rest"}]}}]});
         assert_eq!(only(&parts, "said"), expected);
-        assert_eq!(with_only(r#"{"id": "c"}"#, 1, "rest"), None);
+        assert_eq!(with_only(r#"{"id": "c"}"#, 1, "rest", Carrier::Chunk), None);
     }
 }

@@ -1,0 +1,207 @@
+//! The members of vendors' formats that matter to safety in a request as it came: those that the gateway
+//! decides, and whose words the others hold.
+
+use domain::json_text::{Place, Token};
+use domain::original::WireFormat;
+use domain::safety::Origin;
+
+/// The members of a request that the gateway replaces or takes out.
+pub(super) fn ours(format: WireFormat) -> &'static [&'static str] {
+    match format {
+        WireFormat::Messages | WireFormat::ChatCompletions => &["model", "trace_id", "stream"],
+        WireFormat::GenerateContent => &["model"],
+    }
+}
+
+/// The members of a request that the gateway decides, and the bytes of the longest name.
+const GOVERNED: [&str; 14] = [
+    "model",
+    "trace_id",
+    "stream",
+    "max_tokens",
+    "messages",
+    "max_completion_tokens",
+    "stream_options",
+    "n",
+    "best_of",
+    "service_tier",
+    "modalities",
+    "audio",
+    "web_search_options",
+    "tools",
+];
+const LONGEST_GOVERNED: usize = 21;
+/// Words and names of the formats themselves, in order: judging them would only take time.
+const FORMAT_WORDS: [&str; 98] = [
+    "OBJECT",
+    "STRING",
+    "adaptive",
+    "any",
+    "array",
+    "assistant",
+    "auto",
+    "base64",
+    "batch",
+    "boolean",
+    "budget_tokens",
+    "cache_control",
+    "chat.completion",
+    "content",
+    "content_filter",
+    "contents",
+    "custom",
+    "default",
+    "description",
+    "disabled",
+    "document",
+    "enabled",
+    "end_turn",
+    "ephemeral",
+    "flex",
+    "function",
+    "functionCall",
+    "functionCallingConfig",
+    "functionDeclarations",
+    "functionResponse",
+    "generationConfig",
+    "high",
+    "image",
+    "image_url",
+    "includeThoughts",
+    "include_usage",
+    "inlineData",
+    "input_schema",
+    "input_text",
+    "integer",
+    "is_error",
+    "json_object",
+    "json_schema",
+    "length",
+    "low",
+    "maxOutputTokens",
+    "max_completion_tokens",
+    "max_tokens",
+    "media_type",
+    "medium",
+    "message",
+    "messages",
+    "metadata",
+    "mimeType",
+    "model",
+    "model_context_window_exceeded",
+    "number",
+    "object",
+    "output",
+    "output_config",
+    "output_text",
+    "parameters",
+    "parametersJsonSchema",
+    "pause_turn",
+    "priority",
+    "properties",
+    "refusal",
+    "required",
+    "response",
+    "response_format",
+    "safetySettings",
+    "signature",
+    "source",
+    "standard",
+    "stop",
+    "stop_sequence",
+    "stop_sequences",
+    "stream",
+    "stream_options",
+    "string",
+    "system",
+    "systemInstruction",
+    "temperature",
+    "text",
+    "text/plain",
+    "thinking",
+    "thinkingConfig",
+    "thoughtSignature",
+    "toolConfig",
+    "tool_call_id",
+    "tool_calls",
+    "tool_choice",
+    "tool_result",
+    "tool_use",
+    "tool_use_id",
+    "url",
+    "user",
+    "user_id",
+];
+/// The members of an answer that label it, and the bytes of the longest label.
+const LABELS: [&str; 5] = ["id", "model", "modelVersion", "responseId", "system_fingerprint"];
+const LONGEST_LABEL: usize = 128;
+
+/// Whether a member of a request is its list of messages.
+pub(super) fn is_conversation(top: &str) -> bool {
+    matches!(top, "messages" | "contents")
+}
+
+/// Whether a name is that of a member that the gateway decides but for its case: some servers read it
+/// as the same.
+pub(super) fn is_another_spelling(name: &str) -> bool {
+    if name.len() > 2 * LONGEST_GOVERNED {
+        return false;
+    }
+    if name.is_ascii() {
+        let mut governed = GOVERNED.iter();
+        return governed.any(|governed| *governed != name && governed.eq_ignore_ascii_case(name));
+    }
+    let folded = name.to_lowercase().to_uppercase();
+    GOVERNED.iter().any(|governed| *governed != name && governed.to_uppercase() == folded)
+}
+
+/// The index of a message, and whose words its unknown parts are, if its author stands here.
+pub(super) fn role(place: &Place<'_, '_>, token: Token<'_>) -> Option<(usize, Origin)> {
+    let Token::Text(role) = token else { return None };
+    let is_role = place.depth() == 3 && place.member(2) == Some("role");
+    let index =
+        place.index(1).filter(|_| is_role && place.member(0).is_some_and(is_conversation))?;
+    Some((
+        index,
+        match role {
+            "assistant" | "model" => Origin::Assistant,
+            "system" | "developer" => Origin::System,
+            // A block that nobody knows may hold anybody's words.
+            _ => Origin::Other,
+        },
+    ))
+}
+
+/// How far the strings in a member of a request are trusted.
+pub(super) fn origin(top: &str) -> Origin {
+    match top {
+        "system" | "instructions" | "systemInstruction" | "system_instruction" => Origin::System,
+        "tools" => Origin::ToolDefinition,
+        _ => Origin::Other,
+    }
+}
+
+/// Whether a text is a word of the formats themselves.
+pub(crate) fn is_word_of_formats(text: &str) -> bool {
+    FORMAT_WORDS.binary_search(&text).is_ok()
+}
+
+/// Whether a string of an answer is a label of the provider's on all of it, which no model writes.
+pub(crate) fn is_label(place: &Place<'_, '_>, text: &str) -> bool {
+    let is_outer = match place.depth() {
+        1 => true,
+        2 => matches!(place.member(0), Some("message" | "response")),
+        _ => false,
+    };
+    is_outer && text.len() <= LONGEST_LABEL && LABELS.contains(&place.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_the_formats_are_in_order() {
+        assert!(FORMAT_WORDS.is_sorted());
+    }
+}
