@@ -89,7 +89,7 @@ fn addresses(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<Reac
 }
 
 /// Whether a text is an address that a server could fetch. A picture may stand in a URL itself.
-fn is_address(text: &str) -> bool {
+pub(super) fn is_address(text: &str) -> bool {
     let text = text.trim_start();
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -103,7 +103,7 @@ fn kind_of(value: &Value) -> &str {
 
 fn tool(at: &str, kind: &str) -> Reach {
     let (at, kind) = (at.to_owned(), kind.to_owned());
-    Reach { at, kind, address: None, is_public_allowed: false }
+    Reach { at, kind, address: None, is_public_allowed: false, leaves_out: None }
 }
 
 #[cfg(test)]
@@ -146,7 +146,7 @@ mod tests {
             ],
         });
         let found = read(&body).reaches.into_iter().map(|reach| {
-            let Reach { at, kind, address, is_public_allowed } = reach;
+            let Reach { at, kind, address, is_public_allowed, .. } = reach;
             (at, kind, address.unwrap_or_default(), is_public_allowed)
         });
         let expected = [

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
-use checks::FileKind;
+use checks::{FileKind, Placeholders};
 use domain::conversation::{Body, Prompt};
 use domain::json_text::{Place, Token, Unreadable, rewrite, visit};
 use domain::original::{Beside, Original};
@@ -22,7 +22,7 @@ use crate::safety::text_part::{Replaced, TextPart};
 /// The members of a request that the gateway replaces or takes out.
 const OURS: [&str; 3] = ["model", "trace_id", "stream"];
 /// The members of a request that the gateway decides, and the bytes of the longest name.
-const GOVERNED: [&str; 14] = [
+const GOVERNED: [&str; 22] = [
     "model",
     "trace_id",
     "stream",
@@ -37,8 +37,22 @@ const GOVERNED: [&str; 14] = [
     "audio",
     "web_search_options",
     "tools",
+    "background",
+    "conversation",
+    "input",
+    "max_output_tokens",
+    "max_tool_calls",
+    "previous_response_id",
+    "prompt",
+    "store",
 ];
 const LONGEST_GOVERNED: usize = 21;
+/// The members that hold the conversation, by message or by item.
+const CONVERSATIONS: [&str; 2] = ["messages", "input"];
+/// The member of an answer that holds the arguments of a call, as JSON in a string.
+const ARGUMENTS: &str = "arguments";
+/// The members of an answer that repeat the request.
+const ECHOED: [&str; 4] = ["instructions", "tools", "metadata", "text"];
 /// Words and names of the formats themselves: judging them would only take time.
 const FORMAT_WORDS: [&str; 47] = [
     "adaptive",
@@ -222,9 +236,9 @@ fn beside(body: &str, judged: &Judged) -> Result<(Vec<Beside>, usize), Unreadabl
             },
             Token::Name(_) | Token::Text(_) => return,
         };
-        let message = place.index(1).filter(|_| top == "messages");
+        let message = place.index(1).filter(|_| CONVERSATIONS.contains(&top));
         if known.insert(judged.hasher.hash_one((message, top, name, token.text()))) {
-            let field = message.map_or_else(|| top.to_owned(), |at| format!("messages[{at}]"));
+            let field = message.map_or_else(|| top.to_owned(), |at| format!("{top}[{at}]"));
             let (name, was) = (name.to_owned(), token.text().to_owned());
             all.push((message, Beside { field, name, origin, was, value }));
         }
@@ -253,7 +267,9 @@ fn is_another_spelling(name: &str) -> bool {
 fn role(place: &Place<'_, '_>, token: Token<'_>) -> Option<(usize, Origin)> {
     let Token::Text(role) = token else { return None };
     let is_role = place.depth() == 3 && place.member(2) == Some("role");
-    let index = place.index(1).filter(|_| is_role && place.member(0) == Some("messages"))?;
+    let index = place
+        .index(1)
+        .filter(|_| is_role && place.member(0).is_some_and(|top| CONVERSATIONS.contains(&top)))?;
     Some((
         index,
         match role {
@@ -369,17 +385,35 @@ fn texts(json: &str) -> Result<Vec<String>, Unreadable> {
 }
 
 /// Whether a string of an answer is JSON: the arguments of a function in a chat completion.
-pub(crate) fn is_json_in_answer(place: &Place<'_, '_>) -> bool {
+fn is_json_in_answer(place: &Place<'_, '_>) -> bool {
     let depth = place.depth();
     let above = depth.checked_sub(2).and_then(|above| place.member(above));
     place.member(0) == Some("choices")
-        && place.name() == "arguments"
+        && place.name() == ARGUMENTS
         && matches!(above, Some("function" | "function_call"))
+}
+
+/// Whether a token of an answer stands where answers repeat their request.
+pub(crate) fn is_echoed(place: &Place<'_, '_>) -> bool {
+    place.depth() > 0 && place.member(0).is_some_and(|top| ECHOED.contains(&top))
+}
+
+/// Puts originals back into a string of an answer as it came: escaped where the string is JSON itself.
+pub(crate) fn restored(
+    placeholders: &Placeholders,
+    place: &Place<'_, '_>,
+    text: &str,
+) -> Option<String> {
+    let is_inner_json = is_json_in_answer(place) || place.name() == ARGUMENTS && is_json(text);
+    let new =
+        if is_inner_json { placeholders.restore_json(text) } else { placeholders.restore(text) };
+    Some(new).filter(|new| new != text)
 }
 
 /// The strings of an answer as it came that are not among these of its canonical form.
 pub(crate) fn answer_beside<'a>(
     source: &str,
+    request: Option<&str>,
     canonical: impl Iterator<Item = (&'a str, bool)>,
 ) -> Result<Vec<String>, Unreadable> {
     let mut judged = Judged::of_formats();
@@ -389,11 +423,17 @@ pub(crate) fn answer_beside<'a>(
             let _ = visit(text, |_, token| judged.add(token, false));
         }
     }
+    // What an answer repeats of its request was judged there.
+    let mut sent = Judged::default();
+    if let Some(request) = request {
+        visit(request, |_, token| sent.add(token, false))?;
+    }
     let mut all = Vec::new();
     visit(source, |place, token| {
         if let Token::Text(text) = token
             && !text.is_empty()
             && !judged.has(token, Origin::Assistant)
+            && !(is_echoed(place) && sent.has(token, Origin::Assistant))
             && file(place.name(), text).0 != FileKind::Binary
         {
             judged.add(token, false);

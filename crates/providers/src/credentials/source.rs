@@ -29,7 +29,7 @@ impl Credentials {
         }
     }
 
-    fn cleaned(&self, text: &str) -> Option<String> {
+    pub(crate) fn cleaned(&self, text: &str) -> Option<String> {
         if self.is_clean(text) {
             return None;
         }
@@ -98,7 +98,7 @@ impl SourceFilter {
                 events.push(event);
                 continue;
             };
-            let cleaned = event.rewrite(|text| self.credentials.cleaned(text));
+            let cleaned = event.rewrite(|_, text| self.credentials.cleaned(text));
             cleaned
                 .map_err(|_| Error::malformed("an event of the stream is none of the format's"))?;
             let credentials = &self.credentials;

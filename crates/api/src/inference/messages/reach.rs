@@ -46,7 +46,7 @@ pub(super) fn of<'a>(
 
 fn tool(at: &str, kind: &str) -> Reach {
     let (at, kind) = (at.to_owned(), kind.to_owned());
-    Reach { at, kind, address: None, is_public_allowed: false }
+    Reach { at, kind, address: None, is_public_allowed: false, leaves_out: None }
 }
 
 fn address_of(at: &str, kind: &str, address: &str) -> Reach {
@@ -121,7 +121,7 @@ mod tests {
         ]});
         let body: MessagesBody = serde_json::from_value(body).unwrap();
         let found = body.reaches().into_iter().map(|reach| {
-            let Reach { at, kind, address, is_public_allowed } = reach;
+            let Reach { at, kind, address, is_public_allowed, .. } = reach;
             (at, kind, address.unwrap_or_default(), is_public_allowed)
         });
         let expected = [

@@ -8,6 +8,7 @@ mod gemini;
 mod pass_chat;
 mod pass_through;
 mod passed_content;
+mod passed_responses;
 mod sessions;
 mod translation;
 mod vectors_and_images;

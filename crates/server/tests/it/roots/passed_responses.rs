@@ -1,0 +1,347 @@
+//! Requests of the Responses API that pass as they came, and what their provider keeps.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{RESPONSES, ask};
+use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, settings};
+
+crate::on_every_backend!(
+    a_request_passes_where_the_server_has_the_endpoint,
+    placeholders_come_back_in_cut_streams_and_arguments,
+    a_stored_response_is_continued_at_its_account,
+    what_another_project_stored_is_not_found,
+    a_stored_response_is_read_and_deleted,
+    vendors_tools_are_left_out_or_refused,
+    an_answer_that_must_not_leave_does_not,
+);
+
+const MAIL: &str = "jane.doe@acme.org";
+
+/// A response with what a gateway does not know; it repeats the text wherever there is one.
+fn response(id: &str, text: &str) -> Value {
+    json!({
+        "id": id, "object": "response", "created_at": 1, "status": "completed",
+        "model": "gpt-of-the-vendor", "error": null, "incomplete_details": null, "store": true,
+        "of_tomorrow": {"note": [text]},
+        "output": [
+            {"type": "web_search_call", "id": format!("ws_{id}"), "status": "completed"},
+            {"type": "message", "id": format!("msg_{id}"), "role": "assistant",
+                "status": "completed", "content": [{"type": "output_text", "text": text,
+                    "annotations": [{"type": "url_citation", "title": text}]}]},
+            {"type": "function_call", "id": format!("fc_{id}"), "call_id": "call_1", "name": "f",
+                "arguments": json!({"q": text}).to_string(), "status": "completed"},
+        ],
+        "usage": {"input_tokens": 1000, "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 100, "output_tokens_details": {"reasoning_tokens": 40},
+            "total_tokens": 1100},
+    })
+}
+
+/// The events of the same response; its strings come in single characters.
+fn events(id: &str, text: &str) -> Vec<Value> {
+    let whole = response(id, text);
+    let mut begun = response(id, "");
+    (begun["output"], begun["usage"]) = (json!([]), Value::Null);
+    begun["status"] = "in_progress".into();
+    let mut events = vec![
+        json!({"type": "response.created", "response": begun}),
+        json!({"type": "response.of_tomorrow", "x": 1.5}),
+    ];
+    for (at, item) in whole["output"].as_array().unwrap().iter().enumerate() {
+        let mut blank = item.clone();
+        let (kind, member, said) = match item["type"].as_str().unwrap() {
+            "message" => {
+                blank["content"] = json!([]);
+                ("output_text", "text", text.to_owned())
+            }
+            "function_call" => {
+                blank["arguments"] = "".into();
+                let said = item["arguments"].as_str().unwrap().to_owned();
+                ("function_call_arguments", "arguments", said)
+            }
+            _ => ("", "", String::new()),
+        };
+        events
+            .push(json!({"type": "response.output_item.added", "output_index": at, "item": blank}));
+        for piece in said.chars() {
+            events.push(json!({"type": format!("response.{kind}.delta"), "output_index": at,
+                "content_index": 0, "delta": piece.to_string()}));
+        }
+        if !kind.is_empty() {
+            events.push(json!({"type": format!("response.{kind}.done"), "output_index": at,
+                "content_index": 0, member: said}));
+        }
+        events.push(json!({"type": "response.output_item.done", "output_index": at, "item": item}));
+    }
+    events.push(json!({"type": "response.completed", "response": whole}));
+    events
+}
+
+/// The text that the answers repeat: that of the request's unknown member.
+fn note(body: &Value) -> String {
+    body["of_tomorrow"]["note"][0].as_str().unwrap_or("Fine.").to_owned()
+}
+
+/// A vendor that keeps its responses under ids that begin so.
+async fn vendor(owner: &Caller, identifier: &str) -> Mock {
+    let prefix = format!("resp_{identifier}");
+    let plan = move |body: &Value| {
+        let text = note(body);
+        // Whatever has no model is about a stored response.
+        if body.get("model").is_none() {
+            return Answer::json(200, &response(&prefix, "[stored]"));
+        }
+        if body["stream"] != true {
+            return Answer::json(200, &response(&prefix, &text));
+        }
+        let wire = |event: &Value| {
+            format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())
+        };
+        let all: String = events(&prefix, &text).iter().map(wire).collect();
+        Answer::Body(200, "text/event-stream", all)
+    };
+    let mock = Mock::start(Duration::ZERO, None, plan).await;
+    register(&mock, owner, identifier).await;
+    mock
+}
+
+async fn register(mock: &Mock, owner: &Caller, identifier: &str) {
+    let more = json!({"is_public": false, "api_key": format!("sk-of-{identifier}-of-the-gateway"),
+        "additional_config": {"responses": true}});
+    mock.register_with(owner, identifier, more).await;
+}
+
+fn told(reply: &Reply) -> Vec<Value> {
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    reply.named_events()
+}
+
+fn with(mut body: Value, more: Value) -> Value {
+    let Value::Object(more) = more else { panic!("members are an object") };
+    body.as_object_mut().unwrap().extend(more);
+    body
+}
+
+/// An answer as the caller knows the model.
+fn of_model(mut response: Value) -> Value {
+    response["model"] = "gpt".into();
+    response
+}
+
+async fn a_request_passes_where_the_server_has_the_endpoint(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    let unknown = json!({
+        "store": false, "include": ["reasoning.encrypted_content", "of_tomorrow"],
+        "text": {"verbosity": "low", "new": 1.50}, "of_tomorrow": {"list": [1.5, null]},
+        "tools": [{"type": "custom", "name": "apply_patch"}, {"type": "local_shell"},
+            {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "g"}]},
+            {"type": "tool_search"}],
+        "input": [{"role": "user", "content": [{"type": "input_text", "text": "Hello.", "new": 1}]},
+            {"type": "reasoning", "id": "rs_0a1", "summary": [], "encrypted_content": "theirs"},
+            {"type": "local_shell_call_output", "output": "ok"}],
+    });
+    for streams in [false, true] {
+        let more = with(unknown.clone(), json!({"stream": streams}));
+        let asked = ask(RESPONSES, "gpt", "Hello.", more);
+        let trace = key.trace().await;
+        let reply = key.post(RESPONSES, &with(asked.clone(), json!({"trace_id": trace}))).await;
+        if streams {
+            let mut sent = events("resp_gpt", "Fine.");
+            for event in &mut sent {
+                if let Some(response) = event.get_mut("response") {
+                    response["model"] = "gpt".into();
+                }
+            }
+            assert_eq!(told(&reply), sent);
+        } else {
+            assert_eq!(reply.ok(200), of_model(response("resp_gpt", "Fine.")));
+        }
+        assert_eq!(reply.header("x-sluice-mode"), "passthrough");
+        assert_eq!(reply.header("x-sluice-dropped-params"), "");
+        let got = mock.take().pop().unwrap();
+        assert_eq!(got.body, asked, "trace_id is ours");
+        let steps = key.detail(&trace).await["steps"].clone();
+        // 1,000 tokens at 0.15 and 100 at 0.6 a thousand.
+        assert_eq!(steps[0]["cost"], 0.21, "{steps}");
+        assert_eq!(steps[0]["output"]["content"], "Fine.", "{steps}");
+    }
+    // A server of the format that has chat completions alone.
+    let other = Mock::always(Answer::text("Fine.")).await;
+    other.register(&owner, "chat").await;
+    let reply = key.post(RESPONSES, &ask(RESPONSES, "chat", "Hello.", json!({"x": 1}))).await;
+    assert_eq!(reply.ok(200)["output"][0]["content"][0]["text"], "Fine.");
+    assert_eq!(reply.header("x-sluice-mode"), "translated");
+    assert_eq!(reply.header("x-sluice-dropped-params"), "x");
+    assert!(other.last()["messages"].is_array());
+}
+
+async fn placeholders_come_back_in_cut_streams_and_arguments(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    for streams in [false, true] {
+        let more = json!({"of_tomorrow": {"note": [MAIL]}, "stream": streams});
+        let asked = ask(RESPONSES, "gpt", "Hello.", more);
+        let reply = key.post(RESPONSES, &asked).await;
+        let got = mock.take().pop().unwrap().body;
+        let placeholder = note(&got);
+        assert!(placeholder.starts_with("[EMAIL_1_"), "{got}");
+        assert_eq!(got, with(asked, json!({"of_tomorrow": {"note": [placeholder]}})));
+        if !streams {
+            assert_eq!(reply.ok(200), of_model(response("resp_gpt", MAIL)));
+            continue;
+        }
+        let told = told(&reply);
+        let said = |at: u64| -> String {
+            let of = told.iter().filter(|event| event["output_index"] == at);
+            of.filter_map(|event| event["delta"].as_str()).collect()
+        };
+        assert_eq!(said(1), MAIL);
+        assert_eq!(said(2), json!({"q": MAIL}).to_string());
+        assert_eq!(told.last().unwrap()["response"], of_model(response("resp_gpt", MAIL)));
+    }
+}
+
+async fn a_stored_response_is_continued_at_its_account(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let (mock, other) = (vendor(&owner, "gpt").await, vendor(&owner, "other").await);
+    let first = json!({"of_tomorrow": {"note": [MAIL]}});
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", first)).await.ok(200);
+    let placeholder = note(&mock.take().pop().unwrap().body);
+
+    // The provider has the placeholder; its original is put back although it was not sent again.
+    let again = json!({"previous_response_id": "resp_gpt", "of_tomorrow": {"note": [placeholder]}});
+    let asked = ask(RESPONSES, "gpt", "Go on.", again.clone());
+    let reply = key.post(RESPONSES, &asked).await;
+    assert_eq!(reply.ok(200), of_model(response("resp_gpt", MAIL)));
+    assert_eq!(mock.take().pop().unwrap().body["previous_response_id"], "resp_gpt");
+    let reference = json!({"input": [{"type": "item_reference", "id": "msg_resp_gpt"},
+        {"role": "user", "content": "Go on."}]});
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "", reference.clone())).await.ok(200);
+    assert_eq!(mock.take().pop().unwrap().body["input"], reference["input"]);
+
+    // No other account is asked, and no other model.
+    let elsewhere = key.post(RESPONSES, &ask(RESPONSES, "other", "Go on.", again)).await;
+    elsewhere.says(400, "another account keeps");
+    let mut unnamed = asked.clone();
+    unnamed.as_object_mut().unwrap().remove("model");
+    key.post(RESPONSES, &unnamed).await.ok(200);
+    assert_eq!((other.begun(), mock.take().len()), (0, 1));
+    for id in ["resp_unknown", "msg_resp_gpt", "resp_7"] {
+        let more = json!({"previous_response_id": id});
+        let error = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", more)).await.ok(404);
+        assert_eq!(error["error"]["code"], "previous_response_not_found");
+        let sentence = format!("Previous response with id '{id}' not found.");
+        assert_eq!(error["error"]["message"], sentence);
+    }
+    assert_eq!(mock.begun(), 4);
+}
+
+async fn what_another_project_stored_is_not_found(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
+    let project = owner.post("/api/v1/projects", &json!({"name": "Another"})).await.ok(201);
+    let body = json!({"name": "k", "project_id": project["id"]});
+    let made = owner.post("/api/v1/keys", &body).await.ok(201);
+    let stranger = server.with_key(made["raw_key"].as_str().unwrap());
+    let path = format!("{RESPONSES}/resp_gpt");
+    for reply in [
+        stranger.get(&path).await,
+        stranger.delete(&path).await,
+        stranger.get(&format!("{path}/input_items")).await,
+        stranger.post(&format!("{path}/cancel"), &json!({})).await,
+        stranger
+            .post(RESPONSES, &ask(RESPONSES, "x", "?", json!({"previous_response_id": "resp_gpt"})))
+            .await,
+    ] {
+        reply.ok(404);
+    }
+    assert_eq!(mock.begun(), 1);
+}
+
+async fn a_stored_response_is_read_and_deleted(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({"stream": true}))).await;
+    let path = format!("{RESPONSES}/resp_gpt");
+    let stored = of_model(response("resp_gpt", "[stored]"));
+    assert_eq!(key.get(&path).await.ok(200), stored);
+    assert_eq!(key.get(&format!("{path}/input_items?limit=5&x=1")).await.ok(200), stored);
+    key.post(&format!("{path}/cancel"), &json!({})).await.ok(200);
+    key.delete(&path).await.ok(200);
+    key.get(&path).await.ok(404);
+    assert_eq!(mock.begun(), 5);
+    for asked in mock.requests() {
+        assert_eq!(asked.headers["authorization"], "Bearer sk-of-gpt-of-the-gateway");
+    }
+}
+
+async fn vendors_tools_are_left_out_or_refused(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    let function = json!({"type": "function", "name": "f", "parameters": {}});
+    let tools = json!({"tools": [{"type": "web_search", "external_web_access": false}, function]});
+    let asked = ask(RESPONSES, "gpt", "Hello.", tools.clone());
+    let reply = key.post(RESPONSES, &asked).await;
+    reply.ok(200);
+    assert_eq!(reply.header("x-sluice-mode"), "passthrough");
+    assert_eq!(reply.header("x-sluice-dropped-params"), "tools[0] (web_search)");
+    assert_eq!(mock.last()["tools"], json!([function]));
+    let part = |part: Value| json!({"input": [{"role": "user", "content": [part]}]});
+    for (more, at) in [
+        (with(tools.clone(), json!({"tool_choice": {"type": "web_search"}})), "tools[0]"),
+        (json!({"tools": [{"type": "file_search"}]}), "tools[0]"),
+        (json!({"tools": [{"type": "mcp", "server_url": "https://a.example"}]}), "tools[0]"),
+        (part(json!({"type": "input_image", "image_url": "http://10.0.0.1/a.png"})), "input[0]"),
+        (part(json!({"type": "input_file", "file_url": "https://a.example/a.pdf"})), "input[0]"),
+        (json!({"background": true}), "background"),
+    ] {
+        let reply = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", more)).await;
+        let error = reply.ok(422)["error"].clone();
+        assert_eq!(error["type"], "invalid_request_error");
+        assert!(error["message"].as_str().unwrap().starts_with(at), "{error}");
+    }
+    assert_eq!(mock.begun(), 1);
+    let allowed = json!({"passthrough": {"vendor_tools": ["web_search"]}});
+    settings(&owner, 1, allowed).await;
+    key.post(RESPONSES, &asked).await.ok(200);
+    assert_eq!(mock.last(), asked);
+}
+
+async fn an_answer_that_must_not_leave_does_not(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let leaking = with(
+        response("resp_leak", "Fine."),
+        json!({"of_tomorrow": ["AKIAQ3EGRVXT7ZLNB5PD", "sk-of-gpt-of-the-gateway"]}),
+    );
+    let mock = Mock::always(Answer::json(200, &leaking)).await;
+    register(&mock, &owner, "gpt").await;
+    for (action, is_seen) in [("redact", false), ("block", false), ("flag", true)] {
+        let output = json!({"safety": {"output": {"secrets": {"action": action}}}});
+        settings(&owner, 1, output).await;
+        let told = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
+        assert_eq!(told.to_string().contains("AKIAQ3EGRVXT7ZLNB5PD"), is_seen, "{told}");
+        assert!(!told.to_string().contains("sk-of-gpt-of-the-gateway"), "{told}");
+        let stored = key.get(&format!("{RESPONSES}/resp_leak")).await;
+        assert_eq!(stored.status, if is_seen { 200 } else { 404 }, "{action}: {}", stored.text);
+    }
+    // The rules of today hold for what was kept before.
+    let output = json!({"safety": {"output": {"secrets": {"action": "block"}}}});
+    settings(&owner, 1, output).await;
+    let stored = key.get(&format!("{RESPONSES}/resp_leak")).await;
+    assert!(
+        !stored.text.contains("AKIAQ3EGRVXT7ZLNB5PD") && stored.status == 400,
+        "{}",
+        stored.text
+    );
+}
