@@ -9,6 +9,7 @@ use std::time::Duration;
 use domain::conversation::{Body, Prompt};
 use domain::model::Model;
 use domain::money::{Price, Prices, Usd};
+use domain::original::WireFormat;
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use limits::{KeyWindows, MonthSpend};
@@ -253,10 +254,12 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
 /// The most tokens of documents that the provider fetches or keeps: their sizes are not known here, and
 /// a provider refuses a prompt that is longer than the model's context window.
 fn fetched(prompt: &Prompt, context_window: Option<u64>) -> u64 {
-    let mut reaches = prompt.original.iter().flat_map(|original| &original.reaches);
-    let has_documents = reaches.any(|reach| {
+    let Some(original) = &prompt.original else { return 0 };
+    let has_documents = original.reaches.iter().any(|reach| match original.format {
+        // Everything else is a tool's: its charges count it.
+        WireFormat::Responses => matches!(&*reach.kind, "document" | "file"),
         // Pictures are counted by themselves, and servers of tools with the tools.
-        !matches!(&*reach.kind, "image" | "image_url" | "mcp" | "mcp_toolset")
+        _ => !matches!(&*reach.kind, "image" | "image_url" | "mcp" | "mcp_toolset"),
     });
     if has_documents { context_window.unwrap_or(LARGEST_WINDOW) } else { 0 }
 }

@@ -15,7 +15,7 @@ use crate::inference::canonical::read::invalid;
 use crate::inference::responses::answer;
 use crate::inference::responses::body::ResponsesBody;
 use crate::inference::responses::custom_tools::input_of;
-use crate::inference::responses::references::{PREVIOUS, referred, unknown};
+use crate::inference::responses::references::{PREVIOUS, previous_unknown, referred, unknown};
 
 /// The kind of the ids of responses.
 const RESPONSE: &str = "resp";
@@ -50,7 +50,7 @@ pub(crate) async fn resolved(
     if let Some((id, step)) = previous {
         body.others.shift_remove(PREVIOUS);
         let found = app.gateway.earlier_answer(caller, step).await?;
-        let EarlierAnswer { messages, answer } = found.ok_or_else(|| unknown("Response", &id))?;
+        let EarlierAnswer { messages, answer } = found.ok_or_else(|| previous_unknown(&id))?;
         body.before = messages;
         body.before.push(answer);
         body.previous = Some(id);

@@ -10,11 +10,11 @@ use crate::inference::canonical::read::{invalid, malformed};
 use crate::inference::responses::body::ResponsesBody;
 use crate::inference::responses::reach;
 use crate::inference::responses::references::{
-    PREVIOUS, REFERENCE, check_count, reference, referred, unknown,
+    PREVIOUS, REFERENCE, check_count, reference, referred,
 };
 
 /// The parameters that refer to what the vendor keeps without a record of whose it is.
-const CONVERSATION: &str = "conversation";
+pub(super) const CONVERSATION: &str = "conversation";
 const TEMPLATE: &str = "prompt";
 
 /// Whether parts without a canonical form are faults.
@@ -84,9 +84,6 @@ pub(super) fn note(
         )
         .reaches_address());
     }
-    if body.others.get(CONVERSATION).is_some_and(|conversation| !conversation.is_null()) {
-        return Err(unknown("Conversation", id_in(body.others.get(CONVERSATION))));
-    }
     if body.others.get(TEMPLATE).is_some_and(|template| !template.is_null()) {
         return Err(invalid(
             "prompt is not supported: a prompt that the vendor keeps cannot be judged here; send its \
@@ -136,15 +133,6 @@ pub(super) fn noted(
         }
     }
     Ok(original)
-}
-
-/// An id, or the id of an object.
-fn id_in(value: Option<&Value>) -> &str {
-    match value {
-        Some(Value::String(id)) => id,
-        Some(value) => value.get("id").and_then(Value::as_str).unwrap_or_default(),
-        None => "",
-    }
 }
 
 #[cfg(test)]

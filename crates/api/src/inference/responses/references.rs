@@ -44,7 +44,8 @@ pub(super) fn check_count(references: usize) -> Result<()> {
     Ok(())
 }
 
-fn previous_unknown(id: &str) -> Failure {
+/// The vendor's sentence and code for a response that it does not have.
+pub(super) fn previous_unknown(id: &str) -> Failure {
     let id: String = id.chars().take(64).collect();
     let sentence = format!("Previous response with id '{id}' not found: {NOT_KEPT}");
     Failure::new(StatusCode::NOT_FOUND, sentence).code("previous_response_not_found")

@@ -16,7 +16,7 @@ use crate::inference::responses::body::ResponsesBody;
 use crate::inference::responses::custom_tools::{CUSTOM, CustomTools};
 use crate::inference::responses::hints::Hints;
 use crate::inference::responses::input::{Conversation, Input};
-use crate::inference::responses::passing::{self, Tolerance};
+use crate::inference::responses::passing::{self, CONVERSATION, Tolerance};
 
 /// Parameters that the chat-completions format has under the same name.
 const SAME: [&str; 6] = [
@@ -87,8 +87,8 @@ pub(super) fn parse_passing(
     for (name, value) in &body.others {
         if !SAME.contains(&name.as_str()) {
             let fate = members::leave_out(Vendor::Openai, name, value);
-            // Whoever answers is for the project to decide.
-            let chooses = CHOOSES_MODEL.contains(&name.as_str());
+            // The project decides which model answers, and no record shows whose a conversation is.
+            let chooses = CHOOSES_MODEL.contains(&name.as_str()) || name == CONVERSATION;
             let fate = if chooses { Some(fate?) } else { tolerance.tolerated(fate)? };
             dropped.extend(fate.flatten());
         }

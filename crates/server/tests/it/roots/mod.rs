@@ -9,6 +9,7 @@ mod pass_chat;
 mod pass_through;
 mod passed_content;
 mod passed_responses;
+mod responses_charges;
 mod sessions;
 mod translation;
 mod vectors_and_images;

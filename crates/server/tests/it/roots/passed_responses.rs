@@ -1,5 +1,6 @@
 //! Requests of the Responses API that pass as they came, and what their provider keeps.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,14 +14,17 @@ crate::on_every_backend!(
     a_stored_response_is_continued_at_its_account,
     what_another_project_stored_is_not_found,
     a_stored_response_is_read_and_deleted,
-    vendors_tools_are_left_out_or_refused,
+    a_provider_reaches_only_what_the_project_allows,
+    items_without_their_contents_are_those_of_the_project,
+    answers_of_ours_are_continued_by_translation,
+    what_has_no_canonical_form_is_in_the_record,
     an_answer_that_must_not_leave_does_not,
 );
 
 const MAIL: &str = "jane.doe@acme.org";
 
 /// A response with what a gateway does not know; it repeats the text wherever there is one.
-fn response(id: &str, text: &str) -> Value {
+pub(super) fn response(id: &str, text: &str) -> Value {
     json!({
         "id": id, "object": "response", "created_at": 1, "status": "completed",
         "model": "gpt-of-the-vendor", "error": null, "incomplete_details": null, "store": true,
@@ -40,7 +44,7 @@ fn response(id: &str, text: &str) -> Value {
 }
 
 /// The events of the same response; its strings come in single characters.
-fn events(id: &str, text: &str) -> Vec<Value> {
+pub(super) fn events(id: &str, text: &str) -> Vec<Value> {
     let whole = response(id, text);
     let mut begun = response(id, "");
     (begun["output"], begun["usage"]) = (json!([]), Value::Null);
@@ -86,9 +90,24 @@ fn note(body: &Value) -> String {
 
 /// A vendor that keeps its responses under ids that begin so.
 async fn vendor(owner: &Caller, identifier: &str) -> Mock {
+    let mock = server_of(identifier).await;
+    register(&mock, owner, identifier, json!({})).await;
+    mock
+}
+
+/// Its server.
+pub(super) async fn server_of(identifier: &str) -> Mock {
     let prefix = format!("resp_{identifier}");
+    let kept = Mutex::new(String::new());
     let plan = move |body: &Value| {
-        let text = note(body);
+        let mut kept = kept.lock().unwrap();
+        if body.get("previous_response_id").is_none() {
+            *kept = note(body);
+        }
+        let text = kept.clone();
+        if body.get("messages").is_some() {
+            return Answer::text("Translated.");
+        }
         // Whatever has no model is about a stored response.
         if body.get("model").is_none() {
             return Answer::json(200, &response(&prefix, "[stored]"));
@@ -96,20 +115,22 @@ async fn vendor(owner: &Caller, identifier: &str) -> Mock {
         if body["stream"] != true {
             return Answer::json(200, &response(&prefix, &text));
         }
-        let wire = |event: &Value| {
-            format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())
-        };
-        let all: String = events(&prefix, &text).iter().map(wire).collect();
-        Answer::Body(200, "text/event-stream", all)
+        stream(&events(&prefix, &text))
     };
-    let mock = Mock::start(Duration::ZERO, None, plan).await;
-    register(&mock, owner, identifier).await;
-    mock
+    Mock::start(Duration::ZERO, None, plan).await
 }
 
-async fn register(mock: &Mock, owner: &Caller, identifier: &str) {
+pub(super) fn stream(events: &[Value]) -> Answer {
+    let wire =
+        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+    Answer::Body(200, "text/event-stream", events.iter().map(wire).collect())
+}
+
+/// Registers a model of a server that has the endpoint, with more of its configuration.
+pub(super) async fn register(mock: &Mock, owner: &Caller, identifier: &str, config: Value) {
+    let config = with(json!({"responses": true}), config);
     let more = json!({"is_public": false, "api_key": format!("sk-of-{identifier}-of-the-gateway"),
-        "additional_config": {"responses": true}});
+        "additional_config": config});
     mock.register_with(owner, identifier, more).await;
 }
 
@@ -118,7 +139,7 @@ fn told(reply: &Reply) -> Vec<Value> {
     reply.named_events()
 }
 
-fn with(mut body: Value, more: Value) -> Value {
+pub(super) fn with(mut body: Value, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("members are an object") };
     body.as_object_mut().unwrap().extend(more);
     body
@@ -167,7 +188,8 @@ async fn a_request_passes_where_the_server_has_the_endpoint(backend: Backend) {
         let steps = key.detail(&trace).await["steps"].clone();
         // 1,000 tokens at 0.15 and 100 at 0.6 a thousand.
         assert_eq!(steps[0]["cost"], 0.21, "{steps}");
-        assert_eq!(steps[0]["output"]["content"], "Fine.", "{steps}");
+        assert_eq!(steps[0]["output"], "Fine.", "{steps}");
+        assert_eq!(steps[1]["output"]["tool_calls"][0]["name"], "f", "{steps}");
     }
     // A server of the format that has chat completions alone.
     let other = Mock::always(Answer::text("Fine.")).await;
@@ -213,9 +235,10 @@ async fn a_stored_response_is_continued_at_its_account(backend: Backend) {
     let first = json!({"of_tomorrow": {"note": [MAIL]}});
     key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", first)).await.ok(200);
     let placeholder = note(&mock.take().pop().unwrap().body);
+    assert!(placeholder.starts_with("[EMAIL_1_"), "{placeholder}");
 
     // The provider has the placeholder; its original is put back although it was not sent again.
-    let again = json!({"previous_response_id": "resp_gpt", "of_tomorrow": {"note": [placeholder]}});
+    let again = json!({"previous_response_id": "resp_gpt"});
     let asked = ask(RESPONSES, "gpt", "Go on.", again.clone());
     let reply = key.post(RESPONSES, &asked).await;
     assert_eq!(reply.ok(200), of_model(response("resp_gpt", MAIL)));
@@ -227,17 +250,18 @@ async fn a_stored_response_is_continued_at_its_account(backend: Backend) {
 
     // No other account is asked, and no other model.
     let elsewhere = key.post(RESPONSES, &ask(RESPONSES, "other", "Go on.", again)).await;
-    elsewhere.says(400, "another account keeps");
+    elsewhere.tells(400, "another account keeps");
     let mut unnamed = asked.clone();
     unnamed.as_object_mut().unwrap().remove("model");
     key.post(RESPONSES, &unnamed).await.ok(200);
     assert_eq!((other.begun(), mock.take().len()), (0, 1));
-    for id in ["resp_unknown", "msg_resp_gpt", "resp_7"] {
+    for id in ["resp_unknown", "msg_resp_gpt", "resp_999999"] {
         let more = json!({"previous_response_id": id});
         let error = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", more)).await.ok(404);
         assert_eq!(error["error"]["code"], "previous_response_not_found");
-        let sentence = format!("Previous response with id '{id}' not found.");
-        assert_eq!(error["error"]["message"], sentence);
+        let sentence = format!("Previous response with id '{id}' not found");
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(&sentence), "{error}");
     }
     assert_eq!(mock.begun(), 4);
 }
@@ -247,7 +271,8 @@ async fn what_another_project_stored_is_not_found(backend: Backend) {
     let (key, owner) = (server.key(), server.owner().await);
     let mock = vendor(&owner, "gpt").await;
     key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
-    let project = owner.post("/api/v1/projects", &json!({"name": "Another"})).await.ok(201);
+    let project = json!({"project": {"name": "Another"}});
+    let project = owner.post("/api/v1/projects", &project).await.ok(201);
     let body = json!({"name": "k", "project_id": project["id"]});
     let made = owner.post("/api/v1/keys", &body).await.ok(201);
     let stranger = server.with_key(made["raw_key"].as_str().unwrap());
@@ -284,37 +309,129 @@ async fn a_stored_response_is_read_and_deleted(backend: Backend) {
     }
 }
 
-async fn vendors_tools_are_left_out_or_refused(backend: Backend) {
+async fn a_provider_reaches_only_what_the_project_allows(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
     let mock = vendor(&owner, "gpt").await;
-    let function = json!({"type": "function", "name": "f", "parameters": {}});
-    let tools = json!({"tools": [{"type": "web_search", "external_web_access": false}, function]});
-    let asked = ask(RESPONSES, "gpt", "Hello.", tools.clone());
+    let free = ["web_search", "computer", "apply_patch", "code_interpreter", "tool_search"];
+    let free: Value = free.iter().map(|kind| json!({"type": kind, "x": 1.50})).collect();
+    let asked = ask(RESPONSES, "gpt", "Hello.", json!({"tools": free}));
     let reply = key.post(RESPONSES, &asked).await;
     reply.ok(200);
-    assert_eq!(reply.header("x-sluice-mode"), "passthrough");
-    assert_eq!(reply.header("x-sluice-dropped-params"), "tools[0] (web_search)");
-    assert_eq!(mock.last()["tools"], json!([function]));
+    assert_eq!(reply.header("x-sluice-dropped-params"), "");
+    assert_eq!(mock.last(), asked, "what reaches nothing passes");
     let part = |part: Value| json!({"input": [{"role": "user", "content": [part]}]});
+    let tool = |tool: Value| json!({"tools": [tool]});
     for (more, at) in [
-        (with(tools.clone(), json!({"tool_choice": {"type": "web_search"}})), "tools[0]"),
-        (json!({"tools": [{"type": "file_search"}]}), "tools[0]"),
-        (json!({"tools": [{"type": "mcp", "server_url": "https://a.example"}]}), "tools[0]"),
+        (tool(json!({"type": "file_search", "vector_store_ids": ["vs_1"]})), "tools[0]"),
+        (tool(json!({"type": "mcp", "server_url": "https://a.example"})), "tools[0]"),
+        (tool(json!({"type": "mcp", "connector_id": "connector_dropbox"})), "tools[0]"),
+        (tool(json!({"type": "code_interpreter", "container": "cntr_1"})), "tools[0]"),
         (part(json!({"type": "input_image", "image_url": "http://10.0.0.1/a.png"})), "input[0]"),
         (part(json!({"type": "input_file", "file_url": "https://a.example/a.pdf"})), "input[0]"),
+        (part(json!({"type": "input_file", "file_id": "file-1"})), "input[0]"),
         (json!({"background": true}), "background"),
+        (json!({"prompt": {"id": "pmpt_1"}}), "prompt"),
+        (tool(json!({"type": "code_interpreter", "container": {"memory_limit": "4g"}})), "tools"),
+        (json!({"service_tier": "priority"}), "service_tier"),
     ] {
         let reply = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", more)).await;
         let error = reply.ok(422)["error"].clone();
         assert_eq!(error["type"], "invalid_request_error");
         assert!(error["message"].as_str().unwrap().starts_with(at), "{error}");
     }
+    let conversation = json!({"conversation": "conv_1"});
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", conversation)).await.ok(400);
     assert_eq!(mock.begun(), 1);
-    let allowed = json!({"passthrough": {"vendor_tools": ["web_search"]}});
+    let allowed = json!({"mcp": {"allowed_servers": ["https://a.example"]},
+        "passthrough": {"vendor_tools": ["file", "file_search", "container"]}});
     settings(&owner, 1, allowed).await;
+    for more in [
+        tool(json!({"type": "file_search", "vector_store_ids": ["vs_1"]})),
+        tool(json!({"type": "mcp", "server_url": "https://a.example"})),
+        tool(json!({"type": "code_interpreter", "container": "cntr_1"})),
+        part(json!({"type": "input_file", "file_id": "file-1"})),
+    ] {
+        let asked = ask(RESPONSES, "gpt", "Hello.", more);
+        key.post(RESPONSES, &asked).await.ok(200);
+        assert_eq!(mock.last(), asked);
+    }
+}
+
+async fn items_without_their_contents_are_those_of_the_project(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
+    let reasoning = |id: &str| {
+        json!({"input": [{"role": "user", "content": "Hello."},
+            {"type": "reasoning", "id": id, "summary": []}]})
+    };
+    for (id, mode) in [("fc_resp_gpt", "passthrough"), ("rs_of_another", "translated")] {
+        let reply = key.post(RESPONSES, &ask(RESPONSES, "gpt", "", reasoning(id))).await;
+        reply.ok(200);
+        assert_eq!(reply.header("x-sluice-mode"), mode, "{id}");
+        assert_eq!(mock.last().to_string().contains(id), mode == "passthrough");
+    }
+    for item in [
+        json!({"type": "image_generation_call", "id": "ig_of_another"}),
+        json!({"type": "item_reference", "id": "msg_of_another"}),
+        json!({"id": "msg_of_another"}),
+    ] {
+        let more = json!({"input": [item]});
+        key.post(RESPONSES, &ask(RESPONSES, "gpt", "", more)).await.ok(404);
+    }
+    // The vendor's packages leave the type of a reference out.
+    let more = json!({"input": [{"id": "msg_resp_gpt"}, {"role": "user", "content": "Go on."}]});
+    let asked = ask(RESPONSES, "gpt", "", more);
     key.post(RESPONSES, &asked).await.ok(200);
     assert_eq!(mock.last(), asked);
+}
+
+async fn answers_of_ours_are_continued_by_translation(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    let other = Mock::always(Answer::text("Said before.")).await;
+    other.register(&owner, "chat").await;
+    let first = key.post(RESPONSES, &ask(RESPONSES, "chat", "Hello.", json!({}))).await.ok(200);
+    let more = json!({"previous_response_id": first["id"]});
+    let reply = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", more)).await;
+    assert_eq!(reply.ok(200)["output"][0]["content"][0]["text"], "Translated.");
+    assert_eq!(reply.header("x-sluice-mode"), "translated");
+    let sent = mock.last();
+    let said: Vec<&str> = sent["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(said, ["Hello.", "Said before.", "Go on."]);
+    // Both kinds at once make no conversation.
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
+    let mixed = json!({"previous_response_id": first["id"],
+        "input": [{"type": "item_reference", "id": "msg_resp_gpt"}]});
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "", mixed)).await.tells(400, "different kinds");
+}
+
+async fn what_has_no_canonical_form_is_in_the_record(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let _mock = vendor(&owner, "gpt").await;
+    let input = json!([{"role": "user", "content": "Hello."},
+        {"type": "web_search_call", "id": "ws_0", "status": "completed"}]);
+    for streams in [false, true] {
+        let more = json!({"stream": streams, "text": {"verbosity": "low"}, "input": input});
+        let trace = key.trace().await;
+        let asked = ask(RESPONSES, "gpt", "", with(more, json!({"max_output_tokens": 50})));
+        let reply = key.with("x-trace-id", &trace).post(RESPONSES, &asked).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        let step = key.detail(&trace).await["steps"][0].clone();
+        let kept = json!({"text": {"verbosity": "low"}, "input": input});
+        assert_eq!(step["passed"]["request"], kept, "{step}");
+        let output = response("resp_gpt", "Fine.")["output"].clone();
+        assert_eq!(step["passed"]["answer"], json!(output.as_array().unwrap()[..2]), "{step}");
+    }
 }
 
 async fn an_answer_that_must_not_leave_does_not(backend: Backend) {
@@ -325,7 +442,7 @@ async fn an_answer_that_must_not_leave_does_not(backend: Backend) {
         json!({"of_tomorrow": ["AKIAQ3EGRVXT7ZLNB5PD", "sk-of-gpt-of-the-gateway"]}),
     );
     let mock = Mock::always(Answer::json(200, &leaking)).await;
-    register(&mock, &owner, "gpt").await;
+    register(&mock, &owner, "gpt", json!({})).await;
     for (action, is_seen) in [("redact", false), ("block", false), ("flag", true)] {
         let output = json!({"safety": {"output": {"secrets": {"action": action}}}});
         settings(&owner, 1, output).await;
