@@ -5,6 +5,7 @@ mod earlier_responses;
 mod errors;
 mod fees;
 mod gemini;
+mod kept_responses;
 mod pass_chat;
 mod pass_through;
 mod passed_content;

@@ -11,17 +11,14 @@ use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, settings};
 crate::on_every_backend!(
     a_request_passes_where_the_server_has_the_endpoint,
     placeholders_come_back_in_cut_streams_and_arguments,
-    a_stored_response_is_continued_at_its_account,
-    what_another_project_stored_is_not_found,
-    a_stored_response_is_read_and_deleted,
     a_provider_reaches_only_what_the_project_allows,
-    items_without_their_contents_are_those_of_the_project,
-    answers_of_ours_are_continued_by_translation,
     what_has_no_canonical_form_is_in_the_record,
+    every_string_of_a_request_is_judged,
     an_answer_that_must_not_leave_does_not,
 );
 
-const MAIL: &str = "jane.doe@acme.org";
+pub(super) const MAIL: &str = "jane.doe@acme.org";
+const LEAKED: &str = "AKIAQ3EGRVXT7ZLNB5PD";
 
 /// A response with what a gateway does not know; it repeats the text wherever there is one.
 pub(super) fn response(id: &str, text: &str) -> Value {
@@ -84,12 +81,12 @@ pub(super) fn events(id: &str, text: &str) -> Vec<Value> {
 }
 
 /// The text that the answers repeat: that of the request's unknown member.
-fn note(body: &Value) -> String {
+pub(super) fn note(body: &Value) -> String {
     body["of_tomorrow"]["note"][0].as_str().unwrap_or("Fine.").to_owned()
 }
 
 /// A vendor that keeps its responses under ids that begin so.
-async fn vendor(owner: &Caller, identifier: &str) -> Mock {
+pub(super) async fn vendor(owner: &Caller, identifier: &str) -> Mock {
     let mock = server_of(identifier).await;
     register(&mock, owner, identifier, json!({})).await;
     mock
@@ -146,7 +143,7 @@ pub(super) fn with(mut body: Value, more: Value) -> Value {
 }
 
 /// An answer as the caller knows the model.
-fn of_model(mut response: Value) -> Value {
+pub(super) fn of_model(mut response: Value) -> Value {
     response["model"] = "gpt".into();
     response
 }
@@ -228,87 +225,6 @@ async fn placeholders_come_back_in_cut_streams_and_arguments(backend: Backend) {
     }
 }
 
-async fn a_stored_response_is_continued_at_its_account(backend: Backend) {
-    let server = Server::unlimited(&backend).await;
-    let (key, owner) = (server.key(), server.owner().await);
-    let (mock, other) = (vendor(&owner, "gpt").await, vendor(&owner, "other").await);
-    let first = json!({"of_tomorrow": {"note": [MAIL]}});
-    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", first)).await.ok(200);
-    let placeholder = note(&mock.take().pop().unwrap().body);
-    assert!(placeholder.starts_with("[EMAIL_1_"), "{placeholder}");
-
-    // The provider has the placeholder; its original is put back although it was not sent again.
-    let again = json!({"previous_response_id": "resp_gpt"});
-    let asked = ask(RESPONSES, "gpt", "Go on.", again.clone());
-    let reply = key.post(RESPONSES, &asked).await;
-    assert_eq!(reply.ok(200), of_model(response("resp_gpt", MAIL)));
-    assert_eq!(mock.take().pop().unwrap().body["previous_response_id"], "resp_gpt");
-    let reference = json!({"input": [{"type": "item_reference", "id": "msg_resp_gpt"},
-        {"role": "user", "content": "Go on."}]});
-    key.post(RESPONSES, &ask(RESPONSES, "gpt", "", reference.clone())).await.ok(200);
-    assert_eq!(mock.take().pop().unwrap().body["input"], reference["input"]);
-
-    // No other account is asked, and no other model.
-    let elsewhere = key.post(RESPONSES, &ask(RESPONSES, "other", "Go on.", again)).await;
-    elsewhere.tells(400, "another account keeps");
-    let mut unnamed = asked.clone();
-    unnamed.as_object_mut().unwrap().remove("model");
-    key.post(RESPONSES, &unnamed).await.ok(200);
-    assert_eq!((other.begun(), mock.take().len()), (0, 1));
-    for id in ["resp_unknown", "msg_resp_gpt", "resp_999999"] {
-        let more = json!({"previous_response_id": id});
-        let error = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", more)).await.ok(404);
-        assert_eq!(error["error"]["code"], "previous_response_not_found");
-        let sentence = format!("Previous response with id '{id}' not found");
-        let message = error["error"]["message"].as_str().unwrap();
-        assert!(message.starts_with(&sentence), "{error}");
-    }
-    assert_eq!(mock.begun(), 4);
-}
-
-async fn what_another_project_stored_is_not_found(backend: Backend) {
-    let server = Server::unlimited(&backend).await;
-    let (key, owner) = (server.key(), server.owner().await);
-    let mock = vendor(&owner, "gpt").await;
-    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
-    let project = json!({"project": {"name": "Another"}});
-    let project = owner.post("/api/v1/projects", &project).await.ok(201);
-    let body = json!({"name": "k", "project_id": project["id"]});
-    let made = owner.post("/api/v1/keys", &body).await.ok(201);
-    let stranger = server.with_key(made["raw_key"].as_str().unwrap());
-    let path = format!("{RESPONSES}/resp_gpt");
-    for reply in [
-        stranger.get(&path).await,
-        stranger.delete(&path).await,
-        stranger.get(&format!("{path}/input_items")).await,
-        stranger.post(&format!("{path}/cancel"), &json!({})).await,
-        stranger
-            .post(RESPONSES, &ask(RESPONSES, "x", "?", json!({"previous_response_id": "resp_gpt"})))
-            .await,
-    ] {
-        reply.ok(404);
-    }
-    assert_eq!(mock.begun(), 1);
-}
-
-async fn a_stored_response_is_read_and_deleted(backend: Backend) {
-    let server = Server::unlimited(&backend).await;
-    let (key, owner) = (server.key(), server.owner().await);
-    let mock = vendor(&owner, "gpt").await;
-    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({"stream": true}))).await;
-    let path = format!("{RESPONSES}/resp_gpt");
-    let stored = of_model(response("resp_gpt", "[stored]"));
-    assert_eq!(key.get(&path).await.ok(200), stored);
-    assert_eq!(key.get(&format!("{path}/input_items?limit=5&x=1")).await.ok(200), stored);
-    key.post(&format!("{path}/cancel"), &json!({})).await.ok(200);
-    key.delete(&path).await.ok(200);
-    key.get(&path).await.ok(404);
-    assert_eq!(mock.begun(), 5);
-    for asked in mock.requests() {
-        assert_eq!(asked.headers["authorization"], "Bearer sk-of-gpt-of-the-gateway");
-    }
-}
-
 async fn a_provider_reaches_only_what_the_project_allows(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
@@ -358,62 +274,6 @@ async fn a_provider_reaches_only_what_the_project_allows(backend: Backend) {
     }
 }
 
-async fn items_without_their_contents_are_those_of_the_project(backend: Backend) {
-    let server = Server::unlimited(&backend).await;
-    let (key, owner) = (server.key(), server.owner().await);
-    let mock = vendor(&owner, "gpt").await;
-    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
-    let reasoning = |id: &str| {
-        json!({"input": [{"role": "user", "content": "Hello."},
-            {"type": "reasoning", "id": id, "summary": []}]})
-    };
-    for (id, mode) in [("fc_resp_gpt", "passthrough"), ("rs_of_another", "translated")] {
-        let reply = key.post(RESPONSES, &ask(RESPONSES, "gpt", "", reasoning(id))).await;
-        reply.ok(200);
-        assert_eq!(reply.header("x-sluice-mode"), mode, "{id}");
-        assert_eq!(mock.last().to_string().contains(id), mode == "passthrough");
-    }
-    for item in [
-        json!({"type": "image_generation_call", "id": "ig_of_another"}),
-        json!({"type": "item_reference", "id": "msg_of_another"}),
-        json!({"id": "msg_of_another"}),
-    ] {
-        let more = json!({"input": [item]});
-        key.post(RESPONSES, &ask(RESPONSES, "gpt", "", more)).await.ok(404);
-    }
-    // The vendor's packages leave the type of a reference out.
-    let more = json!({"input": [{"id": "msg_resp_gpt"}, {"role": "user", "content": "Go on."}]});
-    let asked = ask(RESPONSES, "gpt", "", more);
-    key.post(RESPONSES, &asked).await.ok(200);
-    assert_eq!(mock.last(), asked);
-}
-
-async fn answers_of_ours_are_continued_by_translation(backend: Backend) {
-    let server = Server::unlimited(&backend).await;
-    let (key, owner) = (server.key(), server.owner().await);
-    let mock = vendor(&owner, "gpt").await;
-    let other = Mock::always(Answer::text("Said before.")).await;
-    other.register(&owner, "chat").await;
-    let first = key.post(RESPONSES, &ask(RESPONSES, "chat", "Hello.", json!({}))).await.ok(200);
-    let more = json!({"previous_response_id": first["id"]});
-    let reply = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", more)).await;
-    assert_eq!(reply.ok(200)["output"][0]["content"][0]["text"], "Translated.");
-    assert_eq!(reply.header("x-sluice-mode"), "translated");
-    let sent = mock.last();
-    let said: Vec<&str> = sent["messages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|message| message["content"].as_str().unwrap())
-        .collect();
-    assert_eq!(said, ["Hello.", "Said before.", "Go on."]);
-    // Both kinds at once make no conversation.
-    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
-    let mixed = json!({"previous_response_id": first["id"],
-        "input": [{"type": "item_reference", "id": "msg_resp_gpt"}]});
-    key.post(RESPONSES, &ask(RESPONSES, "gpt", "", mixed)).await.tells(400, "different kinds");
-}
-
 async fn what_has_no_canonical_form_is_in_the_record(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
@@ -434,21 +294,69 @@ async fn what_has_no_canonical_form_is_in_the_record(backend: Backend) {
     }
 }
 
+async fn every_string_of_a_request_is_judged(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    let item = |item: Value| json!({"input": [{"role": "user", "content": "Hello."}, item]});
+    for more in [
+        json!({"instructions": LEAKED}),
+        json!({"metadata": {"note": LEAKED}}),
+        json!({"of_tomorrow": [{"deep": [{"deeper": LEAKED}]}]}),
+        json!({"of_tomorrow": {LEAKED: 1}}),
+        json!({"tools": [{"type": "web_search", "filters": {"allowed_domains": [LEAKED]}}]}),
+        json!({"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "custom",
+            "name": "c", "format": {"type": "grammar", "definition": LEAKED}}]}]}),
+        item(json!({"type": "apply_patch_call_output", "output": LEAKED})),
+        item(json!({"type": "local_shell_call", "action": {"command": ["echo", LEAKED]}})),
+        item(json!({"type": "reasoning", "id": "rs_0a1", "encrypted_content": "theirs",
+            "summary": [{"type": "summary_text", "text": LEAKED}]})),
+    ] {
+        for streams in [false, true] {
+            let asked =
+                with(ask(RESPONSES, "gpt", "Hello.", more.clone()), json!({"stream": streams}));
+            let reply = key.post(RESPONSES, &asked).await;
+            assert_eq!(reply.status, 200, "{}", reply.text);
+            let refused = reply.text.contains("credential") && reply.text.contains("refusal");
+            assert!(refused, "{more}: {}", reply.text);
+        }
+    }
+    assert_eq!(mock.begun(), 0);
+}
+
 async fn an_answer_that_must_not_leave_does_not(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
     let leaking = with(
         response("resp_leak", "Fine."),
-        json!({"of_tomorrow": ["AKIAQ3EGRVXT7ZLNB5PD", "sk-of-gpt-of-the-gateway"]}),
+        json!({"of_tomorrow": [LEAKED, "sk-of-gpt-of-the-gateway"]}),
     );
     let mock = Mock::always(Answer::json(200, &leaking)).await;
     register(&mock, &owner, "gpt", json!({})).await;
+    let streaming = Mock::start(Duration::ZERO, None, |body| {
+        if body.get("model").is_none() {
+            return Answer::json(200, &response("resp_stream", "Fine."));
+        }
+        stream(&events("resp_stream", LEAKED))
+    });
+    let streaming = streaming.await;
+    register(&streaming, &owner, "streaming", json!({})).await;
     for (action, is_seen) in [("redact", false), ("block", false), ("flag", true)] {
         let output = json!({"safety": {"output": {"secrets": {"action": action}}}});
         settings(&owner, 1, output).await;
-        let told = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
-        assert_eq!(told.to_string().contains("AKIAQ3EGRVXT7ZLNB5PD"), is_seen, "{told}");
-        assert!(!told.to_string().contains("sk-of-gpt-of-the-gateway"), "{told}");
+        let said = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
+        assert_eq!(said.to_string().contains(LEAKED), is_seen, "{said}");
+        assert!(!said.to_string().contains("sk-of-gpt-of-the-gateway"), "{said}");
+        // In a stream its characters come one by one.
+        let body = ask(RESPONSES, "streaming", "Hello.", json!({"stream": true}));
+        let reply = key.post(RESPONSES, &body).await;
+        let said: String =
+            told(&reply).iter().filter_map(|event| event["delta"].as_str()).collect();
+        assert_eq!(said.contains(LEAKED), is_seen, "{}", reply.text);
+        assert_eq!(reply.text.contains(LEAKED), is_seen, "{}", reply.text);
+        assert_eq!(reply.header("x-sluice-mode"), "passthrough");
+        let stored = key.get(&format!("{RESPONSES}/resp_stream")).await;
+        assert_eq!(stored.status, if is_seen { 200 } else { 404 }, "{action}: {}", stored.text);
         let stored = key.get(&format!("{RESPONSES}/resp_leak")).await;
         assert_eq!(stored.status, if is_seen { 200 } else { 404 }, "{action}: {}", stored.text);
     }
@@ -456,9 +364,5 @@ async fn an_answer_that_must_not_leave_does_not(backend: Backend) {
     let output = json!({"safety": {"output": {"secrets": {"action": "block"}}}});
     settings(&owner, 1, output).await;
     let stored = key.get(&format!("{RESPONSES}/resp_leak")).await;
-    assert!(
-        !stored.text.contains("AKIAQ3EGRVXT7ZLNB5PD") && stored.status == 400,
-        "{}",
-        stored.text
-    );
+    assert!(!stored.text.contains(LEAKED) && stored.status == 400, "{}", stored.text);
 }
