@@ -55,11 +55,13 @@ class Case:
     named: bool = True
     # Other names for the model, which the agent calls in the background.
     aliases: tuple = ()
+    # Whether the model's server has `/responses`, so that the agent's requests pass as they came.
+    passes: bool = False
 
     @property
     def name(self):
         by = f"-by-{self.by_hand}" if self.by_hand else ""
-        return f"{self.agent}{by}-on-{self.vendor}"
+        return f"{self.agent}{by}-on-{self.vendor}{'-passing' if self.passes else ''}"
 
     @property
     def model(self):
@@ -78,6 +80,7 @@ CASES = [
     Case("claude-code", "openai", named=False, aliases=("claude-*",)),
     Case("claude-code", "gemini", written=True),
     Case("codex", "openai"),
+    Case("codex", "openai", passes=True),
     Case("codex", "anthropic", written=True),
     Case("opencode", "openai"),
     Case("opencode", "anthropic", written=True),

@@ -78,7 +78,7 @@ class Gateway:
             self.cookie = (answer.headers["Set-Cookie"] or self.cookie or "").split(";")[0]
             return json.load(answer)
 
-    def set_up(self, model, provider, base_url, aliases):
+    def set_up(self, model, provider, base_url, aliases, passes=False):
         """A project as it comes, with one model, and perhaps other names for it; its key."""
         owner = {"email": "owner@localhost", "password": self.password}
         self.call("POST", "/session", owner)
@@ -91,6 +91,8 @@ class Gateway:
             "base_url": base_url,
             "api_key": "sk-of-the-provider",
         }
+        if passes:
+            definition["additional_config"] = {"responses": True}
         self.call("POST", f"/projects/{project}/models", {"model_definition": definition})
         if aliases:
             settings = {"settings": {"model_aliases": {name: model for name in aliases}}}

@@ -88,6 +88,7 @@ fn openai_root() -> Group {
 fn openai_root_for_free() -> Group {
     OpenApiRouter::new()
         .routes(routes!(openai::stored_responses::show))
+        .routes(routes!(openai::stored_responses::delete))
         .routes(routes!(openai::stored_responses::cancel))
         .routes(routes!(openai::stored_responses::input_items))
         .routes(routes!(openai::models::list))

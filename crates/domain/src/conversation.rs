@@ -3,6 +3,7 @@
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
+use crate::kept::KeptAnswer;
 use crate::original::{Original, SourceEvent};
 use crate::safety::Origin;
 use crate::step::FinishReason;
@@ -189,6 +190,11 @@ impl Prompt {
         body.is_some_and(|body| memchr::memmem::find(body.as_bytes(), words.as_bytes()).is_some())
     }
 
+    /// The tokens of what the provider keeps and adds to the prompt, at most.
+    pub fn continued_tokens(&self) -> u64 {
+        self.original.as_ref().map_or(0, |original| original.continuation.tokens)
+    }
+
     /// The texts of its messages, one text a message; those that are no plain text are passed over.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().filter_map(|message| match &message.body {
@@ -226,6 +232,8 @@ pub struct Reply {
     pub source: Option<String>,
     /// The names of parameters that the model does not support and that were left out.
     pub dropped: Vec<String>,
+    /// What the provider keeps of it for later requests.
+    pub kept: Option<KeptAnswer>,
 }
 
 /// One event of a streamed answer.
@@ -254,6 +262,8 @@ pub enum StreamEvent {
     Prompt(Usage),
     /// The provider's name of the model.
     Model(String),
+    /// What the provider keeps of the answer for later requests.
+    Kept(KeptAnswer),
     /// The provider's mark that the stream is over.
     Done,
 }

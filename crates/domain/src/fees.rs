@@ -158,6 +158,8 @@ pub struct Charges {
     pub tools: Vec<ToolCharge>,
     /// The surcharges that it asks for.
     pub surcharges: PerSurcharge<bool>,
+    /// The most uses of all tools together, if one bound holds for all; it may be lowered as theirs.
+    pub rounds: Option<u64>,
 }
 
 /// A tool that a vendor runs within a call. Its results become tokens of the prompt, which is read
@@ -181,6 +183,8 @@ pub enum UseBound {
     Of(u64),
     /// The vendor has none.
     Missing,
+    /// The price of a use is not known, so no bound helps.
+    Unpriced,
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod grade;
 pub mod ids;
 pub mod json_text;
 pub mod json_weight;
+pub mod kept;
 pub mod key;
 pub mod model;
 pub mod money;

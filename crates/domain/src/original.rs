@@ -7,7 +7,8 @@ use std::ops::Range;
 use serde_json::Value;
 
 use crate::chunk_alone;
-use crate::json_text::{Token, Unreadable, quoted, rewrite};
+use crate::json_text::{Place, Token, Unreadable, quoted, rewrite};
+use crate::kept::Continuation;
 use crate::safety::Origin;
 
 /// The format of a vendor's API that a request came in.
@@ -19,13 +20,15 @@ pub enum WireFormat {
     ChatCompletions,
     /// Gemini's generateContent.
     GenerateContent,
+    /// OpenAI's Responses.
+    Responses,
 }
 
 impl WireFormat {
     /// The member of an answer that names the model.
     pub fn model_member(self) -> &'static str {
         match self {
-            Self::Messages | Self::ChatCompletions => "model",
+            Self::Messages | Self::ChatCompletions | Self::Responses => "model",
             Self::GenerateContent => "modelVersion",
         }
     }
@@ -50,8 +53,12 @@ pub struct Original {
     pub is_partial: bool,
     /// The addresses and tools that a provider would reach for the caller.
     pub reaches: Vec<Reach>,
+    /// The tools that were left out of the body, as the caller learns it.
+    pub left_out: Vec<String>,
     /// The headers that go on with it.
     pub headers: Vec<(&'static str, String)>,
+    /// The reference to what a vendor keeps, if it continues something.
+    pub continuation: Continuation,
 }
 
 impl Original {
@@ -66,7 +73,9 @@ impl Original {
             untranslatable: None,
             is_partial: false,
             reaches: Vec::new(),
+            left_out: Vec::new(),
             headers: Vec::new(),
+            continuation: Continuation::default(),
         }
     }
 
@@ -103,6 +112,9 @@ pub struct Reach {
     pub address: Option<String>,
     /// Whether any public address will do.
     pub is_public_allowed: bool,
+    /// The index of the tool that is left out of the request if it is not allowed, instead of the
+    /// request being refused.
+    pub leaves_out: Option<usize>,
 }
 
 /// The kind of a string that the events of an answer continue.
@@ -182,14 +194,17 @@ impl SourceEvent {
     }
 
     /// Replaces strings beside the pieces.
-    pub fn rewrite(&mut self, change: impl Fn(&str) -> Option<String>) -> Result<(), Unreadable> {
+    pub fn rewrite(
+        &mut self,
+        change: impl Fn(&Place<'_, '_>, &str) -> Option<String>,
+    ) -> Result<(), Unreadable> {
         let pieces = &self.pieces;
         let is_piece = |at: usize| pieces.iter().any(|piece| piece.range.start == at);
         // The strings that have another length now: their positions, and by how much.
         let mut moves: Vec<(usize, isize)> = Vec::new();
         let new = rewrite(&self.data, |place, token| {
             let (Token::Name(text) | Token::Text(text)) = token else { return None };
-            let new = change(text).filter(|_| !is_piece(place.range.start))?;
+            let new = change(place, text).filter(|_| !is_piece(place.range.start))?;
             let longer = quoted(&new).len() as isize - place.range.len() as isize;
             moves.push((place.range.start, longer));
             Some(new)

@@ -59,11 +59,11 @@ fn the_piece_stands_where_it_stood() {
     let as_it_came = r#"{"x": 1.0, "delta": {"text": "\u0020a"} }"#;
     assert_eq!(piece(0, "1.0", "a").json(), as_it_came);
     let mut event = piece(0, r#""old""#, "old");
-    event.rewrite(|text| (text == "old").then(|| "something new".to_owned())).unwrap();
+    event.rewrite(|_, text| (text == "old").then(|| "something new".to_owned())).unwrap();
     assert_eq!(event.json(), r#"{"x": "something new", "delta": {"text": "\u0020old"} }"#);
     let mut event = piece(0, r#""old""#, "old");
     event.pieces[0].is_changed = true;
-    event.rewrite(|text| (text == "old").then(String::new)).unwrap();
+    event.rewrite(|_, text| (text == "old").then(String::new)).unwrap();
     assert_eq!(event.json(), r#"{"x": "", "delta": {"text": " old"} }"#);
 }
 

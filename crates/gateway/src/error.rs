@@ -1,5 +1,6 @@
 //! The outcomes of a request, by meaning. `api` turns each into a response, in one place.
 
+use domain::kept::KeptKind;
 use domain::money::Usd;
 use domain::time::{SECOND, Timestamp};
 use providers::FaultCode;
@@ -25,6 +26,9 @@ pub enum Error {
     /// Not found, or owned by another organization or project: the two look alike.
     #[error("Not found")]
     NotFound,
+    /// A request continues something that no provider keeps for the project, as far as is known.
+    #[error("{} with id '{}' not found: {NOT_KEPT}", kept_word(*.0), .1)]
+    NotKept(KeptKind, String),
     /// Malformed: the request makes no sense as it stands.
     #[error("{0}")]
     Malformed(String),
@@ -147,6 +151,18 @@ pub struct Congestion {
     pub retry_after: Option<u32>,
     /// Whether waiting helps. It does not if the account is out of credit.
     pub passes: bool,
+}
+
+/// Why something is not found that a request continues, and the remedy.
+pub const NOT_KEPT: &str = "it is no answer of this project's, or its content is not stored. Send the \
+    conversation itself in input";
+
+/// The words for a kind of what providers keep, at the beginning of a sentence.
+fn kept_word(kind: KeptKind) -> &'static str {
+    match kind {
+        KeptKind::Response => "Previous response",
+        KeptKind::Item | KeptKind::Hint => "Item",
+    }
 }
 
 /// The result of every use case.

@@ -30,6 +30,7 @@ pub use crate::adapter::request::Attempt;
 pub use crate::breaker::{Breaker, Breakers, Fault, Permit};
 pub use crate::client::Client;
 pub use crate::client::event_stream::EventStream;
+pub use crate::client::kept::{KeptAction, KeptCall, KeptResource};
 pub use crate::error::codes::FaultCode;
 pub use crate::error::retry::{MAX_BACK_OFF, back_off};
 pub use crate::error::{Error, ErrorKind};
@@ -38,5 +39,6 @@ pub use crate::mcp::{McpClient, McpSession};
 pub use crate::net::egress::{Egress, validate_base_url};
 pub use crate::vendors::bedrock::is_region as is_aws_region;
 pub use crate::vendors::{
-    charges, check_embeddings, check_images, may_keep_for_an_hour, may_write_cache, surcharges,
+    charges, check_embeddings, check_images, keeps_answers, may_keep_for_an_hour, may_write_cache,
+    surcharges,
 };

@@ -165,6 +165,7 @@ impl Heard {
             StreamEvent::Model(_)
             | StreamEvent::Prompt(_)
             | StreamEvent::Source(_)
+            | StreamEvent::Kept(_)
             | StreamEvent::Done => {}
             StreamEvent::Native { text, chunk } => {
                 self.text.push_str(&text);

@@ -5,6 +5,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::{StepId, TraceId};
+use domain::kept::KeptKind;
 use gateway::{Congestion, Error, FaultCode, Unanswered};
 use serde::Serialize;
 use serde_json::Value;
@@ -184,7 +185,12 @@ impl From<Error> for Failure {
             }
             Error::Forbidden => of(StatusCode::FORBIDDEN),
             Error::PerimeterBlock => of(StatusCode::FORBIDDEN).code("PERIMETER_BLOCK"),
-            Error::NotFound => of(StatusCode::NOT_FOUND),
+            Error::NotFound | Error::NotKept(KeptKind::Item | KeptKind::Hint, _) => {
+                of(StatusCode::NOT_FOUND)
+            }
+            Error::NotKept(KeptKind::Response, _) => {
+                of(StatusCode::NOT_FOUND).code("previous_response_not_found")
+            }
             Error::Malformed(_) => of(StatusCode::BAD_REQUEST),
             Error::Invalid(faults) => {
                 let mut failure = of(StatusCode::UNPROCESSABLE_ENTITY);

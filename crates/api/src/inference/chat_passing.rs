@@ -131,7 +131,7 @@ mod tests {
             ],
         });
         let found = read(&body).reaches.into_iter().map(|reach| {
-            let Reach { at, kind, address, is_public_allowed } = reach;
+            let Reach { at, kind, address, is_public_allowed, .. } = reach;
             (at, kind, address.unwrap_or_default(), is_public_allowed)
         });
         let expected = [

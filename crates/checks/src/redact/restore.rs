@@ -62,6 +62,15 @@ impl Placeholders {
         StreamRestorer { json: Some(Lexer::default()), escapes: true, ..self.stream() }
     }
 
+    /// Adds placeholders of earlier requests, with their originals. One that is known keeps its own.
+    pub fn extend(&mut self, earlier: &[(String, String)]) {
+        for (placeholder, original) in earlier {
+            if !self.has(placeholder) {
+                self.insert(placeholder.clone(), original.clone());
+            }
+        }
+    }
+
     pub(crate) fn has(&self, placeholder: &str) -> bool {
         self.originals.contains_key(placeholder)
     }

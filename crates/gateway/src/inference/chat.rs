@@ -111,7 +111,8 @@ impl Gateway {
     ) -> BoxFuture<'a, std::result::Result<ChatAnswer, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
-            check_reaches(&request.prompt, &caller.project.settings)?;
+            check_reaches(&mut request.prompt, &caller.project.settings)?;
+            self.find_kept(caller, &mut request).await?;
             let context = self
                 .traced_context(
                     caller,
@@ -144,7 +145,8 @@ impl Gateway {
     ) -> BoxFuture<'a, std::result::Result<Streamed, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
-            check_reaches(&request.prompt, &caller.project.settings)?;
+            check_reaches(&mut request.prompt, &caller.project.settings)?;
+            self.find_kept(caller, &mut request).await?;
             let context = self
                 .traced_context(
                     caller,
@@ -288,7 +290,7 @@ pub(crate) fn prepare(params: &mut Map<String, Value>) -> Result<()> {
 }
 
 /// A caller does not choose the hosts that a provider calls, but among those that the project allows.
-fn check_reaches(prompt: &Prompt, settings: &Settings) -> Result<()> {
+fn check_reaches(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
     if prompt.original.is_some() {
         return reach::check(prompt, settings);
     }

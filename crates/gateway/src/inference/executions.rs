@@ -167,4 +167,5 @@ pub(crate) fn note_reply(flight: &mut InFlight, reply: &Reply) {
     outcome.usage = reply.usage;
     outcome.upstream_model.clone_from(&reply.upstream_model);
     outcome.message = tool_message(reply).cloned();
+    outcome.kept.clone_from(&reply.kept);
 }

@@ -8,6 +8,7 @@ pub(crate) mod embeddings;
 pub(crate) mod executions;
 pub(crate) mod follow_up;
 pub(crate) mod images;
+pub(crate) mod kept;
 mod mcp;
 pub(crate) mod reach;
 pub(crate) mod simulate;

@@ -2,21 +2,49 @@
 //! The provider calls them with the account of the gateway's operator, from a place of its own.
 
 use domain::conversation::Prompt;
+use domain::json_text::{Edit, edited};
 use domain::original::Reach;
 use domain::settings::Settings;
 use providers::{is_public_url, share_host};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
 
 /// The longest part of a caller's text that is quoted, in characters.
 const LONGEST_QUOTE: usize = 100;
 
-/// Refuses a request by which a provider would reach what the project does not allow.
-pub(super) fn check(prompt: &Prompt, settings: &Settings) -> Result<()> {
-    let reaches = prompt.original.iter().flat_map(|original| &original.reaches);
-    let faults: Vec<String> =
-        reaches.filter(|reach| !is_allowed(reach, settings)).map(fault).collect();
-    if faults.is_empty() { Ok(()) } else { Err(Error::Reach(faults)) }
+/// Refuses a request by which a provider would reach what the project does not allow. A tool that
+/// can be spared is left out of the request as it came, as translations leave it out.
+pub(super) fn check(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
+    let Some(original) = &mut prompt.original else { return Ok(()) };
+    let refused = original.reaches.iter().filter(|reach| !is_allowed(reach, settings));
+    let (spared, refused): (Vec<&Reach>, Vec<&Reach>) =
+        refused.partition(|reach| reach.leaves_out.is_some());
+    if !refused.is_empty() {
+        return Err(Error::Reach(refused.into_iter().map(fault).collect()));
+    }
+    let indices: Vec<usize> = spared.iter().filter_map(|reach| reach.leaves_out).collect();
+    if !indices.is_empty() {
+        let named = |reach: &&Reach| format!("{} ({})", reach.at, quoted(&reach.kind));
+        original.left_out = spared.iter().map(named).collect();
+        original.reaches.retain(|reach| is_allowed(reach, settings));
+        original.body = original.body.as_deref().and_then(|body| without_tools(body, &indices));
+    }
+    Ok(())
+}
+
+/// A body without these of its tools; `None` if they cannot be taken out of it.
+fn without_tools(body: &str, indices: &[usize]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Tools<'a> {
+        #[serde(borrow)]
+        tools: Vec<&'a RawValue>,
+    }
+    let Tools { tools } = serde_json::from_str(body).ok()?;
+    let left = tools.iter().enumerate().filter(|(index, _)| !indices.contains(index));
+    let left: Vec<&str> = left.map(|(_, tool)| tool.get()).collect();
+    edited(body, &[("tools", Edit::Set(&format!("[{}]", left.join(","))))]).ok()
 }
 
 fn is_allowed(reach: &Reach, settings: &Settings) -> bool {
@@ -27,8 +55,11 @@ fn is_allowed(reach: &Reach, settings: &Settings) -> bool {
     settings.vendor_tools.contains(&reach.kind) || reach.address.as_ref().is_some_and(is_listed)
 }
 
+fn quoted(text: &str) -> String {
+    text.chars().take(LONGEST_QUOTE).collect()
+}
+
 fn fault(reach: &Reach) -> String {
-    let quoted = |text: &str| text.chars().take(LONGEST_QUOTE).collect::<String>();
     let kind = quoted(&reach.kind);
     match &reach.address {
         Some(address) => format!(
@@ -58,7 +89,37 @@ mod tests {
         };
         let mut original = Original::new(WireFormat::Messages, String::new());
         original.reaches.push(reach);
-        check(&Prompt { original: Some(Box::new(original)), ..Prompt::default() }, &settings)
+        let original = Some(Box::new(original));
+        check(&mut Prompt { original, ..Prompt::default() }, &settings)
+    }
+
+    #[test]
+    fn a_tool_that_can_be_spared_is_left_out() {
+        let body =
+            r#"{"tools": [{"type": "web_search"}, {"a" : 1.50}, {"type":"computer"}], "x": 1}"#;
+        let tool = |at: &str, kind: &str, leaves_out| Reach {
+            at: at.to_owned(),
+            kind: kind.to_owned(),
+            address: None,
+            is_public_allowed: false,
+            leaves_out: Some(leaves_out),
+        };
+        let checked = |vendor_tools: &[&str], body: &str| {
+            let mut original = Original::new(WireFormat::Responses, body.to_owned());
+            original.reaches =
+                vec![tool("tools[0]", "web_search", 0), tool("tools[2]", "computer", 2)];
+            let mut prompt = Prompt { original: Some(Box::new(original)), ..Prompt::default() };
+            let vendor_tools = vendor_tools.iter().map(|tool| (*tool).to_owned()).collect();
+            check(&mut prompt, &Settings { vendor_tools, ..Settings::default() }).unwrap();
+            let original = prompt.original.unwrap();
+            (original.body, original.left_out)
+        };
+        let (left, named) = checked(&[], body);
+        assert_eq!(left.unwrap(), r#"{"tools": [{"a" : 1.50}], "x": 1}"#);
+        assert_eq!(named, ["tools[0] (web_search)", "tools[2] (computer)"]);
+        assert_eq!(checked(&["web_search", "computer"], body), (Some(body.to_owned()), vec![]));
+        let twice = r#"{"tools": [{"type": "web_search"}], "tools": []}"#;
+        assert_eq!(checked(&[], twice).0, None, "it does not pass");
     }
 
     #[test]
@@ -68,6 +129,7 @@ mod tests {
             kind: kind.to_owned(),
             address: address.map(str::to_owned),
             is_public_allowed,
+            leaves_out: None,
         };
         for allowed in [
             reach("file_search", None, false),

@@ -76,7 +76,7 @@ async fn conversations_keep_their_endpoint() {
         let context = gateway.request_context(caller, &trace, None, ApiEndpoint::Chat).await;
         let session = context.unwrap().session(prompt);
         let order = || Order::Session(session.bytes());
-        let places = EndpointAttempts::of(&model, order, None, &breakers, now).unwrap();
+        let places = EndpointAttempts::of(&model, order, None, |_| true, &breakers, now).unwrap();
         places.here().base_url.clone().unwrap()
     };
     let mut prompts = conversations();

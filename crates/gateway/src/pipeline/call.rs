@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use domain::conversation::Reply;
+use domain::model::Model;
 use domain::money::Usd;
 use domain::step::StepStatus;
 use providers::{Embedded, ErrorKind, GeneratedImages, Permit};
@@ -94,8 +95,13 @@ impl Gateway {
                 unpriced.get_or_insert(error);
                 continue;
             }
+            if let Some(error) = routed.keeps_elsewhere(model) {
+                last.get_or_insert(error);
+                continue;
+            }
             let order = |number| routed.endpoint_order(number);
-            let Some(places) = self.upstream.places(model, order, regions) else {
+            let accepts = |at: &Model| routed.may_call(model, at);
+            let Some(places) = self.upstream.places(model, order, regions, accepts) else {
                 call_metrics::of_model(&model.identifier)
                     .count_failure(model.provider, CIRCUIT_OPEN);
                 last.get_or_insert_with(|| {
@@ -173,6 +179,7 @@ impl Gateway {
         loop {
             attempts += 1;
             outcome.attempts = i64::from(attempts);
+            outcome.account = funded.routed().account_that_keeps(places.here());
             let began = Instant::now();
             outcome.unseen_since = M::UNSEEN.then(|| clock.now());
             let result = {

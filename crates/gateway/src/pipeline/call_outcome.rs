@@ -1,6 +1,7 @@
 //! The state of a call while it runs, and its outcome.
 
 use domain::ids::{StepId, TraceId};
+use domain::kept::KeptAnswer;
 use domain::money::Usd;
 use domain::step::{FinishReason, Security, StepStatus};
 use domain::time::Timestamp;
@@ -45,6 +46,10 @@ pub(crate) struct CallOutcome {
     pub(crate) images: Option<u64>,
     /// The findings of the output check.
     pub(crate) output: Security,
+    /// What the provider keeps of the answer.
+    pub(crate) kept: Option<KeptAnswer>,
+    /// The account that keeps it, by its fingerprint, if the request lets it.
+    pub(crate) account: Option<i64>,
 }
 
 impl Default for CallOutcome {
@@ -69,6 +74,8 @@ impl Default for CallOutcome {
             unseen_since: None,
             images: None,
             output: Security::default(),
+            kept: None,
+            account: None,
         }
     }
 }

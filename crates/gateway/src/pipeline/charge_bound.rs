@@ -40,13 +40,14 @@ impl ChargeBound {
         }
         let mut all = Vec::with_capacity(USES.len());
         for most in USES {
+            let all_rounds = charges.rounds.map_or(MOST_ROUNDS, |all| all.min(most));
             let mut bound = Self { uses: Some(most), window, ..one_pass };
             let (mut uses, mut tokens, mut is_endless) = (0_u64, 0_u64, false);
             let mut counts = PerTool::default();
             for charge in &charges.tools {
                 let (times, charged) = match charge.uses {
                     UseBound::Of(given) => (given.min(most), given.min(most)),
-                    UseBound::Missing => (MOST_ROUNDS, CONTAINER_UNITS),
+                    UseBound::Missing | UseBound::Unpriced => (all_rounds, CONTAINER_UNITS),
                 };
                 uses = uses.saturating_add(times);
                 match charge.tokens {
@@ -58,7 +59,7 @@ impl ChargeBound {
                     counts[tool] = u32::saturating_add(counts[tool], charged);
                 }
             }
-            let rounds = uses.min(MOST_ROUNDS);
+            let rounds = uses.min(all_rounds);
             bound.fees = fees.cost(&counts);
             bound.passes = 1 + rounds;
             // An unknown number fills the window.
@@ -97,13 +98,20 @@ pub(super) fn reported_prices(
     model.config.fees.raised(prices, applies)
 }
 
-/// Refuses a request with a tool that the vendor puts no bound on, for a model whose window does not
-/// bound it either: no cap could hold.
+/// Refuses a request with a tool that has no known price, or that the vendor puts no bound on, for a
+/// model whose window does not bound it either: no cap could hold.
 pub(super) fn check_bounded(model: &Model, prompt: &Prompt) -> Result<()> {
+    let charges = providers::charges(model, prompt);
+    if let Some(charge) = charges.tools.iter().find(|charge| charge.uses == UseBound::Unpriced) {
+        return Err(Error::Unbounded(format!(
+            "{}: the price of this tool is not known here, so it cannot be used under a spend cap or a \
+             budget: leave it out",
+            charge.at
+        )));
+    }
     if model.config.context_window.is_some() {
         return Ok(());
     }
-    let charges = providers::charges(model, prompt);
     let endless = charges.tools.iter().find(|charge| charge.tokens.is_none());
     endless.map_or(Ok(()), |charge| {
         Err(Error::Unbounded(format!(

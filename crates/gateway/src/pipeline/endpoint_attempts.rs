@@ -34,16 +34,19 @@ struct Candidate {
 }
 
 impl EndpointAttempts {
-    /// The endpoints of a model in an order, the first of them let through by its breaker; `None`
-    /// while no breaker lets a call through. The order is asked for only if there are several.
+    /// The endpoints of a model in an order, of those that are accepted, the first of them let through
+    /// by its breaker; `None` while no breaker lets a call through. The order is asked for only if there are several.
     pub(super) fn of(
         model: &Arc<Model>,
         order: impl FnOnce() -> Order,
         regions: Option<&[String]>,
+        accepts: impl Fn(&Model) -> bool,
         breakers: &Breakers,
         now: Timestamp,
     ) -> Option<Self> {
-        let mut others = candidates(model, order, regions, breakers).into_iter();
+        let mut all = candidates(model, order, regions, breakers);
+        all.retain(|candidate| accepts(&candidate.model));
+        let mut others = all.into_iter();
         let (permit, here) = next(&mut others, now)?;
         Some(Self { here, permit: Some(permit), others })
     }

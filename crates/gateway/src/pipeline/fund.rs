@@ -246,7 +246,8 @@ impl Funded {
             is_public: self.model.is_public,
             tier: self.routed.tier(),
             prompt_tokens: tokens::estimate(screened.length())
-                + file_tokens::about_unread(screened.prompt(), self.model.config.context_window),
+                + file_tokens::about_unread(screened.prompt(), self.model.config.context_window)
+                + screened.prompt().continued_tokens(),
             prices: self.prices.map(|prices| (prices.input.0, prices.output.0)),
             flat_cost: self
                 .pricing_basis

@@ -15,6 +15,7 @@ mod endpoint_attempts;
 pub(crate) mod file_tokens;
 pub(crate) mod fund;
 pub(crate) mod in_flight;
+pub(crate) mod kept;
 pub(crate) mod monitored_stream;
 pub(crate) mod operation;
 pub(crate) mod passed_content;

@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// Members of a request that its canonical form holds, or that differ with each call.
-const CANONICAL_MEMBERS: [&str; 5] = ["model", "max_tokens", "stream", "temperature", "trace_id"];
+const CANONICAL_MEMBERS: [&str; 6] =
+    ["model", "max_tokens", "max_output_tokens", "stream", "temperature", "trace_id"];
 /// Members that it holds unless it lacks a part of the conversation.
 fn conversation(format: WireFormat) -> &'static [&'static str] {
     match format {
         WireFormat::Messages | WireFormat::ChatCompletions => &["messages", "system", "tools"],
+        WireFormat::Responses => &["input", "instructions", "tools"],
         WireFormat::GenerateContent => {
             &["contents", "systemInstruction", "system_instruction", "tools"]
         }
@@ -35,6 +37,8 @@ const CANONICAL_OF_CANDIDATE: [&str; 7] = [
 /// Blocks of an answer that its canonical form holds.
 pub(crate) const CANONICAL_BLOCKS: [&str; 4] =
     ["text", "thinking", "redacted_thinking", "tool_use"];
+/// Items of an answer that it holds, but for the members that only a vendor has.
+const CANONICAL_ITEMS: [&str; 4] = ["message", "reasoning", "function_call", "custom_tool_call"];
 
 /// The content of a call beside its canonical form.
 #[derive(Debug, Serialize)]
@@ -82,6 +86,7 @@ pub(super) fn of_answer(source: &str, format: WireFormat) -> Vec<Box<RawValue>> 
         WireFormat::Messages => blocks(source),
         WireFormat::ChatCompletions => Vec::new(),
         WireFormat::GenerateContent => candidates(source),
+        WireFormat::Responses => items(source),
     }
 }
 
@@ -121,15 +126,58 @@ fn members(value: &RawValue) -> BTreeMap<String, &RawValue> {
     serde_json::from_str(value.get()).unwrap_or_default()
 }
 
+/// An item of an answer in the Responses format, in the same way.
+#[derive(Deserialize)]
+struct Item<'a> {
+    #[serde(rename = "type", default, borrow)]
+    kind: std::borrow::Cow<'a, str>,
+    #[serde(default, borrow)]
+    encrypted_content: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    content: Option<Vec<Part<'a>>>,
+}
+
+/// A part of an item.
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(default, borrow)]
+    annotations: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    logprobs: Option<&'a RawValue>,
+}
+
+fn has_any(member: Option<&RawValue>) -> bool {
+    member.is_some_and(|all| !matches!(all.get(), "null" | "[]"))
+}
+
+/// Whether an item of an answer is the vendor's own, or has members that are.
+pub(crate) fn is_vendors_item(item: &str) -> bool {
+    let Ok(item) = serde_json::from_str::<Item<'_>>(item) else { return true };
+    let parts = item.content.iter().flatten();
+    let mut members = parts.flat_map(|part| [part.annotations, part.logprobs]);
+    !CANONICAL_ITEMS.contains(&&*item.kind)
+        || has_any(item.encrypted_content)
+        || members.any(has_any)
+}
+
+/// The items of a list of an answer.
+fn list<'a>(source: &'a str, name: &str) -> Vec<&'a RawValue> {
+    let member = json_text::member(source, name).ok().flatten();
+    member.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default()
+}
+
+fn items(source: &str) -> Vec<Box<RawValue>> {
+    let items = list(source, "output").into_iter();
+    items.filter(|item| is_vendors_item(item.get())).map(ToOwned::to_owned).collect()
+}
+
 fn blocks(source: &str) -> Vec<Box<RawValue>> {
-    let content = json_text::member(source, "content").ok().flatten();
-    let blocks = content.and_then(|content| serde_json::from_str::<Vec<&RawValue>>(content).ok());
+    let blocks = list(source, "content");
     let is_beside = |block: &&RawValue| {
         let Ok(read) = serde_json::from_str::<Block<'_>>(block.get()) else { return true };
-        let has_citations = read.citations.is_some_and(|all| !matches!(all.get(), "null" | "[]"));
-        has_citations || !CANONICAL_BLOCKS.contains(&&*read.kind)
+        has_any(read.citations) || !CANONICAL_BLOCKS.contains(&&*read.kind)
     };
-    blocks.into_iter().flatten().filter(is_beside).map(ToOwned::to_owned).collect()
+    blocks.into_iter().filter(is_beside).map(ToOwned::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -204,5 +252,36 @@ mod tests {
             ]
         );
         assert!(blocks("{}").is_empty());
+    }
+
+    #[test]
+    fn the_vendors_own_items_of_an_answer_are_kept() {
+        let answer = r#"{"output": [{"type": "message", "content": [{"text": "a", "annotations": []}]},
+            {"type":"web_search_call","action":{"n":1.0}}, {"type": "function_call"},
+            {"type":"message","content":[{"annotations":[{"url":"x"}]}]}, {"type": 7},
+            {"type": "reasoning", "encrypted_content": null},
+            {"type":"reasoning","encrypted_content":"e"}]}"#;
+        let kept: Vec<String> = items(answer).iter().map(|item| item.get().to_owned()).collect();
+        assert_eq!(
+            kept,
+            [
+                r#"{"type":"web_search_call","action":{"n":1.0}}"#,
+                r#"{"type":"message","content":[{"annotations":[{"url":"x"}]}]}"#,
+                r#"{"type": 7}"#,
+                r#"{"type":"reasoning","encrypted_content":"e"}"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_conversation_that_loses_a_part_is_kept_whole() {
+        let body = r#"{"input":[],"instructions":"s","include":[]}"#;
+        let mut original = Original::new(WireFormat::Responses, body.to_owned());
+        let told = |original: &Original| {
+            serde_json::to_string(&Passed::of(original, &[]).unwrap()).unwrap()
+        };
+        assert_eq!(told(&original), r#"{"request":{"include":[]}}"#);
+        original.is_partial = true;
+        assert_eq!(told(&original), [r#"{"request":"#, body, "}"].concat());
     }
 }

@@ -26,12 +26,18 @@ impl InFlight {
             let screened = self.funded()?.routed().screened();
             let project = &screened.context().caller.project;
             let mut strings = judged_strings(&reply.text, reply.native.as_mut());
-            add_beside(&mut strings, &mut source);
+            let request = screened.prompt().original.as_ref();
+            let request = request.and_then(|original| original.body.as_deref());
+            add_beside(&mut strings, request, &mut source);
             let judged = judge(project, &strings, &mut Redactor::of_answer(nonce)).await;
             let restores = project.policy.safety().pii_restore;
             (restores.then(|| screened.placeholders().clone()), judged)
         };
         self.outcome.output = judged.security;
+        if !matches!(judged.verdict, Verdict::Fine) {
+            // Nobody may read the answer from its provider either.
+            self.outcome.kept = None;
+        }
         reply.source = source;
         match judged.verdict {
             Verdict::Fine => {}

@@ -17,6 +17,7 @@ use crate::pipeline::call_outcome::{CallOutcome, Recorded};
 use crate::pipeline::choose::Routed;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::fund::Funded;
+use crate::pipeline::kept::kept_rows;
 use crate::pipeline::passed_content::Passed;
 use crate::pipeline::present::judge_rest;
 use crate::pipeline::refusal::{Refusal, UnrecordedRefusal};
@@ -60,7 +61,13 @@ impl Gateway {
         self.count_spend(context, step.finished_at, usage_cost.cost);
         usage_cost.count(funded);
         funded.settled();
-        let (turn, tools_step) = self.store_run(funded, outcome, step, &calls).await?;
+        let kept = kept_rows(funded, outcome, &usage_cost.usage);
+        let stored = self.store_run(funded, outcome, step, &calls);
+        let (turn, tools_step) = match kept {
+            None => stored.await?,
+            // Both are queued together.
+            Some(kept) => Box::pin(self.stored_and_kept(stored, kept)).await?,
+        };
         self.trip_if_spent(&context.caller).await;
         Ok(Recorded { tools_step, turn, usage: usage_cost.usage, cost: usage_cost.cost })
     }

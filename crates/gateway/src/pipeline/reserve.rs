@@ -9,6 +9,7 @@ use std::time::Duration;
 use domain::conversation::{Body, Prompt};
 use domain::model::Model;
 use domain::money::{Price, Prices, Usd};
+use domain::original::WireFormat;
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use limits::{KeyWindows, MonthSpend};
@@ -69,7 +70,8 @@ pub(super) struct CostBound<'p> {
 impl<'p> CostBound<'p> {
     pub(super) fn of(prompt: &'p Prompt, model: &Model, pricing_basis: PricingBasis) -> Self {
         let (bytes, unread) = sizes(prompt);
-        let fetched = fetched(prompt, model.config.context_window);
+        let fetched =
+            fetched(prompt, model.config.context_window).saturating_add(continued(prompt, model));
         let (most, unread) = (bytes.saturating_add(fetched), unread.saturating_add(fetched));
         let requested = prompt.max_output_tokens;
         let asked = providers::charges(model, prompt);
@@ -252,12 +254,29 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
 /// The most tokens of documents that the provider fetches or keeps: their sizes are not known here, and
 /// a provider refuses a prompt that is longer than the model's context window.
 fn fetched(prompt: &Prompt, context_window: Option<u64>) -> u64 {
-    let mut reaches = prompt.original.iter().flat_map(|original| &original.reaches);
-    let has_documents = reaches.any(|reach| {
+    let Some(original) = &prompt.original else { return 0 };
+    let has_documents = original.reaches.iter().any(|reach| match original.format {
+        // Everything else is a tool's: its charges count it.
+        WireFormat::Responses => matches!(&*reach.kind, "document" | "file"),
         // Pictures are counted by themselves, and servers of tools with the tools.
-        !matches!(&*reach.kind, "image" | "image_url" | "mcp" | "mcp_toolset")
+        _ => !matches!(&*reach.kind, "image" | "image_url" | "mcp" | "mcp_toolset"),
     });
     if has_documents { context_window.unwrap_or(LARGEST_WINDOW) } else { 0 }
+}
+
+/// The most tokens of what a request continues, which are part of its prompt again: as they were counted,
+/// or, if nothing counted them for this model, what its context window holds.
+fn continued(prompt: &Prompt, model: &Model) -> u64 {
+    let Some(original) = &prompt.original else { return 0 };
+    let continuation = &original.continuation;
+    let window = model.config.context_window;
+    if continuation.references.is_empty() || !providers::keeps_answers(model) {
+        0
+    } else if continuation.counted_by.as_ref() == Some(&model.identifier) {
+        continuation.tokens.min(window.unwrap_or(u64::MAX))
+    } else {
+        window.unwrap_or(LARGEST_WINDOW)
+    }
 }
 
 /// Money that is set aside for one call, in its key's hour and its project's month.

@@ -103,7 +103,13 @@ fn a_picture_at_an_address_is_no_document() {
     let most = |kind: &str| {
         let (at, kind) = ("messages[0]".to_owned(), kind.to_owned());
         let mut original = Original::new(WireFormat::ChatCompletions, String::new());
-        original.reaches.push(Reach { at, kind, address: None, is_public_allowed: true });
+        original.reaches.push(Reach {
+            at,
+            kind,
+            address: None,
+            is_public_allowed: true,
+            leaves_out: None,
+        });
         counted(&Prompt { original: Some(Box::new(original)), ..Prompt::default() }, Some(90_000)).1
     };
     assert!(most("image_url") < 90_000);

@@ -92,7 +92,7 @@ impl RequestContext {
         let (mut length, imitates) = prompt_strings::length_and_imitation(&prompt);
         // Text that looks like a placeholder is replaced in every request of a conversation, or the
         // prompt would change where it was sent before, once a later message needs a placeholder.
-        let placeholders = if redacted.is_empty() && !(imitates && replaces.any()) {
+        let mut placeholders = if redacted.is_empty() && !(imitates && replaces.any()) {
             Placeholders::default()
         } else {
             let redactor = self.redactor(&prompt);
@@ -100,6 +100,10 @@ impl RequestContext {
             length = prompt_strings::length(&prompt);
             placeholders
         };
+        if let Some(original) = &prompt.original {
+            // The provider has those of what is continued.
+            placeholders.extend(&original.continuation.placeholders);
+        }
         let sensitive = security.pii && request.pii == PiiRule::Route;
         let leaks = Leaks {
             secret: report.secret_leaked() && !replaces.secrets,

@@ -69,6 +69,10 @@ fn of_conversation(
     api_endpoint: ApiEndpoint,
     prompt: &Prompt,
 ) -> Option<SessionId> {
+    let continued = prompt.original.as_ref().and_then(|original| original.continuation.session);
+    if let Some(session) = continued {
+        return Some(SessionId::continued(session));
+    }
     match api_endpoint {
         ApiEndpoint::Chat
         | ApiEndpoint::Messages

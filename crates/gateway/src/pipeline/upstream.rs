@@ -49,10 +49,11 @@ impl Upstream {
         model: &Arc<Model>,
         order: impl FnOnce(u64) -> Order,
         regions: Option<&[String]>,
+        accepts: impl Fn(&Model) -> bool,
     ) -> Option<EndpointAttempts> {
         let number = self.placed.fetch_add(1, Ordering::Relaxed);
         let order = || order(number);
-        EndpointAttempts::of(model, order, regions, &self.breakers, self.clock.now())
+        EndpointAttempts::of(model, order, regions, accepts, &self.breakers, self.clock.now())
     }
 
     /// Whether all circuits of a model in the allowed regions are open.

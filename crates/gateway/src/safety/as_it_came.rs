@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
-use checks::{FileKind, file_kind};
+use checks::{FileKind, Placeholders, file_kind};
 use domain::conversation::{Body, Prompt};
 use domain::json_text::{Place, Token, Unreadable, rewrite, visit};
 use domain::original::{Beside, Original, WireFormat};
@@ -28,6 +28,10 @@ const SIGNATURES: [&str; 2] = ["thoughtSignature", "thought_signature"];
 const INLINE: [&str; 2] = ["inlineData", "inline_data"];
 /// The member that holds the base64 of a file, in several formats.
 const DATA: &str = "data";
+/// The member of an answer that holds the arguments of a call, as JSON in a string.
+const ARGUMENTS: &str = "arguments";
+/// The members of an answer that repeat the request.
+const ECHOED: [&str; 4] = ["instructions", "tools", "metadata", "text"];
 
 /// The texts that were judged, by their hashes under a random key.
 #[derive(Default)]
@@ -324,17 +328,35 @@ fn texts(json: &str) -> Result<Vec<String>, Unreadable> {
 }
 
 /// Whether a string of an answer is JSON: the arguments of a function in a chat completion.
-pub(crate) fn is_json_in_answer(place: &Place<'_, '_>) -> bool {
+fn is_json_in_answer(place: &Place<'_, '_>) -> bool {
     let depth = place.depth();
     let above = depth.checked_sub(2).and_then(|above| place.member(above));
     place.member(0) == Some("choices")
-        && place.name() == "arguments"
+        && place.name() == ARGUMENTS
         && matches!(above, Some("function" | "function_call"))
+}
+
+/// Whether a token of an answer stands where answers repeat their request.
+pub(crate) fn is_echoed(place: &Place<'_, '_>) -> bool {
+    place.depth() > 0 && place.member(0).is_some_and(|top| ECHOED.contains(&top))
+}
+
+/// Puts originals back into a string of an answer as it came: escaped where the string is JSON itself.
+pub(crate) fn restored(
+    placeholders: &Placeholders,
+    place: &Place<'_, '_>,
+    text: &str,
+) -> Option<String> {
+    let is_inner_json = is_json_in_answer(place) || place.name() == ARGUMENTS && is_json(text);
+    let new =
+        if is_inner_json { placeholders.restore_json(text) } else { placeholders.restore(text) };
+    Some(new).filter(|new| new != text)
 }
 
 /// The strings of an answer as it came that are not among these of its canonical form.
 pub(crate) fn answer_beside<'a>(
     source: &str,
+    request: Option<&str>,
     canonical: impl Iterator<Item = (&'a str, bool)>,
 ) -> Result<Vec<String>, Unreadable> {
     let mut judged = Judged::default();
@@ -344,11 +366,17 @@ pub(crate) fn answer_beside<'a>(
             let _ = visit(text, |_, token| judged.add(token, false));
         }
     }
+    // What an answer repeats of its request was judged there.
+    let mut sent = Judged::default();
+    if let Some(request) = request {
+        visit(request, |_, token| sent.add(token, false))?;
+    }
     let mut all = Vec::new();
     visit(source, |place, token| {
         if let Token::Text(text) = token
             && !text.is_empty()
             && !judged.has(token, Origin::Assistant)
+            && !(is_echoed(place) && sent.has(token, Origin::Assistant))
             && !is_label(place, text)
             && !is_binary(place, text)
         {

@@ -199,7 +199,7 @@ fn signatures_and_files_of_gemini_are_no_texts() {
     let answer = json!({"candidates": [{"content": {"parts": [
         {"text": "Fine.", "thoughtSignature": signature},
         {"inlineData": {"mimeType": "image/png", "data": signature}}]}}]});
-    let beside = answer_beside(&answer.to_string(), std::iter::empty()).unwrap();
+    let beside = answer_beside(&answer.to_string(), None, std::iter::empty()).unwrap();
     assert_eq!(beside, ["Fine.", "image/png"]);
 }
 
@@ -283,6 +283,11 @@ fn strings_beside_it_are_trusted_by_their_place() {
     let message = |role: &str| json!({"messages": [{"role": "user", "content": "a"}, {"content": [{"x": hostile}], "role": role}]});
     assert_eq!(at(message("user")), field("messages[1]", Origin::Other));
     assert_eq!(at(message("assistant")), field("messages[1]", Origin::Assistant));
+    let item =
+        |role: &str| json!({"input": [{"type": "x"}, {"content": [{"x": hostile}], "role": role}]});
+    assert_eq!(at(item("user")), field("input[1]", Origin::Other));
+    assert_eq!(at(item("assistant")), field("input[1]", Origin::Assistant));
+    assert_eq!(at(json!({"instructions": hostile})), field("instructions", Origin::System));
     let said_before = json!({"messages": [{"role": "user", "content": hostile}], "x": hostile});
     assert_eq!(asked(&said_before, &[hostile]).original.unwrap().beside, []);
     let mut ours = asked(&said_before, &[]);
@@ -348,6 +353,31 @@ fn strings_of_an_answer_beside_it() {
         {"type": "tool_use", "input": {"q": "what"}}, {"type": "new", "words": ["more", "more"]}]});
     let arguments = json!({"q": "what"}).to_string();
     let canonical = [("Hello.", false), (arguments.as_str(), true)];
-    let beside = answer_beside(&source.to_string(), canonical.into_iter()).unwrap();
+    let beside = answer_beside(&source.to_string(), None, canonical.into_iter()).unwrap();
     assert_eq!(beside, ["new", "more"]);
+}
+
+#[test]
+fn an_answer_that_repeats_its_request_is_judged_where_it_does_not() {
+    let request = json!({"instructions": "Be brief.", "tools": [{"name": "f"}]}).to_string();
+    let source = json!({"instructions": "Be brief.", "tools": [{"name": "f"}, {"name": "g"}],
+        "output": [{"words": "Be brief."}]});
+    let beside = answer_beside(&source.to_string(), Some(&request), std::iter::empty()).unwrap();
+    assert_eq!(beside, ["g", "Be brief."], "elsewhere it is the model's");
+}
+
+#[test]
+fn originals_stay_json_in_arguments() {
+    let mut placeholders = Placeholders::default();
+    placeholders.extend(&[("[NAME_1_0a1b2c3d]".to_owned(), "Jane \"J\" Doe".to_owned())]);
+    let source = json!({"text": "Ask [NAME_1_0a1b2c3d].",
+        "arguments": json!({"who": "[NAME_1_0a1b2c3d]"}).to_string()});
+    let new = rewrite(&source.to_string(), |place, token| match token {
+        Token::Text(text) => super::restored(&placeholders, place, text),
+        Token::Name(_) | Token::Number(_) => None,
+    });
+    let new: Value = serde_json::from_str(&new.unwrap().unwrap()).unwrap();
+    assert_eq!(new["text"], "Ask Jane \"J\" Doe.");
+    let arguments: Value = serde_json::from_str(new["arguments"].as_str().unwrap()).unwrap();
+    assert_eq!(arguments, json!({"who": "Jane \"J\" Doe"}));
 }

@@ -141,10 +141,14 @@ pub(crate) fn judged_strings<'a>(
 
 /// Adds the strings of an answer as it came that its canonical form does not hold. An answer that can
 /// be read in two ways is written anew.
-pub(crate) fn add_beside(strings: &mut Vec<AnswerString<'_>>, source: &mut Option<String>) {
+pub(crate) fn add_beside(
+    strings: &mut Vec<AnswerString<'_>>,
+    request: Option<&str>,
+    source: &mut Option<String>,
+) {
     let Some(text) = source else { return };
     let canonical = strings.iter().map(|string| (&*string.text, string.is_json));
-    match as_it_came::answer_beside(text, canonical) {
+    match as_it_came::answer_beside(text, request, canonical) {
         Ok(beside) => strings.extend(
             beside.into_iter().map(|text| AnswerString { text: text.into(), is_json: false }),
         ),
@@ -184,10 +188,7 @@ pub(crate) fn restore(reply: &mut Reply, placeholders: &Placeholders) {
     reply.text = placeholders.restore(&reply.text);
     if let Some(source) = &mut reply.source
         && let Ok(Some(new)) = rewrite(source, |place, token| match token {
-            Token::Text(text) if as_it_came::is_json_in_answer(place) => {
-                Some(placeholders.restore_json(text)).filter(|new| new != text)
-            }
-            Token::Text(text) => Some(placeholders.restore(text)).filter(|new| new != text),
+            Token::Text(text) => as_it_came::restored(placeholders, place, text),
             Token::Name(_) | Token::Number(_) => None,
         })
     {

@@ -8,13 +8,15 @@ use domain::safety::Origin;
 /// The members of a request that the gateway replaces or takes out.
 pub(super) fn ours(format: WireFormat) -> &'static [&'static str] {
     match format {
-        WireFormat::Messages | WireFormat::ChatCompletions => &["model", "trace_id", "stream"],
+        WireFormat::Messages | WireFormat::ChatCompletions | WireFormat::Responses => {
+            &["model", "trace_id", "stream"]
+        }
         WireFormat::GenerateContent => &["model"],
     }
 }
 
 /// The members of a request that the gateway decides, and the bytes of the longest name.
-const GOVERNED: [&str; 14] = [
+const GOVERNED: [&str; 22] = [
     "model",
     "trace_id",
     "stream",
@@ -29,6 +31,14 @@ const GOVERNED: [&str; 14] = [
     "audio",
     "web_search_options",
     "tools",
+    "background",
+    "conversation",
+    "input",
+    "max_output_tokens",
+    "max_tool_calls",
+    "previous_response_id",
+    "prompt",
+    "store",
 ];
 const LONGEST_GOVERNED: usize = 21;
 /// Words and names of the formats themselves, in order: judging them would only take time.
@@ -138,7 +148,7 @@ const LONGEST_LABEL: usize = 128;
 
 /// Whether a member of a request is its list of messages.
 pub(super) fn is_conversation(top: &str) -> bool {
-    matches!(top, "messages" | "contents")
+    matches!(top, "messages" | "contents" | "input")
 }
 
 /// Whether a name is that of a member that the gateway decides but for its case: some servers read it

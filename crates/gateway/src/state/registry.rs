@@ -81,6 +81,11 @@ impl ProjectState {
         self.model_or_alias(name, ModelAliases::exact)
     }
 
+    /// All models of the project.
+    pub(crate) fn all_models(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.models.values()
+    }
+
     /// A registered model, else that of the alias that `find` gives.
     fn model_or_alias(
         &self,

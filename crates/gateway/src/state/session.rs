@@ -27,6 +27,11 @@ impl SessionId {
         self.0
     }
 
+    /// The session of a recorded call.
+    pub(crate) fn continued(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
     /// Half of it as a number.
     pub(crate) fn number(self) -> u64 {
         let [_, _, _, _, _, _, _, _, half @ ..] = self.0;

@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use domain::event_frame::EventFrame;
-use domain::json_text::{Token, visit};
+use domain::json_text::{Place, Token, visit};
 use domain::original::SourceEvent;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -40,6 +40,11 @@ pub(super) const MAX_WITHHELD_CHUNKS: usize = 32_768;
 
 /// The most bytes of these chunks together: more than `MAX_WITHHELD_CHUNKS` ordinary ones take.
 pub(super) const MAX_WITHHELD_BYTES: usize = 96 * 1024 * 1024;
+
+/// Whether a token stands where an event repeats its request: beside the output of the response so far.
+fn is_echo(place: &Place<'_, '_>) -> bool {
+    place.member(0) == Some("response") && place.member(1) != Some("output")
+}
 
 /// The reason why a stream is left before its end.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -150,7 +155,8 @@ impl Fragments {
             }
             if let Token::Text(text) = token
                 && !is_piece(place.range.start)
-                && !matches!(place.name(), "type" | "id" | PADDING)
+                && !matches!(place.name(), "type" | "id" | "item_id" | PADDING)
+                && !is_echo(place)
                 && !wire_members::is_word_of_formats(text)
                 && !wire_members::is_label(place, text)
                 && bounds.is_ok()

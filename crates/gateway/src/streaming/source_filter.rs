@@ -6,11 +6,14 @@ use domain::json_text::{Token, rewrite};
 use domain::model::Model;
 use domain::original::{PieceFilter, PieceKind, SourceEvent, SourcePieces};
 
+use crate::safety::as_it_came::restored;
 use crate::streaming::piece::Piece;
 
 /// The event that begins an answer, and the path of the model's name in it.
 const START: &str = "message_start";
 const MODEL: [&str; 2] = ["message", "model"];
+/// The path of the model's name in the events of a format in which several hold the answer so far.
+const OF_RESPONSE: [&str; 2] = ["response", "model"];
 
 /// Lets out the events of one call.
 #[derive(Debug)]
@@ -53,10 +56,11 @@ impl SourceFilter {
 
     /// Takes the next event.
     pub(super) fn pass(&mut self, mut event: SourceEvent, pieces: &mut Vec<Piece>) {
-        if event.name == START {
+        let path = if event.name == START { MODEL } else { OF_RESPONSE };
+        if event.name == START || event.pieces.is_empty() && event.data.contains("\"response\"") {
             let name = |text: &str| Some(self.model.clone()).filter(|model| model != text);
             let named = rewrite(&event.data, |place, token| match token {
-                Token::Text(text) if place.is_at(&MODEL) => name(text),
+                Token::Text(text) if place.is_at(&path) => name(text),
                 _ => None,
             });
             if let Ok(Some(named)) = named {
@@ -68,9 +72,8 @@ impl SourceFilter {
             out.push(event);
         } else {
             let placeholders = &self.placeholders;
-            let restored = |text: &str| Some(placeholders.restore(text)).filter(|new| new != text);
             // It was read before.
-            let _ = event.rewrite(restored);
+            let _ = event.rewrite(|place, text| restored(placeholders, place, text));
             let begin = |kind| {
                 Restored(match kind {
                     PieceKind::Json => placeholders.json_stream(),

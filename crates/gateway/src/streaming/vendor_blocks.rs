@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::json_text::member;
 use domain::original::{SourceEvent, VENDOR_PARTS};
 use serde_json::value::RawValue;
 
-use crate::pipeline::passed_content::CANONICAL_BLOCKS;
+use crate::pipeline::passed_content::{CANONICAL_BLOCKS, is_vendors_item};
 
 /// The most bytes of events that are kept for the record.
 const MOST_KEPT_BYTES: usize = 1024 * 1024;
@@ -15,6 +16,9 @@ const DELTA: &str = "content_block_delta";
 const START: &str = "content_block_start";
 /// The kind of delta that belongs to a text and has no canonical form.
 const CITATION: &str = "citations_delta";
+/// The event that ends an item of the Responses format, and the member that holds all of it.
+const ITEM_DONE: &str = "response.output_item.done";
+const ITEM: &str = "item";
 
 /// The members of an event that name its block.
 #[derive(Debug, Default)]
@@ -41,6 +45,13 @@ impl VendorBlocks {
     pub(super) fn note(&mut self, event: &SourceEvent, of: &BlockOfEvent) -> usize {
         if event.name == VENDOR_PARTS {
             self.keep(&event.data);
+            return 0;
+        }
+        if event.name == ITEM_DONE {
+            let item = member(&event.data, ITEM).ok().flatten();
+            if let Some(item) = item.filter(|item| is_vendors_item(item)) {
+                self.keep(item);
+            }
             return 0;
         }
         let is_known = |kind: &str| CANONICAL_BLOCKS.contains(&kind);

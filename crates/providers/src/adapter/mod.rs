@@ -8,7 +8,7 @@ pub(crate) mod request;
 use domain::conversation::{Prompt, Reply, StreamEvent};
 use domain::fees::{Charges, PerSurcharge};
 use domain::model::Model;
-use domain::original::Original;
+use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
 
 use crate::adapter::embeddings::Embedder;
@@ -28,6 +28,18 @@ pub(crate) trait Adapter: Send + Sync {
     /// `None` if it has to be translated.
     fn pass(&self, _attempt: &Attempt<'_>, _original: &Original) -> Result<Option<Vec<u8>>, Error> {
         Ok(None)
+    }
+
+    /// Returns the adapter of another format of the vendor's, if a model's server has it: requests that
+    /// came in that format pass through it.
+    fn beside(&self, _model: &Model, _format: WireFormat) -> Option<&'static dyn Adapter> {
+        None
+    }
+
+    /// Returns the URL of something below the endpoint that a model's server keeps, such as a response,
+    /// by its path.
+    fn kept_at(&self, model: &Model, _path: &str) -> Result<String, Error> {
+        Err(Error::unsupported(format!("Model {} keeps no answers", model.identifier)))
     }
 
     /// Puts the credential on the request, and the headers that the vendor requires. The time is for

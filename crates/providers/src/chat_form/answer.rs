@@ -51,6 +51,7 @@ impl Answer {
             passes: false,
             source: None,
             dropped: Vec::new(),
+            kept: None,
         }
     }
 

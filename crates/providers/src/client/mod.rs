@@ -2,6 +2,7 @@
 //! answers.
 
 pub(crate) mod event_stream;
+pub(crate) mod kept;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -253,8 +254,8 @@ impl Client {
     }
 
     async fn whole_answer(&self, attempt: &Attempt<'_>) -> Result<Reply, Error> {
-        let (model, adapter) = (attempt.model, vendors::adapter(attempt.model.provider));
-        let (Encoded { body, dropped }, passes) = encode(adapter, attempt)?;
+        let model = attempt.model;
+        let (adapter, Encoded { body, dropped }, passes) = encode(attempt)?;
         let reply = if model.is_sandbox() {
             let body = sandbox::answer(&body, self.now());
             let reply = adapter.decode(model, &body)?;
@@ -274,8 +275,8 @@ impl Client {
     }
 
     async fn streamed_answer(&self, attempt: &Attempt<'_>) -> Result<EventStream, Error> {
-        let (model, adapter) = (attempt.model, vendors::adapter(attempt.model.provider));
-        let (Encoded { body, dropped }, passes) = encode(adapter, attempt)?;
+        let model = attempt.model;
+        let (adapter, Encoded { body, dropped }, passes) = encode(attempt)?;
         let decoder = if passes { adapter.passing_decoder(model) } else { adapter.decoder(model) };
         let stream = if model.is_sandbox() {
             let pieces: Vec<Bytes> = sandbox::stream(&body, self.now());
@@ -404,18 +405,21 @@ fn source(passes: bool, body: Vec<u8>) -> Option<String> {
     passes.then(|| String::from_utf8(body).ok()).flatten()
 }
 
-/// Writes the body of a request: as it came, if this is its format, else from its canonical form.
-/// The flag is whether it passes as it came.
-fn encode(adapter: &dyn Adapter, attempt: &Attempt<'_>) -> Result<(Encoded, bool), Error> {
+/// Writes the body of a request: as it came, if the model's server has its format, else from its
+/// canonical form. Returns the adapter that has written it as well; the flag is whether it passes as it
+/// came.
+fn encode(attempt: &Attempt<'_>) -> Result<(&'static dyn Adapter, Encoded, bool), Error> {
+    let adapter = vendors::adapter(attempt.model.provider);
     if let Some(original) = &attempt.prompt.original {
-        if let Some(body) = adapter.pass(attempt, original)? {
-            return Ok((Encoded { body, dropped: Vec::new() }, true));
+        let speaks = adapter.beside(attempt.model, original.format).unwrap_or(adapter);
+        if let Some(body) = speaks.pass(attempt, original)? {
+            return Ok((speaks, Encoded { body, dropped: original.left_out.clone() }, true));
         }
         if let Some(what) = &original.untranslatable {
             return Err(Error::unsupported(what.clone()));
         }
     }
-    adapter.encode(attempt).map(|encoded| (encoded, false))
+    adapter.encode(attempt).map(|encoded| (adapter, encoded, false))
 }
 
 /// Refuses an answer with more than [`MOST_CALLS`] calls of tools.

@@ -38,7 +38,7 @@ impl Credentials {
         }
     }
 
-    fn cleaned(&self, text: &str) -> Option<String> {
+    pub(crate) fn cleaned(&self, text: &str) -> Option<String> {
         if self.is_clean(text) {
             return None;
         }
@@ -108,7 +108,7 @@ impl SourceFilter {
                 continue;
             };
             if self.credentials.may_be_in_json(&event.data) {
-                let cleaned = event.rewrite(|text| self.credentials.cleaned(text));
+                let cleaned = event.rewrite(|_, text| self.credentials.cleaned(text));
                 cleaned.map_err(|_| {
                     Error::malformed("an event of the stream is none of the format's")
                 })?;

@@ -142,7 +142,9 @@ impl StreamFilter {
             StreamEvent::Usage(usage) => {
                 self.usage = Some(self.usage.map_or(usage, |known| known.followed_by(usage)));
             }
-            StreamEvent::Prompt(_) | StreamEvent::Source(_) => events.push(event),
+            StreamEvent::Prompt(_) | StreamEvent::Source(_) | StreamEvent::Kept(_) => {
+                events.push(event);
+            }
         }
         self.release_usage(events);
     }

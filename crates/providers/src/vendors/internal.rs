@@ -3,7 +3,7 @@
 
 use domain::conversation::{Prompt, Reply};
 use domain::model::Model;
-use domain::original::Original;
+use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
 
 use crate::adapter::embeddings::Embedder;
@@ -11,6 +11,7 @@ use crate::adapter::images::ImageGenerator;
 use crate::adapter::request::{Attempt, Call, Encoded};
 use crate::adapter::{Adapter, Decoder};
 use crate::error::Error;
+use crate::vendors::openai::responses::Responses;
 use crate::vendors::openai::{CHAT, Openai, Tasks, below};
 
 pub(crate) struct Internal;
@@ -48,6 +49,10 @@ impl Adapter for Internal {
         Openai.passing_decoder(model)
     }
 
+    fn beside(&self, model: &Model, format: WireFormat) -> Option<&'static dyn Adapter> {
+        RESPONSES.at(model, format)
+    }
+
     fn embedder(&self) -> Option<&'static dyn Embedder> {
         Some(&TASKS)
     }
@@ -56,6 +61,9 @@ impl Adapter for Internal {
         Some(&TASKS)
     }
 }
+
+static RESPONSES: Responses =
+    Responses { vendor: &Internal, url, name: Model::upstream_name, is_own: |_| false };
 
 static TASKS: Tasks = Tasks { url, name: Model::upstream_name };
 

@@ -10,6 +10,7 @@ pub(crate) mod openai;
 use domain::conversation::Prompt;
 use domain::fees::{Charges, PerSurcharge};
 use domain::model::{Model, Provider};
+use domain::original::WireFormat;
 
 use crate::adapter::Adapter;
 use crate::adapter::embeddings::Embedder;
@@ -32,6 +33,14 @@ pub(crate) fn adapter(provider: Provider) -> &'static dyn Adapter {
         Provider::Bedrock => &Bedrock,
         Provider::Gemini => &Gemini,
     }
+}
+
+/// Returns the adapter that a prompt goes through: at the model, or at any of its endpoints, that of the
+/// format which the request came in.
+fn spoken(model: &Model, prompt: &Prompt) -> &'static dyn Adapter {
+    let own = adapter(model.provider);
+    let Some(original) = &prompt.original else { return own };
+    places(model).find_map(|at| own.beside(at, original.format)).unwrap_or(own)
 }
 
 /// Returns a model's way to make embeddings.
@@ -78,14 +87,26 @@ pub fn may_write_cache(model: &Model, prompt: &Prompt) -> bool {
     }
 }
 
+/// Whether a server of a model keeps its answers, for requests that continue them.
+pub fn keeps_answers(model: &Model) -> bool {
+    let own = adapter(model.provider);
+    places(model).any(|at| own.beside(at, WireFormat::Responses).is_some())
+}
+
+/// A model, and the model as it is called at each of its endpoints.
+fn places(model: &Model) -> impl Iterator<Item = &Model> {
+    let endpoints = model.config.endpoints.iter().map(|endpoint| &*endpoint.model);
+    std::iter::once(model).chain(endpoints)
+}
+
 /// The charges beside tokens that a prompt allows a provider.
 pub fn charges(model: &Model, prompt: &Prompt) -> Charges {
-    adapter(model.provider).charges(prompt)
+    spoken(model, prompt).charges(prompt)
 }
 
 /// The surcharges that a prompt asks a provider for.
 pub fn surcharges(model: &Model, prompt: &Prompt) -> PerSurcharge<bool> {
-    adapter(model.provider).surcharges(prompt)
+    spoken(model, prompt).surcharges(prompt)
 }
 
 /// Refuses a model whose provider makes no images.

@@ -26,6 +26,7 @@ use domain::trace::Trace;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Error, Result};
+use crate::kept::Kept;
 use crate::seal::SealingKey;
 use crate::session_traces::SessionHash;
 use crate::steps::place;
@@ -55,6 +56,8 @@ pub(crate) enum Write {
     /// The call of a start was never made.
     Withdraw(StepId),
     Step(Box<Step>, Option<Vec<u8>>, Ends),
+    /// What a vendor keeps of an answer.
+    Kept(Vec<Kept>),
 }
 
 /// The owner of the start that a step closes.
@@ -163,6 +166,12 @@ impl Writer {
         let place = place(step.id);
         let sealed = content.map(|(json, key)| key.seal_content(&place, json)).transpose()?;
         self.wait(Write::Step(step, sealed, Ends::Own)).await
+    }
+
+    /// Stores what a vendor keeps of an answer, and waits for the disk.
+    #[boxed]
+    pub async fn kept(&self, kept: Vec<Kept>) -> Result<()> {
+        self.wait(Write::Kept(kept)).await.map(drop)
     }
 
     /// Whether commits take so long that a call could end before its start is on disk.

@@ -131,6 +131,9 @@ fn rows(
     for (step, sealed) in &batch.contents {
         insert(connection, &SealedContent(step, sealed))?;
     }
+    for kept in &batch.kept {
+        insert(connection, *kept)?;
+    }
     for (slot, counts) in ledger {
         insert(connection, &LedgerRow(slot, counts))?;
     }

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod claims;
+mod kept;
 mod recovery;
 mod registry;
 mod retention;

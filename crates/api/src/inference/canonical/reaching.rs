@@ -10,7 +10,7 @@ pub(crate) const MCP: &str = "mcp";
 /// A tool at a place in a request.
 pub(crate) fn tool(at: &str, kind: &str) -> Reach {
     let (at, kind) = (at.to_owned(), kind.to_owned());
-    Reach { at, kind, address: None, is_public_allowed: false }
+    Reach { at, kind, address: None, is_public_allowed: false, leaves_out: None }
 }
 
 /// An address in a part of this type.

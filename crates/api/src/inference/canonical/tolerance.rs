@@ -42,9 +42,14 @@ impl Tolerance {
         self.is_partial = true;
     }
 
-    /// Notes in the original of the request what its canonical form lacks, and what keeps it from being translated.
-    pub(crate) fn note_in(self, original: Option<Original>) -> Option<Box<Original>> {
-        let Self { untranslatable, is_partial, .. } = self;
-        original.map(|original| Box::new(Original { untranslatable, is_partial, ..original }))
+    /// Whether there was any part without a canonical form.
+    pub(crate) fn has_met_any(&self) -> bool {
+        self.untranslatable.is_some()
+    }
+
+    /// Notes in the original of the request what its canonical form lacks, and what keeps it from being
+    /// translated.
+    pub(crate) fn note_in(self, original: &mut Original) {
+        (original.untranslatable, original.is_partial) = (self.untranslatable, self.is_partial);
     }
 }

@@ -205,7 +205,7 @@ fn everything_that_would_be_reached_is_found() {
         ],
     });
     let found = original(&body).reaches.into_iter().map(|reach| {
-        let Reach { at, kind, address, is_public_allowed } = reach;
+        let Reach { at, kind, address, is_public_allowed, .. } = reach;
         assert!(!is_public_allowed, "no address will do by itself");
         (at, kind, address.unwrap_or_default())
     });

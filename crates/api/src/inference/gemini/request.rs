@@ -86,7 +86,10 @@ pub(super) fn parse(
             is_translated: true,
             is_lenient: false,
             params,
-            original: reader.tolerance.note_in(original),
+            original: original.map(|mut original| {
+                reader.tolerance.note_in(&mut original);
+                Box::new(original)
+            }),
         },
     };
     let sources = reader.sources;

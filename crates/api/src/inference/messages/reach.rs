@@ -110,7 +110,7 @@ mod tests {
         ]});
         let body: MessagesBody = serde_json::from_value(body).unwrap();
         let found = body.reaches().into_iter().map(|reach| {
-            let Reach { at, kind, address, is_public_allowed } = reach;
+            let Reach { at, kind, address, is_public_allowed, .. } = reach;
             (at, kind, address.unwrap_or_default(), is_public_allowed)
         });
         let expected = [

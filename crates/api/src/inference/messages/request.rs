@@ -111,7 +111,10 @@ pub fn parse(
             is_translated: true,
             is_lenient: false,
             params,
-            original: reader.tolerance.note_in(original),
+            original: original.map(|mut original| {
+                reader.tolerance.note_in(&mut original);
+                Box::new(original)
+            }),
         },
     };
     Ok(ParsedRequest {

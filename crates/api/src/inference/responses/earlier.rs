@@ -1,9 +1,8 @@
-//! Responses and items of before that a request refers to by their ids, from the gateway's own record
-//! of the project's calls.
+//! Responses and items of before that a request refers to by the ids of our own answers, from the
+//! gateway's record of the project's calls. What a provider keeps is left to be found there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use axum::http::StatusCode;
 use domain::conversation::{Body, Message, PROVIDER_STATE};
 use domain::ids::StepId;
 use gateway::{Caller, EarlierAnswer};
@@ -12,46 +11,46 @@ use serde_json::Value;
 use crate::app::App;
 use crate::http::error::{Failure, Result};
 use crate::inference::canonical::prompt::State;
-use crate::inference::canonical::read::{invalid, malformed};
+use crate::inference::canonical::read::invalid;
 use crate::inference::responses::answer;
+use crate::inference::responses::body::ResponsesBody;
 use crate::inference::responses::custom_tools::input_of;
-use crate::inference::responses::request::ResponsesBody;
+use crate::inference::responses::references::{PREVIOUS, previous_unknown, referred, unknown};
 
-/// The parameter that continues a response.
-const PREVIOUS: &str = "previous_response_id";
-
-/// The type of an item that stands for another.
-const REFERENCE: &str = "item_reference";
+/// The kind of the ids of responses.
+const RESPONSE: &str = "resp";
 
 /// The most responses that the references of one request may lead to.
 const MOST_RESPONSES: usize = 32;
 /// The most bytes that references may put into a request: an item may be referred to many times.
 const MOST_REFERRED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Puts the conversation before `previous_response_id`, and the items of all references, into a
-/// request of the vendor's root. Fails as not found on what the project does not have.
+/// Puts the conversation before a `previous_response_id` of ours, and the items of all references that
+/// are ours, into a request of the vendor's root. Fails as not found on what the project does not have.
 pub(crate) async fn resolved(
     app: &App,
     caller: &Caller,
     mut body: ResponsesBody,
 ) -> Result<ResponsesBody> {
     body.is_root = true;
-    let previous = match body.others.shift_remove(PREVIOUS) {
-        None | Some(Value::Null) => None,
-        Some(Value::String(id)) => Some(id),
-        Some(_) => return Err(malformed(format!("{PREVIOUS} must be a string"))),
+    let previous = match body.others.get(PREVIOUS) {
+        Some(Value::String(id)) => response_of(id).map(|step| (id.clone(), step)),
+        _ => None,
+    };
+    let previous = match previous {
+        // A server may have ids of the same form.
+        Some((id, _)) if app.gateway.keeps_response(caller, &id).await? => None,
+        previous => previous,
     };
     let references = References::of(&body.input)?;
     if previous.is_none() && references.0.is_empty() {
         return Ok(body);
     }
-    if let Some(id) = previous {
-        let step = step_of(&id).filter(|(kind, _, index)| *kind == "resp" && index.is_none());
-        let found = match step {
-            Some((_, step, _)) => app.gateway.earlier_answer(caller, step).await?,
-            None => None,
-        };
-        let EarlierAnswer { messages, answer } = found.ok_or_else(|| unknown("Response", &id))?;
+    body.is_resolved = true;
+    if let Some((id, step)) = previous {
+        body.others.shift_remove(PREVIOUS);
+        let found = app.gateway.earlier_answer(caller, step).await?;
+        let EarlierAnswer { messages, answer } = found.ok_or_else(|| previous_unknown(&id))?;
         body.before = messages;
         body.before.push(answer);
         body.previous = Some(id);
@@ -68,6 +67,7 @@ pub(crate) async fn resolved(
         for item in items.drain(..) {
             match referred(&item) {
                 None => read.push(item),
+                Some(id) if step_of(id).is_none() => read.push(item),
                 Some(id) => {
                     let Some(item) = references.item(id, &answers)? else { continue };
                     left = left.checked_sub(item.to_string().len()).ok_or_else(too_much)?;
@@ -96,7 +96,7 @@ impl References {
         let mut all = Self::default();
         let items = input.as_array().into_iter().flatten();
         for id in items.filter_map(referred) {
-            let (kind, step, index) = step_of(id).ok_or_else(|| unknown("Item", id))?;
+            let Some((kind, step, index)) = step_of(id) else { continue };
             let indices = all.0.entry(step).or_default();
             if is_call(kind) {
                 indices.extend(index);
@@ -175,14 +175,9 @@ fn text_of(answer: &Message) -> Option<&str> {
     }
 }
 
-/// The id that an item stands for, if it is a reference. The vendor's packages leave its type out.
-fn referred(item: &Value) -> Option<&str> {
-    let item = item.as_object()?;
-    let is_reference = match item.get("type").and_then(Value::as_str) {
-        Some(kind) => kind == REFERENCE,
-        None => item.len() == 1,
-    };
-    item.get("id").and_then(Value::as_str).filter(|_| is_reference)
+/// The step of a response of ours by its id.
+fn response_of(id: &str) -> Option<StepId> {
+    step_of(id).filter(|(kind, ..)| *kind == RESPONSE).map(|(_, step, _)| step)
 }
 
 /// The kind, step and index in an id that an answer of ours gave: `resp_7`, `msg_7_0`.
@@ -196,28 +191,20 @@ fn step_of(id: &str) -> Option<(&str, StepId, Option<usize>)> {
         Some(index) => Some(usize::try_from(number(index)?.ok()?).ok()?),
     };
     let is_ours = match kind {
-        "resp" => index.is_none(),
+        RESPONSE => index.is_none(),
         "rs" | "msg" | "fc" | "ctc" => index.is_some(),
         _ => false,
     };
     (is_ours && words.next().is_none()).then_some((kind, StepId(step), index))
 }
 
-/// The vendor's sentence for what it does not have, with the reasons that there are here.
-fn unknown(what: &str, id: &str) -> Failure {
-    let id: String = id.chars().take(64).collect();
-    let sentence = format!(
-        "{what} with id '{id}' not found: it is no answer of this project's, or its content is not \
-         stored. Send the conversation itself in input"
-    );
-    Failure::new(StatusCode::NOT_FOUND, sentence)
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::http::StatusCode;
     use serde_json::{Map, json};
 
     use super::*;
+    use crate::inference::responses::references::REFERENCE;
 
     #[test]
     fn ids_of_ours_name_their_step() {
@@ -279,7 +266,7 @@ mod tests {
         let state = of(&["rs_2_0"]).unwrap().remove(0).unwrap();
         assert_eq!(state["encrypted_content"], "{\"provider\":\"p\"}");
         assert!(of(&["rs_1_0"]).unwrap()[0].is_none(), "nothing requires it back");
-        for unknown in ["fc_1_9", "fc_2_1", "msg_3_0", "msg_abc"] {
+        for unknown in ["fc_1_9", "fc_2_1", "msg_3_0"] {
             let failure = of(&[unknown]).unwrap_err();
             assert_eq!(failure.status(), StatusCode::NOT_FOUND, "{unknown}");
         }

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use domain::conversation::{Message, Role};
+use domain::kept::KeptKind;
 use serde_json::Value;
 
 use crate::http::error::Result;
@@ -14,7 +15,10 @@ use crate::inference::canonical::prompt::{
     State, States, assistant, audio_part, call, image_part, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
+use crate::inference::canonical::tolerance::Tolerance;
 use crate::inference::responses::custom_tools::arguments_of;
+use crate::inference::responses::passing::InputNotes;
+use crate::inference::responses::references::{REFERENCE, reference};
 
 /// Members that the vendor's answers have and its clients send back; they have no effect here.
 const OF_ANSWERS: [&str; 7] =
@@ -51,6 +55,8 @@ pub struct Input {
     states: States,
     /// Whether it came in by the vendor's root, where what does no harm is left out.
     is_root: bool,
+    tolerance: Tolerance,
+    notes: InputNotes,
 }
 
 /// The conversation that was read.
@@ -76,9 +82,10 @@ struct Turn {
 }
 
 impl Input {
-    /// Nothing yet, of a request at the vendor's root or at the gateway's own.
-    pub fn new(is_root: bool) -> Self {
-        Self { is_root, ..Self::default() }
+    /// Nothing yet, of a request at the vendor's root or at the gateway's own. `tolerance`: whether parts
+    /// without a canonical form are faults.
+    pub(super) fn new(is_root: bool, tolerance: Tolerance) -> Self {
+        Self { is_root, tolerance, ..Self::default() }
     }
 
     /// Adds a message.
@@ -100,18 +107,21 @@ impl Input {
             Value::Array(items) => {
                 Node::all("input", items).enumerate().try_for_each(|(index, item)| {
                     self.at = Some(index);
-                    self.item(item?)
+                    let read = self.item(item?);
+                    self.tolerance.allow(read).map(drop)
                 })
             }
             _ => Err(malformed("input must be a string or an array of items".to_owned())),
         }
     }
 
-    /// The conversation that was read.
-    pub fn finish(mut self) -> Conversation {
+    /// The conversation that was read, and what was noted beside it.
+    pub(super) fn finish(mut self) -> (Conversation, Tolerance, InputNotes) {
         self.end_turn();
         self.show_images();
-        Conversation { dropped: self.dropped.into_iter().collect(), ..self.read }
+        self.notes.loses_parts = !self.dropped.is_empty();
+        let dropped = self.dropped.into_iter().collect();
+        (Conversation { dropped, ..self.read }, self.tolerance, self.notes)
     }
 
     fn item(&mut self, mut item: Node) -> Result<()> {
@@ -147,11 +157,21 @@ impl Input {
                 Ok(())
             }
             Some("reasoning") => self.reasoning(item),
-            Some("item_reference") => Err(invalid(format!(
-                "{}: an item of type 'item_reference' is not supported, because nothing is kept \
-                 between two requests: set store: false in the client, which then sends the item itself",
-                item.at()
-            ))),
+            Some(REFERENCE) => {
+                self.refer(KeptKind::Item, &mut item)?;
+                Err(invalid(format!(
+                    "{}: an item of type '{REFERENCE}' is not supported, because nothing is kept \
+                     between two requests: set store: false in the client, which then sends the item \
+                     itself",
+                    item.at()
+                )))
+            }
+            Some("image_generation_call") => {
+                if item.take("result").is_none() {
+                    self.refer(KeptKind::Item, &mut item)?;
+                }
+                Err(item.unsupported("an item", "image_generation_call"))
+            }
             Some(kind) if self.is_root && VENDORS_OWN.contains(&kind) => {
                 self.dropped.insert(kind.to_owned());
                 Ok(())
@@ -160,11 +180,25 @@ impl Input {
         }
     }
 
+    /// Notes that an item stands for one that the vendor keeps.
+    fn refer(&mut self, kind: KeptKind, item: &mut Node) -> Result<()> {
+        if self.tolerance.passes() {
+            let id = item.maybe_text("id")?.unwrap_or_default();
+            self.notes.references.push(reference(kind, id)?);
+        }
+        Ok(())
+    }
+
     /// Reads a reasoning item. The reasoning itself is in the state, if it can be used at all.
     fn reasoning(&mut self, mut item: Node) -> Result<()> {
-        let is_own = item.maybe_text("id")?.is_some_and(|id| is_ours(&id));
+        let id = item.maybe_text("id")?;
+        let is_own = id.as_deref().is_some_and(is_ours);
         let token = item.maybe_text("encrypted_content")?;
         let state = token.as_deref().and_then(|token| self.states.of(token));
+        if let Some(id) = id.filter(|_| self.tolerance.passes() && token.is_none() && !is_own) {
+            self.notes.references.push(reference(KeptKind::Hint, id)?);
+        }
+        self.notes.has_own_reasoning |= is_own || state.is_some();
         // Our own items have the state in an item of its own, or the provider requires none back.
         if state.is_none() && (token.is_some() || !is_own) {
             self.dropped.insert("reasoning".to_owned());
@@ -243,7 +277,11 @@ impl Input {
         match item.take(name) {
             Some(Value::String(text)) => Ok(vec![text_part(text)]),
             Some(Value::Array(parts)) => {
-                Node::all(&at, parts).map(|part| self.part(part?)).collect()
+                let parts = Node::all(&at, parts).filter_map(|part| {
+                    let part = part.and_then(|part| self.part(part));
+                    self.tolerance.allow(part).transpose()
+                });
+                parts.collect()
             }
             None => Err(malformed(format!("Missing required parameter: {at}"))),
             Some(_) => Err(malformed(format!("{at} must be a string or an array of parts"))),

@@ -2,10 +2,14 @@
 //! kept between two requests; the vendor's root continues responses of before (`earlier.rs`).
 
 mod answer;
+mod body;
 mod custom_tools;
 mod earlier;
 mod hints;
 mod input;
+mod passing;
+mod reach;
+mod references;
 mod request;
 mod stream;
 
@@ -13,7 +17,9 @@ use axum::Json;
 use axum::body::Body as Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use domain::original::Original;
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
 use gateway::{ChatReply, Piece, Refusal, Started};
@@ -26,9 +32,9 @@ use crate::http::error::Result;
 use crate::inference::format::{self, Format, ParsedRequest};
 use crate::inference::sse::EventBody;
 use answer::ResponseAnswer;
+pub(crate) use body::ResponsesBody;
 pub(crate) use earlier::resolved;
 use request::AnswerOptions;
-pub(crate) use request::ResponsesBody;
 
 /// Answer a conversation in the format of OpenAI's Responses API, without anything being kept between
 /// two requests. Personal data is replaced before any provider sees it and put back in the answer.
@@ -57,7 +63,18 @@ impl Format for Responses {
         request::parse(body, trace)
     }
 
+    fn read_passing(
+        body: ResponsesBody,
+        trace: Option<String>,
+        original: Original,
+    ) -> Result<ParsedRequest<Self::Options>> {
+        request::parse_passing(body, trace, Some(original))
+    }
+
     fn write_answer(reply: ChatReply, options: AnswerOptions, dialect: Dialect) -> Response {
+        if let Some(source) = reply.source {
+            return ([(CONTENT_TYPE, "application/json")], source).into_response();
+        }
         Json(answer::whole(reply, options).in_dialect(dialect)).into_response()
     }
 

@@ -1,21 +1,23 @@
 //! A request in the Responses format as a canonical prompt.
 
-use domain::conversation::{INSTRUCTIONS, Message, Prompt, Role};
+use domain::conversation::{INSTRUCTIONS, Prompt, Role};
+use domain::original::Original;
 use domain::step::ApiEndpoint;
-use gateway::ChatRequest;
-use serde::Deserialize;
-use serde_json::{Map, Number, Value, json};
-use utoipa::ToSchema;
+use gateway::{CHOOSES_MODEL, ChatRequest};
+use serde_json::{Map, Value, json};
 
 use crate::http::error::Result;
 use crate::inference::canonical::members::{self, Offered, Vendor};
 use crate::inference::canonical::prompt::{function, plain, text_part};
 use crate::inference::canonical::read::{Node, invalid, malformed};
+use crate::inference::canonical::tolerance::Tolerance;
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
+use crate::inference::responses::body::ResponsesBody;
 use crate::inference::responses::custom_tools::{CUSTOM, CustomTools};
 use crate::inference::responses::hints::Hints;
 use crate::inference::responses::input::{Conversation, Input};
+use crate::inference::responses::passing::{self, CONVERSATION};
 
 /// Parameters that the chat-completions format has under the same name.
 const SAME: [&str; 6] = [
@@ -26,78 +28,6 @@ const SAME: [&str; 6] = [
     "service_tier",
     "prompt_cache_options",
 ];
-
-/// A request in the Responses format, and `trace_id`.
-#[derive(Deserialize, ToSchema)]
-pub struct ResponsesBody {
-    /// An open trace of this key's project; the header `X-Trace-Id` does as well.
-    #[serde(default)]
-    trace_id: Option<String>,
-    /// A registered model; without one the request is routed.
-    #[serde(default)]
-    model: Option<String>,
-    /// A text, or items: messages, `function_call`, `function_call_output`, `custom_tool_call`,
-    /// `custom_tool_call_output`, `reasoning`.
-    pub(super) input: Value,
-    /// The instructions of the application.
-    #[serde(default)]
-    instructions: Option<String>,
-    /// Answer with server-sent events.
-    #[serde(default)]
-    stream: Option<bool>,
-    /// The most completion tokens.
-    #[serde(default)]
-    #[schema(minimum = 1)]
-    max_output_tokens: Option<u64>,
-    #[serde(default)]
-    #[schema(value_type = Option<f64>)]
-    temperature: Option<Number>,
-    #[serde(default)]
-    #[schema(value_type = Option<f64>)]
-    top_p: Option<Number>,
-    /// Functions and custom tools; tools that only a vendor has are left out and named.
-    #[serde(default)]
-    #[schema(value_type = Option<Vec<Object>>)]
-    tools: Option<Vec<Value>>,
-    /// `auto`, `none`, `required`, or a function.
-    #[serde(default)]
-    tool_choice: Option<Value>,
-    #[serde(default)]
-    parallel_tool_calls: Option<bool>,
-    /// `format` and `verbosity`.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    text: Option<Map<String, Value>>,
-    /// `effort` counts.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    reasoning: Option<Map<String, Value>>,
-    /// Comes back with the answer.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    metadata: Option<Map<String, Value>>,
-    /// `true` is refused: nothing is kept.
-    #[serde(default)]
-    store: Option<bool>,
-    /// `reasoning.encrypted_content` is always included; anything else is refused.
-    #[serde(default)]
-    include: Option<Vec<String>>,
-    /// All other parameters. None is supported but `user`, `service_tier` and the like; most can be
-    /// left out without harm.
-    #[serde(flatten)]
-    #[schema(value_type = Object)]
-    pub(super) others: Map<String, Value>,
-    /// Whether it came in by the vendor's root.
-    #[serde(skip)]
-    pub(super) is_root: bool,
-    /// The conversation that it continues, by `previous_response_id`.
-    #[serde(skip)]
-    #[schema(ignore)]
-    pub(super) before: Vec<Message>,
-    /// The response that it continues.
-    #[serde(skip)]
-    pub(super) previous: Option<String>,
-}
 
 /// The part of a request that shapes its answer.
 #[derive(Debug, Default)]
@@ -113,37 +43,40 @@ pub(super) fn parse(
     body: ResponsesBody,
     trace: Option<String>,
 ) -> Result<ParsedRequest<AnswerOptions>> {
-    let is_root = body.is_root;
-    let mut lost = check(&body)?;
+    parse_passing(body, trace, None)
+}
+
+/// Parses the body into a canonical request, and the part that shapes its answer.
+///
+/// If the request may go on as it came, the parts that have no canonical form are noted in `original`:
+/// they keep it from being translated, and are no fault otherwise.
+pub(super) fn parse_passing(
+    mut body: ResponsesBody,
+    trace: Option<String>,
+    mut original: Option<Original>,
+) -> Result<ParsedRequest<AnswerOptions>> {
+    let mut tolerance = Tolerance::of(original.as_ref());
+    if let Some(original) = &mut original {
+        passing::note(&mut body, original, &mut tolerance)?;
+    }
+    let (is_root, is_resolved) = (body.is_root, body.is_resolved);
+    let mut lost = check(&body, &mut tolerance)?;
     let echo = echo(&body);
-    let mut input = Input::new(is_root);
+    let mut input = Input::new(is_root, tolerance);
     if let Some(instructions) = body.instructions {
         let mut message = plain(Role::System, vec![text_part(instructions)]);
         message.extra.extend(is_root.then(|| (INSTRUCTIONS.to_owned(), true.into())));
         input.add(message);
     }
-    let beside = if body.previous.is_some() { "previous_response_id" } else { "instructions" };
+    let beside = if body.before.is_empty() { "instructions" } else { "previous_response_id" };
     body.before.into_iter().for_each(|message| input.add(message));
     input.read(body.input)?;
-    let Conversation { messages, sources, mut dropped } = input.finish();
-    if messages.is_empty() {
+    let (Conversation { messages, sources, mut dropped }, mut tolerance, kept) = input.finish();
+    if messages.is_empty() && !tolerance.has_met_any() {
         return Err(invalid("input must not be empty"));
     }
     dropped.append(&mut lost);
-    let mut end = |object: Node| {
-        if !is_root {
-            return object.end();
-        }
-        let at = object.at().to_owned();
-        let path = |name: String| members::shown(&format!("{at}.{name}"));
-        lost.extend(object.left().map(path));
-        Ok(())
-    };
-    for (name, value) in &body.others {
-        if !SAME.contains(&name.as_str()) {
-            dropped.extend(members::leave_out(Vendor::Openai, name, value)?);
-        }
-    }
+    dropped.extend(left_out(&body.others, &mut tolerance)?);
     let mut custom = CustomTools::default();
     let mut params: Map<String, Value> = Map::new();
     let mut set = |name: &str, value: Option<Value>| {
@@ -153,44 +86,35 @@ pub(super) fn parse(
     };
     set("temperature", body.temperature.map(Value::Number));
     set("top_p", body.top_p.map(Value::Number));
-    let choice = body.tool_choice.map(tool_choice).transpose()?;
+    let choice = body.tool_choice.map(tool_choice).transpose();
+    let choice = tolerance.allow(choice)?.flatten();
     let mut has_tools = true;
     if let Some(tools) = body.tools {
-        let (tools, left_out) =
-            offered(tools, &mut custom, &mut Hints::new(is_root, &mut dropped))?
-                .choose(choice.as_ref())?;
+        let mut hints = Hints::new(is_root, &mut dropped);
+        let offered = offered(tools, &mut custom, &mut hints, &mut tolerance)?;
+        let (tools, left_out) = offered.choose_if_possible(choice.as_ref(), &mut tolerance)?;
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
         dropped.extend(left_out);
         set("tools", has_tools.then(|| tools.into()));
     }
+    // With the tools of a namespace alone, or with none that is known, the canonical form has none.
+    has_tools &= !tolerance.passes() || params_has_tools(&params);
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            params.insert(name.to_owned(), value);
+        }
+    };
     set("tool_choice", choice.filter(|_| has_tools));
     set("parallel_tool_calls", body.parallel_tool_calls.filter(|_| has_tools).map(Value::Bool));
-    if let Some(text) = body.text {
-        let mut text = Node::of("text".to_owned(), Value::Object(text))?;
-        set("response_format", text.maybe_node("format")?.map(format).transpose()?.flatten());
-        set("verbosity", text.maybe_text("verbosity")?.map(Value::from));
-        end(text)?;
-    }
-    if let Some(reasoning) = body.reasoning {
-        let mut reasoning = Node::of("reasoning".to_owned(), Value::Object(reasoning))?;
-        set("reasoning_effort", reasoning.maybe_text("effort")?.map(Value::from));
-        for known in ["summary", "generate_summary"] {
-            if reasoning.take(known).is_some() {
-                dropped.push(reasoning.path(known));
-            }
-        }
-        if !is_root {
-            reasoning.idle("mode", &"standard".into())?;
-            reasoning.idle("context", &"auto".into())?;
-        }
-        end(reasoning)?;
-    }
-    for (name, value) in body.others {
-        let is_same = SAME.contains(&name.as_str());
-        set(&name, Some(value).filter(|value| is_same && !value.is_null()));
-    }
-    dropped.append(&mut lost);
+    let form = AnswerForm { text: body.text, reasoning: body.reasoning, is_root };
+    dropped.extend(form.read(&mut params, &mut tolerance)?);
+    let same = body
+        .others
+        .into_iter()
+        .filter(|(name, value)| SAME.contains(&name.as_str()) && !value.is_null());
+    params.extend(same);
+    let noted = |original| passing::noted(original, tolerance, kept, is_resolved).map(Box::new);
     let request = ChatRequest {
         api_endpoint: ApiEndpoint::Responses,
         trace_id: body.trace_id.or(trace),
@@ -201,7 +125,7 @@ pub(super) fn parse(
             is_translated: true,
             is_lenient: false,
             params,
-            original: None,
+            original: original.map(noted).transpose()?,
         },
     };
     Ok(ParsedRequest {
@@ -213,9 +137,82 @@ pub(super) fn parse(
     })
 }
 
+/// The parameters without a canonical form that are left out, but for those that have no effect.
+fn left_out(others: &Map<String, Value>, tolerance: &mut Tolerance) -> Result<Vec<String>> {
+    let mut dropped = Vec::new();
+    for (name, value) in others {
+        if SAME.contains(&name.as_str()) {
+            continue;
+        }
+        let fate = members::leave_out(Vendor::Openai, name, value);
+        // The project decides which model answers, and no record shows whose a conversation is.
+        let is_final = CHOOSES_MODEL.contains(&name.as_str()) || name == CONVERSATION;
+        let fate = if is_final { Some(fate?) } else { tolerance.allow(fate)? };
+        dropped.extend(fate.flatten());
+    }
+    Ok(dropped)
+}
+
+/// The members of a request that shape the words of its answer.
+struct AnswerForm {
+    text: Option<Map<String, Value>>,
+    reasoning: Option<Map<String, Value>>,
+    is_root: bool,
+}
+
+impl AnswerForm {
+    /// Reads them into canonical parameters. Returns the names of those that are left out.
+    fn read(
+        self,
+        params: &mut Map<String, Value>,
+        tolerance: &mut Tolerance,
+    ) -> Result<Vec<String>> {
+        let mut set = |name: &str, value: Option<Value>| {
+            params.extend(value.map(|value| (name.to_owned(), value)));
+        };
+        let (mut dropped, mut lost) = (Vec::new(), Vec::new());
+        let mut end = |object: Node| {
+            if !self.is_root {
+                return object.end();
+            }
+            let at = object.at().to_owned();
+            let path = |name: String| members::shown(&format!("{at}.{name}"));
+            lost.extend(object.left().map(path));
+            Ok(())
+        };
+        if let Some(text) = self.text {
+            let mut text = Node::of("text".to_owned(), Value::Object(text))?;
+            let form = text.maybe_node("format")?.map(format).transpose();
+            set("response_format", tolerance.allow(form)?.flatten().flatten());
+            set("verbosity", text.maybe_text("verbosity")?.map(Value::from));
+            end(text)?;
+        }
+        if let Some(reasoning) = self.reasoning {
+            let mut reasoning = Node::of("reasoning".to_owned(), Value::Object(reasoning))?;
+            set("reasoning_effort", reasoning.maybe_text("effort")?.map(Value::from));
+            for known in ["summary", "generate_summary"] {
+                if reasoning.take(known).is_some() {
+                    dropped.push(reasoning.path(known));
+                }
+            }
+            if !self.is_root {
+                reasoning.idle("mode", &"standard".into())?;
+                reasoning.idle("context", &"auto".into())?;
+            }
+            end(reasoning)?;
+        }
+        dropped.append(&mut lost);
+        Ok(dropped)
+    }
+}
+
+fn params_has_tools(params: &Map<String, Value>) -> bool {
+    params.get("tools").and_then(Value::as_array).is_some_and(|tools| !tools.is_empty())
+}
+
 /// Refuses values that would need stored state, or a tool that only a vendor has. Returns the names of
 /// those that do no harm, at the vendor's root.
-fn check(body: &ResponsesBody) -> Result<Vec<String>> {
+fn check(body: &ResponsesBody, tolerance: &mut Tolerance) -> Result<Vec<String>> {
     let mut lost = Vec::new();
     if body.max_output_tokens == Some(0) {
         return Err(invalid("max_output_tokens must be at least 1"));
@@ -229,7 +226,8 @@ fn check(body: &ResponsesBody) -> Result<Vec<String>> {
                 continue;
             }
             let included: String = included.chars().take(64).collect();
-            return Err(invalid(format!("include: '{included}' is not supported")));
+            let refused = invalid(format!("include: '{included}' is not supported"));
+            tolerance.allow::<()>(Err(refused))?;
         }
         if included != "reasoning.encrypted_content" {
             lost.push(members::shown(&format!("include.{included}")));
@@ -265,16 +263,25 @@ fn echo(body: &ResponsesBody) -> Map<String, Value> {
     }
 }
 
-fn offered(tools: Vec<Value>, custom: &mut CustomTools, hints: &mut Hints<'_>) -> Result<Offered> {
+fn offered(
+    tools: Vec<Value>,
+    custom: &mut CustomTools,
+    hints: &mut Hints<'_>,
+    tolerance: &mut Tolerance,
+) -> Result<Offered> {
     let mut offered = Offered::default();
     for tool in Node::all("tools", tools) {
         let mut tool = tool?;
         let kind = tool.text("type")?;
-        match kind.as_str() {
-            "function" => offered.add(custom.beside(own_function(tool, hints)?)?),
-            CUSTOM => offered.add(custom.read(tool, hints)?),
-            _ => offered.leave_out(tool, kind)?,
-        }
+        let read = match kind.as_str() {
+            "function" => {
+                let function = own_function(tool, hints)?;
+                custom.beside(function).map(|function| offered.add(function))
+            }
+            CUSTOM => custom.read(tool, hints).map(|function| offered.add(function)),
+            _ => offered.leave_out(tool, kind),
+        };
+        tolerance.allow(read)?;
     }
     Ok(offered)
 }

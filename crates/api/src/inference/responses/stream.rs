@@ -25,6 +25,7 @@ use crate::inference::responses::answer::{
 };
 use crate::inference::responses::custom_tools::{CustomTools, input_of};
 use crate::inference::responses::request::AnswerOptions;
+use crate::inference::sse;
 
 /// The events of an answer.
 pub(super) fn body(
@@ -37,6 +38,7 @@ pub(super) fn body(
     let model = started.model.clone();
     let answer = ResponseAnswer::blank(started.step, started.trace, model, started.created, echo);
     let mut writer = Writer::new(started.step, answer.in_dialect(dialect), custom);
+    writer.has_sources = started.has_sources;
     Body::from_stream(pieces.map(move |pieces| Ok::<_, Infallible>(writer.write(pieces))))
 }
 
@@ -70,6 +72,8 @@ struct Writer {
     is_cut_off: bool,
     /// The number of the next event.
     sequence: u64,
+    /// Whether the pieces are the provider's own events: nothing is added to them but an error.
+    has_sources: bool,
     out: String,
 }
 
@@ -94,12 +98,13 @@ impl Writer {
             open: None,
             is_cut_off: false,
             sequence: 0,
+            has_sources: false,
             out: String::new(),
         }
     }
 
     fn write(&mut self, pieces: Vec<Piece>) -> Bytes {
-        if self.sequence == 0 {
+        if self.sequence == 0 && !self.has_sources {
             for name in ["response.created", "response.in_progress"] {
                 let response = json!(self.answer);
                 self.event(name, json!({"response": response}));
@@ -109,8 +114,12 @@ impl Writer {
             match piece {
                 Piece::Text(text) => self.sequencer.text(ContentKind::Text, text),
                 Piece::Native(chunk) => self.reader.read(chunk, &mut self.sequencer),
-                // No request in this format goes on as it came.
-                Piece::Source(..) => {}
+                Piece::Source(name, json) => {
+                    self.sequence += 1;
+                    sse::source_event(&mut self.out, &name, &json);
+                    continue;
+                }
+                Piece::End { .. } if self.has_sources => continue,
                 Piece::End { finish, usage, blocked } => self.end(finish, usage, blocked),
                 Piece::Broken(error) => self.broken(error),
             }

@@ -12,8 +12,7 @@ use domain::original::{Original, WireFormat};
 
 use crate::app::App;
 use crate::http::auth::ByKey;
-use crate::http::body::{Body, SourceBody};
-use crate::http::dialect::Dialect;
+use crate::http::body::SourceBody;
 use crate::http::error::Result;
 use crate::inference::chat::ChatCompletions;
 use crate::inference::chat_body::ChatBody;
@@ -41,6 +40,9 @@ pub async fn create_completion(
 
 /// Answer a conversation, as OpenAI's Responses API does. A response of before is continued by its id,
 /// from the record of its step.
+/// Answer a conversation, as OpenAI's Responses API does. To models whose server has the same endpoint
+/// the request goes on as it came, and the answer comes back so: `X-Sluice-Mode` names the way that it
+/// took. Of others nothing is kept between two requests.
 #[utoipa::path(post, path = "/openai/v1/responses", tag = "OpenAI's root",
     operation_id = "openai_responses", request_body = ResponsesBody,
     params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session")),
@@ -50,8 +52,9 @@ pub async fn create_response(
     State(app): State<App>,
     ByKey(caller): ByKey,
     headers: HeaderMap,
-    Body(body): Body<ResponsesBody>,
+    SourceBody(body, source): SourceBody<ResponsesBody>,
 ) -> Result<Response> {
     let body = responses::resolved(&app, &caller, body).await?;
-    format::answer::<Responses>(&app, &caller, &headers, body, Dialect::Vendor).await
+    let original = Original::new(WireFormat::Responses, source);
+    format::answer_passing::<Responses>(&app, &caller, &headers, body, original).await
 }

@@ -102,6 +102,9 @@ pub(crate) fn read(text: &str) -> std::result::Result<(ModelConfig, Vec<Given>),
     let cache_write_price = price("cache_write_cost_per_1k");
     let cache_write_1h_price = price("cache_write_1h_cost_per_1k");
     let image_price = price("cost_per_image");
+    if set("responses").is_some_and(|value| !value.is_boolean()) {
+        faults.push("additional_config.responses must be true or false".to_owned());
+    }
     let given = endpoints::read(&all, &mut faults);
     if !faults.is_empty() {
         return Err(faults);

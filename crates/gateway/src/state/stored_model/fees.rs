@@ -109,6 +109,8 @@ fn list(provider: Provider, name: &str) -> FeePrices {
             let is_older = name.contains("gpt-4");
             fees.tools[VendorTool::WebSearch] = per_1k(if is_older { 25 } else { 10 });
             fees.tools[VendorTool::FileSearch] = Usd(2_500_000);
+            // A container is paid for as a whole.
+            fees.tools[VendorTool::CodeExecution] = Usd(30_000_000);
             fees.factors[Surcharge::Priority] = Factor(250);
         }
         Provider::Gemini => fees.tools[VendorTool::WebSearch] = per_1k(35),
@@ -153,6 +155,7 @@ mod tests {
         let gpt = of(Provider::Openai, "gpt-5");
         assert_eq!(gpt.tools[VendorTool::WebSearch], Usd(10_000_000));
         assert_eq!(gpt.tools[VendorTool::FileSearch], Usd(2_500_000));
+        assert_eq!(gpt.tools[VendorTool::CodeExecution], Usd(30_000_000), "0.03 USD a container");
         assert_eq!(gpt.factors[Surcharge::Priority], Factor(250));
         let own = fees(json!({}), Provider::Anthropic, "my-own", false);
         assert_eq!(own, FeePrices::default(), "a server of one's own costs what it is given");

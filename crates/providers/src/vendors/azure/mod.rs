@@ -4,8 +4,9 @@
 use domain::conversation::{Prompt, Reply};
 use domain::fees::PerSurcharge;
 use domain::model::Model;
-use domain::original::Original;
+use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
+use http::Uri;
 use http::header::HeaderName;
 use serde_json::Value;
 use url::form_urlencoded::byte_serialize;
@@ -17,7 +18,9 @@ use crate::adapter::{Adapter, Decoder};
 use crate::chat_form::tools::Naming;
 use crate::error::Error;
 use crate::vendors::openai::encode::{Dialect, encode};
-use crate::vendors::openai::{CHAT, Openai, Tasks, pass, surcharges};
+use crate::vendors::openai::responses::Responses;
+use crate::vendors::openai::tier::surcharges;
+use crate::vendors::openai::{CHAT, Openai, Tasks, pass};
 
 /// The first version with `max_completion_tokens` and `stream_options`, preview or not.
 const NEWER: &str = "2024-09-01";
@@ -59,6 +62,12 @@ impl Adapter for Azure {
         Openai.passing_decoder(model)
     }
 
+    /// The endpoint is in the v1 form alone.
+    fn beside(&self, model: &Model, format: WireFormat) -> Option<&'static dyn Adapter> {
+        let is_v1 = matches!(Form::of(model), Ok(Form::V1 { .. }));
+        RESPONSES.at(model, format).filter(|_| is_v1)
+    }
+
     fn embedder(&self) -> Option<&'static dyn Embedder> {
         Some(&TASKS)
     }
@@ -79,6 +88,19 @@ fn dialect(model: &Model) -> Result<Dialect<'_>, Error> {
         bound_name: if newer { "max_completion_tokens" } else { "max_tokens" },
         stream_options: newer,
     })
+}
+
+static RESPONSES: Responses = Responses { vendor: &Azure, url, name: deployment, is_own };
+
+/// The domains of the vendor's own servers.
+const OWN: [&str; 3] =
+    [".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"];
+
+/// Whether a model is at one of the vendor's own servers.
+fn is_own(model: &Model) -> bool {
+    let base = model.base_url.as_deref().unwrap_or_default();
+    let host = base.parse::<Uri>().ok().and_then(|base| base.host().map(str::to_lowercase));
+    host.is_some_and(|host| OWN.iter().any(|domain| host.ends_with(domain)))
 }
 
 static TASKS: Tasks = Tasks { url, name: deployment };

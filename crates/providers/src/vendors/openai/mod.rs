@@ -8,20 +8,21 @@ mod embeddings;
 pub(crate) mod encode;
 mod images;
 pub(crate) mod pass;
+pub(crate) mod responses;
 #[cfg(test)]
 mod round_trip_tests;
 #[cfg(test)]
 mod sim_tests;
 mod stream;
+pub(crate) mod tier;
 mod wire;
 
 use domain::conversation::{Prompt, Reply};
-use domain::fees::{PerSurcharge, Surcharge};
+use domain::fees::PerSurcharge;
 use domain::model::Model;
-use domain::original::Original;
+use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
 use http::HeaderMap;
-use serde_json::Value;
 
 use crate::adapter::embeddings::{Embedded, Embedder, EmbeddingRequest};
 use crate::adapter::images::{GeneratedImages, ImageGenerator, ImageRequest};
@@ -31,6 +32,8 @@ use crate::chat_form::cache;
 use crate::chat_form::tools::Naming;
 use crate::error::Error;
 use crate::vendors::openai::encode::{Dialect, encode, is_own};
+use crate::vendors::openai::responses::Responses;
+use crate::vendors::openai::tier::surcharges;
 
 const BASE_URL: &str = "https://api.openai.com/v1";
 /// The path of the endpoint of conversations, below a base URL.
@@ -83,6 +86,10 @@ impl Adapter for Openai {
         Box::new(stream::Reader::passing(model))
     }
 
+    fn beside(&self, model: &Model, format: WireFormat) -> Option<&'static dyn Adapter> {
+        RESPONSES.at(model, format)
+    }
+
     fn embedder(&self) -> Option<&'static dyn Embedder> {
         Some(&OWN)
     }
@@ -103,6 +110,13 @@ pub(crate) struct Tasks {
     /// Returns the model's name at the server.
     pub(crate) name: fn(&Model) -> &str,
 }
+
+static RESPONSES: Responses = Responses {
+    vendor: &Openai,
+    url: |model, path| Ok(url(model, path)),
+    name: Model::upstream_name,
+    is_own,
+};
 
 static OWN: Tasks = Tasks { url: |model, path| Ok(url(model, path)), name: Model::upstream_name };
 
@@ -126,14 +140,6 @@ impl ImageGenerator for Tasks {
     fn read(&self, body: &[u8]) -> Result<GeneratedImages, Error> {
         images::read(body)
     }
-}
-
-/// Returns the surcharges that a prompt asks for: that of the faster tier.
-pub(crate) fn surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
-    let tier = prompt.params.get("service_tier").and_then(Value::as_str);
-    let mut surcharges = PerSurcharge::default();
-    surcharges[Surcharge::Priority] = matches!(tier, Some("priority" | "fast"));
-    surcharges
 }
 
 /// Returns an address at the model's server: OpenAI's own by default.

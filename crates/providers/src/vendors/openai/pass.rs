@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use domain::conversation::{Message, Role, TOOL_FAILED};
 use domain::event_frame::{EventFrame, LastEvent};
-use domain::fees::{Factor, Surcharge};
 use domain::json_text::{self, Edit, Token, member, quoted, rewrite};
 use domain::original::{
     Carrier, Original, PieceKind, SourceEvent, SourcePiece, USAGE_ALONE, USAGE_TOO, WireFormat,
@@ -17,7 +16,7 @@ use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE, text};
 use crate::credentials::chunk_position::Position;
 use crate::error::Error;
 use crate::vendors::openai::encode::{Dialect, calls_of, is_as_heard, is_vendor};
-use crate::vendors::openai::surcharges;
+use crate::vendors::openai::tier::check_tier;
 use crate::wire::json;
 
 /// The gateway's own member of a request.
@@ -26,8 +25,6 @@ const TRACE_ID: &str = "trace_id";
 const BOUNDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 const STREAM_OPTIONS: &str = "stream_options";
 const INCLUDE_USAGE: &str = "include_usage";
-/// The classes of service that cost no more than the prices of a model.
-const PRICED_TIERS: [&str; 4] = ["auto", "default", "standard", "flex"];
 /// The parameters that servers refuse if there are no tools.
 const TOOL_PARAMETERS: [&str; 3] = ["tools", "tool_choice", "parallel_tool_calls"];
 /// Most strings of one stream that go on at the same time.
@@ -99,19 +96,8 @@ fn with_usage(options: Option<&str>) -> Result<Option<String>, Error> {
 
 /// Refuses what costs more than the prices of a model.
 fn check_priced(attempt: &Attempt<'_>) -> Result<(), Error> {
-    let (params, fees) = (&attempt.prompt.params, &attempt.model.config.fees);
-    let tier = params.get("service_tier").filter(|tier| !tier.is_null());
-    if let Some(tier) = tier
-        && !PRICED_TIERS.contains(&text(Some(tier)))
-        && !(surcharges(attempt.prompt)[Surcharge::Priority]
-            && fees.factors[Surcharge::Priority] != Factor::default())
-    {
-        let tier: String = text(Some(tier)).chars().take(40).collect();
-        return Err(Error::unpriced(format!(
-            "service_tier: '{tier}' has other prices than those of the model: leave it out, or ask for \
-             auto, default or flex"
-        )));
-    }
+    check_tier(attempt)?;
+    let params = &attempt.prompt.params;
     let modalities = params.get("modalities").and_then(Value::as_array);
     let speaks = modalities.into_iter().flatten().any(|kind| kind != "text");
     if speaks || params.contains_key("audio") {

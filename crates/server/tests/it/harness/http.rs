@@ -124,6 +124,14 @@ impl Reply {
         assert!(error.contains(part), "'{part}' is not in: {}", self.text);
     }
 
+    /// Asserts a status and a text in the error of a vendor's form.
+    #[track_caller]
+    pub fn tells(&self, status: u16, part: &str) {
+        assert_eq!(self.status, status, "{}", self.text);
+        let error = self.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(error.contains(part), "'{part}' is not in: {}", self.text);
+    }
+
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }

@@ -1,0 +1,230 @@
+//! What providers keep of answers, for the project whose calls they answered: requests that continue a
+//! response, and those that read or delete it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use checks::{Placeholders, Redactor};
+use domain::ids::StepId;
+use domain::json_text::{Edit, Token, edited, quoted, rewrite};
+use domain::kept::{Continuation, KeptKind};
+use futures_util::future::BoxFuture;
+use providers::{KeptAction, KeptCall};
+use store::Kept;
+
+use crate::bounded_read::bounded;
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::inference::chat::ChatRequest;
+use crate::safety::as_it_came::{answer_beside, restored};
+use crate::safety::nonce::nonce;
+use crate::safety::output_check::{AnswerString, Verdict, judge};
+use crate::state::caller::Caller;
+
+/// The most responses that one request refers to by itself or by their items: the record of each is
+/// opened.
+const MOST_RESPONSES: usize = 64;
+
+impl Gateway {
+    /// Whether a provider keeps a response by this id for the project.
+    pub async fn keeps_response(&self, caller: &Caller, id: &str) -> Result<bool> {
+        let found = bounded(self.store.kept(caller.project.id(), &[id])).await?;
+        Ok(found.iter().any(|kept| kept.id == kept.response))
+    }
+
+    /// Finds what a request continues, and binds the request to the account that keeps it. What is not
+    /// known to the project is not found, whoever else may know it.
+    pub(super) async fn find_kept(&self, caller: &Caller, request: &mut ChatRequest) -> Result<()> {
+        let Some(original) = &mut request.prompt.original else { return Ok(()) };
+        let continuation = &mut original.continuation;
+        if continuation.references.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<&str> =
+            continuation.references.iter().map(|reference| &*reference.id).collect();
+        let found = bounded(self.store.kept(caller.project.id(), &ids)).await?;
+        let Some(referred) = Referred::of(continuation, &found)? else {
+            // A hint that the project does not have goes to nobody: the request is translated.
+            original.body = None;
+            continuation.references.clear();
+            return Ok(());
+        };
+        if referred.opened.len() > MOST_RESPONSES {
+            return Err(Error::invalid(format!(
+                "The request refers to items of more than {MOST_RESPONSES} responses: send the items \
+                 themselves, or continue a response with previous_response_id"
+            )));
+        }
+        for step in referred.opened.values() {
+            continuation.placeholders.extend(self.placeholders_of(caller, *step).await?);
+        }
+        continuation.tokens = referred.tokens.unwrap_or(0);
+        let models = referred.models;
+        let is_counted = referred.tokens.is_some() && models.len() == 1;
+        continuation.counted_by = models.first().filter(|_| is_counted).cloned();
+        continuation.account = Some(referred.account);
+        if continuation.is_bound() {
+            continuation.session = Some(referred.session);
+            request.model.get_or_insert(referred.model);
+        }
+        Ok(())
+    }
+
+    /// The placeholders in what the provider has of a response, with their originals, as far as its
+    /// step has them.
+    async fn placeholders_of(
+        &self,
+        caller: &Caller,
+        step: StepId,
+    ) -> Result<Vec<(String, String)>> {
+        let content = bounded(self.store.content(step, &caller.project.sealing)).await?;
+        let originals = content.and_then(|content| content.placeholders);
+        let originals = originals.and_then(|originals| serde_json::from_value(originals).ok());
+        Ok(originals.map_or_else(Vec::new, |originals: BTreeMap<String, String>| {
+            originals.into_iter().collect()
+        }))
+    }
+
+    /// Reads, cancels or deletes a response that a provider keeps for the project: the provider's own
+    /// answer, with originals put back. `None` if the project knows no such response.
+    pub fn kept_response<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a str,
+        action: KeptAction,
+        query: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(async move {
+            let project = &caller.project;
+            let found = bounded(self.store.kept(project.id(), &[id])).await?;
+            let Some(kept) = found.into_iter().find(|kept| kept.id == kept.response) else {
+                return Ok(None);
+            };
+            let call = KeptCall { id, action, query };
+            let Some(answer) = self.call_about_kept(caller, &kept, call).await? else {
+                return Ok(None);
+            };
+            if action == KeptAction::Delete {
+                bounded(self.store.forget_kept(project.id(), id)).await?;
+                return Ok(Some(answer.body));
+            }
+            self.check_kept(caller, &answer.body).await?;
+            let mut placeholders = Placeholders::default();
+            placeholders.extend(&self.placeholders_of(caller, kept.step).await?);
+            let mut body = answer.body;
+            if project.policy.safety().pii_restore && !placeholders.is_empty() {
+                let new = rewrite(&body, |place, token| match token {
+                    Token::Text(text) => restored(&placeholders, place, text),
+                    Token::Name(_) | Token::Number(_) => None,
+                });
+                body = new.ok().flatten().unwrap_or(body);
+            }
+            if answer.has_model {
+                let named = edited(&body, &[("model", Edit::Set(&quoted(&kept.model)))]);
+                body = named.unwrap_or(body);
+            }
+            Ok(Some(body))
+        })
+    }
+
+    /// Refuses an answer that must not leave as it is, by the project's rules of today. What is kept
+    /// left once already; the rules may have changed since.
+    async fn check_kept(&self, caller: &Caller, body: &str) -> Result<()> {
+        let project = &caller.project;
+        if !project.policy.acts_on_outputs() {
+            return Ok(());
+        }
+        let strings = answer_beside(body, None, std::iter::empty());
+        let strings = strings.map_err(|_| Error::ProviderUnreachable)?;
+        let strings: Vec<AnswerString<'_>> =
+            strings.iter().map(|text| AnswerString::text(text)).collect();
+        let judged = judge(project, &strings, &mut Redactor::of_answer(nonce()?)).await;
+        match judged.verdict {
+            Verdict::Fine => Ok(()),
+            Verdict::Blocked(reason) => Err(Error::invalid(reason)),
+            Verdict::Redacted(_) => Err(Error::invalid(
+                "The project redacts answers, and this one has findings: the provider's copy of it \
+                 cannot be read here",
+            )),
+        }
+    }
+}
+
+/// What the references of a request lead to.
+struct Referred {
+    account: i64,
+    model: String,
+    session: [u8; 16],
+    /// The tokens of all of it; `None` if some are not known.
+    tokens: Option<u64>,
+    /// The models that have counted them.
+    models: BTreeSet<String>,
+    /// The steps of the responses whose words the request does not send itself.
+    opened: BTreeMap<String, StepId>,
+}
+
+impl Referred {
+    /// `None` if a hint is not known.
+    fn of(continuation: &Continuation, found: &[Kept]) -> Result<Option<Self>> {
+        let by_id: BTreeMap<&str, &Kept> = found.iter().map(|kept| (&*kept.id, kept)).collect();
+        let (mut all, mut is_lacking): (Option<Self>, bool) = (None, false);
+        // The tokens of a response, or of all its items, and how often each id is referred to.
+        let mut times: BTreeMap<(&str, bool), BTreeMap<&str, u64>> = BTreeMap::new();
+        for reference in &continuation.references {
+            let is_response = reference.kind == KeptKind::Response;
+            let kept = by_id.get(&*reference.id).copied();
+            let kept = kept.filter(|kept| !is_response || kept.id == kept.response);
+            let Some(kept) = kept else {
+                if reference.kind == KeptKind::Hint {
+                    is_lacking = true;
+                    continue;
+                }
+                return Err(Error::NotKept(reference.kind, shown(&reference.id)));
+            };
+            let known = all.get_or_insert_with(|| Self {
+                account: kept.account,
+                model: kept.model.clone(),
+                session: kept.session,
+                tokens: Some(0),
+                models: BTreeSet::new(),
+                opened: BTreeMap::new(),
+            });
+            if known.account != kept.account {
+                return Err(Error::invalid(
+                    "The request refers to items that different accounts keep: send the items \
+                     themselves",
+                ));
+            }
+            known.models.insert(kept.model.clone());
+            if reference.kind != KeptKind::Hint {
+                known.opened.insert(kept.response.clone(), kept.step);
+            }
+            let ids = times.entry((&kept.response, is_response)).or_default();
+            *ids.entry(&kept.id).or_default() += 1;
+        }
+        if is_lacking && continuation.is_bound() {
+            let hints = continuation.references.iter();
+            let lacking = hints.map(|hint| &hint.id).find(|id| !by_id.contains_key(&***id));
+            let id = lacking.map(|id| shown(id)).unwrap_or_default();
+            return Err(Error::NotKept(KeptKind::Item, id));
+        }
+        if is_lacking {
+            return Ok(None);
+        }
+        for ids in times.into_values() {
+            // The items of a response have no more tokens together than each row has.
+            let most = ids.values().copied().max().unwrap_or(1);
+            let tokens = ids.keys().next().and_then(|id| by_id.get(id)?.tokens);
+            if let Some(all) = &mut all {
+                let sum = all.tokens.zip(tokens);
+                all.tokens =
+                    sum.map(|(sum, tokens)| sum.saturating_add(tokens.saturating_mul(most)));
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The beginning of an id of the caller's.
+fn shown(id: &str) -> String {
+    id.chars().take(64).collect()
+}

@@ -1,0 +1,104 @@
+use domain::original::Original;
+
+use super::*;
+
+fn prompt(body: &Value) -> Prompt {
+    let original = Original::new(WireFormat::Responses, body.to_string());
+    Prompt { original: Some(Box::new(original)), ..Prompt::default() }
+}
+
+fn charges(body: &Value) -> Vec<(Option<VendorTool>, UseBound, Option<u64>)> {
+    let charges = of(&prompt(body)).tools.into_iter();
+    charges.map(|charge| (charge.tool, charge.uses, charge.tokens)).collect()
+}
+
+#[test]
+fn tools_that_the_caller_runs_cost_nothing() {
+    let tools = json!([
+        {"type": "function", "name": "web_search"}, {"type": "custom", "name": "apply_patch"},
+        {"type": "tool_search"}, {"type": "local_shell"}, {"type": "apply_patch"},
+        {"type": "shell", "environment": {"type": "local"}}, {"type": "shell"},
+        {"type": "computer"}, {"type": "computer_use_preview"},
+        {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]},
+    ]);
+    assert_eq!(charges(&json!({"tools": tools, "max_tool_calls": 3})), []);
+    assert_eq!(charges(&json!({"tools": null})), []);
+    assert_eq!(charges(&json!({"input": "Hi."})), []);
+    assert_eq!(bounded(&prompt(&json!({"tools": tools})), "{}", 1), None);
+}
+
+#[test]
+fn each_tool_of_the_vendor_is_charged_for() {
+    let one = |tool: Value| charges(&json!({"tools": [tool]}));
+    let search = (Some(VendorTool::WebSearch), UseBound::Of(5), Some(20_000));
+    for kind in ["web_search", "web_search_preview", "web_search_2025_08_26"] {
+        assert_eq!(one(json!({"type": kind})), [search], "{kind}");
+        let nested = json!({"type": "namespace", "tools": [{"type": kind}]});
+        assert_eq!(one(nested), [search], "{kind} in a namespace");
+    }
+    let files = (Some(VendorTool::FileSearch), UseBound::Of(5), Some(2 * 4096));
+    assert_eq!(one(json!({"type": "file_search", "max_num_results": 2})), [files]);
+    let container = (Some(VendorTool::CodeExecution), UseBound::Missing, None);
+    assert_eq!(one(json!({"type": "code_interpreter"})), [container]);
+    let shell = json!({"type": "shell", "environment": {"type": "container_auto"}});
+    assert_eq!(one(shell), [container]);
+    assert_eq!(one(json!({"type": "mcp"})), [(None, UseBound::Missing, None)]);
+    assert_eq!(one(json!({"type": "of_tomorrow"})), [(None, UseBound::Missing, None)]);
+    assert_eq!(one(json!("x")), [(None, UseBound::Missing, None)]);
+    assert_eq!(charges(&json!({"tools": {}})), [(None, UseBound::Missing, None)]);
+    assert_eq!(one(json!({"type": "image_generation"})), [(None, UseBound::Unpriced, None)]);
+}
+
+#[test]
+fn one_bound_holds_for_all_tools() {
+    let body = |bound: Value| json!({"max_tool_calls": bound, "tools": [{"type": "web_search"}]});
+    for (bound, uses, most, sent) in [
+        (json!(null), 5, u64::MAX, Some("5")),
+        (json!(3), 3, u64::MAX, None),
+        (json!(3), 3, 2, Some("2")),
+        (json!(50), 50, u64::MAX, None),
+        (json!("3"), 5, 4, Some("4")),
+    ] {
+        let body = body(bound);
+        let prompt = prompt(&body);
+        assert_eq!(of(&prompt).rounds, Some(uses), "{body}");
+        assert_eq!(of(&prompt).tools[0].uses, UseBound::Of(uses), "{body}");
+        assert_eq!(bounded(&prompt, &body.to_string(), most).as_deref(), sent, "{body}");
+    }
+}
+
+#[test]
+fn a_larger_container_has_no_price() {
+    for (tool, is_priced) in [
+        (json!({"type": "code_interpreter", "container": {"type": "auto"}}), true),
+        (json!({"type": "code_interpreter", "container": {"memory_limit": "1g"}}), true),
+        (json!({"type": "code_interpreter", "container": {"memory_limit": "64g"}}), false),
+        (json!({"type": "shell", "environment": {"memory_limit": "4g"}}), false),
+        (json!({"type": "namespace", "tools": [{"container": {"memory_limit": "4g"}}]}), false),
+    ] {
+        let checked = check(&prompt(&json!({"tools": [tool.clone()]})));
+        assert_eq!(checked.is_ok(), is_priced, "{tool}");
+        assert!(checked.is_ok() || checked.unwrap_err().is_unpriced());
+    }
+}
+
+#[test]
+fn uses_are_counted_as_they_are_seen() {
+    let mut extras = Extras::default();
+    for item in [
+        json!({"type": "web_search_call", "action": {"type": "search"}}),
+        json!({"type": "web_search_call"}),
+        json!({"type": "web_search_call", "action": {"type": "open_page"}}),
+        json!({"type": "file_search_call"}),
+        json!({"type": "code_interpreter_call"}),
+        json!({"type": "code_interpreter_call"}),
+        json!({"type": "shell_call", "environment": {"type": "container_reference"}}),
+        json!({"type": "shell_call", "environment": {"type": "local"}}),
+        json!({"type": "function_call"}),
+    ] {
+        see(&item, &mut extras);
+    }
+    assert_eq!(extras.uses[VendorTool::WebSearch], 2);
+    assert_eq!(extras.uses[VendorTool::FileSearch], 1);
+    assert_eq!(extras.uses[VendorTool::CodeExecution], 1, "one container");
+}

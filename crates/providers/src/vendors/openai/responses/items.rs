@@ -1,0 +1,115 @@
+//! The items of an answer in the canonical form.
+
+use domain::fees::Extras;
+use domain::kept::{KeptAnswer, LONGEST_ID, MOST_ITEMS};
+use domain::step::FinishReason;
+use domain::usage::Usage;
+use serde_json::{Map, Value, json};
+
+use crate::chat_form::text;
+use crate::vendors::openai::decode;
+use crate::vendors::openai::responses::charges;
+
+/// One item, as far as it has a canonical form.
+#[derive(Debug, PartialEq)]
+pub(super) enum Item {
+    /// A message: its text, and its refusal.
+    Message(String, String),
+    /// Reasoning in words.
+    Reasoning(String),
+    /// A call of one of the caller's tools: its id, the name and the arguments.
+    Call(String, String, String),
+    /// A call of a vendor's tool, and whatever is new.
+    Other,
+}
+
+impl Item {
+    pub(super) fn of(item: &Value) -> Self {
+        let member = |name: &str| text(item.get(name)).to_owned();
+        match text(item.get("type")) {
+            "message" => {
+                let parts = || item.get("content").and_then(Value::as_array).into_iter().flatten();
+                let all = |kind: &str, name: &str| {
+                    let of_kind = parts().filter(|part| text(part.get("type")) == kind);
+                    of_kind.map(|part| text(part.get(name))).collect::<String>()
+                };
+                Self::Message(all("output_text", "text"), all("refusal", "refusal"))
+            }
+            "reasoning" => {
+                let of = |name: &str| item.get(name).and_then(Value::as_array);
+                let parts = ["summary", "content"].into_iter().filter_map(of).flatten();
+                Self::Reasoning(parts.map(|part| text(part.get("text"))).collect())
+            }
+            "function_call" => Self::Call(member("call_id"), member("name"), member("arguments")),
+            "custom_tool_call" => {
+                Self::Call(member("call_id"), member("name"), as_arguments(text(item.get("input"))))
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The input of a custom tool as the one argument of a function.
+pub(super) fn as_arguments(input: &str) -> String {
+    json!({"input": input}).to_string()
+}
+
+/// The items of a response.
+pub(super) fn output(response: &Map<String, Value>) -> &[Value] {
+    response.get("output").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Why a response ended; `None` if it did not end as an answer does.
+pub(super) fn finish(
+    response: &Map<String, Value>,
+    calls_tools: bool,
+    refuses: bool,
+) -> Option<FinishReason> {
+    match text(response.get("status")) {
+        "completed" | "" if calls_tools => Some(FinishReason::ToolCalls),
+        "completed" | "" if refuses => Some(FinishReason::Refusal),
+        "completed" | "" => Some(FinishReason::Stop),
+        "incomplete" => {
+            let details = response.get("incomplete_details");
+            Some(match text(details.and_then(|details| details.get("reason"))) {
+                "content_filter" => FinishReason::ContentFilter,
+                _ => FinishReason::Length,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The usage that a response reports. The counts are those of chat completions under other names.
+pub(super) fn usage(response: &Map<String, Value>) -> Option<Usage> {
+    let reported = response.get("usage").filter(|usage| usage.is_object())?;
+    let mut counts = Map::new();
+    for (theirs, name) in [
+        ("input_tokens", "prompt_tokens"),
+        ("output_tokens", "completion_tokens"),
+        ("total_tokens", "total_tokens"),
+        ("input_tokens_details", "prompt_tokens_details"),
+        ("output_tokens_details", "completion_tokens_details"),
+    ] {
+        if let Some(count) = reported.get(theirs) {
+            counts.insert(name.to_owned(), count.clone());
+        }
+    }
+    let mut extras = Extras::NONE;
+    for item in output(response) {
+        charges::see(item, &mut extras);
+    }
+    decode::usage(Some(&Value::Object(counts))).map(|usage| Usage { extras, ..usage })
+}
+
+/// What the vendor keeps of a response, unless it reports that it keeps nothing.
+pub(super) fn kept(response: &Map<String, Value>) -> Option<KeptAnswer> {
+    let is_kept = response.get("store") != Some(&Value::Bool(false));
+    let id = |of: Option<&Value>| {
+        let id = text(of);
+        (!id.is_empty() && id.len() <= LONGEST_ID).then(|| id.to_owned())
+    };
+    let items = output(response).iter().filter_map(|item| id(item.get("id")));
+    let items = items.take(MOST_ITEMS).collect();
+    id(response.get("id")).filter(|_| is_kept).map(|id| KeptAnswer { id, items })
+}

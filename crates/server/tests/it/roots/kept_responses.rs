@@ -1,0 +1,152 @@
+//! Responses that their provider keeps for the project, and requests that continue them.
+
+use serde_json::json;
+
+use super::passed_responses::{MAIL, note, of_model, response, vendor};
+use super::{RESPONSES, ask};
+use crate::harness::{Answer, Backend, Mock, Server};
+
+crate::on_every_backend!(
+    a_stored_response_is_continued_at_its_account,
+    what_another_project_stored_is_not_found,
+    a_stored_response_is_read_and_deleted,
+    items_without_their_contents_are_those_of_the_project,
+    answers_of_ours_are_continued_by_translation,
+);
+
+async fn a_stored_response_is_continued_at_its_account(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let (mock, other) = (vendor(&owner, "gpt").await, vendor(&owner, "other").await);
+    let first = json!({"of_tomorrow": {"note": [MAIL]}});
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", first)).await.ok(200);
+    let placeholder = note(&mock.take().pop().unwrap().body);
+    assert!(placeholder.starts_with("[EMAIL_1_"), "{placeholder}");
+
+    // The provider has the placeholder; its original is put back although it was not sent again.
+    let again = json!({"previous_response_id": "resp_gpt"});
+    let asked = ask(RESPONSES, "gpt", "Go on.", again.clone());
+    let reply = key.post(RESPONSES, &asked).await;
+    assert_eq!(reply.ok(200), of_model(response("resp_gpt", MAIL)));
+    assert_eq!(mock.take().pop().unwrap().body["previous_response_id"], "resp_gpt");
+    let reference = json!({"input": [{"type": "item_reference", "id": "msg_resp_gpt"},
+        {"role": "user", "content": "Go on."}]});
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "", reference.clone())).await.ok(200);
+    assert_eq!(mock.take().pop().unwrap().body["input"], reference["input"]);
+
+    // No other account is asked, and no other model.
+    let elsewhere = key.post(RESPONSES, &ask(RESPONSES, "other", "Go on.", again)).await;
+    elsewhere.tells(400, "another account keeps");
+    let mut unnamed = asked.clone();
+    unnamed.as_object_mut().unwrap().remove("model");
+    key.post(RESPONSES, &unnamed).await.ok(200);
+    assert_eq!((other.begun(), mock.take().len()), (0, 1));
+    for id in ["resp_unknown", "msg_resp_gpt", "resp_999999"] {
+        let more = json!({"previous_response_id": id});
+        let error = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", more)).await.ok(404);
+        assert_eq!(error["error"]["code"], "previous_response_not_found");
+        let sentence = format!("Previous response with id '{id}' not found");
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(&sentence), "{error}");
+    }
+    assert_eq!(mock.begun(), 4);
+}
+
+async fn what_another_project_stored_is_not_found(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
+    let project = json!({"project": {"name": "Another"}});
+    let project = owner.post("/api/v1/projects", &project).await.ok(201);
+    let body = json!({"name": "k", "project_id": project["id"]});
+    let made = owner.post("/api/v1/keys", &body).await.ok(201);
+    let stranger = server.with_key(made["raw_key"].as_str().unwrap());
+    let path = format!("{RESPONSES}/resp_gpt");
+    for reply in [
+        stranger.get(&path).await,
+        stranger.delete(&path).await,
+        stranger.get(&format!("{path}/input_items")).await,
+        stranger.post(&format!("{path}/cancel"), &json!({})).await,
+        stranger
+            .post(RESPONSES, &ask(RESPONSES, "x", "?", json!({"previous_response_id": "resp_gpt"})))
+            .await,
+    ] {
+        reply.ok(404);
+    }
+    assert_eq!(mock.begun(), 1);
+}
+
+async fn a_stored_response_is_read_and_deleted(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({"stream": true}))).await;
+    let path = format!("{RESPONSES}/resp_gpt");
+    let stored = of_model(response("resp_gpt", "[stored]"));
+    assert_eq!(key.get(&path).await.ok(200), stored);
+    assert_eq!(key.get(&format!("{path}/input_items?limit=5&x=1")).await.ok(200), stored);
+    key.post(&format!("{path}/cancel"), &json!({})).await.ok(200);
+    key.delete(&path).await.ok(200);
+    key.get(&path).await.ok(404);
+    assert_eq!(mock.begun(), 5);
+    for asked in mock.requests() {
+        assert_eq!(asked.headers["authorization"], "Bearer sk-of-gpt-of-the-gateway");
+    }
+}
+
+async fn items_without_their_contents_are_those_of_the_project(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
+    let reasoning = |id: &str| {
+        json!({"input": [{"role": "user", "content": "Hello."},
+            {"type": "reasoning", "id": id, "summary": []}]})
+    };
+    for (id, mode) in [("fc_resp_gpt", "passthrough"), ("rs_of_another", "translated")] {
+        let reply = key.post(RESPONSES, &ask(RESPONSES, "gpt", "", reasoning(id))).await;
+        reply.ok(200);
+        assert_eq!(reply.header("x-sluice-mode"), mode, "{id}");
+        assert_eq!(mock.last().to_string().contains(id), mode == "passthrough");
+    }
+    for item in [
+        json!({"type": "image_generation_call", "id": "ig_of_another"}),
+        json!({"type": "item_reference", "id": "msg_of_another"}),
+        json!({"id": "msg_of_another"}),
+    ] {
+        let more = json!({"input": [item]});
+        key.post(RESPONSES, &ask(RESPONSES, "gpt", "", more)).await.ok(404);
+    }
+    // The vendor's packages leave the type of a reference out.
+    let more = json!({"input": [{"id": "msg_resp_gpt"}, {"role": "user", "content": "Go on."}]});
+    let asked = ask(RESPONSES, "gpt", "", more);
+    key.post(RESPONSES, &asked).await.ok(200);
+    assert_eq!(mock.last(), asked);
+}
+
+async fn answers_of_ours_are_continued_by_translation(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    let other = Mock::always(Answer::text("Said before.")).await;
+    other.register(&owner, "chat").await;
+    let first = key.post(RESPONSES, &ask(RESPONSES, "chat", "Hello.", json!({}))).await.ok(200);
+    let more = json!({"previous_response_id": first["id"]});
+    let reply = key.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", more)).await;
+    assert_eq!(reply.ok(200)["output"][0]["content"][0]["text"], "Translated.");
+    assert_eq!(reply.header("x-sluice-mode"), "translated");
+    let sent = mock.last();
+    let said: Vec<&str> = sent["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(said, ["Hello.", "Said before.", "Go on."]);
+    // Both kinds at once make no conversation.
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
+    let mixed = json!({"previous_response_id": first["id"],
+        "input": [{"type": "item_reference", "id": "msg_resp_gpt"}]});
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "", mixed)).await.tells(400, "different kinds");
+}

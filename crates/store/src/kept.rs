@@ -1,0 +1,143 @@
+//! What vendors keep of answers, for requests that continue them.
+
+use async_recursion::async_recursion as boxed;
+use domain::ids::{ProjectId, StepId};
+use uuid::Uuid;
+
+use crate::Store;
+use crate::db::{Tx, on, within};
+use crate::error::{Error, Result};
+use crate::from_row::from_row;
+use crate::session_traces::{SessionHash, session_text};
+use crate::writer::table::{Field, Row};
+
+/// The ids that one query looks for.
+const AT_ONCE: usize = 16;
+
+/// A response that a vendor keeps, or an item of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The project whose call it answered.
+    pub project: ProjectId,
+    /// Its id at the vendor.
+    pub id: String,
+    /// The id of the response.
+    pub response: String,
+    /// The step of the call: it is known as long as that.
+    pub step: StepId,
+    /// The identifier of the model.
+    pub model: String,
+    /// The fingerprint of the vendor's account.
+    pub account: i64,
+    /// The tokens of the response, its prompt included; of an item those of all items together. `None`
+    /// if they are not known.
+    pub tokens: Option<u64>,
+    /// The session of the call.
+    pub session: SessionHash,
+}
+
+from_row! {
+    struct KeptRow {
+        id: String,
+        response: String,
+        step_id: i64,
+        model: String,
+        account: i64,
+        tokens: Option<i64>,
+        session: String,
+    }
+}
+
+impl KeptRow {
+    fn read(self, project: ProjectId) -> Result<Kept> {
+        let session = Uuid::parse_str(&self.session);
+        let session = session.map_err(|error| Error::Corrupt(error.to_string()))?.into_bytes();
+        let Self { id, response, model, account, .. } = self;
+        let (step, tokens) = (StepId(self.step_id), self.tokens.map(i64::unsigned_abs));
+        Ok(Kept { project, id, response, step, model, account, tokens, session })
+    }
+}
+
+impl Row for Kept {
+    const TABLE: &'static str = "kept_responses";
+    const COLUMNS: &'static [&'static str] =
+        &["project_id", "id", "response", "step_id", "model", "account", "tokens", "session"];
+    /// A vendor that gives an id twice means the same.
+    const CONFLICT: &'static str = " ON CONFLICT DO NOTHING";
+
+    fn fields(&self) -> Result<Vec<Field<'_>>> {
+        Ok(vec![
+            self.project.0.into(),
+            std::borrow::Cow::Borrowed(self.id.as_str()).into(),
+            std::borrow::Cow::Borrowed(self.response.as_str()).into(),
+            self.step.0.into(),
+            std::borrow::Cow::Borrowed(self.model.as_str()).into(),
+            self.account.into(),
+            self.tokens.and_then(|tokens| i64::try_from(tokens).ok()).into(),
+            Field::Text(Some(session_text(self.session).into())),
+        ])
+    }
+}
+
+impl Store {
+    /// What is known of responses and items by these ids, of this project.
+    #[boxed]
+    pub async fn kept(&self, project: ProjectId, ids: &[&str]) -> Result<Vec<Kept>> {
+        const FIND: &str = "
+            SELECT id, response, step_id, model, account, tokens, session
+            FROM kept_responses WHERE project_id = $1
+            AND id IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+        let mut all = Vec::new();
+        for ids in ids.chunks(AT_ONCE) {
+            let rows: Vec<KeptRow> = on!(&self.reader, db => {
+                let mut query = sqlx::query_as(FIND).bind(project.0);
+                for place in 0..AT_ONCE {
+                    // No id is empty.
+                    query = query.bind(ids.get(place).copied().unwrap_or_default());
+                }
+                query.fetch_all(db).await?
+            });
+            for row in rows {
+                all.push(row.read(project)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Forgets a response that the vendor keeps no longer, and its items.
+    #[boxed]
+    pub async fn forget_kept(&self, project: ProjectId, response: &str) -> Result<()> {
+        const FIND: &str = "
+            SELECT step_id FROM kept_responses WHERE project_id = $1 AND id = $2";
+        const FORGET: &str = "
+            DELETE FROM kept_responses WHERE step_id = $1 AND project_id = $2 AND response = $3";
+        let mut tx = self.begin().await?;
+        within!(tx, db => {
+            let step: Option<i64> = sqlx::query_scalar(FIND)
+                .bind(project.0)
+                .bind(response)
+                .fetch_optional(&mut *db)
+                .await?;
+            sqlx::query(FORGET)
+                .bind(step.unwrap_or_default())
+                .bind(project.0)
+                .bind(response)
+                .execute(&mut *db)
+                .await?;
+        });
+        tx.commit().await
+    }
+}
+
+impl Tx {
+    /// Deletes what is known of the answers of a step.
+    pub(crate) async fn forget_kept_of(&mut self, step: i64) -> Result<()> {
+        within!(self, db => {
+            sqlx::query("DELETE FROM kept_responses WHERE step_id = $1")
+                .bind(step)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+}
