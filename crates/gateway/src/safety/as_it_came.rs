@@ -32,6 +32,8 @@ const DATA: &str = "data";
 const ARGUMENTS: &str = "arguments";
 /// The members of an answer that repeat the request.
 const ECHOED: [&str; 4] = ["instructions", "tools", "metadata", "text"];
+/// The beginning of a file in base64 whose kind its bytes decide.
+const BYTES: &str = "data:application/octet-stream;base64,";
 
 /// The texts that were judged, by their hashes under a random key.
 #[derive(Default)]
@@ -215,7 +217,7 @@ pub(crate) fn is_binary(place: &Place<'_, '_>, text: &str) -> bool {
     let kind = match file(place.name(), text) {
         // Base64 as it comes in these members need not begin as a known kind of file does.
         (FileKind::None, _) if is_inline(place) || SIGNATURES.contains(&place.name()) => {
-            file_kind(&["data:;base64,", text].concat(), false)
+            file_kind(&[BYTES, text].concat(), false)
         }
         (kind, _) => kind,
     };

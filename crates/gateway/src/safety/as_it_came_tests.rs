@@ -193,7 +193,8 @@ fn signatures_and_files_of_gemini_are_no_texts() {
     let beside = |text: &str| original.beside.iter().any(|beside| beside.was == text);
     assert!(!beside(&signature) && !beside(&sound), "{:?}", original.beside);
     assert!(beside(&hidden), "what only claims to be a signature is judged");
-    assert_eq!((original.signatures, original.files), (signature.len(), 0));
+    let length = signature.len();
+    assert_eq!((original.signatures, original.files), (length, length), "the film alone is new");
     let original = asked_of_gemini(&body, Vec::new()).original.unwrap();
     assert_eq!(original.files, signature.len() + sound.len());
     let answer = json!({"candidates": [{"content": {"parts": [
