@@ -185,11 +185,12 @@ impl From<Error> for Failure {
             }
             Error::Forbidden => of(StatusCode::FORBIDDEN),
             Error::PerimeterBlock => of(StatusCode::FORBIDDEN).code("PERIMETER_BLOCK"),
-            Error::NotFound => of(StatusCode::NOT_FOUND),
+            Error::NotFound | Error::NotKept(KeptKind::Item | KeptKind::Hint, _) => {
+                of(StatusCode::NOT_FOUND)
+            }
             Error::NotKept(KeptKind::Response, _) => {
                 of(StatusCode::NOT_FOUND).code("previous_response_not_found")
             }
-            Error::NotKept(KeptKind::Item | KeptKind::Hint, _) => of(StatusCode::NOT_FOUND),
             Error::Malformed(_) => of(StatusCode::BAD_REQUEST),
             Error::Invalid(faults) => {
                 let mut failure = of(StatusCode::UNPROCESSABLE_ENTITY);

@@ -35,7 +35,7 @@ async fn what_a_vendor_keeps_is_known_to_its_project_as_long_as_the_step() {
             async move { store.kept(project, &[id]).await.unwrap() }
         };
         for known in &all {
-            assert_eq!(store.kept(mine, &[&*known.id]).await.unwrap(), [known.clone()]);
+            assert_eq!(store.kept(mine, &[&*known.id]).await.unwrap(), std::slice::from_ref(known));
             assert_eq!(store.kept(other, &[&*known.id]).await.unwrap(), []);
         }
         let many: Vec<String> = (0..40).map(|number| format!("msg_{number}")).collect();

@@ -75,24 +75,7 @@ pub(super) fn parse_passing(
         return Err(invalid("input must not be empty"));
     }
     dropped.append(&mut lost);
-    let mut end = |object: Node| {
-        if !is_root {
-            return object.end();
-        }
-        let at = object.at().to_owned();
-        let path = |name: String| members::shown(&format!("{at}.{name}"));
-        lost.extend(object.left().map(path));
-        Ok(())
-    };
-    for (name, value) in &body.others {
-        if !SAME.contains(&name.as_str()) {
-            let fate = members::leave_out(Vendor::Openai, name, value);
-            // The project decides which model answers, and no record shows whose a conversation is.
-            let chooses = CHOOSES_MODEL.contains(&name.as_str()) || name == CONVERSATION;
-            let fate = if chooses { Some(fate?) } else { tolerance.tolerated(fate)? };
-            dropped.extend(fate.flatten());
-        }
-    }
+    dropped.extend(left_out(&body.others, &mut tolerance)?);
     let mut custom = CustomTools::default();
     let mut params: Map<String, Value> = Map::new();
     let mut set = |name: &str, value: Option<Value>| {
@@ -125,32 +108,13 @@ pub(super) fn parse_passing(
     };
     set("tool_choice", choice.filter(|_| has_tools));
     set("parallel_tool_calls", body.parallel_tool_calls.filter(|_| has_tools).map(Value::Bool));
-    if let Some(text) = body.text {
-        let mut text = Node::of("text".to_owned(), Value::Object(text))?;
-        let form = text.maybe_node("format")?.map(format).transpose();
-        set("response_format", tolerance.tolerated(form)?.flatten().flatten());
-        set("verbosity", text.maybe_text("verbosity")?.map(Value::from));
-        end(text)?;
-    }
-    if let Some(reasoning) = body.reasoning {
-        let mut reasoning = Node::of("reasoning".to_owned(), Value::Object(reasoning))?;
-        set("reasoning_effort", reasoning.maybe_text("effort")?.map(Value::from));
-        for known in ["summary", "generate_summary"] {
-            if reasoning.take(known).is_some() {
-                dropped.push(reasoning.path(known));
-            }
-        }
-        if !is_root {
-            reasoning.idle("mode", &"standard".into())?;
-            reasoning.idle("context", &"auto".into())?;
-        }
-        end(reasoning)?;
-    }
-    for (name, value) in body.others {
-        let is_same = SAME.contains(&name.as_str());
-        set(&name, Some(value).filter(|value| is_same && !value.is_null()));
-    }
-    dropped.append(&mut lost);
+    let form = AnswerForm { text: body.text, reasoning: body.reasoning, is_root };
+    dropped.extend(form.read(&mut params, &mut tolerance)?);
+    let same = body
+        .others
+        .into_iter()
+        .filter(|(name, value)| SAME.contains(&name.as_str()) && !value.is_null());
+    params.extend(same);
     let noted = |original| passing::noted(original, tolerance, kept, is_resolved).map(Box::new);
     let request = ChatRequest {
         api_endpoint: ApiEndpoint::Responses,
@@ -172,6 +136,75 @@ pub(super) fn parse_passing(
         dropped,
         options: AnswerOptions { echo, custom },
     })
+}
+
+/// The parameters without a canonical form that are left out, but for those that have no effect.
+fn left_out(others: &Map<String, Value>, tolerance: &mut Tolerance) -> Result<Vec<String>> {
+    let mut dropped = Vec::new();
+    for (name, value) in others {
+        if SAME.contains(&name.as_str()) {
+            continue;
+        }
+        let fate = members::leave_out(Vendor::Openai, name, value);
+        // The project decides which model answers, and no record shows whose a conversation is.
+        let is_final = CHOOSES_MODEL.contains(&name.as_str()) || name == CONVERSATION;
+        let fate = if is_final { Some(fate?) } else { tolerance.tolerated(fate)? };
+        dropped.extend(fate.flatten());
+    }
+    Ok(dropped)
+}
+
+/// The members of a request that shape the words of its answer.
+struct AnswerForm {
+    text: Option<Map<String, Value>>,
+    reasoning: Option<Map<String, Value>>,
+    is_root: bool,
+}
+
+impl AnswerForm {
+    /// Reads them into canonical parameters. Returns the names of those that are left out.
+    fn read(
+        self,
+        params: &mut Map<String, Value>,
+        tolerance: &mut Tolerance,
+    ) -> Result<Vec<String>> {
+        let mut set = |name: &str, value: Option<Value>| {
+            params.extend(value.map(|value| (name.to_owned(), value)));
+        };
+        let (mut dropped, mut lost) = (Vec::new(), Vec::new());
+        let mut end = |object: Node| {
+            if !self.is_root {
+                return object.end();
+            }
+            let at = object.at().to_owned();
+            let path = |name: String| members::shown(&format!("{at}.{name}"));
+            lost.extend(object.left().map(path));
+            Ok(())
+        };
+        if let Some(text) = self.text {
+            let mut text = Node::of("text".to_owned(), Value::Object(text))?;
+            let form = text.maybe_node("format")?.map(format).transpose();
+            set("response_format", tolerance.tolerated(form)?.flatten().flatten());
+            set("verbosity", text.maybe_text("verbosity")?.map(Value::from));
+            end(text)?;
+        }
+        if let Some(reasoning) = self.reasoning {
+            let mut reasoning = Node::of("reasoning".to_owned(), Value::Object(reasoning))?;
+            set("reasoning_effort", reasoning.maybe_text("effort")?.map(Value::from));
+            for known in ["summary", "generate_summary"] {
+                if reasoning.take(known).is_some() {
+                    dropped.push(reasoning.path(known));
+                }
+            }
+            if !self.is_root {
+                reasoning.idle("mode", &"standard".into())?;
+                reasoning.idle("context", &"auto".into())?;
+            }
+            end(reasoning)?;
+        }
+        dropped.append(&mut lost);
+        Ok(dropped)
+    }
 }
 
 fn params_has_tools(params: &Map<String, Value>) -> bool {

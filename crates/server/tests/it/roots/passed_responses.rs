@@ -148,6 +148,18 @@ pub(super) fn of_model(mut response: Value) -> Value {
     response
 }
 
+/// Reasoning as the vendor seals it: random bytes in base64.
+fn sealed() -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut state = 0x9e37_79b9_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(DIGITS[(state >> 26) as usize])
+    };
+    let random: String = (0..20_000).map(|_| next()).collect();
+    ["gAAAAABo", &random, "=="].concat()
+}
+
 async fn a_request_passes_where_the_server_has_the_endpoint(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
@@ -159,7 +171,7 @@ async fn a_request_passes_where_the_server_has_the_endpoint(backend: Backend) {
             {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "g"}]},
             {"type": "tool_search"}],
         "input": [{"role": "user", "content": [{"type": "input_text", "text": "Hello.", "new": 1}]},
-            {"type": "reasoning", "id": "rs_0a1", "summary": [], "encrypted_content": "theirs"},
+            {"type": "reasoning", "id": "rs_0a1", "summary": [], "encrypted_content": sealed()},
             {"type": "local_shell_call_output", "output": "ok"}],
     });
     for streams in [false, true] {
@@ -186,6 +198,9 @@ async fn a_request_passes_where_the_server_has_the_endpoint(backend: Backend) {
         // 1,000 tokens at 0.15 and 100 at 0.6 a thousand.
         assert_eq!(steps[0]["cost"], 0.21, "{steps}");
         assert_eq!(steps[0]["output"], "Fine.", "{steps}");
+        for finding in ["pii_detected", "secret_leaked", "injection_attempt", "review"] {
+            assert_eq!(steps[0]["security"][finding], false, "{steps}");
+        }
         assert_eq!(steps[1]["output"]["tool_calls"][0]["name"], "f", "{steps}");
     }
     // A server of the format that has chat completions alone.

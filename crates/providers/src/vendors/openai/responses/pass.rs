@@ -68,8 +68,9 @@ pub(super) fn event(data: &[u8], event: &Event) -> Result<SourceEvent, Error> {
     });
     read.map_err(|_| malformed())?;
     let has_place = event.output_index.is_some();
-    let is_over = of.ends_with(".done") && has_place;
-    let goes_on = has_place && !is_over && pieces.is_empty() && !of.ends_with(".added");
+    let end = of.rsplit('.').next();
+    let is_over = end == Some("done") && has_place;
+    let goes_on = has_place && !is_over && pieces.is_empty() && end != Some("added");
     let begun = event.item.as_ref().filter(|_| of == "output_item.added");
     let begins_call =
         begun.is_some_and(|item| !matches!(text(item.get("type")), "message" | "reasoning"));
