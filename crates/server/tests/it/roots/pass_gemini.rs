@@ -212,7 +212,6 @@ async fn nothing_changes_that_governance_does_not_name(backend: Backend) {
         assert_eq!(step["prompt_tokens"], 1060, "with those of the results of tools: {step}");
         assert_eq!(step["completion_tokens"], 100, "with the thoughts: {step}");
         assert_eq!((&step["cached_tokens"], &step["reasoning_tokens"]), (&json!(400), &json!(60)));
-        assert_eq!(step["tool_calls"][0]["function"]["name"], "read", "{step}");
     }
 }
 
@@ -320,7 +319,7 @@ async fn a_bound_is_added_under_a_cap(backend: Backend) {
     // Nothing bounds what a tool of the vendor's costs in a window that is not known.
     let reply =
         key.post(&at("mine", FORMS[0]), &ask(json!({"tools": [{"codeExecution": {}}]}))).await;
-    let error = reply.ok(400)["error"]["message"].clone();
+    let error = reply.ok(422)["error"]["message"].clone();
     assert!(error.as_str().unwrap().starts_with("tools[0] ('codeExecution')"), "{error}");
     // A fetched document may fill any window.
     settings(&owner, 1, json!({"passthrough": {"vendor_tools": ["fileData"]}})).await;
@@ -382,7 +381,7 @@ async fn a_provider_reaches_only_what_the_project_allows(backend: Backend) {
     ];
     for (asked, at_fault) in &cases {
         for form in FORMS {
-            let error = key.post(&at("mine", form), asked).await.ok(400)["error"].clone();
+            let error = key.post(&at("mine", form), asked).await.ok(422)["error"].clone();
             assert_eq!(error["status"], "INVALID_ARGUMENT", "{asked}");
             assert!(error["message"].as_str().unwrap().starts_with(at_fault), "{error}");
         }
@@ -408,7 +407,7 @@ async fn a_provider_reaches_only_what_the_project_allows(backend: Backend) {
         key.post(&at("mine", FORMS[0]), asked).await.ok(200);
         assert_eq!(mock.last(), *asked);
     }
-    key.post(&at("mine", FORMS[0]), &mcp("https://b.example/mcp")).await.ok(400);
+    key.post(&at("mine", FORMS[0]), &mcp("https://b.example/mcp")).await.ok(422);
 }
 
 async fn what_has_no_price_is_refused(backend: Backend) {
@@ -420,7 +419,7 @@ async fn what_has_no_price_is_refused(backend: Backend) {
         (json!({"serviceTier": "priority"}), "serviceTier: 'priority' has other prices"),
         (speaks, "generationConfig.responseModalities: "),
     ] {
-        let error = key.post(&at("mine", FORMS[1]), &ask(more)).await.ok(400)["error"].clone();
+        let error = key.post(&at("mine", FORMS[1]), &ask(more)).await.ok(422)["error"].clone();
         assert_eq!(error["status"], "INVALID_ARGUMENT");
         assert!(error["message"].as_str().unwrap().starts_with(why), "{error}");
     }
