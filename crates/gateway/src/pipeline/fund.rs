@@ -239,6 +239,7 @@ impl Funded {
             key: Some(KeyId::to_i64(context.caller.key.key.id)),
             api_endpoint: context.api_endpoint,
             parent: context.parent,
+            source: context.source(),
             traceparent: context.trace_context().map(|context| context.to_string()),
             model: self.model.identifier.clone(),
             provider: self.model.provider,
