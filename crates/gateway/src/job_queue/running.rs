@@ -37,14 +37,9 @@ impl RunningJob {
 
     /// Waits until work has to be dropped, so that the gateway can stop.
     async fn cut_off(&self) {
-        let gateway = &self.gateway;
-        let after_requests = async {
-            gateway.stopping.cancelled().await;
-            tokio::time::sleep(STOP_GRACE_TIME).await;
-        };
-        tokio::select! {
-            () = after_requests => gateway.cut_off.cancel(),
-            () = gateway.cut_off.cancelled() => {}
-        }
+        self.gateway.stopping.cancelled().await;
+        tokio::time::sleep(STOP_GRACE_TIME).await;
+        // Calls that are dropped now are recorded as ended by the stop.
+        self.gateway.cut_off.cancel();
     }
 }

@@ -9,7 +9,7 @@ use domain::ids::{StepId, TraceId};
 use domain::job::{JobKind, Progress};
 use domain::key::KeyStatus;
 use domain::model::Model;
-use domain::step::{Step, StepKind};
+use domain::step::Step;
 use domain::trace::{Trace, TraceStatus};
 use serde_json::{Map, json};
 
@@ -21,6 +21,7 @@ use crate::job_queue::{Ended, RunningJob, Work};
 use crate::replay::ask::{MOST_STEPS, Payload, too_many_steps};
 use crate::replay::calls::{Again, Made, NOT_STORED, Stop};
 use crate::replay::comparison::{self, Outcome};
+use crate::replay::made_steps::MadeSteps;
 use crate::replay::plan::{self, Part};
 use crate::replay::result::{ReplayResult, Replayed};
 use crate::state::caller::Caller;
@@ -79,6 +80,7 @@ impl<'j> Replay<'j> {
         let payload: Payload = serde_json::from_str(&job.job.payload)
             .map_err(|error| Error::Internal(format!("a job: {error}")))?;
         let project = project(job)?;
+        project.check_active()?;
         let source = bounded(gateway.store.trace(project.id(), payload.trace_id)).await?;
         let source = source.ok_or_else(Error::trace_not_found)?;
         let steps = bounded(gateway.store.steps(source.id)).await?;
@@ -214,33 +216,53 @@ impl<'j> Replay<'j> {
             let Some(trace) = bounded(self.store().trace(project.id(), *id)).await? else {
                 continue;
             };
-            let steps = bounded(self.store().steps(*id)).await?;
-            let assessment = self.job.gateway.assess(&project, &steps).await?;
-            self.grade(*id, &assessment).await?;
-            let summary = comparison::summary(&trace, &steps, &assessment);
-            let records = comparison::records(&steps);
-            let calls = || self.steps.iter().filter(|step| plan::part(step) == Part::Call);
-            let answered = calls().filter_map(|step| {
-                let record = *records.get(&step.id)?;
-                comparison::is_answered(record).then_some((step, record))
-            });
-            let (cost_change_pct, latency_change_pct) = comparison::changes(answered);
-            let replayed = calls().filter_map(|step| {
-                let (record, outcome) =
-                    (records.get(&step.id).copied(), self.outcomes.get(&(index, step.id)));
-                let is_known = record.is_some() || outcome.is_some();
-                is_known.then(|| comparison::replayed_step(step, record, outcome))
-            });
-            replays.push(Replayed {
-                model: self.payload.overrides.compare_models.is_some().then_some(target).flatten(),
-                trace: *id,
-                summary,
-                steps: replayed.collect(),
-                cost_change_pct,
-                latency_change_pct,
-            });
+            let model = target.filter(|_| self.payload.overrides.compare_models.is_some());
+            replays.push(Replayed { model, ..self.replayed(&project, index, &trace).await? });
         }
         Ok(ReplayResult { source, replays })
+    }
+
+    /// Grades one trace of the replay, and compares it.
+    async fn replayed(
+        &self,
+        project: &ProjectState,
+        index: usize,
+        trace: &Trace,
+    ) -> Result<Replayed> {
+        let steps = bounded(self.store().steps(trace.id)).await?;
+        let assessment = self.job.gateway.assess(project, &steps).await?;
+        self.grade(trace.id, &assessment).await?;
+        let records = comparison::records(&steps);
+        let calls = || self.steps.iter().filter(|step| plan::part(step) == Part::Call);
+        let answered = |step: &Step| {
+            let record = records.get(&step.id).copied();
+            record.filter(|record| comparison::is_answered(record))
+        };
+        let pairs = calls().filter_map(|step| Some((step, answered(step)?)));
+        let (cost_change_pct, latency_change_pct) = comparison::changes(pairs);
+        let mut compared = Vec::new();
+        for step in calls() {
+            let record = records.get(&step.id).copied();
+            let outcome = self.outcomes.get(&(index, step.id));
+            // One that has failed may not have come to its later calls.
+            if record.is_none() && outcome.is_none() {
+                continue;
+            }
+            let mut replayed = comparison::replayed_step(step, record, outcome);
+            if let Some(record) = answered(step) {
+                let gateway = &self.job.gateway;
+                replayed.similarity = gateway.similarity(project, step.id, record.id).await?;
+            }
+            compared.push(replayed);
+        }
+        Ok(Replayed {
+            model: None,
+            trace: trace.id,
+            summary: comparison::summary(trace, &steps, &assessment),
+            steps: compared,
+            cost_change_pct,
+            latency_change_pct,
+        })
     }
 
     async fn grade(&self, trace: TraceId, assessment: &Assessment) -> Result<()> {
@@ -259,64 +281,17 @@ impl<'j> Replay<'j> {
     }
 }
 
-/// The steps of a replay so far, by what they repeat.
-#[derive(Debug, Default)]
-struct MadeSteps {
-    by_source: HashMap<StepId, StepId>,
-    /// The steps of the tools that a call has asked for, by the step of the source that it repeats.
-    tools: HashMap<StepId, StepId>,
-}
-
-impl MadeSteps {
-    fn of(steps: &[Step]) -> Self {
-        let sources: HashMap<StepId, StepId> =
-            steps.iter().filter_map(|step| Some((step.id, step.source?))).collect();
-        let tools = steps.iter().filter(|step| step.kind == StepKind::ToolCall);
-        let tools = tools.filter_map(|step| Some((*sources.get(&step.parent?)?, step.id)));
-        Self {
-            tools: tools.collect(),
-            by_source: sources.iter().map(|(step, source)| (*source, *step)).collect(),
-        }
-    }
-
-    fn note(&mut self, source: StepId, step: StepId, tools: Option<StepId>) {
-        self.by_source.insert(source, step);
-        self.tools.extend(tools.map(|tools| (source, tools)));
-    }
-
-    /// The step that a step follows from in the replay: the nearest of its line in the source that has one.
-    fn parent(&self, step: &Step, steps: &[Step]) -> Option<StepId> {
-        let mut parent = step.parent;
-        // A line is no longer than the trace.
-        for _ in 0..steps.len() {
-            let source = parent?;
-            if let Some(made) = self.by_source.get(&source) {
-                return Some(*made);
-            }
-            let source = steps.iter().find(|step| step.id == source)?;
-            if source.kind == StepKind::ToolCall
-                && let Some(tools) = source.parent.and_then(|run| self.tools.get(&run))
-            {
-                return Some(*tools);
-            }
-            parent = source.parent;
-        }
-        None
-    }
-}
-
-/// The project of a job, if it takes calls.
+/// The project of a job.
 fn project(job: &RunningJob) -> Result<Arc<ProjectState>> {
     let project = job.gateway.registry.project(job.job.project)?;
-    let project = project.ok_or_else(|| Error::invalid("The project was deleted"))?;
-    project.check_active()?;
-    Ok(project)
+    project.ok_or_else(|| Error::invalid("The project was deleted"))
 }
 
 /// The key that has asked for a job, as the caller who pays for its next call.
 fn caller(job: &RunningJob) -> Result<Caller> {
     let gateway: &Gateway = &job.gateway;
     let project = project(job)?;
+    project.check_active()?;
     let key = job.job.key.and_then(|key| gateway.registry.key(key));
     let now = gateway.clock.now();
     let key = key.filter(|key| key.key.expires_at.is_none_or(|at| at > now));

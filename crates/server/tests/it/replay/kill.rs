@@ -56,7 +56,8 @@ async fn no_call_is_made_twice_when_the_gateway_is_killed(backend: Backend) {
         assert_eq!(job["status"], "completed", "crash {crash}: {job}");
         let times = times(&mock);
         assert!(times.values().all(|times| *times == 1), "crash {crash}: {times:?}");
-        assert_eq!(times.len(), CALLS, "crash {crash}");
+        // One that had its start on disk may not have left.
+        assert!(times.len() >= CALLS - 1, "crash {crash}: {times:?}");
         let made = steps(&server.key(), &job["replay_trace_id"]).await;
         assert_eq!(made.len(), CALLS, "crash {crash}: {made:?}");
         let interrupted = made.iter().filter(|step| step["status"] != "completed");

@@ -53,6 +53,12 @@ async fn steps(key: &Caller, trace: &Value) -> Vec<Value> {
     detail["steps"].as_array().unwrap().clone()
 }
 
+/// Asserts an amount, which has been through a float.
+#[track_caller]
+fn is_about(value: &Value, expected: f64) {
+    assert!((value.as_f64().unwrap() - expected).abs() < 1e-9, "{value} is not {expected}");
+}
+
 /// One member of each item of a list.
 fn each<'a>(list: &'a Value, member: &str) -> Vec<&'a Value> {
     list.as_array().unwrap().iter().map(|item| &item[member]).collect()

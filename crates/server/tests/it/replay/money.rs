@@ -60,7 +60,7 @@ async fn a_budget_ends_a_replay(backend: Backend) {
     for input in ["One.", "Two."] {
         run(&key, &trace, "mock", input).await;
     }
-    settings(&owner, 1, json!({"limits": {"monthly_budget": 3.0 * CALL}})).await;
+    settings(&owner, 1, json!({"monthly_budget": 3.0 * CALL})).await;
     let job = ask(&key, &trace, &json!({})).await;
     let job = ended(&key, &job).await;
     assert_eq!(

@@ -45,7 +45,7 @@ async fn what_is_wrong_is_named(backend: Backend) {
     ] {
         assert_eq!(with(wrong.clone()).await.status, 400, "{wrong}");
     }
-    post(json!({"trace_id": 7})).await.says(400, "trace_id");
+    post(json!({"trace_id": 7})).await.says(400, "expected a string");
     for unknown in ["nonsense", "0199a7a4-0000-7000-8000-000000000000"] {
         post(json!({"trace_id": unknown})).await.invalid(FOREIGN);
     }
