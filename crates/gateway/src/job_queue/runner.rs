@@ -9,15 +9,19 @@ use domain::job::{Job, JobKind};
 use domain::time::HOUR;
 use futures_util::FutureExt as _;
 use store::JobEnd;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::job_queue::{Ended, RunningJob, Work};
+use crate::job_queue::running::RunningJob;
+use crate::job_queue::work::{Ended, Work};
 use crate::lock::lock;
 
-/// How often a runner looks for jobs of other nodes: its own wake it.
+/// How often a runner looks for jobs that other nodes have added: those of its own node wake it.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// How often a runner looks for jobs of nodes that are gone. Whether one lives can take half a second to
+/// find out.
+const LOST_INTERVAL: Duration = Duration::from_secs(5);
 /// The most jobs of one project that a node runs at a time.
 const AT_ONCE_OF_A_PROJECT: usize = 2;
 /// A job that nodes have begun more often has made them stop.
@@ -36,15 +40,17 @@ pub(crate) fn serve<W: Work>(gateway: &Gateway) {
     let gateway = gateway.clone();
     gateway.clone().tasks.spawn(async move {
         let running = Projects::default();
-        let mut ticks = tokio::time::interval(POLL_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut polls, mut lost) = (ticks(POLL_INTERVAL), ticks(LOST_INTERVAL));
         loop {
-            let polls = tokio::select! {
+            let looked = tokio::select! {
+                // A start finds the jobs of the node before it first.
+                biased;
                 () = gateway.winding_down.cancelled() => return,
-                _ = ticks.tick() => true,
-                () = gateway.job_wakes.woken(W::KIND) => false,
+                _ = lost.tick() => release_lost(&gateway).await,
+                _ = polls.tick() => look::<W>(&gateway, &running).await,
+                () = gateway.job_wakes.woken(W::KIND) => look::<W>(&gateway, &running).await,
             };
-            if let Err(error) = look::<W>(&gateway, &running, polls).await {
+            if let Err(error) = looked {
                 let error = error.cause();
                 tracing::warn!(kind = W::KIND.as_str(), error, "jobs were not looked for");
             }
@@ -52,14 +58,23 @@ pub(crate) fn serve<W: Work>(gateway: &Gateway) {
     });
 }
 
-/// Begins the jobs that wait and for which there is room. Those of nodes that are gone wait again first.
-async fn look<W: Work>(gateway: &Gateway, running: &Projects, polls: bool) -> Result<()> {
-    if polls {
-        let released = gateway.store.release_lost_jobs(gateway.clock.now()).await?;
-        if released > 0 {
-            tracing::warn!(jobs = released, "jobs of a node that is gone wait again");
-        }
+fn ticks(period: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// Has the jobs of nodes that are gone wait again.
+async fn release_lost(gateway: &Gateway) -> Result<()> {
+    let released = gateway.store.release_lost_jobs(gateway.clock.now()).await?;
+    if released > 0 {
+        tracing::warn!(jobs = released, "jobs of a node that is gone wait again");
     }
+    Ok(())
+}
+
+/// Begins the jobs that wait and for which there is room.
+async fn look<W: Work>(gateway: &Gateway, running: &Projects) -> Result<()> {
     while !gateway.winding_down.is_cancelled() && lock(running).len() < W::AT_ONCE {
         let now = gateway.clock.now();
         let Some(job) = gateway.store.claim_job(W::KIND, &busy(running), now).await? else { break };

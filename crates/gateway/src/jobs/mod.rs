@@ -12,7 +12,7 @@ mod sweep;
 use tokio::time::MissedTickBehavior;
 
 use crate::gateway::Gateway;
-use crate::job_queue;
+use crate::job_queue::runner;
 use crate::jobs::clock_steps::ClockSteps;
 use crate::jobs::job::{Job, log_failure};
 use crate::jobs::key_windows::KeyWindows;
@@ -31,7 +31,7 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, SessionActivity);
     spawn(gateway, SessionTraces);
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
-    job_queue::serve::<Replays>(gateway);
+    runner::serve::<Replays>(gateway);
 }
 
 fn spawn<J: Job>(gateway: &Gateway, mut job: J) {

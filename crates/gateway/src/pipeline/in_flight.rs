@@ -28,6 +28,7 @@ impl Gateway {
             flight.outcome.status = StepStatus::Failed;
             flight.outcome.error = Some(NOT_MADE.to_owned());
             Box::pin(writer.start(flight.funded()?.start())).await?;
+            flight.funded()?.leaves(self.clock.now());
             flight.outcome = CallOutcome::default();
         } else if let Some(call) = &flight.call {
             self.write_start(call);

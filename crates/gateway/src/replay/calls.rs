@@ -14,7 +14,7 @@ use crate::capacity::offload::offload;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::inference::simulate;
-use crate::job_queue::RunningJob;
+use crate::job_queue::running::RunningJob;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::context::{RecordedCall, RequestContext};
 use crate::pipeline::screen::ScreeningRequest;
