@@ -16,7 +16,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::app::{App, Settings};
 use crate::control::{audit, keys, models, projects, safety, session};
-use crate::evidence::{logs, stats, traces};
+use crate::evidence::{logs, replay, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
 use crate::http::openapi::{self, Credential, Head};
 use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
@@ -58,6 +58,7 @@ fn by_spending_key() -> Group {
         .routes(routes!(assistants::create))
         .routes(routes!(images::create))
         .routes(routes!(executions::run))
+        .routes(routes!(replay::create))
 }
 
 /// Endpoints for Anthropic's clients, which require a key and call models.
@@ -124,6 +125,7 @@ fn by_key() -> Group {
         .routes(routes!(checks::create))
         .routes(routes!(logs::create))
         .routes(routes!(simulate::create))
+        .routes(routes!(replay::show))
         .routes(routes!(sdk::show))
 }
 

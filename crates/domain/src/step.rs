@@ -119,6 +119,8 @@ pub struct Step {
     pub kind: StepKind,
     /// The step it follows from.
     pub parent: Option<StepId>,
+    /// The step of another trace that it repeats: set in the traces of replays alone.
+    pub source: Option<StepId>,
     /// The place of its request in the caller's own trace, if the caller named one.
     pub trace_context: Option<TraceContext>,
     /// The endpoint it came in by.
@@ -268,6 +270,9 @@ pub struct Content {
     /// The other parameters of a model call: `tools`, `temperature` and the like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Map<String, Value>>,
+    /// The caller's bound on completion tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
     /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
@@ -277,6 +282,9 @@ pub struct Content {
     /// The part of the request and of the answer that passed as they came, beside the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<Value>,
+    /// Why the request, which passed as it came, cannot be sent in another form, if it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untranslatable: Option<String>,
     /// The MCP servers whose tools were offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<Value>,

@@ -15,6 +15,7 @@ use crate::capacity::detail_places::DetailPlaces;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
 use crate::pipeline::upstream::Upstream;
+use crate::state::job_wakes::JobWakes;
 use crate::state::known_traces::KnownTraces;
 use crate::state::login_throttle::LoginThrottle;
 use crate::state::mcp_sessions;
@@ -52,7 +53,10 @@ pub struct Inner {
     pub(crate) body_memory: BodyMemory,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
+    pub(crate) job_wakes: JobWakes,
     pub(crate) tasks: TaskTracker,
+    /// Cancelled when no further part of a job may begin: while open requests end, or later.
+    pub(crate) winding_down: CancellationToken,
     /// Cancelled when a graceful stop begins.
     pub(crate) stopping: CancellationToken,
     /// Cancelled before open connections are closed at a stop.

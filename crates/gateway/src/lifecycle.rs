@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::gateway::{Gateway, Inner};
 use crate::jobs;
 use crate::pipeline::upstream::Upstream;
+use crate::state::job_wakes::JobWakes;
 use crate::state::known_traces::KnownTraces;
 use crate::state::login_throttle::LoginThrottle;
 use crate::state::mcp_sessions;
@@ -59,7 +60,9 @@ impl Gateway {
             body_memory: BodyMemory::new(config.max_body_memory),
             config,
             clock,
+            job_wakes: JobWakes::default(),
             tasks: TaskTracker::new(),
+            winding_down: CancellationToken::new(),
             stopping: CancellationToken::new(),
             cut_off: CancellationToken::new(),
             store,
@@ -91,8 +94,14 @@ impl Gateway {
         self.cut_off.clone()
     }
 
+    /// Begins no further part of a job from now on.
+    pub fn wind_down(&self) {
+        self.winding_down.cancel();
+    }
+
     /// Stops the jobs, waits until what is in flight is recorded, and closes the database.
     pub async fn close(self) {
+        self.wind_down();
         self.stopping.cancel();
         self.tasks.close();
         self.tasks.wait().await;

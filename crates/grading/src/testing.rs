@@ -17,6 +17,7 @@ pub(crate) fn step(id: i64, kind: StepKind, parent: Option<i64>) -> Step {
         key: None,
         kind,
         parent: parent.map(StepId),
+        source: None,
         trace_context: None,
         api_endpoint: ApiEndpoint::Executions,
         status: StepStatus::Completed,

@@ -63,6 +63,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     tracing::info!(address = %config.listen, version = env!("CARGO_PKG_VERSION"), "serving");
     watch_signals(&stop, &tasks)?;
     let displaced = watch_claim(&gateway, &stop, &tasks);
+    wind_down_at(&stop, &gateway, &tasks);
     listen::serve(listener, router, connections, stop, gateway.cut_off(), &tasks, &loops).await;
     tasks.close();
     tasks.wait().await;
@@ -92,6 +93,15 @@ fn watch_claim(
         stop.cancel();
         is_displaced
     })
+}
+
+/// Has the gateway begin no further part of a job when the stop begins: open requests may take a while.
+fn wind_down_at(stop: &CancellationToken, gateway: &Gateway, tasks: &TaskTracker) {
+    let (stop, gateway) = (stop.clone(), gateway.clone());
+    tasks.spawn(async move {
+        stop.cancelled().await;
+        gateway.wind_down();
+    });
 }
 
 /// The signal of a write beyond the largest size of a file, on Linux.

@@ -107,7 +107,7 @@ enum Kind {
 }
 
 /// Every metric that any crate records, with the text that goes with it.
-const METRICS: [(&str, Kind, &str); 19] = [
+const METRICS: [(&str, Kind, &str); 22] = [
     ("sluice_requests_total", Kind::Counter(Unit::Count), "Requests, by route and status."),
     (
         "sluice_request_seconds",
@@ -189,6 +189,17 @@ const METRICS: [(&str, Kind, &str); 19] = [
         "sluice_texts_abandoned_total",
         Kind::Counter(Unit::Count),
         "Long texts whose caller hung up while they were judged.",
+    ),
+    (
+        "sluice_jobs_waiting",
+        Kind::Gauge(Unit::Count),
+        "Jobs that wait for a node, of all nodes, by kind.",
+    ),
+    ("sluice_jobs_running", Kind::Gauge(Unit::Count), "Jobs that this node runs, by kind."),
+    (
+        "sluice_jobs_finished_total",
+        Kind::Counter(Unit::Count),
+        "Jobs that have come to their end, by kind and outcome.",
     ),
     (
         "sluice_dropped_total",

@@ -12,6 +12,7 @@ mod error;
 mod file_health;
 mod from_row;
 mod ids;
+mod jobs;
 mod kept;
 mod keys;
 mod lock;
@@ -29,7 +30,7 @@ mod writer;
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{NodeId, ProjectId, StepId};
-use domain::time::Clock;
+use domain::time::{Clock, Timestamp};
 use tokio_util::task::TaskTracker;
 
 pub use accounts::{Account, Session};
@@ -38,6 +39,7 @@ pub use claimed::Claimed;
 pub use db::{Location, Tx};
 pub use error::{Error, Result};
 pub use file_health::{FileHealth, Pages, inspect_file};
+pub use jobs::{AddedJob, JobEnd, NewJob};
 pub use kept::Kept;
 pub use keys::SpentSecond;
 pub use lock::Claim;
@@ -187,11 +189,15 @@ impl Store {
         let mut settled = 0;
         for node in writer::nodes_with_open_calls(&self.reader, self.node).await? {
             if self.lock.succeeds(node).await? {
-                let (read, write) = (&self.reader, &self.writer);
-                settled += writer::settle_lost(read, write, &self.hot, node, clock.now()).await?;
+                settled += self.settle_lost_calls_of(node, clock.now()).await?;
             }
         }
         Ok(settled)
+    }
+
+    /// Records the calls of a node that is gone and whose end was lost.
+    pub(crate) async fn settle_lost_calls_of(&self, node: NodeId, now: Timestamp) -> Result<usize> {
+        writer::settle_lost(&self.reader, &self.writer, &self.hot, node, now).await
     }
 
     /// Waits until another process has taken the place of this one, while the connection to the

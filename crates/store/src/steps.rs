@@ -76,6 +76,31 @@ impl Store {
         sealed.map(|sealed| open(step, sealed, key)).transpose()
     }
 
+    /// How many steps a trace has; counting ends above `most`.
+    #[boxed]
+    pub async fn count_steps(&self, trace: TraceId, most: i64) -> Result<i64> {
+        const COUNT: &str = "
+            SELECT count(*) FROM (SELECT 1 AS one FROM steps WHERE trace_id = $1 LIMIT $2) AS counted";
+        Ok(on!(&self.reader, db => {
+            sqlx::query_scalar(COUNT).bind(trace.0).bind(most.saturating_add(1)).fetch_one(db).await?
+        }))
+    }
+
+    /// The steps of a trace whose content is not stored, at most 10,000.
+    #[boxed]
+    pub async fn steps_without_content(&self, trace: TraceId) -> Result<Vec<StepId>> {
+        const ALL: &str = "
+            SELECT s.id
+            FROM steps s
+            LEFT JOIN step_contents c ON c.step_id = s.id
+            WHERE s.trace_id = $1 AND c.step_id IS NULL
+            LIMIT $2";
+        let ids: Vec<i64> = on!(&self.reader, db => {
+            sqlx::query_scalar(ALL).bind(trace.0).bind(MOST_STEPS).fetch_all(db).await?
+        });
+        Ok(ids.into_iter().map(StepId).collect())
+    }
+
     /// The 95th percentile of each model's run steps in a project since a time.
     #[boxed]
     pub async fn latency_baselines(

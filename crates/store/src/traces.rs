@@ -249,4 +249,24 @@ impl Tx {
         });
         Ok(changed > 0)
     }
+
+    /// Writes the end and the grades of the trace of a replay. It adds nothing to the agent statistics:
+    /// it repeats an agent's work and is none.
+    #[boxed]
+    pub async fn grade_replay(
+        &mut self,
+        id: TraceId,
+        at: Timestamp,
+        assessment: &Assessment,
+    ) -> Result<()> {
+        const GRADE: &str = "
+            UPDATE traces SET completed_at = COALESCE(completed_at, $2), assessment = $3
+            WHERE id = $1 AND status = 'replay'";
+        let text =
+            serde_json::to_string(assessment).map_err(|error| Error::Corrupt(error.to_string()))?;
+        within!(self, db => {
+            sqlx::query(GRADE).bind(id.0).bind(at.0).bind(text).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
 }

@@ -100,6 +100,9 @@ pub struct StepBody<'a> {
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_step_id: Option<i64>,
+    /// In the trace of a replay: the step of the source that it repeats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_step_id: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -263,6 +266,7 @@ fn body(mut step: Step, content: Content<'_>) -> StepBody<'_> {
         id: step.id.0,
         r#type: step.kind.as_str(),
         parent_step_id: step.parent.map(|parent| parent.0),
+        source_step_id: step.source.map(|source| source.0),
         tier: step.routing.as_ref().and_then(|r| r.tier).map(domain::tier::Tier::as_str),
         input: content.input,
         output: content.output(step.kind),

@@ -64,7 +64,7 @@ pub async fn show(State(app): State<App>, ByKey(caller): ByKey) -> Json<SdkConfi
             offline_testing: plan.offline_testing,
             streaming: true,
             chat_completions: true,
-            replay: false,
+            replay: true,
             mcp: true,
             tools: true,
             embeddings: true,

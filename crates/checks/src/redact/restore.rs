@@ -25,6 +25,19 @@ impl Placeholders {
         self.originals.is_empty()
     }
 
+    /// These placeholders and others. One that both have stands for what it stands for here.
+    #[must_use]
+    pub fn and(mut self, others: &Self) -> Self {
+        if self.is_empty() {
+            return others.clone();
+        }
+        let originals = Arc::make_mut(&mut self.originals);
+        for (placeholder, original) in others.originals.iter() {
+            originals.entry(placeholder.clone()).or_insert_with(|| original.clone());
+        }
+        self
+    }
+
     /// A text with a word in the place of each placeholder.
     pub fn replaced_by(&self, word: &str, text: &str) -> String {
         let mut out = String::with_capacity(text.len());

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use domain::grade::{Baselines, TierBaseline};
+use domain::grade::{Assessment, Baselines, TierBaseline};
 use domain::ids::{ProjectId, StepId, TraceId};
 use domain::money::Usd;
 use domain::step::{Step, StepKind};
@@ -300,6 +300,16 @@ impl Gateway {
         Ok(())
     }
 
+    /// Grades steps by today's baselines, and stores nothing.
+    pub(crate) async fn assess(
+        &self,
+        project: &ProjectState,
+        steps: &[Step],
+    ) -> Result<Assessment> {
+        let baselines = self.baselines(project, &called_models(steps)).await?;
+        Ok(grading::assess(steps, baselines))
+    }
+
     /// The pause between two steps that is usual in a project, in milliseconds.
     async fn typical_gap(&self, project: ProjectId) -> Result<Option<f64>> {
         if let Some(known) = self.traces.gaps.get(&project) {
@@ -347,7 +357,7 @@ pub fn metadata_too_large() -> Error {
 
 /// An id of version 7 for a moment (RFC 9562, section 5.7). The 12 bits after its milliseconds are their
 /// fraction (section 6.2, method 3), so that traces which are opened one after the other are listed so.
-fn time_ordered_id(now: Timestamp) -> Result<Uuid> {
+pub(crate) fn time_ordered_id(now: Timestamp) -> Result<Uuid> {
     let mut bits = store::random::<10>()?;
     let micros = now.0.max(0).cast_unsigned();
     let fraction = ((micros % 1000) << 12) / 1000;

@@ -2,6 +2,7 @@
 
 use checks::{GiveUp, Part};
 use domain::ids::ProjectId;
+use domain::model::Model;
 use domain::money::Usd;
 use domain::safety::Origin;
 use domain::tier::Tier;
@@ -65,6 +66,12 @@ pub enum Simulated {
     },
 }
 
+/// The estimated cost of a call with a prompt of so many tokens; `None` when the model has no price.
+pub(crate) fn estimate(model: &Model, prompt_tokens: u64) -> Option<Usd> {
+    let completion = model.config.max_output_tokens.unwrap_or(u64::MAX).min(TYPICAL_COMPLETION);
+    routing::estimate_cost(model, prompt_tokens, completion)
+}
+
 impl Gateway {
     /// Reports the result of an execution with this text.
     pub fn simulate<'a>(
@@ -111,12 +118,10 @@ impl Gateway {
             models.retain(|model| caller.check_price(model).is_ok());
             let none = || unpriced.unwrap_or_else(|| Error::Internal("an empty path".to_owned()));
             let first = models.first().ok_or_else(none)?;
-            let completion =
-                first.config.max_output_tokens.unwrap_or(u64::MAX).min(TYPICAL_COMPLETION);
             Ok(Simulated::Resolved {
                 tier,
                 model: first.identifier.clone(),
-                estimated_cost: routing::estimate_cost(first, prompt, completion),
+                estimated_cost: estimate(first, prompt),
                 fallback_path: models.iter().map(|model| model.identifier.clone()).collect(),
                 risk_score: report.risk_score,
                 complexity: routing.complexity,

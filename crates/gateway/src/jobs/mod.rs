@@ -12,6 +12,7 @@ mod sweep;
 use tokio::time::MissedTickBehavior;
 
 use crate::gateway::Gateway;
+use crate::job_queue::runner;
 use crate::jobs::clock_steps::ClockSteps;
 use crate::jobs::job::{Job, log_failure};
 use crate::jobs::key_windows::KeyWindows;
@@ -19,8 +20,9 @@ use crate::jobs::registry_refresh::RegistryRefresh;
 use crate::jobs::session_traces::{SessionActivity, SessionTraces};
 use crate::jobs::spend_sync::SpendSync;
 use crate::jobs::sweep::Sweep;
+use crate::replay::run::Replays;
 
-/// Starts every job. Each runs once immediately.
+/// Starts every job, each of which runs once immediately, and the runners of the job queue.
 pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, RegistryRefresh);
     spawn(gateway, KeyWindows);
@@ -29,6 +31,7 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, SessionActivity);
     spawn(gateway, SessionTraces);
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
+    runner::serve::<Replays>(gateway);
 }
 
 fn spawn<J: Job>(gateway: &Gateway, mut job: J) {

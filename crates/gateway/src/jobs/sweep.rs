@@ -13,8 +13,8 @@ use crate::jobs::job::{Job, log_failure};
 /// The most traces that one statement fails.
 const TRACES_AT_ONCE: i64 = 500;
 
-/// Fails idle traces, settles lost calls, purges rows past their retention, forgets old sessions,
-/// writes the perimeter's counts, and closes unused connections and conversations.
+/// Fails idle traces, settles lost calls, purges rows past their retention, forgets old sessions
+/// and jobs, writes the perimeter's counts, and closes unused connections and conversations.
 pub(super) struct Sweep;
 
 impl Job for Sweep {
@@ -37,6 +37,7 @@ impl Job for Sweep {
         log_failure("retention", purge_steps(gateway, now).await);
         log_failure("deleted projects", purge_deleted_projects(gateway).await);
         log_failure("sessions", purge_sessions(gateway, now).await);
+        log_failure("jobs of requests", purge_jobs(gateway, now).await);
         Ok(())
     }
 }
@@ -75,6 +76,11 @@ async fn purge_steps(gateway: &Gateway, now: Timestamp) -> Result<()> {
 
 async fn purge_deleted_projects(gateway: &Gateway) -> Result<()> {
     while gateway.store.purge_deleted_projects().await? > 0 && !gateway.stopping.is_cancelled() {}
+    Ok(())
+}
+
+async fn purge_jobs(gateway: &Gateway, now: Timestamp) -> Result<()> {
+    gateway.store.purge_jobs(now).await?;
     Ok(())
 }
 

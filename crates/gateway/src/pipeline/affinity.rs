@@ -31,7 +31,7 @@ impl Screened {
         let context = self.context();
         let is_alone = matches!(
             context.api_endpoint,
-            ApiEndpoint::Runs | ApiEndpoint::Embeddings | ApiEndpoint::Images
+            ApiEndpoint::Runs | ApiEndpoint::Embeddings | ApiEndpoint::Images | ApiEndpoint::Replay
         );
         (!is_alone).then(|| context.session(self.prompt()))
     }

@@ -100,6 +100,11 @@ impl Screened {
 }
 
 impl Routed {
+    /// The routed prompt, classified as the same prompt was before.
+    pub(crate) fn classified(self, routing: Routing) -> Self {
+        Self { routing: OnceLock::from(Routing { tier: None, ..routing }), ..self }
+    }
+
     pub(crate) fn screened(&self) -> &Screened {
         &self.screened
     }

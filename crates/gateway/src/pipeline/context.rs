@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use checks::Placeholders;
 use domain::conversation::Prompt;
 use domain::ids::StepId;
 use domain::step::ApiEndpoint;
@@ -14,6 +15,15 @@ use crate::state::caller::Caller;
 use crate::state::known_traces::TraceHandle;
 use crate::state::session::SessionId;
 use crate::tools::mcp::round::Round;
+
+/// A recorded call that is made again.
+#[derive(Debug)]
+pub(crate) struct RecordedCall {
+    /// The step that records it.
+    pub(crate) step: StepId,
+    /// The placeholders in its prompt, which goes out as it went then.
+    pub(crate) placeholders: Placeholders,
+}
 
 /// The caller of a request, and the trace and step that it belongs to.
 #[derive(Clone, Debug)]
@@ -28,6 +38,8 @@ pub(crate) struct RequestContext {
     pub(crate) opened: Option<OpenedTrace>,
     /// Which tools of MCP servers are offered, and in which round.
     pub(crate) mcp: Option<Round>,
+    /// The call that is made again, if it is a replay's.
+    pub(crate) recorded: Option<Arc<RecordedCall>>,
     /// The session, once somebody has asked for it.
     session: OnceLock<SessionId>,
 }
@@ -40,8 +52,8 @@ impl RequestContext {
         api_endpoint: ApiEndpoint,
     ) -> Self {
         let caller_trace = request_id::caller_trace();
-        let (opened, mcp, session) = (None, None, OnceLock::new());
-        Self { caller, trace, parent, caller_trace, api_endpoint, opened, mcp, session }
+        let (opened, mcp, recorded, session) = (None, None, None, OnceLock::new());
+        Self { caller, trace, parent, caller_trace, api_endpoint, opened, mcp, recorded, session }
     }
 
     /// The session that the request belongs to, by its prompt as it came from the caller. It is
@@ -54,6 +66,11 @@ impl RequestContext {
     /// Sets the session, which was found before the trace.
     pub(super) fn set_session(&mut self, session: SessionId) {
         self.session = OnceLock::from(session);
+    }
+
+    /// The step of another trace that its call repeats.
+    pub(crate) fn source(&self) -> Option<StepId> {
+        self.recorded.as_ref().map(|recorded| recorded.step)
     }
 
     /// The place of the request in the caller's own trace, as its steps keep it.

@@ -64,6 +64,8 @@ pub struct Funded {
     /// Set under a cap or a budget.
     reservation: Option<Reservation>,
     started_at: Timestamp,
+    /// When its start was on disk, if it had to be before the call left.
+    left_at: OnceLock<Timestamp>,
     input_fingerprint: OnceLock<i64>,
 }
 
@@ -126,6 +128,7 @@ impl Gateway {
             max_tool_uses,
             reservation,
             started_at: self.clock.now(),
+            left_at: OnceLock::new(),
             input_fingerprint: OnceLock::new(),
         })
     }
@@ -191,8 +194,14 @@ impl Funded {
         tokens::written_within(micros).min(bound).saturating_mul(choices(prompt))
     }
 
+    /// When it began: the time for which its start was written is not the model's.
     pub(crate) fn started_at(&self) -> Timestamp {
-        self.started_at
+        self.left_at.get().copied().unwrap_or(self.started_at)
+    }
+
+    /// Notes that its start is on disk, and that it leaves now.
+    pub(super) fn leaves(&self, now: Timestamp) {
+        self.left_at.get_or_init(|| now);
     }
 
     /// Prepares the fields of the record that describe the prompt.
@@ -239,6 +248,7 @@ impl Funded {
             key: Some(KeyId::to_i64(context.caller.key.key.id)),
             api_endpoint: context.api_endpoint,
             parent: context.parent,
+            source: context.source(),
             traceparent: context.trace_context().map(|context| context.to_string()),
             model: self.model.identifier.clone(),
             provider: self.model.provider,

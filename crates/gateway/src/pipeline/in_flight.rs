@@ -17,8 +17,10 @@ impl Gateway {
     pub(super) async fn begin(&self, funded: Funded) -> Result<InFlight> {
         let writer = self.store.writer();
         let unsure = writer.is_slow() || writer.is_failing() || !writer.is_alive();
+        let context = funded.routed().screened().context();
+        // A call of a replay is not made a second time after a crash, so none may be forgotten.
         let written =
-            unsure || funded.routed().screened().context().caller.project.settings.limits.strict;
+            unsure || context.caller.project.settings.limits.strict || context.recorded.is_some();
         let mut flight = InFlight::new(self.clone(), funded, written);
         if written {
             // A caller that gives up here leaves a call that was never made, and its start is
@@ -26,6 +28,7 @@ impl Gateway {
             flight.outcome.status = StepStatus::Failed;
             flight.outcome.error = Some(NOT_MADE.to_owned());
             Box::pin(writer.start(flight.funded()?.start())).await?;
+            flight.funded()?.leaves(self.clock.now());
             flight.outcome = CallOutcome::default();
         } else if let Some(call) = &flight.call {
             self.write_start(call);

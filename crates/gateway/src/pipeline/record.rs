@@ -5,6 +5,7 @@ use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
 use domain::json_weight::InnerJson;
 use domain::money::Usd;
+use domain::original::Original;
 use domain::step::{Call, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
 use serde_json::{Value, json};
@@ -91,6 +92,7 @@ impl Gateway {
             key: Some(context.caller.key.key.id),
             kind: StepKind::Run,
             parent: context.parent,
+            source: context.source(),
             trace_context: context.trace_context(),
             api_endpoint: context.api_endpoint,
             status: outcome.status,
@@ -132,7 +134,10 @@ impl Gateway {
         let stored = Stored {
             output: (step.status != StepStatus::Failed || has_words).then_some(output),
             mcp: context.mcp.as_ref().map(Round::servers),
-            passed: passed(screened.prompt(), outcome),
+            passed: passed_original(screened.prompt(), outcome)
+                .and_then(|original| Passed::of(original, &outcome.passed)),
+            untranslatable: passed_original(screened.prompt(), outcome)
+                .and_then(|original| original.untranslatable.as_deref()),
             ..Stored::prompt(screened)
         };
         // Tools that are run here leave a step each.
@@ -173,8 +178,9 @@ impl Gateway {
         calls: &[ToolCall],
         finished: &[(&str, StepId)],
     ) -> Result<(Step, Value)> {
-        let step =
-            Step { parent: Some(run), ..self.plain_step(context, StepKind::ToolCall).await? };
+        let plain = self.plain_step(context, StepKind::ToolCall).await?;
+        // The step of its run repeats another; this one is of the answer.
+        let step = Step { parent: Some(run), source: None, ..plain };
         let calls: Vec<Value> = calls
             .iter()
             .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}))
@@ -299,6 +305,7 @@ impl Gateway {
             key: Some(context.caller.key.key.id),
             kind,
             parent: context.parent,
+            source: context.source(),
             trace_context: context.trace_context(),
             api_endpoint: context.api_endpoint,
             status: StepStatus::Completed,
@@ -345,10 +352,9 @@ impl Gateway {
     }
 }
 
-/// The content beside the canonical form, of a call that went on as it came.
-fn passed<'a>(prompt: &Prompt, outcome: &'a CallOutcome) -> Option<Passed<'a>> {
-    let original = prompt.original.as_deref().filter(|_| outcome.passes)?;
-    Passed::of(original, &outcome.passed)
+/// The request as it came, of a call that went on so.
+fn passed_original<'p>(prompt: &'p Prompt, outcome: &CallOutcome) -> Option<&'p Original> {
+    prompt.original.as_deref().filter(|_| outcome.passes)
 }
 
 /// The part of a run step that describes its call.

@@ -90,9 +90,12 @@ impl RequestContext {
         // Counted here, beside the threads that serve requests: distinguishing files from texts
         // takes a pass.
         let (mut length, imitates) = prompt_strings::length_and_imitation(&prompt);
+        let recorded = self.recorded.as_ref().map(|recorded| &recorded.placeholders);
         // Text that looks like a placeholder is replaced in every request of a conversation, or the
-        // prompt would change where it was sent before, once a later message needs a placeholder.
-        let mut placeholders = if redacted.is_empty() && !(imitates && replaces.any()) {
+        // prompt would change where it was sent before, once a later message needs a placeholder. A
+        // recorded prompt has its placeholders already.
+        let escapes = recorded.is_none() && imitates && replaces.any();
+        let mut placeholders = if redacted.is_empty() && !escapes {
             Placeholders::default()
         } else {
             let redactor = self.redactor(&prompt);
@@ -104,6 +107,10 @@ impl RequestContext {
             // The provider has those of what is continued.
             placeholders.extend(&original.continuation.placeholders);
         }
+        let placeholders = match recorded {
+            Some(recorded) => placeholders.and(recorded),
+            None => placeholders,
+        };
         let sensitive = security.pii && request.pii == PiiRule::Route;
         let leaks = Leaks {
             secret: report.secret_leaked() && !replaces.secrets,
@@ -139,7 +146,8 @@ impl RequestContext {
     /// A redactor whose placeholders are those of the session.
     fn redactor(&self, prompt: &Prompt) -> Redactor {
         let (session, key) = (self.session(prompt), self.caller.project.session_key.clone());
-        Redactor::keyed(move |kind, value| key.tag(session, kind, value))
+        let redactor = Redactor::keyed(move |kind, value| key.tag(session, kind, value));
+        if self.recorded.is_some() { redactor.without_escapes() } else { redactor }
     }
 }
 

@@ -16,11 +16,15 @@ pub(super) struct Stored<'a> {
     pub(super) input: Option<Input<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) params: Option<&'a Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_output_tokens: Option<u64>,
     pub(super) output: Option<Output<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) placeholders: Option<&'a checks::Placeholders>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) passed: Option<Passed<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) untranslatable: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mcp: Option<&'a [Server]>,
 }
@@ -32,6 +36,7 @@ impl<'a> Stored<'a> {
         Self {
             input: Some(Input::of(screened.context().api_endpoint, prompt)),
             params: (!prompt.params.is_empty()).then_some(&prompt.params),
+            max_output_tokens: prompt.max_output_tokens,
             placeholders: (!placeholders.is_empty()).then_some(placeholders),
             ..Self::default()
         }

@@ -1,6 +1,7 @@
 //! State of a running gateway, below every use case: nothing here depends on the gateway.
 
 pub(crate) mod caller;
+pub(crate) mod job_wakes;
 pub(crate) mod known_traces;
 pub(crate) mod list_prices;
 pub(crate) mod login_throttle;

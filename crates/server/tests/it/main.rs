@@ -37,6 +37,7 @@ mod models;
 mod privacy;
 mod projects;
 mod providers;
+mod replay;
 mod responses;
 mod roots;
 mod routing;

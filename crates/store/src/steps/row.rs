@@ -27,6 +27,7 @@ row! {
         key_id: Option<i64>,
         kind: Text,
         parent_step_id: Option<i64>,
+        source_step_id: Option<i64>,
         traceparent: Option<Text>,
         api_endpoint: Text,
         status: Text,
@@ -106,6 +107,7 @@ impl<'a> StepRow<Cow<'a, str>> {
             key_id: step.key.map(KeyId::to_i64),
             kind: step.kind.as_str().into(),
             parent_step_id: step.parent.map(|parent| parent.0),
+            source_step_id: step.source.map(|source| source.0),
             traceparent: step.trace_context.map(|context| context.to_string().into()),
             api_endpoint: step.api_endpoint.as_str().into(),
             status: step.status.as_str().into(),
@@ -181,6 +183,7 @@ impl StepRow<String> {
             key: self.key_id.map(KeyId::from_i64),
             kind: word(StepKind::parse, &self.kind)?,
             parent: self.parent_step_id.map(StepId),
+            source: self.source_step_id.map(StepId),
             trace_context: self
                 .traceparent
                 .as_deref()

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use domain::ids::NodeId;
 use domain::money::Usd;
 use domain::sketch::Sketch;
-use domain::step::{Step, StepKind, StepStatus};
+use domain::step::{ApiEndpoint, Step, StepKind, StepStatus};
 use domain::time::Timestamp;
 
 use super::table::{Field, Row};
@@ -75,7 +75,7 @@ impl Ledger {
         }
         let mut counted = HashMap::new();
         for step in steps {
-            if !matches!(step.kind, StepKind::Run | StepKind::Blocked) {
+            if !is_counted(step) {
                 continue;
             }
             let slot = self.slot(step);
@@ -114,6 +114,16 @@ impl Ledger {
                 .and_then(|routing| routing.tier)
                 .map_or("", domain::tier::Tier::as_str),
         }
+    }
+}
+
+/// Whether a step is a request: a call or a refusal. A refusal that was copied into the trace of a replay
+/// has counted where it comes from.
+fn is_counted(step: &Step) -> bool {
+    match step.kind {
+        StepKind::Run => true,
+        StepKind::Blocked => step.source.is_none() || step.api_endpoint == ApiEndpoint::Replay,
+        StepKind::Check | StepKind::ToolCall | StepKind::Log => false,
     }
 }
 

@@ -30,6 +30,9 @@ pub struct Start {
     pub api_endpoint: ApiEndpoint,
     /// The step it follows from.
     pub parent: Option<StepId>,
+    /// The step of another trace that it repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<StepId>,
     /// The place of its request in the caller's own trace, as a `traceparent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
@@ -68,6 +71,7 @@ impl Start {
             key: self.key.map(KeyId::from_i64),
             kind: StepKind::Run,
             parent: self.parent,
+            source: self.source,
             trace_context: self.traceparent.as_deref().and_then(TraceContext::parse),
             api_endpoint: self.api_endpoint,
             status: StepStatus::Failed,

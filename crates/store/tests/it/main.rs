@@ -5,6 +5,7 @@
 
 mod accounts;
 mod claims;
+mod jobs;
 mod kept;
 mod recovery;
 mod registry;

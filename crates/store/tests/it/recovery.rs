@@ -17,6 +17,7 @@ pub fn start(project: domain::ids::ProjectId, id: StepId) -> Start {
         key: step.key.map(domain::ids::KeyId::to_i64),
         api_endpoint: step.api_endpoint,
         parent: None,
+        source: step.source,
         traceparent: step.trace_context.map(|context| context.to_string()),
         model: "m".to_owned(),
         provider: domain::model::Provider::Openai,
@@ -52,6 +53,7 @@ async fn a_call_whose_end_was_lost_becomes_a_failed_step_that_costs_its_prompt()
         assert_eq!((call.cost, call.cost_estimated), (Usd(500_000), true));
         assert_eq!(found.trace_context, run(project, trace_id(1), lost).trace_context);
         assert!(found.trace_context.is_some());
+        assert_eq!(found.source, Some(StepId(2)));
         assert_eq!(store.settle_lost_calls(&database.clock).await.unwrap(), 0);
         assert_eq!(store.steps(trace_id(1)).await.unwrap().len(), 2);
         store.close().await;

@@ -7,12 +7,9 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    DROP TABLE kept_responses;
-    DROP INDEX traces_by_session;
-    DROP INDEX traces_of_idle_sessions;
-    ALTER TABLE traces DROP COLUMN session;
-    ALTER TABLE traces DROP COLUMN active_at;
-    DELETE FROM _sqlx_migrations WHERE version >= 12";
+    DROP TABLE jobs;
+    ALTER TABLE steps DROP COLUMN source_step_id;
+    DELETE FROM _sqlx_migrations WHERE version = 14";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {

@@ -140,6 +140,7 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
         key: Some(KeyId(u64::MAX - 1)),
         kind: StepKind::Run,
         parent: Some(StepId(1)),
+        source: Some(StepId(2)),
         trace_context: TraceContext::parse(
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         ),

@@ -28,6 +28,7 @@ fn step(kind: StepKind, reason: Option<&str>) -> Step {
         key: None,
         kind,
         parent: Some(StepId(6)),
+        source: None,
         trace_context: None,
         api_endpoint: ApiEndpoint::Chat,
         status: StepStatus::Completed,

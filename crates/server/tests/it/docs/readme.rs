@@ -11,8 +11,13 @@ use crate::harness::{Backend, KEY, PASSWORD, Server};
 
 const ROOT: &str = "../..";
 /// Each is run on a gateway of its own.
-const DOCUMENTS: [&str; 4] =
-    ["README.md", "docs/getting-started.md", "docs/keys-and-limits.md", "docs/models.md"];
+const DOCUMENTS: [&str; 5] = [
+    "README.md",
+    "docs/getting-started.md",
+    "docs/keys-and-limits.md",
+    "docs/models.md",
+    "docs/replay.md",
+];
 /// The README's commands are run from here on: what stands above starts the gateway. The first of
 /// them makes the shell ready, for the guides too.
 const FROM: &str = "Open a second terminal";

@@ -1,0 +1,164 @@
+//! The runner of a kind of job on this node.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use domain::ids::ProjectId;
+use domain::job::{Job, JobKind};
+use domain::time::HOUR;
+use futures_util::FutureExt as _;
+use store::JobEnd;
+use tokio::time::{Interval, MissedTickBehavior};
+
+use crate::error::Result;
+use crate::gateway::Gateway;
+use crate::job_queue::running::RunningJob;
+use crate::job_queue::work::{Ended, Work};
+use crate::lock::lock;
+
+/// How often a runner looks for jobs that other nodes have added: those of its own node wake it.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// How often a runner looks for jobs of nodes that are gone. Whether one lives can take half a second to
+/// find out.
+const LOST_INTERVAL: Duration = Duration::from_secs(5);
+/// The most jobs of one project that a node runs at a time.
+const AT_ONCE_OF_A_PROJECT: usize = 2;
+/// A job that nodes have begun more often has made them stop.
+const MOST_RUNS: u64 = 20;
+/// The pause before the end of a job is written again that could not be.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+const TOO_MANY_RUNS: &str = "The gateway has stopped too often while it ran this job";
+const FAULT: &str = "Internal error";
+
+/// The projects whose jobs run here, each as often as it has jobs.
+type Projects = Arc<Mutex<Vec<ProjectId>>>;
+
+/// Runs jobs of a kind until the gateway stops.
+pub(crate) fn serve<W: Work>(gateway: &Gateway) {
+    let gateway = gateway.clone();
+    gateway.clone().tasks.spawn(async move {
+        let running = Projects::default();
+        let (mut polls, mut lost) = (ticks(POLL_INTERVAL), ticks(LOST_INTERVAL));
+        loop {
+            let looked = tokio::select! {
+                // A start finds the jobs of the node before it first.
+                biased;
+                () = gateway.winding_down.cancelled() => return,
+                _ = lost.tick() => release_lost(&gateway).await,
+                _ = polls.tick() => look::<W>(&gateway, &running).await,
+                () = gateway.job_wakes.woken(W::KIND) => look::<W>(&gateway, &running).await,
+            };
+            if let Err(error) = looked {
+                let error = error.cause();
+                tracing::warn!(kind = W::KIND.as_str(), error, "jobs were not looked for");
+            }
+        }
+    });
+}
+
+fn ticks(period: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// Has the jobs of nodes that are gone wait again.
+async fn release_lost(gateway: &Gateway) -> Result<()> {
+    let released = gateway.store.release_lost_jobs(gateway.clock.now()).await?;
+    if released > 0 {
+        tracing::warn!(jobs = released, "jobs of a node that is gone wait again");
+    }
+    Ok(())
+}
+
+/// Begins the jobs that wait and for which there is room.
+async fn look<W: Work>(gateway: &Gateway, running: &Projects) -> Result<()> {
+    while !gateway.winding_down.is_cancelled() && lock(running).len() < W::AT_ONCE {
+        let now = gateway.clock.now();
+        let Some(job) = gateway.store.claim_job(W::KIND, &busy(running), now).await? else { break };
+        lock(running).push(job.project);
+        gauge(W::KIND, running);
+        let (gateway, running) = (gateway.clone(), running.clone());
+        gateway.clone().tasks.spawn(async move {
+            let project = job.project;
+            run::<W>(&gateway, job).await;
+            forget(&running, project);
+            gauge(W::KIND, &running);
+            gateway.job_wakes.wake(W::KIND);
+        });
+    }
+    let waiting = gateway.store.count_waiting_jobs(W::KIND).await?;
+    metrics::gauge!("sluice_jobs_waiting", "kind" => W::KIND.as_str()).set(waiting as f64);
+    Ok(())
+}
+
+/// The projects that have as many jobs here as they may have.
+fn busy(running: &Projects) -> Vec<ProjectId> {
+    let running = lock(running);
+    let count = |project| running.iter().filter(|other| **other == project).count();
+    running.iter().copied().filter(|project| count(*project) >= AT_ONCE_OF_A_PROJECT).collect()
+}
+
+fn forget(running: &Projects, project: ProjectId) {
+    let mut running = lock(running);
+    if let Some(at) = running.iter().position(|other| *other == project) {
+        running.swap_remove(at);
+    }
+}
+
+fn gauge(kind: JobKind, running: &Projects) {
+    let running = lock(running).len() as f64;
+    metrics::gauge!("sluice_jobs_running", "kind" => kind.as_str()).set(running);
+}
+
+/// Runs a job, and writes its end.
+async fn run<W: Work>(gateway: &Gateway, job: Job) {
+    let id = job.id;
+    let job = RunningJob { gateway: gateway.clone(), job };
+    let ended = if job.job.runs > MOST_RUNS {
+        Ended::Failed { error: TOO_MANY_RUNS.to_owned(), result: None }
+    } else {
+        let ended = AssertUnwindSafe(W::run(&job)).catch_unwind().await;
+        ended.unwrap_or_else(|_| Ended::Failed { error: FAULT.to_owned(), result: None })
+    };
+    let (error, result, outcome) = match ended {
+        Ended::Completed(result) => (None, Some(result), "completed"),
+        Ended::Failed { error, result } => {
+            tracing::info!(job = %id, kind = W::KIND.as_str(), %error, "a job has failed");
+            (Some(error), result, "failed")
+        }
+        Ended::Interrupted => {
+            if let Err(error) = gateway.store.release_job(id).await {
+                tracing::warn!(%error, job = %id, "a job was not given back");
+            }
+            return;
+        }
+    };
+    // While the database is away the job is this node's; after a crash another one does the rest.
+    loop {
+        let now = gateway.clock.now();
+        let end = JobEnd {
+            error: error.clone(),
+            result: result.clone(),
+            at: now,
+            expires_at: now.minus_micros(-HOUR),
+        };
+        match gateway.store.finish_job(id, end).await {
+            Ok(true) => break,
+            Ok(false) => return,
+            Err(error) => {
+                tracing::warn!(%error, job = %id, "the end of a job was not written");
+                let pause =
+                    gateway.stopping.run_until_cancelled(tokio::time::sleep(RETRY_INTERVAL));
+                if pause.await.is_none() {
+                    return;
+                }
+            }
+        }
+    }
+    metrics::counter!("sluice_jobs_finished_total",
+        "kind" => W::KIND.as_str(), "outcome" => outcome)
+    .increment(1);
+}

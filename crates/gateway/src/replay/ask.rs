@@ -1,0 +1,145 @@
+//! A replay is asked for, and looked up.
+
+use domain::ids::{JobId, KeyId, ProjectId, TraceId};
+use domain::job::{Job, JobKind, JobState, Progress};
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use store::{AddedJob, NewJob};
+
+use crate::bounded_read::bounded;
+use crate::error::{Error, Result};
+use crate::evidence::traces::time_ordered_id;
+use crate::gateway::Gateway;
+use crate::replay::overrides::Overrides;
+use crate::replay::result::ReplayResult;
+use crate::state::caller::Caller;
+
+/// The most steps of a trace that is replayed.
+pub(super) const MOST_STEPS: i64 = 1_000;
+/// The most replays of a project that wait or run.
+const MOST_OPEN: i64 = 100;
+
+/// What a job of this kind has to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Payload {
+    /// The source.
+    pub(super) trace_id: TraceId,
+    pub(super) overrides: Overrides,
+    /// The traces of the replay, one for each model: whoever goes on with the job finds them.
+    pub(super) traces: Vec<TraceId>,
+}
+
+/// A replay that was asked for.
+#[derive(Debug)]
+pub struct ReplayJob {
+    /// Its id.
+    pub id: JobId,
+    /// Its stage.
+    pub state: JobState,
+    /// How far it is.
+    pub progress: Progress,
+    /// The trace that is replayed.
+    pub source: TraceId,
+    /// What is done otherwise.
+    pub overrides: Overrides,
+    /// The traces of the replay, one for each model.
+    pub traces: Vec<TraceId>,
+    /// The comparison, when it is over; of one that has failed, of what was done.
+    pub result: Option<ReplayResult>,
+    /// Why it has failed.
+    pub error: Option<String>,
+}
+
+impl ReplayJob {
+    fn read(job: Job) -> Result<Self> {
+        let unreadable = |error: serde_json::Error| Error::Internal(format!("a job: {error}"));
+        let payload: Payload = serde_json::from_str(&job.payload).map_err(unreadable)?;
+        let result = job.result.as_deref().map(serde_json::from_str).transpose();
+        Ok(Self {
+            id: job.id,
+            state: job.state,
+            progress: job.progress,
+            source: payload.trace_id,
+            overrides: payload.overrides,
+            traces: payload.traces,
+            result: result.map_err(unreadable)?,
+            error: job.error,
+        })
+    }
+}
+
+impl Gateway {
+    /// Asks for a replay of a trace. If the same was asked for within the hour before, that is the answer.
+    pub fn replay<'a>(
+        &'a self,
+        caller: &'a Caller,
+        trace_id: &'a str,
+        overrides: Overrides,
+    ) -> BoxFuture<'a, Result<ReplayJob>> {
+        Box::pin(async move {
+            overrides.check_form()?;
+            caller.project.check_active()?;
+            let trace = self.find_trace(caller, trace_id).await?.id();
+            overrides.check(&caller.project)?;
+            if bounded(self.store.count_steps(trace, MOST_STEPS)).await? > MOST_STEPS {
+                return Err(too_many_steps());
+            }
+            let now = self.clock.now();
+            let new_trace = |_: &Option<&str>| time_ordered_id(now).map(TraceId);
+            let traces = overrides.targets().iter().map(new_trace).collect::<Result<_>>()?;
+            let request = overrides.hash(trace);
+            let payload = Payload { trace_id: trace, overrides, traces };
+            let payload = serde_json::to_string(&payload)
+                .map_err(|error| Error::Internal(error.to_string()))?;
+            self.add_replay(caller.project.id(), caller.key.key.id, request, payload).await
+        })
+    }
+
+    async fn add_replay(
+        &self,
+        project: ProjectId,
+        key: KeyId,
+        request: [u8; 32],
+        payload: String,
+    ) -> Result<ReplayJob> {
+        let now = self.clock.now();
+        let job = NewJob {
+            id: JobId(time_ordered_id(now)?),
+            kind: JobKind::Replay,
+            project,
+            key: Some(key),
+            request,
+            payload,
+            created_at: now,
+        };
+        match self.store.add_job(job, MOST_OPEN).await? {
+            AddedJob::Job(job) => {
+                self.job_wakes.wake(JobKind::Replay);
+                ReplayJob::read(job)
+            }
+            AddedJob::TooMany => Err(Error::Busy {
+                why: "This project has as many replays waiting as it may have",
+                retry_after: 60,
+            }),
+        }
+    }
+
+    /// A replay that was asked for by a key of the caller's project.
+    pub fn replay_job<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<ReplayJob>> {
+        Box::pin(async move {
+            let id: JobId = id.parse().map_err(|_| Error::NotFound)?;
+            let found = self.store.job(caller.project.id(), id, self.clock.now());
+            let job = bounded(found).await?.filter(|job| job.kind == JobKind::Replay);
+            ReplayJob::read(job.ok_or(Error::NotFound)?)
+        })
+    }
+}
+
+/// The refusal of a trace that is too long.
+pub(super) fn too_many_steps() -> Error {
+    Error::invalid(format!("trace_id: a trace of more than {MOST_STEPS} steps is not replayed"))
+}

@@ -1,0 +1,257 @@
+//! One part of a replay: a call that is made again, or a step that is copied.
+
+use std::sync::{Arc, OnceLock};
+
+use domain::ids::StepId;
+use domain::model::Model;
+use domain::money::Usd;
+use domain::step::{ApiEndpoint, Content, Step};
+use domain::tier::Tier;
+
+use crate::bounded_read::bounded;
+use crate::capacity::body_memory::{BodyCharge, BodyOwner, json_bytes};
+use crate::capacity::offload::offload;
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::inference::simulate;
+use crate::job_queue::running::RunningJob;
+use crate::pipeline::choose::Fallbacks;
+use crate::pipeline::context::{RecordedCall, RequestContext};
+use crate::pipeline::screen::ScreeningRequest;
+use crate::pipeline::tokens;
+use crate::replay::recorded::{Recorded, pii_rule};
+use crate::replay::result::Skip;
+use crate::safety::prompt_strings::raw_size;
+use crate::state::caller::Caller;
+use crate::state::known_traces::TraceHandle;
+
+/// The error of a replay whose source has no contents.
+pub(super) const NOT_STORED: &str = "The contents of this trace are not stored: store_content is off, or their retention is over. It cannot be replayed";
+/// A call waits this often for a second for memory.
+const MEMORY_ATTEMPTS: u32 = 60;
+
+/// Why a replay does not go on.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// It cannot: a sentence.
+    Failed(String),
+    /// It must not, on this node.
+    Interrupted,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        let sentence = error.to_string();
+        if matches!(error, Error::Internal(_)) {
+            tracing::error!(error = error.cause(), "a replay met a fault");
+        }
+        Self::Failed(sentence)
+    }
+}
+
+impl From<store::Error> for Stop {
+    fn from(error: store::Error) -> Self {
+        Error::from(error).into()
+    }
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub(super) enum Made {
+    /// A step records it, or its refusal.
+    Recorded {
+        step: StepId,
+        /// The step of the tools that the model has asked for.
+        tools: Option<StepId>,
+    },
+    /// It was left out.
+    Skipped(Skip),
+    /// It was not answered. If its provider was called, a step records that.
+    Failed(String),
+}
+
+/// A call that is to be made again.
+pub(super) struct Again<'a> {
+    /// Its step in the source.
+    pub(super) source: &'a Step,
+    /// The model that makes it.
+    pub(super) model: Arc<Model>,
+    /// The trace that it goes to, and the step that it follows from there.
+    pub(super) trace: Arc<TraceHandle>,
+    pub(super) parent: Option<StepId>,
+    /// The estimated cost above which it is not made.
+    pub(super) max_cost: Option<Usd>,
+}
+
+impl Again<'_> {
+    /// Makes the call, for a caller who pays for it.
+    pub(super) async fn make(
+        self,
+        job: &RunningJob,
+        caller: &Caller,
+    ) -> std::result::Result<Made, Stop> {
+        let gateway = &job.gateway;
+        let model = &self.model;
+        if self.is_secure() && !model.is_private() {
+            return Ok(Made::Skipped(Skip::Secure));
+        }
+        let (mut recorded, charge) = gateway.recorded_call(job, caller, self.source).await?;
+        let caller = Caller { charge: Arc::new(OnceLock::from(charge)), ..caller.clone() };
+        if let Some(what) = &recorded.untranslatable {
+            let fault =
+                "This call went to its provider as it came, and cannot be made in another form";
+            return Ok(Made::Failed(format!("{fault}: {what}")));
+        }
+        let was = self.source.call.as_ref().map(|call| &call.model);
+        if was != Some(&model.identifier) {
+            recorded.drop_provider_state();
+        }
+        if let Some(most) = self.max_cost
+            && estimate(&caller, model, &recorded).await? > most
+        {
+            return Ok(Made::Skipped(Skip::MaxCost));
+        }
+        match self.call(job, caller, recorded).await {
+            Ok(made) => made.ok_or(Stop::Interrupted),
+            Err(error) if ends_replay(&error) => Err(error.into()),
+            Err(error) => Ok(Made::Failed(error.to_string())),
+        }
+    }
+
+    /// Whether only a private model may see it.
+    fn is_secure(&self) -> bool {
+        let tier = self.source.routing.as_ref().and_then(|routing| routing.tier);
+        tier == Some(Tier::Secure) || self.trace.is_sensitive()
+    }
+
+    /// Screens, funds, calls and records. `None` if the gateway stops meanwhile.
+    async fn call(
+        &self,
+        job: &RunningJob,
+        caller: Caller,
+        recorded: Recorded,
+    ) -> Result<Option<Made>> {
+        let gateway = &job.gateway;
+        let (trace, endpoint) = (self.trace.clone(), ApiEndpoint::Replay);
+        let mut context = RequestContext::new(caller, trace, self.parent, endpoint);
+        let Recorded { prompt, placeholders, .. } = recorded;
+        context.recorded = Some(Arc::new(RecordedCall { step: self.source.id, placeholders }));
+        let request = ScreeningRequest { prompt, pii: pii_rule(self.source) };
+        let screened = match gateway.screened(&context, request).await? {
+            Ok(screened) => screened,
+            Err(refusal) => return Ok(Some(Made::Recorded { step: refusal.step, tools: None })),
+        };
+        if screened.is_sensitive() && !self.model.is_private() {
+            return Ok(Some(Made::Skipped(Skip::Secure)));
+        }
+        let mut routed = screened.direct(&self.model.identifier, Fallbacks::No)?;
+        if let Some(routing) = &self.source.routing {
+            routed = routed.classified(routing.clone());
+        }
+        let Some(called) = job.until_stop(Box::pin(gateway.call_and_judge(routed))).await else {
+            return Ok(None);
+        };
+        let (flight, _) = called?;
+        let step = flight.funded()?.step();
+        let tools = flight.finish().await?.tools_step;
+        Ok(Some(Made::Recorded { step, tools }))
+    }
+}
+
+/// Whether an error concerns every further call as well.
+fn ends_replay(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::BudgetExceeded { .. }
+            | Error::BudgetReserved
+            | Error::SpendCapped { .. }
+            | Error::SpendReserved { .. }
+            | Error::LoopDetected
+            | Error::Unavailable(_)
+            | Error::Busy { .. }
+            | Error::Internal(_)
+    )
+}
+
+/// The estimated cost of a call on a model, as a simulation gives it; nothing if it has no price.
+async fn estimate(caller: &Caller, model: &Model, recorded: &Recorded) -> Result<Usd> {
+    let prompt = &recorded.prompt;
+    let count = || tokens::count(prompt, "", model.config.context_window).prompt;
+    let tokens = offload(caller.share(), raw_size(prompt), count).await?;
+    Ok(simulate::estimate(model, tokens).unwrap_or(Usd::ZERO))
+}
+
+impl Gateway {
+    /// Reads a recorded call, with memory for it.
+    async fn recorded_call(
+        &self,
+        job: &RunningJob,
+        caller: &Caller,
+        source: &Step,
+    ) -> std::result::Result<(Recorded, BodyCharge), Stop> {
+        let not_stored = || Stop::Failed(NOT_STORED.to_owned());
+        let json = self.content_json(caller, source.id).await?.ok_or_else(not_stored)?;
+        let bytes = json_bytes(&json, true)?;
+        let charge = self.memory(job, caller, bytes).await?;
+        let content = serde_json::from_slice::<Content>(&json).ok();
+        let recorded = content.and_then(|content| Recorded::read(content, source.api_endpoint));
+        let unreadable = || {
+            let sentence = "The recorded conversation of step";
+            Stop::Failed(format!("{sentence} {} cannot be read", source.id))
+        };
+        Ok((recorded.ok_or_else(unreadable)?, charge))
+    }
+
+    /// The content of a step as it is stored, opened.
+    async fn content_json(&self, caller: &Caller, step: StepId) -> Result<Option<Vec<u8>>> {
+        let sealed = bounded(self.store.sealed_contents(&[step])).await?.pop();
+        Ok(sealed.map(|sealed| sealed.open(&caller.project.sealing)).transpose()?)
+    }
+
+    /// Waits for the memory that a conversation takes.
+    async fn memory(
+        &self,
+        job: &RunningJob,
+        caller: &Caller,
+        bytes: usize,
+    ) -> std::result::Result<BodyCharge, Stop> {
+        let owner = BodyOwner::Project(caller.project.id());
+        for _ in 1..MEMORY_ATTEMPTS {
+            match self.body_memory.charge(owner, bytes).await {
+                Ok(charge) => return Ok(charge),
+                Err(Error::Busy { .. }) if !job.gateway.winding_down.is_cancelled() => {}
+                Err(Error::Busy { .. }) => return Err(Stop::Interrupted),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(self.body_memory.charge(owner, bytes).await?)
+    }
+
+    /// Copies a step that called no model, with its content. The copy takes no time.
+    pub(super) async fn copy_step(
+        &self,
+        caller: &Caller,
+        source: &Step,
+        trace: &TraceHandle,
+        parent: Option<StepId>,
+    ) -> Result<StepId> {
+        let now = self.clock.now();
+        let step = Step {
+            id: self.store.step_id().await?,
+            trace: trace.id(),
+            key: Some(caller.key.key.id),
+            parent,
+            source: Some(source.id),
+            trace_context: None,
+            started_at: now,
+            finished_at: now,
+            ..source.clone()
+        };
+        let id = step.id;
+        let is_kept = !caller.project.settings.discard_content;
+        let json = if is_kept { self.content_json(caller, source.id).await? } else { None };
+        let content = json.as_deref().map(|json| (json, &caller.project.sealing));
+        self.store.writer().step(step, content).await?;
+        Ok(id)
+    }
+}

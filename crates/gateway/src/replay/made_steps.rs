@@ -1,0 +1,52 @@
+//! The steps that a replay has made so far, and how they hang together.
+
+use std::collections::HashMap;
+
+use domain::ids::StepId;
+use domain::step::{Step, StepKind};
+
+/// The steps of a replay so far, by what they repeat.
+#[derive(Debug, Default)]
+pub(super) struct MadeSteps {
+    pub(super) by_source: HashMap<StepId, StepId>,
+    /// The steps of the tools that a call has asked for, by the step of the source that it repeats.
+    tools: HashMap<StepId, StepId>,
+}
+
+impl MadeSteps {
+    pub(super) fn of(steps: &[Step]) -> Self {
+        let sources: HashMap<StepId, StepId> =
+            steps.iter().filter_map(|step| Some((step.id, step.source?))).collect();
+        let tools = steps.iter().filter(|step| step.kind == StepKind::ToolCall);
+        let tools = tools.filter_map(|step| Some((*sources.get(&step.parent?)?, step.id)));
+        Self {
+            tools: tools.collect(),
+            by_source: sources.iter().map(|(step, source)| (*source, *step)).collect(),
+        }
+    }
+
+    pub(super) fn note(&mut self, source: StepId, step: StepId, tools: Option<StepId>) {
+        self.by_source.insert(source, step);
+        self.tools.extend(tools.map(|tools| (source, tools)));
+    }
+
+    /// The step that a step follows from in the replay: the nearest of its line in the source that has one.
+    pub(super) fn parent(&self, step: &Step, steps: &[Step]) -> Option<StepId> {
+        let mut parent = step.parent;
+        // A line is no longer than the trace.
+        for _ in 0..steps.len() {
+            let source = parent?;
+            if let Some(made) = self.by_source.get(&source) {
+                return Some(*made);
+            }
+            let source = steps.iter().find(|step| step.id == source)?;
+            if source.kind == StepKind::ToolCall
+                && let Some(tools) = source.parent.and_then(|run| self.tools.get(&run))
+            {
+                return Some(*tools);
+            }
+            parent = source.parent;
+        }
+        None
+    }
+}

@@ -1,0 +1,172 @@
+//! What a replay does with each step of its source, and with which model.
+
+use std::collections::HashMap;
+
+use domain::ids::StepId;
+use domain::step::{ApiEndpoint, Call, Step, StepKind, StepStatus};
+use domain::time::Timestamp;
+
+use crate::replay::overrides::Overrides;
+
+/// The part that a step of the source has in a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Its call is made again.
+    Call,
+    /// It is copied: it called no model.
+    Copy,
+    /// None.
+    Nothing,
+}
+
+/// The part of a step.
+pub(super) fn part(step: &Step) -> Part {
+    match step.kind {
+        StepKind::Run if is_repeatable(step) => Part::Call,
+        StepKind::Blocked | StepKind::Check | StepKind::Log => Part::Copy,
+        StepKind::Run | StepKind::ToolCall => Part::Nothing,
+    }
+}
+
+/// Whether a run has been answered with words, and was no shadow of another.
+fn is_repeatable(step: &Step) -> bool {
+    let is_of_words = !matches!(step.api_endpoint, ApiEndpoint::Embeddings | ApiEndpoint::Images);
+    let is_waited_for = step.call.as_ref().is_some_and(|call| !call.shadow);
+    step.status == StepStatus::Completed && is_of_words && is_waited_for
+}
+
+/// The model that makes a call again, by the name under which it is asked for.
+pub(super) fn model<'a>(
+    call: &'a Call,
+    place: Option<usize>,
+    target: Option<&'a str>,
+    overrides: &'a Overrides,
+) -> &'a str {
+    let models = overrides.force_models.as_deref().filter(|models| !models.is_empty());
+    match (place, models) {
+        (Some(place), Some(models)) => &models[place % models.len()],
+        _ => target.unwrap_or(&call.model),
+    }
+}
+
+/// The places of calls that ran side by side: each among the calls of the same parent that overlapped with
+/// it, directly or through others. A call that ran alone has none.
+pub(super) fn fan_outs(steps: &[Step]) -> HashMap<StepId, usize> {
+    let mut of_parent: HashMap<Option<StepId>, Vec<&Step>> = HashMap::new();
+    for step in steps.iter().filter(|step| part(step) == Part::Call) {
+        of_parent.entry(step.parent).or_default().push(step);
+    }
+    let mut places = HashMap::new();
+    for siblings in of_parent.into_values() {
+        // They are in the order of their begin.
+        let mut group: Vec<StepId> = Vec::new();
+        let mut end = Timestamp(i64::MIN);
+        for step in siblings {
+            if step.started_at >= end {
+                note(&mut places, &group);
+                group.clear();
+            }
+            group.push(step.id);
+            end = end.max(step.finished_at);
+        }
+        note(&mut places, &group);
+    }
+    places
+}
+
+fn note(places: &mut HashMap<StepId, usize>, group: &[StepId]) {
+    if group.len() > 1 {
+        places.extend(group.iter().enumerate().map(|(place, step)| (*step, place)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::ids::{ProjectId, TraceId};
+    use domain::model::Provider;
+    use domain::step::Security;
+
+    use super::*;
+
+    fn run(id: i64, parent: Option<i64>, began: i64, ended: i64) -> Step {
+        Step {
+            id: StepId(id),
+            trace: TraceId::first_at(Timestamp(0)),
+            project: ProjectId(1),
+            key: None,
+            kind: StepKind::Run,
+            parent: parent.map(StepId),
+            source: None,
+            trace_context: None,
+            api_endpoint: ApiEndpoint::Executions,
+            status: StepStatus::Completed,
+            reason: None,
+            error: None,
+            started_at: Timestamp(began),
+            finished_at: Timestamp(ended),
+            routing: None,
+            security: Security::default(),
+            call: Some(Call::of("own".to_owned(), Provider::Openai)),
+            user_rating: None,
+        }
+    }
+
+    #[test]
+    fn calls_that_ran_side_by_side_have_places() {
+        let steps = [
+            run(1, None, 0, 10),
+            // Three of one parent: the last overlaps with the second alone.
+            run(2, Some(1), 10, 20),
+            run(3, Some(1), 15, 40),
+            run(4, Some(1), 30, 50),
+            // Another parent's, at the same time.
+            run(5, Some(2), 35, 45),
+            // Two more, once those are over; they begin at once.
+            run(6, Some(1), 50, 50),
+            run(7, Some(1), 60, 70),
+            run(8, Some(1), 60, 65),
+        ];
+        let places = fan_outs(&steps);
+        let found: Vec<_> = (1..=8).map(|id| places.get(&StepId(id)).copied()).collect();
+        assert_eq!(found, [None, Some(0), Some(1), Some(2), None, None, Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn models_are_assigned_in_turn_to_calls_that_ran_side_by_side() {
+        let call = Call::of("own".to_owned(), Provider::Openai);
+        let names = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
+        let overrides = Overrides { force_models: names(&["a", "b"]), ..Overrides::default() };
+        for (place, target, expected) in [
+            (None, None, "own"),
+            (None, Some("c"), "c"),
+            (Some(0), None, "a"),
+            (Some(1), Some("c"), "b"),
+            (Some(2), None, "a"),
+        ] {
+            assert_eq!(model(&call, place, target, &overrides), expected);
+        }
+        let none = Overrides::default();
+        assert_eq!(model(&call, Some(1), None, &none), "own");
+        assert_eq!(model(&call, Some(1), Some("c"), &none), "c");
+    }
+
+    #[test]
+    fn only_answered_calls_are_made_again() {
+        let step = run(1, None, 0, 1);
+        assert_eq!(part(&step), Part::Call);
+        let with = |change: fn(&mut Step)| {
+            let mut step = step.clone();
+            change(&mut step);
+            part(&step)
+        };
+        assert_eq!(with(|step| step.status = StepStatus::Failed), Part::Nothing);
+        assert_eq!(with(|step| step.status = StepStatus::Cancelled), Part::Nothing);
+        assert_eq!(with(|step| step.api_endpoint = ApiEndpoint::Images), Part::Nothing);
+        assert_eq!(with(|step| step.api_endpoint = ApiEndpoint::Embeddings), Part::Nothing);
+        assert_eq!(with(|step| step.call.as_mut().unwrap().shadow = true), Part::Nothing);
+        assert_eq!(with(|step| step.kind = StepKind::ToolCall), Part::Nothing);
+        for kind in [StepKind::Blocked, StepKind::Check, StepKind::Log] {
+            assert_eq!(part(&Step { kind, ..step.clone() }), Part::Copy);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Replays under caps, budgets and an upper cost.
+
+use serde_json::{Value, json};
+
+use super::{CALL, ask, each, ended, replay, run};
+use crate::harness::{Answer, Backend, Mock, Server, settings};
+
+crate::on_every_backend!(a_cap_ends_a_replay, a_budget_ends_a_replay, dear_calls_are_skipped,);
+
+async fn a_cap_ends_a_replay(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::text("Yes.")).await;
+    mock.register(&owner, "mock").await;
+    let trace = key.trace().await;
+    for input in ["One.", "Two.", "Three."] {
+        run(&key, &trace, "mock", input).await;
+    }
+    let capped = json!({"name": "capped", "project_id": 1, "hourly_limit": 2.0 * CALL});
+    let made = owner.post("/api/v1/keys", &capped).await.ok(201);
+    let capped = server.with_key(made["raw_key"].as_str().unwrap());
+    let job = ask(&capped, &trace, &json!({})).await;
+    let job = ended(&key, &job).await;
+    assert_eq!(job["status"], "failed");
+    assert_eq!(job["error"], "Kill switch engaged: hourly limit of $0.009 exceeded.");
+    let done = &job["comparison"]["replay"];
+    assert_eq!(done["total_cost"], 2.0 * CALL);
+    assert_eq!(done["steps"].as_array().unwrap().len(), 2, "{job}");
+    assert_eq!(mock.begun(), 5);
+    let keys = owner.get("/api/v1/keys").await.ok(200);
+    let status = keys.as_array().unwrap().iter().find(|key| key["id"] == made["id"]).unwrap();
+    assert_eq!(status["status"], "tripped");
+    // The gate refuses the next request; the key that paid for the source goes on.
+    let reply = capped.post("/api/v1/replay", &json!({"trace_id": trace})).await;
+    assert_eq!((reply.status, &reply.json()["code"]), (429, &json!("CIRCUIT_OPEN")));
+    replay(&key, &trace, &json!({})).await;
+    // A key that is gone pays for nothing.
+    let revoked =
+        owner.post("/api/v1/keys", &json!({"name": "gone", "project_id": 1})).await.ok(201);
+    let gone = server.with_key(revoked["raw_key"].as_str().unwrap());
+    let slow =
+        Mock::start(std::time::Duration::from_millis(300), Some((10, 5)), |_| Answer::text("Yes."));
+    let slow = slow.await;
+    slow.register(&owner, "slow").await;
+    let job = ask(&gone, &trace, &json!({"force_model": "slow"})).await;
+    crate::harness::until("a call is open", async || (slow.begun() == 1).then_some(())).await;
+    let path = format!("/api/v1/keys/{}", revoked["id"].as_str().unwrap());
+    owner.delete(&path).await.ok(204);
+    let job = ended(&key, &job).await;
+    assert_eq!(job["error"], "The key that asked for this replay was revoked, or has expired");
+    assert_eq!(slow.begun(), 1);
+}
+
+async fn a_budget_ends_a_replay(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::text("Yes.")).await;
+    mock.register(&owner, "mock").await;
+    let trace = key.trace().await;
+    for input in ["One.", "Two."] {
+        run(&key, &trace, "mock", input).await;
+    }
+    settings(&owner, 1, json!({"monthly_budget": 3.0 * CALL})).await;
+    let job = ask(&key, &trace, &json!({})).await;
+    let job = ended(&key, &job).await;
+    assert_eq!(
+        (&job["status"], &job["error"]),
+        (&json!("failed"), &json!("Monthly budget exceeded."))
+    );
+    assert_eq!(job["comparison"]["replay"]["total_cost"], CALL);
+    assert_eq!(mock.begun(), 3);
+    let reply = key.post("/api/v1/replay", &json!({"trace_id": trace})).await;
+    assert_eq!((reply.status, &reply.json()["code"]), (402, &json!("BUDGET_EXCEEDED")));
+}
+
+async fn dear_calls_are_skipped(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::text("Yes.")).await;
+    mock.register(&owner, "mock").await;
+    let trace = key.trace().await;
+    run(&key, &trace, "mock", "Hello.").await;
+    run(&key, &trace, "mock", &"tea ".repeat(5_000)).await;
+    // About 5,000 tokens at 0.15 a thousand; a simulation assumes 256 of an answer at 0.6 as well.
+    let simulated = json!({"input": "Hello.", "project_id": 1});
+    let tiers = json!({"simple": "mock", "complex": "mock", "secure": "mock"});
+    settings(&owner, 1, json!({"routing_tiers": tiers})).await;
+    let estimate = key.post("/api/v1/simulate", &simulated).await.ok(200);
+    let estimate = estimate["estimated_cost"].as_f64().unwrap();
+    let job = replay(&key, &trace, &json!({"max_cost": estimate})).await;
+    let compared = &job["comparison"]["replay"];
+    assert_eq!(each(&compared["steps"], "skipped"), [&Value::Null, &json!("max_cost")]);
+    assert_eq!(compared["total_cost"], CALL);
+    let job = replay(&key, &trace, &json!({"max_cost": estimate - 0.000_1})).await;
+    let compared = &job["comparison"]["replay"];
+    assert_eq!(each(&compared["steps"], "skipped"), ["max_cost"; 2]);
+    assert_eq!(
+        (&compared["total_cost"], &compared["cost_change_pct"]),
+        (&json!(0.0), &Value::Null)
+    );
+    assert_eq!(mock.begun(), 3);
+}

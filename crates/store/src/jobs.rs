@@ -1,0 +1,377 @@
+//! Jobs: asked for once, run by one node at a time, found for a while after they are over.
+//!
+//! ```text
+//! queued --claim--> running --finish--> completed | failed --expiry--> gone
+//!    ^                 |
+//!    +-----------------+  released at a stop, or taken from a node that is gone
+//! ```
+
+use async_recursion::async_recursion as boxed;
+use domain::ids::{JobId, KeyId, NodeId, ProjectId};
+use domain::job::{Job, JobKind, JobState, Progress};
+use domain::time::Timestamp;
+
+use crate::Store;
+use crate::db::{Tx, on, within};
+use crate::error::{Error, Result};
+use crate::from_row::from_row;
+
+/// Projects whose longest waiting job is looked at when a job is claimed.
+const CANDIDATES: i64 = 100;
+
+/// A job that is asked for.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// Its id, if there is none for the same request.
+    pub id: JobId,
+    /// Its kind.
+    pub kind: JobKind,
+    /// The project that it belongs to.
+    pub project: ProjectId,
+    /// The key that asks for it.
+    pub key: Option<KeyId>,
+    /// The hash of what is asked for: jobs of one project, kind and hash are the same.
+    pub request: [u8; 32],
+    /// What is asked for, as JSON of its kind.
+    pub payload: String,
+    /// The time of the request.
+    pub created_at: Timestamp,
+}
+
+/// The answer to a request for a job.
+#[derive(Debug)]
+pub enum AddedJob {
+    /// The job: a new one, or that of an earlier request for the same.
+    Job(Job),
+    /// None: too many of the project wait or run.
+    TooMany,
+}
+
+/// The end of a job.
+#[derive(Clone, Debug)]
+pub struct JobEnd {
+    /// Why it has failed, if it has.
+    pub error: Option<String>,
+    /// Its result, as JSON of its kind.
+    pub result: Option<String>,
+    /// When it was over.
+    pub at: Timestamp,
+    /// The time until which it is found.
+    pub expires_at: Timestamp,
+}
+
+from_row! {
+    struct Row {
+        id: String,
+        kind: String,
+        project_id: i64,
+        key_id: Option<i64>,
+        payload: String,
+        state: String,
+        done: i64,
+        total: i64,
+        runs: i64,
+        result: Option<String>,
+        error: Option<String>,
+        created_at: i64,
+        started_at: Option<i64>,
+        finished_at: Option<i64>,
+    }
+}
+
+impl Row {
+    fn read(self) -> Result<Job> {
+        let corrupt = |what: &str| Error::Corrupt(format!("job {}: {what}", self.id));
+        Ok(Job {
+            id: self.id.parse().map_err(|_| corrupt("id"))?,
+            kind: JobKind::parse(&self.kind).ok_or_else(|| corrupt("kind"))?,
+            project: ProjectId(self.project_id),
+            key: self.key_id.map(KeyId::from_i64),
+            payload: self.payload,
+            state: JobState::parse(&self.state).ok_or_else(|| corrupt("state"))?,
+            progress: Progress { done: self.done.unsigned_abs(), total: self.total.unsigned_abs() },
+            runs: self.runs.unsigned_abs(),
+            result: self.result,
+            error: self.error,
+            created_at: Timestamp(self.created_at),
+            started_at: self.started_at.map(Timestamp),
+            finished_at: self.finished_at.map(Timestamp),
+        })
+    }
+}
+
+impl Store {
+    /// Adds a job, unless there is one for the same request that has not failed and is still found. At
+    /// most `most` jobs of a kind and project wait or run.
+    #[boxed]
+    pub async fn add_job(&self, job: NewJob, most: i64) -> Result<AddedJob> {
+        match self.try_add_job(&job, most).await {
+            // Another node has added it meanwhile.
+            Err(Error::Taken) => self.try_add_job(&job, most).await,
+            added => added,
+        }
+    }
+
+    async fn try_add_job(&self, job: &NewJob, most: i64) -> Result<AddedJob> {
+        let mut tx = self.begin().await?;
+        let added = match tx.same_job(job).await? {
+            Some(same) => AddedJob::Job(same),
+            None if tx.count_open_jobs(job.kind, job.project).await? >= most => AddedJob::TooMany,
+            None => AddedJob::Job(tx.insert_job(job).await?),
+        };
+        tx.commit().await?;
+        Ok(added)
+    }
+
+    /// A job of a project, unless it has expired.
+    #[boxed]
+    pub async fn job(&self, project: ProjectId, id: JobId, now: Timestamp) -> Result<Option<Job>> {
+        const FIND: &str = "
+            SELECT * FROM jobs
+            WHERE id = $1 AND project_id = $2 AND (expires_at IS NULL OR expires_at > $3)";
+        let row: Option<Row> = on!(&self.reader, db => {
+            sqlx::query_as(FIND)
+                .bind(id.to_string())
+                .bind(project.0)
+                .bind(now.0)
+                .fetch_optional(db)
+                .await?
+        });
+        row.map(Row::read).transpose()
+    }
+
+    /// Claims the job of a kind for this node that waits longest, of a project that is not `busy`.
+    #[boxed]
+    pub async fn claim_job(
+        &self,
+        kind: JobKind,
+        busy: &[ProjectId],
+        now: Timestamp,
+    ) -> Result<Option<Job>> {
+        const NEXT: &str = "
+            SELECT id, project_id
+            FROM (
+                SELECT id, project_id, created_at,
+                       row_number() OVER (PARTITION BY project_id ORDER BY created_at, id) AS place
+                FROM jobs
+                WHERE kind = $1 AND state = 'queued') AS waiting
+            WHERE place = 1
+            ORDER BY created_at, id
+            LIMIT $2";
+        const CLAIM: &str = "
+            UPDATE jobs
+            SET state = 'running', node = $2, runs = runs + 1, started_at = COALESCE(started_at, $3)
+            WHERE id = $1 AND state = 'queued'
+            RETURNING *";
+        let next: Vec<(String, i64)> = on!(&self.reader, db => {
+            sqlx::query_as(NEXT).bind(kind.as_str()).bind(CANDIDATES).fetch_all(db).await?
+        });
+        for (id, project) in next {
+            if busy.contains(&ProjectId(project)) {
+                continue;
+            }
+            let mut tx = self.begin().await?;
+            let row: Option<Row> = within!(tx, db => {
+                sqlx::query_as(CLAIM)
+                    .bind(id)
+                    .bind(self.node.0)
+                    .bind(now.0)
+                    .fetch_optional(&mut *db)
+                    .await?
+            });
+            tx.commit().await?;
+            // Without a row another node was quicker.
+            if let Some(row) = row {
+                return row.read().map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Notes how far a job of this node has come. False if the node has the job no more: then it must
+    /// do no further part of it.
+    #[boxed]
+    pub async fn note_job_progress(&self, id: JobId, progress: Progress) -> Result<bool> {
+        const NOTE: &str = "
+            UPDATE jobs SET done = $3, total = $4
+            WHERE id = $1 AND node = $2 AND state = 'running'";
+        let count = |parts: u64| i64::try_from(parts).unwrap_or(i64::MAX);
+        let mut tx = self.begin().await?;
+        let changed = within!(tx, db => {
+            sqlx::query(NOTE)
+                .bind(id.to_string())
+                .bind(self.node.0)
+                .bind(count(progress.done))
+                .bind(count(progress.total))
+                .execute(&mut *db)
+                .await?
+                .rows_affected()
+        });
+        tx.commit().await?;
+        Ok(changed > 0)
+    }
+
+    /// Ends a job of this node. False if the node has the job no more.
+    #[boxed]
+    pub async fn finish_job(&self, id: JobId, end: JobEnd) -> Result<bool> {
+        const FINISH: &str = "
+            UPDATE jobs
+            SET state = $3, node = NULL, error = $4, result = $5, finished_at = $6, expires_at = $7
+            WHERE id = $1 AND node = $2 AND state = 'running'";
+        let state = if end.error.is_some() { JobState::Failed } else { JobState::Completed };
+        let mut tx = self.begin().await?;
+        let changed = within!(tx, db => {
+            sqlx::query(FINISH)
+                .bind(id.to_string())
+                .bind(self.node.0)
+                .bind(state.as_str())
+                .bind(end.error)
+                .bind(end.result)
+                .bind(end.at.0)
+                .bind(end.expires_at.0)
+                .execute(&mut *db)
+                .await?
+                .rows_affected()
+        });
+        tx.commit().await?;
+        Ok(changed > 0)
+    }
+
+    /// Has a job of this node wait again, for this node or another.
+    #[boxed]
+    pub async fn release_job(&self, id: JobId) -> Result<()> {
+        const RELEASE: &str = "
+            UPDATE jobs SET state = 'queued', node = NULL
+            WHERE id = $1 AND node = $2 AND state = 'running'";
+        let mut tx = self.begin().await?;
+        within!(tx, db => {
+            sqlx::query(RELEASE)
+                .bind(id.to_string())
+                .bind(self.node.0)
+                .execute(&mut *db)
+                .await?;
+        });
+        tx.commit().await
+    }
+
+    /// Has the jobs of nodes that are gone wait again, once the calls are settled that these nodes have
+    /// left. Returns how many there were.
+    #[boxed]
+    pub async fn release_lost_jobs(&self, now: Timestamp) -> Result<u64> {
+        const NODES: &str = "
+            SELECT DISTINCT node FROM jobs WHERE state = 'running' AND node <> $1";
+        const RELEASE: &str = "
+            UPDATE jobs SET state = 'queued', node = NULL WHERE node = $1 AND state = 'running'";
+        let nodes: Vec<i64> = on!(&self.reader, db => {
+            sqlx::query_scalar(NODES).bind(self.node.0).fetch_all(db).await?
+        });
+        let mut released = 0;
+        for node in nodes.into_iter().map(NodeId) {
+            if !self.lock.succeeds(node).await? {
+                continue;
+            }
+            self.settle_lost_calls_of(node, now).await?;
+            let mut tx = self.begin().await?;
+            released += within!(tx, db => {
+                sqlx::query(RELEASE).bind(node.0).execute(&mut *db).await?.rows_affected()
+            });
+            tx.commit().await?;
+        }
+        Ok(released)
+    }
+
+    /// How many jobs of a kind wait for a node.
+    #[boxed]
+    pub async fn count_waiting_jobs(&self, kind: JobKind) -> Result<u64> {
+        const COUNT: &str = "SELECT count(*) FROM jobs WHERE kind = $1 AND state = 'queued'";
+        let count: i64 = on!(&self.reader, db => {
+            sqlx::query_scalar(COUNT).bind(kind.as_str()).fetch_one(db).await?
+        });
+        Ok(count.unsigned_abs())
+    }
+
+    /// Deletes the jobs that have expired. Returns how many there were.
+    #[boxed]
+    pub async fn purge_jobs(&self, now: Timestamp) -> Result<u64> {
+        const PURGE: &str = "DELETE FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= $1";
+        let mut tx = self.begin().await?;
+        let gone = within!(tx, db => {
+            sqlx::query(PURGE).bind(now.0).execute(&mut *db).await?.rows_affected()
+        });
+        tx.commit().await?;
+        Ok(gone)
+    }
+}
+
+impl Tx {
+    /// The job of an earlier request for the same; one that has expired is deleted.
+    async fn same_job(&mut self, job: &NewJob) -> Result<Option<Job>> {
+        const FORGET: &str = "
+            DELETE FROM jobs
+            WHERE project_id = $1 AND kind = $2 AND request = $3 AND state <> 'failed'
+              AND expires_at <= $4";
+        const FIND: &str = "
+            SELECT * FROM jobs
+            WHERE project_id = $1 AND kind = $2 AND request = $3 AND state <> 'failed'";
+        let row: Option<Row> = within!(self, db => {
+            sqlx::query(FORGET)
+                .bind(job.project.0)
+                .bind(job.kind.as_str())
+                .bind(hex(&job.request))
+                .bind(job.created_at.0)
+                .execute(&mut *db)
+                .await?;
+            sqlx::query_as(FIND)
+                .bind(job.project.0)
+                .bind(job.kind.as_str())
+                .bind(hex(&job.request))
+                .fetch_optional(&mut *db)
+                .await?
+        });
+        row.map(Row::read).transpose()
+    }
+
+    async fn count_open_jobs(&mut self, kind: JobKind, project: ProjectId) -> Result<i64> {
+        const COUNT: &str = "
+            SELECT count(*) FROM jobs
+            WHERE kind = $1 AND project_id = $2 AND state IN ('queued', 'running')";
+        Ok(within!(self, db => {
+            sqlx::query_scalar(COUNT)
+                .bind(kind.as_str())
+                .bind(project.0)
+                .fetch_one(&mut *db)
+                .await?
+        }))
+    }
+
+    async fn insert_job(&mut self, job: &NewJob) -> Result<Job> {
+        const ADD: &str = "
+            INSERT INTO jobs (
+                id, kind, project_id, key_id, request, payload, state, done, total, runs,
+                created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, 'queued', 0, 0, 0, $7)
+            RETURNING *";
+        let row: Row = within!(self, db => {
+            sqlx::query_as(ADD)
+                .bind(job.id.to_string())
+                .bind(job.kind.as_str())
+                .bind(job.project.0)
+                .bind(job.key.map(KeyId::to_i64))
+                .bind(hex(&job.request))
+                .bind(&job.payload)
+                .bind(job.created_at.0)
+                .fetch_one(&mut *db)
+                .await?
+        });
+        row.read()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
