@@ -1,7 +1,7 @@
 //! Grading: the steps of a trace in, letters and figures out.
 //!
-//! Pure functions: no clock, no I/O, no content. A step's baselines come in with it, so that the same
-//! steps and baselines always grade alike.
+//! Pure functions: no clock, no I/O. A step's baselines come in with it, so that the same steps and
+//! baselines always grade alike. Only the similarity of two outputs looks at content.
 
 mod assess;
 mod drift;
@@ -10,7 +10,7 @@ mod figures;
 mod graph;
 mod rating;
 mod schema;
-
+mod similarity;
 mod stall;
 mod turns;
 mod verdict;
@@ -23,3 +23,4 @@ pub use drift::{DRIFT_LIMIT, DriftReport, MIN_DRIFT_SAMPLES, Profile, drift, psi
 pub use fidelity::tool_fidelity;
 pub use figures::{TraceFigures, figures, figures_in_turns, percentile};
 pub use rating::user_rating;
+pub use similarity::{Output, similarity};
