@@ -7,6 +7,7 @@ pub mod conversation;
 pub mod fees;
 pub mod grade;
 pub mod ids;
+pub mod insight;
 pub mod json_text;
 pub mod json_weight;
 pub mod key;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::time::Clock;
 use routing::Warm;
 use store::Store;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -45,6 +45,8 @@ pub struct Inner {
     pub(crate) login_throttle: LoginThrottle,
     pub(crate) perimeter_counts: PerimeterCounts,
     pub(crate) trials: Trials,
+    /// Insights are computed for one project at a time.
+    pub(crate) insight_runs: Semaphore,
     /// The time up to which the spend of keys was read from the database.
     pub(crate) recounted: Recounted,
     /// Notifies calls that wait for money when some was given back.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use domain::time::Clock;
 use store::Store;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -54,6 +55,7 @@ impl Gateway {
             login_throttle: LoginThrottle::default(),
             perimeter_counts: PerimeterCounts::default(),
             trials: Trials::default(),
+            insight_runs: Semaphore::new(1),
             recounted: Recounted::default(),
             settled: Arc::default(),
             body_memory: BodyMemory::new(config.max_body_memory),

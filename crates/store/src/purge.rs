@@ -182,13 +182,15 @@ impl Tx {
     /// next project would get a deleted one's id. Returns the number of projects whose data was still
     /// there.
     async fn forget_projects(&mut self) -> Result<u64> {
-        const OF_THEM: [&str; 4] = [
+        const OF_THEM: [&str; 5] = [
             "DELETE FROM key_windows WHERE key_id IN (
                 SELECT k.id FROM projects p JOIN api_keys k ON k.project_id = p.id
                 WHERE p.deleted_at IS NOT NULL)",
             "DELETE FROM api_keys WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "DELETE FROM project_members WHERE project_id IN (
+                SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
+            "DELETE FROM insights WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "UPDATE models SET name = '', identifier = '', base_url = NULL, config = '{}'
             WHERE identifier <> '' AND project_id IN (

@@ -2,6 +2,7 @@
 //! harmless. Each file but `job.rs` holds one job: its name, its schedule and its run.
 
 mod clock_steps;
+mod insights;
 pub(crate) mod job;
 pub(crate) mod key_windows;
 mod registry_refresh;
@@ -13,6 +14,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::gateway::Gateway;
 use crate::jobs::clock_steps::ClockSteps;
+use crate::jobs::insights::Insights;
 use crate::jobs::job::{Job, log_failure};
 use crate::jobs::key_windows::KeyWindows;
 use crate::jobs::registry_refresh::RegistryRefresh;
@@ -28,6 +30,7 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, Sweep);
     spawn(gateway, SessionActivity);
     spawn(gateway, SessionTraces);
+    spawn(gateway, Insights);
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
 }
 

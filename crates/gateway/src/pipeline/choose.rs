@@ -151,7 +151,7 @@ impl ProjectState {
     }
 
     /// The models to try for a tier.
-    pub(super) fn candidates(
+    pub(crate) fn candidates(
         &self,
         tier: Tier,
     ) -> std::result::Result<Vec<Arc<Model>>, Unresolved> {

@@ -27,6 +27,7 @@ mod executions;
 mod harness;
 mod http;
 mod images;
+mod insights;
 mod jobs;
 mod keys;
 mod limits;

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod claims;
+mod insights;
 mod recovery;
 mod registry;
 mod retention;

@@ -7,11 +7,8 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    DROP INDEX traces_by_session;
-    DROP INDEX traces_of_idle_sessions;
-    ALTER TABLE traces DROP COLUMN session;
-    ALTER TABLE traces DROP COLUMN active_at;
-    DELETE FROM _sqlx_migrations WHERE version = 12";
+    DROP TABLE insights;
+    DELETE FROM _sqlx_migrations WHERE version = 15";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {
