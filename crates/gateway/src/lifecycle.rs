@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::capacity::body_memory::BodyMemory;
 use crate::capacity::detail_places::DetailPlaces;
+use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
 use crate::error::Result;
@@ -55,6 +56,7 @@ impl Gateway {
             login_throttle: LoginThrottle::default(),
             perimeter_counts: PerimeterCounts::default(),
             trials: Trials::default(),
+            shadow_slots: ShadowSlots::default(),
             insight_runs: Semaphore::new(1),
             recounted: Recounted::default(),
             settled: Arc::default(),

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use domain::ids::StepId;
 use domain::model::Model;
 use domain::step::Routing;
 use domain::tier::Tier;
@@ -100,6 +101,13 @@ impl Screened {
 }
 
 impl Routed {
+    /// The same prompt for the shadow model, beside a step of it.
+    pub(super) fn of_shadow(&self, step: StepId, model: Arc<Model>) -> Self {
+        let routing = Routing { tier: None, ..self.routing().clone() };
+        let screened = self.screened.of_shadow(step);
+        Self { screened, routing: routing.into(), models: vec![model] }
+    }
+
     pub(crate) fn screened(&self) -> &Screened {
         &self.screened
     }

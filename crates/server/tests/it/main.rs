@@ -43,6 +43,7 @@ mod roots;
 mod routing;
 mod safety;
 mod session;
+mod shadow;
 mod startup;
 mod telemetry;
 mod traces;

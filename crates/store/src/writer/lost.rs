@@ -50,6 +50,9 @@ pub struct Start {
     /// Nano-dollars that the call costs regardless of its tokens (images).
     #[serde(default)]
     pub flat_cost: Option<i64>,
+    /// Whether it runs in the shadow of another call.
+    #[serde(default)]
+    pub shadow: bool,
     /// Microseconds since 1970.
     pub started_at: i64,
 }
@@ -87,6 +90,7 @@ impl Start {
                     None => prices.map_or(Usd::ZERO, |prices| prices.cost(&usage)),
                 },
                 cost_estimated: true,
+                shadow: self.shadow,
                 ..Call::of(self.model.clone(), self.provider)
             }),
             user_rating: None,

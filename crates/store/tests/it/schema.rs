@@ -7,8 +7,8 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    DROP TABLE insights;
-    DELETE FROM _sqlx_migrations WHERE version = 15";
+    ALTER TABLE steps DROP COLUMN similarity;
+    DELETE FROM _sqlx_migrations WHERE version = 16";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {
