@@ -16,7 +16,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::app::{App, Settings};
 use crate::control::{audit, keys, models, projects, safety, session};
-use crate::evidence::{logs, replay, stats, traces};
+use crate::evidence::{insights, logs, replay, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
 use crate::http::openapi::{self, Credential, Head};
 use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
@@ -40,6 +40,9 @@ fn by_session() -> Group {
         .routes(routes!(models::show, models::update, models::delete))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::update, keys::delete))
+        .routes(routes!(insights::list))
+        .routes(routes!(insights::refresh))
+        .routes(routes!(insights::dismiss))
         .routes(routes!(audit::list))
 }
 

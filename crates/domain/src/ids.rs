@@ -55,6 +55,10 @@ number_id!(
     StepId
 );
 number_id!(
+    /// An insight of a project.
+    InsightId
+);
+number_id!(
     /// One run of the gateway process; its ledger rows are its own.
     NodeId
 );

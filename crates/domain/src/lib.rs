@@ -8,6 +8,7 @@ pub mod event_frame;
 pub mod fees;
 pub mod grade;
 pub mod ids;
+pub mod insight;
 pub mod job;
 pub mod json_text;
 pub mod json_weight;

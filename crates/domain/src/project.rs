@@ -21,7 +21,7 @@ words!(
         Owner = "owner",
         /// Everything.
         Admin = "admin",
-        /// Reads its projects, makes and revokes keys there.
+        /// Reads its projects, makes and revokes keys there, and dismisses insights.
         Member = "member",
         /// Reads its projects.
         Viewer = "viewer",
@@ -36,6 +36,11 @@ impl Role {
 
     /// Whether it may try out safety settings of its projects, which takes processor time.
     pub fn may_try_settings(self) -> bool {
+        self != Self::Viewer
+    }
+
+    /// Whether it may compute and dismiss insights of its projects.
+    pub fn may_manage_insights(self) -> bool {
         self != Self::Viewer
     }
 

@@ -224,6 +224,9 @@ pub struct Call {
     pub tools: Option<ToolUse>,
     /// Whether it ran in the shadow of another.
     pub shadow: bool,
+    /// How alike its answer and that of the call beside it are, 0 to 1, if it is a shadow call that was
+    /// answered.
+    pub similarity: Option<f64>,
 }
 
 impl Call {
@@ -246,6 +249,7 @@ impl Call {
             output_fingerprint: None,
             tools: None,
             shadow: false,
+            similarity: None,
         }
     }
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use domain::time::Clock;
 use routing::Warm;
 use store::Store;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::capacity::body_memory::BodyMemory;
 use crate::capacity::detail_places::DetailPlaces;
+use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
 use crate::pipeline::upstream::Upstream;
@@ -46,6 +47,9 @@ pub struct Inner {
     pub(crate) login_throttle: LoginThrottle,
     pub(crate) perimeter_counts: PerimeterCounts,
     pub(crate) trials: Trials,
+    pub(crate) shadow_slots: ShadowSlots,
+    /// Insights are computed for one project at a time.
+    pub(crate) insight_runs: Semaphore,
     /// The time up to which the spend of keys was read from the database.
     pub(crate) recounted: Recounted,
     /// Notifies calls that wait for money when some was given back.

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use domain::time::Clock;
 use store::Store;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::capacity::body_memory::BodyMemory;
 use crate::capacity::detail_places::DetailPlaces;
+use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
 use crate::error::Result;
@@ -55,6 +57,8 @@ impl Gateway {
             login_throttle: LoginThrottle::default(),
             perimeter_counts: PerimeterCounts::default(),
             trials: Trials::default(),
+            shadow_slots: ShadowSlots::default(),
+            insight_runs: Semaphore::new(1),
             recounted: Recounted::default(),
             settled: Arc::default(),
             body_memory: BodyMemory::new(config.max_body_memory),

@@ -27,7 +27,7 @@ pub struct TraceFigures {
     pub stall_probability: f64,
     /// Whether tools were called as they were declared, 0 to 1; 1.0 without calls.
     pub tool_fidelity_score: f64,
-    /// Similarity of the shadow model's answer. Steps do not hold it: this is `None`.
+    /// The mean similarity of the answers of shadow calls to those beside them; `None` without any.
     pub shadow_score: Option<f64>,
     /// Whether any step held personal data.
     pub pii_detected: bool,
@@ -58,7 +58,7 @@ pub fn figures(created_at: Timestamp, steps: &[Step], typical_gap_ms: Option<f64
         tool_overhead_ms: graph::tool_overhead(steps).map(millis),
         stall_probability: stall::probability(steps, typical_gap_ms),
         tool_fidelity_score: tool_fidelity(steps),
-        shadow_score: None,
+        shadow_score: shadow_score(steps),
         pii_detected: any(|step| step.security.pii),
         injection_attempt: any(|step| step.security.injection),
         secret_leaked: any(|step| step.security.secret),
@@ -94,6 +94,13 @@ fn tool_fidelity(steps: &[Step]) -> f64 {
     let calls: f64 = used().map(|tools| f64::from(tools.calls)).sum();
     let sum: f64 = used().map(|tools| f64::from(tools.calls) * tools.fidelity).sum();
     if calls > 0.0 { sum / calls } else { 1.0 }
+}
+
+/// The mean over the shadow calls that were answered.
+fn shadow_score(steps: &[Step]) -> Option<f64> {
+    let calls = steps.iter().filter_map(|step| step.call.as_ref());
+    let scores: Vec<f64> = calls.filter_map(|call| call.similarity).collect();
+    (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
 }
 
 /// Returns the nearest-rank percentile of sorted values, `p` from 0 to 100; `None` without values.

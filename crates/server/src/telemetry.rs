@@ -150,6 +150,11 @@ const METRICS: [(&str, Kind, &str); 22] = [
         "Requests refused by safety or routing, by reason.",
     ),
     (
+        "sluice_shadow_calls_total",
+        Kind::Counter(Unit::Count),
+        "Shadow calls, made or left out, by outcome.",
+    ),
+    (
         "sluice_spend_nanodollars_total",
         Kind::Counter(Unit::Count),
         "Money spent, in billionths of a dollar, by project.",

@@ -182,7 +182,7 @@ impl Tx {
     /// next project would get a deleted one's id. Returns the number of projects whose data was still
     /// there.
     async fn forget_projects(&mut self) -> Result<u64> {
-        const OF_THEM: [&str; 5] = [
+        const OF_THEM: [&str; 6] = [
             "DELETE FROM jobs WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "DELETE FROM key_windows WHERE key_id IN (
@@ -191,6 +191,8 @@ impl Tx {
             "DELETE FROM api_keys WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "DELETE FROM project_members WHERE project_id IN (
+                SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
+            "DELETE FROM insights WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "UPDATE models SET name = '', identifier = '', base_url = NULL, config = '{}'
             WHERE identifier <> '' AND project_id IN (

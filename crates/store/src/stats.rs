@@ -239,7 +239,8 @@ impl Store {
                 WHERE took IS NOT NULL)
             SELECT (SELECT CAST(COALESCE(sum(tool_calls), 0) AS BIGINT)
                     FROM steps
-                    WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3) AS calls,
+                    WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
+                        AND COALESCE(shadow, FALSE) = FALSE) AS calls,
                    count(*) AS rounds,
                    CAST(avg(took) AS DOUBLE PRECISION) AS mean,
                    CAST(min(took) FILTER (WHERE share >= 0.95) AS BIGINT) AS p95

@@ -150,6 +150,7 @@ impl Store {
                             SELECT id, trace_id, started_at, finished_at
                             FROM steps
                             WHERE project_id = $1 AND finished_at >= $2
+                                AND COALESCE(shadow, FALSE) = FALSE
                             ORDER BY finished_at DESC
                             LIMIT 2000) AS recent) AS followed
                     WHERE since IS NOT NULL) AS gaps) AS ranked";

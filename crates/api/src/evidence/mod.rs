@@ -1,5 +1,6 @@
-//! Evidence: traces, replays, logs and statistics.
+//! Evidence: traces, replays, logs, statistics and insights.
 
+pub(crate) mod insights;
 pub(crate) mod logs;
 pub(crate) mod replay;
 pub(crate) mod stats;

@@ -78,7 +78,7 @@ pub struct DetailSecurity {
     injection_attempt: bool,
     secret_leaked: bool,
     tool_fidelity_score: f64,
-    /// Null while no shadow model runs.
+    /// The mean similarity of the answers of shadow calls to those beside them, 0 to 1; null without any.
     shadow_score: Option<f64>,
 }
 
@@ -150,6 +150,12 @@ pub struct StepBody<'a> {
     finish_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_to_first_token_ms: Option<f64>,
+    /// True if a shadow model was asked beside the step that is the parent; else omitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shadow: Option<bool>,
+    /// How alike the answer of a shadow model and that of the step beside it are, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similarity: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_context: Option<TraceContextBody>,
     #[schema(value_type = Object)]
@@ -302,6 +308,8 @@ fn body(mut step: Step, content: Content<'_>) -> StepBody<'_> {
         body.reasoning_tokens = told(call.usage.reasoning);
         body.finish_reason = call.finish.map(domain::step::FinishReason::as_str);
         body.time_to_first_token_ms = call.first_token.map(millis);
+        body.shadow = call.shadow.then_some(true);
+        body.similarity = call.similarity;
     }
     body
 }

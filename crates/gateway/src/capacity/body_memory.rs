@@ -148,6 +148,11 @@ impl BodyMemory {
         metrics::gauge!("sluice_body_memory_bytes").set(self.0.held().total as f64);
     }
 
+    /// Whether bodies hold more than half of it.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.0.held().total > self.0.limit / 2
+    }
+
     /// Takes memory for a body. If there is none, waits up to a second for it.
     pub async fn charge(&self, owner: BodyOwner, bytes: usize) -> Result<BodyCharge> {
         let mut charge = BodyCharge { shared: self.0.clone(), owner, bytes: 0 };

@@ -4,4 +4,5 @@ pub(crate) mod body_memory;
 pub(crate) mod detail_places;
 pub(crate) mod hang_up;
 pub(crate) mod offload;
+pub(crate) mod shadow_slots;
 pub(crate) mod trials;

@@ -268,6 +268,11 @@ fn merged(
     {
         faults.push(format!("Model not authorized or found: {shadow}"));
     }
+    let shadow = read.shadow_model.as_ref();
+    if touches_shadow && shadow.is_some_and(|shadow| shadow.enabled && shadow.model.is_none()) {
+        faults
+            .push("settings.shadow_model.model is missing: set it before it is enabled".to_owned());
+    }
     if let Err(more) = checks::Policy::compile(&read.safety) {
         faults.extend(more);
     }

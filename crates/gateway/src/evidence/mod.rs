@@ -1,5 +1,6 @@
-//! Evidence: traces, logs and statistics.
+//! Evidence: traces, logs, statistics and insights.
 
+pub(crate) mod insights;
 pub(crate) mod logs;
 pub(crate) mod stats;
 pub(crate) mod traces;

@@ -19,7 +19,6 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::inference::executions::note_reply;
 use crate::inference::reach;
 use crate::pipeline::auto_trace::{AutoTrace, AutoTracing, OpenedTrace, Unanswered, completed};
 use crate::pipeline::choose::{Fallbacks, Routed};
@@ -187,7 +186,7 @@ impl Gateway {
     /// Funds and calls, judges the answer, records.
     async fn chat_reply(&self, routed: Routed) -> Result<ChatReply> {
         let (mut flight, mut reply) = self.call(routed).await?;
-        note_reply(&mut flight, &reply);
+        flight.outcome.note_reply(&reply);
         let blocked = flight.present(&mut reply).await?;
         let reported = reply.usage.filter(|usage| !usage.open.is_doubtful()).map(Usage::counts);
         let funded = flight.funded()?;

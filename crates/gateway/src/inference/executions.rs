@@ -1,6 +1,6 @@
 //! Executions and direct runs: one text in, one text out, with tools between them.
 
-use domain::conversation::{Prompt, Reply};
+use domain::conversation::Prompt;
 use domain::ids::StepId;
 use domain::step::ApiEndpoint;
 use futures_util::future::BoxFuture;
@@ -130,7 +130,7 @@ impl Gateway {
         if !offers || tool_message(&reply).is_none() {
             reply.native = None;
         }
-        note_reply(&mut flight, &reply);
+        flight.outcome.note_reply(&reply);
         let blocked = flight.present(&mut reply).await?;
         // Reasoning that is left out of the answer is still paid for.
         flight.outcome.beside = beside;
@@ -156,16 +156,4 @@ impl Gateway {
         }
         Ok(outcome)
     }
-}
-
-/// Notes a whole answer on its call.
-pub(crate) fn note_reply(flight: &mut InFlight, reply: &Reply) {
-    let outcome = &mut flight.outcome;
-    outcome.passes = reply.passes;
-    outcome.text.clone_from(&reply.text);
-    outcome.finish = reply.finish;
-    outcome.usage = reply.usage;
-    outcome.upstream_model.clone_from(&reply.upstream_model);
-    outcome.message = tool_message(reply).cloned();
-    outcome.kept.clone_from(&reply.kept);
 }

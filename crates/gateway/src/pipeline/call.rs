@@ -32,7 +32,7 @@ const CALL_TIMEOUT: Duration = Duration::from_mins(5);
 const ATTEMPTS: u32 = 2;
 
 /// The result of one attempt.
-type Answered<T> = std::result::Result<T, providers::Error>;
+pub(super) type Answered<T> = std::result::Result<T, providers::Error>;
 
 impl Gateway {
     /// Calls the routed models in order until one answers. Every model that was called and failed
@@ -160,7 +160,7 @@ impl Gateway {
     /// endpoint it retries the same one, if the provider cannot have charged or asks for a retry. A
     /// retry after a possible charge needs money of its own. The state is noted after each attempt,
     /// for a caller that hangs up.
-    async fn attempt<M: Operation>(
+    pub(super) async fn attempt<M: Operation>(
         &self,
         funded: &Funded,
         outcome: &mut CallOutcome,

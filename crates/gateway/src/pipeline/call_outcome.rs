@@ -1,5 +1,6 @@
 //! The state of a call while it runs, and its outcome.
 
+use domain::conversation::Reply;
 use domain::ids::{StepId, TraceId};
 use domain::kept::KeptAnswer;
 use domain::money::Usd;
@@ -8,6 +9,8 @@ use domain::time::Timestamp;
 use domain::usage::Usage;
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::safety::answer_strings::tool_message;
 
 /// The outcome of a call, as far as it is known.
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ pub(crate) struct CallOutcome {
     pub(crate) broken_off: u64,
     /// The time of the request, while a provider writes an answer that comes as a whole.
     pub(crate) unseen_since: Option<Timestamp>,
+    /// How alike the answer and that of the call beside it are, if this is a shadow call.
+    pub(crate) similarity: Option<f64>,
     /// The number of images made.
     pub(crate) images: Option<u64>,
     /// The findings of the output check.
@@ -72,6 +77,7 @@ impl Default for CallOutcome {
             attempts: 1,
             broken_off: 0,
             unseen_since: None,
+            similarity: None,
             images: None,
             output: Security::default(),
             kept: None,
@@ -81,6 +87,17 @@ impl Default for CallOutcome {
 }
 
 impl CallOutcome {
+    /// Notes a whole answer.
+    pub(crate) fn note_reply(&mut self, reply: &Reply) {
+        self.passes = reply.passes;
+        self.text.clone_from(&reply.text);
+        self.finish = reply.finish;
+        self.usage = reply.usage;
+        self.upstream_model.clone_from(&reply.upstream_model);
+        self.message = tool_message(reply).cloned();
+        self.kept.clone_from(&reply.kept);
+    }
+
     /// The words of the model that are stored: the refusal, if there is nothing else.
     pub(crate) fn stored_text(&self) -> &str {
         let text = self.instead.as_ref().unwrap_or(&self.text);

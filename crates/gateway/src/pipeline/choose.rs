@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use domain::ids::StepId;
 use domain::model::Model;
 use domain::step::Routing;
 use domain::tier::Tier;
@@ -105,6 +106,13 @@ impl Routed {
         Self { routing: OnceLock::from(Routing { tier: None, ..routing }), ..self }
     }
 
+    /// The same prompt for the shadow model, beside a step of it.
+    pub(super) fn of_shadow(&self, step: StepId, model: Arc<Model>) -> Self {
+        let routing = Routing { tier: None, ..self.routing().clone() };
+        let screened = self.screened.of_shadow(step);
+        Self { screened, routing: routing.into(), models: vec![model] }
+    }
+
     pub(crate) fn screened(&self) -> &Screened {
         &self.screened
     }
@@ -156,7 +164,7 @@ impl ProjectState {
     }
 
     /// The models to try for a tier.
-    pub(super) fn candidates(
+    pub(crate) fn candidates(
         &self,
         tier: Tier,
     ) -> std::result::Result<Vec<Arc<Model>>, Unresolved> {

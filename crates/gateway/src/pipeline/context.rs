@@ -36,6 +36,8 @@ pub(crate) struct RequestContext {
     pub(crate) api_endpoint: ApiEndpoint,
     /// The hold on the trace of a request that names none.
     pub(crate) opened: Option<OpenedTrace>,
+    /// Whether it asks a shadow model: the parent is the step beside it.
+    pub(crate) is_shadow: bool,
     /// Which tools of MCP servers are offered, and in which round.
     pub(crate) mcp: Option<Round>,
     /// The call that is made again, if it is a replay's.
@@ -53,7 +55,25 @@ impl RequestContext {
     ) -> Self {
         let caller_trace = request_id::caller_trace();
         let (opened, mcp, recorded, session) = (None, None, None, OnceLock::new());
-        Self { caller, trace, parent, caller_trace, api_endpoint, opened, mcp, recorded, session }
+        let is_shadow = false;
+        Self {
+            caller,
+            trace,
+            parent,
+            caller_trace,
+            api_endpoint,
+            opened,
+            is_shadow,
+            mcp,
+            recorded,
+            session,
+        }
+    }
+
+    /// The context of a shadow call beside a step of this request. It holds no trace open, and its tools
+    /// are run by nobody.
+    pub(super) fn of_shadow(&self, step: StepId) -> Self {
+        Self { parent: Some(step), opened: None, is_shadow: true, mcp: None, ..self.clone() }
     }
 
     /// The session that the request belongs to, by its prompt as it came from the caller. It is

@@ -110,7 +110,11 @@ impl Gateway {
         // Under a cap or budget the bound goes upstream, so that it is a bound.
         let (max_output_tokens, max_tool_uses, reservation) = if caller.is_bounded() {
             let cost_bound = CostBound::of(prompt, model, pricing_basis).beside(held.as_ref());
-            let (bounds, reservation) = self.reserve(caller, &cost_bound).await?;
+            let (bounds, reservation) = if routed.screened().context().is_shadow {
+                self.reserve_spare(caller, &cost_bound)?
+            } else {
+                self.reserve(caller, &cost_bound).await?
+            };
             if let Some(held) = held {
                 reservation.take_in(&held);
             }
@@ -255,6 +259,7 @@ impl Funded {
             infrastructure: self.model.infrastructure().to_owned(),
             is_public: self.model.is_public,
             tier: self.routed.tier(),
+            shadow: context.is_shadow,
             prompt_tokens: tokens::estimate(screened.length())
                 + file_tokens::about_unread(screened.prompt(), self.model.config.context_window)
                 + screened.prompt().continued_tokens(),

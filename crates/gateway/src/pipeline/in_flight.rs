@@ -94,7 +94,9 @@ impl InFlight {
                 return Err(ended_twice());
             };
             call.end(&self.gateway.start_journal, self.outcome.status == StepStatus::Completed);
-            self.gateway.record_run(&call.funded, &mut self.outcome).await
+            let recorded = self.gateway.record_run(&call.funded, &mut self.outcome).await?;
+            self.gateway.shadow(call, &mut self.outcome);
+            Ok(recorded)
         })
     }
 
@@ -111,10 +113,11 @@ impl InFlight {
     }
 
     /// Why it is being dropped, unless the outcome records a reason already.
-    fn dropped_by(&self) -> (StepStatus, &'static str) {
+    fn dropped_by(&self, is_shadow: bool) -> (StepStatus, &'static str) {
         if std::thread::panicking() {
             (StepStatus::Failed, FAULT)
-        } else if self.gateway.cut_off.is_cancelled() {
+        } else if self.gateway.cut_off.is_cancelled() || is_shadow {
+            // Only a stop ends a shadow call: it has no caller who could hang up.
             (StepStatus::Failed, "The gateway stopped before this call ended")
         } else {
             (StepStatus::Cancelled, "The caller hung up")
@@ -128,7 +131,8 @@ impl Drop for InFlight {
         call.end(&self.gateway.start_journal, false);
         let mut outcome = std::mem::take(&mut self.outcome);
         if outcome.error.is_none() {
-            let (status, error) = self.dropped_by();
+            let (status, error) =
+                self.dropped_by(call.funded.routed().screened().context().is_shadow);
             (outcome.status, outcome.error) = (status, Some(error.to_owned()));
         }
         let gateway = self.gateway.clone();

@@ -29,6 +29,7 @@ pub(crate) mod route;
 pub(crate) mod screen;
 mod session;
 mod session_trace;
+mod shadow;
 pub(crate) mod stored_content;
 pub(crate) mod tokens;
 pub(crate) mod upstream;

@@ -140,9 +140,9 @@ impl Gateway {
                 .and_then(|original| original.untranslatable.as_deref()),
             ..Stored::prompt(screened)
         };
-        // Tools that are run here leave a step each.
+        // Tools that are run here leave a step each. Those that a shadow model asks for are not run.
         let here = context.mcp.as_ref().is_some_and(|round| round.runs(calls));
-        if calls.is_empty() || here {
+        if calls.is_empty() || here || context.is_shadow {
             return Ok((self.store(context, step, &stored).await?, None));
         }
         let run = step.id;
@@ -384,7 +384,8 @@ fn call(
         output_fingerprint: (funded.pricing_basis().is_for_text() && !outcome.text.is_empty())
             .then(|| fingerprint::text(key, &outcome.text)),
         tools: tool_use(screened.prompt(), outcome.message.as_ref(), calls, key),
-        shadow: false,
+        shadow: screened.context().is_shadow,
+        similarity: outcome.similarity,
     }
 }
 

@@ -31,6 +31,8 @@ use crate::state::caller::Caller;
 const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 4096;
 /// The shortest completion that a call accepts while other calls may still release money, in tokens.
 const MIN_COMPLETION_WHILE_WAITING: u64 = 256;
+/// A shadow call leaves this many times the most that it can cost.
+const SPARE: u64 = 3;
 /// The longest wait of a call for others to settle.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Tokens around each message or part, in the formats that have any.
@@ -379,6 +381,34 @@ impl Gateway {
                 least = 1;
             }
         }
+    }
+
+    /// Sets aside what a shadow call can cost, at once or not at all: only if several times as much stays
+    /// for calls that somebody waits for.
+    pub(super) fn reserve_spare(
+        &self,
+        caller: &Caller,
+        cost_bound: &CostBound<'_>,
+    ) -> Result<(Bounds, Reservation)> {
+        let reserved = self.try_reserve(caller, cost_bound, MIN_COMPLETION_WHILE_WAITING);
+        let (bounds, reservation) = match reserved {
+            ReserveOutcome::Reserved(bounds, reservation) => (bounds, reservation),
+            ReserveOutcome::Full { error, .. } => return Err(error),
+        };
+        let now = self.clock.now();
+        let left = {
+            let (mut month, mut windows) = (lock(&caller.project.month), lock(&caller.key.windows));
+            let budget = caller.project.settings.monthly_budget;
+            let of_month = budget.map(|all| all - month.total(now) - month.set_aside.total());
+            let limit = caller.key.key.hourly_limit;
+            let of_hour = limit.map(|all| all - windows.spent(now) - windows.set_aside.total());
+            [of_month, of_hour]
+        };
+        let spare = reservation.amount().times(SPARE);
+        if left.into_iter().flatten().all(|left| left >= spare) {
+            return Ok((bounds, reservation));
+        }
+        Err(Error::BudgetReserved)
     }
 
     fn try_reserve(

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use checks::{Finding, GiveUp, Placeholders, Redactor, Report};
 use domain::conversation::{Body, Message, Prompt};
+use domain::ids::StepId;
 use domain::safety::{Action, Category, Safety};
 use domain::step::{Routing, Security};
 use serde_json::Value;
@@ -15,6 +16,7 @@ use crate::pipeline::refusal::UnrecordedRefusal;
 use crate::safety::inspection::security;
 use crate::safety::location::{cause, locate};
 use crate::safety::{as_it_came, inspection, prompt_strings};
+use crate::tools::mcp::round::Round;
 
 /// The treatment of personal data by an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub struct Screened {
 pub(crate) struct Leaks {
     /// A credential.
     pub(crate) secret: bool,
+    /// Personal data of any kind.
+    pub(crate) personal: bool,
     /// Payment, bank, government, tax or health numbers.
     pub(crate) high_sensitivity: bool,
 }
@@ -114,6 +118,7 @@ impl RequestContext {
         let sensitive = security.pii && request.pii == PiiRule::Route;
         let leaks = Leaks {
             secret: report.secret_leaked() && !replaces.secrets,
+            personal: security.pii && !replaces.pii,
             high_sensitivity: report.high_sensitivity_pii() && !replaces.pii,
         };
         let context = self.clone();
@@ -193,6 +198,25 @@ impl Screened {
     /// The sensitive data that is still in it.
     pub(crate) fn leaks(&self) -> Leaks {
         self.leaks
+    }
+
+    /// Whether a public model may be asked beside the one that the request was sent to: nothing sensitive
+    /// is left in the prompt, and nobody has called it so.
+    pub(super) fn may_go_public(&self) -> bool {
+        let vpc_only = self.context.mcp.as_ref().is_some_and(Round::vpc_only);
+        let Leaks { secret, personal, high_sensitivity } = self.leaks;
+        !(secret || personal || high_sensitivity || vpc_only || self.context.trace.is_sensitive())
+    }
+
+    /// The prompt for a shadow call beside a step of it.
+    pub(super) fn of_shadow(&self, step: StepId) -> Self {
+        Self {
+            prompt: self.prompt.clone(),
+            security: self.security.clone(),
+            placeholders: self.placeholders.clone(),
+            context: self.context.of_shadow(step),
+            ..*self
+        }
     }
 
     /// The basis on which a call with it is charged.

@@ -42,8 +42,8 @@ proptest! {
     ) {
         let credentials = credentials(key_text);
         let cuts: Vec<usize> = key_text.char_indices().map(|(at, _)| at).chain([key_text.len()]).collect();
-        let text: String =
-            parts.iter().map(|(around, cut)| format!("{around}{}", &key_text[..*cut.get(&cuts)])).collect();
+        let pieces = parts.iter().flat_map(|(around, cut)| [around.as_str(), &key_text[..*cut.get(&cuts)]]);
+        let text: String = pieces.collect();
         let json = format!("{{\"a\": [{}]}}", spelled(&text, by_number));
         prop_assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), json!({"a": [text]}));
         prop_assert!(credentials.may_be_in_json(&json) || credentials.is_clean(&text), "{}", json);

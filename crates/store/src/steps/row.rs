@@ -73,6 +73,7 @@ row! {
         tool_fidelity: Option<f64>,
         tool_fingerprints: Option<Text>,
         shadow: Option<bool>,
+        similarity: Option<f64>,
         user_rating: Option<f64>,
     }
 }
@@ -154,6 +155,7 @@ impl<'a> StepRow<Cow<'a, str>> {
             tool_fingerprints: tools
                 .map(|tools| Value::from(tools.fingerprints.clone()).to_string().into()),
             shadow: call.map(|call| call.shadow),
+            similarity: call.and_then(|call| call.similarity),
             user_rating: step.user_rating,
         })
     }
@@ -279,6 +281,7 @@ impl StepRow<String> {
                     .unwrap_or_default(),
             }),
             shadow: self.shadow.unwrap_or_default(),
+            similarity: self.similarity,
         }))
     }
 }

@@ -130,17 +130,23 @@ fn is_counted(step: &Step) -> bool {
 impl Counts {
     fn add(&mut self, step: &Step) {
         let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        self.requests += 1;
-        self.blocked += i64::from(step.kind == StepKind::Blocked);
-        self.failures += i64::from(step.status == StepStatus::Failed);
+        // A shadow call costs what it costs; nobody asked for it, and nobody waited.
+        let is_shadow = step.call.as_ref().is_some_and(|call| call.shadow);
+        if !is_shadow {
+            self.requests += 1;
+            self.blocked += i64::from(step.kind == StepKind::Blocked);
+            self.failures += i64::from(step.status == StepStatus::Failed);
+        }
         let Some(call) = &step.call else { return };
         let add = |sum: &mut i64, more: i64| *sum = sum.saturating_add(more);
         add(&mut self.prompt_tokens, tokens(call.usage.prompt));
         add(&mut self.cached_tokens, tokens(call.usage.cached));
         add(&mut self.completion_tokens, tokens(call.usage.completion));
         self.cost += call.cost;
-        add(&mut self.latency_sum, step.latency());
-        self.sketch.record(step.latency());
+        if !is_shadow {
+            add(&mut self.latency_sum, step.latency());
+            self.sketch.record(step.latency());
+        }
     }
 }
 

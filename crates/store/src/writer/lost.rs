@@ -53,6 +53,9 @@ pub struct Start {
     /// Nano-dollars that the call costs regardless of its tokens (images).
     #[serde(default)]
     pub flat_cost: Option<i64>,
+    /// Whether it runs in the shadow of another call.
+    #[serde(default)]
+    pub shadow: bool,
     /// Microseconds since 1970.
     pub started_at: i64,
 }
@@ -91,6 +94,7 @@ impl Start {
                     None => prices.map_or(Usd::ZERO, |prices| prices.cost(&usage)),
                 },
                 cost_estimated: true,
+                shadow: self.shadow,
                 ..Call::of(self.model.clone(), self.provider)
             }),
             user_rating: None,

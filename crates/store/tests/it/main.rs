@@ -5,6 +5,7 @@
 
 mod accounts;
 mod claims;
+mod insights;
 mod jobs;
 mod kept;
 mod recovery;

@@ -7,9 +7,8 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    DROP TABLE jobs;
-    ALTER TABLE steps DROP COLUMN source_step_id;
-    DELETE FROM _sqlx_migrations WHERE version = 14";
+    ALTER TABLE steps DROP COLUMN similarity;
+    DELETE FROM _sqlx_migrations WHERE version = 16";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {

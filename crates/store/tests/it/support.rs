@@ -177,6 +177,7 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
             finish: Some(domain::step::FinishReason::Length),
             input_fingerprint: Some(-5),
             output_fingerprint: Some(6),
+            similarity: Some(0.75),
             ..Call::of("m".to_owned(), Provider::Openai)
         }),
         user_rating: Some(0.5),

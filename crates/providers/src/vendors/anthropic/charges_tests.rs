@@ -45,7 +45,7 @@ fn the_tools_that_the_vendor_runs_are_charged() {
     assert_eq!(charged(&json!({"tools": [], "mcp_servers": []})), []);
     let servers = charge("mcp_servers", None, UseBound::Missing, None);
     let server = json!([{"url": "https://a.example"}]);
-    assert_eq!(charged(&json!({"mcp_servers": server})), [servers.clone()]);
+    assert_eq!(charged(&json!({"mcp_servers": server})), std::slice::from_ref(&servers));
     let beside = json!({"tools": [{"type": "web_search_20250305", "max_uses": 1}],
         "mcp_servers": server});
     let search = charge("tools[0] ('web_search_20250305')", search, UseBound::Of(1), Some(20_000));

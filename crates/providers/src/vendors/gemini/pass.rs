@@ -10,6 +10,7 @@ use domain::original::{
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::adapter::request::Attempt;
@@ -164,7 +165,7 @@ fn lacks_signatures(attempt: &Attempt<'_>, body: &str) -> bool {
 }
 
 /// A tool of a request: each of its members is one of the vendor's own.
-type Tool = BTreeMap<String, IgnoredAny>;
+type Tool = BTreeMap<String, Box<RawValue>>;
 
 /// Returns the charges of a request. Only one that goes on as it came has tools of the vendor's.
 pub(super) fn charges(prompt: &Prompt) -> Charges {

@@ -28,6 +28,9 @@ async fn members_and_viewers(backend: Backend) {
         ("GET", "/api/v1/stats?project_id=1", &none, 200, 200),
         ("GET", "/api/v1/session", &none, 200, 200),
         ("POST", "/api/v1/projects/1/safety/test", &json!({"text": "x"}), 200, 403),
+        ("GET", "/api/v1/projects/1/insights", &none, 200, 200),
+        ("POST", "/api/v1/projects/1/insights/refresh", &none, 200, 403),
+        ("PATCH", "/api/v1/projects/1/insights/1/dismiss", &none, 404, 403),
         ("GET", "/api/v1/audit-events", &none, 403, 403),
         ("POST", "/api/v1/projects", &json!({"project": {"name": "x"}}), 403, 403),
         ("PATCH", "/api/v1/projects/1", &json!({"project": {"name": "x"}}), 403, 403),
@@ -87,6 +90,9 @@ async fn a_member_sees_no_other_project(backend: Backend) {
         member.patch(&path, &json!({"project": {"name": "x"}})).await.is(404, &gone);
         member.delete(&path).await.is(404, &gone);
         member.get(&format!("{path}/models")).await.is(404, &gone);
+        member.get(&format!("{path}/insights")).await.is(404, &gone);
+        member.post(&format!("{path}/insights/refresh"), &json!({})).await.is(404, &gone);
+        member.patch(&format!("{path}/insights/1/dismiss"), &json!({})).await.is(404, &gone);
         member.get(&format!("/api/v1/stats?project_id={id}")).await.is(404, &gone);
         let reply = member.post("/api/v1/keys", &json!({"name": "k", "project_id": id})).await;
         reply.invalid("Project not found");

@@ -1,0 +1,228 @@
+//! Insights: the records of a project, looked at by the rules of `grading`.
+
+use std::time::Duration;
+
+use domain::ids::{InsightId, ProjectId};
+use domain::insight::{Insight, InsightStatus};
+use domain::model::Model;
+use domain::money::Usd;
+use domain::tier::Tier;
+use domain::time::{DAY, HOUR, MINUTE, Timestamp};
+use grading::{Calls, Extent, Offer};
+use serde_json::{Map, Value};
+use store::{IntentUsage, RecentUsage};
+
+use crate::audit::Event;
+use crate::bounded_read::bounded;
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::member::Member;
+use crate::state::registry::ProjectState;
+
+/// The time that intents are looked at.
+const WINDOW: i64 = 30 * DAY;
+/// The latest steps of it that are looked at: more would keep a connection from others for too long.
+const MOST_STEPS: i64 = 50_000;
+/// The time whose latencies are compared with those of the week before it.
+const LATENCY_WINDOW: i64 = DAY;
+/// The latest rows of the ledger that are read for each of both.
+const MOST_ROWS: i64 = 20_000;
+/// How long a request waits until the insights of other projects are computed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Gateway {
+    /// The active insights of a project, oldest first.
+    pub async fn list_insights(&self, member: &Member, project: ProjectId) -> Result<Vec<Insight>> {
+        let project = self.visible_project(member, project)?;
+        self.active_insights(project.id()).await
+    }
+
+    /// Computes the insights of a project anew. Returns those that are active then.
+    pub async fn refresh_insights(
+        &self,
+        member: &Member,
+        project: ProjectId,
+    ) -> Result<Vec<Insight>> {
+        let project = self.visible_project(member, project)?;
+        if !member.role.may_manage_insights() {
+            return Err(Error::Forbidden);
+        }
+        self.compute_insights(&project).await?;
+        self.active_insights(project.id()).await
+    }
+
+    /// Takes an insight off the list until its facts have changed by a quarter. To dismiss it again
+    /// changes nothing.
+    pub async fn dismiss_insight(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        insight: InsightId,
+    ) -> Result<Insight> {
+        let project = self.visible_project(member, project)?;
+        if !member.role.may_manage_insights() {
+            return Err(Error::Forbidden);
+        }
+        let mut tx = self.store.begin().await?;
+        let found = tx.insight(project.id(), insight).await?;
+        let mut insight = found.ok_or(Error::NotFound)?;
+        let was = insight.status;
+        if was == InsightStatus::Dismissed {
+            return Ok(insight);
+        }
+        insight.status = InsightStatus::Dismissed;
+        if !tx.save_insight(&insight, was).await? {
+            return Err(Error::Unavailable("the insight has just changed".to_owned()));
+        }
+        let target = ("insight", insight.id.to_string());
+        let metadata = Map::from_iter([
+            ("project_id".to_owned(), Value::from(project.id().0)),
+            ("insight_type".to_owned(), insight.facts.kind.as_str().into()),
+            ("data".to_owned(), insight.facts.data.clone().into()),
+        ]);
+        self.note_act(&mut tx, member, Event::InsightDismissed, target, metadata).await?;
+        tx.commit().await?;
+        Ok(insight)
+    }
+
+    async fn active_insights(&self, project: ProjectId) -> Result<Vec<Insight>> {
+        let mut all = bounded(self.store.insights(project)).await?;
+        all.retain(|insight| insight.status == InsightStatus::Active);
+        Ok(all)
+    }
+
+    /// Applies the rules to the records of a project and stores what has changed.
+    pub(crate) async fn compute_insights(&self, project: &ProjectState) -> Result<()> {
+        let turn = tokio::time::timeout(PATIENCE, self.insight_runs.acquire());
+        let Ok(Ok(_turn)) = turn.await else {
+            return Err(Error::Busy {
+                why: "The insights of other projects are being computed",
+                retry_after: PATIENCE.as_secs(),
+            });
+        };
+        let (id, now) = (project.id(), self.clock.now());
+        let since = now.minus_micros(WINDOW);
+        let recent = bounded(self.store.recent_usage(id, since, MOST_STEPS)).await?;
+        let extent = self.extent(id, since, now, &recent).await?;
+        let calls: Vec<Calls> = recent.usage.iter().filter_map(calls).collect();
+        let mut found = grading::migration_alerts(&calls, &offers(project, &recent), &extent);
+        found.extend(grading::intent_patterns(&calls, &extent));
+        found.extend(self.latency_alerts(project, now).await?);
+        let stored = bounded(self.store.insights(id)).await?;
+        let changes = grading::insight_changes(stored, found, now);
+        if changes == grading::InsightChanges::default() {
+            return Ok(());
+        }
+        let mut tx = self.store.begin().await?;
+        for facts in &changes.new {
+            tx.add_insight(id, facts, now).await?;
+        }
+        for (insight, was) in &changes.changed {
+            // One that a person has dismissed meanwhile stays dismissed.
+            tx.save_insight(insight, *was).await?;
+        }
+        Ok(tx.commit().await?)
+    }
+
+    async fn latency_alerts(
+        &self,
+        project: &ProjectState,
+        now: Timestamp,
+    ) -> Result<Vec<domain::insight::InsightFacts>> {
+        let (id, end) = (project.id(), now.minute() + 1);
+        let middle = end - LATENCY_WINDOW / MINUTE;
+        let begin = middle - 7 * DAY / MINUTE;
+        let read = |from, to| self.store.latencies_by_model(id, from, to, MOST_ROWS);
+        let (mut day, week) =
+            (bounded(read(middle, end)).await?, bounded(read(begin, middle)).await?);
+        day.retain(|model, _| project.models.contains_key(model));
+        Ok(grading::latency_alerts(&day, &week))
+    }
+
+    /// The hours that the calls come from, and their part in what their models cost if there were more
+    /// calls than were looked at. A day at least: what comes in an hour need not come in the next.
+    async fn extent(
+        &self,
+        project: ProjectId,
+        since: Timestamp,
+        now: Timestamp,
+        recent: &RecentUsage,
+    ) -> Result<Extent> {
+        let hours = |first: Timestamp| {
+            let time = now.since(first.max(since)).max(DAY).unsigned_abs();
+            time.div_ceil(HOUR.unsigned_abs())
+        };
+        if recent.looked_at < MOST_STEPS {
+            return Ok(Extent { hours: hours(recent.since.unwrap_or(now)), ..Extent::default() });
+        }
+        let (from, to) = (since.minute(), now.minute() + 1);
+        let first = bounded(self.store.first_minute(project, from)).await?;
+        let first = first.map_or(since, |minute| Timestamp(minute * MINUTE));
+        let mut extent = Extent { hours: hours(first), ..Extent::default() };
+        for row in &recent.usage {
+            extent.costs.entry(row.model.clone()).or_default().0 += row.cost;
+        }
+        for row in bounded(self.store.usage(project, from, to)).await? {
+            if let Some((_, all)) = extent.costs.get_mut(&row.model) {
+                *all += row.cost;
+            }
+        }
+        Ok(extent)
+    }
+}
+
+/// The calls of a row that classifies; embeddings and images do not.
+fn calls(row: &IntentUsage) -> Option<Calls> {
+    Some(Calls {
+        intent: row.intent?,
+        tier: row.tier?,
+        model: row.model.clone(),
+        steps: row.steps,
+        usage: row.usage,
+        longest: row.longest,
+        cost: row.cost,
+    })
+}
+
+/// The models with a price, each with the tiers that it may be suggested for.
+fn offers(project: &ProjectState, recent: &RecentUsage) -> Vec<Offer> {
+    let offer = |model: &Model| {
+        let fits = |tier: &&Tier| answers_text(model, recent) && fits(project, model, **tier);
+        Some(Offer {
+            model: model.identifier.clone(),
+            prices: model.prices()?,
+            tiers: Tier::ALL.iter().filter(fits).copied().collect(),
+            context_window: model.config.context_window,
+            is_sandbox: model.is_sandbox(),
+        })
+    };
+    project.models.values().filter_map(|model| offer(model)).collect()
+}
+
+/// Whether a model may be suggested for requests of a tier. Simple ones may be sent to any. For the
+/// others only the models that the project has chosen for them: nobody knows of another that it is
+/// capable enough, and sensitive data goes nowhere that nobody chose.
+fn fits(project: &ProjectState, model: &Model, tier: Tier) -> bool {
+    if tier == Tier::Simple {
+        let regions = project.settings.allowed_regions.as_deref();
+        return !routing::chain(model, |_| None, false, regions).is_empty();
+    }
+    let chosen = project.candidates(tier).unwrap_or_default();
+    chosen.iter().any(|chosen| chosen.id == model.id)
+}
+
+/// Whether a model is one for text, as far as can be known. One for vectors charges for prompts alone,
+/// or has done nothing else.
+fn answers_text(model: &Model, recent: &RecentUsage) -> bool {
+    let own = || recent.usage.iter().filter(|row| row.model == model.identifier);
+    if own().any(|row| row.intent.is_some()) {
+        return true;
+    }
+    let has_free_answers =
+        model.prices().is_some_and(|prices| prices.input > Usd::ZERO && prices.output == Usd::ZERO);
+    let is_named_so = model.upstream_name().to_ascii_lowercase().contains("embed");
+    own().next().is_none()
+        && !has_free_answers
+        && !is_named_so
+        && model.config.image_price.is_none()
+}

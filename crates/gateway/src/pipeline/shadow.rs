@@ -1,0 +1,249 @@
+//! Shadow calls: another model gets the prompt of an answered call, and its answer is compared.
+//!
+//! ```text
+//!               not sampled, or not for this prompt        no slot, or too little memory
+//! call recorded ------------------------------------> no shadow call <--------------------+
+//!       |                                                  ^                              |
+//!       +--> accepted --> its turn --> funded ---+---------+ no money, no circuit         |
+//!               |                                +--> asked --> compared --> recorded     |
+//!               +------------------ the gateway stops ------------------------------------+
+//! ```
+//!
+//! Nobody waits for one: it begins when the answer is on its way, and waits for nothing that other calls
+//! wait for. What it costs is counted like any other call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::model::Model;
+use domain::step::{FinishReason, StepStatus};
+use domain::tier::Tier;
+use grading::Output;
+
+use crate::capacity::offload::offload_always;
+use crate::error::Result;
+use crate::gateway::Gateway;
+use crate::pipeline::call::failure_text;
+use crate::pipeline::call_outcome::CallOutcome;
+use crate::pipeline::choose::Routed;
+use crate::pipeline::fund::Funded;
+use crate::pipeline::operation::Completion;
+use crate::pipeline::pending_start::Call;
+use crate::safety::answer_strings;
+
+/// The answer leaves as soon as it is recorded, which takes a part of this.
+const ANSWER_LEAVES: Duration = Duration::from_millis(20);
+/// How long a shadow call may go on when the gateway stops.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// The end of a shadow call, as the metric has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Answered,
+    Failed,
+    /// No slot, or bodies take more than half of their memory.
+    Busy,
+    /// The prompt must not reach the shadow model.
+    Private,
+    /// No money can be spared, or the model has no price.
+    Unfunded,
+    CircuitOpen,
+    /// The model lacks what the prompt asks for.
+    Unsupported,
+    Stopped,
+}
+
+impl End {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Failed => "failed",
+            Self::Busy => "busy",
+            Self::Private => "private",
+            Self::Unfunded => "unfunded",
+            Self::CircuitOpen => "circuit_open",
+            Self::Unsupported => "unsupported",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    fn count(self) {
+        metrics::counter!("sluice_shadow_calls_total", "outcome" => self.as_str()).increment(1);
+    }
+}
+
+/// An answer that a shadow model's is compared with.
+struct Answer {
+    text: String,
+    message: Option<serde_json::Value>,
+}
+
+impl Answer {
+    /// The answer of a call as the provider sent it; `None` if none has left.
+    fn take(outcome: &mut CallOutcome) -> Option<Self> {
+        let is_withheld = outcome.instead.as_deref() == Some("")
+            && outcome.finish == Some(FinishReason::ContentFilter);
+        if outcome.status != StepStatus::Completed || is_withheld {
+            return None;
+        }
+        let mut text = std::mem::take(&mut outcome.text);
+        if text.is_empty() {
+            text = std::mem::take(&mut outcome.refusal);
+        }
+        Some(Self { text, message: outcome.message.take() })
+    }
+
+    fn output(&self) -> Output<'_> {
+        match &self.message {
+            Some(message) => Output::Stored(message),
+            None => Output::Text(&self.text),
+        }
+    }
+}
+
+impl Gateway {
+    /// Asks the shadow model of the project, if this call is one of those that it sees. Returns at once.
+    pub(super) fn shadow(&self, call: Arc<Call>, outcome: &mut CallOutcome) {
+        let Some(model) = shadow_model(&call.funded) else { return };
+        let Some(answer) = Answer::take(outcome) else { return };
+        if !may_see(&call.funded, &model) {
+            return End::Private.count();
+        }
+        let slot = self.shadow_slots.accept().filter(|_| !self.body_memory.is_crowded());
+        let Some(slot) = slot else { return End::Busy.count() };
+        let gateway = self.clone();
+        self.tasks.spawn(async move {
+            let stopping = gateway.stopping.clone();
+            let work = async {
+                tokio::time::sleep(ANSWER_LEAVES).await;
+                match stopping.run_until_cancelled(slot.run()).await {
+                    Some(Some(_running)) => gateway.shadow_call(call, model, answer).await,
+                    _ => End::Stopped,
+                }
+            };
+            let stopped = async {
+                stopping.cancelled().await;
+                tokio::time::sleep(STOP_GRACE).await;
+            };
+            let end = tokio::select! {
+                end = Box::pin(work) => end,
+                () = stopped => End::Stopped,
+            };
+            end.count();
+        });
+    }
+
+    async fn shadow_call(&self, call: Arc<Call>, model: Arc<Model>, answer: Answer) -> End {
+        let routed = call.funded.routed().of_shadow(call.funded.step(), model.clone());
+        drop(call);
+        match self.ask_shadow(Arc::new(routed), &model, &answer).await {
+            Ok(end) => end,
+            Err(error) => {
+                tracing::warn!(%error, model = %model.identifier, "a shadow call was not recorded");
+                End::Failed
+            }
+        }
+    }
+
+    async fn ask_shadow(
+        &self,
+        routed: Arc<Routed>,
+        model: &Arc<Model>,
+        answer: &Answer,
+    ) -> Result<End> {
+        let screened = routed.screened();
+        let (caller, prompt) = (&screened.context().caller, screened.prompt());
+        let regions = caller.project.settings.allowed_regions.as_deref();
+        if routed.keeps_elsewhere(model).is_some() {
+            return Ok(End::Unsupported);
+        }
+        let order = |number| routed.endpoint_order(number);
+        let accepts = |at: &Model| routed.may_call(model, at);
+        let Some(places) = self.upstream.places(model, order, regions, accepts) else {
+            return Ok(End::CircuitOpen);
+        };
+        if caller.check_charges(model, prompt).is_err() {
+            return Ok(End::Unfunded);
+        }
+        let Ok(funded) = self.fund(&routed, model, None).await else { return Ok(End::Unfunded) };
+        let mut flight = self.begin(funded).await?;
+        let (funded, outcome) = flight.parts()?;
+        let (mut reply, permit) = match self.attempt::<Completion>(funded, outcome, places).await {
+            Ok(answered) => answered,
+            Err(error) if error.refuses_request() && flight.outcome.attempts == 1 => {
+                flight.withdraw().await?;
+                return Ok(End::Unsupported);
+            }
+            Err(error) => {
+                flight.outcome.status = StepStatus::Failed;
+                flight.outcome.error = Some(failure_text(&error));
+                flight.outcome.usage = error.usage();
+                flight.finish().await?;
+                return Ok(End::Failed);
+            }
+        };
+        if let Some(permit) = permit {
+            permit.success(self.upstream.clock.now());
+        }
+        if reply.text.is_empty()
+            && let Some(refusal) = reply.native.as_ref().and_then(answer_strings::refusal)
+        {
+            reply.text = refusal.to_owned();
+        }
+        flight.outcome.note_reply(&reply);
+        let own = Answer { text: reply.text.clone(), message: flight.outcome.message.clone() };
+        let bytes = answer.text.len() + own.text.len();
+        let compare = || grading::similarity(answer.output(), own.output());
+        flight.outcome.similarity = Some(offload_always(caller.share(), bytes, compare).await);
+        // Judged for its record; nobody reads it otherwise.
+        flight.present(&mut reply).await?;
+        flight.finish().await?;
+        Ok(End::Answered)
+    }
+}
+
+/// The shadow model of a call's project, if it sees this call.
+fn shadow_model(funded: &Funded) -> Option<Arc<Model>> {
+    let context = funded.routed().screened().context();
+    let project = &context.caller.project;
+    let shadow = project.settings.shadow_model.as_ref().filter(|shadow| shadow.enabled)?;
+    if context.is_shadow || !funded.pricing_basis().is_for_text() {
+        return None;
+    }
+    let model = project.models.get(shadow.model.as_deref()?)?;
+    is_sampled(funded.step().0, shadow.sample_rate).then(|| model.clone())
+}
+
+/// Whether a step is among the share of `rate`: by its id, so that nothing else decides it.
+fn is_sampled(step: i64, rate: f64) -> bool {
+    // SplitMix64: ids that follow each other give numbers that do not.
+    let mut mixed = step.cast_unsigned().wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^= mixed >> 31;
+    ((mixed >> 11) as f64) < rate * (1_u64 << 53) as f64
+}
+
+/// Whether the prompt of a call may be sent to the shadow model.
+fn may_see(funded: &Funded, model: &Model) -> bool {
+    let (routed, screened) = (funded.routed(), funded.routed().screened());
+    let routing = routed.routing();
+    let is_secure = routing.classified == Tier::Secure || routing.tier == Some(Tier::Secure);
+    let private_only = is_secure || !screened.may_go_public();
+    let regions = screened.context().caller.project.settings.allowed_regions.as_deref();
+    !routing::chain(model, |_| None, private_only, regions).is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_the_share_of_steps() {
+        for rate in [0.0, 0.01, 0.25, 1.0] {
+            let sampled = (0..100_000).filter(|&step| is_sampled(step, rate)).count();
+            assert!((sampled as f64 / 100_000.0 - rate).abs() < 0.005, "{rate}: {sampled}");
+        }
+        assert!((0..1000).all(|step| !is_sampled(step, 0.0) && is_sampled(step, 1.0)));
+    }
+}

@@ -1,0 +1,321 @@
+//! The rules of insights, and what becomes of earlier ones when the rules are applied again.
+
+use std::collections::BTreeMap;
+
+use domain::insight::{Insight, InsightFacts, InsightKind, InsightStatus};
+use domain::money::{Prices, Usd};
+use domain::sketch::Sketch;
+use domain::tier::{Intent, Tier};
+use domain::time::Timestamp;
+use domain::usage::Usage;
+use serde_json::{Map, Value, json};
+
+/// Least number of calls of one intent on one model for a migration alert.
+const MIGRATION_STEPS: u64 = 100;
+/// The model in use is at least this many times as dear as the one that is suggested.
+const MIGRATION_RATIO: u64 = 5;
+/// Least number of calls in each of both times for a latency alert.
+const LATENCY_CALLS: u64 = 20;
+/// A model whose 95th percentile has grown by this factor raises a latency alert.
+const LATENCY_FACTOR: f64 = 2.0;
+/// Least number of calls for an intent pattern.
+const PATTERN_CALLS: u64 = 200;
+/// The share of one intent that makes a pattern, in percent.
+const PATTERN_PCT: u64 = 30;
+/// Facts of which one has changed by this part have changed.
+const CHANGE: f64 = 0.25;
+/// Savings are projected to 30 days.
+const PROJECTED_HOURS: u64 = 30 * 24;
+
+/// The completed calls of one intent, tier and model.
+#[derive(Clone, Debug)]
+pub struct Calls {
+    /// The intent.
+    pub intent: Intent,
+    /// The tier that their inputs classify as.
+    pub tier: Tier,
+    /// The model.
+    pub model: String,
+    /// How many there are.
+    pub steps: u64,
+    /// Their tokens together.
+    pub usage: Usage,
+    /// The most tokens of one, prompt and completion.
+    pub longest: u64,
+    /// Their recorded cost together.
+    pub cost: Usd,
+}
+
+/// A registered model that answers with text.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// Its identifier.
+    pub model: String,
+    /// Today's prices.
+    pub prices: Prices,
+    /// The tiers whose requests it may be suggested for.
+    pub tiers: Vec<Tier>,
+    /// The most tokens that it takes, prompt and completion.
+    pub context_window: Option<u64>,
+    /// Whether it is the gateway's own stand-in for a model. It replaces nothing else.
+    pub is_sandbox: bool,
+}
+
+/// The extent of the calls that were looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Extent {
+    /// The hours that they come from, at least 1.
+    pub hours: u64,
+    /// By model, if only the latest calls were looked at: their cost, and that of all in these hours.
+    pub costs: BTreeMap<String, (Usd, Usd)>,
+}
+
+/// Finds intents whose calls would have cost a fraction on another registered model that fits their
+/// tier: from 100 calls, and a fifth. The suggestion is the one that saves most.
+pub fn migration_alerts(calls: &[Calls], offers: &[Offer], extent: &Extent) -> Vec<InsightFacts> {
+    let mut groups: BTreeMap<(Intent, &str), Vec<&Calls>> = BTreeMap::new();
+    for calls in calls {
+        groups.entry((calls.intent, &calls.model)).or_default().push(calls);
+    }
+    let alert = |((intent, model), calls): ((Intent, &str), Vec<&Calls>)| {
+        let current = offers.iter().find(|offer| offer.model == model)?;
+        let may_replace =
+            |offer: &&Offer| offer.model != model && (!offer.is_sandbox || current.is_sandbox);
+        let others = offers.iter().filter(may_replace);
+        let moves = others.filter_map(|offer| Move::between(&calls, current, offer));
+        // The dearer of two that save the same would come last, by name.
+        let best = moves
+            .max_by(|a, b| (a.saved(), &b.suggested.model).cmp(&(b.saved(), &a.suggested.model)))?;
+        Some(best.alert(intent, extent))
+    };
+    groups.into_iter().filter_map(alert).collect()
+}
+
+/// Calls that another model could have taken.
+struct Move<'a> {
+    current: &'a Offer,
+    suggested: &'a Offer,
+    tiers: BTreeMap<Tier, u64>,
+    steps: u64,
+    usage: Usage,
+    recorded_cost: Usd,
+    current_cost: Usd,
+    suggested_cost: Usd,
+}
+
+impl<'a> Move<'a> {
+    fn between(calls: &[&Calls], current: &'a Offer, suggested: &'a Offer) -> Option<Self> {
+        let fits = |calls: &&&Calls| {
+            let has_room = suggested.context_window.is_none_or(|window| calls.longest <= window);
+            suggested.tiers.contains(&calls.tier) && has_room
+        };
+        let (mut tiers, mut steps) = (BTreeMap::new(), 0);
+        let (mut usage, mut recorded_cost) = (Usage::default(), Usd::ZERO);
+        for calls in calls.iter().filter(fits) {
+            *tiers.entry(calls.tier).or_default() += calls.steps;
+            steps += calls.steps;
+            usage = usage + calls.usage;
+            recorded_cost += calls.cost;
+        }
+        let current_cost = current.prices.cost(&usage);
+        let suggested_cost = suggested.prices.cost(&usage);
+        let is_dear =
+            current_cost > Usd::ZERO && current_cost >= suggested_cost.times(MIGRATION_RATIO);
+        let found = Self {
+            current,
+            suggested,
+            tiers,
+            steps,
+            usage,
+            recorded_cost,
+            current_cost,
+            suggested_cost,
+        };
+        (is_dear && steps >= MIGRATION_STEPS).then_some(found)
+    }
+
+    fn saved(&self) -> Usd {
+        self.current_cost - self.suggested_cost
+    }
+
+    fn alert(&self, intent: Intent, extent: &Extent) -> InsightFacts {
+        let tiers: Map<String, Value> =
+            self.tiers.iter().map(|(tier, steps)| (tier.to_string(), (*steps).into())).collect();
+        let mut data = json!({
+            "intent": intent,
+            "current_model": self.current.model,
+            "suggested_model": self.suggested.model,
+            "savings_pct": rounded(100.0 * part(self.saved(), self.current_cost)),
+            "steps": self.steps,
+            "tiers": tiers,
+            "prompt_tokens": self.usage.prompt,
+            "cached_tokens": self.usage.cached,
+            "cache_write_tokens": self.usage.cache_write,
+            "completion_tokens": self.usage.completion,
+            "recorded_cost_usd": self.recorded_cost,
+            "current_cost_usd": self.current_cost,
+            "suggested_cost_usd": self.suggested_cost,
+            "observed_hours": extent.hours,
+        });
+        // Missing when the suggestion costs nothing: no number says how many times dearer that is.
+        if self.suggested_cost > Usd::ZERO {
+            let ratio = self.current_cost.dollars() / self.suggested_cost.dollars();
+            data["price_ratio"] = rounded(ratio).into();
+        }
+        let mut projection = PROJECTED_HOURS as f64 / extent.hours.max(1) as f64;
+        if let Some((seen, all)) = extent.costs.get(&self.current.model) {
+            data["seen_model_cost_usd"] = json!(seen);
+            data["model_cost_usd"] = json!(all);
+            if *seen > Usd::ZERO {
+                projection *= part(*all, *seen).max(1.0);
+            }
+        }
+        let savings = Usd::from_dollars(self.saved().dollars() * projection);
+        InsightFacts {
+            kind: InsightKind::MigrationAlert,
+            subject: format!("{intent}/{}", self.current.model),
+            data: members(data),
+            estimated_savings: savings.unwrap_or(Usd::MOST),
+        }
+    }
+}
+
+/// Finds models whose latency of the last 24 hours is twice that of the 7 days before, by the 95th
+/// percentiles: from 20 calls in each.
+pub fn latency_alerts(
+    day: &BTreeMap<String, Sketch>,
+    week: &BTreeMap<String, Sketch>,
+) -> Vec<InsightFacts> {
+    let alert = |(model, day): (&String, &Sketch)| {
+        let week = week.get(model)?;
+        if day.count().min(week.count()) < LATENCY_CALLS {
+            return None;
+        }
+        let (now, before) = (day.percentile(95.0)?, week.percentile(95.0)?);
+        (before > 0.0 && now >= LATENCY_FACTOR * before).then(|| InsightFacts {
+            kind: InsightKind::LatencyAlert,
+            subject: model.clone(),
+            data: members(json!({
+                "model": model,
+                "p95_24h_ms": rounded(now),
+                "p95_7d_ms": rounded(before),
+                "factor": rounded(now / before),
+                "calls_24h": day.count(),
+                "calls_7d": week.count(),
+            })),
+            estimated_savings: Usd::ZERO,
+        })
+    };
+    day.iter().filter_map(alert).collect()
+}
+
+/// Finds intents that make up 30 % or more of the calls: from 200. Calls of no known intent count among
+/// all of them, and are no pattern.
+pub fn intent_patterns(calls: &[Calls], extent: &Extent) -> Vec<InsightFacts> {
+    let all: u64 = calls.iter().map(|calls| calls.steps).sum();
+    let mut by_intent: BTreeMap<Intent, u64> = BTreeMap::new();
+    for calls in calls.iter().filter(|calls| calls.intent != Intent::Other) {
+        *by_intent.entry(calls.intent).or_default() += calls.steps;
+    }
+    let pattern = |(intent, steps): (Intent, u64)| {
+        (all >= PATTERN_CALLS && steps * 100 >= all * PATTERN_PCT).then(|| InsightFacts {
+            kind: InsightKind::IntentPattern,
+            subject: intent.to_string(),
+            data: members(json!({
+                "intent": intent,
+                "share_pct": rounded(steps as f64 * 100.0 / all as f64),
+                "intent_requests": steps,
+                "requests": all,
+                "observed_hours": extent.hours,
+            })),
+            estimated_savings: Usd::ZERO,
+        })
+    };
+    by_intent.into_iter().filter_map(pattern).collect()
+}
+
+/// What to write once the rules have been applied again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InsightChanges {
+    /// Insights of new subjects.
+    pub new: Vec<InsightFacts>,
+    /// Insights that change, each with the status that it had.
+    pub changed: Vec<(Insight, InsightStatus)>,
+}
+
+/// Compares the insights that are stored with the facts that were found now. Each subject keeps its
+/// insight, and so its number. One without facts is resolved. One that was dismissed comes back when its
+/// facts have changed by a quarter since.
+pub fn insight_changes(
+    stored: Vec<Insight>,
+    found: Vec<InsightFacts>,
+    now: Timestamp,
+) -> InsightChanges {
+    let subject = |facts: &InsightFacts| (facts.kind, facts.subject.clone());
+    let mut found: BTreeMap<_, _> =
+        found.into_iter().map(|facts| (subject(&facts), facts)).collect();
+    let mut changes = InsightChanges::default();
+    for mut insight in stored {
+        let was = insight.status;
+        match (found.remove(&subject(&insight.facts)), was) {
+            (Some(facts), InsightStatus::Active) if facts != insight.facts => {
+                insight.facts = facts;
+            }
+            (Some(facts), InsightStatus::Dismissed) if !have_changed(&insight.facts, &facts) => {
+                continue;
+            }
+            (Some(facts), InsightStatus::Dismissed | InsightStatus::Resolved) => {
+                insight.facts = facts;
+                (insight.status, insight.created_at) = (InsightStatus::Active, now);
+            }
+            (None, InsightStatus::Active) => insight.status = InsightStatus::Resolved,
+            (Some(_), InsightStatus::Active) | (None, _) => continue,
+        }
+        changes.changed.push((insight, was));
+    }
+    changes.new = found.into_values().collect();
+    changes
+}
+
+/// Whether facts of the same subject differ by a quarter, or in what they suggest.
+fn have_changed(before: &InsightFacts, after: &InsightFacts) -> bool {
+    let figures: &[&str] = match before.kind {
+        InsightKind::MigrationAlert => &["savings_pct", "price_ratio"],
+        InsightKind::LatencyAlert => &["p95_24h_ms", "factor"],
+        InsightKind::IntentPattern => &["share_pct"],
+    };
+    let figure = |facts: &InsightFacts, name: &str| facts.data.get(name).and_then(Value::as_f64);
+    let moved = |name: &&str| match (figure(before, name), figure(after, name)) {
+        (Some(before), Some(after)) => is_moved(before, after),
+        (before, after) => before.is_some() != after.is_some(),
+    };
+    let savings = [before, after].map(|facts| facts.estimated_savings.dollars());
+    before.data.get("suggested_model") != after.data.get("suggested_model")
+        || is_moved(savings[0], savings[1])
+        || figures.iter().any(moved)
+}
+
+fn is_moved(before: f64, after: f64) -> bool {
+    // Figures are read back from decimals: a quarter may be off by their last digit.
+    let quarter = (CHANGE - 1e-9) * before.abs();
+    (after - before).abs() >= quarter && after.to_bits() != before.to_bits()
+}
+
+fn part(some: Usd, all: Usd) -> f64 {
+    some.dollars() / all.dollars()
+}
+
+/// A figure with two decimals.
+fn rounded(figure: f64) -> f64 {
+    (figure * 100.0).round() / 100.0
+}
+
+fn members(data: Value) -> Map<String, Value> {
+    match data {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

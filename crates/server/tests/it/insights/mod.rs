@@ -1,0 +1,5 @@
+//! `/api/v1/projects/:project_id/insights`.
+
+mod rules;
+mod states;
+mod support;
