@@ -28,6 +28,7 @@ pub fn start(project: domain::ids::ProjectId, id: StepId) -> Start {
         prices: Some((1_000_000, 2_000_000)),
         flat_cost: None,
         started_at: NOW.0,
+        shadow: false,
     }
 }
 

@@ -81,7 +81,9 @@ pub fn parse(
         let (tools, left_out) = offered.choose_if_possible(choice, &mut reader.tolerance)?;
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
-        left_out.into_iter().for_each(|tool| reader.omit(tool));
+        for tool in left_out {
+            reader.omit(tool);
+        }
         set("tools", has_tools.then(|| tools.into()));
     }
     if let Some((choice, one_at_a_time)) = choice.filter(|_| has_tools) {
