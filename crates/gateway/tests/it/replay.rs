@@ -20,7 +20,7 @@ async fn ended(gateway: &Gateway, caller: &Caller, job: &ReplayJob) -> ReplayJob
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), ended).await.expect("it ends")
+    tokio::time::timeout(Duration::from_mins(1), ended).await.unwrap()
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn a_replay_is_found_for_an_hour() {
     assert!(again.result.is_some());
     gateway.replay_job(&caller, &id).await.unwrap();
 
-    clock.set(noon.plus(Duration::from_secs(3_600)));
+    clock.set(noon.plus(Duration::from_hours(1)));
     assert!(matches!(gateway.replay_job(&caller, &id).await, Err(Error::NotFound)));
     let second = ask().await;
     assert_ne!(second.id, first.id);

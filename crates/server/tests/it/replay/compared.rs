@@ -121,11 +121,12 @@ async fn parallel_calls_get_models_in_turn(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
     // The calls of a crowd are answered when all of them have come.
-    let gate = std::sync::Arc::new(std::sync::Mutex::new(()));
-    let held = gate.clone();
+    let (closed, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
     let mock = Mock::start(Duration::ZERO, Some((10, 5)), move |asked| {
         if asked["messages"][0]["content"].as_str().unwrap().starts_with("Part") {
-            tokio::task::block_in_place(|| drop(held.lock().unwrap()));
+            // It ends when the other side is dropped.
+            let _ = tokio::task::block_in_place(|| gate.lock().unwrap().recv());
         }
         Answer::text("Yes.")
     })
@@ -135,7 +136,6 @@ async fn parallel_calls_get_models_in_turn(backend: Backend) {
     }
     let trace = key.trace().await;
     run(&key, &trace, "own", "First.").await;
-    let closed = gate.lock().unwrap();
     let call = |number| {
         let (key, trace) = (key.clone(), trace.clone());
         async move { run(&key, &trace, "own", &format!("Part {number}.")).await }
