@@ -1,11 +1,13 @@
 //! Features counted in a text: one pass over its bytes and one over the lexicon.
 
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use domain::tier::Intent;
 
 use crate::classify::Shape;
 use crate::lexicon::{GROUPS, Group, Heard, Lexicon};
+use crate::material;
 use crate::words::Words;
 
 /// The most bytes that are looked at, at each end of a text.
@@ -68,8 +70,10 @@ pub const NAMES: [&str; 30 + GROUPS] = [
 pub struct Features {
     /// One number from 0 to 1 for each of [`NAMES`].
     pub values: [f32; NAMES.len()],
-    /// Words in the parts that were looked at.
+    /// Words in the parts that were looked at; those of the instruction alone where it brings material.
     pub words: usize,
+    /// Words, about, of the material that the instruction brings.
+    pub material_words: usize,
     /// Cues found per group of the lexicon.
     pub(crate) cues: [u32; GROUPS],
     pub(crate) counts: Counts,
@@ -102,7 +106,10 @@ pub(crate) struct Counts {
     pub(crate) option_bytes: u32,
     pub(crate) digits: u32,
     pub(crate) programs: u32,
+    pub(crate) amounts: u32,
+    pub(crate) unspaced: u32,
 }
+
 
 /// Measures a text of which at most the first and the last 8 KB are looked at.
 ///
@@ -111,39 +118,101 @@ pub fn measure(text: &str, shape: &Shape) -> Features {
     measure_with(text, shape, |_| {})
 }
 
-/// Measures a text, and calls `hear` with every cue of the lexicon.
+/// Measures a text, and calls `hear` with every cue of the lexicon that counts.
+///
+/// Where an instruction brings material to work on, the instruction is what is measured, and the material
+/// makes it longer by a fraction of its words.
 pub(crate) fn measure_with(text: &str, shape: &Shape, mut hear: impl FnMut(&Heard)) -> Features {
-    let mut counts = Counts::default();
-    let mut cues = [0u32; GROUPS];
-    let mut programs = 0;
-    let mut said = Words::default();
-    let lexicon = Lexicon::get();
-    for part in edges(text.as_bytes()).into_iter().filter(|part| !part.is_empty()) {
-        // Words inside a cue of several words begin no other cue.
-        let mut deaf_until = 0;
-        count(part, &mut counts, &mut |found: Word| {
-            said.add(found.first);
-            if found.at < deaf_until {
-                return;
-            }
-            if let Some(heard) = lexicon.hear(part, found.at, found.first) {
-                deaf_until = heard.end;
-                cues[heard.group as usize] += 1;
-                let asks_for_code =
-                    heard.group == Group::Build && heard.intent == Some(Intent::Code);
-                programs += u32::from(asks_for_code);
-                hear(&heard);
-            }
-        });
+    let around = shape.total_chars.saturating_sub(text.len());
+    let surroundings = Surroundings { around, shape: *shape };
+    if let Some(material) = material::find(text) {
+        let instruction = [&text.as_bytes()[..material.start], &text.as_bytes()[material.end..]];
+        let quiet = Reading::of(instruction, |_| {});
+        if material::is_worked_on(text, &material, &quiet) {
+            let words = material.len() / 6;
+            let bytes = text.len() - material.len();
+            return Reading::of(instruction, hear).measured(bytes, words, &surroundings);
+        }
     }
-    counts.programs = programs;
-    Features {
-        values: scale(text.len(), shape, &counts, &cues),
-        words: counts.words as usize,
-        cues,
-        counts,
-        said,
+    Reading::of(edges(text.as_bytes()), &mut hear).measured(text.len(), 0, &surroundings)
+}
+
+/// The text around the one that is judged.
+struct Surroundings {
+    around: usize,
+    shape: Shape,
+}
+
+/// All that is counted in the parts of a text.
+pub(crate) struct Reading {
+    pub(crate) counts: Counts,
+    pub(crate) cues: [u32; GROUPS],
+    said: Words,
+}
+
+impl Reading {
+    fn of(parts: [&[u8]; 2], mut hear: impl FnMut(&Heard)) -> Self {
+        let mut counts = Counts::default();
+        let mut cues = [0u32; GROUPS];
+        let (mut programs, mut amounts) = (0, 0);
+        let mut said = Words::default();
+        let lexicon = Lexicon::get();
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            // Words inside a cue of several words begin no other cue.
+            let mut deaf_until = 0;
+            count(part, &mut counts, &mut |found: Word| {
+                said.add(found.first);
+                let mut next = Some(found);
+                while let Some(word) = next {
+                    next = next_in_run(part, word.at);
+                    if word.at < deaf_until {
+                        continue;
+                    }
+                    if let Some(heard) = lexicon.hear(part, word.at, word.first) {
+                        deaf_until = heard.end;
+                        cues[heard.group as usize] += 1;
+                        programs += u32::from(asks_for_code(&heard));
+                        amounts += u32::from(asks_how_many(part, &heard));
+                        hear(&heard);
+                    }
+                }
+            });
+        }
+        counts.programs = programs;
+        counts.amounts = amounts;
+        Self { counts, cues, said }
     }
+
+    /// The features of a text of so many bytes that brings so many words of material.
+    fn measured(self, bytes: usize, material_words: usize, around: &Surroundings) -> Features {
+        let Self { counts, cues, said } = self;
+        Features {
+            values: scale(bytes, material_words, around, &counts, &cues),
+            words: counts.words as usize,
+            material_words,
+            cues,
+            counts,
+            said,
+        }
+    }
+}
+
+fn asks_for_code(heard: &Heard) -> bool {
+    heard.group == Group::Build && heard.intent == Some(Intent::Code)
+}
+
+/// Whether a cue is one of "how many", "how much", "how long" and their like.
+fn asks_how_many(part: &[u8], heard: &Heard) -> bool {
+    let cue = &part[heard.at..heard.end];
+    heard.group == Group::Quantity && cue.len() > 4 && cue[..4].eq_ignore_ascii_case(b"how ")
+}
+
+/// Returns what follows the first character of a word in a script without spaces: the next word may begin
+/// at any character.
+fn next_in_run(part: &[u8], at: usize) -> Option<Word> {
+    let next = at + 3;
+    let is_unspaced = |at: usize| part.get(at).is_some_and(|byte| UNSPACED.contains(byte));
+    (is_unspaced(at) && is_unspaced(next)).then(|| Word { at: next, first: letters(part, next).0 })
 }
 
 /// Returns the first and the last [`EDGE_BYTES`] bytes; the whole text when it is no longer than both.
@@ -288,6 +357,7 @@ fn read_long_word(text: &[u8], at: usize, first: u64, mut taken: usize, c: &mut 
     let mut length = (end - at) as u32;
     if beyond_ascii != 0 {
         let within = text[at..end].iter().filter(|byte| **byte & 0xc0 == 0x80).count() as u32;
+        c.unspaced += text[at..end].iter().filter(|byte| UNSPACED.contains(byte)).count() as u32;
         length -= within;
         c.characters -= within;
     }
@@ -295,6 +365,9 @@ fn read_long_word(text: &[u8], at: usize, first: u64, mut taken: usize, c: &mut 
     c.long_words += u32::from(length >= 9);
     end
 }
+
+/// The first bytes of Han characters, kana and their punctuation, three bytes each.
+const UNSPACED: RangeInclusive<u8> = 0xe3..=0xe9;
 
 const HIGH: u64 = 0x8080_8080_8080_8080;
 const LOW: u64 = 0x0101_0101_0101_0101;
@@ -344,21 +417,30 @@ fn sign(byte: u8, line_start: bool, c: &mut Counts) {
 /// Shares in texts of fewer words are computed as if they had this many.
 const FEW_WORDS: f32 = 24.0;
 
-fn scale(bytes: usize, shape: &Shape, c: &Counts, cues: &[u32; GROUPS]) -> [f32; NAMES.len()] {
-    // Scripts without spaces have few "words": six characters count as one.
-    let words = c.words.max(c.characters / 6) as f32;
+/// A word of material counts as this much of a word of an instruction.
+const MATERIAL_WORD: f32 = 0.2;
+
+fn scale(
+    bytes: usize,
+    material_words: usize,
+    Surroundings { around, shape }: &Surroundings,
+    c: &Counts,
+    cues: &[u32; GROUPS],
+) -> [f32; NAMES.len()] {
+    // Scripts without spaces have few "words": six characters count as one, of Han and kana two.
+    let words = c.words.max(c.characters / 6).max(c.unspaced / 2) as f32;
     let seen = (c.words + c.numbers).max(1) as f32;
     // In a few words one sign of a feature does not mean much of it.
     let room = seen.max(FEW_WORDS);
     // The words between the edges are estimated from those counted.
     let whole = words * (bytes as f32 / bytes.clamp(1, 2 * EDGE_BYTES) as f32);
-    let around = (shape.total_chars.saturating_sub(bytes) / 6) as f32;
+    let around = (around / 6) as f32;
     let earlier_turns = shape.turns.saturating_sub(1);
     let log = &*LOGARITHMS;
     let share = |count: u32, full: usize| log[(count as usize).min(full)] / log[full];
     let mut values = [0.0; NAMES.len()];
     let measured = [
-        log_share(whole, 2000.0),
+        log_share(whole + MATERIAL_WORD * material_words as f32, 2000.0),
         ((12.0 - words) / 12.0).max(0.0),
         (4.0 * c.numbers as f32 / seen).min(1.0),
         share(c.numbers, 30),

@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use domain::tier::Intent;
 
 use crate::features::{letters, padded};
+use crate::languages;
 
 /// The group of a cue: the property of a request that it is a sign of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,8 @@ pub(crate) struct Heard {
     pub(crate) end: usize,
 }
 
-type Row = (Group, Option<Intent>, &'static str);
+/// Cues of a group and an intent, separated by `|`.
+pub(crate) type Row = (Group, Option<Intent>, &'static str);
 
 /// Cues of a group, separated by `|`.
 #[rustfmt::skip]
@@ -125,7 +127,7 @@ struct Cue {
 }
 
 /// Eight times the number of keys: a probe rarely meets a slot that is taken.
-const SLOTS: usize = 4096;
+const SLOTS: usize = 8192;
 
 /// Bits of the filter; a power of two.
 const FILTER: usize = 1 << 15;
@@ -140,7 +142,7 @@ impl Lexicon {
 
     fn build() -> Self {
         let mut by_key: BTreeMap<u32, Vec<Cue>> = BTreeMap::new();
-        for cue in ROWS.iter().flat_map(split).map(Cue::new) {
+        for cue in ROWS.iter().chain(languages::ROWS).flat_map(split).map(Cue::new) {
             by_key.entry(cue.head as u32).or_default().push(cue);
         }
         let mut lexicon = Self {
@@ -248,7 +250,7 @@ fn filter_bit(word: u64) -> usize {
 }
 
 fn slot_of(key: u32) -> usize {
-    (key.wrapping_mul(0x9e37_79b1) >> 20) as usize % SLOTS
+    (key.wrapping_mul(0x9e37_79b1) >> 19) as usize % SLOTS
 }
 
 fn split(row: &'static Row) -> impl Iterator<Item = (Group, Option<Intent>, &'static str)> {

@@ -10,7 +10,9 @@ mod endpoints;
 mod features;
 mod forest;
 mod intent;
+mod languages;
 mod lexicon;
+mod material;
 mod resolve;
 #[cfg(test)]
 mod testing;
