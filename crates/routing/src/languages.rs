@@ -20,3 +20,62 @@ pub(crate) const ROWS: &[Row] = &[
     (Group::Task, Some(Intent::Rewrite), "korrigier*|verbessere die|rechtschreib*|formuliere*|umformulier*|corrige*|orthographe|reformule*|réécri*|ortografía|reescrib*|reescrev*|reescrever|ortografia|correggi*|riscrivi*|riformula*|verbeter*|herschrijf*|popraw*|przeredaguj*|исправь*|исправить|перепиши*|перефразируй*|виправ*|oprav*|přepiš*|rätta*|skriv om|korjaa*|javítsd*|írd át|corectează*|rescrie*|düzelt*|διόρθωσ*|perbaiki*|sửa lỗi*|viết lại*|صحح*|أعد صياغة|תקן*|נסח*|सुधार*|改写*|改寫*|改得*|修改*|纠正*|書き換え*|直して*|고쳐*|바꿔*|แก้ไข*"),
     (Group::Task, Some(Intent::Extract), "sortier*|ordne*|trie les|classe ces|ordena*|metti in ordine|rangschik*|uporządkuj*|posortuj*|отсортируй*|выпиши*|seřaď*|sortera*|järjestä*|rendezd*|sırala*|urutkan*|sắp xếp*|رتب*|סדר*|排序*|排列*|整理*|並べ*|정렬*|เรียงลำดับ*"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::classify::Shape;
+    use crate::features::measure_with;
+
+    fn groups(text: &str) -> Vec<Group> {
+        let mut groups = Vec::new();
+        measure_with(text, &Shape::default(), |heard| groups.push(heard.group));
+        groups
+    }
+
+    #[test]
+    fn no_stem_stands_twice_or_is_too_short() {
+        let mut seen = BTreeSet::new();
+        for text in ROWS.iter().flat_map(|row| row.2.split('|')) {
+            assert!(seen.insert(text.trim_end_matches('*')), "twice: {text}");
+            assert!(text.find('*').is_none_or(|letters| letters >= 4), "too short: {text}");
+        }
+    }
+
+    #[test]
+    fn verbs_are_found_in_any_language() {
+        for (text, group) in [
+            ("Beweise den Satz.", Group::Proof),
+            ("DÉMONTREZ le théorème", Group::Proof),
+            ("Докажите теорему", Group::Proof),
+            ("Спроектируйте систему", Group::Build),
+            ("Сравните их", Group::Build),
+            ("请证明这个命题", Group::Proof),
+            ("千万级系统的设计", Group::Build),
+            ("この命題を証明してください", Group::Proof),
+            ("이 정리를 증명하시오", Group::Proof),
+            ("صمم نظاما", Group::Build),
+            ("Przetłumacz to", Group::Task),
+            ("请把它翻译成英文", Group::Task),
+            ("इसका अनुवाद करो", Group::Task),
+        ] {
+            assert_eq!(groups(text), [group], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_design_in_any_language_is_harder_than_a_stroll() {
+        let complexity = |text: &str| {
+            let shape = Shape { turns: 1, total_chars: text.len(), tools: 0 };
+            crate::classify(text, &shape).complexity
+        };
+        for (hard, easy) in [
+            ("设计一个支持千万用户的消息系统", "描写一个关于春天早晨的小花园"),
+            ("Спроектируйте систему очередей", "Прогуляйтесь вечером по городу"),
+        ] {
+            assert!(complexity(hard) > complexity(easy), "{hard}");
+        }
+    }
+}

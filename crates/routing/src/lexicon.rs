@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use domain::tier::Intent;
 
-use crate::features::{letters, padded};
+use crate::counts::{letters, padded};
 use crate::languages;
 
 /// The group of a cue: the property of a request that it is a sign of.

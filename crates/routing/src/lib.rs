@@ -6,6 +6,7 @@
 
 mod affinity;
 mod classify;
+mod counts;
 mod endpoints;
 mod features;
 mod forest;

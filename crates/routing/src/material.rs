@@ -17,6 +17,10 @@ const MOST_CLOSING_CHARS: usize = 160;
 /// Least characters that are material: a quoted word is a word of the instruction.
 const LEAST_CHARS: usize = 8;
 
+/// Most bytes of material that a question is easy about, whatever it asks: the answer to one about more may
+/// need all of it.
+const MOST_ASKED_BYTES: usize = 240;
+
 /// Quotation marks, opening and closing.
 const QUOTES: [(char, &[char]); 7] = [
     ('"', &['"']),
@@ -30,13 +34,14 @@ const QUOTES: [(char, &[char]); 7] = [
 
 /// Returns where the material of a text lies; all around it is the instruction.
 pub(crate) fn find(text: &str) -> Option<Range<usize>> {
-    let text = text.trim_end();
+    let (from, end) = tail(text, 0);
+    let text = &text[..from + end.trim_end().len()];
     let head = first_chars(text, MOST_REQUEST_CHARS);
     let quotation = quotation(text, head);
     let start = [
         quotation.as_ref().map(|quoted| quoted.start),
         behind_colon(text, head),
-        behind_blank_line(text, head),
+        behind_blank_line(head),
         list_behind_sentence(text, head),
     ]
     .into_iter()
@@ -103,7 +108,9 @@ fn behind_colon(text: &str, head: &str) -> Option<usize> {
         match c {
             '：' if is_first_sentence || next == '\n' => return Some(end),
             ':' if next == '\n' || is_first_sentence && next.is_whitespace() => return Some(end),
-            ':' if is_first_sentence && QUOTES.iter().any(|(open, _)| *open == next) => return Some(end),
+            ':' if is_first_sentence && QUOTES.iter().any(|(open, _)| *open == next) => {
+                return Some(end);
+            }
             '\n' if before == '\n' => return None,
             _ => is_first_sentence &= !ends_sentence(c, next),
         }
@@ -118,10 +125,9 @@ fn ends_sentence(c: char, next: char) -> bool {
 }
 
 /// Behind the blank line that ends the first paragraph.
-fn behind_blank_line(text: &str, head: &str) -> Option<usize> {
+fn behind_blank_line(head: &str) -> Option<usize> {
     let at = head.find("\n\n").or_else(|| head.find("\n\r\n"))?;
-    let rest = &text[at..];
-    Some(at + rest.len() - rest.trim_start().len())
+    Some(at + head[at..].find(|c: char| !c.is_whitespace())?)
 }
 
 /// Behind the first sentence, where nothing but a list of few words each follows.
@@ -160,6 +166,9 @@ fn list_end(text: &str) -> Option<usize> {
 fn end_of_material(text: &str, start: usize) -> usize {
     let (from, rest) = tail(text, start);
     let is_closing = |at: usize| {
+        if at + TAIL_BYTES < text.len() {
+            return false;
+        }
         let closing = text[at..].trim();
         let last = closing.chars().next_back();
         closing.chars().nth(MOST_CLOSING_CHARS).is_none()
@@ -175,7 +184,11 @@ fn end_of_material(text: &str, start: usize) -> usize {
         return if is_closing(from + at) { from + at } else { text.len() };
     }
     let asks = text.ends_with(['?', '？', '؟']);
-    let mut ends = rest.char_indices().rev().skip(1).skip_while(|(_, c)| !matches!(c, '.' | '?' | '!' | '。' | '？' | '！' | '\n'));
+    let mut ends = rest
+        .char_indices()
+        .rev()
+        .skip(1)
+        .skip_while(|(_, c)| !matches!(c, '.' | '?' | '!' | '。' | '？' | '！' | '\n'));
     match ends.next() {
         Some((at, c)) if asks && is_closing(from + at + c.len_utf8()) => from + at + c.len_utf8(),
         _ => text.len(),
@@ -197,14 +210,18 @@ pub(crate) fn is_worked_on(text: &str, at: &Range<usize>, instruction: &Reading)
     if counts.characters > MOST_REQUEST_CHARS as u32 || is_label || counts.options >= 2 {
         return false;
     }
-    if heard(Group::Proof) + heard(Group::Reason) + counts.programs > 0 || heard(Group::Build) > task {
+    if heard(Group::Proof) + heard(Group::Reason) + counts.programs > 0
+        || heard(Group::Build) > task
+    {
         return false;
     }
     if task == 0 {
         const FIELDS: [Group; 5] =
             [Group::Maths, Group::Science, Group::Technical, Group::Law, Group::Medicine];
         let is_case = opens_a_case(before) && heard(Group::Everyday) == 0;
-        if is_case || FIELDS.iter().any(|&field| heard(field) > 0) {
+        let is_question = counts.questions > 0 && !is_polite(before) && !is_polite(after);
+        let asks_of_much = is_question && material.len() > MOST_ASKED_BYTES;
+        if is_case || asks_of_much || FIELDS.iter().any(|&field| heard(field) > 0) {
             return false;
         }
     }
@@ -216,19 +233,28 @@ pub(crate) fn is_worked_on(text: &str, at: &Range<usize>, instruction: &Reading)
 /// Number of words of a text, at most two; two characters beyond ASCII make a word of any run.
 fn words_up_to_two(text: &str) -> usize {
     let mut runs = text.split(|c: char| !c.is_alphabetic()).filter(|run| !run.is_empty());
-    let first = runs.next().map_or(0, |run| 1 + usize::from(run.chars().filter(|c| *c >= '\u{3040}').count() > 2));
+    let first = runs
+        .next()
+        .map_or(0, |run| 1 + usize::from(run.chars().filter(|c| *c >= '\u{3040}').count() > 2));
     (first + runs.count()).min(2)
 }
 
 /// Whether a text begins with a statement: somebody's case, not an instruction.
 fn opens_a_case(text: &str) -> bool {
     const OPENERS: [&str; 30] = [
-        "a", "an", "after", "all", "assume", "at", "consider", "five", "for", "four", "given", "he", "i", "if",
-        "in", "it", "let", "my", "on", "our", "q", "she", "suppose", "the", "there", "this", "three", "two",
-        "we", "when",
+        "a", "an", "after", "all", "assume", "at", "consider", "five", "for", "four", "given",
+        "he", "i", "if", "in", "it", "let", "my", "on", "our", "q", "she", "suppose", "the",
+        "there", "this", "three", "two", "we", "when",
     ];
     let first = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     OPENERS.iter().any(|opener| first.eq_ignore_ascii_case(opener))
+}
+
+/// Whether an instruction is put as a question: "Can you make it shorter?".
+fn is_polite(instruction: &str) -> bool {
+    const FORMS: [&str; 5] = ["can you", "could you", "would you", "will you", "please"];
+    let instruction = first_chars(instruction, MOST_REQUEST_CHARS).to_ascii_lowercase();
+    FORMS.iter().any(|form| instruction.contains(form))
 }
 
 /// Counts over material.
@@ -250,14 +276,18 @@ impl Nature {
         for (at, &byte) in bytes.iter().enumerate() {
             match byte {
                 b'0'..=b'9' => {
-                    let inside = before.is_ascii_alphanumeric() || matches!(before, b'_' | b'.' | b',');
+                    let inside =
+                        before.is_ascii_alphanumeric() || matches!(before, b'_' | b'.' | b',');
                     nature.numbers += usize::from(!inside);
                     nature.formal += usize::from(before.is_ascii_alphabetic() && sign != b'_');
                 }
-                b'{' | b'}' | b';' | b'=' | b'<' | b'>' | b'$' | b'\\' | b'^' | b'`' | b'_' => nature.formal += 1,
+                b'{' | b'}' | b';' | b'=' | b'<' | b'>' | b'$' | b'\\' | b'^' | b'`' | b'_' => {
+                    nature.formal += 1
+                }
                 b'A'..=b'J' | b'a'..=b'j' => {
                     let next = bytes.get(at + 1);
-                    let ends = matches!(next, Some(b')')) || matches!(next, Some(b'.' | b':')) && byte < b'a';
+                    let ends = matches!(next, Some(b')'))
+                        || matches!(next, Some(b'.' | b':')) && byte < b'a';
                     let is_option = line_start && ends;
                     nature.options += usize::from(is_option);
                 }
@@ -274,5 +304,83 @@ impl Nature {
 
     fn is_formal(&self, bytes: usize) -> bool {
         self.formal >= 3 && 40 * self.formal >= bytes.min(2 * TAIL_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::classify::Shape;
+    use crate::features::measure;
+
+    /// The material of a text, if the instruction asks for no more than work on it.
+    fn worked_on(text: &str) -> Option<&str> {
+        let brings = measure(text, &Shape::default()).material_words > 0;
+        brings.then(|| find(text).map(|at| text[at].trim())).flatten()
+    }
+
+    #[test]
+    fn material_is_told_by_the_shape_of_a_text() {
+        for (instruction, material, closing) in [
+            ("Translate this: ", "\"The ferry leaves at noon.\"", " into Dutch"),
+            ("Sort these by colour: ", "plum, lemon, cherry, lime", ""),
+            ("Which word is odd? ", "chair, table, spoon, sofa", ""),
+            (
+                "Shorten the notice below.\n\n",
+                "The pool is closed on Monday.\n\nBring a towel.",
+                "",
+            ),
+            (
+                "Here is my list: ",
+                "eggs, soap, milk, tea.",
+                " Split it into food and other things.",
+            ),
+            ("Übersetze das: ", "„Der Bus kommt heute später.“", ""),
+            ("Corrige les fautes : ", "Les enfant joue dans la cours.", ""),
+            ("Popraw błędy: ", "Wczoraj poszłem do sklepu.", ""),
+            ("Исправь ошибки: ", "Мы ходили в кено вчера.", ""),
+            ("把这句话改得更礼貌：", "“你怎么还没把文件发给我？”", ""),
+            ("次の文を訳してください：", "「会議は午後に変更になりました。」", ""),
+        ] {
+            let text = format!("{instruction}{material}{closing}");
+            assert_eq!(worked_on(&text), Some(material), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_asks_for_thought_is_judged_with_all_that_it_brings() {
+        let long =
+            "The board may, on any day before the third anniversary, ask for a vote. ".repeat(6);
+        for text in [
+            "Prove this: \"every bounded monotone sequence of reals converges.\"",
+            "Explain why this holds: the sum of two odd numbers is even.",
+            "Entwirf das: ein Protokoll, das den Ausfall eines Knotens übersteht.",
+            "证明这个命题：任意大于一的整数都可以唯一地分解为素数的乘积。",
+            "What is wrong here?\n\nfn f() { let a = &mut b; let c = &mut b; g(a, c); }",
+            "Consider these facts: the roof leaks, the seller knew, the buyer did not ask.",
+            "Question: a train leaves the station at noon and another one follows it.",
+            "How much did I pay? pens 2.10, paper 4.50, ink 3.20",
+            "Pick one of these:\nA) red as a rose\nB) blue as the sea\nC) green as grass",
+            "\"Was it here?\" he said, and he went on to the river. \"No,\" she said. Where did he go?",
+            &format!("May the tenants object to it?\n\n{long}"),
+        ] {
+            assert_eq!(worked_on(text), None, "{text}");
+        }
+        let asked = format!("Can you make it shorter?\n\n{long}");
+        assert_eq!(worked_on(&asked), Some(long.trim()));
+    }
+
+    proptest! {
+        #[test]
+        fn material_lies_within_any_text(text in "[a1A)：:\n\"“”„«»「」. ,?！、漢é]{0,400}", times in 0usize..60) {
+            for text in [text.clone(), text.repeat(times)] {
+                if let Some(at) = find(&text) {
+                    prop_assert!(at.start < at.end && text.get(at).is_some());
+                }
+                measure(&text, &Shape::default());
+            }
+        }
     }
 }

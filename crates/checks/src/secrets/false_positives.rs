@@ -114,7 +114,8 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
         || name.ends_with("dsn") && value.contains("host=")
         || lead.contains("for=\"")
         || lead.contains("aws_secret_access_key") && value.len() != 40
-        || name == "key" && is_cache_key(value)
+        || name.ends_with("key") && key != Some(Key::Secret) && is_cache_key(value)
+        || is_listed_file(&name, between, value)
         || name == "pass" && value.get(..4).is_some_and(|lead| lead.eq_ignore_ascii_case("test"))
 }
 
@@ -162,7 +163,11 @@ pub(super) fn by_surroundings(bytes: &[u8], name_end: usize, from: usize, to: us
         .is_some_and(|lead: &[u8; 6]| lead.eq_ignore_ascii_case(b"basic "));
     // In a sentence, too, a value may stand in brackets: alone, behind a space.
     let in_brackets = bytes[..from].ends_with(b" (") && bytes.get(to) == Some(&b')');
+    let in_template = [b"#{", b"${", b"{{", b"%{", b"[[", b"<<", b"@@"]
+        .iter()
+        .any(|mark| bytes[..from].ends_with(*mark));
     bytes[from - 1] == b'(' && !in_brackets
+        || in_template
         || is_resource(bytes, name_end)
         || called
         || account
@@ -177,6 +182,17 @@ fn is_resource(bytes: &[u8], name_end: usize) -> bool {
     let is_part = |b: &&u8| b.is_ascii_alphanumeric() || b":/_.-".contains(b);
     let run = bytes[..name_end].iter().rev().take(RESOURCE).take_while(is_part).count();
     bytes[name_end - run..name_end].starts_with(b"arn:")
+}
+
+/// Whether a value is the checksum behind the name of a file: `secret.bin 9b74c989...`.
+fn is_listed_file(name: &str, between: &str, value: &str) -> bool {
+    const DIGEST_LENGTHS: [usize; 7] = [8, 16, 32, 40, 64, 96, 128];
+    let is_extension =
+        |end: &str| end.len() <= 8 && end.starts_with(|c: char| c.is_ascii_lowercase());
+    between.bytes().all(|b| matches!(b, b' ' | b'\t'))
+        && name.rsplit_once('.').is_some_and(|(_, end)| is_extension(end))
+        && DIGEST_LENGTHS.contains(&value.len())
+        && randomness::is_hex(value)
 }
 
 /// Whether the value ends as its name does: `key_length = Cipher.key_length`.

@@ -51,6 +51,20 @@ pub(crate) fn is_expression(value: &str) -> bool {
         || is_entity(value)
         || is_element(value)
         || is_open_call(value)
+        || is_attribute(value)
+}
+
+/// Whether a value is an attribute of a resource, as in Terraform: `random_password.db.result`.
+fn is_attribute(value: &str) -> bool {
+    let is_part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_lowercase())
+            && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    let ends: [&str; 9] =
+        ["value", "result", "id", "arn", "key", "password", "token", "secret", "content"];
+    value.matches('.').count() >= 2
+        && value.split('.').all(is_part)
+        && value.rsplit(['.', '_']).next().is_some_and(|end| ends.contains(&end))
 }
 
 /// Whether a value is code of either kind.

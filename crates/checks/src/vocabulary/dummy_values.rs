@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-use crate::text::randomness::is_repeated;
+use crate::text::randomness::{is_periodic, is_repeated};
 use crate::text::source_code::is_code;
 use crate::text::words::{any_of, is_one_of};
 
@@ -87,7 +87,9 @@ pub(crate) fn is_plain_data(value: &str) -> bool {
     let dash = |at: usize| bytes.get(at) == Some(&b'-');
     let dated = digits(0..4) && dash(4) && digits(5..7) && dash(7) && digits(8..10);
     let lower = value.to_ascii_lowercase();
-    let counts = ["abcdefghijklm", "0123456789abcdef"].iter().any(|run| lower.starts_with(run));
+    let counts = ["abcdefghijklm", "0123456789abcdef", "1234567890abcdef"]
+        .iter()
+        .any(|run| lower.starts_with(run));
     let interface = value.rsplit_once('/').is_some_and(|(group, version)| {
         let number = version.strip_prefix('v').unwrap_or_default().as_bytes();
         group.contains('.') && version.len() < 12 && number.first().is_some_and(u8::is_ascii_digit)
@@ -96,8 +98,15 @@ pub(crate) fn is_plain_data(value: &str) -> bool {
     let composed = value.split_once('#').is_some_and(|(kind, _)| {
         kind.len() >= 3 && kind.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
     });
+    // A setting that follows in one run: `graceMs=120000`.
+    let setting = value.split_once('=').is_some_and(|(name, number)| {
+        let is_name = name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_');
+        is_name && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    });
     dated
         || counts
+        || setting
+        || is_periodic(value)
         || interface
         || composed
         || is_file(value)
@@ -144,7 +153,39 @@ pub(crate) fn is_stock(password: &str) -> bool {
         "anonymous",
     ];
     let lower = password.to_ascii_lowercase();
-    STOCK.contains(&lower.as_str())
+    STOCK.contains(&lower.as_str()) || is_about_passwords(&lower)
+}
+
+/// Whether a password is made of nothing but words that documentation names passwords by: `mysecretpassword`, `p@ssw0rd`,
+/// `api-secret`.
+fn is_about_passwords(lower: &str) -> bool {
+    #[rustfmt::skip]
+    const WORDS: [&str; 31] = [
+        "password", "passwd", "passphrase", "passw", "pass", "pwd", "secret", "token", "username", "user", "key", "api", "my",
+        "your", "the", "some", "strong", "super", "very", "secure", "database", "db", "app", "admin", "root", "login", "here",
+        "test", "default", "word", "access",
+    ];
+    const MOST_BYTES: usize = 40;
+    if lower.len() > MOST_BYTES {
+        return false;
+    }
+    let plain = lower.replace("%40", "a").replace("%24", "s").replace("%21", "");
+    let plain: String = plain
+        .chars()
+        .filter(|c| !matches!(c, '-' | '_' | '.' | '!' | ' '))
+        .map(|c| match c {
+            '@' | '4' => 'a',
+            '0' => 'o',
+            '3' => 'e',
+            '$' | '5' => 's',
+            c => c,
+        })
+        .collect();
+    let mut rest = plain.as_str();
+    while let Some(word) = WORDS.iter().find(|word| rest.starts_with(**word)) {
+        rest = &rest[word.len()..];
+    }
+    !plain.is_empty() && rest.is_empty()
 }
 
 /// Whether a password, or what ends in one behind a colon, is somebody's own.
