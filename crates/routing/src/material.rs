@@ -329,7 +329,7 @@ mod tests {
             ("Which word is odd? ", "chair, table, spoon, sofa", ""),
             (
                 "Shorten the notice below.\n\n",
-                "The pool is closed on Monday.\n\nBring a towel.",
+                "The pool is closed on Monday.\nBring a towel, a cap and a coin.",
                 "",
             ),
             (
