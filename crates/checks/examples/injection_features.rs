@@ -13,6 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "blocks": features.blocks,
             "words": features.words,
             "rules": features.rules,
+            "is_talk": features.is_talk,
         });
         writeln!(out, "{answer}")?;
     }

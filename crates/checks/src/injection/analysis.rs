@@ -9,6 +9,7 @@ use crate::injection::model::{self, Opinion};
 use crate::scan::hits::Anchor;
 use crate::scan::{Scan, Scope};
 use crate::text::words::{ceil, floor};
+use crate::vocabulary::injection as vocabulary;
 
 /// The kind of a finding that the model alone makes: no mechanism is named.
 pub(crate) const ATTACK_WORDING: &str = "attack_wording";
@@ -33,6 +34,9 @@ const FIRM_SCORE: f64 = 0.6;
 const FEW_LETTERS: usize = 50;
 /// How sure it has to be in the end.
 const MIN_BLOCKING_SCORE: f64 = 0.5;
+
+/// A quotation begins and ends so close to what looks like an attack in it, in bytes.
+const QUOTATION: usize = 120;
 
 /// The result of the detector for one text.
 #[derive(Debug, Default)]
@@ -127,6 +131,17 @@ impl Analysis {
             && score < 1.0 - (1.0 - MIN_BLOCKING_SCORE) * more as f64 / FEW_LETTERS as f64
     }
 
+    /// Whether a text talks about attacks: it names them by two different words, or by one and quotes what looks like one.
+    pub(super) fn is_talk(&self, text: &str, anchors: &[Anchor]) -> bool {
+        let text = text.as_bytes();
+        let named = anchors.iter().filter(|anchor| anchor.meaning == vocabulary::MENTION);
+        let mut words = named.map(|anchor| &text[anchor.range()]);
+        let Some(first) = words.next() else { return false };
+        let surest = self.attempts.iter().max_by(|a, b| a.score.total_cmp(&b.score));
+        words.any(|word| !word.eq_ignore_ascii_case(first))
+            || surest.is_some_and(|attempt| is_quoted(text, &attempt.bytes))
+    }
+
     /// Concludes. Text that a document addresses to a machine is distrusted and is no everyday talk; so is text that it
     /// hides.
     pub(super) fn conclude(
@@ -137,7 +152,8 @@ impl Analysis {
         distrust_of_hidden: f32,
     ) -> Assessment {
         let open = doubted(self.evidence(), distrust);
-        let held = distrust == 0.0 && self.is_held(text, open);
+        let is_talk = distrust_of_hidden == 0.0 && self.is_talk(text, anchors);
+        let held = distrust == 0.0 && (is_talk || self.is_held(text, open));
         let mut is_spelled_talk = false;
         let hidden = self.hidden.take().map_or(0.0, |hidden| {
             let distrust = if hidden.on_purpose { distrust_of_hidden } else { distrust };
@@ -172,6 +188,16 @@ impl Analysis {
         }
         Assessment { attempts: self.attempts, score }
     }
+}
+
+/// Whether a place lies between quotation marks, or marks of code.
+fn is_quoted(text: &[u8], place: &Range<usize>) -> bool {
+    const MARKS: [&str; 10] = ["\"", "`", "“", "”", "„", "«", "»", "‘", "「", "」"];
+    let has_mark = |part: &[u8]| {
+        MARKS.iter().any(|mark| memchr::memmem::find(part, mark.as_bytes()).is_some())
+    };
+    has_mark(&text[place.start.saturating_sub(QUOTATION)..place.start])
+        && has_mark(&text[place.end..text.len().min(place.end + QUOTATION)])
 }
 
 /// The letters of a text, up to `most`. A character of a script that writes a word with one or two counts three.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::injection::attempt::{Attempt, keep_strongest};
 use crate::injection::rules::{SEQUENCES, Sequence, TOGETHER, Together};
 use crate::scan::hits::Anchor;
-use crate::vocabulary::injection::UPDATE;
+use crate::vocabulary::injection::{NEVER, REVEAL, UPDATE};
 
 /// A chain may pass over this many other words of the vocabulary.
 const REACH: usize = 14;
@@ -16,6 +16,11 @@ const STEPS: usize = 4;
 const TOGETHER_SHOWN: usize = 160;
 /// A file's name is looked for this far around a word, in bytes.
 const MAX_NAME_BYTES: usize = 96;
+/// A word that is forbidden stands so close behind what forbids it, in bytes; another one of a list so close to it.
+const FORBIDDEN_GAP: usize = 1;
+const LISTED_GAP: usize = 8;
+/// So many words of the vocabulary are looked at for that.
+const MAX_LISTED: usize = 8;
 /// So many words of a step are remembered: the last of them may overlap the word that is looked at.
 const REMEMBERED: usize = 3;
 
@@ -136,6 +141,9 @@ fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<us
             if is_updated && is_in_file_name(text, start..end) {
                 continue;
             }
+            if step == 0 && class & REVEAL != 0 && is_forbidden(anchors, index) {
+                continue;
+            }
             recent[step].push(Reached { index, begin, end });
         }
     }
@@ -163,6 +171,24 @@ fn together(text: &[u8], anchors: &[Anchor], rule: &Together) -> Option<Range<us
         }
     }
     None
+}
+
+/// Whether what a word asks to see is not to be shown: "never reveal", "do not share, repeat or reveal".
+fn is_forbidden(anchors: &[Anchor], index: usize) -> bool {
+    let mut begin = anchors[index].start();
+    for anchor in anchors[..index].iter().rev().take(MAX_LISTED) {
+        let Some(gap) = begin.checked_sub(anchor.end()) else { continue };
+        if anchor.meaning & NEVER != 0 && gap <= FORBIDDEN_GAP {
+            return true;
+        }
+        if gap > LISTED_GAP {
+            return false;
+        }
+        if anchor.meaning & REVEAL != 0 {
+            begin = anchor.start();
+        }
+    }
+    false
 }
 
 /// Whether a word is a part of a path, or of a file's name with its extension.

@@ -8,6 +8,8 @@ mod decode;
 mod disguise;
 #[cfg(test)]
 mod hidden_tests;
+#[cfg(test)]
+mod kinds_tests;
 mod matching;
 mod model;
 mod ngrams;
@@ -104,6 +106,7 @@ pub fn features(text: &str) -> Features {
         blocks,
         words,
         rules: rule_evidence(&analysis.attempts),
+        is_talk: analysis.is_talk(&normalized.text, &scan.anchors),
         evidence: analysis.evidence(),
         score: model::score(analysis.evidence()),
     }
