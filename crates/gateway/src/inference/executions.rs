@@ -1,6 +1,6 @@
 //! Executions and direct runs: one text in, one text out, with tools between them.
 
-use domain::conversation::{Prompt, Reply};
+use domain::conversation::Prompt;
 use domain::ids::StepId;
 use domain::step::ApiEndpoint;
 use futures_util::future::BoxFuture;

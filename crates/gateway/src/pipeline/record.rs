@@ -5,7 +5,9 @@ use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
 use domain::json_weight::InnerJson;
 use domain::money::Usd;
-use domain::step::{Call, Security, Step, StepKind, StepStatus, ToolUse};
+use domain::step::{
+    AnswerShape, Call, FinishReason, Security, Step, StepKind, StepStatus, ToolUse,
+};
 use domain::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -370,10 +372,26 @@ fn call(
         // An answer that only asks for tools has no text that could be repeated.
         output_fingerprint: (funded.pricing_basis().is_for_text() && !outcome.text.is_empty())
             .then(|| fingerprint::text(key, &outcome.text)),
+        answer: answer_shape(funded, outcome),
         tools: tool_use(screened.prompt(), outcome.message.as_ref(), calls, key),
         shadow: screened.context().is_shadow,
         similarity: outcome.similarity,
     }
+}
+
+/// What a text looks like that came to its end.
+fn answer_shape(funded: &Funded, outcome: &CallOutcome) -> Option<AnswerShape> {
+    let refuses = !outcome.refusal.is_empty() || outcome.finish == Some(FinishReason::Refusal);
+    let is_answer = funded.pricing_basis().is_for_text()
+        && outcome.status == StepStatus::Completed
+        && (refuses || !outcome.text.is_empty());
+    let text = if outcome.text.is_empty() { &outcome.refusal } else { &outcome.text };
+    is_answer.then(|| {
+        grading::answer_shape(
+            text,
+            refuses && outcome.text.is_empty() || outcome.finish == Some(FinishReason::Refusal),
+        )
+    })
 }
 
 /// The stored form of the tool calls of an answer.

@@ -21,7 +21,7 @@ use domain::tier::Tier;
 use grading::Output;
 
 use crate::capacity::offload::offload_always;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::pipeline::call::failure_text;
 use crate::pipeline::call_outcome::CallOutcome;
@@ -81,8 +81,9 @@ struct Answer {
 impl Answer {
     /// The answer of a call as the provider sent it; `None` if none has left.
     fn take(outcome: &mut CallOutcome) -> Option<Self> {
-        let is_withheld = outcome.instead.as_deref() == Some("")
-            && outcome.finish == Some(FinishReason::ContentFilter);
+        // The output check has ended it, or a provider's filter.
+        let is_withheld =
+            outcome.instead.is_some() && outcome.finish == Some(FinishReason::ContentFilter);
         if outcome.status != StepStatus::Completed || is_withheld {
             return None;
         }

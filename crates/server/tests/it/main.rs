@@ -45,5 +45,6 @@ mod safety;
 mod session;
 mod shadow;
 mod startup;
+mod stats;
 mod telemetry;
 mod traces;
