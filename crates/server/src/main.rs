@@ -62,6 +62,8 @@ enum Command {
     Check(commands::judge::Check),
     /// Print the settings with which a coding agent calls this gateway, or write them
     AgentSetup(commands::agent_setup::AgentSetup),
+    /// Replay traces on a gateway that runs, and fail under conditions (the key is in `SLUICE_API_KEY`)
+    Replay(commands::replay::ReplayCommand),
     /// Route a prompt, or JSON Lines {"id","input"}: tier, complexity and reasons out
     Route(commands::judge::Source),
 }
@@ -115,6 +117,7 @@ async fn work(command: Command, flags: &Flags) -> Result<(), Failure> {
         Command::RotateMasterKey => commands::rotate_master_key(&config).await,
         Command::User(command) => commands::users::run(&config, command).await,
         Command::Key(command) => commands::keys::run(&config, command).await,
+        Command::Replay(command) => Box::pin(commands::replay::run(&command, flags)).await,
         _ => Box::pin(serve::run(config)).await,
     }
 }

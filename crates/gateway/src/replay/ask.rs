@@ -85,8 +85,9 @@ impl Gateway {
                 return Err(too_many_steps());
             }
             let now = self.clock.now();
-            let new_trace = |_: &Option<&str>| time_ordered_id(now).map(TraceId);
-            let traces = overrides.targets().iter().map(new_trace).collect::<Result<_>>()?;
+            let new_trace = |_| time_ordered_id(now).map(TraceId);
+            let count = overrides.targets().len();
+            let traces = (0..count).map(new_trace).collect::<Result<_>>()?;
             let request = overrides.hash(trace);
             let payload = Payload { trace_id: trace, overrides, traces };
             let payload = serde_json::to_string(&payload)

@@ -34,7 +34,7 @@ fn job(project: ProjectId, number: u128, request: u8, created_at: Timestamp) -> 
 async fn add(store: &Store, job: NewJob) -> Job {
     match store.add_job(job, 100).await.unwrap() {
         AddedJob::Job(job) => job,
-        AddedJob::TooMany => panic!("too many"),
+        AddedJob::TooMany => unreachable!("there are few"),
     }
 }
 
