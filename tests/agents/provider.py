@@ -269,7 +269,7 @@ def whole_response(body, request, reply):
 def response_events(body, request, reply):
     numbers = iter(range(10**6))
 
-    def event(name, **more):
+    def event(name, /, **more):
         return name, {"type": name, "sequence_number": next(numbers)} | more
 
     yield event("response.created", response=response_head(body, reply, "in_progress"))
@@ -351,7 +351,7 @@ def whole_message(body, request, reply):
 
 
 def message_events(body, request, reply):
-    def event(name, **more):
+    def event(name, /, **more):
         return name, {"type": name} | more
 
     yield event("message_start", message=message_head(body, reply, [], None, 1))

@@ -130,7 +130,7 @@ test("errors have a cause", async () => {
   await failure(ask("ak_0000000000000000.no", model), 401, "UNAUTHENTICATED");
   const config = { cachedContent: "cachedContents/1" };
   const cached = client().models.generateContent({ model, contents: "Hi.", config });
-  await failure(cached, 400, "INVALID_ARGUMENT");
+  await failure(cached, 422, "INVALID_ARGUMENT");
 });
 
 describe("models of all providers", { skip: !sim }, () => {
