@@ -105,7 +105,9 @@ fn cached_tokens_cost_what_either_model_charges_for_them() {
     let dear = Offer { prices: prices(10_000, 0, Some(1_000)), ..offer("dear", 0, &[]) };
     // Ten times dearer without a cache; with it, 190,000 against 100,000.
     let without = Offer { prices: prices(1_000, 0, None), ..offer("cheap", 0, ALL) };
-    assert!(migration_alerts(std::slice::from_ref(&calls), &[dear.clone(), without], &day()).is_empty());
+    assert!(
+        migration_alerts(std::slice::from_ref(&calls), &[dear.clone(), without], &day()).is_empty()
+    );
     let with = Offer { prices: prices(1_000, 0, Some(100)), ..offer("cheap", 0, ALL) };
     let facts = migration_alerts(&[calls], &[dear, with], &day()).pop().unwrap();
     assert_eq!(facts.data["current_cost_usd"], 0.00019);
