@@ -3,10 +3,10 @@
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 
-use crate::kept::KeptAnswer;
 use crate::original::{Original, SourceEvent};
 use crate::safety::Origin;
 use crate::step::FinishReason;
+use crate::stored_responses::KeptAnswer;
 use crate::usage::Usage;
 
 /// The member of an assistant's message that holds the state that its provider requires back with it,

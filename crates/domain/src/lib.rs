@@ -2,9 +2,8 @@
 //!
 //! No I/O and no async; the only clock is [`time::Clock`], which is passed in.
 
-pub mod chunk_alone;
 pub mod conversation;
-pub mod event_frame;
+pub mod event_template;
 pub mod fees;
 pub mod grade;
 pub mod ids;
@@ -12,7 +11,6 @@ pub mod insight;
 pub mod job;
 pub mod json_text;
 pub mod json_weight;
-pub mod kept;
 pub mod key;
 pub mod model;
 pub mod money;
@@ -22,8 +20,10 @@ pub mod project;
 pub mod safety;
 pub mod secret;
 pub mod settings;
+pub mod single_string_chunk;
 pub mod sketch;
 pub mod step;
+pub mod stored_responses;
 pub mod tier;
 pub mod time;
 pub mod trace;

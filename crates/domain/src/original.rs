@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::chunk_alone;
 use crate::json_text::{Place, Token, Unreadable, quoted, rewrite};
-use crate::kept::Continuation;
 use crate::safety::Origin;
+use crate::single_string_chunk;
+use crate::stored_responses::Continuation;
 
 /// The format of a vendor's API that a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,8 @@ pub enum Carrier {
     /// A copy of its event, which holds nothing but the text. An event that has no text left is held
     /// back too.
     Copy,
-    /// A chunk of chat completions with nothing but the text: see [`chunk_alone`](crate::chunk_alone).
+    /// A chunk of chat completions with nothing but the text: see
+    /// [`single_string_chunk`](crate::single_string_chunk).
     Chunk,
     /// A chunk of Gemini's with nothing but the text.
     Content,
@@ -233,7 +234,8 @@ impl SourceEvent {
             }
             Carrier::Chunk | Carrier::Content => {
                 let begins = piece.range.start;
-                self.data = chunk_alone::with_only(&self.data, begins, &rest, self.carrier)?;
+                self.data =
+                    single_string_chunk::with_only(&self.data, begins, &rest, self.carrier)?;
                 (self.name, self.pieces) = (String::new(), Vec::new());
             }
         }
@@ -355,7 +357,7 @@ impl<F: PieceFilter> SourcePieces<F> {
             }
         }
         if hides && event.carrier != Carrier::Copy {
-            chunk_alone::clear_log_probabilities(&mut event);
+            single_string_chunk::clear_log_probabilities(&mut event);
         }
         if !is_held {
             out.push(event);

@@ -1,7 +1,7 @@
 //! The outcomes of a request, by meaning. `api` turns each into a response, in one place.
 
-use domain::kept::KeptKind;
 use domain::money::Usd;
+use domain::stored_responses::KeptKind;
 use domain::time::{SECOND, Timestamp};
 use providers::FaultCode;
 

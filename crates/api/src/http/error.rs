@@ -5,7 +5,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::{StepId, TraceId};
-use domain::kept::KeptKind;
+use domain::stored_responses::KeptKind;
 use gateway::{Congestion, Error, FaultCode, Unanswered};
 use serde::Serialize;
 use serde_json::Value;

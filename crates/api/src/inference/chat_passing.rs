@@ -4,8 +4,8 @@
 use domain::original::{Original, Reach};
 use serde_json::Value;
 
+use crate::inference::canonical::external_access::{KEPT_FILE, address_of, is_address, tool};
 use crate::inference::canonical::members::{REACHING_TOOLS, SEARCHING_TOOLS};
-use crate::inference::canonical::reaching::{KEPT_FILE, address_of, is_address, tool};
 use crate::inference::chat_body::{ChatBody, ContentBody};
 
 /// The parameter by which a model searches the web, at a fee for each search.

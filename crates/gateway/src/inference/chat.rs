@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::inference::reach;
+use crate::inference::external_access;
 use crate::pipeline::auto_trace::{AutoTrace, AutoTracing, OpenedTrace, Unanswered, completed};
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
@@ -291,7 +291,7 @@ pub(crate) fn prepare(params: &mut Map<String, Value>) -> Result<()> {
 /// A caller does not choose the hosts that a provider calls, but among those that the project allows.
 fn check_reaches(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
     if prompt.original.is_some() {
-        return reach::check(prompt, settings);
+        return external_access::check(prompt, settings);
     }
     check_tools(&prompt.params)
 }

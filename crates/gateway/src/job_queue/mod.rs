@@ -2,9 +2,9 @@
 //! kind on each node.
 //!
 //! A job belongs to one node while it runs, and waits again when that stops or is gone. A kind of job is a
-//! type that implements [`work::Work`]; it does its job in parts, and finds out from what is stored which of
-//! them an earlier node has done.
+//! type that implements [`job_handler::Work`]; it does its job in parts, and finds out from what is stored
+//! which of them an earlier node has done.
 
+pub(crate) mod job_handler;
 pub(crate) mod runner;
 pub(crate) mod running;
-pub(crate) mod work;

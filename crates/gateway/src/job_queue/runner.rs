@@ -13,8 +13,8 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::job_queue::job_handler::{Ended, Work};
 use crate::job_queue::running::RunningJob;
-use crate::job_queue::work::{Ended, Work};
 use crate::lock::lock;
 
 /// How often a runner looks for jobs that other nodes have added: those of its own node wake it.

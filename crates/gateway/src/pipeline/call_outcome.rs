@@ -2,9 +2,9 @@
 
 use domain::conversation::Reply;
 use domain::ids::{StepId, TraceId};
-use domain::kept::KeptAnswer;
 use domain::money::Usd;
 use domain::step::{FinishReason, Security, StepStatus};
+use domain::stored_responses::KeptAnswer;
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use serde_json::Value;

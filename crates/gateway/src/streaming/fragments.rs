@@ -3,7 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use domain::event_frame::EventFrame;
+use domain::event_template::EventFrame;
 use domain::json_text::{Place, Token, visit};
 use domain::original::SourceEvent;
 use serde_json::value::RawValue;

@@ -2,7 +2,7 @@
 //! answers.
 
 pub(crate) mod event_stream;
-pub(crate) mod kept;
+pub(crate) mod stored_responses;
 
 use std::sync::Arc;
 use std::time::Duration;

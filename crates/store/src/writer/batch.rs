@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use domain::ids::{StepId, TraceId};
 use domain::step::Step;
 
-use crate::kept::Kept;
+use crate::stored_responses::Kept;
 
 use super::table::NewTrace;
 use super::turns::is_turn;

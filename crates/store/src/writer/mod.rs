@@ -26,10 +26,10 @@ use domain::trace::Trace;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Error, Result};
-use crate::kept::Kept;
 use crate::seal::SealingKey;
 use crate::session_traces::SessionHash;
 use crate::steps::place;
+use crate::stored_responses::Kept;
 use batch::Batch;
 use ledger::Ledger;
 pub use lost::Start;

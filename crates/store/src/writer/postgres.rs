@@ -12,7 +12,7 @@ use super::ledger::{LedgerRow, Rows};
 use super::table::{Field, NewTrace, OpenCall, Row, SealedContent, insert_sql};
 use super::turns::{self, Numbers};
 use crate::error::Result;
-use crate::kept::Kept;
+use crate::stored_responses::Kept;
 use domain::step::Step;
 
 /// Rows a statement holds. Few sizes, so that every statement stays prepared.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::http::error::{Failure, Result};
 use crate::inference::canonical::read::{Node, invalid};
-use crate::inference::canonical::tolerance::Tolerance;
+use crate::inference::canonical::translation_gaps::Tolerance;
 
 /// The longest name of the caller's that is shown, in characters.
 const LONGEST_NAME: usize = 64;

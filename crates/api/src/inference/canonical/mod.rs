@@ -5,12 +5,12 @@ pub(crate) mod answer;
 pub(crate) mod block_sequencer;
 pub(crate) mod chunk_reader;
 pub(crate) mod documents;
+pub(crate) mod external_access;
 pub(crate) mod members;
 pub(crate) mod prompt;
-pub(crate) mod reaching;
 pub(crate) mod read;
 #[cfg(test)]
 pub(crate) mod testing;
-pub(crate) mod tolerance;
+pub(crate) mod translation_gaps;
 
 pub(crate) use crate::inference::canonical::answer::first_choice;

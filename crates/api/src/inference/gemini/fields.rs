@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::http::error::Result;
 use crate::inference::canonical::members::{Vendor, chooses_model, leave_out, shown};
 use crate::inference::canonical::read::{Node, malformed};
-use crate::inference::canonical::tolerance::Tolerance;
+use crate::inference::canonical::translation_gaps::Tolerance;
 
 /// Whole numbers beyond this (2^53) are not exact in a JSON number with a fraction.
 const MOST_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;

@@ -4,7 +4,7 @@
 use domain::original::{Original, Reach};
 use serde_json::{Map, Value};
 
-use crate::inference::canonical::reaching::{MCP, address_of, is_address, tool};
+use crate::inference::canonical::external_access::{MCP, address_of, is_address, tool};
 use crate::inference::gemini::fields::{camel_case, is_named, snake_case};
 
 /// The members that the gateway decides or counts by, of a request and of its settings.

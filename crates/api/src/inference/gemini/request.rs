@@ -16,7 +16,7 @@ use crate::inference::canonical::prompt::{
     State, States, assistant, audio_part, call, image_part, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
-use crate::inference::canonical::tolerance::Tolerance;
+use crate::inference::canonical::translation_gaps::Tolerance;
 use crate::inference::format::ParsedRequest;
 use crate::inference::gemini::fields::{Dropped, inner, list, node};
 use crate::inference::gemini::generate::{AnswerOptions, Generate};

@@ -8,7 +8,7 @@ use crate::http::error::Result;
 use crate::inference::canonical::members::Offered;
 use crate::inference::canonical::prompt::{answer_schema, function};
 use crate::inference::canonical::read::{Node, invalid, malformed};
-use crate::inference::canonical::tolerance::Tolerance;
+use crate::inference::canonical::translation_gaps::Tolerance;
 use crate::inference::gemini::fields::{Dropped, inner, list, node, whole};
 use crate::inference::gemini::schema::json_schema;
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 use utoipa::ToSchema;
 
-use crate::inference::messages::reach;
+use crate::inference::messages::external_access;
 
 /// A request in Anthropic's format, and `trace_id`.
 #[derive(Deserialize, ToSchema)]
@@ -87,6 +87,6 @@ impl MessagesBody {
     /// The addresses and tools that the vendor would reach for the caller.
     pub(super) fn reaches(&self) -> Vec<Reach> {
         let contents = self.messages.iter().map(|message| &message.content);
-        reach::of(contents, self.tools.as_deref(), &self.others)
+        external_access::of(contents, self.tools.as_deref(), &self.others)
     }
 }

@@ -3,7 +3,7 @@
 mod answer;
 mod blocks;
 mod body;
-mod reach;
+mod external_access;
 mod request;
 mod settings;
 mod stream;

@@ -14,7 +14,7 @@ use crate::inference::canonical::prompt::{
     State, States, assistant, function, marked, plain, result, text_alone, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid};
-use crate::inference::canonical::tolerance::Tolerance;
+use crate::inference::canonical::translation_gaps::Tolerance;
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
 use crate::inference::messages::blocks::{blocks, document, image, is_of_vendors_tool, tool_use};

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use domain::conversation::{Message, Role};
-use domain::kept::KeptKind;
+use domain::stored_responses::KeptKind;
 use serde_json::Value;
 
 use crate::http::error::Result;
@@ -15,7 +15,7 @@ use crate::inference::canonical::prompt::{
     State, States, assistant, audio_part, call, image_part, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
-use crate::inference::canonical::tolerance::Tolerance;
+use crate::inference::canonical::translation_gaps::Tolerance;
 use crate::inference::responses::custom_tools::arguments_of;
 use crate::inference::responses::passing::InputNotes;
 use crate::inference::responses::references::{REFERENCE, reference};

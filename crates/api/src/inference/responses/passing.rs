@@ -1,14 +1,14 @@
 //! What a request needs to go on as it came, beside its canonical form.
 
-use domain::kept::{KeptKind, KeptReference};
 use domain::original::Original;
+use domain::stored_responses::{KeptKind, KeptReference};
 use serde_json::Value;
 
 use crate::http::error::Result;
 use crate::inference::canonical::read::{invalid, malformed};
-use crate::inference::canonical::tolerance::Tolerance;
+use crate::inference::canonical::translation_gaps::Tolerance;
 use crate::inference::responses::body::ResponsesBody;
-use crate::inference::responses::reach;
+use crate::inference::responses::external_access;
 use crate::inference::responses::references::{
     PREVIOUS, REFERENCE, check_count, reference, referred,
 };
@@ -39,7 +39,8 @@ pub(super) fn note(
             item["type"] = REFERENCE.into();
         });
     }
-    original.reaches = reach::of(&body.input, body.tools.as_deref(), body.tool_choice.as_ref());
+    original.reaches =
+        external_access::of(&body.input, body.tools.as_deref(), body.tool_choice.as_ref());
     original.continuation.stores = body.store != Some(false);
     if body.others.get("background") == Some(&Value::Bool(true)) {
         // Its status is that of every parameter which the gateway refuses by itself.

@@ -1,8 +1,8 @@
 //! Requests that may go on as they came: nothing that only the vendor knows is a fault in them.
 
 use domain::conversation::Body;
-use domain::kept::KeptKind;
 use domain::original::{Original, WireFormat};
+use domain::stored_responses::KeptKind;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

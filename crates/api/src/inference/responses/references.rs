@@ -1,7 +1,7 @@
 //! References in a request to responses and items of before.
 
 use axum::http::StatusCode;
-use domain::kept::{KeptKind, KeptReference, LONGEST_ID, MOST_REFERENCES};
+use domain::stored_responses::{KeptKind, KeptReference, LONGEST_ID, MOST_REFERENCES};
 use gateway::NOT_KEPT;
 use serde_json::Value;
 

@@ -10,7 +10,7 @@ use crate::http::error::Result;
 use crate::inference::canonical::members::{self, Offered, Vendor};
 use crate::inference::canonical::prompt::{function, plain, text_part};
 use crate::inference::canonical::read::{Node, invalid, malformed};
-use crate::inference::canonical::tolerance::Tolerance;
+use crate::inference::canonical::translation_gaps::Tolerance;
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
 use crate::inference::responses::body::ResponsesBody;

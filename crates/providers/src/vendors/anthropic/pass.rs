@@ -1,6 +1,6 @@
 //! Requests that came in this format, and events of the vendor's, as they came.
 
-use domain::event_frame::{EventFrame, LastEvent};
+use domain::event_template::{EventFrame, LastEvent};
 use domain::json_text::{self, Edit, quoted};
 use domain::original::{Carrier, Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
 

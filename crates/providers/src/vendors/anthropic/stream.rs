@@ -1,7 +1,7 @@
 //! Streamed events to canonical ones.
 
 use domain::conversation::StreamEvent;
-use domain::event_frame::LastEvent;
+use domain::event_template::LastEvent;
 use domain::json_weight::{InnerJson, tree_bytes};
 use domain::model::Model;
 use domain::original::SourceEvent;

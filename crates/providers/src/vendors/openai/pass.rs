@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::conversation::{Message, Role, TOOL_FAILED};
-use domain::event_frame::{EventFrame, LastEvent};
+use domain::event_template::{EventFrame, LastEvent};
 use domain::json_text::{self, Edit, Token, member, quoted, rewrite};
 use domain::original::{
     Carrier, Original, PieceKind, SourceEvent, SourcePiece, USAGE_ALONE, USAGE_TOO, WireFormat,

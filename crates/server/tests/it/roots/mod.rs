@@ -5,7 +5,6 @@ mod earlier_responses;
 mod errors;
 mod fees;
 mod gemini;
-mod kept_responses;
 mod pass_chat;
 mod pass_gemini;
 mod pass_through;
@@ -13,6 +12,7 @@ mod passed_content;
 mod passed_responses;
 mod responses_charges;
 mod sessions;
+mod stored_responses;
 mod translation;
 mod vectors_and_images;
 

@@ -1,8 +1,8 @@
 //! The items of an answer in the canonical form.
 
 use domain::fees::Extras;
-use domain::kept::{KeptAnswer, LONGEST_ID, MOST_ITEMS};
 use domain::step::FinishReason;
+use domain::stored_responses::{KeptAnswer, LONGEST_ID, MOST_ITEMS};
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 

@@ -1,9 +1,9 @@
 use domain::conversation::{Prompt, StreamEvent};
 use domain::fees::{Extras, VendorTool};
-use domain::kept::KeptAnswer;
 use domain::model::Provider;
 use domain::original::SourceEvent;
 use domain::step::FinishReason;
+use domain::stored_responses::KeptAnswer;
 use domain::usage::Usage;
 use proptest::prelude::*;
 use serde_json::json;

@@ -3,8 +3,8 @@
 use domain::original::Reach;
 use serde_json::{Map, Value};
 
+use crate::inference::canonical::external_access::{KEPT_FILE, MCP, address_of, tool};
 use crate::inference::canonical::members::{MCP_SERVERS, REACHING_TOOLS, SEARCHING_TOOLS};
-use crate::inference::canonical::reaching::{KEPT_FILE, MCP, address_of, tool};
 
 /// The tools whose addresses stand in [`MCP_SERVERS`].
 const MCP_TOOLSET: &str = "mcp_toolset";

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use checks::{Placeholders, Redactor};
 use domain::ids::StepId;
 use domain::json_text::{Edit, Token, edited, quoted, rewrite};
-use domain::kept::{Continuation, KeptKind};
+use domain::stored_responses::{Continuation, KeptKind};
 use futures_util::future::BoxFuture;
 use providers::{KeptAction, KeptCall};
 use store::Kept;

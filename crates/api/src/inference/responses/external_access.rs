@@ -4,8 +4,8 @@
 use domain::original::Reach;
 use serde_json::Value;
 
+use crate::inference::canonical::external_access::{address_of, is_address, tool as reach};
 use crate::inference::canonical::members::{REACHING_TOOLS, SEARCHING_TOOLS};
-use crate::inference::canonical::reaching::{address_of, is_address, tool as reach};
 
 /// The vendor's tools whose fees are not known here, without reaching what the caller names.
 const UNPRICED_TOOLS: [&str; 1] = ["image_generation"];
