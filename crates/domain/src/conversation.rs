@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::original::{Original, SourceEvent};
 use crate::safety::Origin;
 use crate::step::FinishReason;
-use crate::stored_responses::KeptAnswer;
+use crate::stored_responses::StoredResponse;
 use crate::usage::Usage;
 
 /// The member of an assistant's message that holds the state that its provider requires back with it,
@@ -232,8 +232,8 @@ pub struct Reply {
     pub source: Option<String>,
     /// The names of parameters that the model does not support and that were left out.
     pub dropped: Vec<String>,
-    /// What the provider keeps of it for later requests.
-    pub kept: Option<KeptAnswer>,
+    /// The response as the provider stores it for later requests.
+    pub stored: Option<StoredResponse>,
 }
 
 /// One event of a streamed answer.
@@ -262,8 +262,8 @@ pub enum StreamEvent {
     Prompt(Usage),
     /// The provider's name of the model.
     Model(String),
-    /// What the provider keeps of the answer for later requests.
-    Kept(KeptAnswer),
+    /// The answer as the provider stores it for later requests.
+    Stored(StoredResponse),
     /// The provider's mark that the stream is over.
     Done,
 }

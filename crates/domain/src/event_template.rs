@@ -1,54 +1,56 @@
-//! Events that repeat each other: those that continue one string mostly differ in nothing but their piece,
-//! so that one is read token by token, and those after it by comparing what stands around the piece.
+//! Consecutive events with the same JSON but for one string. The first of them is read token by token, and
+//! those after it by comparing the text around that string.
 
 use std::ops::Range;
 
 use crate::json_text;
 use crate::original::{SourceEvent, SourcePiece};
 
-/// The JSON text of an event around its only piece.
+/// The JSON text of an event before and after its only piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventFrame {
+pub struct EventTemplate {
     before: String,
     after: String,
 }
 
-impl EventFrame {
-    /// The text around a piece of this text; `None` unless it is the only one.
+impl EventTemplate {
+    /// The template of an event with this JSON text; `None` unless it has exactly one piece.
     pub fn of(data: &str, pieces: &[SourcePiece]) -> Option<Self> {
         let [SourcePiece { range, .. }] = pieces else { return None };
         Self::around(data, range)
     }
 
-    /// The text around these bytes of it.
+    /// The template of an event whose only piece has these bytes of its JSON text.
     pub fn around(data: &str, range: &Range<usize>) -> Option<Self> {
         let (before, after) = (data.get(..range.start)?, data.get(range.end..)?);
         Some(Self { before: before.to_owned(), after: after.to_owned() })
     }
 
-    /// Whether an event has nothing else around its only piece.
-    pub fn is_around(&self, event: &SourceEvent) -> bool {
+    /// Whether an event matches this template.
+    pub fn matches(&self, event: &SourceEvent) -> bool {
         let [SourcePiece { range, .. }] = &event.pieces[..] else { return false };
         event.data.get(..range.start) == Some(&self.before)
             && event.data.get(range.end..) == Some(&self.after)
     }
 
-    /// The string that stands in the frame in this text, quotes included; `None` if anything else does.
+    /// The string that replaces the piece in this text, quotes included; `None` if the text does not match,
+    /// or if no string stands there.
     fn string_in<'d>(&self, data: &'d str) -> Option<&'d str> {
         let string = data.strip_prefix(&*self.before)?.strip_suffix(&*self.after)?;
         json_text::is_string(string).then_some(string)
     }
 }
 
-/// The last event of a stream that was read token by token, if those that repeat it can be read from it.
+/// The last event of a stream that was read token by token, with its template. Empty if no other event can
+/// be read by it.
 #[derive(Debug, Default)]
-pub struct LastEvent(Option<(EventFrame, SourceEvent)>);
+pub struct TemplateCache(Option<(EventTemplate, SourceEvent)>);
 
-impl LastEvent {
-    /// An event that differs from the last one in the text of its piece alone.
-    pub fn repeated(&self, data: &str) -> Option<SourceEvent> {
-        let (frame, last) = self.0.as_ref()?;
-        let string = frame.string_in(data)?;
+impl TemplateCache {
+    /// Reads an event by the remembered one; `None` unless the two differ in the text of their piece alone.
+    pub fn read_with_last(&self, data: &str) -> Option<SourceEvent> {
+        let (template, last) = self.0.as_ref()?;
+        let string = template.string_in(data)?;
         let text = json_text::unquoted(string).ok()?.into_owned();
         let SourcePiece { block, kind, ref range, .. } = *last.pieces.first()?;
         let data = [&last.data[..range.start], string, &last.data[range.end..]].concat();
@@ -57,12 +59,12 @@ impl LastEvent {
         Some(SourceEvent { name: last.name.clone(), data, pieces, ends: Vec::new(), ..*last })
     }
 
-    /// Keeps an event that was read from a text with this frame around its piece.
-    pub fn keep(&mut self, frame: Option<EventFrame>, event: &SourceEvent) {
+    /// Remembers an event and its template, in the place of the one before.
+    pub fn remember(&mut self, template: Option<EventTemplate>, event: &SourceEvent) {
         let is_plain = event.ends.is_empty() && !event.begins_call && !event.is_end;
-        self.0 = frame
+        self.0 = template
             .filter(|_| is_plain && event.pieces.len() == 1)
-            .map(|frame| (frame, event.clone()));
+            .map(|template| (template, event.clone()));
     }
 }
 
@@ -97,9 +99,9 @@ mod tests {
         }
     }
 
-    fn last(data: &str) -> LastEvent {
-        let (mut last, event) = (LastEvent::default(), read(data));
-        last.keep(EventFrame::of(data, &event.pieces), &event);
+    fn last(data: &str) -> TemplateCache {
+        let (mut last, event) = (TemplateCache::default(), read(data));
+        last.remember(EventTemplate::of(data, &event.pieces), &event);
         last
     }
 
@@ -115,7 +117,7 @@ mod tests {
                     json_text::quoted(&more))
             };
             let (first, second) = (event(&one, None), event(&other, note.as_deref()));
-            let found = last(&first).repeated(&second);
+            let found = last(&first).read_with_last(&second);
             prop_assert_eq!(found.is_some(), note.is_none());
             if let Some(found) = found {
                 prop_assert_eq!(found, read(&second));
@@ -126,8 +128,9 @@ mod tests {
     #[test]
     fn what_stands_around_the_piece_is_compared() {
         let data = r#"{"text":"a","n":1}"#;
-        let repeated =
-            |other: &str| last(data).repeated(other).map(|event| event.pieces[0].text.clone());
+        let repeated = |other: &str| {
+            last(data).read_with_last(other).map(|event| event.pieces[0].text.clone())
+        };
         assert_eq!(repeated(r#"{"text":"b\"c","n":1}"#).unwrap(), "b\"c");
         for other in [
             r#"{"text":"a","n":2}"#,
@@ -139,9 +142,9 @@ mod tests {
         ] {
             assert_eq!(repeated(other), None, "{other}");
         }
-        let frame = EventFrame::of(data, &read(data).pieces).unwrap();
-        assert!(frame.is_around(&read(r#"{"text":"other","n":1}"#)));
-        assert!(!frame.is_around(&read(r#"{"text":"other","n":12}"#)));
-        assert!(!frame.is_around(&read(r#"{"texts":"other","n":1}"#)));
+        let template = EventTemplate::of(data, &read(data).pieces).unwrap();
+        assert!(template.matches(&read(r#"{"text":"other","n":1}"#)));
+        assert!(!template.matches(&read(r#"{"text":"other","n":12}"#)));
+        assert!(!template.matches(&read(r#"{"texts":"other","n":1}"#)));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::json_text::{Place, Token, Unreadable, quoted, rewrite};
 use crate::safety::Origin;
-use crate::single_string_chunk;
+use crate::single_string_chunk::{clear_log_probabilities, single_string_chunk};
 use crate::stored_responses::Continuation;
 
 /// The format of a vendor's API that a request came in.
@@ -57,7 +57,7 @@ pub struct Original {
     pub left_out: Vec<String>,
     /// The headers that go on with it.
     pub headers: Vec<(&'static str, String)>,
-    /// The reference to what a vendor keeps, if it continues something.
+    /// The stored responses and items that it continues.
     pub continuation: Continuation,
 }
 
@@ -234,8 +234,7 @@ impl SourceEvent {
             }
             Carrier::Chunk | Carrier::Content => {
                 let begins = piece.range.start;
-                self.data =
-                    single_string_chunk::with_only(&self.data, begins, &rest, self.carrier)?;
+                self.data = single_string_chunk(&self.data, begins, &rest, self.carrier)?;
                 (self.name, self.pieces) = (String::new(), Vec::new());
             }
         }
@@ -357,7 +356,7 @@ impl<F: PieceFilter> SourcePieces<F> {
             }
         }
         if hides && event.carrier != Carrier::Copy {
-            single_string_chunk::clear_log_probabilities(&mut event);
+            clear_log_probabilities(&mut event);
         }
         if !is_held {
             out.push(event);

@@ -1,5 +1,4 @@
-//! A chunk of a streamed answer with one of its strings alone, for the part of that string which could
-//! not leave with the others.
+//! A copy of a chunk reduced to one string: the carrier of text that was held back.
 
 use serde_json::{Map, Value};
 
@@ -10,46 +9,49 @@ const KIND: &str = "type";
 const CALLS: &str = "tool_calls";
 const NONE: &str = "null";
 
-/// The members that stay in a chunk with one string.
+/// The members of a chunk that matter when it is reduced to one string.
 #[derive(Clone, Copy)]
-struct Kept {
-    /// The members beside the string that name its place: clients put chunks together by them.
-    place: &'static [&'static str],
-    /// The members of the whole chunk that go: they were sent with the chunk itself.
-    sent: &'static [&'static str],
+struct ReducedChunk {
+    /// The members around the string that stay: clients put chunks together by them.
+    identifying: &'static [&'static str],
+    /// The members of the whole chunk that are removed: they were sent with the chunk itself.
+    already_sent: &'static [&'static str],
 }
 
-const OF_CHAT: Kept = Kept { place: &["index", KIND], sent: &["usage"] };
-const OF_CONTENT: Kept =
-    Kept { place: &["index", "role", "thought"], sent: &["usageMetadata", "promptFeedback"] };
+const CHAT_CHUNK: ReducedChunk =
+    ReducedChunk { identifying: &["index", KIND], already_sent: &["usage"] };
+const CONTENT_CHUNK: ReducedChunk = ReducedChunk {
+    identifying: &["index", "role", "thought"],
+    already_sent: &["usageMetadata", "promptFeedback"],
+};
 
-/// A step on the way to a string.
+/// One segment of the path to a string.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum PathSegment {
     Member(String),
     Item(usize),
 }
 
-/// Returns a chunk with this text as its only string of the answer: in the place of the one whose token
-/// begins at `at`. `None` if there is none.
-pub fn with_only(chunk: &str, at: usize, text: &str, carrier: Carrier) -> Option<String> {
-    let kept = if carrier == Carrier::Content { OF_CONTENT } else { OF_CHAT };
+/// Returns a copy of a chunk with this text as its only string of the answer: it replaces the string whose
+/// token begins at the byte `at`. `None` if no string begins there.
+pub fn single_string_chunk(chunk: &str, at: usize, text: &str, carrier: Carrier) -> Option<String> {
+    let members = if carrier == Carrier::Content { CONTENT_CHUNK } else { CHAT_CHUNK };
     let mut path = None;
     let seen = visit(chunk, |place, token| {
         if place.range.start == at && matches!(token, Token::Text(_)) {
-            let steps = (0..place.depth()).filter_map(|depth| {
-                let member = place.member(depth).map(|name| Step::Member(name.to_owned()));
-                member.or_else(|| place.index(depth).map(Step::Item))
+            let segments = (0..place.depth()).filter_map(|depth| {
+                let member = place.member(depth).map(|name| PathSegment::Member(name.to_owned()));
+                member.or_else(|| place.index(depth).map(PathSegment::Item))
             });
-            path = Some(steps.collect::<Vec<_>>());
+            path = Some(segments.collect::<Vec<_>>());
         }
     });
     seen.ok()?;
     let mut chunk: Map<String, Value> = serde_json::from_str(chunk).ok()?;
     let path = path?;
-    let (Step::Member(first), rest) = path.split_first()? else { return None };
-    chunk.retain(|name, _| !kept.sent.contains(&name.as_str()));
-    prune(chunk.get_mut(first)?, rest, text, kept);
+    let (PathSegment::Member(first), rest) = path.split_first()? else { return None };
+    chunk.retain(|name, _| !members.already_sent.contains(&name.as_str()));
+    prune(chunk.get_mut(first)?, rest, text, members);
     serde_json::to_string(&chunk).ok()
 }
 
@@ -66,7 +68,7 @@ pub(crate) fn clear_log_probabilities(event: &mut SourceEvent) {
             values.extend(value_behind(&event.data, place.range.end));
         }
     });
-    // It was read before.
+    // A fault cannot occur: the event was parsed when it was read.
     let _ = seen;
     for value in values.into_iter().rev() {
         event.data.replace_range(value.clone(), NONE);
@@ -79,32 +81,39 @@ pub(crate) fn clear_log_probabilities(event: &mut SourceEvent) {
     }
 }
 
-fn prune(value: &mut Value, path: &[Step], text: &str, kept: Kept) {
+fn prune(value: &mut Value, path: &[PathSegment], text: &str, reduced: ReducedChunk) {
     match (value, path) {
-        (Value::Object(members), [Step::Member(name), rest @ ..]) => {
-            members.retain(|member, _| member == name || kept.place.contains(&member.as_str()));
+        (Value::Object(members), [PathSegment::Member(name), rest @ ..]) => {
+            members.retain(|member, _| {
+                member == name || reduced.identifying.contains(&member.as_str())
+            });
             if let Some(value) = members.get_mut(name) {
                 if name == "delta" {
-                    members_of_choice(members, rest, text, kept);
+                    prune_choice(members, rest, text, reduced);
                 } else {
-                    prune(value, rest, text, kept);
+                    prune(value, rest, text, reduced);
                 }
             }
         }
-        (Value::Array(items), [Step::Item(index), rest @ ..]) if *index < items.len() => {
+        (Value::Array(items), [PathSegment::Item(index), rest @ ..]) if *index < items.len() => {
             let mut item = items.swap_remove(*index);
-            prune(&mut item, rest, text, kept);
+            prune(&mut item, rest, text, reduced);
             *items = vec![item];
         }
         (value, _) => *value = text.into(),
     }
 }
 
-/// A choice that goes on has no reason to end.
-fn members_of_choice(members: &mut Map<String, Value>, rest: &[Step], text: &str, kept: Kept) {
+/// Reduces a choice to one string of its delta. A choice that continues has `finish_reason: null`.
+fn prune_choice(
+    members: &mut Map<String, Value>,
+    rest: &[PathSegment],
+    text: &str,
+    reduced: ReducedChunk,
+) {
     if let Some(delta) = members.get_mut("delta") {
-        prune(delta, rest, text, kept);
-        // A call has its type in its first piece.
+        prune(delta, rest, text, reduced);
+        // The type of a call stands in its first piece alone.
         for call in delta.get_mut(CALLS).and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(call) = call.as_object_mut() {
                 call.shift_remove(KIND);
@@ -124,7 +133,8 @@ mod tests {
     fn only(chunk: &Value, string: &str) -> Value {
         let chunk = chunk.to_string();
         let at = chunk.find(&format!("\"{string}\"")).unwrap();
-        serde_json::from_str(&with_only(&chunk, at, "rest", Carrier::Chunk).unwrap()).unwrap()
+        serde_json::from_str(&single_string_chunk(&chunk, at, "rest", Carrier::Chunk).unwrap())
+            .unwrap()
     }
 
     #[test]
@@ -159,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_of_a_content_is_said_again() {
+    fn nothing_else_of_a_content_is_sent_again() {
         let text = |text: &str| json!({"text": text, "thought": true});
         let chunk = json!({
             "candidates": [{"content": {"parts": [
@@ -173,12 +183,12 @@ mod tests {
             "modelVersion": "m", "responseId": "r"});
         let chunk = chunk.to_string();
         let at = chunk.find("\"said\"").unwrap();
-        let alone = with_only(&chunk, at, "rest", Carrier::Content).unwrap();
+        let alone = single_string_chunk(&chunk, at, "rest", Carrier::Content).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&alone).unwrap(), expected);
     }
 
     #[test]
-    fn nothing_else_of_the_answer_is_said_again() {
+    fn nothing_else_of_the_answer_is_sent_again() {
         let chunk = json!({
             "id": "c", "model": "m", "usage": {"prompt_tokens": 1},
             "choices": [
@@ -205,6 +215,6 @@ mod tests {
         let expected = json!({"choices": [{"index": 0, "finish_reason": null, "delta": {"content": [
             {"type": "text", "text": "rest"}]}}]});
         assert_eq!(only(&parts, "said"), expected);
-        assert_eq!(with_only(r#"{"id": "c"}"#, 1, "rest", Carrier::Chunk), None);
+        assert_eq!(single_string_chunk(r#"{"id": "c"}"#, 1, "rest", Carrier::Chunk), None);
     }
 }

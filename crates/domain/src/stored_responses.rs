@@ -1,5 +1,5 @@
-//! What a vendor keeps between two requests, for the account that made them: responses, and the items
-//! of their outputs.
+//! Responses that a vendor stores for the account that requested them, and the items of their outputs.
+//! Later requests continue them.
 
 /// The most items of one response that are remembered.
 pub const MOST_ITEMS: usize = 256;
@@ -8,43 +8,45 @@ pub const MOST_REFERENCES: usize = 512;
 /// The longest id of a vendor's, in bytes.
 pub const LONGEST_ID: usize = 128;
 
-/// A response that a vendor keeps.
+/// A response that a vendor stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptAnswer {
+pub struct StoredResponse {
     /// Its id at the vendor.
     pub id: String,
     /// The ids of the items of its output.
     pub items: Vec<String>,
 }
 
-/// The kind of something that a vendor keeps.
+/// The kind of something that a vendor stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeptKind {
+pub enum StoredKind {
     /// A response, which a request continues.
     Response,
     /// An item of a response, which a request refers to instead of sending it.
     Item,
-    /// An item that a request sends without its content. Translations leave it out.
-    Hint,
+    /// An item that a request has by its id alone and that its answer can do without, such as a
+    /// `reasoning` item without `encrypted_content`. A vendor that stores it reads it; translations leave
+    /// it out.
+    OptionalItem,
 }
 
-/// A reference in a request to something that a vendor keeps.
+/// A reference in a request to something that a vendor stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptReference {
+pub struct StoredReference {
     /// Its kind.
-    pub kind: KeptKind,
+    pub kind: StoredKind,
     /// Its id at the vendor.
     pub id: String,
 }
 
-/// How a request continues what a vendor keeps, and whether the vendor is to keep its answer.
+/// The stored responses and items that a request continues, and whether its own answer is to be stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Continuation {
-    /// Whether the request leaves its answer with the vendor.
-    pub stores: bool,
-    /// Everything kept that it refers to.
-    pub references: Vec<KeptReference>,
-    /// The account that keeps all of it, by its fingerprint, once that is known.
+    /// Whether the vendor is asked to store the answer (`store`).
+    pub asks_to_store: bool,
+    /// All stored responses and items that it refers to.
+    pub references: Vec<StoredReference>,
+    /// The account that stores all of them, by its fingerprint, once that is known.
     pub account: Option<i64>,
     /// The tokens that the vendor adds to the prompt, as far as they are known.
     pub tokens: u64,
@@ -58,8 +60,8 @@ pub struct Continuation {
 }
 
 impl Continuation {
-    /// Whether only one account can answer: the others have not what the request refers to.
+    /// Whether only the storing account can answer: other accounts lack what the request refers to.
     pub fn is_bound(&self) -> bool {
-        self.references.iter().any(|reference| reference.kind != KeptKind::Hint)
+        self.references.iter().any(|reference| reference.kind != StoredKind::OptionalItem)
     }
 }

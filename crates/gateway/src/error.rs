@@ -1,7 +1,7 @@
 //! The outcomes of a request, by meaning. `api` turns each into a response, in one place.
 
 use domain::money::Usd;
-use domain::stored_responses::KeptKind;
+use domain::stored_responses::StoredKind;
 use domain::time::{SECOND, Timestamp};
 use providers::FaultCode;
 
@@ -26,9 +26,9 @@ pub enum Error {
     /// Not found, or owned by another organization or project: the two look alike.
     #[error("Not found")]
     NotFound,
-    /// A request continues something that no provider keeps for the project, as far as is known.
-    #[error("{} with id '{}' not found: {NOT_KEPT}", kept_word(*.0), .1)]
-    NotKept(KeptKind, String),
+    /// A request continues something that no provider stores for the project, as far as is known.
+    #[error("{} with id '{}' not found: {NOT_STORED}", stored_word(*.0), .1)]
+    NotStored(StoredKind, String),
     /// Malformed: the request makes no sense as it stands.
     #[error("{0}")]
     Malformed(String),
@@ -154,14 +154,14 @@ pub struct Congestion {
 }
 
 /// Why something is not found that a request continues, and the remedy.
-pub const NOT_KEPT: &str = "it is no answer of this project's, or its content is not stored. Send the \
+pub const NOT_STORED: &str = "it is no answer of this project's, or its content is not stored. Send the \
     conversation itself in input";
 
-/// The words for a kind of what providers keep, at the beginning of a sentence.
-fn kept_word(kind: KeptKind) -> &'static str {
+/// The words for a kind of stored thing, at the beginning of a sentence.
+fn stored_word(kind: StoredKind) -> &'static str {
     match kind {
-        KeptKind::Response => "Previous response",
-        KeptKind::Item | KeptKind::Hint => "Item",
+        StoredKind::Response => "Previous response",
+        StoredKind::Item | StoredKind::OptionalItem => "Item",
     }
 }
 

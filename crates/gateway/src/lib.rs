@@ -30,7 +30,7 @@ mod streaming;
 mod testing;
 mod tools;
 
-pub use providers::{FaultCode, KeptAction};
+pub use providers::{FaultCode, StoredResponseAction};
 
 pub use crate::admission::admit::Spends;
 pub use crate::capacity::body_memory::{
@@ -51,7 +51,7 @@ pub use crate::control::projects::{ProjectChange, ProjectView};
 pub use crate::control::safety_preview::{Direction, SafetyTrial, SafetyVerdict, SlowRule};
 pub use crate::control::sdk_config::SdkConfig;
 pub use crate::control::sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SignedIn};
-pub use crate::error::{Congestion, Error, NOT_KEPT, Result};
+pub use crate::error::{Congestion, Error, NOT_STORED, Result};
 pub use crate::evidence::logs::LogResult;
 pub use crate::evidence::stats::{Period, Stats};
 pub use crate::evidence::traces::detail::{StepList, TraceDetail};

@@ -30,7 +30,9 @@ pub use crate::adapter::request::Attempt;
 pub use crate::breaker::{Breaker, Breakers, Fault, Permit};
 pub use crate::client::Client;
 pub use crate::client::event_stream::EventStream;
-pub use crate::client::stored_responses::{KeptAction, KeptCall, KeptResource};
+pub use crate::client::stored_responses::{
+    StoredResponseAction, StoredResponseBody, StoredResponseCall,
+};
 pub use crate::error::codes::FaultCode;
 pub use crate::error::retry::{MAX_BACK_OFF, back_off};
 pub use crate::error::{Error, ErrorKind};

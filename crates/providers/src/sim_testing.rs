@@ -165,7 +165,7 @@ impl Heard {
             StreamEvent::Model(_)
             | StreamEvent::Prompt(_)
             | StreamEvent::Source(_)
-            | StreamEvent::Kept(_)
+            | StreamEvent::Stored(_)
             | StreamEvent::Done => {}
             StreamEvent::Native { text, chunk } => {
                 self.text.push_str(&text);

@@ -49,7 +49,7 @@ pub use seal::{SealingKey, random};
 pub use session_traces::{IdleSession, SessionHash};
 pub use stats::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};
 pub use steps::{Outline, STEPS_AT_ONCE, SealedContent};
-pub use stored_responses::Kept;
+pub use stored_responses::StoredResource;
 pub use traces::{AgentFigures, COUNT_LIMIT, Page};
 use writer::{PostgresCommits, SqliteCommits};
 pub use writer::{Start, Writer};

@@ -223,7 +223,7 @@ impl Tx {
                 .await?;
             sqlx::query_as(FORGET).bind(id).fetch_optional(&mut *db).await?
         });
-        self.forget_kept_of(id).await?;
+        self.forget_stored_of(id).await?;
         Ok(gone)
     }
 

@@ -1,4 +1,4 @@
-//! What vendors keep of answers, for requests that continue them.
+//! Responses that vendors store, and their items, for requests that continue them.
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{ProjectId, StepId};
@@ -14,9 +14,9 @@ use crate::writer::table::{Field, Row};
 /// The ids that one query looks for.
 const AT_ONCE: usize = 16;
 
-/// A response that a vendor keeps, or an item of one.
+/// A response that a vendor stores, or an item of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredResource {
     /// The project whose call it answered.
     pub project: ProjectId,
     /// Its id at the vendor.
@@ -37,7 +37,7 @@ pub struct Kept {
 }
 
 from_row! {
-    struct KeptRow {
+    struct StoredRow {
         id: String,
         response: String,
         step_id: i64,
@@ -48,17 +48,17 @@ from_row! {
     }
 }
 
-impl KeptRow {
-    fn read(self, project: ProjectId) -> Result<Kept> {
+impl StoredRow {
+    fn read(self, project: ProjectId) -> Result<StoredResource> {
         let session = Uuid::parse_str(&self.session);
         let session = session.map_err(|error| Error::Corrupt(error.to_string()))?.into_bytes();
         let Self { id, response, model, account, .. } = self;
         let (step, tokens) = (StepId(self.step_id), self.tokens.map(i64::unsigned_abs));
-        Ok(Kept { project, id, response, step, model, account, tokens, session })
+        Ok(StoredResource { project, id, response, step, model, account, tokens, session })
     }
 }
 
-impl Row for Kept {
+impl Row for StoredResource {
     const TABLE: &'static str = "kept_responses";
     const COLUMNS: &'static [&'static str] =
         &["project_id", "id", "response", "step_id", "model", "account", "tokens", "session"];
@@ -80,16 +80,20 @@ impl Row for Kept {
 }
 
 impl Store {
-    /// What is known of responses and items by these ids, of this project.
+    /// The stored responses and items with these ids, of this project.
     #[boxed]
-    pub async fn kept(&self, project: ProjectId, ids: &[&str]) -> Result<Vec<Kept>> {
+    pub async fn stored_resources(
+        &self,
+        project: ProjectId,
+        ids: &[&str],
+    ) -> Result<Vec<StoredResource>> {
         const FIND: &str = "
             SELECT id, response, step_id, model, account, tokens, session
             FROM kept_responses WHERE project_id = $1
             AND id IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
         let mut all = Vec::new();
         for ids in ids.chunks(AT_ONCE) {
-            let rows: Vec<KeptRow> = on!(&self.reader, db => {
+            let rows: Vec<StoredRow> = on!(&self.reader, db => {
                 let mut query = sqlx::query_as(FIND).bind(project.0);
                 for place in 0..AT_ONCE {
                     // No id is empty.
@@ -104,9 +108,9 @@ impl Store {
         Ok(all)
     }
 
-    /// Forgets a response that the vendor keeps no longer, and its items.
+    /// Forgets a response that the vendor stores no longer, and its items.
     #[boxed]
-    pub async fn forget_kept(&self, project: ProjectId, response: &str) -> Result<()> {
+    pub async fn forget_stored(&self, project: ProjectId, response: &str) -> Result<()> {
         const FIND: &str = "
             SELECT step_id FROM kept_responses WHERE project_id = $1 AND id = $2";
         const FORGET: &str = "
@@ -130,8 +134,8 @@ impl Store {
 }
 
 impl Tx {
-    /// Deletes what is known of the answers of a step.
-    pub(crate) async fn forget_kept_of(&mut self, step: i64) -> Result<()> {
+    /// Forgets the stored responses and items of a step.
+    pub(crate) async fn forget_stored_of(&mut self, step: i64) -> Result<()> {
         within!(self, db => {
             sqlx::query("DELETE FROM kept_responses WHERE step_id = $1")
                 .bind(step)

@@ -5,7 +5,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::{StepId, TraceId};
-use domain::stored_responses::KeptKind;
+use domain::stored_responses::StoredKind;
 use gateway::{Congestion, Error, FaultCode, Unanswered};
 use serde::Serialize;
 use serde_json::Value;
@@ -185,10 +185,10 @@ impl From<Error> for Failure {
             }
             Error::Forbidden => of(StatusCode::FORBIDDEN),
             Error::PerimeterBlock => of(StatusCode::FORBIDDEN).code("PERIMETER_BLOCK"),
-            Error::NotFound | Error::NotKept(KeptKind::Item | KeptKind::Hint, _) => {
+            Error::NotFound | Error::NotStored(StoredKind::Item | StoredKind::OptionalItem, _) => {
                 of(StatusCode::NOT_FOUND)
             }
-            Error::NotKept(KeptKind::Response, _) => {
+            Error::NotStored(StoredKind::Response, _) => {
                 of(StatusCode::NOT_FOUND).code("previous_response_not_found")
             }
             Error::Malformed(_) => of(StatusCode::BAD_REQUEST),

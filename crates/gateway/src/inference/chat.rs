@@ -111,7 +111,7 @@ impl Gateway {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
             check_reaches(&mut request.prompt, &caller.project.settings)?;
-            self.find_kept(caller, &mut request).await?;
+            self.find_stored(caller, &mut request).await?;
             let context = self
                 .traced_context(
                     caller,
@@ -145,7 +145,7 @@ impl Gateway {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
             check_reaches(&mut request.prompt, &caller.project.settings)?;
-            self.find_kept(caller, &mut request).await?;
+            self.find_stored(caller, &mut request).await?;
             let context = self
                 .traced_context(
                     caller,

@@ -1,15 +1,15 @@
-//! What providers keep of answers, for the project whose calls they answered: requests that continue a
-//! response, and those that read or delete it.
+//! Responses that providers store, for the project whose calls they answered: requests that continue one,
+//! and those that read or delete it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use checks::{Placeholders, Redactor};
 use domain::ids::StepId;
 use domain::json_text::{Edit, Token, edited, quoted, rewrite};
-use domain::stored_responses::{Continuation, KeptKind};
+use domain::stored_responses::{Continuation, StoredKind};
 use futures_util::future::BoxFuture;
-use providers::{KeptAction, KeptCall};
-use store::Kept;
+use providers::{StoredResponseAction, StoredResponseCall};
+use store::StoredResource;
 
 use crate::bounded_read::bounded;
 use crate::error::{Error, Result};
@@ -25,15 +25,19 @@ use crate::state::caller::Caller;
 const MOST_RESPONSES: usize = 64;
 
 impl Gateway {
-    /// Whether a provider keeps a response by this id for the project.
-    pub async fn keeps_response(&self, caller: &Caller, id: &str) -> Result<bool> {
-        let found = bounded(self.store.kept(caller.project.id(), &[id])).await?;
-        Ok(found.iter().any(|kept| kept.id == kept.response))
+    /// Whether a provider stores a response with this id for the project.
+    pub async fn has_stored_response(&self, caller: &Caller, id: &str) -> Result<bool> {
+        let found = bounded(self.store.stored_resources(caller.project.id(), &[id])).await?;
+        Ok(found.iter().any(|stored| stored.id == stored.response))
     }
 
-    /// Finds what a request continues, and binds the request to the account that keeps it. What is not
+    /// Finds what a request continues, and binds the request to the account that stores it. What is not
     /// known to the project is not found, whoever else may know it.
-    pub(super) async fn find_kept(&self, caller: &Caller, request: &mut ChatRequest) -> Result<()> {
+    pub(super) async fn find_stored(
+        &self,
+        caller: &Caller,
+        request: &mut ChatRequest,
+    ) -> Result<()> {
         let Some(original) = &mut request.prompt.original else { return Ok(()) };
         let continuation = &mut original.continuation;
         if continuation.references.is_empty() {
@@ -41,9 +45,9 @@ impl Gateway {
         }
         let ids: Vec<&str> =
             continuation.references.iter().map(|reference| &*reference.id).collect();
-        let found = bounded(self.store.kept(caller.project.id(), &ids)).await?;
+        let found = bounded(self.store.stored_resources(caller.project.id(), &ids)).await?;
         let Some(referred) = Referred::of(continuation, &found)? else {
-            // A hint that the project does not have goes to nobody: the request is translated.
+            // An optional item that the project does not have is sent to nobody: the request is translated.
             original.body = None;
             continuation.references.clear();
             return Ok(());
@@ -84,32 +88,32 @@ impl Gateway {
         }))
     }
 
-    /// Reads, cancels or deletes a response that a provider keeps for the project: the provider's own
+    /// Reads, cancels or deletes a response that a provider stores for the project: the provider's own
     /// answer, with originals put back. `None` if the project knows no such response.
-    pub fn kept_response<'a>(
+    pub fn stored_response<'a>(
         &'a self,
         caller: &'a Caller,
         id: &'a str,
-        action: KeptAction,
+        action: StoredResponseAction,
         query: &'a str,
     ) -> BoxFuture<'a, Result<Option<String>>> {
         Box::pin(async move {
             let project = &caller.project;
-            let found = bounded(self.store.kept(project.id(), &[id])).await?;
-            let Some(kept) = found.into_iter().find(|kept| kept.id == kept.response) else {
+            let found = bounded(self.store.stored_resources(project.id(), &[id])).await?;
+            let Some(stored) = found.into_iter().find(|stored| stored.id == stored.response) else {
                 return Ok(None);
             };
-            let call = KeptCall { id, action, query };
-            let Some(answer) = self.call_about_kept(caller, &kept, call).await? else {
+            let call = StoredResponseCall { id, action, query };
+            let Some(answer) = self.call_about_stored(caller, &stored, call).await? else {
                 return Ok(None);
             };
-            if action == KeptAction::Delete {
-                bounded(self.store.forget_kept(project.id(), id)).await?;
+            if action == StoredResponseAction::Delete {
+                bounded(self.store.forget_stored(project.id(), id)).await?;
                 return Ok(Some(answer.body));
             }
-            self.check_kept(caller, &answer.body).await?;
+            self.check_stored(caller, &answer.body).await?;
             let mut placeholders = Placeholders::default();
-            placeholders.extend(&self.placeholders_of(caller, kept.step).await?);
+            placeholders.extend(&self.placeholders_of(caller, stored.step).await?);
             let mut body = answer.body;
             if project.policy.safety().pii_restore && !placeholders.is_empty() {
                 let new = rewrite(&body, |place, token| match token {
@@ -119,16 +123,16 @@ impl Gateway {
                 body = new.ok().flatten().unwrap_or(body);
             }
             if answer.has_model {
-                let named = edited(&body, &[("model", Edit::Set(&quoted(&kept.model)))]);
+                let named = edited(&body, &[("model", Edit::Set(&quoted(&stored.model)))]);
                 body = named.unwrap_or(body);
             }
             Ok(Some(body))
         })
     }
 
-    /// Refuses an answer that must not leave as it is, by the project's rules of today. What is kept
-    /// left once already; the rules may have changed since.
-    async fn check_kept(&self, caller: &Caller, body: &str) -> Result<()> {
+    /// Refuses an answer that must not leave as it is, by the project's rules of today. It was
+    /// answered once already; the rules may have changed since.
+    async fn check_stored(&self, caller: &Caller, body: &str) -> Result<()> {
         let project = &caller.project;
         if !project.policy.acts_on_outputs() {
             return Ok(());
@@ -149,7 +153,7 @@ impl Gateway {
     }
 }
 
-/// What the references of a request lead to.
+/// The stored responses and items that the references of a request name.
 struct Referred {
     account: i64,
     model: String,
@@ -163,49 +167,51 @@ struct Referred {
 }
 
 impl Referred {
-    /// `None` if a hint is not known.
-    fn of(continuation: &Continuation, found: &[Kept]) -> Result<Option<Self>> {
-        let by_id: BTreeMap<&str, &Kept> = found.iter().map(|kept| (&*kept.id, kept)).collect();
+    /// `None` if an optional item is not known.
+    fn of(continuation: &Continuation, found: &[StoredResource]) -> Result<Option<Self>> {
+        let by_id: BTreeMap<&str, &StoredResource> =
+            found.iter().map(|stored| (&*stored.id, stored)).collect();
         let (mut all, mut is_lacking): (Option<Self>, bool) = (None, false);
         // The tokens of a response, or of all its items, and how often each id is referred to.
         let mut times: BTreeMap<(&str, bool), BTreeMap<&str, u64>> = BTreeMap::new();
         for reference in &continuation.references {
-            let is_response = reference.kind == KeptKind::Response;
-            let kept = by_id.get(&*reference.id).copied();
-            let kept = kept.filter(|kept| !is_response || kept.id == kept.response);
-            let Some(kept) = kept else {
-                if reference.kind == KeptKind::Hint {
+            let is_response = reference.kind == StoredKind::Response;
+            let stored = by_id.get(&*reference.id).copied();
+            let stored = stored.filter(|stored| !is_response || stored.id == stored.response);
+            let Some(stored) = stored else {
+                if reference.kind == StoredKind::OptionalItem {
                     is_lacking = true;
                     continue;
                 }
-                return Err(Error::NotKept(reference.kind, shown(&reference.id)));
+                return Err(Error::NotStored(reference.kind, shown(&reference.id)));
             };
             let known = all.get_or_insert_with(|| Self {
-                account: kept.account,
-                model: kept.model.clone(),
-                session: kept.session,
+                account: stored.account,
+                model: stored.model.clone(),
+                session: stored.session,
                 tokens: Some(0),
                 models: BTreeSet::new(),
                 opened: BTreeMap::new(),
             });
-            if known.account != kept.account {
+            if known.account != stored.account {
                 return Err(Error::invalid(
                     "The request refers to items that different accounts keep: send the items \
                      themselves",
                 ));
             }
-            known.models.insert(kept.model.clone());
-            if reference.kind != KeptKind::Hint {
-                known.opened.insert(kept.response.clone(), kept.step);
+            known.models.insert(stored.model.clone());
+            if reference.kind != StoredKind::OptionalItem {
+                known.opened.insert(stored.response.clone(), stored.step);
             }
-            let ids = times.entry((&kept.response, is_response)).or_default();
-            *ids.entry(&kept.id).or_default() += 1;
+            let ids = times.entry((&stored.response, is_response)).or_default();
+            *ids.entry(&stored.id).or_default() += 1;
         }
         if is_lacking && continuation.is_bound() {
-            let hints = continuation.references.iter();
-            let lacking = hints.map(|hint| &hint.id).find(|id| !by_id.contains_key(&***id));
+            let references = continuation.references.iter();
+            let lacking =
+                references.map(|reference| &reference.id).find(|id| !by_id.contains_key(&***id));
             let id = lacking.map(|id| shown(id)).unwrap_or_default();
-            return Err(Error::NotKept(KeptKind::Item, id));
+            return Err(Error::NotStored(StoredKind::Item, id));
         }
         if is_lacking {
             return Ok(None);

@@ -95,12 +95,12 @@ impl Gateway {
                 unpriced.get_or_insert(error);
                 continue;
             }
-            if let Some(error) = routed.keeps_elsewhere(model) {
+            if let Some(error) = routed.stored_elsewhere(model) {
                 last.get_or_insert(error);
                 continue;
             }
             let order = |number| routed.endpoint_order(number);
-            let accepts = |at: &Model| routed.may_call(model, at);
+            let accepts = |at: &Model| routed.can_serve(model, at);
             let Some(places) = self.upstream.places(model, order, regions, accepts) else {
                 call_metrics::of_model(&model.identifier)
                     .count_failure(model.provider, CIRCUIT_OPEN);
@@ -179,7 +179,7 @@ impl Gateway {
         loop {
             attempts += 1;
             outcome.attempts = i64::from(attempts);
-            outcome.account = funded.routed().account_that_keeps(places.here());
+            outcome.account = funded.routed().storing_account(places.here());
             let began = Instant::now();
             outcome.unseen_since = M::UNSEEN.then(|| clock.now());
             let result = {

@@ -4,7 +4,7 @@ use domain::conversation::Reply;
 use domain::ids::{StepId, TraceId};
 use domain::money::Usd;
 use domain::step::{FinishReason, Security, StepStatus};
-use domain::stored_responses::KeptAnswer;
+use domain::stored_responses::StoredResponse;
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use serde_json::Value;
@@ -51,9 +51,9 @@ pub(crate) struct CallOutcome {
     pub(crate) images: Option<u64>,
     /// The findings of the output check.
     pub(crate) output: Security,
-    /// What the provider keeps of the answer.
-    pub(crate) kept: Option<KeptAnswer>,
-    /// The account that keeps it, by its fingerprint, if the request lets it.
+    /// The answer as the provider stores it.
+    pub(crate) stored: Option<StoredResponse>,
+    /// The account that stores it, by its fingerprint, if the request asks for that.
     pub(crate) account: Option<i64>,
 }
 
@@ -80,7 +80,7 @@ impl Default for CallOutcome {
             similarity: None,
             images: None,
             output: Security::default(),
-            kept: None,
+            stored: None,
             account: None,
         }
     }
@@ -95,7 +95,7 @@ impl CallOutcome {
         self.usage = reply.usage;
         self.upstream_model.clone_from(&reply.upstream_model);
         self.message = tool_message(reply).cloned();
-        self.kept.clone_from(&reply.kept);
+        self.stored.clone_from(&reply.stored);
     }
 
     /// The words of the model that are stored: the refusal, if there is nothing else.

@@ -36,7 +36,7 @@ impl InFlight {
         self.outcome.output = judged.security;
         if !matches!(judged.verdict, Verdict::Fine) {
             // Nobody may read the answer from its provider either.
-            self.outcome.kept = None;
+            self.outcome.stored = None;
         }
         reply.source = source;
         match judged.verdict {

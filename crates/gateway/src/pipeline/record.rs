@@ -23,7 +23,7 @@ use crate::pipeline::present::judge_rest;
 use crate::pipeline::refusal::{Refusal, UnrecordedRefusal};
 use crate::pipeline::screen::{JudgedTool, merged};
 use crate::pipeline::stored_content::{Input, Output, Stored};
-use crate::pipeline::stored_responses::kept_rows;
+use crate::pipeline::stored_responses::stored_rows;
 use crate::pipeline::usage_cost::UsageCost;
 use crate::tools::fingerprint;
 use crate::tools::function_tools::{self, ToolCall};
@@ -62,12 +62,12 @@ impl Gateway {
         self.count_spend(context, step.finished_at, usage_cost.cost);
         usage_cost.count(funded);
         funded.settled();
-        let kept = kept_rows(funded, outcome, &usage_cost.usage);
-        let stored = self.store_run(funded, outcome, step, &calls);
-        let (turn, tools_step) = match kept {
-            None => stored.await?,
+        let resources = stored_rows(funded, outcome, &usage_cost.usage);
+        let recorded = self.store_run(funded, outcome, step, &calls);
+        let (turn, tools_step) = match resources {
+            None => recorded.await?,
             // Both are queued together.
-            Some(kept) => Box::pin(self.stored_and_kept(stored, kept)).await?,
+            Some(resources) => Box::pin(self.record_with_stored(recorded, resources)).await?,
         };
         self.trip_if_spent(&context.caller).await;
         Ok(Recorded { tools_step, turn, usage: usage_cost.usage, cost: usage_cost.cost })

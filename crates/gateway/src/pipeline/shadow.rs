@@ -154,11 +154,11 @@ impl Gateway {
         let screened = routed.screened();
         let (caller, prompt) = (&screened.context().caller, screened.prompt());
         let regions = caller.project.settings.allowed_regions.as_deref();
-        if routed.keeps_elsewhere(model).is_some() {
+        if routed.stored_elsewhere(model).is_some() {
             return Ok(End::Unsupported);
         }
         let order = |number| routed.endpoint_order(number);
-        let accepts = |at: &Model| routed.may_call(model, at);
+        let accepts = |at: &Model| routed.can_serve(model, at);
         let Some(places) = self.upstream.places(model, order, regions, accepts) else {
             return Ok(End::CircuitOpen);
         };

@@ -1,4 +1,4 @@
-//! What providers keep of answers: the account that keeps it, its record, and the calls that read or
+//! Responses that providers store: the account that stores one, its record, and the calls that read or
 //! delete it there.
 
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use aws_lc_rs::hmac::Key;
 use domain::model::Model;
 use domain::usage::Usage;
-use providers::{KeptCall, KeptResource};
-use store::Kept;
+use providers::{StoredResponseBody, StoredResponseCall};
+use store::StoredResource;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use crate::pipeline::fund::Funded;
 use crate::state::caller::Caller;
 use crate::tools::fingerprint;
 
-/// The longest time in which a provider answers about what it keeps.
+/// The longest time in which a provider answers about a stored response.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// The fingerprint of the account that a model is called with: its address and its credential.
@@ -31,7 +31,7 @@ fn account(key: &Key, model: &Model) -> i64 {
 }
 
 /// The model as it is called at each of its endpoints.
-fn places(model: &Arc<Model>) -> impl Iterator<Item = &Arc<Model>> {
+fn endpoints(model: &Arc<Model>) -> impl Iterator<Item = &Arc<Model>> {
     let own = model.config.endpoints.is_empty().then_some(model);
     own.into_iter().chain(model.config.endpoints.iter().map(|endpoint| &endpoint.model))
 }
@@ -41,29 +41,31 @@ impl Routed {
         &self.screened().context().caller.project.print_key
     }
 
-    /// The account that the request is bound to, because that keeps what it continues.
-    fn bound_to(&self) -> Option<i64> {
+    /// The account that stores what the request continues.
+    fn required_account(&self) -> Option<i64> {
         self.screened().prompt().original.as_ref()?.continuation.account
     }
 
-    /// Whether the request may go to a model as it is called at an endpoint. One that can do without
-    /// what is kept goes to the account that keeps it only if the model has that.
-    pub(super) fn may_call(&self, model: &Arc<Model>, at: &Model) -> bool {
-        let Some(account) = self.bound_to() else { return true };
-        let keeps = |at: &Model| account == self::account(self.key(), at);
-        keeps(at) || !self.is_bound() && !places(model).any(|at| keeps(at))
+    /// Whether the request may go to a model as it is called at an endpoint. If the stored items are
+    /// optional, the storing account is preferred where the model has it; else any account will do.
+    pub(super) fn can_serve(&self, model: &Arc<Model>, endpoint: &Model) -> bool {
+        let Some(account) = self.required_account() else { return true };
+        let stores = |endpoint: &Model| account == self::account(self.key(), endpoint);
+        stores(endpoint) || !self.is_bound() && !endpoints(model).any(|endpoint| stores(endpoint))
     }
 
-    /// Whether the request cannot do without what is kept.
+    /// Whether the request needs the stored responses and items that it refers to.
     fn is_bound(&self) -> bool {
         let original = self.screened().prompt().original.as_ref();
         original.is_some_and(|original| original.continuation.is_bound())
     }
 
-    /// The error for a model that is called with another account than the one that keeps what the
+    /// The error for a model that is called with another account than the one that stores what the
     /// request continues.
-    pub(super) fn keeps_elsewhere(&self, model: &Arc<Model>) -> Option<Error> {
-        if self.bound_to().is_none() || places(model).any(|at| self.may_call(model, at)) {
+    pub(super) fn stored_elsewhere(&self, model: &Arc<Model>) -> Option<Error> {
+        if self.required_account().is_none()
+            || endpoints(model).any(|endpoint| self.can_serve(model, endpoint))
+        {
             return None;
         }
         Some(Error::invalid(format!(
@@ -73,75 +75,85 @@ impl Routed {
         )))
     }
 
-    /// The account that keeps the answer of a model, if the request lets it.
-    pub(super) fn account_that_keeps(&self, at: &Model) -> Option<i64> {
+    /// The account that stores the answer of a model, if the request asks for that.
+    pub(super) fn storing_account(&self, endpoint: &Model) -> Option<i64> {
         let original = self.screened().prompt().original.as_ref()?;
-        let stores = original.continuation.stores && original.body.is_some();
-        stores.then(|| account(self.key(), at))
+        let is_stored = original.continuation.asks_to_store && original.body.is_some();
+        is_stored.then(|| account(self.key(), endpoint))
     }
 }
 
-/// The tokens of a response and of the items of its output, as far as they are known. The results of the
-/// vendor's own tools are among the items, and count as tokens of the prompt.
-fn tokens(funded: &Funded, outcome: &CallOutcome, usage: &Usage) -> (Option<u64>, Option<u64>) {
-    let reported = outcome.usage.filter(|usage| !usage.open.is_doubtful() && usage.prompt > 0);
-    let all = reported.map(|_| usage.prompt.saturating_add(usage.completion));
-    let prompt = funded.routed().screened().prompt();
-    let has_tools = !providers::charges(funded.model(), prompt).tools.is_empty();
-    (all, if has_tools { all } else { reported.map(|_| usage.completion) })
+/// The tokens of a stored response; each is `None` if it is not known.
+struct StoredTokens {
+    /// The tokens of the response, its prompt included.
+    response: Option<u64>,
+    /// The tokens of all items of its output together. The results of the vendor's own tools are among
+    /// the items, and count as tokens of the prompt.
+    items: Option<u64>,
 }
 
-/// The rows of what a provider keeps of an answer.
-pub(super) fn kept_rows(
+fn tokens(funded: &Funded, outcome: &CallOutcome, usage: &Usage) -> StoredTokens {
+    let reported = outcome.usage.filter(|usage| !usage.open.is_doubtful() && usage.prompt > 0);
+    let response = reported.map(|_| usage.prompt.saturating_add(usage.completion));
+    let prompt = funded.routed().screened().prompt();
+    let has_tools = !providers::charges(funded.model(), prompt).tools.is_empty();
+    let items = if has_tools { response } else { reported.map(|_| usage.completion) };
+    StoredTokens { response, items }
+}
+
+/// The rows of an answer that its provider stores, and of its items.
+pub(super) fn stored_rows(
     funded: &Funded,
     outcome: &CallOutcome,
     usage: &Usage,
-) -> Option<Vec<Kept>> {
-    let (kept, account) = (outcome.kept.as_ref()?, outcome.account?);
+) -> Option<Vec<StoredResource>> {
+    let (stored, account) = (outcome.stored.as_ref()?, outcome.account?);
     let screened = funded.routed().screened();
     let context = screened.context();
-    let (of_response, of_items) = tokens(funded, outcome, usage);
-    let row = |id: &String| Kept {
+    let tokens = tokens(funded, outcome, usage);
+    let row = |id: &String| StoredResource {
         project: context.caller.project.id(),
         id: id.clone(),
-        response: kept.id.clone(),
+        response: stored.id.clone(),
         step: funded.step(),
         model: funded.model().identifier.clone(),
         account,
-        tokens: if *id == kept.id { of_response } else { of_items },
+        tokens: if *id == stored.id { tokens.response } else { tokens.items },
         session: context.session(screened.prompt()).bytes(),
     };
-    Some(std::iter::once(&kept.id).chain(&kept.items).map(row).collect())
+    Some(std::iter::once(&stored.id).chain(&stored.items).map(row).collect())
 }
 
 impl Gateway {
-    /// Waits for the record of a call, and stores what its provider keeps in the same commit.
-    pub(super) async fn stored_and_kept<T>(
+    /// Waits for the record of a call, and writes the rows of its stored answer in the same commit.
+    pub(super) async fn record_with_stored<T>(
         &self,
-        stored: impl Future<Output = Result<T>>,
-        kept: Vec<Kept>,
+        recorded: impl Future<Output = Result<T>>,
+        resources: Vec<StoredResource>,
     ) -> Result<T> {
-        let kept = async { self.store.writer().kept(kept).await.map_err(Error::from) };
-        let (stored, ()) = tokio::try_join!(stored, kept)?;
-        Ok(stored)
+        let stored =
+            async { self.store.writer().stored_resources(resources).await.map_err(Error::from) };
+        let (recorded, ()) = tokio::try_join!(recorded, stored)?;
+        Ok(recorded)
     }
 
-    /// Asks the account that keeps a response about it; `None` if the project has no model with that
+    /// Asks the account that stores a response about it; `None` if the project has no model with that
     /// account any more. Nothing is charged for it, and no model answers.
-    pub(crate) async fn call_about_kept(
+    pub(crate) async fn call_about_stored(
         &self,
         caller: &Caller,
-        kept: &Kept,
-        call: KeptCall<'_>,
-    ) -> Result<Option<KeptResource>> {
+        stored: &StoredResource,
+        call: StoredResponseCall<'_>,
+    ) -> Result<Option<StoredResponseBody>> {
         let project = &caller.project;
-        let own = project.model(&kept.model).ok();
+        let own = project.model(&stored.model).ok();
         let all = own.into_iter().chain(project.all_models());
-        let mut places = all.flat_map(places);
-        let at = places.find(|at| account(&project.print_key, at) == kept.account);
-        let Some(at) = at else { return Ok(None) };
+        let mut endpoints = all.flat_map(endpoints);
+        let endpoint =
+            endpoints.find(|endpoint| account(&project.print_key, endpoint) == stored.account);
+        let Some(endpoint) = endpoint else { return Ok(None) };
         let deadline = Instant::now() + TIMEOUT;
-        let answer = Box::pin(self.upstream.client.about_kept(at, call, deadline)).await;
+        let answer = Box::pin(self.upstream.client.stored_response(endpoint, call, deadline)).await;
         answer.map(Some).map_err(|error| to_gateway_error(&error))
     }
 }

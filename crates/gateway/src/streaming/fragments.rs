@@ -3,7 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use domain::event_template::EventFrame;
+use domain::event_template::EventTemplate;
 use domain::json_text::{Place, Token, visit};
 use domain::original::SourceEvent;
 use serde_json::value::RawValue;
@@ -89,8 +89,9 @@ pub(super) struct Fragments {
     state: Option<Value>,
     /// The vendor's own blocks.
     vendor: VendorBlocks,
-    /// The last event whose strings were added, as far as those after it repeat it, and its block.
-    last_event: Option<EventFrame>,
+    /// The template of the last event whose strings were added, and its block: events that match it repeat
+    /// those strings.
+    last_template: Option<EventTemplate>,
     last_block: BlockOfEvent,
     /// The bytes of all strings.
     bytes: usize,
@@ -130,9 +131,9 @@ impl Fragments {
     /// Adds the strings of a provider's own event beside its pieces: the canonical events do not hold
     /// all of them.
     pub(super) fn add_source(&mut self, event: &SourceEvent) -> Result<(), TooMany> {
-        if !self.last_event.as_ref().is_some_and(|last| last.is_around(event)) {
+        if !self.last_template.as_ref().is_some_and(|template| template.matches(event)) {
             self.add_beside_pieces(event)?;
-            self.last_event = EventFrame::of(&event.data, &event.pieces);
+            self.last_template = EventTemplate::of(&event.data, &event.pieces);
         }
         self.bytes += self.vendor.note(event, &self.last_block);
         self.check()

@@ -215,7 +215,9 @@ impl Relay {
             StreamEvent::Prompt(usage) => outcome.prompt_usage = Some(usage),
             StreamEvent::Model(model) => outcome.upstream_model = Some(model),
             // An answer that is written anew has an id of ours.
-            StreamEvent::Kept(kept) => outcome.kept = Some(kept).filter(|_| self.sources.is_some()),
+            StreamEvent::Stored(stored) => {
+                outcome.stored = Some(stored).filter(|_| self.sources.is_some());
+            }
             StreamEvent::Done => {}
         }
         if self.flight.as_ref().is_some_and(|flight| flight.outcome.text.len() > MAX_OUTPUT_BYTES) {

@@ -36,9 +36,9 @@ pub(crate) trait Adapter: Send + Sync {
         None
     }
 
-    /// Returns the URL of something below the endpoint that a model's server keeps, such as a response,
-    /// by its path.
-    fn kept_at(&self, model: &Model, _path: &str) -> Result<String, Error> {
+    /// Returns the URL of a response that a model's server stores, or of something below it, by its path
+    /// below the endpoint.
+    fn stored_response_url(&self, model: &Model, _path: &str) -> Result<String, Error> {
         Err(Error::unsupported(format!("Model {} keeps no answers", model.identifier)))
     }
 

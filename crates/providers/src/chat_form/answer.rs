@@ -51,7 +51,7 @@ impl Answer {
             passes: false,
             source: None,
             dropped: Vec::new(),
-            kept: None,
+            stored: None,
         }
     }
 

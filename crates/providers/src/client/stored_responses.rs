@@ -1,4 +1,4 @@
-//! Responses that a vendor keeps: read, cancelled and deleted at the account that keeps them.
+//! Responses that a vendor stores: read, cancelled and deleted at the account that stores them.
 
 use domain::json_text::{Token, rewrite, visit};
 use domain::model::Model;
@@ -15,9 +15,9 @@ use crate::net::pool::Resend;
 use crate::net::receive::{self, JSON};
 use crate::vendors;
 
-/// What is done with a response that a vendor keeps.
+/// The request that is made about a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeptAction {
+pub enum StoredResponseAction {
     /// It is read.
     Read,
     /// The items of its input are read.
@@ -28,20 +28,20 @@ pub enum KeptAction {
     Delete,
 }
 
-/// A call about a response that a vendor keeps.
+/// A call about a response that a vendor stores.
 #[derive(Clone, Copy, Debug)]
-pub struct KeptCall<'a> {
+pub struct StoredResponseCall<'a> {
     /// Its id at the vendor.
     pub id: &'a str,
     /// What is done with it.
-    pub action: KeptAction,
+    pub action: StoredResponseAction,
     /// The query of the request, as it goes on; empty for none.
     pub query: &'a str,
 }
 
 /// The vendor's answer.
 #[derive(Debug)]
-pub struct KeptResource {
+pub struct StoredResponseBody {
     /// Its JSON text, without credentials.
     pub body: String,
     /// Whether it names a model.
@@ -49,23 +49,23 @@ pub struct KeptResource {
 }
 
 impl Client {
-    /// Reads, cancels or deletes a response that the account of a model keeps.
-    pub async fn about_kept(
+    /// Reads, cancels or deletes a response that the account of a model stores.
+    pub async fn stored_response(
         &self,
         model: &Model,
-        call: KeptCall<'_>,
+        call: StoredResponseCall<'_>,
         deadline: Instant,
-    ) -> Result<KeptResource, Error> {
-        let answer = self.kept_body(model, call, deadline).await;
+    ) -> Result<StoredResponseBody, Error> {
+        let answer = self.request_stored(model, call, deadline).await;
         answer.map_err(|error| error.sealed(model.api_key.as_ref()))
     }
 
-    async fn kept_body(
+    async fn request_stored(
         &self,
         model: &Model,
-        KeptCall { id, action, query }: KeptCall<'_>,
+        StoredResponseCall { id, action, query }: StoredResponseCall<'_>,
         deadline: Instant,
-    ) -> Result<KeptResource, Error> {
+    ) -> Result<StoredResponseBody, Error> {
         let adapter = vendors::adapter(model.provider);
         let adapter = adapter.beside(model, WireFormat::Responses).unwrap_or(adapter);
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
@@ -75,12 +75,12 @@ impl Client {
             ));
         }
         let (method, below) = match action {
-            KeptAction::Read => (Method::GET, ""),
-            KeptAction::ReadInput => (Method::GET, "/input_items"),
-            KeptAction::Cancel => (Method::POST, "/cancel"),
-            KeptAction::Delete => (Method::DELETE, ""),
+            StoredResponseAction::Read => (Method::GET, ""),
+            StoredResponseAction::ReadInput => (Method::GET, "/input_items"),
+            StoredResponseAction::Cancel => (Method::POST, "/cancel"),
+            StoredResponseAction::Delete => (Method::DELETE, ""),
         };
-        let mut url = adapter.kept_at(model, &["/", id, below].concat())?;
+        let mut url = adapter.stored_response_url(model, &["/", id, below].concat())?;
         if !query.is_empty() {
             url.push(if url.contains('?') { '&' } else { '?' });
             url.push_str(query);
@@ -99,7 +99,7 @@ impl Client {
     }
 }
 
-fn read(model: &Model, body: &[u8]) -> Result<KeptResource, Error> {
+fn read(model: &Model, body: &[u8]) -> Result<StoredResponseBody, Error> {
     let malformed = || Error::malformed("it is no JSON object that can be read in one way");
     crate::wire::json::object(body)?;
     let body = std::str::from_utf8(body).map_err(|_| malformed())?;
@@ -114,5 +114,5 @@ fn read(model: &Model, body: &[u8]) -> Result<KeptResource, Error> {
         has_model |= matches!(token, Token::Text(_)) && place.is_at(&["model"]);
     });
     seen.map_err(|_| malformed())?;
-    Ok(KeptResource { body, has_model })
+    Ok(StoredResponseBody { body, has_model })
 }

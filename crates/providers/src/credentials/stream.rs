@@ -142,7 +142,7 @@ impl StreamFilter {
             StreamEvent::Usage(usage) => {
                 self.usage = Some(self.usage.map_or(usage, |known| known.followed_by(usage)));
             }
-            StreamEvent::Prompt(_) | StreamEvent::Source(_) | StreamEvent::Kept(_) => {
+            StreamEvent::Prompt(_) | StreamEvent::Source(_) | StreamEvent::Stored(_) => {
                 events.push(event);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use domain::ids::{StepId, TraceId};
 use domain::step::Step;
 
-use crate::stored_responses::Kept;
+use crate::stored_responses::StoredResource;
 
 use super::table::NewTrace;
 use super::turns::is_turn;
@@ -20,7 +20,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) closed: Vec<i64>,
     pub(crate) steps: Vec<&'a Step>,
     pub(crate) contents: Vec<(&'a Step, &'a [u8])>,
-    pub(crate) kept: Vec<&'a Kept>,
+    pub(crate) stored: Vec<&'a StoredResource>,
     /// The steps that are turns of a trace. Traces are in order, so that two nodes that number turns
     /// of the same ones never wait for each other.
     pub(crate) turns: BTreeMap<TraceId, Vec<StepId>>,
@@ -33,7 +33,7 @@ impl<'a> Batch<'a> {
         for write in writes {
             match write {
                 Write::Trace(trace) => batch.traces.push(trace),
-                Write::Kept(kept) => batch.kept.extend(kept),
+                Write::Stored(stored) => batch.stored.extend(stored),
                 Write::Start(start) => batch.starts.push(start),
                 Write::Withdraw(step) => batch.close(*step, open.contains(&step.0)),
                 Write::Step(step, sealed, ends) => {

@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::seal::SealingKey;
 use crate::session_traces::SessionHash;
 use crate::steps::place;
-use crate::stored_responses::Kept;
+use crate::stored_responses::StoredResource;
 use batch::Batch;
 use ledger::Ledger;
 pub use lost::Start;
@@ -56,8 +56,8 @@ pub(crate) enum Write {
     /// The call of a start was never made.
     Withdraw(StepId),
     Step(Box<Step>, Option<Vec<u8>>, Ends),
-    /// What a vendor keeps of an answer.
-    Kept(Vec<Kept>),
+    /// An answer that a vendor stores, and its items.
+    StoredResource(Vec<StoredResource>),
 }
 
 /// The owner of the start that a step closes.
@@ -168,10 +168,10 @@ impl Writer {
         self.wait(Write::Step(step, sealed, Ends::Own)).await
     }
 
-    /// Stores what a vendor keeps of an answer, and waits for the disk.
+    /// Records an answer that a vendor stores, and its items, and waits for the disk.
     #[boxed]
-    pub async fn kept(&self, kept: Vec<Kept>) -> Result<()> {
-        self.wait(Write::Kept(kept)).await.map(drop)
+    pub async fn stored_resources(&self, stored: Vec<StoredResource>) -> Result<()> {
+        self.wait(Write::Stored(stored)).await.map(drop)
     }
 
     /// Whether commits take so long that a call could end before its start is on disk.

@@ -131,8 +131,8 @@ fn rows(
     for (step, sealed) in &batch.contents {
         insert(connection, &SealedContent(step, sealed))?;
     }
-    for kept in &batch.kept {
-        insert(connection, *kept)?;
+    for stored in &batch.stored {
+        insert(connection, *stored)?;
     }
     for (slot, counts) in ledger {
         insert(connection, &LedgerRow(slot, counts))?;

@@ -37,7 +37,7 @@ impl Numbers {
     pub(super) fn of(&self, write: &Write) -> Option<u64> {
         match write {
             Write::Step(step, ..) => self.0.get(&step.id).copied(),
-            Write::Trace(_) | Write::Start(_) | Write::Withdraw(_) | Write::Kept(_) => None,
+            Write::Trace(_) | Write::Start(_) | Write::Withdraw(_) | Write::Stored(_) => None,
         }
     }
 }

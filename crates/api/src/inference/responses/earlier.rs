@@ -39,7 +39,7 @@ pub(crate) async fn resolved(
     };
     let previous = match previous {
         // A server may have ids of the same form.
-        Some((id, _)) if app.gateway.keeps_response(caller, &id).await? => None,
+        Some((id, _)) if app.gateway.has_stored_response(caller, &id).await? => None,
         previous => previous,
     };
     let references = References::of(&body.input)?;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use domain::conversation::{Message, Role};
-use domain::stored_responses::KeptKind;
+use domain::stored_responses::StoredKind;
 use serde_json::Value;
 
 use crate::http::error::Result;
@@ -158,7 +158,7 @@ impl Input {
             }
             Some("reasoning") => self.reasoning(item),
             Some(REFERENCE) => {
-                self.refer(KeptKind::Item, &mut item)?;
+                self.refer(StoredKind::Item, &mut item)?;
                 Err(invalid(format!(
                     "{}: an item of type '{REFERENCE}' is not supported, because nothing is kept \
                      between two requests: set store: false in the client, which then sends the item \
@@ -168,7 +168,7 @@ impl Input {
             }
             Some("image_generation_call") => {
                 if item.take("result").is_none() {
-                    self.refer(KeptKind::Item, &mut item)?;
+                    self.refer(StoredKind::Item, &mut item)?;
                 }
                 Err(item.unsupported("an item", "image_generation_call"))
             }
@@ -180,8 +180,8 @@ impl Input {
         }
     }
 
-    /// Notes that an item stands for one that the vendor keeps.
-    fn refer(&mut self, kind: KeptKind, item: &mut Node) -> Result<()> {
+    /// Notes that an item refers to one that the vendor stores.
+    fn refer(&mut self, kind: StoredKind, item: &mut Node) -> Result<()> {
         if self.tolerance.passes() {
             let id = item.maybe_text("id")?.unwrap_or_default();
             self.notes.references.push(reference(kind, id)?);
@@ -196,7 +196,7 @@ impl Input {
         let token = item.maybe_text("encrypted_content")?;
         let state = token.as_deref().and_then(|token| self.states.of(token));
         if let Some(id) = id.filter(|_| self.tolerance.passes() && token.is_none() && !is_own) {
-            self.notes.references.push(reference(KeptKind::Hint, id)?);
+            self.notes.references.push(reference(StoredKind::OptionalItem, id)?);
         }
         self.notes.has_own_reasoning |= is_own || state.is_some();
         // Our own items have the state in an item of its own, or the provider requires none back.

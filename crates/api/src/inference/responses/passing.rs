@@ -1,7 +1,7 @@
 //! What a request needs to go on as it came, beside its canonical form.
 
 use domain::original::Original;
-use domain::stored_responses::{KeptKind, KeptReference};
+use domain::stored_responses::{StoredKind, StoredReference};
 use serde_json::Value;
 
 use crate::http::error::Result;
@@ -13,7 +13,7 @@ use crate::inference::responses::references::{
     PREVIOUS, REFERENCE, check_count, reference, referred,
 };
 
-/// The parameters that refer to what the vendor keeps without a record of whose it is.
+/// The parameters that refer to what the vendor stores without a record of whose it is.
 pub(super) const CONVERSATION: &str = "conversation";
 const TEMPLATE: &str = "prompt";
 
@@ -21,7 +21,7 @@ const TEMPLATE: &str = "prompt";
 #[derive(Debug, Default)]
 pub(super) struct InputNotes {
     /// The items that it refers to instead of sending them.
-    pub(super) references: Vec<KeptReference>,
+    pub(super) references: Vec<StoredReference>,
     /// Whether the messages lack parts of it that translations leave out.
     pub(super) loses_parts: bool,
     /// Whether it has reasoning that was answered here: no vendor can read it.
@@ -41,7 +41,7 @@ pub(super) fn note(
     }
     original.reaches =
         external_access::of(&body.input, body.tools.as_deref(), body.tool_choice.as_ref());
-    original.continuation.stores = body.store != Some(false);
+    original.continuation.asks_to_store = body.store != Some(false);
     if body.others.get("background") == Some(&Value::Bool(true)) {
         // Its status is that of every parameter which the gateway refuses by itself.
         return Err(invalid(
@@ -61,7 +61,7 @@ pub(super) fn note(
         None | Some(Value::Null) => {}
         Some(Value::String(id)) => {
             let id = id.clone();
-            original.continuation.references.push(reference(KeptKind::Response, id)?);
+            original.continuation.references.push(reference(StoredKind::Response, id)?);
             let refused = "previous_response_id is not supported by this model: its provider has no \
                  /responses; send the conversation in input";
             tolerance.allow::<()>(Err(invalid(refused)))?;
@@ -89,8 +89,11 @@ pub(super) fn noted(
         original.body = None;
     }
     if is_resolved {
-        // The hints go nowhere.
-        original.continuation.references.retain(|reference| reference.kind != KeptKind::Hint);
+        // The optional items are sent to nobody.
+        original
+            .continuation
+            .references
+            .retain(|reference| reference.kind != StoredKind::OptionalItem);
         if original.continuation.is_bound() {
             return Err(invalid(
                 "The request refers to answers of different kinds: those that a provider keeps, and \

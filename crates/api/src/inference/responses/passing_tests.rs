@@ -2,7 +2,7 @@
 
 use domain::conversation::Body;
 use domain::original::{Original, WireFormat};
-use domain::stored_responses::KeptKind;
+use domain::stored_responses::StoredKind;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -49,7 +49,7 @@ fn what_has_no_canonical_form_is_noted() {
     assert_eq!(request.prompt.params["tools"].as_array().unwrap().len(), 1);
     let original = request.prompt.original.unwrap();
     assert_eq!(original.body, Some(body.to_string()));
-    assert!(original.untranslatable.is_some() && original.continuation.stores);
+    assert!(original.untranslatable.is_some() && original.continuation.asks_to_store);
     assert_eq!(original.reaches.len(), 1);
 }
 
@@ -58,7 +58,7 @@ fn what_can_be_translated_is_no_fault() {
     let body = json!({"store": false, "input": "Hello.", "client_metadata": {"a": "b"},
         "tools": [{"type": "web_search"}, {"type": "namespace", "name": "n", "tools": []}]});
     let original = original(&body);
-    assert_eq!((original.untranslatable, original.continuation.stores), (None, false));
+    assert_eq!((original.untranslatable, original.continuation.asks_to_store), (None, false));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn references_are_found() {
     let references = original.continuation.references.into_iter();
     assert_eq!(
         references.map(|reference| (reference.kind, reference.id)).collect::<Vec<_>>(),
-        [(KeptKind::Response, "resp_1"), (KeptKind::Item, "msg_1"), (KeptKind::Item, "rs_1")]
+        [(StoredKind::Response, "resp_1"), (StoredKind::Item, "msg_1"), (StoredKind::Item, "rs_1")]
             .map(|(kind, id)| (kind, id.to_owned()))
     );
     let many = vec![json!({"type": "item_reference", "id": "msg_1"}); 513];

@@ -1,8 +1,8 @@
 //! References in a request to responses and items of before.
 
 use axum::http::StatusCode;
-use domain::stored_responses::{KeptKind, KeptReference, LONGEST_ID, MOST_REFERENCES};
-use gateway::NOT_KEPT;
+use domain::stored_responses::{LONGEST_ID, MOST_REFERENCES, StoredKind, StoredReference};
+use gateway::NOT_STORED;
 use serde_json::Value;
 
 use crate::http::error::{Failure, Result};
@@ -23,14 +23,14 @@ pub(super) fn referred(item: &Value) -> Option<&str> {
 }
 
 /// Refuses references that cannot be known, or too many of them.
-pub(super) fn reference(kind: KeptKind, id: String) -> Result<KeptReference> {
+pub(super) fn reference(kind: StoredKind, id: String) -> Result<StoredReference> {
     if id.is_empty() || id.len() > LONGEST_ID {
         return Err(match kind {
-            KeptKind::Response => previous_unknown(&id),
-            KeptKind::Item | KeptKind::Hint => unknown("Item", &id),
+            StoredKind::Response => previous_unknown(&id),
+            StoredKind::Item | StoredKind::OptionalItem => unknown("Item", &id),
         });
     }
-    Ok(KeptReference { kind, id })
+    Ok(StoredReference { kind, id })
 }
 
 /// Refuses an item among too many.
@@ -47,12 +47,12 @@ pub(super) fn check_count(references: usize) -> Result<()> {
 /// The vendor's sentence and code for a response that it does not have.
 pub(super) fn previous_unknown(id: &str) -> Failure {
     let id: String = id.chars().take(64).collect();
-    let sentence = format!("Previous response with id '{id}' not found: {NOT_KEPT}");
+    let sentence = format!("Previous response with id '{id}' not found: {NOT_STORED}");
     Failure::new(StatusCode::NOT_FOUND, sentence).code("previous_response_not_found")
 }
 
 /// The vendor's sentence for what it does not have, with the reasons that there are here.
 pub(super) fn unknown(what: &str, id: &str) -> Failure {
     let id: String = id.chars().take(64).collect();
-    Failure::new(StatusCode::NOT_FOUND, format!("{what} with id '{id}' not found: {NOT_KEPT}"))
+    Failure::new(StatusCode::NOT_FOUND, format!("{what} with id '{id}' not found: {NOT_STORED}"))
 }

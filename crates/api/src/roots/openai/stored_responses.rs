@@ -1,11 +1,11 @@
-//! Stored responses: those that a provider keeps for its account, forwarded to that account for the
-//! project whose call it answered. Of answers that were translated nothing is kept.
+//! Responses that a provider stores for its account: requests about them are forwarded to that account, for
+//! the project whose call it answered. Answers that were translated are not stored.
 
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use gateway::{Caller, KeptAction};
+use gateway::{Caller, StoredResponseAction};
 
 use crate::app::App;
 use crate::http::auth::ByKey;
@@ -33,7 +33,7 @@ pub async fn show(
     RawQuery(query): RawQuery,
     path: Segments,
 ) -> Result<Response> {
-    forward(&app, &caller, &path, KeptAction::Read, query).await
+    forward(&app, &caller, &path, StoredResponseAction::Read, query).await
 }
 
 /// End a response that runs in the background. None does here, so providers refuse.
@@ -47,7 +47,7 @@ pub async fn cancel(
     ByKey(caller): ByKey,
     path: Segments,
 ) -> Result<Response> {
-    forward(&app, &caller, &path, KeptAction::Cancel, None).await
+    forward(&app, &caller, &path, StoredResponseAction::Cancel, None).await
 }
 
 /// The input of a stored response.
@@ -62,7 +62,7 @@ pub async fn input_items(
     RawQuery(query): RawQuery,
     path: Segments,
 ) -> Result<Response> {
-    forward(&app, &caller, &path, KeptAction::ReadInput, query).await
+    forward(&app, &caller, &path, StoredResponseAction::ReadInput, query).await
 }
 
 /// Delete a stored response.
@@ -76,19 +76,19 @@ pub async fn delete(
     ByKey(caller): ByKey,
     path: Segments,
 ) -> Result<Response> {
-    forward(&app, &caller, &path, KeptAction::Delete, None).await
+    forward(&app, &caller, &path, StoredResponseAction::Delete, None).await
 }
 
 async fn forward(
     app: &App,
     caller: &Caller,
     path: &Segments,
-    action: KeptAction,
+    action: StoredResponseAction,
     query: Option<String>,
 ) -> Result<Response> {
     let id = path.text("id")?;
     let query = passing(query.as_deref().unwrap_or_default())?;
-    match app.gateway.kept_response(caller, id, action, &query).await? {
+    match app.gateway.stored_response(caller, id, action, &query).await? {
         Some(body) => Ok(([(CONTENT_TYPE, "application/json")], body).into_response()),
         None => Err(unknown(id)),
     }

@@ -1,6 +1,6 @@
 //! Requests that came in this format, and events of the vendor's, as they came.
 
-use domain::event_template::{EventFrame, LastEvent};
+use domain::event_template::{EventTemplate, TemplateCache};
 use domain::json_text::{self, Edit, quoted};
 use domain::original::{Carrier, Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
 
@@ -41,14 +41,14 @@ pub(super) fn body(attempt: &Attempt<'_>, original: &Original) -> Result<Option<
 pub(super) fn event(
     data: &[u8],
     event: &Event<'_>,
-    last: &mut LastEvent,
+    last: &mut TemplateCache,
 ) -> Result<SourceEvent, Error> {
     let data = std::str::from_utf8(data).map_err(|_| malformed())?;
-    if let Some(repeated) = last.repeated(data) {
+    if let Some(repeated) = last.read_with_last(data) {
         return Ok(repeated);
     }
     let read = read(data, event)?;
-    last.keep(EventFrame::of(data, &read.pieces), &read);
+    last.remember(EventTemplate::of(data, &read.pieces), &read);
     Ok(read)
 }
 

@@ -1,7 +1,7 @@
 //! Streamed events to canonical ones.
 
 use domain::conversation::StreamEvent;
-use domain::event_template::LastEvent;
+use domain::event_template::TemplateCache;
 use domain::json_weight::{InnerJson, tree_bytes};
 use domain::model::Model;
 use domain::original::SourceEvent;
@@ -87,7 +87,7 @@ struct Message {
     /// Whether the vendor's own events are handed over.
     passes: bool,
     /// The last of those.
-    last: LastEvent,
+    last: TemplateCache,
 }
 
 /// A block as it has come so far.

@@ -59,7 +59,7 @@ async fn streamed(sim: &Sim, attempt: Attempt<'_>) -> Result<Heard, Error> {
                 StreamEvent::Model(_)
                 | StreamEvent::Prompt(_)
                 | StreamEvent::Source(_)
-                | StreamEvent::Kept(_)
+                | StreamEvent::Stored(_)
                 | StreamEvent::Done => {}
             }
         }

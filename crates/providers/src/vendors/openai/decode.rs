@@ -42,7 +42,7 @@ fn reply(mut native: Map<String, Value>, usage: Option<Usage>) -> Result<Reply, 
         passes: false,
         source: None,
         dropped: Vec::new(),
-        kept: None,
+        stored: None,
     })
 }
 

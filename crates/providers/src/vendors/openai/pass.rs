@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::conversation::{Message, Role, TOOL_FAILED};
-use domain::event_template::{EventFrame, LastEvent};
+use domain::event_template::{EventTemplate, TemplateCache};
 use domain::json_text::{self, Edit, Token, member, quoted, rewrite};
 use domain::original::{
     Carrier, Original, PieceKind, SourceEvent, SourcePiece, USAGE_ALONE, USAGE_TOO, WireFormat,
@@ -144,7 +144,7 @@ pub(super) struct Passing {
     /// The strings that have begun.
     blocks: HashMap<StringPath, u64>,
     begun: u64,
-    last: LastEvent,
+    last: TemplateCache,
 }
 
 /// The path of a string in a chunk.
@@ -157,7 +157,7 @@ struct StringPath {
 
 impl Passing {
     pub(super) fn new(model: String) -> Self {
-        Self { model, blocks: HashMap::new(), begun: 0, last: LastEvent::default() }
+        Self { model, blocks: HashMap::new(), begun: 0, last: TemplateCache::default() }
     }
 
     /// Returns a chunk as it came, but for the name of the model. `is_end`: every choice has ended.
@@ -166,7 +166,7 @@ impl Passing {
         let mended = json::mended(data);
         let came =
             std::str::from_utf8(mended.as_deref().unwrap_or(data)).map_err(|_| malformed())?;
-        if let Some(repeated) = self.last.repeated(came) {
+        if let Some(repeated) = self.last.read_with_last(came) {
             return Ok(repeated);
         }
         let mut found = Found::default();
@@ -205,8 +205,8 @@ impl Passing {
             (true, true) => USAGE_TOO,
             (false, _) => "",
         };
-        let frame = match &found.strings[..] {
-            [(_, range, _)] => EventFrame::around(came, range),
+        let template = match &found.strings[..] {
+            [(_, range, _)] => EventTemplate::around(came, range),
             _ => None,
         };
         let mut pieces = Vec::with_capacity(found.strings.len());
@@ -230,7 +230,7 @@ impl Passing {
             is_end,
             carrier: Carrier::Chunk,
         };
-        self.last.keep(frame, &event);
+        self.last.remember(template, &event);
         Ok(event)
     }
 

@@ -1,4 +1,4 @@
-//! Responses that their provider keeps for the project, and requests that continue them.
+//! Responses that their provider stores for the project, and requests that continue them.
 
 use serde_json::json;
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::chat_form::answer::Answer;
 use crate::chat_form::text;
 use crate::error::Error;
-use crate::vendors::openai::responses::items::{Item, finish, kept, output, usage};
+use crate::vendors::openai::responses::items::{Item, finish, output, stored, usage};
 use crate::wire::error_body::{error_within, names_error};
 use crate::wire::json;
 
@@ -41,5 +41,5 @@ fn reply(response: &Map<String, Value>) -> Result<Reply, Error> {
     answer.finish = Some(finish.ok_or_else(|| Error::malformed("its response is not complete"))?);
     let name = Some(text(response.get("model"))).filter(|name| !name.is_empty());
     answer.upstream_model = name.map(str::to_owned);
-    Ok(Reply { kept: kept(response), ..answer.reply() })
+    Ok(Reply { stored: stored(response), ..answer.reply() })
 }

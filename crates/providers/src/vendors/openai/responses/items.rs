@@ -2,7 +2,7 @@
 
 use domain::fees::Extras;
 use domain::step::FinishReason;
-use domain::stored_responses::{KeptAnswer, LONGEST_ID, MOST_ITEMS};
+use domain::stored_responses::{LONGEST_ID, MOST_ITEMS, StoredResponse};
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 
@@ -102,14 +102,14 @@ pub(super) fn usage(response: &Map<String, Value>) -> Option<Usage> {
     decode::usage(Some(&Value::Object(counts))).map(|usage| Usage { extras, ..usage })
 }
 
-/// What the vendor keeps of a response, unless it reports that it keeps nothing.
-pub(super) fn kept(response: &Map<String, Value>) -> Option<KeptAnswer> {
-    let is_kept = response.get("store") != Some(&Value::Bool(false));
+/// The response as the vendor stores it; `None` if it reports that it does not.
+pub(super) fn stored(response: &Map<String, Value>) -> Option<StoredResponse> {
+    let is_stored = response.get("store") != Some(&Value::Bool(false));
     let id = |of: Option<&Value>| {
         let id = text(of);
         (!id.is_empty() && id.len() <= LONGEST_ID).then(|| id.to_owned())
     };
     let items = output(response).iter().filter_map(|item| id(item.get("id")));
     let items = items.take(MOST_ITEMS).collect();
-    id(response.get("id")).filter(|_| is_kept).map(|id| KeptAnswer { id, items })
+    id(response.get("id")).filter(|_| is_stored).map(|id| StoredResponse { id, items })
 }

@@ -62,7 +62,7 @@ impl Adapter for Responses {
         (self.url)(model, RESPONSES)
     }
 
-    fn kept_at(&self, model: &Model, path: &str) -> Result<String, Error> {
+    fn stored_response_url(&self, model: &Model, path: &str) -> Result<String, Error> {
         (self.url)(model, &[RESPONSES, path].concat())
     }
 

@@ -14,7 +14,7 @@ use crate::chat_form::text;
 use crate::error::Error;
 use crate::vendors::openai::responses::charges;
 use crate::vendors::openai::responses::event::Event;
-use crate::vendors::openai::responses::items::{Item, as_arguments, finish, kept, output, usage};
+use crate::vendors::openai::responses::items::{Item, as_arguments, finish, output, stored, usage};
 use crate::vendors::openai::responses::pass;
 use crate::wire::error_body::{error_within, names_error};
 use crate::wire::json;
@@ -246,7 +246,7 @@ impl Answer {
         let reason = reason.ok_or_else(|| Error::malformed("its response is not complete"))?;
         events.push(StreamEvent::Finish(reason));
         events.extend(usage(response).map(StreamEvent::Usage));
-        events.extend(kept(response).map(StreamEvent::Kept));
+        events.extend(stored(response).map(StreamEvent::Stored));
         self.done = true;
         Ok(())
     }

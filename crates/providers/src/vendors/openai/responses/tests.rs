@@ -3,7 +3,7 @@ use domain::fees::{Extras, VendorTool};
 use domain::model::Provider;
 use domain::original::SourceEvent;
 use domain::step::FinishReason;
-use domain::stored_responses::KeptAnswer;
+use domain::stored_responses::StoredResponse;
 use domain::usage::Usage;
 use proptest::prelude::*;
 use serde_json::json;
@@ -219,9 +219,9 @@ fn expected_usage() -> Usage {
     Usage { cached: 60, reasoning: 30, completion: 50, extras, ..Usage::of_prompt(100) }
 }
 
-fn kept() -> KeptAnswer {
+fn stored() -> StoredResponse {
     let items = ["rs_1", "ws_1", "msg_1", "fc_1", "ctc_1"].map(str::to_owned).to_vec();
-    KeptAnswer { id: "resp_1".to_owned(), items }
+    StoredResponse { id: "resp_1".to_owned(), items }
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_whole_answer_is_read() {
     assert_eq!((reply.text.as_str(), reply.finish), ("Hm.", Some(FinishReason::ToolCalls)));
     assert_eq!(reply.usage.map(Usage::counts), Some(expected_usage().counts()));
     assert_eq!(reply.upstream_model.as_deref(), Some("gpt-real"));
-    assert_eq!(reply.kept, Some(kept()));
+    assert_eq!(reply.stored, Some(stored()));
     let message = &reply.native.unwrap()["choices"][0]["message"];
     assert_eq!(message["reasoning_content"], "Hm.");
     assert_eq!(message["tool_calls"][0]["function"]["arguments"], r#"{"path":"Hm."}"#);
@@ -247,7 +247,7 @@ fn a_whole_answer_is_read() {
     ] {
         cut["incomplete_details"] = json!({"reason": reason});
         let reply = decode(&cut).unwrap();
-        assert_eq!((reply.finish, reply.kept), (Some(finish), None));
+        assert_eq!((reply.finish, reply.stored), (Some(finish), None));
     }
     for status in ["queued", "in_progress", "cancelled"] {
         cut["status"] = status.into();
@@ -329,7 +329,7 @@ proptest! {
         });
         prop_assert_eq!(said.collect::<String>(), pieces.concat());
         prop_assert!(read.contains(&StreamEvent::Finish(FinishReason::ToolCalls)));
-        prop_assert!(read.contains(&StreamEvent::Kept(kept())));
+        prop_assert!(read.contains(&StreamEvent::Stored(stored())));
         prop_assert!(read.contains(&StreamEvent::Done));
         let used = read.iter().find_map(|event| match event {
             StreamEvent::Usage(usage) => Some(usage.counts()),
