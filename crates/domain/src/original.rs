@@ -51,8 +51,8 @@ pub struct Original {
     pub untranslatable: Option<String>,
     /// Whether its canonical form lacks a part of the conversation that other formats do without.
     pub is_partial: bool,
-    /// The addresses and tools that a provider would reach for the caller.
-    pub reaches: Vec<Reach>,
+    /// The addresses and tools that a provider would call for the caller.
+    pub external_access: Vec<ExternalAccess>,
     /// The tools that were left out of the body, as the caller learns it.
     pub left_out: Vec<String>,
     /// The headers that go on with it.
@@ -72,7 +72,7 @@ impl Original {
             signatures: 0,
             untranslatable: None,
             is_partial: false,
-            reaches: Vec::new(),
+            external_access: Vec::new(),
             left_out: Vec::new(),
             headers: Vec::new(),
             continuation: Continuation::default(),
@@ -101,9 +101,10 @@ pub struct Beside {
     pub value: Value,
 }
 
-/// A tool of a vendor's, or an address, that a provider would reach for the caller.
+/// One tool of a vendor's, or one address, that a provider would call for the caller, with the account of the
+/// gateway's operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct ExternalAccess {
     /// Its place in the request.
     pub at: String,
     /// The type of the tool, or of the part that has the address.
@@ -112,9 +113,9 @@ pub struct Reach {
     pub address: Option<String>,
     /// Whether any public address will do.
     pub is_public_allowed: bool,
-    /// The index of the tool that is left out of the request if it is not allowed, instead of the
-    /// request being refused.
-    pub leaves_out: Option<usize>,
+    /// The index of the tool among those of the request, if it is removed where it is not allowed instead
+    /// of the request being refused.
+    pub removable_tool: Option<usize>,
 }
 
 /// The kind of a string that the events of an answer continue.

@@ -38,7 +38,7 @@ pub enum Error {
     /// A provider would reach an address or a tool for the caller that the project does not allow, or
     /// do what has no price; each sentence names one.
     #[error("{}", .0.first().map_or("Invalid", String::as_str))]
-    Reach(Vec<String>),
+    ExternalAccess(Vec<String>),
     /// A tool of a vendor's has no bound on its cost, under a cap or a budget.
     #[error("{0}")]
     Unbounded(String),

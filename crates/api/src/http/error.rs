@@ -197,7 +197,7 @@ impl From<Error> for Failure {
                 failure.body.errors.clone_from(faults);
                 failure
             }
-            Error::Reach(faults) => {
+            Error::ExternalAccess(faults) => {
                 let mut failure = of(StatusCode::UNPROCESSABLE_ENTITY).reaches_address();
                 failure.body.errors.clone_from(faults);
                 failure

@@ -1,11 +1,11 @@
-//! A chat completion that may go on as it came: what keeps it from that, and the addresses and tools in
-//! it that a provider would reach for a caller.
+//! Pass-through of a chat completion: the bounds that keep it from that, and the addresses and tools in it
+//! that a provider would call for a caller.
 
-use domain::original::{Original, Reach};
+use domain::original::{ExternalAccess, Original};
 use serde_json::Value;
 
 use crate::inference::canonical::external_access::{KEPT_FILE, address_of, is_address, tool};
-use crate::inference::canonical::members::{REACHING_TOOLS, SEARCHING_TOOLS};
+use crate::inference::canonical::members::{MCP_TOOLS, SEARCHING_TOOLS};
 use crate::inference::chat_body::{ChatBody, ContentBody};
 
 /// The parameter by which a model searches the web, at a fee for each search.
@@ -17,17 +17,17 @@ const PICTURE: &str = "image_url";
 /// The members that hold texts; a part may be a text itself.
 const TEXTS: [&str; 5] = ["", "text", "refusal", "reasoning", "thinking"];
 
-/// The original of a request, with what a provider would reach. One that bounds its answer twice does
+/// The original of a request, with what a provider would call. One that bounds its answer twice does
 /// not pass: servers differ in which of the bounds counts.
 pub(super) fn original(body: &ChatBody, mut original: Original) -> Original {
     if body.max_tokens.is_some() && body.max_completion_tokens.is_some() {
         original.body = None;
     }
-    original.reaches = reaches(body);
+    original.external_access = external_access(body);
     original
 }
 
-fn reaches(body: &ChatBody) -> Vec<Reach> {
+fn external_access(body: &ChatBody) -> Vec<ExternalAccess> {
     let mut all = Vec::new();
     if body.params.get(WEB_SEARCH).is_some_and(|options| !options.is_null()) {
         all.push(tool(WEB_SEARCH, WEB_SEARCH));
@@ -52,12 +52,12 @@ fn reaches(body: &ChatBody) -> Vec<Reach> {
 }
 
 /// A server that the vendor would call, or what it would search of its own. Tools may hold others.
-fn of_tool(at: &str, offered: &Value, all: &mut Vec<Reach>) {
+fn of_tool(at: &str, offered: &Value, all: &mut Vec<ExternalAccess>) {
     let kind = kind_of(offered);
-    if REACHING_TOOLS.contains(&kind) || SEARCHING_TOOLS.contains(&kind) {
+    if MCP_TOOLS.contains(&kind) || SEARCHING_TOOLS.contains(&kind) {
         let address = offered.get("server_url").or_else(|| offered.get("url"));
         let address = address.and_then(Value::as_str).map(str::to_owned);
-        all.push(Reach { address, ..tool(at, kind) });
+        all.push(ExternalAccess { address, ..tool(at, kind) });
     }
     let inner = offered.get("tools").and_then(Value::as_array);
     for (index, offered) in inner.into_iter().flatten().enumerate() {
@@ -67,11 +67,11 @@ fn of_tool(at: &str, offered: &Value, all: &mut Vec<Reach>) {
 
 /// The addresses in a content part, and the files that the vendor keeps. Texts go nowhere. The depth is
 /// that of the parser.
-fn addresses(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<Reach>) {
+fn addresses(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<ExternalAccess>) {
     match value {
         Value::String(text) if !TEXTS.contains(&name) && is_address(text) => {
             let is_public_allowed = kind == PICTURE;
-            all.push(Reach { is_public_allowed, ..address_of(at, kind, text) });
+            all.push(ExternalAccess { is_public_allowed, ..address_of(at, kind, text) });
         }
         Value::Array(items) => items.iter().for_each(|item| addresses(at, kind, name, item, all)),
         Value::Object(members) => {
@@ -130,8 +130,8 @@ mod tests {
                 {"role": "assistant", "content": null, "audio": {"id": "audio_1"}},
             ],
         });
-        let found = read(&body).reaches.into_iter().map(|reach| {
-            let Reach { at, kind, address, is_public_allowed, .. } = reach;
+        let found = read(&body).external_access.into_iter().map(|access| {
+            let ExternalAccess { at, kind, address, is_public_allowed, .. } = access;
             (at, kind, address.unwrap_or_default(), is_public_allowed)
         });
         let expected = [

@@ -110,7 +110,7 @@ impl Gateway {
     ) -> BoxFuture<'a, std::result::Result<ChatAnswer, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
-            check_reaches(&mut request.prompt, &caller.project.settings)?;
+            check_external_access(&mut request.prompt, &caller.project.settings)?;
             self.find_stored(caller, &mut request).await?;
             let context = self
                 .traced_context(
@@ -144,7 +144,7 @@ impl Gateway {
     ) -> BoxFuture<'a, std::result::Result<Streamed, Unanswered>> {
         Box::pin(async move {
             prepare(&mut request.prompt.params)?;
-            check_reaches(&mut request.prompt, &caller.project.settings)?;
+            check_external_access(&mut request.prompt, &caller.project.settings)?;
             self.find_stored(caller, &mut request).await?;
             let context = self
                 .traced_context(
@@ -288,8 +288,8 @@ pub(crate) fn prepare(params: &mut Map<String, Value>) -> Result<()> {
     function_tools::normalise(tools)
 }
 
-/// A caller does not choose the hosts that a provider calls, but among those that the project allows.
-fn check_reaches(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
+/// Refuses hosts and tools that a provider would call for the caller and that the project does not allow.
+fn check_external_access(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
     if prompt.original.is_some() {
         return external_access::check(prompt, settings);
     }

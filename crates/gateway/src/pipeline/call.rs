@@ -272,7 +272,9 @@ pub(crate) fn to_gateway_error(error: &providers::Error) -> Error {
             message: error.to_string(),
             code: error.provider_code(),
         },
-        ErrorKind::Unsupported(what) if error.is_unpriced() => Error::Reach(vec![what.clone()]),
+        ErrorKind::Unsupported(what) if error.is_unpriced() => {
+            Error::ExternalAccess(vec![what.clone()])
+        }
         ErrorKind::Unsupported(what) => match error.at_message() {
             Some(index) => Error::InvalidMessage { index, fault: what.clone() },
             None => Error::invalid(what.clone()),

@@ -257,11 +257,11 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
 /// a provider refuses a prompt that is longer than the model's context window.
 fn fetched(prompt: &Prompt, context_window: Option<u64>) -> u64 {
     let Some(original) = &prompt.original else { return 0 };
-    let has_documents = original.reaches.iter().any(|reach| match original.format {
+    let has_documents = original.external_access.iter().any(|access| match original.format {
         // Everything else is a tool's: its charges count it.
-        WireFormat::Responses => matches!(&*reach.kind, "document" | "file"),
+        WireFormat::Responses => matches!(&*access.kind, "document" | "file"),
         // Pictures are counted by themselves, and servers of tools with the tools.
-        _ => !matches!(&*reach.kind, "image" | "image_url" | "mcp" | "mcp_toolset"),
+        _ => !matches!(&*access.kind, "image" | "image_url" | "mcp" | "mcp_toolset"),
     });
     if has_documents { context_window.unwrap_or(LARGEST_WINDOW) } else { 0 }
 }

@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use domain::ids::{ModelId, ProjectId};
 use domain::model::{ModelConfig, Provider};
 use domain::money::Usd;
-use domain::original::{Original, Reach, WireFormat};
+use domain::original::{ExternalAccess, Original, WireFormat};
 use domain::time::Timestamp;
 use serde_json::{Map, json};
 
@@ -103,12 +103,12 @@ fn a_picture_at_an_address_is_no_document() {
     let most = |kind: &str| {
         let (at, kind) = ("messages[0]".to_owned(), kind.to_owned());
         let mut original = Original::new(WireFormat::ChatCompletions, String::new());
-        original.reaches.push(Reach {
+        original.external_access.push(ExternalAccess {
             at,
             kind,
             address: None,
             is_public_allowed: true,
-            leaves_out: None,
+            removable_tool: None,
         });
         counted(&Prompt { original: Some(Box::new(original)), ..Prompt::default() }, Some(90_000)).1
     };

@@ -19,7 +19,8 @@ use serde_json::{Number, Value};
 use crate::safety::prompt_strings::{self, file, is_judged_key, is_long};
 use crate::safety::text_part::{Replaced, TextPart};
 use crate::safety::wire_members::{
-    is_another_spelling, is_conversation, is_label, is_word_of_formats, origin, ours, role,
+    is_another_spelling, is_conversation, is_label, is_word_of_formats, origin, replaced_members,
+    role,
 };
 
 /// The member that holds a signature, which its vendor alone can read, in its two spellings.
@@ -162,7 +163,7 @@ impl Beyond {
                 roles.insert(index, role);
             }
             let top = place.member(0).unwrap_or_default();
-            if ours(format).contains(&top) || judged.has(token, origin(top)) {
+            if replaced_members(format).contains(&top) || judged.has(token, origin(top)) {
                 return;
             }
             let Some((name, value)) = beyond.value(place, token, judged) else { return };
@@ -235,8 +236,8 @@ fn is_inline(place: &Place<'_, '_>) -> bool {
 pub(crate) fn replace(original: &mut Original, replaced: &[Replaced]) {
     let Some(body) = &original.body else { return };
     let wanted: Result<Vec<Wanted<'_>>, Unreadable> = replaced.iter().map(Wanted::of).collect();
-    let ours = ours(original.format);
-    let replaced = |wanted: Vec<Wanted<'_>>| replaced_in(body, ours, &wanted, &original.beside);
+    let members = replaced_members(original.format);
+    let replaced = |wanted: Vec<Wanted<'_>>| replaced_in(body, members, &wanted, &original.beside);
     original.body = match wanted.and_then(replaced) {
         Ok(None) => return,
         Ok(Some(new)) => Some(new),
@@ -282,7 +283,7 @@ impl<'a> Wanted<'a> {
 /// `None` if there is none.
 fn replaced_in(
     body: &str,
-    ours: &[&str],
+    members: &[&str],
     wanted: &[Wanted<'_>],
     beside: &[Beside],
 ) -> Result<Option<String>, Unreadable> {
@@ -304,7 +305,7 @@ fn replaced_in(
     }
     let mut found = HashSet::new();
     let new = rewrite(body, |place, token| {
-        if place.member(0).is_some_and(|top| ours.contains(&top)) {
+        if place.member(0).is_some_and(|top| members.contains(&top)) {
             return None;
         }
         let (was, new) = all.get_key_value(token.text())?;

@@ -1,12 +1,13 @@
-//! The members of vendors' formats that matter to safety in a request as it came: those that the gateway
-//! decides, and whose words the others hold.
+//! The members of a request that the gateway governs, and the trust in the author of each other member.
 
 use domain::json_text::{Place, Token};
 use domain::original::WireFormat;
 use domain::safety::Origin;
 
-/// The members of a request that the gateway replaces or takes out.
-pub(super) fn ours(format: WireFormat) -> &'static [&'static str] {
+/// The members of a request that the gateway replaces or removes itself: their strings are not judged, since
+/// they are not sent as they came. They are fewer than [`GOVERNED_MEMBERS`], of which the gateway reads most
+/// and sends them on.
+pub(super) fn replaced_members(format: WireFormat) -> &'static [&'static str] {
     match format {
         WireFormat::Messages | WireFormat::ChatCompletions | WireFormat::Responses => {
             &["model", "trace_id", "stream"]
@@ -15,8 +16,9 @@ pub(super) fn ours(format: WireFormat) -> &'static [&'static str] {
     }
 }
 
-/// The members of a request that the gateway decides, and the bytes of the longest name.
-const GOVERNED: [&str; 22] = [
+/// The members of a request by which the gateway decides: it reads, bounds, replaces or refuses them. In
+/// another spelling they would escape it, see [`is_another_spelling`].
+const GOVERNED_MEMBERS: [&str; 22] = [
     "model",
     "trace_id",
     "stream",
@@ -40,7 +42,9 @@ const GOVERNED: [&str; 22] = [
     "prompt",
     "store",
 ];
+/// The bytes of the longest name in [`GOVERNED_MEMBERS`].
 const LONGEST_GOVERNED: usize = 21;
+
 /// Words and names of the formats themselves, in order: judging them would only take time.
 const FORMAT_WORDS: [&str; 98] = [
     "OBJECT",
@@ -142,8 +146,10 @@ const FORMAT_WORDS: [&str; 98] = [
     "user",
     "user_id",
 ];
-/// The members of an answer that label it, and the bytes of the longest label.
+
+/// The members of an answer that label it.
 const LABELS: [&str; 5] = ["id", "model", "modelVersion", "responseId", "system_fingerprint"];
+/// The bytes of the longest label.
 const LONGEST_LABEL: usize = 128;
 
 /// Whether a member of a request is its list of messages.
@@ -151,21 +157,22 @@ pub(super) fn is_conversation(top: &str) -> bool {
     matches!(top, "messages" | "contents" | "input")
 }
 
-/// Whether a name is that of a member that the gateway decides but for its case: some servers read it
-/// as the same.
+/// Whether a name differs from that of a governed member in its case alone: some servers read the two as
+/// the same.
 pub(super) fn is_another_spelling(name: &str) -> bool {
     if name.len() > 2 * LONGEST_GOVERNED {
         return false;
     }
     if name.is_ascii() {
-        let mut governed = GOVERNED.iter();
+        let mut governed = GOVERNED_MEMBERS.iter();
         return governed.any(|governed| *governed != name && governed.eq_ignore_ascii_case(name));
     }
     let folded = name.to_lowercase().to_uppercase();
-    GOVERNED.iter().any(|governed| *governed != name && governed.to_uppercase() == folded)
+    GOVERNED_MEMBERS.iter().any(|governed| *governed != name && governed.to_uppercase() == folded)
 }
 
-/// The index of a message, and whose words its unknown parts are, if its author stands here.
+/// The index of a message and the trust in its author, if this token is the author's role. The unknown
+/// parts of the message have that trust.
 pub(super) fn role(place: &Place<'_, '_>, token: Token<'_>) -> Option<(usize, Origin)> {
     let Token::Text(role) = token else { return None };
     let is_role = place.depth() == 3 && place.member(2) == Some("role");

@@ -1,24 +1,25 @@
-//! What a provider would reach for a caller: tools, addresses, and files that the vendor keeps.
+//! The tools, addresses and files of the vendor's that a provider would call or read for a caller.
 
-use domain::original::Reach;
+use domain::original::ExternalAccess;
 
 /// The type under which a project allows files that the vendor keeps.
 pub(crate) const KEPT_FILE: &str = "file";
 /// The type of the servers of tools that a vendor calls.
 pub(crate) const MCP: &str = "mcp";
 
-/// A tool at a place in a request.
-pub(crate) fn tool(at: &str, kind: &str) -> Reach {
+/// The use of a tool of this type, at a place in a request.
+pub(crate) fn tool(at: &str, kind: &str) -> ExternalAccess {
     let (at, kind) = (at.to_owned(), kind.to_owned());
-    Reach { at, kind, address: None, is_public_allowed: false, leaves_out: None }
+    ExternalAccess { at, kind, address: None, is_public_allowed: false, removable_tool: None }
 }
 
 /// An address in a part of this type.
-pub(crate) fn address_of(at: &str, kind: &str, address: &str) -> Reach {
-    Reach { address: Some(address.to_owned()), ..tool(at, kind) }
+pub(crate) fn address_of(at: &str, kind: &str, address: &str) -> ExternalAccess {
+    ExternalAccess { address: Some(address.to_owned()), ..tool(at, kind) }
 }
 
-/// Whether a text is an address that a server could fetch. A picture may stand in a URL itself.
+/// Whether a text is an address that a server could fetch. `data:` URLs hold their content and are not
+/// fetched.
 pub(crate) fn is_address(text: &str) -> bool {
     let text = text.trim_start();
     let Some((scheme, rest)) = text.split_once(':') else { return false };

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::http::error::{Failure, Result};
 use crate::inference::canonical::read::{Node, invalid};
-use crate::inference::canonical::translation_gaps::Tolerance;
+use crate::inference::canonical::translation_gaps::TranslationGaps;
 
 /// The longest name of the caller's that is shown, in characters.
 const LONGEST_NAME: usize = 64;
@@ -68,8 +68,8 @@ const PARAMETERS: &[(Vendor, &str, Fate)] = &[
 /// The parameter of Anthropic's that lists MCP servers.
 pub(crate) const MCP_SERVERS: &str = "mcp_servers";
 
-/// The types of tools that are refused because they reach an address of the caller's choice.
-pub(crate) const REACHING_TOOLS: [&str; 3] = ["mcp", "mcp_toolset", "mcpServers"];
+/// The types of tools by which a vendor calls an MCP server of the caller's choice.
+pub(crate) const MCP_TOOLS: [&str; 3] = ["mcp", "mcp_toolset", "mcpServers"];
 
 /// The tools that are refused because they search what the vendor keeps for its customer.
 pub(crate) const SEARCHING_TOOLS: [&str; 3] = ["file_search", "fileSearch", "retrieval"];
@@ -149,7 +149,7 @@ impl Offered {
     /// Leaves out a tool that only a vendor has; one that would act beyond the conversation is
     /// refused. The vendor's own tools have no name but their type.
     pub(crate) fn leave_out(&mut self, mut tool: Node, kind: String) -> Result<()> {
-        if REACHING_TOOLS.contains(&kind.as_str()) {
+        if MCP_TOOLS.contains(&kind.as_str()) {
             return Err(tool.unsupported("a tool", &kind).reaches_address());
         }
         if SEARCHING_TOOLS.contains(&kind.as_str()) {
@@ -160,15 +160,15 @@ impl Offered {
         Ok(())
     }
 
-    /// The result of [`Self::choose`]; in a request that may go on as it came, a choice that cannot be
-    /// met is no fault.
+    /// The result of [`Self::choose`]; in a request that may pass through, a choice that cannot be met is
+    /// no fault.
     pub(crate) fn choose_if_possible(
         self,
         choice: Option<&Value>,
-        tolerance: &mut Tolerance,
+        gaps: &mut TranslationGaps,
     ) -> Result<(Vec<Value>, Vec<String>)> {
-        let functions = if tolerance.passes() { self.functions.clone() } else { Vec::new() };
-        let chosen = tolerance.allow(self.choose(choice))?;
+        let functions = if gaps.may_pass_through() { self.functions.clone() } else { Vec::new() };
+        let chosen = gaps.allow(self.choose(choice))?;
         Ok(chosen.unwrap_or((functions, Vec::new())))
     }
 

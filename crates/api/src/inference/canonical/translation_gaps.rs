@@ -1,35 +1,40 @@
-//! The parts of a request that have no canonical form: no fault in a request that may go on as it came.
+//! The parts of a request that have no canonical form: no fault in a request that may pass through.
 
 use axum::http::StatusCode;
 use domain::original::Original;
 
 use crate::http::error::Result;
 
-/// Whether such parts are tolerated, and the first of them.
+/// The parts without a canonical form that were met while a request was read.
 #[derive(Debug, Default)]
-pub(crate) struct Tolerance {
-    passes: bool,
+pub(crate) struct TranslationGaps {
+    may_pass_through: bool,
+    /// Why the request cannot be translated: the fault of the first part that no other format has.
     untranslatable: Option<String>,
+    /// Whether a part was left out that other formats do without.
     is_partial: bool,
 }
 
-impl Tolerance {
-    /// The tolerance for a request; it has an original if it may go on as it came.
+impl TranslationGaps {
+    /// No gaps yet, of a request that may pass through if it has an original.
     pub(crate) fn of(original: Option<&Original>) -> Self {
-        Self { passes: original.is_some(), ..Self::default() }
+        Self { may_pass_through: original.is_some(), ..Self::default() }
     }
 
-    /// Whether the request may go on as it came.
-    pub(crate) fn passes(&self) -> bool {
-        self.passes
+    /// Whether the request may pass through, in the format and bytes that it came in.
+    pub(crate) fn may_pass_through(&self) -> bool {
+        self.may_pass_through
     }
 
-    /// The part of a request that was read; none of one that has no canonical form, if the request may
-    /// go on as it came.
+    /// Turns a 422 into `None` if the request may pass through, and every other result into `Some` or its
+    /// error. The first 422 is recorded as the reason why the request cannot be translated.
     pub(crate) fn allow<T>(&mut self, read: Result<T>) -> Result<Option<T>> {
         match read {
             Ok(read) => Ok(Some(read)),
-            Err(failure) if self.passes && failure.status() == StatusCode::UNPROCESSABLE_ENTITY => {
+            Err(failure)
+                if self.may_pass_through
+                    && failure.status() == StatusCode::UNPROCESSABLE_ENTITY =>
+            {
                 self.untranslatable.get_or_insert_with(|| failure.into_body().error);
                 Ok(None)
             }
@@ -37,18 +42,17 @@ impl Tolerance {
         }
     }
 
-    /// Notes that the canonical form lacks a part of the conversation that other formats do without.
-    pub(crate) fn omit(&mut self) {
+    /// Records that the canonical form lacks a part of the conversation that other formats do without.
+    pub(crate) fn record_omission(&mut self) {
         self.is_partial = true;
     }
 
-    /// Whether there was any part without a canonical form.
-    pub(crate) fn has_met_any(&self) -> bool {
+    /// Whether any part keeps the request from being translated.
+    pub(crate) fn is_untranslatable(&self) -> bool {
         self.untranslatable.is_some()
     }
 
-    /// Notes in the original of the request what its canonical form lacks, and what keeps it from being
-    /// translated.
+    /// Records the gaps in the original of the request.
     pub(crate) fn note_in(self, original: &mut Original) {
         (original.untranslatable, original.is_partial) = (self.untranslatable, self.is_partial);
     }

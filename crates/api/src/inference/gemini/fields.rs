@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::http::error::Result;
 use crate::inference::canonical::members::{Vendor, chooses_model, leave_out, shown};
 use crate::inference::canonical::read::{Node, malformed};
-use crate::inference::canonical::translation_gaps::Tolerance;
+use crate::inference::canonical::translation_gaps::TranslationGaps;
 
 /// Whole numbers beyond this (2^53) are not exact in a JSON number with a fraction.
 const MOST_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
@@ -122,10 +122,10 @@ impl Dropped {
 
     /// Leaves out the parameters that nothing has taken, or refuses one. A request that may go on as it
     /// came may have any but those that choose the model.
-    pub(crate) fn parameters(&mut self, node: Node, tolerance: &mut Tolerance) -> Result<()> {
+    pub(crate) fn parameters(&mut self, node: Node, gaps: &mut TranslationGaps) -> Result<()> {
         for (name, value) in node.into_members() {
             let fate = leave_out(Vendor::Gemini, &name, &value);
-            let fate = if chooses_model(&name) { Some(fate?) } else { tolerance.allow(fate)? };
+            let fate = if chooses_model(&name) { Some(fate?) } else { gaps.allow(fate)? };
             self.0.extend(fate.flatten());
         }
         Ok(())

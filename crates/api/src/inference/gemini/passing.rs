@@ -1,7 +1,7 @@
-//! A request that may go on as it came: what keeps it from that, and the addresses and tools in it that
-//! the vendor would reach for a caller.
+//! Pass-through of a request: the members that keep it from that, and the addresses and tools in it that the
+//! vendor would call for a caller.
 
-use domain::original::{Original, Reach};
+use domain::original::{ExternalAccess, Original};
 use serde_json::{Map, Value};
 
 use crate::inference::canonical::external_access::{MCP, address_of, is_address, tool};
@@ -24,7 +24,7 @@ const CHOOSING_SETTINGS: [&str; 3] = ["routingConfig", "modelSelectionConfig", "
 /// A setting that changes the form of calls in a stream.
 const CALLS_IN_PIECES: &str = "streamFunctionCallArguments";
 
-/// The contents that the vendor keeps, and the part with an address of the caller's choice.
+/// The contents that the vendor stores, and the part with an address of the caller's choice.
 const CACHED_CONTENT: &str = "cachedContent";
 const FILE_DATA: &str = "fileData";
 const FILE_URI: &str = "fileUri";
@@ -43,11 +43,12 @@ const WORDS: [&str; 9] = [
     "displayName",
 ];
 
-/// The tools that reach nothing: the caller's own, those that it runs, and the vendor's sandbox.
-const UNREACHING: [&str; 3] = ["functionDeclarations", "computerUse", "codeExecution"];
+/// The tools that access nothing outside: the caller's own, those that it runs, and the vendor's sandbox.
+const SAFE_TOOLS: [&str; 3] = ["functionDeclarations", "computerUse", "codeExecution"];
 const MCP_SERVERS: &str = "mcpServers";
-/// The tools that fetch what they choose, search what the vendor keeps, or cost a fee for each search.
-const REACHING: [&str; 7] = [
+/// The tools that a project has to allow: they fetch what they choose, search what the vendor stores, or cost
+/// a fee for each search.
+const RESTRICTED_TOOLS: [&str; 7] = [
     "googleSearch",
     "googleSearchRetrieval",
     "googleMaps",
@@ -57,12 +58,12 @@ const REACHING: [&str; 7] = [
     "retrieval",
 ];
 /// The word in the name of a tool that searches, in small letters.
-const SEARCHES: &str = "search";
+const SEARCH: &str = "search";
 
-/// Notes in the original of a request what the vendor would reach, and keeps it from passing if servers
-/// might read it in another way than the gateway does.
-pub(super) fn note(body: &Map<String, Value>, original: &mut Original) {
-    original.reaches = reaches(body);
+/// Records in the original of a request what the vendor would call. Removes its body if servers might read it
+/// in another way than the gateway does: such a request is translated.
+pub(super) fn record_external_access(body: &Map<String, Value>, original: &mut Original) {
+    original.external_access = external_access(body);
     let settings = || members(body, "generationConfig");
     let is_ambiguous = is_ambiguous(body, &GOVERNED)
         || settings().any(|settings| is_ambiguous(settings, &GOVERNED_SETTINGS));
@@ -111,7 +112,7 @@ fn items<'a>(
     })
 }
 
-fn reaches(body: &Map<String, Value>) -> Vec<Reach> {
+fn external_access(body: &Map<String, Value>) -> Vec<ExternalAccess> {
     let mut all = Vec::new();
     if named(body, CACHED_CONTENT).next().is_some() {
         all.push(tool(CACHED_CONTENT, CACHED_CONTENT));
@@ -129,12 +130,12 @@ fn reaches(body: &Map<String, Value>) -> Vec<Reach> {
 }
 
 /// Each member of a tool is one of the vendor's own, but the caller's functions.
-fn of_tool(at: &str, offered: &Map<String, Value>, all: &mut Vec<Reach>) {
+fn of_tool(at: &str, offered: &Map<String, Value>, all: &mut Vec<ExternalAccess>) {
     for (name, value) in offered.iter().filter(|(_, value)| !value.is_null()) {
-        if UNREACHING.iter().any(|known| is_named(name, known)) {
+        if SAFE_TOOLS.iter().any(|known| is_named(name, known)) {
             continue;
         }
-        if let Some(kind) = REACHING.iter().find(|known| is_named(name, known)) {
+        if let Some(kind) = RESTRICTED_TOOLS.iter().find(|known| is_named(name, known)) {
             all.push(tool(at, kind));
         } else if is_named(name, MCP_SERVERS) {
             let one = std::slice::from_ref(value);
@@ -146,7 +147,7 @@ fn of_tool(at: &str, offered: &Map<String, Value>, all: &mut Vec<Reach>) {
                     all.push(tool(at, MCP));
                 }
             }
-        } else if name.to_lowercase().contains(SEARCHES) {
+        } else if name.to_lowercase().contains(SEARCH) {
             all.push(tool(at, &camel_case(name)));
         } else {
             addresses(at, &camel_case(name), value, all);
@@ -154,14 +155,14 @@ fn of_tool(at: &str, offered: &Map<String, Value>, all: &mut Vec<Reach>) {
     }
 }
 
-fn in_content(at: &str, content: &Map<String, Value>, all: &mut Vec<Reach>) {
+fn in_content(at: &str, content: &Map<String, Value>, all: &mut Vec<ExternalAccess>) {
     for (index, part) in items(content, PARTS) {
         in_part(&format!("{at}.{PARTS}[{index}]"), part, all);
     }
 }
 
 /// The depth is that of the parser.
-fn in_part(at: &str, part: &Map<String, Value>, all: &mut Vec<Reach>) {
+fn in_part(at: &str, part: &Map<String, Value>, all: &mut Vec<ExternalAccess>) {
     for (name, value) in part {
         match value {
             // The result itself is the application's own; files may come with it.
@@ -173,7 +174,7 @@ fn in_part(at: &str, part: &Map<String, Value>, all: &mut Vec<Reach>) {
     }
 }
 
-fn member(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<Reach>) {
+fn member(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<ExternalAccess>) {
     if value.is_null() || WORDS.iter().any(|words| is_named(name, words)) {
         return;
     }
@@ -187,7 +188,7 @@ fn member(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<Reach>)
 }
 
 /// The addresses in a part or a tool.
-fn addresses(at: &str, kind: &str, value: &Value, all: &mut Vec<Reach>) {
+fn addresses(at: &str, kind: &str, value: &Value, all: &mut Vec<ExternalAccess>) {
     match value {
         Value::String(text) if is_address(text) => all.push(address_of(at, kind, text)),
         Value::Array(items) => items.iter().for_each(|item| addresses(at, kind, item, all)),

@@ -1,5 +1,5 @@
 use domain::conversation::Body;
-use domain::original::{Original, Reach, WireFormat};
+use domain::original::{ExternalAccess, Original, WireFormat};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -75,7 +75,7 @@ proptest! {
         let original = request.prompt.original.unwrap();
         prop_assert!(original.untranslatable.is_some());
         prop_assert_eq!(original.body, Some(body.to_string()));
-        prop_assert_eq!(original.reaches, []);
+        prop_assert_eq!(original.external_access, []);
         let said: Vec<&Body> = request.prompt.messages.iter().map(|message| &message.body).collect();
         let count = said.iter().filter(|body| ***body == Body::Text(text.clone())).count();
         prop_assert_eq!(count, 4, "what is known keeps its canonical form: {:?}", said);
@@ -204,8 +204,8 @@ fn everything_that_would_be_reached_is_found() {
                 "parts": [{"fileData": {"fileUri": "https://r.example/"}}]}}]},
         ],
     });
-    let found = original(&body).reaches.into_iter().map(|reach| {
-        let Reach { at, kind, address, is_public_allowed, .. } = reach;
+    let found = original(&body).external_access.into_iter().map(|access| {
+        let ExternalAccess { at, kind, address, is_public_allowed, .. } = access;
         assert!(!is_public_allowed, "no address will do by itself");
         (at, kind, address.unwrap_or_default())
     });

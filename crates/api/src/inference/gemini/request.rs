@@ -16,7 +16,7 @@ use crate::inference::canonical::prompt::{
     State, States, assistant, audio_part, call, image_part, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
-use crate::inference::canonical::translation_gaps::Tolerance;
+use crate::inference::canonical::translation_gaps::TranslationGaps;
 use crate::inference::format::ParsedRequest;
 use crate::inference::gemini::fields::{Dropped, inner, list, node};
 use crate::inference::gemini::generate::{AnswerOptions, Generate};
@@ -37,9 +37,9 @@ pub(super) fn parse(
     mut original: Option<Original>,
 ) -> Result<ParsedRequest<AnswerOptions>> {
     let Generate { model, body, form } = asked;
-    let mut reader = Reader { tolerance: Tolerance::of(original.as_ref()), ..Reader::default() };
+    let mut reader = Reader { gaps: TranslationGaps::of(original.as_ref()), ..Reader::default() };
     if let Some(original) = &mut original {
-        passing::note(&body, original);
+        passing::record_external_access(&body, original);
     }
     let mut body = node(String::new(), Value::Object(body))?;
     body.pass_over(&["model"]);
@@ -55,23 +55,23 @@ pub(super) fn parse(
     }
     for (index, content) in contents.into_iter().enumerate() {
         let read = reader.content(index, content);
-        reader.tolerance.allow(read)?;
+        reader.gaps.allow(read)?;
     }
     reader.end_turn();
     let mut params = Map::new();
-    let (dropped, tolerance) = (&mut reader.dropped, &mut reader.tolerance);
+    let (dropped, gaps) = (&mut reader.dropped, &mut reader.gaps);
     let settings = match inner(&mut body, "generationConfig")? {
-        Some(config) => generation(config, &mut params, dropped, tolerance)?,
+        Some(config) => generation(config, &mut params, dropped, gaps)?,
         None => Generation::default(),
     };
     let chosen = match inner(&mut body, "toolConfig")? {
-        Some(config) => tolerance.allow(choice(config, dropped))?.unwrap_or_default(),
+        Some(config) => gaps.allow(choice(config, dropped))?.unwrap_or_default(),
         None => Choice::default(),
     };
     if let Some(listed) = list(&mut body, "tools")? {
-        tools(listed, chosen, &mut params, dropped, tolerance)?;
+        tools(listed, chosen, &mut params, dropped, gaps)?;
     }
-    dropped.parameters(body, tolerance)?;
+    dropped.parameters(body, gaps)?;
     if let Some(original) = original.as_mut().filter(|_| reader.has_state) {
         // The vendor cannot read what the gateway has signed.
         original.body = None;
@@ -87,7 +87,7 @@ pub(super) fn parse(
             is_lenient: false,
             params,
             original: original.map(|mut original| {
-                reader.tolerance.note_in(&mut original);
+                reader.gaps.note_in(&mut original);
                 Box::new(original)
             }),
         },
@@ -133,7 +133,7 @@ struct Reader {
     states: States,
     /// Whether the history has a state that the gateway has put into an answer.
     has_state: bool,
-    tolerance: Tolerance,
+    gaps: TranslationGaps,
 }
 
 /// A turn of the model.
@@ -208,7 +208,7 @@ impl Reader {
         });
         for part in parts {
             let said = self.model_part(part?, &mut turn);
-            self.tolerance.allow(said)?;
+            self.gaps.allow(said)?;
         }
         self.turn = Some(turn);
         Ok(())
@@ -292,7 +292,7 @@ impl Reader {
         let mut own = Vec::new();
         for part in parts {
             let said = self.user_part(source, part?, &mut own);
-            self.tolerance.allow(said)?;
+            self.gaps.allow(said)?;
         }
         if !own.is_empty() || self.messages.len() == before {
             self.push(Some(source), plain(Role::User, own));
@@ -337,7 +337,7 @@ impl Reader {
             list(&mut response, "parts")?.unwrap_or_default().into_iter().enumerate()
         {
             let read = self.part(node(format!("{at}[{index}]"), part)?);
-            parts.extend(self.tolerance.allow(read)?);
+            parts.extend(self.gaps.allow(read)?);
         }
         self.dropped.rest(response);
         let (mut message, images) = result(id, parts);
@@ -393,7 +393,7 @@ impl Reader {
                 Some(_) => Ok(part),
                 None => Err(invalid(format!("{at} must be text"))),
             });
-            self.tolerance.allow(part)
+            self.gaps.allow(part)
         });
         texts.filter_map(Result::transpose).collect()
     }

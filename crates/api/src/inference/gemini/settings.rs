@@ -8,7 +8,7 @@ use crate::http::error::Result;
 use crate::inference::canonical::members::Offered;
 use crate::inference::canonical::prompt::{answer_schema, function};
 use crate::inference::canonical::read::{Node, invalid, malformed};
-use crate::inference::canonical::translation_gaps::Tolerance;
+use crate::inference::canonical::translation_gaps::TranslationGaps;
 use crate::inference::gemini::fields::{Dropped, inner, list, node, whole};
 use crate::inference::gemini::schema::json_schema;
 
@@ -33,7 +33,7 @@ pub(super) fn generation(
     mut config: Node,
     params: &mut Map<String, Value>,
     dropped: &mut Dropped,
-    tolerance: &mut Tolerance,
+    gaps: &mut TranslationGaps,
 ) -> Result<Generation> {
     let mut set = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -56,12 +56,12 @@ pub(super) fn generation(
     }
     if let Some(count) = whole(&mut config, "candidateCount")?.filter(|count| *count > 1) {
         let fault = "generationConfig.candidateCount must be 1: send a request for each";
-        tolerance.allow::<()>(Err(invalid(fault)))?;
+        gaps.allow::<()>(Err(invalid(fault)))?;
         // Each further answer may cost as much.
         set("n", Some(count.into()));
     }
     let format = response_format(&mut config);
-    set("response_format", tolerance.allow(format)?.flatten());
+    set("response_format", gaps.allow(format)?.flatten());
     let mut with_thoughts = false;
     if let Some(mut thinking) = inner(&mut config, "thinkingConfig")? {
         with_thoughts = thinking.flag("includeThoughts")?;
@@ -69,8 +69,8 @@ pub(super) fn generation(
         dropped.rest(thinking);
     }
     let read = modalities(&mut config, dropped);
-    tolerance.allow(read)?;
-    dropped.parameters(config, tolerance)?;
+    gaps.allow(read)?;
+    dropped.parameters(config, gaps)?;
     Ok(Generation { max_output_tokens, with_thoughts })
 }
 
@@ -208,7 +208,7 @@ pub(super) fn tools(
     choice: Choice,
     params: &mut Map<String, Value>,
     dropped: &mut Dropped,
-    tolerance: &mut Tolerance,
+    gaps: &mut TranslationGaps,
 ) -> Result<()> {
     let mut offered = Offered::default();
     let mut is_left = choice.among.is_none();
@@ -220,7 +220,7 @@ pub(super) fn tools(
         // Each other member is a tool of the vendor's own.
         for kind in tool.left() {
             let left_out = offered.leave_out(node(place.clone(), json!({}))?, kind);
-            tolerance.allow(left_out)?;
+            gaps.allow(left_out)?;
         }
         for (index, declared) in declared.into_iter().enumerate() {
             let mut declared = node(format!("{at}[{index}]"), declared)?;
@@ -242,11 +242,11 @@ pub(super) fn tools(
         }
     }
     if !is_left {
-        tolerance.allow::<()>(Err(invalid(
+        gaps.allow::<()>(Err(invalid(
             "toolConfig.functionCallingConfig.allowedFunctionNames must name functions of tools",
         )))?;
     }
-    let (functions, left_out) = offered.choose_if_possible(choice.canonical.as_ref(), tolerance)?;
+    let (functions, left_out) = offered.choose_if_possible(choice.canonical.as_ref(), gaps)?;
     dropped.extend(left_out);
     // Vendors refuse a choice among no tools.
     if !functions.is_empty() {

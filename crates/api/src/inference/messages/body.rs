@@ -1,6 +1,6 @@
 //! The body of a request in Anthropic's format.
 
-use domain::original::Reach;
+use domain::original::ExternalAccess;
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 use utoipa::ToSchema;
@@ -84,8 +84,8 @@ pub struct MessageBody {
 }
 
 impl MessagesBody {
-    /// The addresses and tools that the vendor would reach for the caller.
-    pub(super) fn reaches(&self) -> Vec<Reach> {
+    /// The addresses and tools that the vendor would call for the caller.
+    pub(super) fn external_access(&self) -> Vec<ExternalAccess> {
         let contents = self.messages.iter().map(|message| &message.content);
         external_access::of(contents, self.tools.as_deref(), &self.others)
     }

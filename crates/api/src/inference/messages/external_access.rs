@@ -1,21 +1,21 @@
-//! The addresses and the tools in a request that Anthropic would reach for a caller.
+//! The addresses and the tools in a request that Anthropic would call for a caller.
 
-use domain::original::Reach;
+use domain::original::ExternalAccess;
 use serde_json::{Map, Value};
 
 use crate::inference::canonical::external_access::{KEPT_FILE, MCP, address_of, tool};
-use crate::inference::canonical::members::{MCP_SERVERS, REACHING_TOOLS, SEARCHING_TOOLS};
+use crate::inference::canonical::members::{MCP_SERVERS, MCP_TOOLS, SEARCHING_TOOLS};
 
 /// The tools whose addresses stand in [`MCP_SERVERS`].
 const MCP_TOOLSET: &str = "mcp_toolset";
 
-/// Everything in a request that a provider would reach, by the contents of its messages, its tools and
-/// its other parameters.
+/// Everything that a provider would call for the caller, by the contents of the messages, the tools and the
+/// other parameters.
 pub(super) fn of<'a>(
     contents: impl Iterator<Item = &'a Value>,
     tools: Option<&[Value]>,
     others: &Map<String, Value>,
-) -> Vec<Reach> {
+) -> Vec<ExternalAccess> {
     let mut all = Vec::new();
     let servers = others.get(MCP_SERVERS).filter(|servers| !servers.is_null());
     if let Some(servers) = servers {
@@ -31,8 +31,8 @@ pub(super) fn of<'a>(
     for (index, offered) in tools.unwrap_or_default().iter().enumerate() {
         let kind = offered.get("type").and_then(Value::as_str).unwrap_or_default();
         let is_listed = kind == MCP_TOOLSET && servers.is_some();
-        let reaches = REACHING_TOOLS.contains(&kind) && !is_listed;
-        if reaches || SEARCHING_TOOLS.contains(&kind) {
+        let is_mcp = MCP_TOOLS.contains(&kind) && !is_listed;
+        if is_mcp || SEARCHING_TOOLS.contains(&kind) {
             all.push(tool(&format!("tools[{index}]"), kind));
         }
     }
@@ -42,7 +42,7 @@ pub(super) fn of<'a>(
     all
 }
 
-fn in_content(at: &str, content: &Value, all: &mut Vec<Reach>) {
+fn in_content(at: &str, content: &Value, all: &mut Vec<ExternalAccess>) {
     for (index, block) in content.as_array().into_iter().flatten().enumerate() {
         let at = format!("{at}[{index}]");
         let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -60,7 +60,7 @@ fn in_content(at: &str, content: &Value, all: &mut Vec<Reach>) {
 }
 
 /// The sources with an address, in blocks of any kind. Their depth is that of the parser.
-fn sources(at: &str, kind: &str, value: &Value, all: &mut Vec<Reach>) {
+fn sources(at: &str, kind: &str, value: &Value, all: &mut Vec<ExternalAccess>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| sources(at, kind, item, all)),
         Value::Object(members) => {
@@ -68,7 +68,7 @@ fn sources(at: &str, kind: &str, value: &Value, all: &mut Vec<Reach>) {
                 && let Some(Value::String(address)) = members.get("url")
             {
                 let is_public_allowed = kind == "image";
-                all.push(Reach { is_public_allowed, ..address_of(at, kind, address) });
+                all.push(ExternalAccess { is_public_allowed, ..address_of(at, kind, address) });
             }
             // Its owner is unknown: the vendor keeps it for the operator's account.
             if members.contains_key("file_id") {
@@ -109,8 +109,8 @@ mod tests {
                 {"type": "file", "file_id": "file_1"}}, {"type": "container_upload", "file_id": "f"}]},
         ]});
         let body: MessagesBody = serde_json::from_value(body).unwrap();
-        let found = body.reaches().into_iter().map(|reach| {
-            let Reach { at, kind, address, is_public_allowed, .. } = reach;
+        let found = body.external_access().into_iter().map(|access| {
+            let ExternalAccess { at, kind, address, is_public_allowed, .. } = access;
             (at, kind, address.unwrap_or_default(), is_public_allowed)
         });
         let expected = [
@@ -130,6 +130,10 @@ mod tests {
         assert_eq!(found.collect::<Vec<_>>(), expected);
         let body = json!({"max_tokens": 1, "messages": [], "tools": [{"type": "mcp_toolset"}]});
         let body: MessagesBody = serde_json::from_value(body).unwrap();
-        assert_eq!(body.reaches(), [tool("tools[0]", "mcp_toolset")], "its server is not named");
+        assert_eq!(
+            body.external_access(),
+            [tool("tools[0]", "mcp_toolset")],
+            "its server is not named"
+        );
     }
 }

@@ -104,6 +104,6 @@ fn what_is_refused_stays_refused() {
     }
     let servers = says(json!({"mcp_servers": [{"type": "url", "url": "https://a.example/"}]}));
     let original = original(&servers);
-    assert_eq!(original.reaches.len(), 1);
+    assert_eq!(original.external_access.len(), 1);
     assert!(original.untranslatable.is_some());
 }

@@ -14,7 +14,7 @@ use crate::inference::canonical::prompt::{
     State, States, assistant, function, marked, plain, result, text_alone, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid};
-use crate::inference::canonical::translation_gaps::Tolerance;
+use crate::inference::canonical::translation_gaps::TranslationGaps;
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
 use crate::inference::messages::blocks::{blocks, document, image, is_of_vendors_tool, tool_use};
@@ -30,9 +30,9 @@ pub fn parse(
     trace: Option<String>,
     mut original: Option<Original>,
 ) -> Result<ParsedRequest<()>> {
-    let mut reader = Reader { tolerance: Tolerance::of(original.as_ref()), ..Reader::default() };
+    let mut reader = Reader { gaps: TranslationGaps::of(original.as_ref()), ..Reader::default() };
     if let Some(original) = &mut original {
-        original.reaches = body.reaches();
+        original.external_access = body.external_access();
     }
     if body.messages.is_empty() {
         return Err(invalid("messages must not be empty"));
@@ -42,7 +42,7 @@ pub fn parse(
     }
     for (name, value) in &body.others {
         let fate = members::leave_out(Vendor::Anthropic, name, value);
-        let fate = if name == MCP_SERVERS { reader.tolerance.allow(fate)? } else { Some(fate?) };
+        let fate = if name == MCP_SERVERS { reader.gaps.allow(fate)? } else { Some(fate?) };
         reader.dropped.extend(fate.flatten());
     }
     let mut messages = Vec::with_capacity(body.messages.len() + 1);
@@ -56,7 +56,7 @@ pub fn parse(
     let mut sources = vec![None; messages.len()];
     for (index, message) in body.messages.into_iter().enumerate() {
         let read = reader.message(&format!("messages[{index}]"), message, &mut messages);
-        reader.tolerance.allow(read)?;
+        reader.gaps.allow(read)?;
         sources.resize(messages.len(), Some(index));
     }
     let mut params = Map::new();
@@ -71,14 +71,14 @@ pub fn parse(
     set("top_k", body.top_k.map(Value::from));
     set("stop", body.stop_sequences.filter(|stops| !stops.is_empty()).map(Value::from));
     let choice = match body.tool_choice {
-        Some(choice) => reader.tolerance.allow(tool_choice(choice))?,
+        Some(choice) => reader.gaps.allow(tool_choice(choice))?,
         None => None,
     };
     let mut has_tools = true;
     if let Some(tools) = body.tools {
         let choice = choice.as_ref().map(|(choice, _)| choice);
         let offered = reader.tools(tools)?;
-        let (tools, left_out) = offered.choose_if_possible(choice, &mut reader.tolerance)?;
+        let (tools, left_out) = offered.choose_if_possible(choice, &mut reader.gaps)?;
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
         for tool in left_out {
@@ -97,10 +97,10 @@ pub fn parse(
         let mut config = Node::of("output_config".to_owned(), Value::Object(config))?;
         set("reasoning_effort", config.maybe_text("effort")?.map(Value::from));
         if let Some(format) = config.maybe_node("format")? {
-            set("response_format", reader.tolerance.allow(response_format(format))?);
+            set("response_format", reader.gaps.allow(response_format(format))?);
         }
         // The bill depends on it.
-        reader.tolerance.allow(config.idle("task_budget", &Value::Null))?;
+        reader.gaps.allow(config.idle("task_budget", &Value::Null))?;
         reader.end(config)?;
     }
     let request = ChatRequest {
@@ -114,7 +114,7 @@ pub fn parse(
             is_lenient: false,
             params,
             original: original.map(|mut original| {
-                reader.tolerance.note_in(&mut original);
+                reader.gaps.note_in(&mut original);
                 Box::new(original)
             }),
         },
@@ -136,14 +136,14 @@ const TOOL_REFERENCE: &str = "tool_reference";
 struct Reader {
     dropped: BTreeSet<String>,
     states: States,
-    tolerance: Tolerance,
+    gaps: TranslationGaps,
 }
 
 impl Reader {
     /// Ends the reading of an object: a member that is left is refused or, if the request may go on
     /// as it came, left out on the way to another vendor's model, and named.
     fn end(&mut self, object: Node) -> Result<()> {
-        if !self.tolerance.passes() {
+        if !self.gaps.may_pass_through() {
             return object.end();
         }
         self.dropped.extend(object.left().map(|name| members::shown(&name)));
@@ -152,7 +152,7 @@ impl Reader {
 
     /// Leaves a part of the conversation out of the canonical form, and names it.
     fn omit(&mut self, part: String) {
-        self.tolerance.omit();
+        self.gaps.record_omission();
         self.dropped.insert(part);
     }
 
@@ -238,7 +238,7 @@ impl Reader {
             let kind = block.text("type")?;
             if kind != "tool_result" {
                 let part = self.part(block, &kind);
-                parts.extend(self.tolerance.allow(part)?);
+                parts.extend(self.gaps.allow(part)?);
                 continue;
             }
             let failed = block.take("is_error") == Some(Value::Bool(true));
@@ -266,12 +266,12 @@ impl Reader {
             let mut block = block?;
             let kind = block.text("type")?;
             // All tools are offered: none has to be found.
-            if self.tolerance.passes() && kind == TOOL_REFERENCE {
+            if self.gaps.may_pass_through() && kind == TOOL_REFERENCE {
                 self.omit(kind);
                 return Ok(None);
             }
             let part = self.part(block, &kind);
-            self.tolerance.allow(part)
+            self.gaps.allow(part)
         });
         parts.filter_map(Result::transpose).collect()
     }
@@ -300,12 +300,12 @@ impl Reader {
                     self.end(block)?;
                 }
                 // The vendor has run these tools itself: what they found is in what it says next.
-                kind if self.tolerance.passes() && is_of_vendors_tool(kind) => {
+                kind if self.gaps.may_pass_through() && is_of_vendors_tool(kind) => {
                     self.omit(kind.to_owned());
                 }
                 _ => {
                     let part = self.part(block, &kind);
-                    parts.extend(self.tolerance.allow(part)?);
+                    parts.extend(self.gaps.allow(part)?);
                 }
             }
         }
@@ -359,7 +359,7 @@ impl Reader {
             } else {
                 Err(block.unsupported("a block", &kind))
             };
-            self.tolerance.allow(part)
+            self.gaps.allow(part)
         });
         texts.filter_map(Result::transpose).collect()
     }
@@ -371,7 +371,7 @@ impl Reader {
             let kind = tool.maybe_text("type")?.unwrap_or_else(|| "custom".to_owned());
             if kind != "custom" {
                 let left_out = offered.leave_out(tool, kind);
-                self.tolerance.allow(left_out)?;
+                self.gaps.allow(left_out)?;
                 continue;
             }
             let kept = self.breakpoint(&mut tool);
@@ -385,7 +385,7 @@ impl Reader {
             for (name, idle) in
                 [("allowed_callers", json!(["direct"])), ("defer_loading", false.into())]
             {
-                if self.tolerance.passes() && tool.idle(name, &idle).is_err() {
+                if self.gaps.may_pass_through() && tool.idle(name, &idle).is_err() {
                     self.dropped.insert(name.to_owned());
                 }
                 tool.idle(name, &idle)?;

@@ -1,13 +1,13 @@
-//! The addresses and the tools in a request that OpenAI would reach for a caller, and what it keeps for
-//! the operator's account.
+//! The addresses and the tools in a request that OpenAI would call for a caller, and the files that it stores
+//! for the operator's account.
 
-use domain::original::Reach;
+use domain::original::ExternalAccess;
 use serde_json::Value;
 
-use crate::inference::canonical::external_access::{address_of, is_address, tool as reach};
-use crate::inference::canonical::members::{REACHING_TOOLS, SEARCHING_TOOLS};
+use crate::inference::canonical::external_access::{address_of, is_address, tool as access};
+use crate::inference::canonical::members::{MCP_TOOLS, SEARCHING_TOOLS};
 
-/// The vendor's tools whose fees are not known here, without reaching what the caller names.
+/// The vendor's tools whose fees are not known here; they call nothing that the caller names.
 const UNPRICED_TOOLS: [&str; 1] = ["image_generation"];
 
 /// The tools that the caller describes, and runs by itself.
@@ -39,8 +39,13 @@ const WORDS: [&str; 2] = ["text", "filename"];
 /// The end of the names of members that hold addresses.
 const ADDRESS: &str = "_url";
 
-/// Everything in a request that a provider would reach, by its input, its tools and its choice of one.
-pub(super) fn of(input: &Value, tools: Option<&[Value]>, choice: Option<&Value>) -> Vec<Reach> {
+/// Everything that a provider would call or read for the caller, by the input, the tools and the choice of
+/// one.
+pub(super) fn of(
+    input: &Value,
+    tools: Option<&[Value]>,
+    choice: Option<&Value>,
+) -> Vec<ExternalAccess> {
     let mut all = Vec::new();
     for (index, tool) in tools.unwrap_or_default().iter().enumerate() {
         in_tool(&format!("tools[{index}]"), tool, Some(index), choice, &mut all);
@@ -61,25 +66,25 @@ fn in_tool(
     tool: &Value,
     index: Option<usize>,
     choice: Option<&Value>,
-    all: &mut Vec<Reach>,
+    all: &mut Vec<ExternalAccess>,
 ) {
     let kind = kind_of(tool);
     if OWN_TOOLS.contains(&kind) {
         return;
     }
-    if REACHING_TOOLS.contains(&kind) {
+    if MCP_TOOLS.contains(&kind) {
         let address = tool.get("server_url").and_then(Value::as_str);
         all.extend(address.map(|address| address_of(at, kind, address)));
         // A connector is the vendor's, and has the operator's rights.
         let has_connector = tool.get("connector_id").is_some_and(is_given);
         if has_connector || address.is_none() {
-            all.push(reach(at, kind));
+            all.push(access(at, kind));
         }
     } else if SEARCHING_TOOLS.contains(&kind) {
-        all.push(reach(at, kind));
+        all.push(access(at, kind));
     } else if UNPRICED_TOOLS.contains(&kind) {
-        let leaves_out = index.filter(|_| !is_chosen(kind, choice));
-        all.push(Reach { leaves_out, ..reach(at, kind) });
+        let removable_tool = index.filter(|_| !is_chosen(kind, choice));
+        all.push(ExternalAccess { removable_tool, ..access(at, kind) });
     }
     let is_searched = |name: &str| !NOT_SEARCHED.contains(&name);
     for (name, value) in tool.as_object().into_iter().flatten() {
@@ -94,8 +99,8 @@ fn in_tool(
 }
 
 /// A member of a tool of the vendor's, or anything in it. Its depth is that of the parser.
-fn in_member(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<Reach>) {
-    all.extend(kept(at, name, value).filter(|reach| reach.kind != kind));
+fn in_member(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<ExternalAccess>) {
+    all.extend(kept(at, name, value).filter(|access| access.kind != kind));
     match value {
         Value::String(text) if is_address(text) => all.push(address_of(at, kind, text)),
         Value::Array(items) => items.iter().for_each(|item| in_member(at, kind, "", item, all)),
@@ -107,10 +112,10 @@ fn in_member(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<Reac
 }
 
 /// What the vendor keeps under the id in a member. A container that is described is a new one.
-fn kept(at: &str, name: &str, value: &Value) -> Option<Reach> {
+fn kept(at: &str, name: &str, value: &Value) -> Option<ExternalAccess> {
     let (name, kind) = KEPT.into_iter().find(|(known, _)| *known == name)?;
     let is_new = name == CONTAINER && value.is_object();
-    (is_given(value) && !is_new).then(|| reach(at, kind))
+    (is_given(value) && !is_new).then(|| access(at, kind))
 }
 
 /// Whether the choice of a tool names this type: a request that demands it makes no sense without it.
@@ -122,7 +127,7 @@ fn is_chosen(kind: &str, choice: Option<&Value>) -> bool {
 }
 
 /// An item, or anything in it. Its depth is that of the parser.
-fn in_input(at: &str, value: &Value, all: &mut Vec<Reach>) {
+fn in_input(at: &str, value: &Value, all: &mut Vec<ExternalAccess>) {
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
@@ -148,24 +153,24 @@ fn in_input(at: &str, value: &Value, all: &mut Vec<Reach>) {
 }
 
 /// The address in the form of chat completions, which some servers take: `{"image_url": {"url"}}`.
-fn inner_address(at: &str, name: &str, value: &Value) -> Option<Reach> {
+fn inner_address(at: &str, name: &str, value: &Value) -> Option<ExternalAccess> {
     let address = value.get("url").and_then(Value::as_str)?;
     named(at, name, address)
 }
 
 /// The address that a member holds.
-fn address(at: &str, is_sent: bool, name: &str, text: &str) -> Option<Reach> {
+fn address(at: &str, is_sent: bool, name: &str, text: &str) -> Option<ExternalAccess> {
     let is_other = || is_sent && !WORDS.contains(&name) && is_address(text);
     named(at, name, text).or_else(|| is_other().then(|| address_of(at, DOCUMENT, text)))
 }
 
 /// The address in a member with the name of one. The provider fetches a picture, and nothing else.
-fn named(at: &str, name: &str, text: &str) -> Option<Reach> {
+fn named(at: &str, name: &str, text: &str) -> Option<ExternalAccess> {
     if !name.ends_with(ADDRESS) || text.starts_with("data:") {
         return None;
     }
     Some(match name {
-        "image_url" => Reach { is_public_allowed: true, ..address_of(at, IMAGE, text) },
+        "image_url" => ExternalAccess { is_public_allowed: true, ..address_of(at, IMAGE, text) },
         _ => address_of(at, DOCUMENT, text),
     })
 }
@@ -183,11 +188,11 @@ mod tests {
     fn found(body: &Value) -> Vec<(String, String, String, bool, Option<usize>)> {
         let tools = body["tools"].as_array().map(Vec::as_slice);
         let all = of(&body["input"], tools, body.get("tool_choice"));
-        let told = all.into_iter().map(|reach| {
-            let Reach { at, kind, address, is_public_allowed, leaves_out } = reach;
-            (at, kind, address.unwrap_or_default(), is_public_allowed, leaves_out)
+        let found = all.into_iter().map(|access| {
+            let ExternalAccess { at, kind, address, is_public_allowed, removable_tool } = access;
+            (at, kind, address.unwrap_or_default(), is_public_allowed, removable_tool)
         });
-        told.collect()
+        found.collect()
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::inference::canonical::prompt::{
     State, States, assistant, audio_part, call, image_part, plain, result, text_part,
 };
 use crate::inference::canonical::read::{Node, invalid, malformed};
-use crate::inference::canonical::translation_gaps::Tolerance;
+use crate::inference::canonical::translation_gaps::TranslationGaps;
 use crate::inference::responses::custom_tools::arguments_of;
 use crate::inference::responses::passing::InputNotes;
 use crate::inference::responses::references::{REFERENCE, reference};
@@ -55,7 +55,7 @@ pub struct Input {
     states: States,
     /// Whether it came in by the vendor's root, where what does no harm is left out.
     is_root: bool,
-    tolerance: Tolerance,
+    gaps: TranslationGaps,
     notes: InputNotes,
 }
 
@@ -82,10 +82,9 @@ struct Turn {
 }
 
 impl Input {
-    /// Nothing yet, of a request at the vendor's root or at the gateway's own. `tolerance`: whether parts
-    /// without a canonical form are faults.
-    pub(super) fn new(is_root: bool, tolerance: Tolerance) -> Self {
-        Self { is_root, tolerance, ..Self::default() }
+    /// Nothing yet, of a request at the vendor's root or at the gateway's own.
+    pub(super) fn new(is_root: bool, gaps: TranslationGaps) -> Self {
+        Self { is_root, gaps, ..Self::default() }
     }
 
     /// Adds a message.
@@ -108,7 +107,7 @@ impl Input {
                 Node::all("input", items).enumerate().try_for_each(|(index, item)| {
                     self.at = Some(index);
                     let read = self.item(item?);
-                    self.tolerance.allow(read).map(drop)
+                    self.gaps.allow(read).map(drop)
                 })
             }
             _ => Err(malformed("input must be a string or an array of items".to_owned())),
@@ -116,12 +115,12 @@ impl Input {
     }
 
     /// The conversation that was read, and what was noted beside it.
-    pub(super) fn finish(mut self) -> (Conversation, Tolerance, InputNotes) {
+    pub(super) fn finish(mut self) -> (Conversation, TranslationGaps, InputNotes) {
         self.end_turn();
         self.show_images();
-        self.notes.loses_parts = !self.dropped.is_empty();
+        self.notes.is_partial = !self.dropped.is_empty();
         let dropped = self.dropped.into_iter().collect();
-        (Conversation { dropped, ..self.read }, self.tolerance, self.notes)
+        (Conversation { dropped, ..self.read }, self.gaps, self.notes)
     }
 
     fn item(&mut self, mut item: Node) -> Result<()> {
@@ -182,7 +181,7 @@ impl Input {
 
     /// Notes that an item refers to one that the vendor stores.
     fn refer(&mut self, kind: StoredKind, item: &mut Node) -> Result<()> {
-        if self.tolerance.passes() {
+        if self.gaps.may_pass_through() {
             let id = item.maybe_text("id")?.unwrap_or_default();
             self.notes.references.push(reference(kind, id)?);
         }
@@ -195,10 +194,11 @@ impl Input {
         let is_own = id.as_deref().is_some_and(is_ours);
         let token = item.maybe_text("encrypted_content")?;
         let state = token.as_deref().and_then(|token| self.states.of(token));
-        if let Some(id) = id.filter(|_| self.tolerance.passes() && token.is_none() && !is_own) {
+        if let Some(id) = id.filter(|_| self.gaps.may_pass_through() && token.is_none() && !is_own)
+        {
             self.notes.references.push(reference(StoredKind::OptionalItem, id)?);
         }
-        self.notes.has_own_reasoning |= is_own || state.is_some();
+        self.notes.has_gateway_reasoning |= is_own || state.is_some();
         // Our own items have the state in an item of its own, or the provider requires none back.
         if state.is_none() && (token.is_some() || !is_own) {
             self.dropped.insert("reasoning".to_owned());
@@ -279,7 +279,7 @@ impl Input {
             Some(Value::Array(parts)) => {
                 let parts = Node::all(&at, parts).filter_map(|part| {
                     let part = part.and_then(|part| self.part(part));
-                    self.tolerance.allow(part).transpose()
+                    self.gaps.allow(part).transpose()
                 });
                 parts.collect()
             }

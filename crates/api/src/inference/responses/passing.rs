@@ -1,4 +1,4 @@
-//! What a request needs to go on as it came, beside its canonical form.
+//! Pass-through of a request: everything it needs for that beside its canonical form.
 
 use domain::original::Original;
 use domain::stored_responses::{StoredKind, StoredReference};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::http::error::Result;
 use crate::inference::canonical::read::{invalid, malformed};
-use crate::inference::canonical::translation_gaps::Tolerance;
+use crate::inference::canonical::translation_gaps::TranslationGaps;
 use crate::inference::responses::body::ResponsesBody;
 use crate::inference::responses::external_access;
 use crate::inference::responses::references::{
@@ -17,29 +17,29 @@ use crate::inference::responses::references::{
 pub(super) const CONVERSATION: &str = "conversation";
 const TEMPLATE: &str = "prompt";
 
-/// What the input of a request shows beside its messages.
+/// The parts of an input that its messages do not hold.
 #[derive(Debug, Default)]
 pub(super) struct InputNotes {
     /// The items that it refers to instead of sending them.
     pub(super) references: Vec<StoredReference>,
-    /// Whether the messages lack parts of it that translations leave out.
-    pub(super) loses_parts: bool,
-    /// Whether it has reasoning that was answered here: no vendor can read it.
-    pub(super) has_own_reasoning: bool,
+    /// Whether the messages lack parts of it, which translations leave out.
+    pub(super) is_partial: bool,
+    /// Whether it has reasoning that was written by this gateway, not by the vendor: no vendor can read it.
+    pub(super) has_gateway_reasoning: bool,
 }
 
-/// Notes what the vendor would reach, keep and continue. What nobody may pass on is refused.
-pub(super) fn note(
+/// Records what the vendor would call, store and continue. Parameters that must not be passed on are refused.
+pub(super) fn record_vendor_state(
     body: &mut ResponsesBody,
     original: &mut Original,
-    tolerance: &mut Tolerance,
+    gaps: &mut TranslationGaps,
 ) -> Result<()> {
     if let Value::Array(items) = &mut body.input {
         items.iter_mut().filter(|item| referred(item).is_some()).for_each(|item| {
             item["type"] = REFERENCE.into();
         });
     }
-    original.reaches =
+    original.external_access =
         external_access::of(&body.input, body.tools.as_deref(), body.tool_choice.as_ref());
     original.continuation.asks_to_store = body.store != Some(false);
     if body.others.get("background") == Some(&Value::Bool(true)) {
@@ -64,7 +64,7 @@ pub(super) fn note(
             original.continuation.references.push(reference(StoredKind::Response, id)?);
             let refused = "previous_response_id is not supported by this model: its provider has no \
                  /responses; send the conversation in input";
-            tolerance.allow::<()>(Err(invalid(refused)))?;
+            gaps.allow::<()>(Err(invalid(refused)))?;
             body.previous =
                 body.others.remove(PREVIOUS).and_then(|id| id.as_str().map(str::to_owned));
         }
@@ -73,19 +73,21 @@ pub(super) fn note(
     Ok(())
 }
 
-/// Adds what the reading has shown. `is_resolved`: whether items of ours were put into the request, so that
-/// it cannot pass as it came.
-pub(super) fn noted(
+/// Completes the original when its input was read. `is_resolved`: whether items of the gateway's own were put
+/// into the request, so that it cannot pass through.
+pub(super) fn finish_original(
     mut original: Original,
-    tolerance: Tolerance,
+    mut gaps: TranslationGaps,
     input: InputNotes,
     is_resolved: bool,
 ) -> Result<Original> {
     original.continuation.references.extend(input.references);
     check_count(original.continuation.references.len())?;
-    tolerance.note_in(&mut original);
-    original.is_partial = input.loses_parts;
-    if input.has_own_reasoning || is_resolved {
+    if input.is_partial {
+        gaps.record_omission();
+    }
+    gaps.note_in(&mut original);
+    if input.has_gateway_reasoning || is_resolved {
         original.body = None;
     }
     if is_resolved {

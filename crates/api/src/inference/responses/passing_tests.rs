@@ -50,7 +50,7 @@ fn what_has_no_canonical_form_is_noted() {
     let original = request.prompt.original.unwrap();
     assert_eq!(original.body, Some(body.to_string()));
     assert!(original.untranslatable.is_some() && original.continuation.asks_to_store);
-    assert_eq!(original.reaches.len(), 1);
+    assert_eq!(original.external_access.len(), 1);
 }
 
 #[test]

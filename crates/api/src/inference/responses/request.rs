@@ -10,7 +10,7 @@ use crate::http::error::Result;
 use crate::inference::canonical::members::{self, Offered, Vendor};
 use crate::inference::canonical::prompt::{function, plain, text_part};
 use crate::inference::canonical::read::{Node, invalid, malformed};
-use crate::inference::canonical::translation_gaps::Tolerance;
+use crate::inference::canonical::translation_gaps::TranslationGaps;
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
 use crate::inference::responses::body::ResponsesBody;
@@ -55,14 +55,14 @@ pub(super) fn parse_passing(
     trace: Option<String>,
     mut original: Option<Original>,
 ) -> Result<ParsedRequest<AnswerOptions>> {
-    let mut tolerance = Tolerance::of(original.as_ref());
+    let mut gaps = TranslationGaps::of(original.as_ref());
     if let Some(original) = &mut original {
-        passing::note(&mut body, original, &mut tolerance)?;
+        passing::record_vendor_state(&mut body, original, &mut gaps)?;
     }
     let (is_root, is_resolved) = (body.is_root, body.is_resolved);
-    let mut lost = check(&body, &mut tolerance)?;
+    let mut lost = check(&body, &mut gaps)?;
     let echo = echo(&body);
-    let mut input = Input::new(is_root, tolerance);
+    let mut input = Input::new(is_root, gaps);
     if let Some(instructions) = body.instructions {
         let mut message = plain(Role::System, vec![text_part(instructions)]);
         message.extra.extend(is_root.then(|| (INSTRUCTIONS.to_owned(), true.into())));
@@ -71,12 +71,12 @@ pub(super) fn parse_passing(
     let beside = if body.before.is_empty() { "instructions" } else { "previous_response_id" };
     body.before.into_iter().for_each(|message| input.add(message));
     input.read(body.input)?;
-    let (Conversation { messages, sources, mut dropped }, mut tolerance, kept) = input.finish();
-    if messages.is_empty() && !tolerance.has_met_any() {
+    let (Conversation { messages, sources, mut dropped }, mut gaps, notes) = input.finish();
+    if messages.is_empty() && !gaps.is_untranslatable() {
         return Err(invalid("input must not be empty"));
     }
     dropped.append(&mut lost);
-    dropped.extend(left_out(&body.others, &mut tolerance)?);
+    dropped.extend(left_out(&body.others, &mut gaps)?);
     let mut custom = CustomTools::default();
     let mut params: Map<String, Value> = Map::new();
     let mut set = |name: &str, value: Option<Value>| {
@@ -87,19 +87,19 @@ pub(super) fn parse_passing(
     set("temperature", body.temperature.map(Value::Number));
     set("top_p", body.top_p.map(Value::Number));
     let choice = body.tool_choice.map(tool_choice).transpose();
-    let choice = tolerance.allow(choice)?.flatten();
+    let choice = gaps.allow(choice)?.flatten();
     let mut has_tools = true;
     if let Some(tools) = body.tools {
         let mut hints = Hints::new(is_root, &mut dropped);
-        let offered = offered(tools, &mut custom, &mut hints, &mut tolerance)?;
-        let (tools, left_out) = offered.choose_if_possible(choice.as_ref(), &mut tolerance)?;
+        let offered = offered(tools, &mut custom, &mut hints, &mut gaps)?;
+        let (tools, left_out) = offered.choose_if_possible(choice.as_ref(), &mut gaps)?;
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
         dropped.extend(left_out);
         set("tools", has_tools.then(|| tools.into()));
     }
     // With the tools of a namespace alone, or with none that is known, the canonical form has none.
-    has_tools &= !tolerance.passes() || params_has_tools(&params);
+    has_tools &= !gaps.may_pass_through() || params_has_tools(&params);
     let mut set = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
             params.insert(name.to_owned(), value);
@@ -108,13 +108,14 @@ pub(super) fn parse_passing(
     set("tool_choice", choice.filter(|_| has_tools));
     set("parallel_tool_calls", body.parallel_tool_calls.filter(|_| has_tools).map(Value::Bool));
     let form = AnswerForm { text: body.text, reasoning: body.reasoning, is_root };
-    dropped.extend(form.read(&mut params, &mut tolerance)?);
+    dropped.extend(form.read(&mut params, &mut gaps)?);
     let same = body
         .others
         .into_iter()
         .filter(|(name, value)| SAME.contains(&name.as_str()) && !value.is_null());
     params.extend(same);
-    let noted = |original| passing::noted(original, tolerance, kept, is_resolved).map(Box::new);
+    let finish =
+        |original| passing::finish_original(original, gaps, notes, is_resolved).map(Box::new);
     let request = ChatRequest {
         api_endpoint: ApiEndpoint::Responses,
         trace_id: body.trace_id.or(trace),
@@ -125,7 +126,7 @@ pub(super) fn parse_passing(
             is_translated: true,
             is_lenient: false,
             params,
-            original: original.map(noted).transpose()?,
+            original: original.map(finish).transpose()?,
         },
     };
     Ok(ParsedRequest {
@@ -138,7 +139,7 @@ pub(super) fn parse_passing(
 }
 
 /// The parameters without a canonical form that are left out, but for those that have no effect.
-fn left_out(others: &Map<String, Value>, tolerance: &mut Tolerance) -> Result<Vec<String>> {
+fn left_out(others: &Map<String, Value>, gaps: &mut TranslationGaps) -> Result<Vec<String>> {
     let mut dropped = Vec::new();
     for (name, value) in others {
         if SAME.contains(&name.as_str()) {
@@ -147,7 +148,7 @@ fn left_out(others: &Map<String, Value>, tolerance: &mut Tolerance) -> Result<Ve
         let fate = members::leave_out(Vendor::Openai, name, value);
         // The project decides which model answers, and no record shows whose a conversation is.
         let is_final = CHOOSES_MODEL.contains(&name.as_str()) || name == CONVERSATION;
-        let fate = if is_final { Some(fate?) } else { tolerance.allow(fate)? };
+        let fate = if is_final { Some(fate?) } else { gaps.allow(fate)? };
         dropped.extend(fate.flatten());
     }
     Ok(dropped)
@@ -165,7 +166,7 @@ impl AnswerForm {
     fn read(
         self,
         params: &mut Map<String, Value>,
-        tolerance: &mut Tolerance,
+        gaps: &mut TranslationGaps,
     ) -> Result<Vec<String>> {
         let mut set = |name: &str, value: Option<Value>| {
             params.extend(value.map(|value| (name.to_owned(), value)));
@@ -183,7 +184,7 @@ impl AnswerForm {
         if let Some(text) = self.text {
             let mut text = Node::of("text".to_owned(), Value::Object(text))?;
             let form = text.maybe_node("format")?.map(format).transpose();
-            set("response_format", tolerance.allow(form)?.flatten().flatten());
+            set("response_format", gaps.allow(form)?.flatten().flatten());
             set("verbosity", text.maybe_text("verbosity")?.map(Value::from));
             end(text)?;
         }
@@ -212,7 +213,7 @@ fn params_has_tools(params: &Map<String, Value>) -> bool {
 
 /// Refuses values that would need stored state, or a tool that only a vendor has. Returns the names of
 /// those that do no harm, at the vendor's root.
-fn check(body: &ResponsesBody, tolerance: &mut Tolerance) -> Result<Vec<String>> {
+fn check(body: &ResponsesBody, gaps: &mut TranslationGaps) -> Result<Vec<String>> {
     let mut lost = Vec::new();
     if body.max_output_tokens == Some(0) {
         return Err(invalid("max_output_tokens must be at least 1"));
@@ -227,7 +228,7 @@ fn check(body: &ResponsesBody, tolerance: &mut Tolerance) -> Result<Vec<String>>
             }
             let included: String = included.chars().take(64).collect();
             let refused = invalid(format!("include: '{included}' is not supported"));
-            tolerance.allow::<()>(Err(refused))?;
+            gaps.allow::<()>(Err(refused))?;
         }
         if included != "reasoning.encrypted_content" {
             lost.push(members::shown(&format!("include.{included}")));
@@ -267,7 +268,7 @@ fn offered(
     tools: Vec<Value>,
     custom: &mut CustomTools,
     hints: &mut Hints<'_>,
-    tolerance: &mut Tolerance,
+    gaps: &mut TranslationGaps,
 ) -> Result<Offered> {
     let mut offered = Offered::default();
     for tool in Node::all("tools", tools) {
@@ -281,7 +282,7 @@ fn offered(
             CUSTOM => custom.read(tool, hints).map(|function| offered.add(function)),
             _ => offered.leave_out(tool, kind),
         };
-        tolerance.allow(read)?;
+        gaps.allow(read)?;
     }
     Ok(offered)
 }
