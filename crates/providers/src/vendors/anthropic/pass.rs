@@ -1,4 +1,4 @@
-//! Requests that came in this format, and events of the vendor's, as they came.
+//! Pass-through: requests that came in this format, and the vendor's own events.
 
 use domain::event_template::{EventTemplate, TemplateCache};
 use domain::json_text::{self, Edit, quoted};

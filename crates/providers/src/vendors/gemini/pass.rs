@@ -1,4 +1,4 @@
-//! Requests that came in this format, and the vendor's own chunks, as they came.
+//! Pass-through: requests that came in this format, and the vendor's own chunks.
 
 use std::collections::BTreeMap;
 
@@ -28,11 +28,11 @@ const TIER: [&str; 2] = ["serviceTier", "service_tier"];
 const MODEL_VERSION: &str = "modelVersion";
 /// The classes of service that cost no more than the prices of a model, in small letters.
 const PRICED_TIERS: [&str; 4] = ["unspecified", "service_tier_unspecified", "standard", "flex"];
-/// The tools that a vendor does not run, and those whose results are set aside with what the request
-/// reaches.
-const BOUNDED_TOOLS: [&str; 9] = [
-    "functiondeclarations",
-    "computeruse",
+/// The tools that the vendor does not run: the caller does.
+const CALLER_RUN_TOOLS: [&str; 2] = ["functiondeclarations", "computeruse"];
+/// The vendor's tools that a project has to allow. Money for their results is reserved with that for the
+/// documents that the vendor fetches.
+const BOUNDED_TOOLS: [&str; 7] = [
     "googlesearch",
     "googlesearchretrieval",
     "googlemaps",
@@ -41,33 +41,36 @@ const BOUNDED_TOOLS: [&str; 9] = [
     "filesearch",
     "retrieval",
 ];
-/// Most chunks behind the reason to stop that wait for the end of the answer.
-const MOST_ENDING: usize = 64;
+/// The most chunks after a `finishReason` that wait for the end of the answer.
+const MAX_AFTER_FINISH: usize = 64;
 
 /// Returns the body with a bound on the completion that was lowered or added; `None` if it has to be
 /// translated.
 pub(super) fn body(attempt: &Attempt<'_>, original: &Original) -> Result<Option<Vec<u8>>, Error> {
     let Some(body) = passing_body(original) else { return Ok(None) };
-    let malformed = |_| Error::unsupported("The body is no JSON object");
-    let (name, settings) = given(body, &SETTINGS).map_err(malformed)?;
+    let (name, settings) = given(body, &SETTINGS)?;
     let settings = settings.unwrap_or("{}");
     if original.untranslatable.is_none() && lacks_signatures(attempt, body) {
         return Ok(None);
     }
-    check_priced(body, settings).map_err(malformed)??;
+    check_priced(body, settings)?;
     // The address names the model.
     let mut edits = vec![("model", Edit::Remove)];
     let mut bounded = None;
     if let Some(bound) = attempt.max_output_tokens {
-        let (of_bound, known) = given(settings, &BOUND).map_err(malformed)?;
+        let (of_bound, known) = given(settings, &BOUND)?;
         if known.is_none() || attempt.max_output_tokens != attempt.prompt.max_output_tokens {
             let bound = bound.to_string();
             let edit = [(of_bound, Edit::Set(&bound))];
-            bounded = Some(json_text::edited(settings, &edit).map_err(malformed)?);
+            bounded = Some(json_text::edited(settings, &edit).map_err(unreadable)?);
         }
     }
     edits.extend(bounded.as_deref().map(|settings| (name, Edit::Set(settings))));
-    Ok(Some(json_text::edited(body, &edits).map_err(malformed)?.into_bytes()))
+    Ok(Some(json_text::edited(body, &edits).map_err(unreadable)?.into_bytes()))
+}
+
+fn unreadable(_: Unreadable) -> Error {
+    Error::unsupported("The body is no JSON object")
 }
 
 /// The body of a request that came in this format.
@@ -79,10 +82,10 @@ fn passing_body(original: &Original) -> Option<&str> {
 fn given<'b>(
     json: &'b str,
     names: &[&'static str; 2],
-) -> Result<(&'static str, Option<&'b str>), Unreadable> {
+) -> Result<(&'static str, Option<&'b str>), Error> {
     let mut spelled = names[0];
     for name in names {
-        if let Some(value) = member(json, name)? {
+        if let Some(value) = member(json, name).map_err(unreadable)? {
             spelled = name;
             if value != "null" {
                 return Ok((name, Some(value)));
@@ -93,7 +96,7 @@ fn given<'b>(
 }
 
 /// Refuses what costs more than the prices of a model.
-fn check_priced(body: &str, settings: &str) -> Result<Result<(), Error>, Unreadable> {
+fn check_priced(body: &str, settings: &str) -> Result<(), Error> {
     let read =
         |value: Option<&str>| value.and_then(|json| serde_json::from_str::<Value>(json).ok());
     let tier = read(given(body, &TIER)?.1);
@@ -101,10 +104,10 @@ fn check_priced(body: &str, settings: &str) -> Result<Result<(), Error>, Unreada
         let word = tier.as_str().unwrap_or_default();
         if !PRICED_TIERS.contains(&word.to_ascii_lowercase().as_str()) {
             let word: String = word.chars().take(40).collect();
-            return Ok(Err(Error::unpriced(format!(
+            return Err(Error::unpriced(format!(
                 "serviceTier: '{word}' has other prices than those of the model: leave it out, or ask \
                  for standard or flex"
-            ))));
+            )));
         }
     }
     let kinds = read(given(settings, &MODALITIES)?.1);
@@ -112,12 +115,12 @@ fn check_priced(body: &str, settings: &str) -> Result<Result<(), Error>, Unreada
     let is_text =
         |kind: &Value| kind.as_str().is_some_and(|kind| kind.eq_ignore_ascii_case("text"));
     if kinds.is_some_and(|kinds| !kinds.iter().all(is_text)) {
-        return Ok(Err(Error::unpriced(
+        return Err(Error::unpriced(
             "generationConfig.responseModalities: answers other than text have no price here: ask for \
              TEXT alone",
-        )));
+        ));
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 /// A content, as far as it shows whether its calls are signed.
@@ -140,8 +143,9 @@ struct SignedPart {
     thought_signature: Option<IgnoredAny>,
 }
 
-/// Whether the model's calls since the user spoke last are not signed, as those of other models are not.
-/// Models from the third generation on refuse that; a translation signs them.
+/// Whether calls of the model's since the user wrote last lack signatures, as the calls of other models do.
+/// Models from the third generation on refuse that; a translation signs them. Each user message with
+/// anything but results of functions resets the search: the vendor checks the calls after it alone.
 fn lacks_signatures(attempt: &Attempt<'_>, body: &str) -> bool {
     let calls = |message: &Message| message.extra.contains_key("tool_calls");
     if !is_recent(attempt.model) || !attempt.prompt.messages.iter().any(calls) {
@@ -174,10 +178,11 @@ pub(super) fn charges(prompt: &Prompt) -> Charges {
     let tools = body.and_then(|body| member(body, "tools").ok().flatten());
     let tools = tools.and_then(|tools| serde_json::from_str::<Vec<Tool>>(tools).ok());
     for (index, tool) in tools.into_iter().flatten().enumerate() {
-        let is_endless = |name: &&String| {
-            !BOUNDED_TOOLS.contains(&name.replace('_', "").to_ascii_lowercase().as_str())
+        let is_unbounded = |name: &&String| {
+            let name = name.replace('_', "").to_ascii_lowercase();
+            !CALLER_RUN_TOOLS.contains(&&*name) && !BOUNDED_TOOLS.contains(&&*name)
         };
-        charges.tools.extend(tool.keys().filter(is_endless).map(|name| {
+        charges.tools.extend(tool.keys().filter(is_unbounded).map(|name| {
             let name: String = name.chars().take(64).collect();
             let at = format!("tools[{index}] ('{name}')");
             ToolCharge { at, tool: None, uses: UseBound::Missing, tokens: None }
@@ -186,22 +191,22 @@ pub(super) fn charges(prompt: &Prompt) -> Charges {
     charges
 }
 
-/// Hands over the chunks of a stream as they came.
+/// Hands over the chunks of a stream to pass them through.
 #[derive(Debug)]
-pub(super) struct Passing {
+pub(super) struct PassThrough {
     /// The name by which the caller knows the model.
     model: String,
-    /// The string of each candidate that goes on: its kind and its number.
+    /// The string of each candidate that continues: its kind and its number.
     open: BTreeMap<u64, (PieceKind, u64)>,
     begun: u64,
-    /// The chunks from the last reason to stop on. More of the answer may follow: some models send a
-    /// reason with every chunk.
-    ending: Vec<SourceEvent>,
+    /// The chunks from the last `finishReason` on. More of the answer may follow: some models send one with
+    /// every chunk.
+    after_finish: Vec<SourceEvent>,
 }
 
-impl Passing {
+impl PassThrough {
     pub(super) fn new(model: String) -> Self {
-        Self { model, open: BTreeMap::new(), begun: 0, ending: Vec::new() }
+        Self { model, open: BTreeMap::new(), begun: 0, after_finish: Vec::new() }
     }
 
     /// Hands over a chunk.
@@ -213,11 +218,11 @@ impl Passing {
     ) -> Result<(), Error> {
         let event = self.event(data, shape, events)?;
         let has_content = shape.parts().next().is_some();
-        if has_content || self.ending.len() >= MOST_ENDING {
-            events.extend(self.ending.drain(..).map(StreamEvent::Source));
+        if has_content || self.after_finish.len() >= MAX_AFTER_FINISH {
+            events.extend(self.after_finish.drain(..).map(StreamEvent::Source));
         }
-        if shape.ends || !self.ending.is_empty() {
-            self.ending.push(event);
+        if shape.ends || !self.after_finish.is_empty() {
+            self.after_finish.push(event);
         } else {
             events.push(StreamEvent::Source(event));
         }
@@ -226,13 +231,13 @@ impl Passing {
 
     /// Hands over the end of the answer.
     pub(super) fn end(&mut self, events: &mut Vec<StreamEvent>) {
-        let mut ending = std::mem::take(&mut self.ending);
-        if let Some(first) = ending.first_mut() {
+        let mut after_finish = std::mem::take(&mut self.after_finish);
+        if let Some(first) = after_finish.first_mut() {
             first.ends.extend(self.open.values().map(|(_, block)| *block));
             self.open.clear();
         }
         events.extend(
-            ending
+            after_finish
                 .into_iter()
                 .map(|event| StreamEvent::Source(SourceEvent { is_end: true, ..event })),
         );
@@ -290,7 +295,7 @@ impl Passing {
         let name = if shape.is_canonical() { "" } else { VENDOR_PARTS }.to_owned();
         let begins_call = shape.parts().any(|part| !part.is_canonical);
         let (beside, is_end) = (None, false);
-        // A chunk with nothing else can be sent twice, or later.
+        // A chunk with text alone may be sent again with the rest of a string, so it is its own carrier.
         let carrier = if shape.is_text() { Carrier::Copy } else { Carrier::Content };
         Ok(SourceEvent { name, data, pieces, ends, beside, begins_call, is_end, carrier })
     }

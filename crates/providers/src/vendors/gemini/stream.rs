@@ -10,7 +10,7 @@ use crate::chat_form::answer::{
     arguments_piece, call_begins, image_piece, reasoning_piece, refusal_piece, state_piece,
 };
 use crate::error::Error;
-use crate::vendors::gemini::pass::Passing;
+use crate::vendors::gemini::pass::PassThrough;
 use crate::vendors::gemini::provider_state::StateBuilder;
 use crate::vendors::gemini::wire::{Generated, Part, PartContent, part_content};
 use crate::wire::sse::Sse;
@@ -36,7 +36,7 @@ impl Reader {
     /// A reader that hands over the vendor's own chunks, too.
     pub(super) fn passing(model: &Model) -> Self {
         let mut reader = Self::new(model);
-        reader.answer.passing = Some(Passing::new(model.identifier.clone()));
+        reader.answer.passing = Some(PassThrough::new(model.identifier.clone()));
         reader
     }
 }
@@ -81,7 +81,7 @@ struct StreamState {
     /// The reason to stop. Some models repeat it with every event, so it counts at the end.
     finish: Option<FinishReason>,
     /// Set if the vendor's own chunks are handed over.
-    passing: Option<Passing>,
+    passing: Option<PassThrough>,
 }
 
 impl StreamState {

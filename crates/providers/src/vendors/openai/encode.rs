@@ -158,9 +158,9 @@ pub(super) fn calls_of(message: &Message) -> impl Iterator<Item = &Value> {
     message.extra.get("tool_calls").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Whether a call is still as a client has received it: the vendor's own package for Python leaves its
-/// index in the stream in it, and its parsed arguments.
-pub(super) fn is_as_heard(call: &Value) -> bool {
+/// Whether a call has fields that belong to a stream alone: the vendor's own package for Python leaves the
+/// index of the call in the stream in it, and its parsed arguments.
+pub(super) fn has_stream_fields(call: &Value) -> bool {
     call.get("index").is_some() || call["function"].get("parsed_arguments").is_some()
 }
 
@@ -185,7 +185,7 @@ impl Serialize for Messages<'_> {
         let Self { all, is_vendor } = *self;
         serializer.collect_seq(all.iter().map(|message| {
             if !message.extra.keys().any(|name| is_foreign(message, name, is_vendor))
-                && !calls_of(message).any(is_as_heard)
+                && !calls_of(message).any(has_stream_fields)
             {
                 return Cow::Borrowed(message);
             }

@@ -1,6 +1,10 @@
-//! Requests that came in this format, and the server's own chunks, as they came.
+//! Pass-through: requests that came in this format, and the server's own chunks.
+//!
+//! In a chunk, the position of an item is its place in the array; its index is the item's own `index`, which
+//! is the same in every chunk.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use domain::conversation::{Message, Role, TOOL_FAILED};
 use domain::event_template::{EventTemplate, TemplateCache};
@@ -15,7 +19,7 @@ use crate::chat_form::answer::IMAGES;
 use crate::chat_form::{STATE, STOP_DETAILS, STOP_SEQUENCE, text};
 use crate::credentials::chunk_position::Position;
 use crate::error::Error;
-use crate::vendors::openai::encode::{Dialect, calls_of, is_as_heard, is_vendor};
+use crate::vendors::openai::encode::{Dialect, calls_of, has_stream_fields, is_vendor};
 use crate::vendors::openai::tier::check_tier;
 use crate::wire::json;
 
@@ -27,7 +31,7 @@ const STREAM_OPTIONS: &str = "stream_options";
 const INCLUDE_USAGE: &str = "include_usage";
 /// The parameters that servers refuse if there are no tools.
 const TOOL_PARAMETERS: [&str; 3] = ["tools", "tool_choice", "parallel_tool_calls"];
-/// Most strings of one stream that go on at the same time.
+/// Most strings of one stream that continue at the same time.
 const MOST_STRINGS: usize = 65_536;
 
 /// Returns the body with the model's name, a bound on the completion that was lowered or added, and the
@@ -42,7 +46,7 @@ pub(crate) fn body(
     }
     check_priced(attempt)?;
     let Some(body) = original.body.as_ref() else { return Ok(None) };
-    if needs_mending(attempt, body) {
+    if needs_translation(attempt, body) {
         return Ok(None);
     }
     let malformed = |_| Error::unsupported("The body is no JSON object");
@@ -99,8 +103,8 @@ fn check_priced(attempt: &Attempt<'_>) -> Result<(), Error> {
     check_tier(attempt)?;
     let params = &attempt.prompt.params;
     let modalities = params.get("modalities").and_then(Value::as_array);
-    let speaks = modalities.into_iter().flatten().any(|kind| kind != "text");
-    if speaks || params.contains_key("audio") {
+    let asks_for_other_modalities = modalities.into_iter().flatten().any(|kind| kind != "text");
+    if asks_for_other_modalities || params.contains_key("audio") {
         return Err(Error::unpriced(
             "modalities: answers other than text have no price here: ask for text alone",
         ));
@@ -111,13 +115,15 @@ fn check_priced(attempt: &Attempt<'_>) -> Result<(), Error> {
 /// Whether a request has something that servers of this format refuse, and that a translation takes out:
 /// what the gateway has put into the answers of other vendors, and what a vendor's own package leaves
 /// in an answer that it sends back.
-fn needs_mending(attempt: &Attempt<'_>, body: &str) -> bool {
+fn needs_translation(attempt: &Attempt<'_>, body: &str) -> bool {
     let Attempt { prompt, model, .. } = *attempt;
     let tools = prompt.params.get("tools").and_then(Value::as_array);
     let has_tools = tools.is_some() || prompt.params.contains_key("functions");
     let has = |name: &str| matches!(member(body, name), Ok(Some(value)) if value != "null");
-    // They were taken out of the canonical form.
-    let is_about_none = !has_tools && TOOL_PARAMETERS.iter().any(|name| has(name));
+    // The gateway has removed an empty list of tools, and what refers to it, from the canonical form: servers
+    // refuse these parameters without tools, and the body still has them.
+    let has_tool_parameters_without_tools =
+        !has_tools && TOOL_PARAMETERS.iter().any(|name| has(name));
     let is_flat = |tool: &Value| {
         tool.get("function").is_none() && matches!(text(tool.get("type")), "" | "function")
     };
@@ -130,15 +136,15 @@ fn needs_mending(attempt: &Attempt<'_>, body: &str) -> bool {
         }),
         _ => message.extra.contains_key(STATE) || message.extra.contains_key(TOOL_FAILED),
     };
-    is_about_none
+    has_tool_parameters_without_tools
         || tools.into_iter().flatten().any(is_flat)
         || prompt.messages.iter().any(is_foreign)
-        || prompt.messages.iter().flat_map(calls_of).any(is_as_heard)
+        || prompt.messages.iter().flat_map(calls_of).any(has_stream_fields)
 }
 
-/// Reads the chunks of a stream as they came.
+/// Reads the chunks of a stream to pass them through.
 #[derive(Debug)]
-pub(super) struct Passing {
+pub(super) struct PassThrough {
     /// The name by which the caller knows the model.
     model: String,
     /// The strings that have begun.
@@ -151,11 +157,11 @@ pub(super) struct Passing {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct StringPath {
     members: Vec<&'static str>,
-    /// The items on the way, the choice first: by their own index, if they have one.
+    /// The items on the way, the choice first: by their index, if they have one, else by their position.
     items: Vec<u64>,
 }
 
-impl Passing {
+impl PassThrough {
     pub(super) fn new(model: String) -> Self {
         Self { model, blocks: HashMap::new(), begun: 0, last: TemplateCache::default() }
     }
@@ -169,57 +175,54 @@ impl Passing {
         if let Some(repeated) = self.last.read_with_last(came) {
             return Ok(repeated);
         }
-        let mut found = Found::default();
+        let mut scan = ChunkScan::default();
         let named = rewrite(came, |place, token| {
-            let (range, items) = (&place.range, items(place));
+            let (range, items) = (&place.range, positions(place));
             match token {
                 Token::Text(text) if place.is_at(&["model"]) && text != self.model => {
-                    let longer = quoted(&self.model).len() as isize - range.len() as isize;
-                    found.moves = (range.start, longer);
+                    let by = quoted(&self.model).len() as isize - range.len() as isize;
+                    scan.shift = Shift { after: range.start, by };
                     return Some(self.model.clone());
                 }
                 Token::Text(text) if !text.is_empty() && items.len() == 1 && is_reason(place) => {
-                    found.ended.extend(items);
+                    scan.ended.extend(items);
                 }
                 Token::Text(text) => {
                     if let Some(members) = continued(place) {
                         let path = StringPath { members, items };
-                        found.strings.push((path, range.clone(), text.to_owned()));
+                        scan.strings.push((path, range.clone(), text.to_owned()));
                     }
                 }
                 Token::Number(number) if place.name() == "index" && !items.is_empty() => {
-                    found.indices.extend(number.parse().ok().map(|index: u64| (items, index)));
+                    scan.indices.extend(number.parse().ok().map(|index: u64| (items, index)));
                 }
                 Token::Name(_) | Token::Number(_) => {}
             }
             match place.member(0) {
-                Some("usage") => found.has_usage |= place.depth() > 1,
-                Some("choices") => found.has_choices |= place.depth() > 1,
+                Some("usage") => scan.has_usage |= place.depth() > 1,
+                Some("choices") => scan.has_choices |= place.depth() > 1,
                 _ => {}
             }
             None
         });
         let data = named.map_err(|_| malformed())?.unwrap_or_else(|| came.to_owned());
-        let name = match (found.has_usage, found.has_choices) {
+        let name = match (scan.has_usage, scan.has_choices) {
             (true, false) => USAGE_ALONE,
             (true, true) => USAGE_TOO,
             (false, _) => "",
         };
-        let template = match &found.strings[..] {
+        let template = match &scan.strings[..] {
             [(_, range, _)] => EventTemplate::around(came, range),
             _ => None,
         };
-        let mut pieces = Vec::with_capacity(found.strings.len());
-        for (path, range, text) in std::mem::take(&mut found.strings) {
+        let mut pieces = Vec::with_capacity(scan.strings.len());
+        for (path, range, text) in std::mem::take(&mut scan.strings) {
             let kind = kind(&path);
-            let block = self.block(found.by_index(path))?;
-            let (at, longer) = found.moves;
-            let moved = if at < range.start { longer } else { 0 };
-            let there = |at: usize| at.saturating_add_signed(moved);
-            let range = there(range.start)..there(range.end);
+            let block = self.block(scan.with_indices(path))?;
+            let range = scan.shift.apply(range);
             pieces.push(SourcePiece { block, kind, range, text, is_changed: false });
         }
-        let ends = self.ended(&found);
+        let ends = self.ended(&scan);
         let event = SourceEvent {
             name: name.to_owned(),
             data,
@@ -248,9 +251,12 @@ impl Passing {
     }
 
     /// The strings of the choices that end.
-    fn ended(&mut self, found: &Found) -> Vec<u64> {
-        let choices: Vec<u64> =
-            found.ended.iter().map(|at| found.index_of(&[*at]).unwrap_or(*at)).collect();
+    fn ended(&mut self, scan: &ChunkScan) -> Vec<u64> {
+        let choices: Vec<u64> = scan
+            .ended
+            .iter()
+            .map(|position| scan.index_at(&[*position]).unwrap_or(*position))
+            .collect();
         let mut ends = Vec::new();
         if !choices.is_empty() {
             self.blocks.retain(|path, block| {
@@ -263,29 +269,50 @@ impl Passing {
     }
 }
 
-/// The parts of a chunk that matter here.
+/// The parts of a chunk that matter here, as they are met from its beginning to its end.
 #[derive(Default)]
-struct Found {
-    /// The strings that continue: their paths, by positions, their ranges and texts.
-    strings: Vec<(StringPath, std::ops::Range<usize>, String)>,
-    /// The indices of items, by their positions.
+struct ChunkScan {
+    /// The strings that continue: their paths by positions, their ranges and texts.
+    strings: Vec<(StringPath, Range<usize>, String)>,
+    /// The index of each item that has one, by the positions of the items around it and its own.
     indices: Vec<(Vec<u64>, u64)>,
     /// The positions of choices that end.
     ended: Vec<u64>,
     has_usage: bool,
     has_choices: bool,
-    /// The position of the model's name, and by how much the one that replaces it is longer.
-    moves: (usize, isize),
+    /// The shift of all bytes after the model's name, which is replaced by another.
+    shift: Shift,
 }
 
-impl Found {
-    fn index_of(&self, items: &[u64]) -> Option<u64> {
-        self.indices.iter().find(|(of, _)| of == items).map(|(_, index)| *index)
+/// A replacement in a text moves the bytes after it.
+#[derive(Clone, Copy, Default)]
+struct Shift {
+    /// The bytes that begin after this one move.
+    after: usize,
+    /// The number of bytes by which the replacement is longer.
+    by: isize,
+}
+
+impl Shift {
+    /// The place of a range after the replacement.
+    fn apply(self, range: Range<usize>) -> Range<usize> {
+        if self.after >= range.start {
+            return range;
+        }
+        let Range { start, end } = range;
+        start.saturating_add_signed(self.by)..end.saturating_add_signed(self.by)
+    }
+}
+
+impl ChunkScan {
+    /// The index of the item at these positions, if it has one.
+    fn index_at(&self, positions: &[u64]) -> Option<u64> {
+        self.indices.iter().find(|(of, _)| of == positions).map(|(_, index)| *index)
     }
 
-    /// A path with the items' own indices.
-    fn by_index(&self, path: StringPath) -> StringPath {
-        let own = |at: usize| self.index_of(&path.items[..=at]).unwrap_or(path.items[at]);
+    /// A path by positions, with the index of each item that has one in the place of its position.
+    fn with_indices(&self, path: StringPath) -> StringPath {
+        let own = |level: usize| self.index_at(&path.items[..=level]).unwrap_or(path.items[level]);
         // Parts of a content are one text.
         if path.members == ["content"] || path.members == ["content", "text"] {
             return StringPath { items: vec![own(0)], members: vec!["content"] };
@@ -303,7 +330,7 @@ fn kind(path: &StringPath) -> PieceKind {
 }
 
 /// The positions of the items around a token.
-fn items(place: &json_text::Place<'_, '_>) -> Vec<u64> {
+fn positions(place: &json_text::Place<'_, '_>) -> Vec<u64> {
     (0..place.depth()).filter_map(|depth| place.index(depth)).map(|index| index as u64).collect()
 }
 

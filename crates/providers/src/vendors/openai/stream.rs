@@ -14,7 +14,7 @@ use crate::chat_form::text;
 use crate::error::Error;
 use crate::vendors::openai::calls::Calls;
 use crate::vendors::openai::decode;
-use crate::vendors::openai::pass::Passing;
+use crate::vendors::openai::pass::PassThrough;
 use crate::vendors::openai::wire::{
     Delta, Says, Text, WireUsage, finish_reason, formalise_reasons,
 };
@@ -35,7 +35,7 @@ pub(super) struct Reader {
 impl Reader {
     /// A reader that hands over the server's own chunks, too.
     pub(super) fn passing(model: &Model) -> Self {
-        let passing = Some(Passing::new(model.identifier.clone()));
+        let passing = Some(PassThrough::new(model.identifier.clone()));
         Self { sse: Sse::default(), chunks: Chunks { passing, ..Chunks::default() } }
     }
 }
@@ -82,7 +82,7 @@ struct Chunks {
     others: HashMap<u64, bool>,
     done: bool,
     /// Set if the server's own chunks are handed over.
-    passing: Option<Passing>,
+    passing: Option<PassThrough>,
 }
 
 /// The members that decide whether a chunk is plain.

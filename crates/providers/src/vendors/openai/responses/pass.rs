@@ -1,4 +1,4 @@
-//! Requests that came in this format, and events of the vendor's, as they came.
+//! Pass-through: requests that came in this format, and the vendor's own events.
 
 use domain::json_text::{self, Edit, Token, quoted};
 use domain::original::{Carrier, Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
