@@ -1,4 +1,4 @@
-//! A replay is asked for, and looked up.
+//! Requests for a replay, and for its state.
 
 use domain::ids::{JobId, KeyId, ProjectId, TraceId};
 use domain::job::{Job, JobKind, JobState, Progress};
@@ -19,17 +19,17 @@ pub(super) const MOST_STEPS: i64 = 1_000;
 /// The most replays of a project that wait or run.
 const MOST_OPEN: i64 = 100;
 
-/// What a job of this kind has to do.
+/// The payload of a job of this kind.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Payload {
     /// The source.
     pub(super) trace_id: TraceId,
     pub(super) overrides: Overrides,
-    /// The traces of the replay, one for each model: whoever goes on with the job finds them.
+    /// The traces of the replay, one for each model. Another node that continues the job finds them here.
     pub(super) traces: Vec<TraceId>,
 }
 
-/// A replay that was asked for.
+/// A replay that was requested.
 #[derive(Debug)]
 pub struct ReplayJob {
     /// Its id.
@@ -40,13 +40,13 @@ pub struct ReplayJob {
     pub progress: Progress,
     /// The trace that is replayed.
     pub source: TraceId,
-    /// What is done otherwise.
+    /// The ways in which the replay differs from its source.
     pub overrides: Overrides,
     /// The traces of the replay, one for each model.
     pub traces: Vec<TraceId>,
-    /// The comparison, when it is over; of one that has failed, of what was done.
+    /// The comparison, once the job is over; after a failure, that of the calls made until then.
     pub result: Option<ReplayResult>,
-    /// Why it has failed.
+    /// The reason why it failed.
     pub error: Option<String>,
 }
 

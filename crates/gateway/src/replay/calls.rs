@@ -1,4 +1,4 @@
-//! One part of a replay: a call that is made again, or a step that is copied.
+//! One step of a replay: a call that is repeated, or a step that is copied.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,80 +27,82 @@ use crate::state::known_traces::TraceHandle;
 
 /// The error of a replay whose source has no contents.
 pub(super) const NOT_STORED: &str = "The contents of this trace are not stored: store_content is off, or their retention is over. It cannot be replayed";
-/// A call waits this often for a second for memory.
+/// The most waits of one call for memory, of up to a second each; the last failure ends the replay.
 const MEMORY_ATTEMPTS: u32 = 60;
 
-/// Why a replay does not go on.
+/// The reason why a replay ends early.
 #[derive(Debug)]
-pub(super) enum Stop {
-    /// It cannot: a sentence.
+pub(super) enum ReplayError {
+    /// It cannot be continued; the message is for the one who requested it.
     Failed(String),
-    /// It must not, on this node.
+    /// It must not be continued on this node.
     Interrupted,
 }
 
-impl From<Error> for Stop {
+/// Logs an internal error, whose cause the message does not have.
+impl From<Error> for ReplayError {
     fn from(error: Error) -> Self {
-        let sentence = error.to_string();
+        let message = error.to_string();
         if matches!(error, Error::Internal(_)) {
             tracing::error!(error = error.cause(), "a replay met a fault");
         }
-        Self::Failed(sentence)
+        Self::Failed(message)
     }
 }
 
-impl From<store::Error> for Stop {
+impl From<store::Error> for ReplayError {
     fn from(error: store::Error) -> Self {
         Error::from(error).into()
     }
 }
 
-/// What became of a call.
+/// The result of a repeated call.
 #[derive(Debug)]
-pub(super) enum Made {
-    /// A step records it, or its refusal.
+pub(super) enum CallResult {
+    /// A step records the call, or its refusal.
     Recorded {
         step: StepId,
-        /// The step of the tools that the model has asked for.
+        /// The step of the tools that the model called.
         tools: Option<StepId>,
     },
-    /// It was left out.
+    /// The call is not made.
     Skipped(Skip),
-    /// It was not answered. If its provider was called, a step records that.
+    /// The call has no answer. If its provider was called, a step records that.
     Failed(String),
 }
 
-/// A call that is to be made again.
-pub(super) struct Again<'a> {
+/// A call of the source that a replay repeats.
+pub(super) struct RepeatedCall<'a> {
     /// Its step in the source.
     pub(super) source: &'a Step,
-    /// The model that makes it.
+    /// The model that repeats it.
     pub(super) model: Arc<Model>,
-    /// The trace that it goes to, and the step that it follows from there.
+    /// The trace that it belongs to.
     pub(super) trace: Arc<TraceHandle>,
+    /// The step of that trace that it follows from.
     pub(super) parent: Option<StepId>,
     /// The estimated cost above which it is not made.
     pub(super) max_cost: Option<Usd>,
 }
 
-impl Again<'_> {
+impl RepeatedCall<'_> {
     /// Makes the call, for a caller who pays for it.
-    pub(super) async fn make(
+    pub(super) async fn run(
         self,
         job: &RunningJob,
         caller: &Caller,
-    ) -> std::result::Result<Made, Stop> {
+    ) -> std::result::Result<CallResult, ReplayError> {
         let gateway = &job.gateway;
         let model = &self.model;
         if self.is_secure() && !model.is_private() {
-            return Ok(Made::Skipped(Skip::Secure));
+            return Ok(CallResult::Skipped(Skip::Secure));
         }
         let (mut recorded, charge) = gateway.recorded_call(job, caller, self.source).await?;
         let caller = Caller { charge: Arc::new(OnceLock::from(charge)), ..caller.clone() };
         if let Some(what) = &recorded.untranslatable {
             let fault =
                 "This call went to its provider as it came, and cannot be made in another form";
-            return Ok(Made::Failed(format!("{fault}: {what}")));
+            return Ok(CallResult::Failed(format!("{fault}: {what}")));
         }
         let was = self.source.call.as_ref().map(|call| &call.model);
         if was != Some(&model.identifier) {
@@ -109,16 +111,16 @@ impl Again<'_> {
         if let Some(most) = self.max_cost
             && estimate(&caller, model, &recorded).await? > most
         {
-            return Ok(Made::Skipped(Skip::MaxCost));
+            return Ok(CallResult::Skipped(Skip::MaxCost));
         }
         match self.call(job, caller, recorded).await {
-            Ok(made) => made.ok_or(Stop::Interrupted),
+            Ok(result) => result.ok_or(ReplayError::Interrupted),
             Err(error) if ends_replay(&error) => Err(error.into()),
-            Err(error) => Ok(Made::Failed(error.to_string())),
+            Err(error) => Ok(CallResult::Failed(error.to_string())),
         }
     }
 
-    /// Whether only a private model may see it.
+    /// Whether only a private model may receive it.
     fn is_secure(&self) -> bool {
         let tier = self.source.routing.as_ref().and_then(|routing| routing.tier);
         tier == Some(Tier::Secure) || self.trace.is_sensitive()
@@ -130,7 +132,7 @@ impl Again<'_> {
         job: &RunningJob,
         caller: Caller,
         recorded: Recorded,
-    ) -> Result<Option<Made>> {
+    ) -> Result<Option<CallResult>> {
         let gateway = &job.gateway;
         let (trace, endpoint) = (self.trace.clone(), ApiEndpoint::Replay);
         let mut context = RequestContext::new(caller, trace, self.parent, endpoint);
@@ -139,10 +141,12 @@ impl Again<'_> {
         let request = ScreeningRequest { prompt, pii: pii_rule(self.source) };
         let screened = match gateway.screened(&context, request).await? {
             Ok(screened) => screened,
-            Err(refusal) => return Ok(Some(Made::Recorded { step: refusal.step, tools: None })),
+            Err(refusal) => {
+                return Ok(Some(CallResult::Recorded { step: refusal.step, tools: None }));
+            }
         };
         if screened.is_sensitive() && !self.model.is_private() {
-            return Ok(Some(Made::Skipped(Skip::Secure)));
+            return Ok(Some(CallResult::Skipped(Skip::Secure)));
         }
         let mut routed = screened.direct(&self.model.identifier, Fallbacks::No)?;
         if let Some(routing) = &self.source.routing {
@@ -154,11 +158,11 @@ impl Again<'_> {
         let (flight, _) = called?;
         let step = flight.funded()?.step();
         let tools = flight.finish().await?.tools_step;
-        Ok(Some(Made::Recorded { step, tools }))
+        Ok(Some(CallResult::Recorded { step, tools }))
     }
 }
 
-/// Whether an error concerns every further call as well.
+/// Whether an error would meet every further call as well.
 fn ends_replay(error: &Error) -> bool {
     matches!(
         error,
@@ -188,8 +192,8 @@ impl Gateway {
         job: &RunningJob,
         caller: &Caller,
         source: &Step,
-    ) -> std::result::Result<(Recorded, BodyCharge), Stop> {
-        let not_stored = || Stop::Failed(NOT_STORED.to_owned());
+    ) -> std::result::Result<(Recorded, BodyCharge), ReplayError> {
+        let not_stored = || ReplayError::Failed(NOT_STORED.to_owned());
         let json = self.content_json(caller, source.id).await?.ok_or_else(not_stored)?;
         let bytes = json_bytes(&json, true)?;
         let charge = self.memory(job, caller, bytes).await?;
@@ -197,7 +201,7 @@ impl Gateway {
         let recorded = content.and_then(|content| Recorded::read(content, source.api_endpoint));
         let unreadable = || {
             let sentence = "The recorded conversation of step";
-            Stop::Failed(format!("{sentence} {} cannot be read", source.id))
+            ReplayError::Failed(format!("{sentence} {} cannot be read", source.id))
         };
         Ok((recorded.ok_or_else(unreadable)?, charge))
     }
@@ -214,13 +218,14 @@ impl Gateway {
         job: &RunningJob,
         caller: &Caller,
         bytes: usize,
-    ) -> std::result::Result<BodyCharge, Stop> {
+    ) -> std::result::Result<BodyCharge, ReplayError> {
         let owner = BodyOwner::Project(caller.project.id());
+        // The last attempt follows the loop.
         for _ in 1..MEMORY_ATTEMPTS {
             match self.body_memory.charge(owner, bytes).await {
                 Ok(charge) => return Ok(charge),
                 Err(Error::Busy { .. }) if !job.gateway.winding_down.is_cancelled() => {}
-                Err(Error::Busy { .. }) => return Err(Stop::Interrupted),
+                Err(Error::Busy { .. }) => return Err(ReplayError::Interrupted),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -248,8 +253,8 @@ impl Gateway {
             ..source.clone()
         };
         let id = step.id;
-        let is_kept = !caller.project.settings.discard_content;
-        let json = if is_kept { self.content_json(caller, source.id).await? } else { None };
+        let is_stored = !caller.project.settings.discard_content;
+        let json = if is_stored { self.content_json(caller, source.id).await? } else { None };
         let content = json.as_deref().map(|json| (json, &caller.project.sealing));
         self.store.writer().step(step, content).await?;
         Ok(id)

@@ -11,14 +11,14 @@ use domain::trace::Trace;
 
 use crate::replay::result::{ReplayedStep, Skip, TraceSummary};
 
-/// What became of a call of the source, without what its record holds.
+/// A call of the source as the replay plans it, and the reason if no step records it.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
-    /// The model that was to make it.
+pub(super) struct PlannedCall {
+    /// The model that repeats it.
     pub(super) model: String,
-    /// Why it was left out.
+    /// The reason why it is not made.
     pub(super) skipped: Option<Skip>,
-    /// Why it has failed, if there is no record of it.
+    /// The reason why it failed, if no step records it.
     pub(super) error: Option<String>,
 }
 
@@ -48,14 +48,14 @@ pub(super) fn records(steps: &[Step]) -> HashMap<StepId, &Step> {
     of_calls.filter_map(|step| Some((step.source?, step))).collect()
 }
 
-/// A call of the source with what became of it. Its similarity is not known here.
+/// A call of the source compared with its repetition. Their similarity is not known here.
 pub(super) fn replayed_step(
     source: &Step,
     record: Option<&Step>,
-    outcome: Option<&Outcome>,
+    planned: Option<&PlannedCall>,
 ) -> ReplayedStep {
     let mut replayed = ReplayedStep { source: source.id.0, ..ReplayedStep::default() };
-    if let Some(Outcome { model, skipped, error }) = outcome {
+    if let Some(PlannedCall { model, skipped, error }) = planned {
         (replayed.model, replayed.skipped, replayed.error) =
             (model.clone(), *skipped, error.clone());
     }
@@ -157,18 +157,18 @@ mod tests {
     #[test]
     fn a_record_counts_before_what_was_planned() {
         let source = run(1, None, 5, 5);
-        let outcome = |skipped, error: Option<&str>| Outcome {
+        let planned = |skipped, error: Option<&str>| PlannedCall {
             model: "planned".to_owned(),
             skipped,
             error: error.map(str::to_owned),
         };
-        let skipped = outcome(Some(Skip::Secure), None);
+        let skipped = planned(Some(Skip::Secure), None);
         let left_out = replayed_step(&source, None, Some(&skipped));
         assert_eq!((left_out.source, left_out.model.as_str()), (1, "planned"));
         assert_eq!((left_out.skipped, left_out.cost), (Some(Skip::Secure), None));
         let mut record = run(2, Some(1), 7, 3_000);
         record.error = Some("The provider failed (500)".to_owned());
-        let failed = outcome(None, Some("Provider request failed"));
+        let failed = planned(None, Some("Provider request failed"));
         let found = replayed_step(&source, Some(&record), Some(&failed));
         assert_eq!((found.step, found.model.as_str()), (Some(StepId(2)), "m2"));
         assert_eq!((found.cost, found.latency_ms), (Some(Usd(7)), Some(3.0)));

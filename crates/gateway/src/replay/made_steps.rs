@@ -1,15 +1,15 @@
-//! The steps that a replay has made so far, and how they hang together.
+//! The steps that a replay has so far, and their parents.
 
 use std::collections::HashMap;
 
 use domain::ids::StepId;
 use domain::step::{Step, StepKind};
 
-/// The steps of a replay so far, by what they repeat.
+/// The steps of a replay so far, by the steps of the source that they repeat or copy.
 #[derive(Debug, Default)]
 pub(super) struct MadeSteps {
     pub(super) by_source: HashMap<StepId, StepId>,
-    /// The steps of the tools that a call has asked for, by the step of the source that it repeats.
+    /// The steps of the tools that a call asks for, by the step of the source that the call repeats.
     tools: HashMap<StepId, StepId>,
 }
 
@@ -30,10 +30,10 @@ impl MadeSteps {
         self.tools.extend(tools.map(|tools| (source, tools)));
     }
 
-    /// The step that a step follows from in the replay: the nearest of its line in the source that has one.
+    /// The parent of a step in the replay: the copy of its nearest ancestor in the source that has one.
     pub(super) fn parent(&self, step: &Step, steps: &[Step]) -> Option<StepId> {
         let mut parent = step.parent;
-        // A line is no longer than the trace.
+        // A step has fewer ancestors than the trace has steps.
         for _ in 0..steps.len() {
             let source = parent?;
             if let Some(made) = self.by_source.get(&source) {

@@ -1,4 +1,4 @@
-//! Replays: the calls of a recorded trace, made again with other models, and how they compare.
+//! Replays: the calls of a recorded trace, repeated with other models, and how they compare.
 //!
 //! A request makes a job ([`ask`]), a node runs it ([`run`]): each completed call of the source goes through
 //! screening, funding, the provider and the record once more, into a trace of its own for each model.

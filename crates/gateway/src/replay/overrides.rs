@@ -1,4 +1,4 @@
-//! What a replay does otherwise than its source.
+//! The overrides of a replay: the ways in which it differs from its source.
 
 use aws_lc_rs::digest;
 use domain::ids::TraceId;
@@ -12,7 +12,7 @@ use crate::state::registry::ProjectState;
 /// The most models that one list names.
 const MOST_MODELS: usize = 20;
 
-/// What a replay does otherwise than its source. Without any of it each call keeps its model.
+/// The ways in which a replay differs from its source. Without any of them each call keeps its model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overrides {
     /// The model of every call.
@@ -21,7 +21,7 @@ pub struct Overrides {
     /// Models of which each makes every call, in a trace of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare_models: Option<Vec<String>>,
-    /// The models of calls that ran side by side, in turn.
+    /// The models of concurrent calls: assigned round-robin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force_models: Option<Vec<String>>,
     /// The estimated cost above which a call is not made, in USD.
@@ -86,7 +86,7 @@ impl Overrides {
 }
 
 fn max_cost(dollars: f64) -> Option<Usd> {
-    // Neither is a number that is none.
+    // NaN is refused too: it compares false.
     if dollars >= 0.0 { Usd::from_dollars(dollars) } else { None }
 }
 

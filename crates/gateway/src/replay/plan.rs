@@ -1,4 +1,4 @@
-//! What a replay does with each step of its source, and with which model.
+//! The plan of a replay: the action for each step of the source, and the model of each repeated call.
 
 use std::collections::HashMap;
 
@@ -8,75 +8,75 @@ use domain::time::Timestamp;
 
 use crate::replay::overrides::Overrides;
 
-/// The part that a step of the source has in a replay.
+/// The action of a replay for a step of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Its call is made again.
-    Call,
-    /// It is copied: it called no model.
+pub(super) enum Action {
+    /// Repeat its call.
+    Repeat,
+    /// Copy it: it called no model.
     Copy,
-    /// None.
-    Nothing,
+    /// Do nothing.
+    Skip,
 }
 
-/// The part of a step.
-pub(super) fn part(step: &Step) -> Part {
+/// The action for a step.
+pub(super) fn action(step: &Step) -> Action {
     match step.kind {
-        StepKind::Run if is_repeatable(step) => Part::Call,
-        StepKind::Blocked | StepKind::Check | StepKind::Log => Part::Copy,
-        StepKind::Run | StepKind::ToolCall => Part::Nothing,
+        StepKind::Run if is_repeatable(step) => Action::Repeat,
+        StepKind::Blocked | StepKind::Check | StepKind::Log => Action::Copy,
+        StepKind::Run | StepKind::ToolCall => Action::Skip,
     }
 }
 
-/// Whether a run has been answered with words, and was no shadow of another.
+/// Whether a run is a completed call that answers with text, and no shadow call.
 fn is_repeatable(step: &Step) -> bool {
-    let is_of_words = !matches!(step.api_endpoint, ApiEndpoint::Embeddings | ApiEndpoint::Images);
-    let is_waited_for = step.call.as_ref().is_some_and(|call| !call.shadow);
-    step.status == StepStatus::Completed && is_of_words && is_waited_for
+    let is_text_call = !matches!(step.api_endpoint, ApiEndpoint::Embeddings | ApiEndpoint::Images);
+    let is_primary = step.call.as_ref().is_some_and(|call| !call.shadow);
+    step.status == StepStatus::Completed && is_text_call && is_primary
 }
 
-/// The model that makes a call again, by the name under which it is asked for.
+/// The model that repeats a call, by the name under which it is asked for.
 pub(super) fn model<'a>(
     call: &'a Call,
-    place: Option<usize>,
+    parallel_position: Option<usize>,
     target: Option<&'a str>,
     overrides: &'a Overrides,
 ) -> &'a str {
     let models = overrides.force_models.as_deref().filter(|models| !models.is_empty());
-    match (place, models) {
-        (Some(place), Some(models)) => &models[place % models.len()],
+    match (parallel_position, models) {
+        (Some(position), Some(models)) => &models[position % models.len()],
         _ => target.unwrap_or(&call.model),
     }
 }
 
-/// The places of calls that ran side by side: each among the calls of the same parent that overlapped with
+/// The positions of calls that ran in parallel: each among the calls of the same parent that overlapped with
 /// it, directly or through others. A call that ran alone has none.
-pub(super) fn fan_outs(steps: &[Step]) -> HashMap<StepId, usize> {
+pub(super) fn parallel_positions(steps: &[Step]) -> HashMap<StepId, usize> {
     let mut of_parent: HashMap<Option<StepId>, Vec<&Step>> = HashMap::new();
-    for step in steps.iter().filter(|step| part(step) == Part::Call) {
+    for step in steps.iter().filter(|step| action(step) == Action::Repeat) {
         of_parent.entry(step.parent).or_default().push(step);
     }
-    let mut places = HashMap::new();
+    let mut positions = HashMap::new();
     for siblings in of_parent.into_values() {
-        // They are in the order of their begin.
+        // The steps are in the order of their begin.
         let mut group: Vec<StepId> = Vec::new();
         let mut end = Timestamp(i64::MIN);
         for step in siblings {
             if step.started_at >= end {
-                note(&mut places, &group);
+                note(&mut positions, &group);
                 group.clear();
             }
             group.push(step.id);
             end = end.max(step.finished_at);
         }
-        note(&mut places, &group);
+        note(&mut positions, &group);
     }
-    places
+    positions
 }
 
-fn note(places: &mut HashMap<StepId, usize>, group: &[StepId]) {
+fn note(positions: &mut HashMap<StepId, usize>, group: &[StepId]) {
     if group.len() > 1 {
-        places.extend(group.iter().enumerate().map(|(place, step)| (*step, place)));
+        positions.extend(group.iter().enumerate().map(|(position, step)| (*step, position)));
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_ran_side_by_side_have_places() {
+    fn calls_that_ran_in_parallel_have_positions() {
         let steps = [
             run(1, None, 0, 10),
             // Three of one parent: the last overlaps with the second alone.
@@ -126,24 +126,24 @@ mod tests {
             run(7, Some(1), 60, 70),
             run(8, Some(1), 60, 65),
         ];
-        let places = fan_outs(&steps);
-        let found: Vec<_> = (1..=8).map(|id| places.get(&StepId(id)).copied()).collect();
+        let positions = parallel_positions(&steps);
+        let found: Vec<_> = (1..=8).map(|id| positions.get(&StepId(id)).copied()).collect();
         assert_eq!(found, [None, Some(0), Some(1), Some(2), None, None, Some(0), Some(1)]);
     }
 
     #[test]
-    fn models_are_assigned_in_turn_to_calls_that_ran_side_by_side() {
+    fn models_are_assigned_in_turn_to_calls_that_ran_in_parallel() {
         let call = Call::of("own".to_owned(), Provider::Openai);
         let names = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
         let overrides = Overrides { force_models: names(&["a", "b"]), ..Overrides::default() };
-        for (place, target, expected) in [
+        for (position, target, expected) in [
             (None, None, "own"),
             (None, Some("c"), "c"),
             (Some(0), None, "a"),
             (Some(1), Some("c"), "b"),
             (Some(2), None, "a"),
         ] {
-            assert_eq!(model(&call, place, target, &overrides), expected);
+            assert_eq!(model(&call, position, target, &overrides), expected);
         }
         let none = Overrides::default();
         assert_eq!(model(&call, Some(1), None, &none), "own");
@@ -153,20 +153,20 @@ mod tests {
     #[test]
     fn only_answered_calls_are_made_again() {
         let step = run(1, None, 0, 1);
-        assert_eq!(part(&step), Part::Call);
+        assert_eq!(action(&step), Action::Repeat);
         let with = |change: fn(&mut Step)| {
             let mut step = step.clone();
             change(&mut step);
-            part(&step)
+            action(&step)
         };
-        assert_eq!(with(|step| step.status = StepStatus::Failed), Part::Nothing);
-        assert_eq!(with(|step| step.status = StepStatus::Cancelled), Part::Nothing);
-        assert_eq!(with(|step| step.api_endpoint = ApiEndpoint::Images), Part::Nothing);
-        assert_eq!(with(|step| step.api_endpoint = ApiEndpoint::Embeddings), Part::Nothing);
-        assert_eq!(with(|step| step.call.as_mut().unwrap().shadow = true), Part::Nothing);
-        assert_eq!(with(|step| step.kind = StepKind::ToolCall), Part::Nothing);
+        assert_eq!(with(|step| step.status = StepStatus::Failed), Action::Skip);
+        assert_eq!(with(|step| step.status = StepStatus::Cancelled), Action::Skip);
+        assert_eq!(with(|step| step.api_endpoint = ApiEndpoint::Images), Action::Skip);
+        assert_eq!(with(|step| step.api_endpoint = ApiEndpoint::Embeddings), Action::Skip);
+        assert_eq!(with(|step| step.call.as_mut().unwrap().shadow = true), Action::Skip);
+        assert_eq!(with(|step| step.kind = StepKind::ToolCall), Action::Skip);
         for kind in [StepKind::Blocked, StepKind::Check, StepKind::Log] {
-            assert_eq!(part(&Step { kind, ..step.clone() }), Part::Copy);
+            assert_eq!(action(&Step { kind, ..step.clone() }), Action::Copy);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A recorded call: its conversation, as its provider received it.
+//! A recorded call: its conversation as its provider received it.
 
 use checks::Placeholders;
 use domain::conversation::{
@@ -10,16 +10,16 @@ use serde_json::{Map, Value};
 use crate::pipeline::screen::PiiRule;
 
 /// Members that permit a provider to cache a prompt, or name a cache.
-const CACHE: [&str; 3] = [CACHE_BREAKPOINT, CACHE_CONTROL, "prompt_cache_key"];
+const CACHE_MEMBERS: [&str; 3] = [CACHE_BREAKPOINT, CACHE_CONTROL, "prompt_cache_key"];
 /// Members of an assistant's message that only the model that wrote it, or its vendor, can read.
-const OF_ITS_MODEL: [&str; 3] = [PROVIDER_STATE, "reasoning_content", "audio"];
+const MODEL_BOUND_MEMBERS: [&str; 3] = [PROVIDER_STATE, "reasoning_content", "audio"];
 
 /// The conversation of a call, and the placeholders in it.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub(super) prompt: Prompt,
     pub(super) placeholders: Placeholders,
-    /// Why the conversation is not that which its provider received, if it is not.
+    /// The reason why the conversation is not the one that its provider received, if it is not.
     pub(super) untranslatable: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl Recorded {
             messages,
             max_output_tokens: content.max_output_tokens,
             is_translated: is_translated(api_endpoint),
-            // A model is compared as far as it goes: what it lacks and no answer depends on is left out.
+            // Parameters that the model lacks and the comparison does not need are dropped.
             is_lenient: true,
             params: content.params.unwrap_or_default(),
             original: None,
@@ -49,7 +49,7 @@ impl Recorded {
         Some(Self { prompt, placeholders, untranslatable: content.untranslatable })
     }
 
-    /// Drops what means something to the model alone that it was sent to.
+    /// Drops the members that only the model can use that the call was sent to.
     pub(super) fn drop_provider_state(&mut self) {
         let prompt = &mut self.prompt;
         drop_cache(&mut prompt.params);
@@ -59,7 +59,7 @@ impl Recorded {
         for message in &mut prompt.messages {
             drop_cache(&mut message.extra);
             if message.role == Role::Assistant {
-                message.extra.retain(|name, _| !OF_ITS_MODEL.contains(&name.as_str()));
+                message.extra.retain(|name, _| !MODEL_BOUND_MEMBERS.contains(&name.as_str()));
             }
             if let Body::Parts(parts) = &mut message.body {
                 parts.iter_mut().filter_map(Value::as_object_mut).for_each(drop_cache);
@@ -72,7 +72,7 @@ impl Recorded {
 }
 
 fn drop_cache(members: &mut Map<String, Value>) {
-    members.retain(|name, _| !CACHE.contains(&name.as_str()));
+    members.retain(|name, _| !CACHE_MEMBERS.contains(&name.as_str()));
 }
 
 /// Whether requests of an endpoint come in another format than chat completions.
@@ -80,8 +80,8 @@ fn is_translated(api_endpoint: ApiEndpoint) -> bool {
     matches!(api_endpoint, ApiEndpoint::Messages | ApiEndpoint::Responses | ApiEndpoint::Gemini)
 }
 
-/// How personal data is treated in a call that is made again: as at the endpoint that it came in by. That
-/// which was redacted there is still. A replay that is replayed keeps it from public models.
+/// The treatment of personal data in a repeated call: that of the endpoint that the call came in by. Text that
+/// was redacted then stays redacted. In the replay of a replay, personal data stays with private models.
 pub(super) fn pii_rule(step: &Step) -> PiiRule {
     let is_routed = step.routing.as_ref().is_some_and(|routing| routing.tier.is_some());
     match step.api_endpoint {

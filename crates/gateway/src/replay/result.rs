@@ -39,13 +39,13 @@ pub struct Replayed {
     /// The calls of the source, in their order.
     pub steps: Vec<ReplayedStep>,
     /// The change in the cost of the calls that were answered again, in percent; `None` if none was, or if
-    /// they had cost nothing.
+    /// they cost nothing in the source.
     pub cost_change_pct: Option<f64>,
     /// The change in their time, likewise.
     pub latency_change_pct: Option<f64>,
 }
 
-/// What became of a call of the source.
+/// A call of the source, compared with its repetition.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ReplayedStep {
     /// The step of the source.
@@ -60,15 +60,15 @@ pub struct ReplayedStep {
     pub latency_ms: Option<f64>,
     /// How alike the two answers are, 0 to 1, if both are there.
     pub similarity: Option<f64>,
-    /// Why it was left out, if it was.
+    /// The reason why it was not repeated, if it was not.
     pub skipped: Option<Skip>,
-    /// Why safety has refused it, if it has.
+    /// The reason for which safety refused it, if it did.
     pub blocked: Option<String>,
-    /// Why it has failed, if it has.
+    /// The reason why it failed, if it did.
     pub error: Option<String>,
 }
 
-/// Why a call is not made again.
+/// The reason why a call is not repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Skip {

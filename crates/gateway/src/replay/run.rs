@@ -1,5 +1,5 @@
-//! The run of a replay: its parts in order, and the comparison at its end. What an earlier node has done is
-//! found by its records; a call that has one is not made again.
+//! The run of a replay: its steps in order, and the comparison at its end. The work of an earlier node is
+//! found by its records; a call that has one is not repeated.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::gateway::Gateway;
 use crate::job_queue::job_handler::{Ended, Work};
 use crate::job_queue::running::RunningJob;
 use crate::replay::ask::{MOST_STEPS, Payload, too_many_steps};
-use crate::replay::calls::{Again, Made, NOT_STORED, Stop};
-use crate::replay::comparison::{self, Outcome};
+use crate::replay::calls::{CallResult, NOT_STORED, RepeatedCall, ReplayError};
+use crate::replay::comparison::{self, PlannedCall};
 use crate::replay::made_steps::MadeSteps;
-use crate::replay::plan::{self, Part};
+use crate::replay::plan::{self, Action};
 use crate::replay::result::{ReplayResult, Replayed};
 use crate::state::caller::Caller;
 use crate::state::known_traces::{TraceHandle, asks_secure};
@@ -39,13 +39,13 @@ impl Work for Replays {
     async fn run(job: &RunningJob) -> Ended {
         let mut replay = match Replay::read(job).await {
             Ok(replay) => replay,
-            Err(Stop::Interrupted) => return Ended::Interrupted,
-            Err(Stop::Failed(error)) => return Ended::Failed { error, result: None },
+            Err(ReplayError::Interrupted) => return Ended::Interrupted,
+            Err(ReplayError::Failed(error)) => return Ended::Failed { error, result: None },
         };
-        let stopped = match replay.make().await {
+        let stopped = match replay.run_steps().await {
             Ok(()) => None,
-            Err(Stop::Interrupted) => return Ended::Interrupted,
-            Err(Stop::Failed(error)) => Some(error),
+            Err(ReplayError::Interrupted) => return Ended::Interrupted,
+            Err(ReplayError::Failed(error)) => Some(error),
         };
         let compared = replay.compare().await;
         let result = compared.and_then(|result| {
@@ -55,7 +55,9 @@ impl Work for Replays {
             (Ok(result), None) => Ended::Completed(result),
             (result, Some(error)) => Ended::Failed { error, result: result.ok() },
             (Err(error), None) => {
-                let Stop::Failed(error) = Stop::from(error) else { return Ended::Interrupted };
+                let ReplayError::Failed(error) = ReplayError::from(error) else {
+                    return Ended::Interrupted;
+                };
                 Ended::Failed { error, result: None }
             }
         }
@@ -70,13 +72,13 @@ struct Replay<'j> {
     /// The steps of the source, in the order they began.
     steps: Vec<Step>,
     progress: Progress,
-    /// What became of the calls of the source, by the place of the replay's trace and the step.
-    outcomes: HashMap<(usize, StepId), Outcome>,
+    /// The calls of the source as they are planned, by the index of the replay's trace and the step.
+    planned: HashMap<(usize, StepId), PlannedCall>,
 }
 
 impl<'j> Replay<'j> {
-    /// Reads what is to be done. Fails before anything is paid for if it cannot be done whole.
-    async fn read(job: &'j RunningJob) -> std::result::Result<Self, Stop> {
+    /// Reads the job and its source. Fails before anything is paid for if the replay cannot be complete.
+    async fn read(job: &'j RunningJob) -> std::result::Result<Self, ReplayError> {
         let gateway = &job.gateway;
         let payload: Payload = serde_json::from_str(&job.job.payload)
             .map_err(|error| Error::Internal(format!("a job: {error}")))?;
@@ -89,92 +91,93 @@ impl<'j> Replay<'j> {
             return Err(too_many_steps().into());
         }
         let without = bounded(gateway.store.steps_without_content(source.id)).await?;
-        let is_call = |id| steps.iter().any(|step| step.id == id && plan::part(step) == Part::Call);
+        let is_call =
+            |id| steps.iter().any(|step| step.id == id && plan::action(step) == Action::Repeat);
         if source.purged.is_some() || without.into_iter().any(is_call) {
-            return Err(Stop::Failed(NOT_STORED.to_owned()));
+            return Err(ReplayError::Failed(NOT_STORED.to_owned()));
         }
-        let parts = steps.iter().filter(|step| plan::part(step) != Part::Nothing).count();
-        let total = (parts * payload.traces.len()) as u64;
+        let count = steps.iter().filter(|step| plan::action(step) != Action::Skip).count();
+        let total = (count * payload.traces.len()) as u64;
         let progress = Progress { done: 0, total };
-        Ok(Self { job, payload, source, steps, progress, outcomes: HashMap::new() })
+        Ok(Self { job, payload, source, steps, progress, planned: HashMap::new() })
     }
 
-    /// Does every part that has no record yet.
-    async fn make(&mut self) -> std::result::Result<(), Stop> {
+    /// Repeats or copies every step that has no record yet.
+    async fn run_steps(&mut self) -> std::result::Result<(), ReplayError> {
         let targets = self.targets();
-        let places = plan::fan_outs(&self.steps);
-        for (index, target) in targets.iter().enumerate() {
-            let trace = self.open(self.payload.traces[index]).await?;
+        let positions = plan::parallel_positions(&self.steps);
+        for (target_index, target) in targets.iter().enumerate() {
+            let trace = self.open(self.payload.traces[target_index]).await?;
             let mut made = MadeSteps::of(&bounded(self.store().steps(trace.id())).await?);
-            for at in 0..self.steps.len() {
-                let part = plan::part(&self.steps[at]);
-                if part == Part::Nothing {
+            for step_index in 0..self.steps.len() {
+                let step = self.steps[step_index].id;
+                if plan::action(&self.steps[step_index]) == Action::Skip {
                     continue;
                 }
                 if !self.job.goes_on(self.progress).await? {
-                    return Err(Stop::Interrupted);
+                    return Err(ReplayError::Interrupted);
                 }
-                let place = places.get(&self.steps[at].id).copied();
-                let model = self.model(at, target.as_deref(), place)?;
-                let is_made = made.by_source.contains_key(&self.steps[at].id);
-                let mut outcome = model.as_ref().map(|model| Outcome {
+                let position = positions.get(&step).copied();
+                let model = self.model(step_index, target.as_deref(), position)?;
+                let is_made = made.by_source.contains_key(&step);
+                let mut planned = model.as_ref().map(|model| PlannedCall {
                     model: model.identifier.clone(),
                     skipped: None,
                     error: None,
                 });
                 if !is_made {
-                    self.make_part(at, model, &trace, &mut made, outcome.as_mut()).await?;
+                    self.run_step(step_index, model, &trace, &mut made, planned.as_mut()).await?;
                 }
-                self.outcomes.extend(outcome.map(|outcome| ((index, self.steps[at].id), outcome)));
+                self.planned.extend(planned.map(|planned| ((target_index, step), planned)));
                 self.progress.done += 1;
             }
         }
-        if self.job.goes_on(self.progress).await? { Ok(()) } else { Err(Stop::Interrupted) }
+        if self.job.goes_on(self.progress).await? { Ok(()) } else { Err(ReplayError::Interrupted) }
     }
 
-    /// The model that makes the call of a step again; none if the step has no such call.
+    /// The model that repeats the call of a step; `None` if the step has no such call.
     fn model(
         &self,
-        at: usize,
+        step_index: usize,
         target: Option<&str>,
-        place: Option<usize>,
+        parallel_position: Option<usize>,
     ) -> Result<Option<Arc<Model>>> {
-        let step = &self.steps[at];
-        let call = step.call.as_ref().filter(|_| plan::part(step) == Part::Call);
+        let step = &self.steps[step_index];
+        let call = step.call.as_ref().filter(|_| plan::action(step) == Action::Repeat);
         let Some(call) = call else { return Ok(None) };
-        let name = plan::model(call, place, target, &self.payload.overrides);
+        let name = plan::model(call, parallel_position, target, &self.payload.overrides);
         project(self.job)?.model(name).map(|model| Some(model.clone()))
     }
 
-    /// Makes the call of a step again with a model, or copies the step.
-    async fn make_part(
+    /// Repeats the call of a step with a model, or copies the step.
+    async fn run_step(
         &self,
-        at: usize,
+        step_index: usize,
         model: Option<Arc<Model>>,
         trace: &Arc<TraceHandle>,
         made: &mut MadeSteps,
-        outcome: Option<&mut Outcome>,
-    ) -> std::result::Result<(), Stop> {
+        planned: Option<&mut PlannedCall>,
+    ) -> std::result::Result<(), ReplayError> {
         let gateway = &self.job.gateway;
-        let (caller, source) = (caller(self.job)?, &self.steps[at]);
+        let (caller, source) = (caller(self.job)?, &self.steps[step_index]);
         let parent = made.parent(source, &self.steps);
-        let (Some(model), Some(outcome)) = (model, outcome) else {
+        let (Some(model), Some(planned)) = (model, planned) else {
             let step = gateway.copy_step(&caller, source, trace, parent).await?;
             made.by_source.insert(source.id, step);
             return Ok(());
         };
         gateway.check_settled(&caller, gateway.clock.now()).await?;
         let (max_cost, trace) = (self.payload.overrides.max_cost(), trace.clone());
-        let again = Again { source, model, trace, parent, max_cost };
-        match Box::pin(again.make(self.job, &caller)).await? {
-            Made::Recorded { step, tools } => made.note(source.id, step, tools),
-            Made::Skipped(skip) => outcome.skipped = Some(skip),
-            Made::Failed(error) => outcome.error = Some(error),
+        let call = RepeatedCall { source, model, trace, parent, max_cost };
+        match Box::pin(call.run(self.job, &caller)).await? {
+            CallResult::Recorded { step, tools } => made.note(source.id, step, tools),
+            CallResult::Skipped(skip) => planned.skipped = Some(skip),
+            CallResult::Failed(error) => planned.error = Some(error),
         }
         Ok(())
     }
 
-    /// The trace of the replay with this id, opened if no node has opened it yet.
+    /// The trace of the replay with this id; it is created if no earlier node did.
     async fn open(&self, id: TraceId) -> Result<Arc<TraceHandle>> {
         let project = self.job.job.project;
         if let Some(found) = bounded(self.store().trace(project, id)).await? {
@@ -210,15 +213,16 @@ impl<'j> Replay<'j> {
         };
         let source = comparison::summary(&self.source, &self.steps, &assessment);
         let mut replays = Vec::with_capacity(self.payload.traces.len());
-        for (index, (id, target)) in
+        for (target_index, (id, target)) in
             std::iter::zip(&self.payload.traces, self.targets()).enumerate()
         {
-            // One that has failed may not have come to its later models.
+            // A replay that failed may lack its later models.
             let Some(trace) = bounded(self.store().trace(project.id(), *id)).await? else {
                 continue;
             };
             let model = target.filter(|_| self.payload.overrides.compare_models.is_some());
-            replays.push(Replayed { model, ..self.replayed(&project, index, &trace).await? });
+            replays
+                .push(Replayed { model, ..self.replayed(&project, target_index, &trace).await? });
         }
         Ok(ReplayResult { source, replays })
     }
@@ -227,14 +231,14 @@ impl<'j> Replay<'j> {
     async fn replayed(
         &self,
         project: &ProjectState,
-        index: usize,
+        target_index: usize,
         trace: &Trace,
     ) -> Result<Replayed> {
         let steps = bounded(self.store().steps(trace.id)).await?;
         let assessment = self.job.gateway.assess(project, &steps).await?;
         self.grade(trace.id, &assessment).await?;
         let records = comparison::records(&steps);
-        let calls = || self.steps.iter().filter(|step| plan::part(step) == Part::Call);
+        let calls = || self.steps.iter().filter(|step| plan::action(step) == Action::Repeat);
         let answered = |step: &Step| {
             let record = records.get(&step.id).copied();
             record.filter(|record| comparison::is_answered(record))
@@ -244,12 +248,12 @@ impl<'j> Replay<'j> {
         let mut compared = Vec::new();
         for step in calls() {
             let record = records.get(&step.id).copied();
-            let outcome = self.outcomes.get(&(index, step.id));
-            // One that has failed may not have come to its later calls.
-            if record.is_none() && outcome.is_none() {
+            let planned = self.planned.get(&(target_index, step.id));
+            // A replay that failed may lack its later calls.
+            if record.is_none() && planned.is_none() {
                 continue;
             }
-            let mut replayed = comparison::replayed_step(step, record, outcome);
+            let mut replayed = comparison::replayed_step(step, record, planned);
             if let Some(record) = answered(step) {
                 let gateway = &self.job.gateway;
                 replayed.similarity = gateway.similarity(project, step.id, record.id).await?;
@@ -288,7 +292,7 @@ fn project(job: &RunningJob) -> Result<Arc<ProjectState>> {
     project.ok_or_else(|| Error::invalid("The project was deleted"))
 }
 
-/// The key that has asked for a job, as the caller who pays for its next call.
+/// The key that requested a job, as the caller who pays for its next call.
 fn caller(job: &RunningJob) -> Result<Caller> {
     let gateway: &Gateway = &job.gateway;
     let project = project(job)?;

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use crate::inference::canonical::external_access::{MCP, address_of, is_address, tool};
 use crate::inference::gemini::fields::{camel_case, is_named, snake_case};
 
-/// The members that the gateway decides or counts by, of a request and of its settings.
-const GOVERNED: [&str; 8] = [
+/// The members of a request, and of its settings, by which the gateway decides or counts.
+const GOVERNED_MEMBERS: [&str; 8] = [
     "model",
     "contents",
     "systemInstruction",
@@ -30,7 +30,7 @@ const FILE_DATA: &str = "fileData";
 const FILE_URI: &str = "fileUri";
 const PARTS: &str = "parts";
 const FUNCTION_RESPONSE: &str = "functionResponse";
-/// The parts and members of parts that go nowhere: words, and what tools were asked and have answered.
+/// The parts and members of parts that no server fetches: words, and the calls and results of tools.
 const WORDS: [&str; 9] = [
     "text",
     "thought",
@@ -65,7 +65,7 @@ const SEARCH: &str = "search";
 pub(super) fn record_external_access(body: &Map<String, Value>, original: &mut Original) {
     original.external_access = external_access(body);
     let settings = || members(body, "generationConfig");
-    let is_ambiguous = is_ambiguous(body, &GOVERNED)
+    let is_ambiguous = is_ambiguous(body, &GOVERNED_MEMBERS)
         || settings().any(|settings| is_ambiguous(settings, &GOVERNED_SETTINGS));
     let chooses = |name| settings().flat_map(|settings| named(settings, name)).next().is_some();
     let calls = members(body, "toolConfig")

@@ -279,7 +279,7 @@ impl PassThrough {
             for (index, part) in candidate.parts.iter().enumerate() {
                 let text = texts.remove(&(position, index));
                 let Some(kind) = part.kind.filter(|_| text.is_some()) else {
-                    // What follows it is another string.
+                    // The next text of the candidate is another string.
                     ends.extend(self.open.remove(&candidate.index).map(|(_, block)| block));
                     continue;
                 };

@@ -112,16 +112,16 @@ fn check_priced(attempt: &Attempt<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a request has something that servers of this format refuse, and that a translation takes out:
-/// what the gateway has put into the answers of other vendors, and what a vendor's own package leaves
-/// in an answer that it sends back.
+/// Whether a request has members that servers of this format refuse and that a translation removes: those
+/// that the gateway adds to the answers of other vendors, and those that a vendor's own package leaves in an
+/// answer that it sends back.
 fn needs_translation(attempt: &Attempt<'_>, body: &str) -> bool {
     let Attempt { prompt, model, .. } = *attempt;
     let tools = prompt.params.get("tools").and_then(Value::as_array);
     let has_tools = tools.is_some() || prompt.params.contains_key("functions");
     let has = |name: &str| matches!(member(body, name), Ok(Some(value)) if value != "null");
-    // The gateway has removed an empty list of tools, and what refers to it, from the canonical form: servers
-    // refuse these parameters without tools, and the body still has them.
+    // Servers refuse these parameters without tools. The gateway removes an empty list of tools, and the
+    // parameters about it, from the canonical form; the body still has them.
     let has_tool_parameters_without_tools =
         !has_tools && TOOL_PARAMETERS.iter().any(|name| has(name));
     let is_flat = |tool: &Value| {
