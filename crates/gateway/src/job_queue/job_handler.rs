@@ -4,29 +4,29 @@ use domain::job::JobKind;
 
 use crate::job_queue::running::RunningJob;
 
-/// The work of a kind of job.
-pub(crate) trait Work: 'static {
+/// The handler of a kind of job.
+pub(crate) trait JobHandler: 'static {
     /// The kind.
     const KIND: JobKind;
     /// The most jobs of the kind that one node runs at a time.
     const AT_ONCE: usize;
 
-    /// Does a job, or the rest of one that another node has begun.
-    fn run(job: &RunningJob) -> impl Future<Output = Ended> + Send;
+    /// Does a job, or the rest of one that another node began.
+    fn run(job: &RunningJob) -> impl Future<Output = JobOutcome> + Send;
 }
 
-/// How the run of a job has ended. Results are JSON of the kind.
+/// The outcome of one run of a job. Results are JSON of the kind.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum JobOutcome {
     /// It is done.
     Completed(String),
     /// It cannot be done.
     Failed {
-        /// Why, as a sentence for the one who has asked for it.
+        /// The reason, as a sentence for the one who requested the job.
         error: String,
-        /// What was done.
+        /// The result of the parts that were completed.
         result: Option<String>,
     },
-    /// It has parts left: the node is about to stop, or has it no more.
+    /// It has parts left: the node is about to stop, or lost the job to another.
     Interrupted,
 }

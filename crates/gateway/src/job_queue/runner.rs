@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use domain::ids::ProjectId;
 use domain::job::{Job, JobKind};
-use domain::time::HOUR;
 use futures_util::FutureExt as _;
 use store::JobEnd;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::job_queue::job_handler::{Ended, Work};
+use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::running::RunningJob;
 use crate::lock::lock;
 
 /// How often a runner looks for jobs that other nodes have added: those of its own node wake it.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// How often a runner looks for jobs of nodes that are gone. Whether one lives can take half a second to
-/// find out.
+/// How often a runner looks for jobs of nodes that are gone. A liveness check takes up to half a second.
 const LOST_INTERVAL: Duration = Duration::from_secs(5);
 /// The most jobs of one project that a node runs at a time.
 const AT_ONCE_OF_A_PROJECT: usize = 2;
-/// A job that nodes have begun more often has made them stop.
+/// Above this many starts, a job is taken to crash the nodes that run it (a poison job).
 const MOST_RUNS: u64 = 20;
-/// The pause before the end of a job is written again that could not be.
+/// The pause before the end of a job is written again after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// The time for which a finished job and its result are found; the interface promises an hour.
+const RESULT_RETENTION: Duration = Duration::from_hours(1);
 
 const TOO_MANY_RUNS: &str = "The gateway has stopped too often while it ran this job";
 const FAULT: &str = "Internal error";
@@ -36,21 +36,21 @@ const FAULT: &str = "Internal error";
 type Projects = Arc<Mutex<Vec<ProjectId>>>;
 
 /// Runs jobs of a kind until the gateway stops.
-pub(crate) fn serve<W: Work>(gateway: &Gateway) {
+pub(crate) fn start<W: JobHandler>(gateway: &Gateway) {
     let gateway = gateway.clone();
     gateway.clone().tasks.spawn(async move {
         let running = Projects::default();
         let (mut polls, mut lost) = (ticks(POLL_INTERVAL), ticks(LOST_INTERVAL));
         loop {
-            let looked = tokio::select! {
+            let done = tokio::select! {
                 // A start finds the jobs of the node before it first.
                 biased;
                 () = gateway.winding_down.cancelled() => return,
                 _ = lost.tick() => release_lost(&gateway).await,
-                _ = polls.tick() => look::<W>(&gateway, &running).await,
-                () = gateway.job_wakes.woken(W::KIND) => look::<W>(&gateway, &running).await,
+                _ = polls.tick() => claim_and_spawn::<W>(&gateway, &running).await,
+                () = gateway.job_wakes.woken(W::KIND) => claim_and_spawn::<W>(&gateway, &running).await,
             };
-            if let Err(error) = looked {
+            if let Err(error) = done {
                 let error = error.cause();
                 tracing::warn!(kind = W::KIND.as_str(), error, "jobs were not looked for");
             }
@@ -64,7 +64,7 @@ fn ticks(period: Duration) -> Interval {
     ticks
 }
 
-/// Has the jobs of nodes that are gone wait again.
+/// Requeues the jobs of nodes that are gone.
 async fn release_lost(gateway: &Gateway) -> Result<()> {
     let released = gateway.store.release_lost_jobs(gateway.clock.now()).await?;
     if released > 0 {
@@ -73,18 +73,21 @@ async fn release_lost(gateway: &Gateway) -> Result<()> {
     Ok(())
 }
 
-/// Begins the jobs that wait and for which there is room.
-async fn look<W: Work>(gateway: &Gateway, running: &Projects) -> Result<()> {
+/// Claims waiting jobs while there is room for them, and runs each in a task of its own.
+async fn claim_and_spawn<W: JobHandler>(gateway: &Gateway, running: &Projects) -> Result<()> {
     while !gateway.winding_down.is_cancelled() && lock(running).len() < W::AT_ONCE {
         let now = gateway.clock.now();
-        let Some(job) = gateway.store.claim_job(W::KIND, &busy(running), now).await? else { break };
+        let Some(job) = gateway.store.claim_job(W::KIND, &projects_at_limit(running), now).await?
+        else {
+            break;
+        };
         lock(running).push(job.project);
         gauge(W::KIND, running);
         let (gateway, running) = (gateway.clone(), running.clone());
         gateway.clone().tasks.spawn(async move {
             let project = job.project;
             run::<W>(&gateway, job).await;
-            forget(&running, project);
+            remove_running(&running, project);
             gauge(W::KIND, &running);
             gateway.job_wakes.wake(W::KIND);
         });
@@ -95,13 +98,13 @@ async fn look<W: Work>(gateway: &Gateway, running: &Projects) -> Result<()> {
 }
 
 /// The projects that have as many jobs here as they may have.
-fn busy(running: &Projects) -> Vec<ProjectId> {
+fn projects_at_limit(running: &Projects) -> Vec<ProjectId> {
     let running = lock(running);
     let count = |project| running.iter().filter(|other| **other == project).count();
     running.iter().copied().filter(|project| count(*project) >= AT_ONCE_OF_A_PROJECT).collect()
 }
 
-fn forget(running: &Projects, project: ProjectId) {
+fn remove_running(running: &Projects, project: ProjectId) {
     let mut running = lock(running);
     if let Some(at) = running.iter().position(|other| *other == project) {
         running.swap_remove(at);
@@ -113,23 +116,23 @@ fn gauge(kind: JobKind, running: &Projects) {
     metrics::gauge!("sluice_jobs_running", "kind" => kind.as_str()).set(running);
 }
 
-/// Runs a job, and writes its end.
-async fn run<W: Work>(gateway: &Gateway, job: Job) {
+/// Runs a job, and writes its outcome.
+async fn run<W: JobHandler>(gateway: &Gateway, job: Job) {
     let id = job.id;
     let job = RunningJob { gateway: gateway.clone(), job };
-    let ended = if job.job.runs > MOST_RUNS {
-        Ended::Failed { error: TOO_MANY_RUNS.to_owned(), result: None }
+    let outcome = if job.job.runs > MOST_RUNS {
+        JobOutcome::Failed { error: TOO_MANY_RUNS.to_owned(), result: None }
     } else {
-        let ended = AssertUnwindSafe(W::run(&job)).catch_unwind().await;
-        ended.unwrap_or_else(|_| Ended::Failed { error: FAULT.to_owned(), result: None })
+        let outcome = AssertUnwindSafe(W::run(&job)).catch_unwind().await;
+        outcome.unwrap_or_else(|_| JobOutcome::Failed { error: FAULT.to_owned(), result: None })
     };
-    let (error, result, outcome) = match ended {
-        Ended::Completed(result) => (None, Some(result), "completed"),
-        Ended::Failed { error, result } => {
+    let (error, result, label) = match outcome {
+        JobOutcome::Completed(result) => (None, Some(result), "completed"),
+        JobOutcome::Failed { error, result } => {
             tracing::info!(job = %id, kind = W::KIND.as_str(), %error, "a job has failed");
             (Some(error), result, "failed")
         }
-        Ended::Interrupted => {
+        JobOutcome::Interrupted => {
             if let Err(error) = gateway.store.release_job(id).await {
                 tracing::warn!(%error, job = %id, "a job was not given back");
             }
@@ -143,7 +146,7 @@ async fn run<W: Work>(gateway: &Gateway, job: Job) {
             error: error.clone(),
             result: result.clone(),
             at: now,
-            expires_at: now.minus_micros(-HOUR),
+            expires_at: now.plus(RESULT_RETENTION),
         };
         match gateway.store.finish_job(id, end).await {
             Ok(true) => break,
@@ -159,6 +162,6 @@ async fn run<W: Work>(gateway: &Gateway, job: Job) {
         }
     }
     metrics::counter!("sluice_jobs_finished_total",
-        "kind" => W::KIND.as_str(), "outcome" => outcome)
+        "kind" => W::KIND.as_str(), "outcome" => label)
     .increment(1);
 }

@@ -1,4 +1,4 @@
-//! A job that this node runs: how far it is, and when it has to end.
+//! A job that this node runs: its progress, and the moment when it has to end.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ pub(crate) struct RunningJob {
 }
 
 impl RunningJob {
-    /// Notes how far it is, before its next part. False if there must be none: the node is about to stop,
-    /// or has the job no more.
-    pub(crate) async fn goes_on(&self, progress: Progress) -> Result<bool> {
+    /// Writes the progress before the next part of the job. Returns false if there must be no next part: the
+    /// node is about to stop, or lost the job to another.
+    pub(crate) async fn checkpoint(&self, progress: Progress) -> Result<bool> {
         if self.gateway.winding_down.is_cancelled() {
             return Ok(false);
         }
@@ -31,15 +31,16 @@ impl RunningJob {
     pub(crate) async fn until_stop<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             done = work => Some(done),
-            () = self.cut_off() => None,
+            () = self.stop_deadline() => None,
         }
     }
 
     /// Waits until work has to be dropped, so that the gateway can stop.
-    async fn cut_off(&self) {
+    async fn stop_deadline(&self) {
         self.gateway.stopping.cancelled().await;
         tokio::time::sleep(STOP_GRACE_TIME).await;
-        // Calls that are dropped now are recorded as ended by the stop.
+        // A call that is dropped reads this token of the whole gateway to record that the stop ended it, not a
+        // caller who hung up. No request is open by now, so it concerns calls of jobs alone.
         self.gateway.cut_off.cancel();
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, SessionTraces);
     spawn(gateway, Insights);
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
-    runner::serve::<Replays>(gateway);
+    runner::start::<Replays>(gateway);
 }
 
 fn spawn<J: Job>(gateway: &Gateway, mut job: J) {

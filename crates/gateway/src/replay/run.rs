@@ -17,7 +17,7 @@ use crate::bounded_read::bounded;
 use crate::capacity::body_memory::ChargeSlot;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::job_queue::job_handler::{Ended, Work};
+use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::running::RunningJob;
 use crate::replay::ask::{MOST_STEPS, Payload, too_many_steps};
 use crate::replay::calls::{CallResult, NOT_STORED, RepeatedCall, ReplayError};
@@ -32,19 +32,19 @@ use crate::state::registry::ProjectState;
 /// Replays of traces.
 pub(crate) struct Replays;
 
-impl Work for Replays {
+impl JobHandler for Replays {
     const KIND: JobKind = JobKind::Replay;
     const AT_ONCE: usize = 4;
 
-    async fn run(job: &RunningJob) -> Ended {
+    async fn run(job: &RunningJob) -> JobOutcome {
         let mut replay = match Replay::read(job).await {
             Ok(replay) => replay,
-            Err(ReplayError::Interrupted) => return Ended::Interrupted,
-            Err(ReplayError::Failed(error)) => return Ended::Failed { error, result: None },
+            Err(ReplayError::Interrupted) => return JobOutcome::Interrupted,
+            Err(ReplayError::Failed(error)) => return JobOutcome::Failed { error, result: None },
         };
         let stopped = match replay.run_steps().await {
             Ok(()) => None,
-            Err(ReplayError::Interrupted) => return Ended::Interrupted,
+            Err(ReplayError::Interrupted) => return JobOutcome::Interrupted,
             Err(ReplayError::Failed(error)) => Some(error),
         };
         let compared = replay.compare().await;
@@ -52,13 +52,13 @@ impl Work for Replays {
             serde_json::to_string(&result).map_err(|error| Error::Internal(error.to_string()))
         });
         match (result, stopped) {
-            (Ok(result), None) => Ended::Completed(result),
-            (result, Some(error)) => Ended::Failed { error, result: result.ok() },
+            (Ok(result), None) => JobOutcome::Completed(result),
+            (result, Some(error)) => JobOutcome::Failed { error, result: result.ok() },
             (Err(error), None) => {
                 let ReplayError::Failed(error) = ReplayError::from(error) else {
-                    return Ended::Interrupted;
+                    return JobOutcome::Interrupted;
                 };
-                Ended::Failed { error, result: None }
+                JobOutcome::Failed { error, result: None }
             }
         }
     }
@@ -114,7 +114,7 @@ impl<'j> Replay<'j> {
                 if plan::action(&self.steps[step_index]) == Action::Skip {
                     continue;
                 }
-                if !self.job.goes_on(self.progress).await? {
+                if !self.job.checkpoint(self.progress).await? {
                     return Err(ReplayError::Interrupted);
                 }
                 let position = positions.get(&step).copied();
@@ -132,7 +132,11 @@ impl<'j> Replay<'j> {
                 self.progress.done += 1;
             }
         }
-        if self.job.goes_on(self.progress).await? { Ok(()) } else { Err(ReplayError::Interrupted) }
+        if self.job.checkpoint(self.progress).await? {
+            Ok(())
+        } else {
+            Err(ReplayError::Interrupted)
+        }
     }
 
     /// The model that repeats the call of a step; `None` if the step has no such call.
