@@ -46,9 +46,9 @@ pub struct Calls {
     pub cost: Usd,
 }
 
-/// A registered model that answers with text.
+/// A registered model that answers with text, as a candidate for calls of another.
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub struct CandidateModel {
     /// Its identifier.
     pub model: String,
     /// Today's prices.
@@ -61,40 +61,45 @@ pub struct Offer {
     pub is_sandbox: bool,
 }
 
-/// The extent of the calls that were looked at.
+/// The calls that insights are computed from: the period covered, and the sampled share of the cost.
 #[derive(Clone, Debug, Default)]
-pub struct Extent {
-    /// The hours that they come from, at least 1.
+pub struct Sample {
+    /// The hours of the period, at least 1.
     pub hours: u64,
-    /// By model, if only the latest calls were looked at: their cost, and that of all in these hours.
+    /// By model, if only the latest calls are in the sample: their cost, and that of all in the period.
     pub costs: BTreeMap<String, (Usd, Usd)>,
 }
 
 /// Finds intents whose calls would have cost a fraction on another registered model that fits their
 /// tier: from 100 calls, and a fifth. The suggestion is the one that saves most.
-pub fn migration_alerts(calls: &[Calls], offers: &[Offer], extent: &Extent) -> Vec<InsightFacts> {
+pub fn migration_alerts(
+    calls: &[Calls],
+    candidates: &[CandidateModel],
+    sample: &Sample,
+) -> Vec<InsightFacts> {
     let mut groups: BTreeMap<(Intent, &str), Vec<&Calls>> = BTreeMap::new();
     for calls in calls {
         groups.entry((calls.intent, &calls.model)).or_default().push(calls);
     }
     let alert = |((intent, model), calls): ((Intent, &str), Vec<&Calls>)| {
-        let current = offers.iter().find(|offer| offer.model == model)?;
-        let may_replace =
-            |offer: &&Offer| offer.model != model && (!offer.is_sandbox || current.is_sandbox);
-        let others = offers.iter().filter(may_replace);
-        let moves = others.filter_map(|offer| Move::between(&calls, current, offer));
+        let current = candidates.iter().find(|candidate| candidate.model == model)?;
+        let may_replace = |candidate: &&CandidateModel| {
+            candidate.model != model && (!candidate.is_sandbox || current.is_sandbox)
+        };
+        let others = candidates.iter().filter(may_replace);
+        let moves = others.filter_map(|candidate| Move::between(&calls, current, candidate));
         // The dearer of two that save the same would come last, by name.
         let best = moves
             .max_by(|a, b| (a.saved(), &b.suggested.model).cmp(&(b.saved(), &a.suggested.model)))?;
-        Some(best.alert(intent, extent))
+        Some(best.alert(intent, sample))
     };
     groups.into_iter().filter_map(alert).collect()
 }
 
 /// Calls that another model could have taken.
 struct Move<'a> {
-    current: &'a Offer,
-    suggested: &'a Offer,
+    current: &'a CandidateModel,
+    suggested: &'a CandidateModel,
     tiers: BTreeMap<Tier, u64>,
     steps: u64,
     usage: Usage,
@@ -104,7 +109,11 @@ struct Move<'a> {
 }
 
 impl<'a> Move<'a> {
-    fn between(calls: &[&Calls], current: &'a Offer, suggested: &'a Offer) -> Option<Self> {
+    fn between(
+        calls: &[&Calls],
+        current: &'a CandidateModel,
+        suggested: &'a CandidateModel,
+    ) -> Option<Self> {
         let fits = |calls: &&&Calls| {
             let has_room = suggested.context_window.is_none_or(|window| calls.longest <= window);
             suggested.tiers.contains(&calls.tier) && has_room
@@ -138,7 +147,7 @@ impl<'a> Move<'a> {
         self.current_cost - self.suggested_cost
     }
 
-    fn alert(&self, intent: Intent, extent: &Extent) -> InsightFacts {
+    fn alert(&self, intent: Intent, sample: &Sample) -> InsightFacts {
         let tiers: Map<String, Value> =
             self.tiers.iter().map(|(tier, steps)| (tier.to_string(), (*steps).into())).collect();
         let mut data = json!({
@@ -155,15 +164,15 @@ impl<'a> Move<'a> {
             "recorded_cost_usd": self.recorded_cost,
             "current_cost_usd": self.current_cost,
             "suggested_cost_usd": self.suggested_cost,
-            "observed_hours": extent.hours,
+            "observed_hours": sample.hours,
         });
         // Missing when the suggestion costs nothing: no number says how many times dearer that is.
         if self.suggested_cost > Usd::ZERO {
             let ratio = self.current_cost.dollars() / self.suggested_cost.dollars();
             data["price_ratio"] = rounded(ratio).into();
         }
-        let mut projection = PROJECTED_HOURS as f64 / extent.hours.max(1) as f64;
-        if let Some((seen, all)) = extent.costs.get(&self.current.model) {
+        let mut projection = PROJECTED_HOURS as f64 / sample.hours.max(1) as f64;
+        if let Some((seen, all)) = sample.costs.get(&self.current.model) {
             data["seen_model_cost_usd"] = json!(seen);
             data["model_cost_usd"] = json!(all);
             if *seen > Usd::ZERO {
@@ -211,7 +220,7 @@ pub fn latency_alerts(
 
 /// Finds intents that make up 30 % or more of the calls: from 200. Calls of no known intent count among
 /// all of them, and are no pattern.
-pub fn intent_patterns(calls: &[Calls], extent: &Extent) -> Vec<InsightFacts> {
+pub fn intent_patterns(calls: &[Calls], sample: &Sample) -> Vec<InsightFacts> {
     let all: u64 = calls.iter().map(|calls| calls.steps).sum();
     let mut by_intent: BTreeMap<Intent, u64> = BTreeMap::new();
     for calls in calls.iter().filter(|calls| calls.intent != Intent::Other) {
@@ -226,7 +235,7 @@ pub fn intent_patterns(calls: &[Calls], extent: &Extent) -> Vec<InsightFacts> {
                 "share_pct": rounded(steps as f64 * 100.0 / all as f64),
                 "intent_requests": steps,
                 "requests": all,
-                "observed_hours": extent.hours,
+                "observed_hours": sample.hours,
             })),
             estimated_savings: Usd::ZERO,
         })

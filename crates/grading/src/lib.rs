@@ -24,8 +24,8 @@ pub use drift::{DRIFT_LIMIT, DriftReport, MIN_DRIFT_SAMPLES, Profile, drift, psi
 pub use fidelity::tool_fidelity;
 pub use figures::{TraceFigures, figures, figures_in_turns, percentile};
 pub use insights::{
-    Calls, Extent, InsightChanges, Offer, insight_changes, intent_patterns, latency_alerts,
-    migration_alerts,
+    Calls, CandidateModel, InsightChanges, Sample, insight_changes, intent_patterns,
+    latency_alerts, migration_alerts,
 };
 pub use rating::user_rating;
 pub use similarity::{Output, similarity};

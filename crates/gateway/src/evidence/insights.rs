@@ -1,4 +1,4 @@
-//! Insights: the records of a project, looked at by the rules of `grading`.
+//! Insights: advice to the members of a project, computed from its records by the rules of `grading`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use domain::model::Model;
 use domain::money::Usd;
 use domain::tier::Tier;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
-use grading::{Calls, Extent, Offer};
+use grading::{Calls, CandidateModel, Sample};
 use serde_json::{Map, Value};
 use store::{IntentUsage, RecentUsage};
 
@@ -19,16 +19,16 @@ use crate::gateway::Gateway;
 use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 
-/// The time that intents are looked at.
+/// The period whose calls are read, by intent.
 const WINDOW: i64 = 30 * DAY;
-/// The latest steps of it that are looked at: more would keep a connection from others for too long.
+/// The most steps of it that are read, the latest: more would keep a connection from others for too long.
 const MOST_STEPS: i64 = 50_000;
 /// The time whose latencies are compared with those of the week before it.
 const LATENCY_WINDOW: i64 = DAY;
 /// The latest rows of the ledger that are read for each of both.
 const MOST_ROWS: i64 = 20_000;
 /// How long a request waits until the insights of other projects are computed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
 impl Gateway {
     /// The active insights of a project, oldest first.
@@ -51,8 +51,8 @@ impl Gateway {
         self.active_insights(project.id()).await
     }
 
-    /// Takes an insight off the list until its facts have changed by a quarter. To dismiss it again
-    /// changes nothing.
+    /// Takes an insight off the list until its facts change by a quarter. To dismiss it again changes
+    /// nothing.
     pub async fn dismiss_insight(
         &self,
         member: &Member,
@@ -91,22 +91,23 @@ impl Gateway {
         Ok(all)
     }
 
-    /// Applies the rules to the records of a project and stores what has changed.
+    /// Applies the rules to the records of a project, and writes the insights that change.
     pub(crate) async fn compute_insights(&self, project: &ProjectState) -> Result<()> {
-        let turn = tokio::time::timeout(PATIENCE, self.insight_runs.acquire());
+        let turn = tokio::time::timeout(MAX_WAIT, self.insight_runs.acquire());
         let Ok(Ok(_turn)) = turn.await else {
             return Err(Error::Busy {
                 why: "The insights of other projects are being computed",
-                retry_after: PATIENCE.as_secs(),
+                retry_after: MAX_WAIT.as_secs(),
             });
         };
         let (id, now) = (project.id(), self.clock.now());
         let since = now.minus_micros(WINDOW);
         let recent = bounded(self.store.recent_usage(id, since, MOST_STEPS)).await?;
-        let extent = self.extent(id, since, now, &recent).await?;
+        let sample = self.sample(id, since, now, &recent).await?;
         let calls: Vec<Calls> = recent.usage.iter().filter_map(calls).collect();
-        let mut found = grading::migration_alerts(&calls, &offers(project, &recent), &extent);
-        found.extend(grading::intent_patterns(&calls, &extent));
+        let mut found =
+            grading::migration_alerts(&calls, &candidate_models(project, &recent), &sample);
+        found.extend(grading::intent_patterns(&calls, &sample));
         found.extend(self.latency_alerts(project, now).await?);
         let stored = bounded(self.store.insights(id)).await?;
         let changes = grading::insight_changes(stored, found, now);
@@ -118,7 +119,7 @@ impl Gateway {
             tx.add_insight(id, facts, now).await?;
         }
         for (insight, was) in &changes.changed {
-            // One that a person has dismissed meanwhile stays dismissed.
+            // One that a person dismisses meanwhile stays dismissed.
             tx.save_insight(insight, *was).await?;
         }
         Ok(tx.commit().await?)
@@ -139,35 +140,35 @@ impl Gateway {
         Ok(grading::latency_alerts(&day, &week))
     }
 
-    /// The hours that the calls come from, and their part in what their models cost if there were more
-    /// calls than were looked at. A day at least: what comes in an hour need not come in the next.
-    async fn extent(
+    /// The period covered, a day at least: the calls of one hour are no measure of the next. If there are more
+    /// calls than are read, the sampled share of the cost of each model too.
+    async fn sample(
         &self,
         project: ProjectId,
         since: Timestamp,
         now: Timestamp,
         recent: &RecentUsage,
-    ) -> Result<Extent> {
+    ) -> Result<Sample> {
         let hours = |first: Timestamp| {
             let time = now.since(first.max(since)).max(DAY).unsigned_abs();
             time.div_ceil(HOUR.unsigned_abs())
         };
         if recent.looked_at < MOST_STEPS {
-            return Ok(Extent { hours: hours(recent.since.unwrap_or(now)), ..Extent::default() });
+            return Ok(Sample { hours: hours(recent.since.unwrap_or(now)), ..Sample::default() });
         }
         let (from, to) = (since.minute(), now.minute() + 1);
         let first = bounded(self.store.first_minute(project, from)).await?;
         let first = first.map_or(since, |minute| Timestamp(minute * MINUTE));
-        let mut extent = Extent { hours: hours(first), ..Extent::default() };
+        let mut sample = Sample { hours: hours(first), ..Sample::default() };
         for row in &recent.usage {
-            extent.costs.entry(row.model.clone()).or_default().0 += row.cost;
+            sample.costs.entry(row.model.clone()).or_default().0 += row.cost;
         }
         for row in bounded(self.store.usage(project, from, to)).await? {
-            if let Some((_, all)) = extent.costs.get_mut(&row.model) {
+            if let Some((_, all)) = sample.costs.get_mut(&row.model) {
                 *all += row.cost;
             }
         }
-        Ok(extent)
+        Ok(sample)
     }
 }
 
@@ -185,10 +186,10 @@ fn calls(row: &IntentUsage) -> Option<Calls> {
 }
 
 /// The models with a price, each with the tiers that it may be suggested for.
-fn offers(project: &ProjectState, recent: &RecentUsage) -> Vec<Offer> {
-    let offer = |model: &Model| {
+fn candidate_models(project: &ProjectState, recent: &RecentUsage) -> Vec<CandidateModel> {
+    let candidate = |model: &Model| {
         let fits = |tier: &&Tier| answers_text(model, recent) && fits(project, model, **tier);
-        Some(Offer {
+        Some(CandidateModel {
             model: model.identifier.clone(),
             prices: model.prices()?,
             tiers: Tier::ALL.iter().filter(fits).copied().collect(),
@@ -196,12 +197,12 @@ fn offers(project: &ProjectState, recent: &RecentUsage) -> Vec<Offer> {
             is_sandbox: model.is_sandbox(),
         })
     };
-    project.models.values().filter_map(|model| offer(model)).collect()
+    project.models.values().filter_map(|model| candidate(model)).collect()
 }
 
 /// Whether a model may be suggested for requests of a tier. Simple ones may be sent to any. For the
-/// others only the models that the project has chosen for them: nobody knows of another that it is
-/// capable enough, and sensitive data goes nowhere that nobody chose.
+/// others only the models that the project chose for them: other models are not known to be capable, and
+/// sensitive data goes only to models that were chosen.
 fn fits(project: &ProjectState, model: &Model, tier: Tier) -> bool {
     if tier == Tier::Simple {
         let regions = project.settings.allowed_regions.as_deref();
@@ -211,8 +212,8 @@ fn fits(project: &ProjectState, model: &Model, tier: Tier) -> bool {
     chosen.iter().any(|chosen| chosen.id == model.id)
 }
 
-/// Whether a model is one for text, as far as can be known. One for vectors charges for prompts alone,
-/// or has done nothing else.
+/// Whether a model answers with text, as far as is known. A model for embeddings charges for prompts alone, or
+/// is recorded with nothing else.
 fn answers_text(model: &Model, recent: &RecentUsage) -> bool {
     let own = || recent.usage.iter().filter(|row| row.model == model.identifier);
     if own().any(|row| row.intent.is_some()) {
@@ -220,9 +221,9 @@ fn answers_text(model: &Model, recent: &RecentUsage) -> bool {
     }
     let has_free_answers =
         model.prices().is_some_and(|prices| prices.input > Usd::ZERO && prices.output == Usd::ZERO);
-    let is_named_so = model.upstream_name().to_ascii_lowercase().contains("embed");
+    let is_named_embedding = model.upstream_name().to_ascii_lowercase().contains("embed");
     own().next().is_none()
         && !has_free_answers
-        && !is_named_so
+        && !is_named_embedding
         && model.config.image_price.is_none()
 }

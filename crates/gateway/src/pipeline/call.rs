@@ -100,7 +100,7 @@ impl Gateway {
                 continue;
             }
             let order = |number| routed.endpoint_order(number);
-            let accepts = |at: &Model| routed.can_serve(model, at);
+            let accepts = |endpoint: &Model| routed.can_serve(model, endpoint);
             let Some(places) = self.upstream.places(model, order, regions, accepts) else {
                 call_metrics::of_model(&model.identifier)
                     .count_failure(model.provider, CIRCUIT_OPEN);

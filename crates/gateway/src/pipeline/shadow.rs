@@ -4,13 +4,17 @@
 //!               not sampled, or not for this prompt        no slot, or too little memory
 //! call recorded ------------------------------------> no shadow call <--------------------+
 //!       |                                                  ^                              |
-//!       +--> accepted --> its turn --> funded ---+---------+ no money, no circuit         |
-//!               |                                +--> asked --> compared --> recorded     |
+//!       +--> accepted --> running --> funded ----+---------+ no money, circuit open       |
+//!               |                                +--> called --> compared --> recorded    |
 //!               +------------------ the gateway stops ------------------------------------+
 //! ```
 //!
+//! An arrow is a step of one shadow call, and the words beside it the reason why it is taken. Accepted: it has
+//! a slot among those that wait. Running: it has one of the few slots of calls that run. Funded: its money is
+//! reserved. Called: the shadow model has the prompt.
+//!
 //! Nobody waits for one: it begins when the answer is on its way, and waits for nothing that other calls
-//! wait for. What it costs is counted like any other call.
+//! wait for. Its cost is counted like that of any other call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,14 +35,14 @@ use crate::pipeline::operation::Completion;
 use crate::pipeline::pending_start::Call;
 use crate::safety::answer_strings;
 
-/// The answer leaves as soon as it is recorded, which takes a part of this.
-const ANSWER_LEAVES: Duration = Duration::from_millis(20);
+/// The primary answer is written first, so the shadow call does not compete with it.
+const START_DELAY: Duration = Duration::from_millis(20);
 /// How long a shadow call may go on when the gateway stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// The end of a shadow call, as the metric has it.
+/// The outcome of a shadow call, as the metric counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum ShadowOutcome {
     Answered,
     Failed,
     /// No slot, or bodies take more than half of their memory.
@@ -53,7 +57,7 @@ enum End {
     Stopped,
 }
 
-impl End {
+impl ShadowOutcome {
     fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",
@@ -79,7 +83,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// The answer of a call as the provider sent it; `None` if none has left.
+    /// The answer of a call as the provider sent it; `None` if no answer was sent.
     fn take(outcome: &mut CallOutcome) -> Option<Self> {
         let is_withheld = outcome.instead.as_deref() == Some("")
             && outcome.finish == Some(FinishReason::ContentFilter);
@@ -102,45 +106,50 @@ impl Answer {
 }
 
 impl Gateway {
-    /// Asks the shadow model of the project, if this call is one of those that it sees. Returns at once.
+    /// Asks the shadow model of the project, if this call is one of its sample. Returns at once.
     pub(super) fn shadow(&self, call: Arc<Call>, outcome: &mut CallOutcome) {
         let Some(model) = shadow_model(&call.funded) else { return };
         let Some(answer) = Answer::take(outcome) else { return };
-        if !may_see(&call.funded, &model) {
-            return End::Private.count();
+        if !may_receive_prompt(&call.funded, &model) {
+            return ShadowOutcome::Private.count();
         }
         let slot = self.shadow_slots.accept().filter(|_| !self.body_memory.is_crowded());
-        let Some(slot) = slot else { return End::Busy.count() };
+        let Some(slot) = slot else { return ShadowOutcome::Busy.count() };
         let gateway = self.clone();
         self.tasks.spawn(async move {
             let stopping = gateway.stopping.clone();
             let work = async {
-                tokio::time::sleep(ANSWER_LEAVES).await;
+                tokio::time::sleep(START_DELAY).await;
                 match stopping.run_until_cancelled(slot.run()).await {
                     Some(Some(_running)) => gateway.shadow_call(call, model, answer).await,
-                    _ => End::Stopped,
+                    _ => ShadowOutcome::Stopped,
                 }
             };
             let stopped = async {
                 stopping.cancelled().await;
                 tokio::time::sleep(STOP_GRACE).await;
             };
-            let end = tokio::select! {
-                end = Box::pin(work) => end,
-                () = stopped => End::Stopped,
+            let outcome = tokio::select! {
+                outcome = Box::pin(work) => outcome,
+                () = stopped => ShadowOutcome::Stopped,
             };
-            end.count();
+            outcome.count();
         });
     }
 
-    async fn shadow_call(&self, call: Arc<Call>, model: Arc<Model>, answer: Answer) -> End {
+    async fn shadow_call(
+        &self,
+        call: Arc<Call>,
+        model: Arc<Model>,
+        answer: Answer,
+    ) -> ShadowOutcome {
         let routed = call.funded.routed().of_shadow(call.funded.step(), model.clone());
         drop(call);
         match self.ask_shadow(Arc::new(routed), &model, &answer).await {
-            Ok(end) => end,
+            Ok(outcome) => outcome,
             Err(error) => {
                 tracing::warn!(%error, model = %model.identifier, "a shadow call was not recorded");
-                End::Failed
+                ShadowOutcome::Failed
             }
         }
     }
@@ -150,36 +159,38 @@ impl Gateway {
         routed: Arc<Routed>,
         model: &Arc<Model>,
         answer: &Answer,
-    ) -> Result<End> {
+    ) -> Result<ShadowOutcome> {
         let screened = routed.screened();
         let (caller, prompt) = (&screened.context().caller, screened.prompt());
         let regions = caller.project.settings.allowed_regions.as_deref();
         if routed.stored_elsewhere(model).is_some() {
-            return Ok(End::Unsupported);
+            return Ok(ShadowOutcome::Unsupported);
         }
         let order = |number| routed.endpoint_order(number);
-        let accepts = |at: &Model| routed.can_serve(model, at);
+        let accepts = |endpoint: &Model| routed.can_serve(model, endpoint);
         let Some(places) = self.upstream.places(model, order, regions, accepts) else {
-            return Ok(End::CircuitOpen);
+            return Ok(ShadowOutcome::CircuitOpen);
         };
         if caller.check_charges(model, prompt).is_err() {
-            return Ok(End::Unfunded);
+            return Ok(ShadowOutcome::Unfunded);
         }
-        let Ok(funded) = self.fund(&routed, model, None).await else { return Ok(End::Unfunded) };
+        let Ok(funded) = self.fund(&routed, model, None).await else {
+            return Ok(ShadowOutcome::Unfunded);
+        };
         let mut flight = self.begin(funded).await?;
         let (funded, outcome) = flight.parts()?;
         let (mut reply, permit) = match self.attempt::<Completion>(funded, outcome, places).await {
             Ok(answered) => answered,
             Err(error) if error.refuses_request() && flight.outcome.attempts == 1 => {
                 flight.withdraw().await?;
-                return Ok(End::Unsupported);
+                return Ok(ShadowOutcome::Unsupported);
             }
             Err(error) => {
                 flight.outcome.status = StepStatus::Failed;
                 flight.outcome.error = Some(failure_text(&error));
                 flight.outcome.usage = error.usage();
                 flight.finish().await?;
-                return Ok(End::Failed);
+                return Ok(ShadowOutcome::Failed);
             }
         };
         if let Some(permit) = permit {
@@ -198,11 +209,11 @@ impl Gateway {
         // Judged for its record; nobody reads it otherwise.
         flight.present(&mut reply).await?;
         flight.finish().await?;
-        Ok(End::Answered)
+        Ok(ShadowOutcome::Answered)
     }
 }
 
-/// The shadow model of a call's project, if it sees this call.
+/// The shadow model of a call's project, if this call is one of its sample.
 fn shadow_model(funded: &Funded) -> Option<Arc<Model>> {
     let context = funded.routed().screened().context();
     let project = &context.caller.project;
@@ -225,7 +236,7 @@ fn is_sampled(step: i64, rate: f64) -> bool {
 }
 
 /// Whether the prompt of a call may be sent to the shadow model.
-fn may_see(funded: &Funded, model: &Model) -> bool {
+fn may_receive_prompt(funded: &Funded, model: &Model) -> bool {
     let (routed, screened) = (funded.routed(), funded.routed().screened());
     let routing = routed.routing();
     let is_secure = routing.classified == Tier::Secure || routing.tier == Some(Tier::Secure);

@@ -12,8 +12,8 @@ fn prices(input: i64, output: i64, cached: Option<i64>) -> Prices {
     Prices::new(Usd(input), Usd(output), cache)
 }
 
-fn offer(model: &str, price: i64, tiers: &[Tier]) -> Offer {
-    Offer {
+fn candidate(model: &str, price: i64, tiers: &[Tier]) -> CandidateModel {
+    CandidateModel {
         model: model.to_owned(),
         prices: prices(price, price * 4, None),
         tiers: tiers.to_vec(),
@@ -27,22 +27,22 @@ fn calls(intent: Intent, tier: Tier, model: &str, steps: u64) -> Calls {
     Calls { intent, tier, model: model.to_owned(), steps, usage, longest: 1100, cost: Usd(7) }
 }
 
-fn day() -> Extent {
-    Extent { hours: 24, ..Extent::default() }
+fn day() -> Sample {
+    Sample { hours: 24, ..Sample::default() }
 }
 
 const ALL: &[Tier] = Tier::ALL;
 
 /// The alert of simple summaries on `dear`, among these models.
-fn alert(steps: u64, offers: &[Offer]) -> Option<InsightFacts> {
+fn alert(steps: u64, candidates: &[CandidateModel]) -> Option<InsightFacts> {
     let calls = [calls(Intent::Summarise, Tier::Simple, "dear", steps)];
-    migration_alerts(&calls, offers, &day()).pop()
+    migration_alerts(&calls, candidates, &day()).pop()
 }
 
 #[test]
 fn a_migration_alert_takes_a_hundred_calls_and_a_fifth_of_the_price() {
-    let dear = || offer("dear", 5_000, &[]);
-    let fifth = alert(100, &[dear(), offer("cheap", 1_000, ALL)]).unwrap();
+    let dear = || candidate("dear", 5_000, &[]);
+    let fifth = alert(100, &[dear(), candidate("cheap", 1_000, ALL)]).unwrap();
     assert_eq!(fifth.subject, "summarise/dear");
     assert_eq!(fifth.data["savings_pct"], 80.0);
     assert_eq!(fifth.data["price_ratio"], 5.0);
@@ -53,29 +53,30 @@ fn a_migration_alert_takes_a_hundred_calls_and_a_fifth_of_the_price() {
     assert_eq!(fifth.data["suggested_cost_usd"], 0.00014);
     assert_eq!(fifth.data["recorded_cost_usd"], 7e-9);
     assert_eq!(fifth.estimated_savings, Usd(560_000 * 30), "of a day, for 30");
-    assert_eq!(alert(99, &[dear(), offer("cheap", 1_000, ALL)]), None);
-    assert_eq!(alert(100, &[dear(), offer("cheap", 1_001, ALL)]), None);
-    assert_eq!(alert(100, &[offer("cheap", 1_000, ALL)]), None, "the model in use is gone");
-    let free = alert(100, &[dear(), offer("free", 0, ALL)]).unwrap();
+    assert_eq!(alert(99, &[dear(), candidate("cheap", 1_000, ALL)]), None);
+    assert_eq!(alert(100, &[dear(), candidate("cheap", 1_001, ALL)]), None);
+    assert_eq!(alert(100, &[candidate("cheap", 1_000, ALL)]), None, "the model in use is gone");
+    let free = alert(100, &[dear(), candidate("free", 0, ALL)]).unwrap();
     assert_eq!(free.data["savings_pct"], 100.0);
     assert!(!free.data.contains_key("price_ratio"));
 }
 
 #[test]
 fn the_suggestion_fits_the_tier_and_the_length_and_saves_most() {
-    let dear = || offer("dear", 100_000, &[]);
-    let suggested = |offers: &[Offer]| {
-        alert(100, offers).map(|facts| facts.data["suggested_model"].as_str().unwrap().to_owned())
+    let dear = || candidate("dear", 100_000, &[]);
+    let suggested = |candidates: &[CandidateModel]| {
+        alert(100, candidates)
+            .map(|facts| facts.data["suggested_model"].as_str().unwrap().to_owned())
     };
-    let (a, b) = (offer("a", 900, ALL), offer("b", 800, ALL));
+    let (a, b) = (candidate("a", 900, ALL), candidate("b", 800, ALL));
     assert_eq!(suggested(&[dear(), a.clone(), b]).as_deref(), Some("b"));
-    assert_eq!(suggested(&[dear(), offer("b", 900, ALL), a]).as_deref(), Some("a"), "by name");
-    assert_eq!(suggested(&[dear(), offer("c", 1, &[Tier::Complex, Tier::Secure])]), None);
-    let stand_in = Offer { is_sandbox: true, ..offer("s", 0, ALL) };
+    assert_eq!(suggested(&[dear(), candidate("b", 900, ALL), a]).as_deref(), Some("a"), "by name");
+    assert_eq!(suggested(&[dear(), candidate("c", 1, &[Tier::Complex, Tier::Secure])]), None);
+    let stand_in = CandidateModel { is_sandbox: true, ..candidate("s", 0, ALL) };
     assert_eq!(suggested(&[dear(), stand_in.clone()]), None);
-    let sandbox = Offer { is_sandbox: true, ..dear() };
+    let sandbox = CandidateModel { is_sandbox: true, ..dear() };
     assert_eq!(suggested(&[sandbox, stand_in]).as_deref(), Some("s"));
-    let narrow = |window| Offer { context_window: Some(window), ..offer("n", 1, ALL) };
+    let narrow = |window| CandidateModel { context_window: Some(window), ..candidate("n", 1, ALL) };
     assert_eq!(suggested(&[dear(), narrow(1099)]), None);
     assert_eq!(suggested(&[dear(), narrow(1100)]).as_deref(), Some("n"));
 }
@@ -86,8 +87,8 @@ fn calls_of_a_tier_that_a_model_does_not_fit_are_left_out() {
         calls(Intent::Code, Tier::Simple, "dear", 150),
         calls(Intent::Code, Tier::Secure, "dear", 1_000),
     ];
-    let offers = [offer("dear", 10_000, &[]), offer("cheap", 1_000, &[Tier::Simple])];
-    let facts = migration_alerts(&mixed, &offers, &day()).pop().unwrap();
+    let candidates = [candidate("dear", 10_000, &[]), candidate("cheap", 1_000, &[Tier::Simple])];
+    let facts = migration_alerts(&mixed, &candidates, &day()).pop().unwrap();
     assert_eq!(facts.data["steps"], 150);
     assert_eq!(facts.data["tiers"], json!({"simple": 150}));
     let few = [
@@ -95,20 +96,21 @@ fn calls_of_a_tier_that_a_model_does_not_fit_are_left_out() {
         calls(Intent::Code, Tier::Secure, "dear", 1_000),
         calls(Intent::Answer, Tier::Simple, "dear", 99),
     ];
-    assert!(migration_alerts(&few, &offers, &day()).is_empty());
+    assert!(migration_alerts(&few, &candidates, &day()).is_empty());
 }
 
 #[test]
 fn cached_tokens_cost_what_either_model_charges_for_them() {
     let usage = Usage { prompt: 100_000, cached: 90_000, completion: 0, ..Usage::default() };
     let calls = Calls { usage, ..calls(Intent::Answer, Tier::Simple, "dear", 100) };
-    let dear = Offer { prices: prices(10_000, 0, Some(1_000)), ..offer("dear", 0, &[]) };
+    let dear =
+        CandidateModel { prices: prices(10_000, 0, Some(1_000)), ..candidate("dear", 0, &[]) };
     // Ten times dearer without a cache; with it, 190,000 against 100,000.
-    let without = Offer { prices: prices(1_000, 0, None), ..offer("cheap", 0, ALL) };
+    let without = CandidateModel { prices: prices(1_000, 0, None), ..candidate("cheap", 0, ALL) };
     assert!(
         migration_alerts(std::slice::from_ref(&calls), &[dear.clone(), without], &day()).is_empty()
     );
-    let with = Offer { prices: prices(1_000, 0, Some(100)), ..offer("cheap", 0, ALL) };
+    let with = CandidateModel { prices: prices(1_000, 0, Some(100)), ..candidate("cheap", 0, ALL) };
     let facts = migration_alerts(&[calls], &[dear, with], &day()).pop().unwrap();
     assert_eq!(facts.data["current_cost_usd"], 0.00019);
     assert_eq!(facts.data["suggested_cost_usd"], 0.000_019);
@@ -118,11 +120,11 @@ fn cached_tokens_cost_what_either_model_charges_for_them() {
 #[test]
 fn a_sample_stands_for_all_of_its_hours() {
     let calls = [calls(Intent::Summarise, Tier::Simple, "dear", 100)];
-    let offers = [offer("dear", 10_000, &[]), offer("cheap", 1_000, ALL)];
-    let whole = migration_alerts(&calls, &offers, &day()).pop().unwrap();
+    let candidates = [candidate("dear", 10_000, &[]), candidate("cheap", 1_000, ALL)];
+    let whole = migration_alerts(&calls, &candidates, &day()).pop().unwrap();
     let costs = BTreeMap::from([("dear".to_owned(), (Usd(1_000), Usd(20_000)))]);
-    let sample = Extent { hours: 720, costs };
-    let sampled = migration_alerts(&calls, &offers, &sample).pop().unwrap();
+    let sample = Sample { hours: 720, costs };
+    let sampled = migration_alerts(&calls, &candidates, &sample).pop().unwrap();
     // 30 days instead of one, and 20 times the cost of the sample.
     let expected = whole.estimated_savings.dollars() / 30.0 * 20.0;
     assert!((sampled.estimated_savings.dollars() - expected).abs() < 1e-9);
@@ -249,20 +251,20 @@ proptest! {
                 ..calls(Intent::ALL[intent], Tier::ALL[tier], names[model], steps)
             })
             .collect();
-        let offers: Vec<Offer> = names
+        let candidates: Vec<CandidateModel> = names
             .iter()
             .zip(&prices)
-            .map(|(name, &(input, output, tiers))| Offer {
+            .map(|(name, &(input, output, tiers))| CandidateModel {
                 prices: super::tests::prices(input, output, None),
                 tiers: Tier::ALL.iter().enumerate()
                     .filter(|(at, _)| tiers >> at & 1 == 1).map(|(_, tier)| *tier).collect(),
-                ..offer(name, 0, &[])
+                ..candidate(name, 0, &[])
             })
             .collect();
-        let found = migration_alerts(&calls, &offers, &Extent { hours, ..Extent::default() });
+        let found = migration_alerts(&calls, &candidates, &Sample { hours, ..Sample::default() });
         for &intent in &Intent::ALL[..3] {
-            for from in &offers {
-                let best = offers.iter().filter(|to| to.model != from.model).filter_map(|to| {
+            for from in &candidates {
+                let best = candidates.iter().filter(|to| to.model != from.model).filter_map(|to| {
                     let own = calls.iter().filter(|calls| {
                         calls.intent == intent && calls.model == from.model && to.tiers.contains(&calls.tier)
                     });
