@@ -57,7 +57,7 @@ pub(crate) enum Write {
     Withdraw(StepId),
     Step(Box<Step>, Option<Vec<u8>>, Ends),
     /// An answer that a vendor stores, and its items.
-    StoredResource(Vec<StoredResource>),
+    Stored(Vec<StoredResource>),
 }
 
 /// The owner of the start that a step closes.
