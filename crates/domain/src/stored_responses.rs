@@ -50,7 +50,7 @@ pub struct Continuation {
     pub account: Option<i64>,
     /// The tokens that the vendor adds to the prompt, as far as they are known.
     pub tokens: u64,
-    /// The model that has counted them; `None` if some are not known, or were counted by several: then
+    /// The model that counted them; `None` if some are not known, or were counted by several: then
     /// nothing but the context window bounds them.
     pub counted_by: Option<String>,
     /// The session of the call that is continued.

@@ -140,8 +140,8 @@ impl Gateway {
         Ok(grading::latency_alerts(&day, &week))
     }
 
-    /// The period covered, a day at least: the calls of one hour are no measure of the next. If there are more
-    /// calls than are read, the sampled share of the cost of each model too.
+    /// The period covered, a day at least: the calls of one hour are no measure of the next. If there
+    /// are more calls than are read, the sampled share of the cost of each model too.
     async fn sample(
         &self,
         project: ProjectId,
@@ -212,8 +212,8 @@ fn fits(project: &ProjectState, model: &Model, tier: Tier) -> bool {
     chosen.iter().any(|chosen| chosen.id == model.id)
 }
 
-/// Whether a model answers with text, as far as is known. A model for embeddings charges for prompts alone, or
-/// is recorded with nothing else.
+/// Whether a model answers with text, as far as is known. A model for embeddings charges for prompts
+/// alone, or is recorded with nothing else.
 fn answers_text(model: &Model, recent: &RecentUsage) -> bool {
     let own = || recent.usage.iter().filter(|row| row.model == model.identifier);
     if own().any(|row| row.intent.is_some()) {

@@ -31,8 +31,8 @@ impl Gateway {
         Ok(found.iter().any(|stored| stored.id == stored.response))
     }
 
-    /// Finds what a request continues, and binds the request to the account that stores it. What is not
-    /// known to the project is not found, whoever else may know it.
+    /// Finds what a request continues, and binds the request to the account that stores it. Responses
+    /// and items of other projects are not found.
     pub(super) async fn find_stored(
         &self,
         caller: &Caller,
@@ -160,7 +160,7 @@ struct Referred {
     session: [u8; 16],
     /// The tokens of all of it; `None` if some are not known.
     tokens: Option<u64>,
-    /// The models that have counted them.
+    /// The models that counted them.
     models: BTreeSet<String>,
     /// The steps of the responses whose words the request does not send itself.
     opened: BTreeMap<String, StepId>,

@@ -2,8 +2,8 @@
 //! each node.
 //!
 //! A job belongs to one node while it runs, and waits again when that stops or is gone. A kind of job is a
-//! type that implements [`job_handler::JobHandler`]; it does its job in parts, and finds in the database those
-//! that an earlier node completed.
+//! type that implements [`job_handler::JobHandler`]; it does its job in parts, and finds in the database
+//! those that an earlier node completed.
 
 pub(crate) mod job_handler;
 pub(crate) mod runner;

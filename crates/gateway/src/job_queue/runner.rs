@@ -16,7 +16,7 @@ use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::running::RunningJob;
 use crate::lock::lock;
 
-/// How often a runner looks for jobs that other nodes have added: those of its own node wake it.
+/// How often a runner looks for jobs that other nodes add: those of its own node wake it.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// How often a runner looks for jobs of nodes that are gone. A liveness check takes up to half a second.
 const LOST_INTERVAL: Duration = Duration::from_secs(5);

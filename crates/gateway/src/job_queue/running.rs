@@ -39,8 +39,8 @@ impl RunningJob {
     async fn stop_deadline(&self) {
         self.gateway.stopping.cancelled().await;
         tokio::time::sleep(STOP_GRACE_TIME).await;
-        // A call that is dropped reads this token of the whole gateway to record that the stop ended it, not a
-        // caller who hung up. No request is open by now, so it concerns calls of jobs alone.
+        // By this token, which is one for the whole gateway, a dropped call records that the stop ended it and
+        // not a caller who hung up. No request is open by now, so only calls of jobs are concerned.
         self.gateway.cut_off.cancel();
     }
 }

@@ -9,9 +9,9 @@
 //!               +------------------ the gateway stops ------------------------------------+
 //! ```
 //!
-//! An arrow is a step of one shadow call, and the words beside it the reason why it is taken. Accepted: it has
-//! a slot among those that wait. Running: it has one of the few slots of calls that run. Funded: its money is
-//! reserved. Called: the shadow model has the prompt.
+//! The words beside an arrow are the reason why it is taken. Accepted: the call has a slot among those that
+//! wait. Running: it has one of the few slots of calls that run. Funded: its money is reserved. Called: the
+//! shadow model has the prompt.
 //!
 //! Nobody waits for one: it begins when the answer is on its way, and waits for nothing that other calls
 //! wait for. Its cost is counted like that of any other call.

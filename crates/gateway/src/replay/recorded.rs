@@ -80,8 +80,8 @@ fn is_translated(api_endpoint: ApiEndpoint) -> bool {
     matches!(api_endpoint, ApiEndpoint::Messages | ApiEndpoint::Responses | ApiEndpoint::Gemini)
 }
 
-/// The treatment of personal data in a repeated call: that of the endpoint that the call came in by. Text that
-/// was redacted then stays redacted. In the replay of a replay, personal data stays with private models.
+/// The treatment of personal data in a repeated call: that of the endpoint by which it came in. Text that was
+/// redacted then stays redacted. In the replay of a replay, personal data stays with private models.
 pub(super) fn pii_rule(step: &Step) -> PiiRule {
     let is_routed = step.routing.as_ref().is_some_and(|routing| routing.tier.is_some());
     match step.api_endpoint {

@@ -15,7 +15,7 @@ pub(crate) struct ChunkReader {
     by_index: HashMap<u64, usize>,
 }
 
-/// A call as far as it has been read.
+/// A call as far as it is read.
 #[derive(Debug)]
 struct Calling {
     id: String,

@@ -37,7 +37,7 @@ impl Default for States {
 }
 
 impl States {
-    /// The state in a text that a client has sent back; `None` if it is not one of ours.
+    /// The state in a text that a client sends back; `None` if it is not one of ours.
     pub(crate) fn of(&mut self, token: &str) -> Option<State> {
         let state: Map<String, Value> = self.0.read(token)?;
         let is_ours = ["provider", "model", "content"].iter().all(|name| state.contains_key(*name));

@@ -111,7 +111,8 @@ fn in_member(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<Exte
     }
 }
 
-/// What the vendor keeps under the id in a member. A container that is described is a new one.
+/// The use of a file or container that the vendor stores, by the id in a member. A container that is described
+/// is a new one.
 fn kept(at: &str, name: &str, value: &Value) -> Option<ExternalAccess> {
     let (name, kind) = KEPT.into_iter().find(|(known, _)| *known == name)?;
     let is_new = name == CONTAINER && value.is_object();

@@ -166,7 +166,7 @@ impl PassThrough {
         Self { model, blocks: HashMap::new(), begun: 0, last: TemplateCache::default() }
     }
 
-    /// Returns a chunk as it came, but for the name of the model. `is_end`: every choice has ended.
+    /// Returns a chunk as it came, but for the name of the model. `is_end`: no choice continues.
     pub(super) fn event(&mut self, data: &[u8], is_end: bool) -> Result<SourceEvent, Error> {
         let malformed = || Error::malformed("a chunk of the stream is none of the format's");
         let mended = json::mended(data);
