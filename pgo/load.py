@@ -1,6 +1,6 @@
 """The load that the profile is taken under: load.py SLUICE KIT
 
-SLUICE is a gateway's binary, KIT the folder of the programs of bench/perf/perfkit. Calls at every door
+SLUICE is a gateway's binary, KIT the folder of the programs of bench/perf/perfkit. Calls of every endpoint
 that carries conversations, whole and streamed, many at once and few, over SQLite."""
 
 import json
@@ -37,12 +37,20 @@ LINES = [
     "The parcel left on the 3rd, weighs 2.4 kg and costs 11.90 to send.",
     "Which of these three covers would a bookseller put in the window, and why?",
 ]
-DOORS = [
-    ("chat/completions", {"messages": SAID, "max_tokens": 64, "temperature": 0}, 6000),
-    ("executions", {"input": "@TEXT@"}, 6000),
-    ("chat/completions", {"messages": SAID, "max_tokens": 64, "stream": True}, 2500),
-    ("messages", {"system": SYSTEM, "messages": SAID[1:], "max_tokens": 64}, 1500),
-    ("responses", {"input": "@TEXT@"}, 1500),
+CHAT = {"model": "mock", "messages": SAID, "max_tokens": 64}
+MESSAGES = {"model": "claude-mock", "system": SYSTEM, "messages": SAID[1:], "max_tokens": 64}
+STREAM = {"stream": True}
+# Path, body, number of calls. Below a vendor's root a call of its format passes as it came.
+ENDPOINTS = [
+    ("/api/v1/chat/completions", CHAT | {"temperature": 0}, 6000),
+    ("/api/v1/executions", {"input": "@TEXT@"}, 6000),
+    ("/api/v1/chat/completions", CHAT | STREAM, 2500),
+    ("/api/v1/messages", MESSAGES | {"model": "mock"}, 1500),
+    ("/api/v1/responses", {"model": "mock", "input": "@TEXT@"}, 1500),
+    ("/anthropic/v1/messages", MESSAGES, 2500),
+    ("/anthropic/v1/messages", MESSAGES | STREAM, 1500),
+    ("/openai/v1/chat/completions", CHAT, 2500),
+    ("/openai/v1/chat/completions", CHAT | STREAM, 1500),
 ]
 
 
@@ -103,25 +111,23 @@ def main(sluice, kit):
             texts.write_text("".join(json.dumps(text)[1:-1] + "\n" for text in prompts()))
             ids.write_text("".join(f"{trace}\n" for trace in made["ids"]))
             headers = [f"{name}: {value}" for name, value in made["headers"].items()]
-            for door, ask, count in DOORS:
+            for path, ask, count in ENDPOINTS:
                 given = list(headers)
-                if door != "executions":
-                    ask = ask | {"model": "mock"}
-                if door in ("messages", "responses"):
-                    given.append(f"x-trace-id: {made['ids'][0]}")
-                else:
+                if path.endswith(("completions", "executions")) and path.startswith("/api/"):
                     ask = ask | made["extra_body"]
+                else:
+                    given.append(f"x-trace-id: {made['ids'][0]}")
                 body.write_text(json.dumps(ask))
                 for connections in (32, 4):
-                    load = [f"{kit}/pload", "--url", f"{base}/api/v1/{door}"]
+                    load = [f"{kit}/pload", "--url", f"{base}{path}"]
                     load += ["--body", body, "--texts", texts, "--ids", ids, "--secs", "120"]
                     load += ["--conns", str(connections), "--requests", str(count)]
                     load += [word for header in given for word in ("-H", header)]
-                    told = subprocess.run(load, capture_output=True, check=True, text=True)
-                    told = json.loads(told.stdout)
-                    print(f"{door}: {told['codes']}")
-                    if list(told["codes"]) != ["200"]:
-                        raise SystemExit(f"load.py: {told['sample']}")
+                    report = subprocess.run(load, capture_output=True, check=True, text=True)
+                    report = json.loads(report.stdout)
+                    print(f"{path}: {report['codes']}")
+                    if list(report["codes"]) != ["200"]:
+                        raise SystemExit(f"load.py: {report['sample']}")
         finally:
             # The gateway writes its profile when it ends.
             for process in STARTED:

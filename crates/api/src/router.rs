@@ -88,15 +88,18 @@ fn openai_root() -> Group {
         .routes(routes!(openai::images::create))
 }
 
-/// OpenAI's root: endpoints that require a key and cost nothing.
-fn openai_root_for_free() -> Group {
+/// OpenAI's root: endpoints that require a key, cost nothing, and may call a provider.
+fn openai_root_stored() -> Group {
     OpenApiRouter::new()
         .routes(routes!(openai::stored_responses::show))
         .routes(routes!(openai::stored_responses::delete))
         .routes(routes!(openai::stored_responses::cancel))
         .routes(routes!(openai::stored_responses::input_items))
-        .routes(routes!(openai::models::list))
-        .routes(routes!(openai::models::show))
+}
+
+/// OpenAI's root: endpoints that require a key and cost nothing.
+fn openai_root_for_free() -> Group {
+    OpenApiRouter::new().routes(routes!(openai::models::list)).routes(routes!(openai::models::show))
 }
 
 /// Anthropic's root: endpoints that require a key and call models.
@@ -208,6 +211,11 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         .merge(
             routes_of(openai_root())
                 .route_layer(from_fn_with_state(app.clone(), auth::root_spending_key))
+                .route_layer(from_fn(vendor_errors::openai_root)),
+        )
+        .merge(
+            routes_of(openai_root_stored())
+                .route_layer(from_fn_with_state(app.clone(), auth::root_provider_key))
                 .route_layer(from_fn(vendor_errors::openai_root)),
         )
         .merge(

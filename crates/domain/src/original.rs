@@ -53,6 +53,8 @@ pub struct Original {
     pub is_partial: bool,
     /// The addresses and tools that a provider would call for the caller.
     pub external_access: Vec<ExternalAccess>,
+    /// The tools that items of the conversation add to those of the request, each with its place.
+    pub added_tools: Vec<(String, Value)>,
     /// The tools that were left out of the body, as the caller learns it.
     pub left_out: Vec<String>,
     /// The headers that go on with it.
@@ -73,6 +75,7 @@ impl Original {
             untranslatable: None,
             is_partial: false,
             external_access: Vec::new(),
+            added_tools: Vec::new(),
             left_out: Vec::new(),
             headers: Vec::new(),
             continuation: Continuation::default(),
@@ -116,6 +119,9 @@ pub struct ExternalAccess {
     /// The index of the tool among those of the request, if it is removed where it is not allowed instead
     /// of the request being refused.
     pub removable_tool: Option<usize>,
+    /// The id of what the vendor stores. An access to what calls of the same project have made needs no
+    /// permission.
+    pub stored_id: Option<String>,
 }
 
 /// The kind of a string that the events of an answer continue.

@@ -72,6 +72,24 @@ words!(
     }
 );
 
+impl ApiEndpoint {
+    /// Whether a request holds a whole conversation, in the format of a vendor.
+    pub fn is_conversation(self) -> bool {
+        match self {
+            Self::Chat | Self::Messages | Self::Responses | Self::Gemini => true,
+            Self::Executions
+            | Self::Stream
+            | Self::Embeddings
+            | Self::Assistants
+            | Self::Images
+            | Self::Runs
+            | Self::Checks
+            | Self::Logs
+            | Self::Replay => false,
+        }
+    }
+}
+
 words!(
     /// Why a model stopped.
     FinishReason {

@@ -8,13 +8,17 @@ pub const MOST_REFERENCES: usize = 512;
 /// The longest id of a vendor's, in bytes.
 pub const LONGEST_ID: usize = 128;
 
-/// A response that a vendor stores.
+/// What a vendor stores of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredResponse {
     /// Its id at the vendor.
     pub id: String,
+    /// Whether it is stored itself.
+    pub is_stored: bool,
     /// The ids of the items of its output.
     pub items: Vec<String>,
+    /// The ids of the containers that its code ran in. They outlive a response that is not stored.
+    pub containers: Vec<String>,
 }
 
 /// The kind of something that a vendor stores.
@@ -24,6 +28,8 @@ pub enum StoredKind {
     Response,
     /// An item of a response, which a request refers to instead of sending it.
     Item,
+    /// A container, which a request names again. Its content is not part of the prompt.
+    Container,
     /// An item that a request has by its id alone and that its answer can do without, such as a
     /// `reasoning` item without `encrypted_content`. A vendor that stores it reads it; translations leave
     /// it out.

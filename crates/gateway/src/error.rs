@@ -162,6 +162,7 @@ fn stored_word(kind: StoredKind) -> &'static str {
     match kind {
         StoredKind::Response => "Previous response",
         StoredKind::Item | StoredKind::OptionalItem => "Item",
+        StoredKind::Container => "Container",
     }
 }
 

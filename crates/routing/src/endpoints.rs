@@ -29,7 +29,7 @@ pub fn endpoints<'a>(
     let all = model.config.endpoints.iter();
     let mut waits: Vec<(f64, &Endpoint)> = Vec::with_capacity(all.len());
     let mut identities: Vec<u64> = Vec::new();
-    for endpoint in all.filter(|one| allows(allowed_regions, &one.model.region)) {
+    for endpoint in all.filter(|one| allows_region(allowed_regions, &one.model.region)) {
         let random = match order {
             Order::Call(number) => mixed(number, endpoint.index as u64),
             Order::Session(session) => {
@@ -47,7 +47,7 @@ pub fn endpoints<'a>(
 }
 
 /// Whether a model or an endpoint with this region tag may be called.
-pub(crate) fn allows(allowed_regions: Option<&[String]>, region: &str) -> bool {
+pub fn allows_region(allowed_regions: Option<&[String]>, region: &str) -> bool {
     region == "global" || allowed_regions.is_none_or(|allowed| allowed.iter().any(|a| a == region))
 }
 

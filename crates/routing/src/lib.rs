@@ -19,6 +19,6 @@ mod words;
 
 pub use affinity::{Affinity, Candidates, Warm, affinity};
 pub use classify::{Classification, DEFAULT_THRESHOLD, Shape, classify, sensitive, tier};
-pub use endpoints::{Order, endpoints};
+pub use endpoints::{Order, allows_region, endpoints};
 pub use features::{Features, NAMES, measure};
 pub use resolve::{MAX_CHAIN, Unresolved, chain, estimate_cost, resolve};

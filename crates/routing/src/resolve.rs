@@ -8,7 +8,7 @@ use domain::money::Usd;
 use domain::tier::Tier;
 use domain::usage::Usage;
 
-use crate::endpoints::allows;
+use crate::endpoints::allows_region;
 
 /// Most models that one chain visits, the first included.
 pub const MAX_CHAIN: usize = 8;
@@ -109,8 +109,10 @@ fn links<'a>(first: &'a Model, find: impl Fn(&str) -> Option<&'a Model>) -> Vec<
 /// Whether a model is in an allowed region. The regions of its endpoints, if any, replace its own tag.
 fn in_region(model: &Model, allowed: Option<&[String]>) -> bool {
     match model.config.endpoints.as_slice() {
-        [] => allows(allowed, &model.region),
-        endpoints => endpoints.iter().any(|endpoint| allows(allowed, &endpoint.model.region)),
+        [] => allows_region(allowed, &model.region),
+        endpoints => {
+            endpoints.iter().any(|endpoint| allows_region(allowed, &endpoint.model.region))
+        }
     }
 }
 

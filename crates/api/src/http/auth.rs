@@ -79,6 +79,15 @@ pub fn root_key(
     with_key(app, Spends::NoAndAsks, KeyPlace::HeadersOrQuery, request, next)
 }
 
+/// Admits keys below a vendor's root to calls that cost nothing and call a provider.
+pub fn root_provider_key(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> impl Future<Output = Result<Response>> + Send {
+    with_key(app, Spends::No, KeyPlace::HeadersOrQuery, request, next)
+}
+
 /// Admits keys below Gemini's root, where one route has all methods of a model: listing and counting
 /// cost nothing.
 pub fn gemini_key(

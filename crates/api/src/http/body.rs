@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use bytes::{Bytes, BytesMut};
-use gateway::{BodyCharge, BodyMemory, BodyOwner, Caller, ChargeSlot, Share};
+use gateway::{BodyCharge, BodyMemory, BodyOwner, Caller, HeldCharges, Share};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -100,8 +100,8 @@ enum Holds {
 /// Reads the body of one request.
 struct Reader<'a> {
     bodies: &'a BodyMemory,
-    /// The slot that keeps the charge of the body.
-    slot: Option<ChargeSlot>,
+    /// The charges of the request, to which that of the body is added.
+    held: Option<HeldCharges>,
     owner: BodyOwner,
     share: Share,
     most: usize,
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         let caller = request.extensions().get::<Caller>();
         Self {
             bodies: app.gateway.bodies(),
-            slot: caller.map(|caller| caller.charge.clone()),
+            held: caller.map(|caller| caller.charge.clone()),
             owner: match (caller, request.extensions().get::<Session>()) {
                 (Some(caller), _) => BodyOwner::Project(caller.project.id()),
                 (None, Some(session)) => BodyOwner::Member(session.account.user),
@@ -148,9 +148,8 @@ impl<'a> Reader<'a> {
         charge.raise(needed).await?;
         charge.lower(needed);
         let read = gateway::offload(self.share, bytes.len(), || parse(&bytes)).await?;
-        if let Some(slot) = self.slot {
-            // A request has one body.
-            let _ = slot.set(charge);
+        if let Some(held) = self.held {
+            held.hold(charge);
         }
         Ok((read?, bytes))
     }

@@ -185,12 +185,10 @@ impl From<Error> for Failure {
             }
             Error::Forbidden => of(StatusCode::FORBIDDEN),
             Error::PerimeterBlock => of(StatusCode::FORBIDDEN).code("PERIMETER_BLOCK"),
-            Error::NotFound | Error::NotStored(StoredKind::Item | StoredKind::OptionalItem, _) => {
-                of(StatusCode::NOT_FOUND)
-            }
             Error::NotStored(StoredKind::Response, _) => {
                 of(StatusCode::NOT_FOUND).code("previous_response_not_found")
             }
+            Error::NotFound | Error::NotStored(_, _) => of(StatusCode::NOT_FOUND),
             Error::Malformed(_) => of(StatusCode::BAD_REQUEST),
             Error::Invalid(faults) => {
                 let mut failure = of(StatusCode::UNPROCESSABLE_ENTITY);

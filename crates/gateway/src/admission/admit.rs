@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 use limits::RateExceeded;
 use subtle::ConstantTimeEq;
 
-use crate::capacity::body_memory::ChargeSlot;
+use crate::capacity::body_memory::HeldCharges;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
@@ -55,16 +55,10 @@ impl Gateway {
         }
         let key = &caller.key.key;
         let is_loop = spends != Spends::NoAndAsks && lock(&caller.key.windows).record_attempt(now);
-        match key.status {
-            KeyStatus::Active if is_loop => {
-                Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
-                return Err(Error::LoopDetected);
-            }
-            KeyStatus::Active => {}
-            KeyStatus::LoopDetected => return Err(Error::LoopDetected),
-            KeyStatus::Tripped => {
-                return Err(Error::SpendCapped { limit: key.hourly_limit });
-            }
+        caller.key.check_active()?;
+        if is_loop {
+            Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
+            return Err(Error::LoopDetected);
         }
         lock(&caller.key.windows)
             .admit(now)
@@ -131,7 +125,7 @@ impl Gateway {
         Ok(project.map(|project| Caller {
             key,
             project,
-            charge: ChargeSlot::default(),
+            charge: HeldCharges::default(),
             session_name: None,
         }))
     }

@@ -12,7 +12,7 @@
 //! One project alone gets half of the whole, two get a third each, and there is always room for one more.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::ids::{ProjectId, UserId};
@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::{Error, Result};
+use crate::lock::lock;
 
 /// A body that finds no room waits this long for others to end.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
@@ -83,8 +84,17 @@ pub struct BodyCharge {
     bytes: usize,
 }
 
-/// The slot in a [`Caller`](crate::state::caller::Caller) for the charge of its body.
-pub type ChargeSlot = Arc<OnceLock<BodyCharge>>;
+/// The charges that a request holds as long as its [`Caller`](crate::state::caller::Caller) lives: for its
+/// body, and for what is read from the record for it.
+#[derive(Clone, Debug, Default)]
+pub struct HeldCharges(Arc<Mutex<Vec<BodyCharge>>>);
+
+impl HeldCharges {
+    /// Holds one more.
+    pub fn hold(&self, charge: BodyCharge) {
+        lock(&self.0).push(charge);
+    }
+}
 
 /// The least memory for bodies when one of them may have `max_body_bytes`.
 pub fn least_body_memory(max_body_bytes: usize) -> usize {

@@ -42,7 +42,7 @@ impl Gateway {
             if !has_answered {
                 return Ok(None);
             }
-            let content = bounded(self.store.content(step, &caller.project.sealing)).await?;
+            let content = self.recorded_content(caller, step).await?;
             let read = content.and_then(conversation);
             let most = self.config.max_body_bytes;
             if read.as_ref().is_some_and(|(prompt, _)| raw_size(prompt) > most) {

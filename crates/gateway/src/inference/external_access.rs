@@ -1,10 +1,13 @@
 //! A provider calls only those addresses and tools for a caller that the project allows.
 //! It calls them with the account of the gateway's operator, from a place of its own.
 
+use std::collections::BTreeSet;
+
 use domain::conversation::Prompt;
 use domain::json_text::{Edit, edited};
-use domain::original::ExternalAccess;
+use domain::original::{ExternalAccess, Original};
 use domain::settings::Settings;
+use domain::stored_responses::{LONGEST_ID, MOST_REFERENCES, StoredKind, StoredReference};
 use providers::{is_public_url, share_host};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,10 +18,15 @@ use crate::error::{Error, Result};
 const LONGEST_QUOTE: usize = 100;
 
 /// Refuses a request by which a provider would call what the project does not allow. A removable tool is
-/// removed from the body instead, as translations leave it out.
+/// removed from the body instead, as translations leave it out. What the project may have made itself becomes
+/// a reference, which has to be known.
 pub(super) fn check(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
     let Some(original) = &mut prompt.original else { return Ok(()) };
-    let refused = original.external_access.iter().filter(|access| !is_allowed(access, settings));
+    refer_to_stored(original, settings)?;
+    let refused = original
+        .external_access
+        .iter()
+        .filter(|access| access.stored_id.is_none() && !is_allowed(access, settings));
     let (removable, refused): (Vec<&ExternalAccess>, Vec<&ExternalAccess>) =
         refused.partition(|access| access.removable_tool.is_some());
     if !refused.is_empty() {
@@ -31,6 +39,24 @@ pub(super) fn check(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
         original.external_access.retain(|access| is_allowed(access, settings));
         original.body = original.body.as_deref().and_then(|body| without_tools(body, &indices));
     }
+    Ok(())
+}
+
+/// Adds a reference for each access to what the vendor stores that is not allowed by itself.
+fn refer_to_stored(original: &mut Original, settings: &Settings) -> Result<()> {
+    let accesses = original.external_access.iter().filter(|access| !is_allowed(access, settings));
+    let ids: BTreeSet<String> = accesses.filter_map(|access| access.stored_id.clone()).collect();
+    let references = &mut original.continuation.references;
+    if references.len().saturating_add(ids.len()) > MOST_REFERENCES
+        || ids.iter().any(|id| id.len() > LONGEST_ID)
+    {
+        return Err(Error::invalid(format!(
+            "The request refers to more than {MOST_REFERENCES} items and containers by their ids, or \
+             by ids of more than {LONGEST_ID} bytes: send the part of the conversation that matters"
+        )));
+    }
+    let reference = |id| StoredReference { kind: StoredKind::Container, id };
+    references.extend(ids.into_iter().map(reference));
     Ok(())
 }
 
@@ -59,6 +85,14 @@ fn quoted(text: &str) -> String {
     text.chars().take(LONGEST_QUOTE).collect()
 }
 
+/// The refusal of an access to a container that no call of the project has made.
+pub(super) fn strange_container(original: &Original, id: &str) -> Error {
+    let is_it = |access: &&ExternalAccess| access.stored_id.as_deref() == Some(id);
+    Error::ExternalAccess(
+        original.external_access.iter().find(is_it).map(fault).into_iter().collect(),
+    )
+}
+
 fn fault(access: &ExternalAccess) -> String {
     let kind = quoted(&access.kind);
     match &access.address {
@@ -77,7 +111,7 @@ fn fault(access: &ExternalAccess) -> String {
 
 #[cfg(test)]
 mod tests {
-    use domain::original::{Original, WireFormat};
+    use domain::original::WireFormat;
 
     use super::*;
 
@@ -103,6 +137,7 @@ mod tests {
             address: None,
             is_public_allowed: false,
             removable_tool: Some(removable_tool),
+            stored_id: None,
         };
         let checked = |vendor_tools: &[&str], body: &str| {
             let mut original = Original::new(WireFormat::Responses, body.to_owned());
@@ -130,6 +165,7 @@ mod tests {
             address: address.map(str::to_owned),
             is_public_allowed,
             removable_tool: None,
+            stored_id: None,
         };
         for allowed in [
             access("file_search", None, false),

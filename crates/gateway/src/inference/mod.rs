@@ -10,6 +10,7 @@ pub(crate) mod external_access;
 pub(crate) mod follow_up;
 pub(crate) mod images;
 mod mcp;
+mod recorded;
 pub(crate) mod simulate;
 pub(crate) mod stored_responses;
 pub(crate) mod token_count;

@@ -15,6 +15,7 @@ use crate::bounded_read::bounded;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::inference::chat::ChatRequest;
+use crate::inference::external_access;
 use crate::safety::as_it_came::{answer_beside, restored};
 use crate::safety::nonce::nonce;
 use crate::safety::output_check::{AnswerString, Verdict, judge};
@@ -46,7 +47,13 @@ impl Gateway {
         let ids: Vec<&str> =
             continuation.references.iter().map(|reference| &*reference.id).collect();
         let found = bounded(self.store.stored_resources(caller.project.id(), &ids)).await?;
-        let Some(referred) = Referred::of(continuation, &found)? else {
+        let referred = match Referred::of(continuation, &found) {
+            Err(Error::NotStored(StoredKind::Container, id)) => {
+                return Err(external_access::strange_container(original, &id));
+            }
+            referred => referred?,
+        };
+        let Some(referred) = referred else {
             // An optional item that the project does not have is sent to nobody: the request is translated.
             original.body = None;
             continuation.references.clear();
@@ -80,8 +87,7 @@ impl Gateway {
         caller: &Caller,
         step: StepId,
     ) -> Result<Vec<(String, String)>> {
-        let content = bounded(self.store.content(step, &caller.project.sealing)).await?;
-        let originals = content.and_then(|content| content.placeholders);
+        let originals = self.recorded_placeholders(caller, step).await?;
         let originals = originals.and_then(|originals| serde_json::from_value(originals).ok());
         Ok(originals.map_or_else(Vec::new, |originals: BTreeMap<String, String>| {
             originals.into_iter().collect()
@@ -103,9 +109,21 @@ impl Gateway {
             let Some(stored) = found.into_iter().find(|stored| stored.id == stored.response) else {
                 return Ok(None);
             };
+            if matches!(action, StoredResponseAction::Cancel | StoredResponseAction::Delete) {
+                project.check_active()?;
+            }
             let call = StoredResponseCall { id, action, query };
-            let Some(answer) = self.call_about_stored(caller, &stored, call).await? else {
-                return Ok(None);
+            let answer = match self.call_about_stored(caller, &stored, call).await {
+                Ok(Some(answer)) => answer,
+                Ok(None) => return Ok(None),
+                // The provider has it no longer.
+                Err(Error::ProviderRefusedAccount { status: 404, .. }) => {
+                    if action == StoredResponseAction::Delete {
+                        bounded(self.store.forget_stored(project.id(), id)).await?;
+                    }
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
             };
             if action == StoredResponseAction::Delete {
                 bounded(self.store.forget_stored(project.id(), id)).await?;
@@ -183,7 +201,11 @@ impl Referred {
                     is_lacking = true;
                     continue;
                 }
-                return Err(Error::NotStored(reference.kind, shown(&reference.id)));
+                let id = match reference.kind {
+                    StoredKind::Container => reference.id.clone(),
+                    _ => shown(&reference.id),
+                };
+                return Err(Error::NotStored(reference.kind, id));
             };
             let known = all.get_or_insert_with(|| Self {
                 account: stored.account,
@@ -200,6 +222,9 @@ impl Referred {
                 ));
             }
             known.models.insert(stored.model.clone());
+            if reference.kind == StoredKind::Container {
+                continue;
+            }
             if reference.kind != StoredKind::OptionalItem {
                 known.opened.insert(stored.response.clone(), stored.step);
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use domain::conversation::{Body, Prompt};
 use domain::model::Model;
 use domain::money::{Price, Prices, Usd};
-use domain::original::WireFormat;
+use domain::original::{ExternalAccess, WireFormat};
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use limits::{KeyWindows, MonthSpend};
@@ -31,6 +31,8 @@ use crate::state::caller::Caller;
 const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 4096;
 /// The shortest completion that a call accepts while other calls may still release money, in tokens.
 const MIN_COMPLETION_WHILE_WAITING: u64 = 256;
+/// The least `max_output_tokens` of OpenAI's Responses: <https://platform.openai.com/docs/api-reference>.
+const LEAST_RESPONSE: u64 = 16;
 /// A shadow call leaves this many times the most that it can cost.
 const SPARE: u64 = 3;
 /// The longest wait of a call for others to settle.
@@ -62,6 +64,8 @@ pub(super) struct CostBound<'p> {
     charges: Vec<ChargeBound>,
     /// The longest completion.
     bound: u64,
+    /// The shortest bound on a completion that the format of the request has.
+    least: u64,
     /// Whether the caller has set that bound: then it is not lowered.
     is_requested: bool,
     /// The money that earlier attempts of the same call have set aside: no other call is about to
@@ -99,6 +103,7 @@ impl<'p> CostBound<'p> {
             bound: requested
                 .or(model.config.max_output_tokens)
                 .unwrap_or_else(|| usual_bound(prompt)),
+            least: least_bound(prompt),
             // A thinking budget is a bound of the caller's as well.
             is_requested: requested.is_some() || prompt.thinking_budget().is_some(),
             held: Usd::ZERO,
@@ -156,7 +161,7 @@ impl<'p> CostBound<'p> {
         // The rounded bound may be a token too many.
         let over = u64::from(!fits(cost(counted, afforded)));
         let bound = afforded.checked_sub(over)?;
-        let least = least.clamp(1, self.bound.max(1));
+        let least = least.max(self.least).min(self.bound.max(1));
         (bound >= least).then(|| (bound, cost(counted, bound)))
     }
 }
@@ -197,6 +202,15 @@ impl Counted<'_> {
 /// of an answer. It is the bound that the adapter of a format that needs one would send.
 pub(super) fn usual_bound(prompt: &Prompt) -> u64 {
     prompt.thinking_budget().unwrap_or(0).saturating_add(DEFAULT_MAX_OUTPUT_TOKENS)
+}
+
+/// The shortest bound on a completion that a provider accepts for a prompt, in tokens.
+fn least_bound(prompt: &Prompt) -> u64 {
+    let original = prompt.original.as_ref().filter(|original| original.body.is_some());
+    match original.map(|original| original.format) {
+        Some(WireFormat::Responses) => LEAST_RESPONSE,
+        _ => 1,
+    }
 }
 
 /// The number of completions that a prompt requests.
@@ -250,7 +264,27 @@ fn sizes(prompt: &Prompt) -> (u64, u64) {
     }
     bytes += prompt.params.values().map(size).sum::<u64>();
     unread += prompt.original.as_ref().map_or(0, |original| original.bytes_beside() as u64);
+    unread += TOKENS_PER_IMAGE.saturating_mul(images_beside(prompt));
     (bytes + unread + around, unread)
+}
+
+/// The images that a provider fetches for parts of the request which its canonical form lacks, such as a
+/// screenshot in the result of a vendor's tool.
+fn images_beside(prompt: &Prompt) -> u64 {
+    let Some(original) = &prompt.original else { return 0 };
+    let is_image = |access: &&ExternalAccess| {
+        access.address.is_some() && matches!(&*access.kind, "image" | "image_url")
+    };
+    let fetched = original.external_access.iter().filter(is_image).count();
+    if fetched == 0 {
+        return 0;
+    }
+    let parts = prompt.messages.iter().filter_map(|message| match &message.body {
+        Body::Parts(parts) => Some(parts),
+        _ => None,
+    });
+    let images = parts.flatten().filter(|part| part.get("image_url").is_some()).count();
+    fetched.saturating_sub(images) as u64
 }
 
 /// The most tokens of documents that the provider fetches or keeps: their sizes are not known here, and

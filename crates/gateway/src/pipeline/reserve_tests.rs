@@ -19,6 +19,7 @@ fn cost_bound(prompt: u64, bound: u64, is_requested: bool) -> CostBound<'static>
     let price = Usd(DOLLAR);
     let prices = Prices { input: price, output: price, ..Prices::default() };
     CostBound {
+        least: 1,
         prices: Some(prices),
         flat: None,
         prompt,
@@ -109,6 +110,7 @@ fn a_picture_at_an_address_is_no_document() {
             address: None,
             is_public_allowed: true,
             removable_tool: None,
+            stored_id: None,
         });
         counted(&Prompt { original: Some(Box::new(original)), ..Prompt::default() }, Some(90_000)).1
     };

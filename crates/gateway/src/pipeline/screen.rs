@@ -208,10 +208,15 @@ impl Screened {
         !(secret || personal || high_sensitivity || vpc_only || self.context.trace.is_sensitive())
     }
 
-    /// The prompt for a shadow call beside a step of it.
+    /// The prompt for a shadow call beside a step of it. It is translated: the body as it came may ask for
+    /// a stream, for an answer that the vendor stores, and for tools that the vendor has run already.
     pub(super) fn of_shadow(&self, step: StepId) -> Self {
+        let mut prompt = self.prompt.clone();
+        if let Some(original) = &mut prompt.original {
+            original.body = None;
+        }
         Self {
-            prompt: self.prompt.clone(),
+            prompt,
             security: self.security.clone(),
             placeholders: self.placeholders.clone(),
             context: self.context.of_shadow(step),

@@ -73,15 +73,9 @@ fn of_conversation(
     if let Some(session) = continued {
         return Some(SessionId::continued(session));
     }
-    match api_endpoint {
-        ApiEndpoint::Chat
-        | ApiEndpoint::Messages
-        | ApiEndpoint::Responses
-        | ApiEndpoint::Gemini => {
-            Some(caller.project.session_key.of_conversation(caller.key.key.id, prompt))
-        }
-        _ => None,
-    }
+    api_endpoint
+        .is_conversation()
+        .then(|| caller.project.session_key.of_conversation(caller.key.key.id, prompt))
 }
 
 /// The name of a session in the parameters of a request.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use aws_lc_rs::hmac::Key;
 use domain::model::Model;
+use domain::original::WireFormat;
 use domain::usage::Usage;
-use providers::{StoredResponseBody, StoredResponseCall};
+use providers::{StoredResponseAction, StoredResponseBody, StoredResponseCall};
+use routing::allows_region;
 use store::StoredResource;
 use tokio::time::Instant;
 
@@ -61,25 +63,36 @@ impl Routed {
     }
 
     /// The error for a model that is called with another account than the one that stores what the
-    /// request continues.
-    pub(super) fn stored_elsewhere(&self, model: &Arc<Model>) -> Option<Error> {
-        if self.required_account().is_none()
-            || endpoints(model).any(|endpoint| self.can_serve(model, endpoint))
-        {
+    /// request continues, or with that in none of these regions.
+    pub(super) fn stored_elsewhere(
+        &self,
+        model: &Arc<Model>,
+        regions: Option<&[String]>,
+    ) -> Option<Error> {
+        self.required_account()?;
+        let mut serving =
+            endpoints(model).filter(|endpoint| self.can_serve(model, endpoint)).peekable();
+        let identifier = &model.identifier;
+        if serving.peek().is_none() {
+            return Some(Error::invalid(format!(
+                "The request continues a response that another account keeps than that of model \
+                 {identifier}: name the model that answered before"
+            )));
+        }
+        if serving.any(|endpoint| allows_region(regions, &endpoint.region)) {
             return None;
         }
         Some(Error::invalid(format!(
-            "The request continues a response that another account keeps than that of model {}: name \
-             the model that answered before",
-            model.identifier
+            "The request continues a response that is kept in a region outside settings.allowed_regions, \
+             by model {identifier}: send the conversation itself in input"
         )))
     }
 
-    /// The account that stores the answer of a model, if the request asks for that.
+    /// The account that stores what the answer of a model leaves behind.
     pub(super) fn storing_account(&self, endpoint: &Model) -> Option<i64> {
         let original = self.screened().prompt().original.as_ref()?;
-        let is_stored = original.continuation.asks_to_store && original.body.is_some();
-        is_stored.then(|| account(self.key(), endpoint))
+        let may_store = original.format == WireFormat::Responses && original.body.is_some();
+        may_store.then(|| account(self.key(), endpoint))
     }
 }
 
@@ -101,7 +114,7 @@ fn tokens(funded: &Funded, outcome: &CallOutcome, usage: &Usage) -> StoredTokens
     StoredTokens { response, items }
 }
 
-/// The rows of an answer that its provider stores, and of its items.
+/// The rows of an answer that its provider stores, of its items and of its containers.
 pub(super) fn stored_rows(
     funded: &Funded,
     outcome: &CallOutcome,
@@ -111,6 +124,8 @@ pub(super) fn stored_rows(
     let screened = funded.routed().screened();
     let context = screened.context();
     let tokens = tokens(funded, outcome, usage);
+    let original = screened.prompt().original.as_ref()?;
+    let is_stored = stored.is_stored && original.continuation.asks_to_store;
     let row = |id: &String| StoredResource {
         project: context.caller.project.id(),
         id: id.clone(),
@@ -121,7 +136,8 @@ pub(super) fn stored_rows(
         tokens: if *id == stored.id { tokens.response } else { tokens.items },
         session: context.session(screened.prompt()).bytes(),
     };
-    Some(std::iter::once(&stored.id).chain(&stored.items).map(row).collect())
+    let response = std::iter::once(&stored.id).chain(&stored.items).filter(|_| is_stored);
+    Some(response.chain(&stored.containers).map(row).collect())
 }
 
 impl Gateway {
@@ -148,7 +164,13 @@ impl Gateway {
         let project = &caller.project;
         let own = project.model(&stored.model).ok();
         let all = own.into_iter().chain(project.all_models());
-        let mut endpoints = all.flat_map(endpoints);
+        // What lies outside the allowed regions can still be deleted there.
+        let regions = match call.action {
+            StoredResponseAction::Delete => None,
+            _ => project.settings.allowed_regions.as_deref(),
+        };
+        let mut endpoints =
+            all.flat_map(endpoints).filter(|endpoint| allows_region(regions, &endpoint.region));
         let endpoint =
             endpoints.find(|endpoint| account(&project.print_key, endpoint) == stored.account);
         let Some(endpoint) = endpoint else { return Ok(None) };

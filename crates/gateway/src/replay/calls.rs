@@ -1,6 +1,6 @@
 //! One step of a replay: a call that is repeated, or a step that is copied.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use domain::ids::StepId;
 use domain::model::Model;
@@ -9,7 +9,7 @@ use domain::step::{ApiEndpoint, Content, Step};
 use domain::tier::Tier;
 
 use crate::bounded_read::bounded;
-use crate::capacity::body_memory::{BodyCharge, BodyOwner, json_bytes};
+use crate::capacity::body_memory::{BodyCharge, BodyOwner, HeldCharges, json_bytes};
 use crate::capacity::offload::offload;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -98,7 +98,8 @@ impl RepeatedCall<'_> {
             return Ok(CallResult::Skipped(Skip::Secure));
         }
         let (mut recorded, charge) = gateway.recorded_call(job, caller, self.source).await?;
-        let caller = Caller { charge: Arc::new(OnceLock::from(charge)), ..caller.clone() };
+        let caller = Caller { charge: HeldCharges::default(), ..caller.clone() };
+        caller.charge.hold(charge);
         if let Some(what) = &recorded.untranslatable {
             let fault =
                 "This call went to its provider as it came, and cannot be made in another form";

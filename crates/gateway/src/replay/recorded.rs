@@ -77,7 +77,7 @@ fn drop_cache(members: &mut Map<String, Value>) {
 
 /// Whether requests of an endpoint come in another format than chat completions.
 fn is_translated(api_endpoint: ApiEndpoint) -> bool {
-    matches!(api_endpoint, ApiEndpoint::Messages | ApiEndpoint::Responses | ApiEndpoint::Gemini)
+    api_endpoint.is_conversation() && api_endpoint != ApiEndpoint::Chat
 }
 
 /// The treatment of personal data in a repeated call: that of the endpoint by which it came in. Text that was
@@ -85,10 +85,7 @@ fn is_translated(api_endpoint: ApiEndpoint) -> bool {
 pub(super) fn pii_rule(step: &Step) -> PiiRule {
     let is_routed = step.routing.as_ref().is_some_and(|routing| routing.tier.is_some());
     match step.api_endpoint {
-        ApiEndpoint::Chat
-        | ApiEndpoint::Messages
-        | ApiEndpoint::Responses
-        | ApiEndpoint::Gemini => PiiRule::Redact,
+        endpoint if endpoint.is_conversation() => PiiRule::Redact,
         ApiEndpoint::Runs => PiiRule::Settings,
         ApiEndpoint::Assistants if !is_routed => PiiRule::Settings,
         _ => PiiRule::Route,

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use domain::grade::Assessment;
 use domain::ids::{StepId, TraceId};
 use domain::job::{JobKind, Progress};
-use domain::key::KeyStatus;
 use domain::model::Model;
 use domain::step::Step;
 use domain::trace::{Trace, TraceStatus};
 use serde_json::{Map, json};
 
 use crate::bounded_read::bounded;
-use crate::capacity::body_memory::ChargeSlot;
+use crate::capacity::body_memory::HeldCharges;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
@@ -307,10 +306,6 @@ fn caller(job: &RunningJob) -> Result<Caller> {
     let key = key.ok_or_else(|| {
         Error::invalid("The key that asked for this replay was revoked, or has expired")
     })?;
-    match key.key.status {
-        KeyStatus::Active => {}
-        KeyStatus::LoopDetected => return Err(Error::LoopDetected),
-        KeyStatus::Tripped => return Err(Error::SpendCapped { limit: key.key.hourly_limit }),
-    }
-    Ok(Caller { key, project, charge: ChargeSlot::default(), session_name: None })
+    key.check_active()?;
+    Ok(Caller { key, project, charge: HeldCharges::default(), session_name: None })
 }

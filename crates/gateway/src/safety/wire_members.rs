@@ -171,29 +171,28 @@ pub(super) fn is_another_spelling(name: &str) -> bool {
     GOVERNED_MEMBERS.iter().any(|governed| *governed != name && governed.to_uppercase() == folded)
 }
 
-/// The index of a message and the trust in its author, if this token is the author's role. The unknown
-/// parts of the message have that trust.
+/// The index of a message and the trust in its author, if this token is the author's role or the type of an
+/// item that defines tools. The unknown parts of the message have that trust.
 pub(super) fn role(place: &Place<'_, '_>, token: Token<'_>) -> Option<(usize, Origin)> {
-    let Token::Text(role) = token else { return None };
-    let is_role = place.depth() == 3 && place.member(2) == Some("role");
-    let index =
-        place.index(1).filter(|_| is_role && place.member(0).is_some_and(is_conversation))?;
-    Some((
-        index,
-        match role {
-            "assistant" | "model" => Origin::Assistant,
-            "system" | "developer" => Origin::System,
-            // A block that nobody knows may hold anybody's words.
-            _ => Origin::Other,
-        },
-    ))
+    let Token::Text(word) = token else { return None };
+    let is_inner = place.depth() == 3 && place.member(0).is_some_and(is_conversation);
+    let index = place.index(1).filter(|_| is_inner)?;
+    let origin = match (place.member(2)?, word) {
+        ("type", "additional_tools" | "tool_search_output") => Origin::ToolDefinition,
+        ("role", "assistant" | "model") => Origin::Assistant,
+        ("role", "system" | "developer") => Origin::System,
+        // A block that nobody knows may hold anybody's words.
+        ("role", _) => Origin::Other,
+        _ => return None,
+    };
+    Some((index, origin))
 }
 
 /// How far the strings in a member of a request are trusted.
 pub(super) fn origin(top: &str) -> Origin {
     match top {
         "system" | "instructions" | "systemInstruction" | "system_instruction" => Origin::System,
-        "tools" => Origin::ToolDefinition,
+        "tools" | "functions" => Origin::ToolDefinition,
         _ => Origin::Other,
     }
 }

@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use aws_lc_rs::hmac;
 use checks::Policy;
 use domain::ids::{KeyId, ModelId, ProjectId};
-use domain::key::Key;
+use domain::key::{Key, KeyStatus};
 use domain::model::Model;
 use domain::money::Usd;
 use domain::project::{Project, ProjectStatus};
@@ -111,6 +111,17 @@ pub struct KeyState {
     /// The stored key.
     pub key: Key,
     pub(crate) windows: Arc<Mutex<KeyWindows>>,
+}
+
+impl KeyState {
+    /// Fails with the reason of the pause if the key is paused.
+    pub(crate) fn check_active(&self) -> Result<()> {
+        match self.key.status {
+            KeyStatus::Active => Ok(()),
+            KeyStatus::LoopDetected => Err(Error::LoopDetected),
+            KeyStatus::Tripped => Err(Error::SpendCapped { limit: self.key.hourly_limit }),
+        }
+    }
 }
 
 #[derive(Debug, Default)]

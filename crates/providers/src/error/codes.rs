@@ -2,7 +2,7 @@
 
 /// The codes by which OpenAI and compatible servers name the faults of a request that programs handle:
 /// <https://platform.openai.com/docs/guides/error-codes>, and the codes in the answers of its API.
-const CODES: [&str; 18] = [
+const CODES: [&str; 20] = [
     "array_above_max_length",
     "context_length_exceeded",
     "empty_array",
@@ -10,6 +10,7 @@ const CODES: [&str; 18] = [
     "integer_above_max_value",
     "integer_below_min_value",
     "invalid_base64_image",
+    "invalid_encrypted_content",
     "invalid_function_parameters",
     "invalid_image_format",
     "invalid_json_schema",
@@ -17,6 +18,7 @@ const CODES: [&str; 18] = [
     "invalid_type",
     "invalid_value",
     "missing_required_parameter",
+    "previous_response_not_found",
     "string_above_max_length",
     "unknown_parameter",
     "unsupported_parameter",

@@ -10,7 +10,14 @@ pub(crate) const MCP: &str = "mcp";
 /// The use of a tool of this type, at a place in a request.
 pub(crate) fn tool(at: &str, kind: &str) -> ExternalAccess {
     let (at, kind) = (at.to_owned(), kind.to_owned());
-    ExternalAccess { at, kind, address: None, is_public_allowed: false, removable_tool: None }
+    ExternalAccess {
+        at,
+        kind,
+        address: None,
+        is_public_allowed: false,
+        removable_tool: None,
+        stored_id: None,
+    }
 }
 
 /// An address in a part of this type.

@@ -31,27 +31,64 @@ const KEPT: [(&str, &str); 7] = [
     ("vector_store_id", KEPT_STORE),
     ("vector_store_ids", KEPT_STORE),
 ];
+/// The member that lists tools: of a request, of an item, and of a tool that holds others.
+const TOOLS: &str = "tools";
+/// The members by which a tool of an MCP server names one that the operator's account can call.
+const OPERATORS_SERVERS: [&str; 2] = ["connector_id", "tunnel_id"];
+/// The member that opens the network to a container, and its hosts.
+const NETWORK: &str = "network_policy";
+const HOSTS: &str = "allowed_domains";
 /// The members of a tool that hold words, or other tools.
-const NOT_SEARCHED: [&str; 4] = ["description", "parameters", "server_url", "tools"];
+const NOT_SEARCHED: [&str; 4] = ["description", "parameters", "server_url", TOOLS];
+/// The types of items that add tools to those of the request.
+const ADDS_TOOLS: [&str; 2] = ["additional_tools", "tool_search_output"];
+/// The members of an answer that name the files which it quotes, with the types of the objects around
+/// them. Sent back, they are history: the vendor reads no file for them.
+const QUOTES: [(&str, &str); 2] = [("output_text", "annotations"), ("file_search_call", "results")];
 /// The beginning of the types of parts that the caller sends, and the members that hold their words.
 const SENT_PART: &str = "input_";
 const WORDS: [&str; 2] = ["text", "filename"];
 /// The end of the names of members that hold addresses.
 const ADDRESS: &str = "_url";
 
-/// Everything that a provider would call or read for the caller, by the input, the tools and the choice of
-/// one.
+/// The tools that items of an input add to those of the request, each with its place.
+pub(super) fn added_tools(input: &Value) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    for (index, item) in input.as_array().into_iter().flatten().enumerate() {
+        let at = format!("input[{index}].{TOOLS}");
+        match item.get(TOOLS).filter(|_| adds_tools(item)) {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(tools)) => {
+                let tools = tools.iter().enumerate();
+                all.extend(tools.map(|(index, tool)| (format!("{at}[{index}]"), tool.clone())));
+            }
+            Some(unknown) => all.push((at, unknown.clone())),
+        }
+    }
+    all
+}
+
+fn adds_tools(item: &Value) -> bool {
+    ADDS_TOOLS.contains(&kind_of(item))
+}
+
+/// Everything that a provider would call or read for the caller, by the input, the tools that it adds, the
+/// tools of the request and the choice of one.
 pub(super) fn of(
     input: &Value,
+    added: &[(String, Value)],
     tools: Option<&[Value]>,
     choice: Option<&Value>,
 ) -> Vec<ExternalAccess> {
     let mut all = Vec::new();
     for (index, tool) in tools.unwrap_or_default().iter().enumerate() {
-        in_tool(&format!("tools[{index}]"), tool, Some(index), choice, &mut all);
+        in_tool(&format!("{TOOLS}[{index}]"), tool, Some(index), choice, &mut all);
+    }
+    for (at, tool) in added {
+        in_tool(at, tool, None, choice, &mut all);
     }
     for (index, item) in input.as_array().into_iter().flatten().enumerate() {
-        in_input(&format!("input[{index}]"), item, &mut all);
+        in_input(&format!("input[{index}]"), item, false, &mut all);
     }
     all
 }
@@ -75,9 +112,10 @@ fn in_tool(
     if MCP_TOOLS.contains(&kind) {
         let address = tool.get("server_url").and_then(Value::as_str);
         all.extend(address.map(|address| address_of(at, kind, address)));
-        // A connector is the vendor's, and has the operator's rights.
-        let has_connector = tool.get("connector_id").is_some_and(is_given);
-        if has_connector || address.is_none() {
+        // It has the operator's rights, whatever address stands beside it.
+        let is_operators =
+            OPERATORS_SERVERS.iter().any(|name| tool.get(name).is_some_and(is_given));
+        if is_operators || address.is_none() {
             all.push(access(at, kind));
         }
     } else if SEARCHING_TOOLS.contains(&kind) {
@@ -92,15 +130,20 @@ fn in_tool(
             in_member(at, kind, name, value, all);
         }
     }
-    let nested = tool.get("tools").and_then(Value::as_array).into_iter().flatten();
+    let nested = tool.get(TOOLS).and_then(Value::as_array).into_iter().flatten();
     for (index, tool) in nested.enumerate() {
-        in_tool(&format!("{at}.tools[{index}]"), tool, None, choice, all);
+        in_tool(&format!("{at}.{TOOLS}[{index}]"), tool, None, choice, all);
     }
 }
 
 /// A member of a tool of the vendor's, or anything in it. Its depth is that of the parser.
 fn in_member(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<ExternalAccess>) {
     all.extend(kept(at, name, value).filter(|access| access.kind != kind));
+    if name == NETWORK {
+        let hosts = value.get(HOSTS).and_then(Value::as_array).into_iter().flatten();
+        let hosts = hosts.filter_map(Value::as_str);
+        all.extend(hosts.map(|host| address_of(at, kind, &format!("https://{host}/"))));
+    }
     match value {
         Value::String(text) if is_address(text) => all.push(address_of(at, kind, text)),
         Value::Array(items) => items.iter().for_each(|item| in_member(at, kind, "", item, all)),
@@ -116,33 +159,41 @@ fn in_member(at: &str, kind: &str, name: &str, value: &Value, all: &mut Vec<Exte
 fn kept(at: &str, name: &str, value: &Value) -> Option<ExternalAccess> {
     let (name, kind) = KEPT.into_iter().find(|(known, _)| *known == name)?;
     let is_new = name == CONTAINER && value.is_object();
-    (is_given(value) && !is_new).then(|| access(at, kind))
+    let stored_id = value.as_str().filter(|_| kind == CONTAINER).map(str::to_owned);
+    (is_given(value) && !is_new).then(|| ExternalAccess { stored_id, ..access(at, kind) })
 }
 
 /// Whether the choice of a tool names this type: a request that demands it makes no sense without it.
 fn is_chosen(kind: &str, choice: Option<&Value>) -> bool {
     let Some(choice) = choice else { return false };
-    let allowed = choice.get("tools").and_then(Value::as_array).into_iter().flatten();
+    let allowed = choice.get(TOOLS).and_then(Value::as_array).into_iter().flatten();
     choice == "required"
         || std::iter::once(choice).chain(allowed).any(|choice| kind_of(choice) == kind)
 }
 
-/// An item, or anything in it. Its depth is that of the parser.
-fn in_input(at: &str, value: &Value, all: &mut Vec<ExternalAccess>) {
+/// An item, or anything in it. Its depth is that of the parser. `is_quoted`: whether it stands in a
+/// quotation of an answer.
+fn in_input(at: &str, value: &Value, is_quoted: bool, all: &mut Vec<ExternalAccess>) {
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                in_input(&format!("{at}[{index}]"), item, all);
+                in_input(&format!("{at}[{index}]"), item, is_quoted, all);
             }
         }
         Value::Object(members) => {
-            let is_sent = kind_of(value).starts_with(SENT_PART);
+            let kind = kind_of(value);
+            let (is_sent, adds_tools) = (kind.starts_with(SENT_PART), adds_tools(value));
             for (name, value) in members {
-                all.extend(kept(at, name, value));
+                if adds_tools && name == TOOLS {
+                    continue;
+                }
+                let stored = kept(at, name, value);
+                all.extend(stored.filter(|access| !is_quoted || access.kind != KEPT_FILE));
                 match value {
                     Value::Array(_) | Value::Object(_) => {
                         all.extend(inner_address(at, name, value));
-                        in_input(&format!("{at}.{name}"), value, all);
+                        let is_quoted = is_quoted || QUOTES.contains(&(kind, name));
+                        in_input(&format!("{at}.{name}"), value, is_quoted, all);
                     }
                     Value::String(text) => all.extend(address(at, is_sent, name, text)),
                     _ => {}
@@ -188,9 +239,11 @@ mod tests {
 
     fn found(body: &Value) -> Vec<(String, String, String, bool, Option<usize>)> {
         let tools = body["tools"].as_array().map(Vec::as_slice);
-        let all = of(&body["input"], tools, body.get("tool_choice"));
+        let added = added_tools(&body["input"]);
+        let all = of(&body["input"], &added, tools, body.get("tool_choice"));
         let found = all.into_iter().map(|access| {
-            let ExternalAccess { at, kind, address, is_public_allowed, removable_tool } = access;
+            let ExternalAccess { at, kind, address, is_public_allowed, removable_tool, .. } =
+                access;
             (at, kind, address.unwrap_or_default(), is_public_allowed, removable_tool)
         });
         found.collect()
@@ -261,6 +314,58 @@ mod tests {
         });
         assert_eq!(found(&body), expected);
         assert_eq!(found(&json!({"input": "https://t.example/"})), []);
+    }
+
+    #[test]
+    fn tools_that_items_add_are_tools() {
+        let tools = json!([
+            {"type": "image_generation"},
+            {"type": "mcp", "server_url": "https://m.example/", "connector_id": "connector_gmail"},
+            {"type": "mcp", "server_url": "https://m.example/", "tunnel_id": "tunnel_1"},
+            {"type": "namespace", "tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]},
+        ]);
+        for kind in ADDS_TOOLS {
+            let found = found(&json!({"input": [{"type": kind, "tools": tools}]}));
+            let found: Vec<_> =
+                found.iter().map(|access| (&*access.0, &*access.1, &*access.2)).collect();
+            let expected = [
+                ("input[0].tools[0]", "image_generation", ""),
+                ("input[0].tools[1]", "mcp", "https://m.example/"),
+                ("input[0].tools[1]", "mcp", ""),
+                ("input[0].tools[2]", "mcp", "https://m.example/"),
+                ("input[0].tools[2]", "mcp", ""),
+                ("input[0].tools[3].tools[0]", "file_search", ""),
+            ];
+            assert_eq!(found, expected, "{kind}");
+        }
+        let unknown = json!([{"type": ADDS_TOOLS[0], "tools": {"type": "mcp"}}]);
+        assert_eq!(added_tools(&unknown), [("input[0].tools".to_owned(), json!({"type": "mcp"}))]);
+        assert_eq!(added_tools(&json!([{"type": "message", "tools": tools}])), []);
+    }
+
+    #[test]
+    fn hosts_of_a_container_are_addresses() {
+        let policy = json!({"type": "allowlist", "allowed_domains": ["evil.example"]});
+        let found = found(&json!({"tools": [
+            {"type": "code_interpreter", "container": {"type": "auto", "network_policy": policy}},
+            {"type": "shell", "environment": {"type": "container_auto", "network_policy": policy}},
+        ]}));
+        let addresses: Vec<&str> = found.iter().map(|access| &*access.2).collect();
+        assert_eq!(addresses, ["https://evil.example/"; 2]);
+    }
+
+    #[test]
+    fn quotations_of_an_answer_read_no_file() {
+        let input = json!([
+            {"role": "assistant", "content": [{"type": "output_text", "text": "x", "annotations": [
+                {"type": "file_citation", "file_id": "file-1"},
+                {"type": "container_file_citation", "container_id": "cntr_1", "file_id": "cfile_1"}]}]},
+            {"type": "file_search_call", "results": [{"file_id": "file-1", "text": "x"}]},
+            {"type": "of_tomorrow", "annotations": [{"file_id": "file-1"}]},
+        ]);
+        let all = of(&input, &[], None, None);
+        let all: Vec<_> = all.iter().map(|one| (&*one.kind, one.stored_id.as_deref())).collect();
+        assert_eq!(all, [("container", Some("cntr_1")), ("file", None)]);
     }
 
     #[test]

@@ -39,8 +39,13 @@ pub(super) fn record_vendor_state(
             item["type"] = REFERENCE.into();
         });
     }
-    original.external_access =
-        external_access::of(&body.input, body.tools.as_deref(), body.tool_choice.as_ref());
+    original.added_tools = external_access::added_tools(&body.input);
+    original.external_access = external_access::of(
+        &body.input,
+        &original.added_tools,
+        body.tools.as_deref(),
+        body.tool_choice.as_ref(),
+    );
     original.continuation.asks_to_store = body.store != Some(false);
     if body.others.get("background") == Some(&Value::Bool(true)) {
         // Its status is that of every parameter which the gateway refuses by itself.

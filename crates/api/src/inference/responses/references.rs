@@ -27,7 +27,7 @@ pub(super) fn reference(kind: StoredKind, id: String) -> Result<StoredReference>
     if id.is_empty() || id.len() > LONGEST_ID {
         return Err(match kind {
             StoredKind::Response => previous_unknown(&id),
-            StoredKind::Item | StoredKind::OptionalItem => unknown("Item", &id),
+            _ => unknown("Item", &id),
         });
     }
     Ok(StoredReference { kind, id })

@@ -3,7 +3,7 @@
 use domain::conversation::{INSTRUCTIONS, Prompt, Role};
 use domain::original::Original;
 use domain::step::ApiEndpoint;
-use gateway::{CHOOSES_MODEL, ChatRequest};
+use gateway::ChatRequest;
 use serde_json::{Map, Value, json};
 
 use crate::http::error::Result;
@@ -147,7 +147,7 @@ fn left_out(others: &Map<String, Value>, gaps: &mut TranslationGaps) -> Result<V
         }
         let fate = members::leave_out(Vendor::Openai, name, value);
         // The project decides which model answers, and no record shows whose a conversation is.
-        let is_final = CHOOSES_MODEL.contains(&name.as_str()) || name == CONVERSATION;
+        let is_final = members::chooses_model(name) || name == CONVERSATION;
         let fate = if is_final { Some(fate?) } else { gaps.allow(fate)? };
         dropped.extend(fate.flatten());
     }

@@ -38,11 +38,10 @@ pub async fn create_completion(
     format::answer_passing::<ChatCompletions>(&app, &caller, &headers, body, original).await
 }
 
-/// Answer a conversation, as OpenAI's Responses API does. A response of before is continued by its id,
-/// from the record of its step.
 /// Answer a conversation, as OpenAI's Responses API does. To models whose server has the same endpoint
 /// the request goes on as it came, and the answer comes back so: `X-Sluice-Mode` names the way that it
-/// took. Of others nothing is kept between two requests.
+/// took. An earlier response is continued by its id: at the server that stores it, or from the record of
+/// its step.
 #[utoipa::path(post, path = "/openai/v1/responses", tag = "OpenAI's root",
     operation_id = "openai_responses", request_body = ResponsesBody,
     params(("X-Trace-Id" = Option<String>, Header, description = "The trace; without one the call belongs to that of its session")),

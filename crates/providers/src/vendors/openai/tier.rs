@@ -8,20 +8,31 @@ use crate::adapter::request::Attempt;
 use crate::chat_form::text;
 use crate::error::Error;
 
+/// The member that names the class of service: asked for in a request, given in an answer.
+pub(crate) const SERVICE_TIER: &str = "service_tier";
 /// The classes of service that cost no more than the prices of a model.
 const PRICED_TIERS: [&str; 4] = ["auto", "default", "standard", "flex"];
+
 /// Returns the surcharges that a prompt asks for: that of the faster tier.
 pub(crate) fn surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
-    let tier = prompt.params.get("service_tier").and_then(Value::as_str);
     let mut surcharges = PerSurcharge::default();
-    surcharges[Surcharge::Priority] = matches!(tier, Some("priority" | "fast"));
+    surcharges[Surcharge::Priority] =
+        is_priority(prompt.params.get(SERVICE_TIER)).unwrap_or_default();
     surcharges
+}
+
+/// Whether a class of service is the faster one; `None` if the vendor is to choose, or none is named.
+pub(crate) fn is_priority(tier: Option<&Value>) -> Option<bool> {
+    match text(tier) {
+        "" | "auto" => None,
+        tier => Some(matches!(tier, "priority" | "fast")),
+    }
 }
 
 /// Refuses a class of service that costs more than the prices of a model.
 pub(crate) fn check_tier(attempt: &Attempt<'_>) -> Result<(), Error> {
     let (params, fees) = (&attempt.prompt.params, &attempt.model.config.fees);
-    let tier = params.get("service_tier").filter(|tier| !tier.is_null());
+    let tier = params.get(SERVICE_TIER).filter(|tier| !tier.is_null());
     if let Some(tier) = tier
         && !PRICED_TIERS.contains(&text(Some(tier)))
         && !(surcharges(attempt.prompt)[Surcharge::Priority]

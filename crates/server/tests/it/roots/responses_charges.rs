@@ -101,6 +101,23 @@ async fn tools_without_a_bound_or_a_price_are_refused_under_a_cap(backend: Backe
     free.post(RESPONSES, &images).await.ok(200);
     assert_eq!(mock.last(), images);
     key.post(RESPONSES, &images).await.tells(422, "the price of this tool is not known");
+    // Tools that an item adds are tools.
+    let question = json!({"role": "user", "content": "Hello."});
+    for kind in ["additional_tools", "tool_search_output"] {
+        let added = |tool: &str| {
+            let item = json!({"type": kind, "role": "developer", "tools": [{"type": tool}]});
+            ask(RESPONSES, "gpt", "", json!({"input": [item, question]}))
+        };
+        let reply = key.post(RESPONSES, &added("code_interpreter")).await;
+        reply.tells(422, "input[0].tools[0] ('code_interpreter')");
+        key.post(RESPONSES, &added("web_search")).await.ok(200);
+        assert_eq!(mock.last()["max_tool_calls"], 5);
+        key.post(RESPONSES, &added("file_search")).await.tells(422, "input[0].tools[0]");
+    }
+    let agents =
+        with(ask(RESPONSES, "gpt", "Hello.", json!({})), json!({"multi_agent": {"enabled": true}}));
+    key.post(RESPONSES, &agents).await.tells(422, "multi_agent");
+    free.post(RESPONSES, &agents).await.ok(200);
 }
 
 async fn what_is_continued_is_set_aside(backend: Backend) {

@@ -1,8 +1,10 @@
 //! Responses that their provider stores for the project, and requests that continue them.
 
-use serde_json::json;
+use std::time::Duration;
 
-use super::passed_responses::{MAIL, note, of_model, response, vendor};
+use serde_json::{Value, json};
+
+use super::passed_responses::{MAIL, note, of_model, register, response, vendor};
 use super::{RESPONSES, ask};
 use crate::harness::{Answer, Backend, Mock, Server};
 
@@ -12,6 +14,8 @@ crate::on_every_backend!(
     a_stored_response_is_read_and_deleted,
     items_without_their_contents_are_those_of_the_project,
     answers_of_ours_are_continued_by_translation,
+    a_response_that_its_provider_has_lost_is_forgotten,
+    containers_of_the_project_are_used_again,
 );
 
 async fn a_stored_response_is_continued_at_its_account(backend: Backend) {
@@ -149,4 +153,61 @@ async fn answers_of_ours_are_continued_by_translation(backend: Backend) {
     let mixed = json!({"previous_response_id": first["id"],
         "input": [{"type": "item_reference", "id": "msg_resp_gpt"}]});
     key.post(RESPONSES, &ask(RESPONSES, "gpt", "", mixed)).await.tells(400, "different kinds");
+}
+
+async fn a_response_that_its_provider_has_lost_is_forgotten(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let lost = json!({"error": {"message": "No such response.", "type": "invalid_request_error"}});
+    let mock = Mock::start(Duration::ZERO, None, move |body| match body.get("model") {
+        Some(_) => Answer::json(200, &response("resp_gpt", "Fine.")),
+        None => Answer::json(404, &lost),
+    });
+    let mock = mock.await;
+    register(&mock, &owner, "gpt", json!({})).await;
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
+    let path = format!("{RESPONSES}/resp_gpt");
+    for _ in 0..2 {
+        key.get(&path).await.ok(404);
+    }
+    assert_eq!(mock.begun(), 3, "reading forgets nothing");
+    for _ in 0..2 {
+        key.delete(&path).await.ok(404);
+    }
+    assert_eq!(mock.begun(), 4, "it is known to nobody after it was deleted");
+}
+
+async fn containers_of_the_project_are_used_again(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let run = json!({"type": "code_interpreter_call", "id": "ci_1", "status": "completed",
+        "code": "1 + 1", "container_id": "cntr_1"});
+    let mut answer = response("resp_gpt", "Fine.");
+    (answer["store"], answer["output"][0]) = (false.into(), run.clone());
+    let mock = Mock::always(Answer::json(200, &answer)).await;
+    register(&mock, &owner, "gpt", json!({})).await;
+    let other = vendor(&owner, "other").await;
+    let tool = json!([{"type": "code_interpreter", "container": {"type": "auto"}}]);
+    let asked = |input: Value, model: &str| {
+        let more = json!({"store": false, "tools": tool, "input": input});
+        ask(RESPONSES, model, "", more)
+    };
+    let question = json!({"role": "user", "content": "How much?"});
+    let history = json!([question, run, question]);
+    // Nobody here has made it yet.
+    key.post(RESPONSES, &asked(history.clone(), "gpt")).await.tells(422, "type 'container'");
+    key.post(RESPONSES, &asked(json!([question]), "gpt")).await.ok(200);
+    let reply = key.post(RESPONSES, &asked(history.clone(), "gpt")).await;
+    reply.ok(200);
+    assert_eq!(reply.header("x-sluice-mode"), "passthrough");
+    assert_eq!(mock.last()["input"], history);
+    let named = json!([{"type": "code_interpreter", "container": "cntr_1"}]);
+    let more = json!({"tools": named});
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", more)).await.ok(200);
+    // Another account has no such container.
+    key.post(RESPONSES, &asked(history, "other")).await.tells(400, "another account keeps");
+    assert_eq!(other.begun(), 0);
+    // A response that is not stored is not one that can be continued.
+    let again = json!({"previous_response_id": "resp_gpt"});
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", again)).await.ok(404);
 }

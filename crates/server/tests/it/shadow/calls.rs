@@ -36,6 +36,8 @@ async fn every_way_of_asking_for_text_has_a_shadow(backend: Backend) {
         "messages stream",
         "responses",
         "assistants",
+        "passed chat",
+        "passed chat stream",
     ] {
         let trace = key.trace().await;
         let input = json!({"trace_id": trace, "input": "When is the meeting?", "model": "main"});
@@ -46,11 +48,14 @@ async fn every_way_of_asking_for_text_has_a_shadow(backend: Backend) {
             "responses" => ("responses", input),
             "chat" => ("chat/completions", stream(&trace, false)),
             "chat stream" => ("chat/completions", stream(&trace, true)),
+            "passed chat" => ("/openai/v1/chat/completions", stream(&trace, false)),
+            "passed chat stream" => ("/openai/v1/chat/completions", stream(&trace, true)),
             "messages" => ("messages", stream(&trace, false)),
             "messages stream" => ("messages", stream(&trace, true)),
             _ => ("assistants", stream(&trace, false)),
         };
-        let reply = key.post(&format!("/api/v1/{path}"), &body).await;
+        let below = if path.starts_with('/') { "" } else { "/api/v1/" };
+        let reply = key.post(&format!("{below}{path}"), &body).await;
         assert_eq!(reply.status, 200, "{way}: {}", reply.text);
         assert!(!reply.text.contains("trip"), "{way}: {}", reply.text);
         let detail = detail(&key, &trace, 2).await;

@@ -13,6 +13,8 @@ use crate::vendors::openai::tier::surcharges;
 
 /// The bound on the calls of all tools that the vendor runs within a response.
 pub(super) const MAX_TOOL_CALLS: &str = "max_tool_calls";
+/// The parameter by which the vendor runs agents within a response.
+const AGENTS: &str = "multi_agent";
 /// The bound that is added to a request which names none, where one has to hold.
 const USUAL_USES: u64 = 5;
 /// The most tokens that one search adds to the prompt, as with Anthropic's: the vendor names no bound.
@@ -92,9 +94,13 @@ pub(super) fn of(prompt: &Prompt) -> Charges {
     let mut charges = Charges { surcharges: surcharges(prompt), ..Charges::default() };
     let Some(body) = passing_body(prompt) else { return charges };
     let uses = uses(body);
-    let tools = tools(body);
-    for (index, tool) in tools.iter().enumerate() {
-        add(&format!("tools[{index}]"), tool, uses, MOST_DEPTH, &mut charges.tools);
+    for (at, tool) in tools(prompt, body) {
+        add(&at, &tool, uses, MOST_DEPTH, &mut charges.tools);
+    }
+    if has_agents(body) {
+        let at = format!("{AGENTS} (the vendor runs agents within the response)");
+        let (uses, tokens) = (UseBound::Unpriced, None);
+        charges.tools.push(ToolCharge { at, tool: None, uses, tokens });
     }
     charges.rounds = (!charges.tools.is_empty()).then_some(uses);
     charges
@@ -144,7 +150,7 @@ pub(super) fn bounded(prompt: &Prompt, body: &str, most: u64) -> Option<String> 
 /// Refuses a tool whose price is not that of the list.
 pub(super) fn check(prompt: &Prompt) -> Result<(), Error> {
     let Some(body) = passing_body(prompt) else { return Ok(()) };
-    if tools(body).iter().any(|tool| has_other_container(tool, MOST_DEPTH)) {
+    if tools(prompt, body).iter().any(|(_, tool)| has_other_container(tool, MOST_DEPTH)) {
         return Err(Error::unpriced(format!(
             "tools: a container with another memory_limit than {PRICED_CONTAINER} has no price here: \
              leave it out"
@@ -190,11 +196,29 @@ fn passing_body(prompt: &Prompt) -> Option<&str> {
     original.body.as_deref().filter(|_| original.format == WireFormat::Responses)
 }
 
-/// The tools of a body. What is no list of tools may be any.
-fn tools(body: &str) -> Vec<Value> {
+/// The tools of a request, each with its place: those of the body, and those that its items add. What is no
+/// list of tools may be any.
+fn tools(prompt: &Prompt, body: &str) -> Vec<(String, Value)> {
     let all = json_text::member(body, "tools").ok().flatten().filter(|all| *all != "null");
     let unknown = || vec![json!({"type": "unknown"})];
-    all.map_or_else(Vec::new, |all| serde_json::from_str(all).unwrap_or_else(|_| unknown()))
+    let all: Vec<Value> =
+        all.map_or_else(Vec::new, |all| serde_json::from_str(all).unwrap_or_else(|_| unknown()));
+    let of_body =
+        all.into_iter().enumerate().map(|(index, tool)| (format!("tools[{index}]"), tool));
+    let added = prompt.original.iter().flat_map(|original| original.added_tools.iter().cloned());
+    of_body.chain(added).collect()
+}
+
+/// Whether the vendor runs several agents for one response, each of which takes prompts and answers of its
+/// own.
+fn has_agents(body: &str) -> bool {
+    let agents = json_text::member(body, AGENTS).ok().flatten();
+    let agents = agents.and_then(|agents| serde_json::from_str::<Value>(agents).ok());
+    agents.is_some_and(|agents| match agents {
+        Value::Null | Value::Bool(false) => false,
+        Value::Object(agents) => agents.get("enabled") != Some(&Value::Bool(false)),
+        _ => true,
+    })
 }
 
 fn given_uses(body: &str) -> Option<u64> {

@@ -102,3 +102,32 @@ fn uses_are_counted_as_they_are_seen() {
     assert_eq!(extras.uses[VendorTool::FileSearch], 1);
     assert_eq!(extras.uses[VendorTool::CodeExecution], 1, "one container");
 }
+
+#[test]
+fn tools_that_items_add_are_charged() {
+    let mut prompt = prompt(&json!({}));
+    let added = json!({"type": "web_search"});
+    prompt.original.as_mut().unwrap().added_tools = vec![("input[0].tools[0]".to_owned(), added)];
+    let charges = of(&prompt);
+    assert_eq!(charges.tools[0].at, "input[0].tools[0] ('web_search')");
+    assert_eq!(charges.rounds, Some(USUAL_USES));
+    assert_eq!(bounded(&prompt, "{}", 2).as_deref(), Some("2"));
+    let large = json!({"type": "code_interpreter", "container": {"memory_limit": "64g"}});
+    prompt.original.as_mut().unwrap().added_tools[0].1 = large;
+    assert!(check(&prompt).unwrap_err().is_unpriced());
+}
+
+#[test]
+fn agents_of_the_vendor_have_no_price() {
+    for (agents, is_priced) in [
+        (json!({"enabled": true, "max_concurrent_subagents": 10}), false),
+        (json!({}), false),
+        (json!(true), false),
+        (json!({"enabled": false}), true),
+        (json!(null), true),
+    ] {
+        let charges = of(&prompt(&json!({"multi_agent": agents})));
+        let unpriced = charges.tools.iter().filter(|tool| tool.uses == UseBound::Unpriced).count();
+        assert_eq!(unpriced, usize::from(!is_priced), "{agents}");
+    }
+}

@@ -1,6 +1,6 @@
 //! The items of an answer in the canonical form.
 
-use domain::fees::Extras;
+use domain::fees::{Extras, Surcharge};
 use domain::step::FinishReason;
 use domain::stored_responses::{LONGEST_ID, MOST_ITEMS, StoredResponse};
 use domain::usage::Usage;
@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::chat_form::text;
 use crate::vendors::openai::decode;
 use crate::vendors::openai::responses::charges;
+use crate::vendors::openai::tier::{SERVICE_TIER, is_priority};
 
 /// One item, as far as it has a canonical form.
 #[derive(Debug, PartialEq)]
@@ -80,9 +81,17 @@ pub(super) fn finish(
     }
 }
 
-/// The usage that a response reports. The counts are those of chat completions under other names.
+/// The usage that a response reports. The counts are those of chat completions under other names. Uses of the
+/// vendor's tools are charged for whether or not tokens are reported.
 pub(super) fn usage(response: &Map<String, Value>) -> Option<Usage> {
-    let reported = response.get("usage").filter(|usage| usage.is_object())?;
+    let mut extras = Extras::NONE;
+    for item in output(response) {
+        charges::see(item, &mut extras);
+    }
+    extras.surcharges[Surcharge::Priority] = is_priority(response.get(SERVICE_TIER));
+    let Some(reported) = response.get("usage").filter(|usage| usage.is_object()) else {
+        return extras.has_uses().then(|| Usage { extras, ..Usage::unknown() });
+    };
     let mut counts = Map::new();
     for (theirs, name) in [
         ("input_tokens", "prompt_tokens"),
@@ -95,21 +104,23 @@ pub(super) fn usage(response: &Map<String, Value>) -> Option<Usage> {
             counts.insert(name.to_owned(), count.clone());
         }
     }
-    let mut extras = Extras::NONE;
-    for item in output(response) {
-        charges::see(item, &mut extras);
-    }
     decode::usage(Some(&Value::Object(counts))).map(|usage| Usage { extras, ..usage })
 }
 
-/// The response as the vendor stores it; `None` if it reports that it does not.
+/// What the vendor stores of a response; `None` if it is nothing.
 pub(super) fn stored(response: &Map<String, Value>) -> Option<StoredResponse> {
-    let is_stored = response.get("store") != Some(&Value::Bool(false));
     let id = |of: Option<&Value>| {
         let id = text(of);
         (!id.is_empty() && id.len() <= LONGEST_ID).then(|| id.to_owned())
     };
-    let items = output(response).iter().filter_map(|item| id(item.get("id")));
-    let items = items.take(MOST_ITEMS).collect();
-    id(response.get("id")).filter(|_| is_stored).map(|id| StoredResponse { id, items })
+    let all = |name: &str| {
+        let ids = output(response).iter().filter_map(|item| id(item.get(name)));
+        ids.take(MOST_ITEMS).collect()
+    };
+    let mut containers: Vec<String> = all("container_id");
+    containers.sort_unstable();
+    containers.dedup();
+    let is_stored = response.get("store") != Some(&Value::Bool(false));
+    let id = id(response.get("id")).filter(|_| is_stored || !containers.is_empty())?;
+    Some(StoredResponse { id, is_stored, items: all("id"), containers })
 }

@@ -1,5 +1,5 @@
 use domain::conversation::{Prompt, StreamEvent};
-use domain::fees::{Extras, VendorTool};
+use domain::fees::{Extras, Surcharge, VendorTool};
 use domain::model::Provider;
 use domain::original::SourceEvent;
 use domain::step::FinishReason;
@@ -221,7 +221,7 @@ fn expected_usage() -> Usage {
 
 fn stored() -> StoredResponse {
     let items = ["rs_1", "ws_1", "msg_1", "fc_1", "ctc_1"].map(str::to_owned).to_vec();
-    StoredResponse { id: "resp_1".to_owned(), items }
+    StoredResponse { id: "resp_1".to_owned(), is_stored: true, items, containers: Vec::new() }
 }
 
 #[test]
@@ -249,6 +249,22 @@ fn a_whole_answer_is_read() {
         let reply = decode(&cut).unwrap();
         assert_eq!((reply.finish, reply.stored), (Some(finish), None));
     }
+    let run = json!({"type": "code_interpreter_call", "id": "ci_1", "container_id": "cntr_1"});
+    let mut code = cut.clone();
+    code["output"] = json!([run, run]);
+    code["usage"] = Value::Null;
+    code["service_tier"] = "priority".into();
+    let reply = decode(&code).unwrap();
+    let containers = vec!["cntr_1".to_owned()];
+    let stored = StoredResponse { is_stored: false, containers, ..reply.stored.clone().unwrap() };
+    assert_eq!(reply.stored, Some(stored), "a container stays");
+    let usage = reply.usage.unwrap();
+    assert_eq!(usage.extras.uses[VendorTool::CodeExecution], 1, "it is paid without tokens");
+    assert_eq!(usage.extras.surcharges[Surcharge::Priority], Some(true));
+    assert!(usage.open.is_doubtful());
+    code["service_tier"] = "default".into();
+    let usage = decode(&code).unwrap().usage.unwrap();
+    assert_eq!(usage.extras.surcharges[Surcharge::Priority], Some(false));
     for status in ["queued", "in_progress", "cancelled"] {
         cut["status"] = status.into();
         assert!(decode(&cut).is_err(), "{status}");
