@@ -1,5 +1,7 @@
 //! Steps: the events inside a trace.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::ids::{KeyId, ProjectId, StepId, TraceId};
@@ -238,6 +240,8 @@ pub struct Call {
     pub input_fingerprint: Option<i64>,
     /// Keyed fingerprint of the output.
     pub output_fingerprint: Option<i64>,
+    /// The look of its answer, if that is a text.
+    pub answer: Option<AnswerShape>,
     /// The tools that it called, if any.
     pub tools: Option<ToolUse>,
     /// Whether it ran in the shadow of another.
@@ -265,11 +269,23 @@ impl Call {
             finish: None,
             input_fingerprint: None,
             output_fingerprint: None,
+            answer: None,
             tools: None,
             shadow: false,
             similarity: None,
         }
     }
+}
+
+/// The look of an answer's text from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerShape {
+    /// Its length.
+    pub characters: u64,
+    /// Its language, as a code of two letters; `und` if it shows none.
+    pub language: Cow<'static, str>,
+    /// Whether it is a refusal.
+    pub refuses: bool,
 }
 
 /// The tool calls of one answer.

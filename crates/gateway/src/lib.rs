@@ -79,4 +79,5 @@ pub use crate::state::registry::{KeyState, ProjectState};
 pub use crate::streaming::piece::{Mode, Piece, Started, Streamed};
 pub use crate::tools::function_tools::{ToolCall, ToolResult};
 pub use checks::{Violation, ViolationKind};
+pub use grading::DriftReport;
 pub use store::{Account, Audit, COUNT_LIMIT, Page};

@@ -5,7 +5,17 @@ pub const DRIFT_LIMIT: f64 = 0.2;
 /// Least number of run steps in each window for a drift report.
 pub const MIN_DRIFT_SAMPLES: u64 = 50;
 
-/// A model's answers in a window, as counts per bin. Bins mean the same in every window.
+/// Bins of a figure with few samples, and with many.
+const MIN_GROUPS: u64 = 2;
+const MAX_GROUPS: u64 = 10;
+/// Samples of each window for another bin.
+const SAMPLES_A_GROUP: u64 = 25;
+
+/// A bin beyond all others is few if it holds less than this part of all samples.
+const FEW: u64 = 10;
+
+/// A model's answers in a window, as counts per bin. Bins mean the same in every window, and those of
+/// length and latency are in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// All run steps.
@@ -47,10 +57,17 @@ pub fn drift(model: &str, before: &Profile, after: &Profile) -> Option<DriftRepo
         return None;
     }
     let refusals = |p: &Profile| [p.refusals, p.samples.saturating_sub(p.refusals)];
+    // Each bin adds to the index by chance, the more the fewer samples there are.
+    let groups = before.samples.min(after.samples) / SAMPLES_A_GROUP;
+    let groups = groups.clamp(MIN_GROUPS, MAX_GROUPS);
+    let ordered = |before: &[u64], after: &[u64]| {
+        let (before, after) = grouped(before, after, groups);
+        psi(&before, &after)
+    };
     let moved = [
-        psi(&before.output_length, &after.output_length),
+        ordered(&before.output_length, &after.output_length),
         psi(&refusals(before), &refusals(after)),
-        psi(&before.latency, &after.latency),
+        ordered(&before.latency, &after.latency),
         psi(&before.language, &after.language),
     ];
     let [output_length, refusal_rate, latency, language] = moved;
@@ -64,6 +81,40 @@ pub fn drift(model: &str, before: &Profile, after: &Profile) -> Option<DriftRepo
         language,
         flagged: moved.iter().any(|&psi| psi > DRIFT_LIMIT),
     })
+}
+
+/// Joins neighbouring bins to about `groups` that had as many samples each before. Bins below and above
+/// all samples of before stay apart if they hold many now: what is there is new.
+fn grouped(before: &[u64], after: &[u64], groups: u64) -> (Vec<u64>, Vec<u64>) {
+    let all: u64 = before.iter().sum();
+    let (mut joined, mut seen, mut closed) = (vec![(0, 0)], 0, 0);
+    for bin in 0..before.len().max(after.len()) {
+        let at = |counts: &[u64]| counts.get(bin).copied().unwrap_or(0);
+        let (had, has) = (at(before), at(after));
+        if seen == 0 && had > 0 {
+            joined.push((0, 0));
+        }
+        if let Some(last) = joined.last_mut() {
+            *last = (last.0 + had, last.1 + has);
+        }
+        seen += had;
+        if had > 0 && seen * groups >= all * (closed + 1) {
+            closed = seen * groups / all;
+            joined.push((0, 0));
+        }
+    }
+    let now: u64 = after.iter().sum();
+    // A few samples beyond all others are what chance does.
+    let is_few = |&(had, has): &(u64, u64)| had == 0 && has * FEW < now;
+    if joined.len() > 1 && joined.last().is_some_and(is_few) {
+        let (_, has) = joined.pop().unwrap_or_default();
+        joined.last_mut().into_iter().for_each(|last| last.1 += has);
+    }
+    if joined.len() > 1 && joined.first().is_some_and(is_few) {
+        let (_, has) = joined.remove(0);
+        joined.first_mut().into_iter().for_each(|first| first.1 += has);
+    }
+    joined.into_iter().unzip()
 }
 
 /// The population stability index of two binned counts: 0 when they are alike.
@@ -117,7 +168,63 @@ mod tests {
         assert!((psi(&[500_000, 500_000], &[600_000, 400_000]) - exact).abs() < 1e-5);
     }
 
+    #[test]
+    fn a_shift_out_of_all_bins_of_before_is_seen() {
+        let of = |bin: usize| {
+            let mut bins = vec![0; 8];
+            bins[bin] = 60;
+            Profile {
+                samples: 60,
+                output_length: bins.clone(),
+                latency: bins,
+                ..Profile::default()
+            }
+        };
+        for (before, after) in [(3, 4), (3, 2), (0, 7), (7, 0)] {
+            let found = drift("m", &of(before), &of(after)).unwrap();
+            assert!(found.flagged && found.output_length > 1.0 && found.latency > 1.0, "{found:?}");
+        }
+        let same = drift("m", &of(3), &of(3)).unwrap();
+        assert!(!same.flagged && same.latency.abs() < 1e-12, "{same:?}");
+    }
+
+    #[test]
+    fn chance_is_seldom_flagged() {
+        // Latencies of one distribution, drawn by a plain generator.
+        let mut state = 7_u64;
+        let mut draw = move |samples: u64| {
+            let mut bins = vec![0; 12];
+            for _ in 0..samples {
+                let mut sum = 0;
+                for _ in 0..4 {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    sum += (state >> 33) % 4;
+                }
+                bins[sum as usize % 12] += 1;
+            }
+            Profile { samples, latency: bins, ..Profile::default() }
+        };
+        for samples in [50, 100, 1_000] {
+            let flagged = (0..200)
+                .filter(|_| drift("m", &draw(samples), &draw(samples)).unwrap().flagged)
+                .count();
+            assert!(flagged <= 12, "{samples}: {flagged} of 200");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn groups_hold_all_samples(
+            before in proptest::collection::vec(0..100u64, 0..20),
+            after in proptest::collection::vec(0..100u64, 0..20),
+            groups in 2..10u64,
+        ) {
+            let (had, has) = grouped(&before, &after, groups);
+            prop_assert_eq!(had.iter().sum::<u64>(), before.iter().sum::<u64>());
+            prop_assert_eq!(has.iter().sum::<u64>(), after.iter().sum::<u64>());
+            prop_assert!(had.len() as u64 <= groups + 3);
+        }
+
         #[test]
         fn the_index_is_finite_and_never_negative(
             before in proptest::collection::vec(0..1_000_000u64, 0..20),

@@ -3,6 +3,7 @@
 //! Pure functions: no clock, no I/O. A step's baselines come in with it, so that the same steps and
 //! baselines always grade alike. Only the similarity of two outputs looks at content.
 
+mod answer;
 mod assess;
 mod drift;
 mod fidelity;
@@ -19,6 +20,7 @@ mod verdict;
 #[cfg(test)]
 mod testing;
 
+pub use answer::{NO_LANGUAGE, answer_shape};
 pub use assess::{assess, counts};
 pub use drift::{DRIFT_LIMIT, DriftReport, MIN_DRIFT_SAMPLES, Profile, drift, psi};
 pub use fidelity::tool_fidelity;

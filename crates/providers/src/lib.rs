@@ -7,6 +7,7 @@
 //! often, and what a failure costs is decided elsewhere.
 
 mod adapter;
+mod api_client;
 mod breaker;
 mod chat_form;
 mod client;
@@ -27,6 +28,7 @@ pub use mcp_client::{McpAnswer, McpError, McpTool};
 pub use crate::adapter::embeddings::{Embedded, EmbeddingRequest};
 pub use crate::adapter::images::{GeneratedImages, ImageRequest, parse_size};
 pub use crate::adapter::request::Attempt;
+pub use crate::api_client::{ApiAnswer, ApiClient, ApiError};
 pub use crate::breaker::{Breaker, Breakers, Fault, Permit};
 pub use crate::client::Client;
 pub use crate::client::event_stream::EventStream;

@@ -62,6 +62,8 @@ enum Command {
     Check(commands::judge::Check),
     /// Print the settings with which a coding agent calls this gateway, or write them
     AgentSetup(commands::agent_setup::AgentSetup),
+    /// Replay traces on a gateway that runs, and fail under conditions (the key is in `SLUICE_API_KEY`)
+    Replay(commands::replay::ReplayCommand),
     /// Route a prompt, or JSON Lines {"id","input"}: tier, complexity and reasons out
     Route(commands::judge::Source),
 }
@@ -71,18 +73,19 @@ const COMMAND_LOG: &str = "warn";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            commands::complain(&failure);
-            ExitCode::FAILURE
-        }
-    }
+    let trouble = match cli.command {
+        Some(Command::Replay(_)) => ExitCode::from(commands::replay::TROUBLE),
+        _ => ExitCode::FAILURE,
+    };
+    run(cli).unwrap_or_else(|failure| {
+        commands::complain(&failure);
+        trouble
+    })
 }
 
-fn run(cli: Cli) -> Result<(), Failure> {
+fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let flags = cli.flags;
-    match cli.command.unwrap_or(Command::Serve) {
+    let done = match cli.command.unwrap_or(Command::Serve) {
         Command::Check(asked) => commands::judge::check(&asked),
         Command::Route(source) => commands::judge::route(&source),
         Command::AgentSetup(setup) => commands::agent_setup::run(&setup, &flags),
@@ -94,12 +97,13 @@ fn run(cli: Cli) -> Result<(), Failure> {
                 .on_thread_park(allocator::collect_if_requested)
                 .build()
                 .map_err(|error| Failure(format!("the runtime cannot start: {error}")))?;
-            runtime.block_on(work(command, &flags))
+            return runtime.block_on(work(command, &flags));
         }
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
-async fn work(command: Command, flags: &Flags) -> Result<(), Failure> {
+async fn work(command: Command, flags: &Flags) -> Result<ExitCode, Failure> {
     let config = config::Config::load(flags);
     // `serve` writes these warnings to its own log.
     if config.is_err() || !matches!(command, Command::Serve) {
@@ -109,12 +113,16 @@ async fn work(command: Command, flags: &Flags) -> Result<(), Failure> {
     if !matches!(command, Command::Serve) {
         telemetry::start_logs(COMMAND_LOG)?;
     }
-    match command {
+    let done = match command {
+        Command::Replay(command) => {
+            return Box::pin(commands::replay::run(&command, &config)).await;
+        }
         Command::Migrate => commands::migrate(&config).await,
         Command::Doctor => commands::doctor::run(&config).await,
         Command::RotateMasterKey => commands::rotate_master_key(&config).await,
         Command::User(command) => commands::users::run(&config, command).await,
         Command::Key(command) => commands::keys::run(&config, command).await,
         _ => Box::pin(serve::run(config)).await,
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

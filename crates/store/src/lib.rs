@@ -5,6 +5,7 @@
 //! `domain`. The store does not depend on HTTP, providers or limits.
 
 mod accounts;
+mod answers;
 mod audit;
 mod claimed;
 mod db;
@@ -35,6 +36,7 @@ use domain::time::{Clock, Timestamp};
 use tokio_util::task::TaskTracker;
 
 pub use accounts::{Account, Session};
+pub use answers::{ANSWER_BINS, AlikeAnswers};
 pub use audit::{Actor, Audit, NewAudit};
 pub use claimed::Claimed;
 pub use db::{Location, Tx};

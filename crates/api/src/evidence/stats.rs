@@ -4,9 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use domain::ids::ProjectId;
 use domain::time::Timestamp;
-use gateway::{Error, Period, Stats};
+use gateway::{DriftReport, Error, Period, Stats};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
@@ -108,10 +107,49 @@ pub struct SecurityBody {
 pub struct AgentBody {
     mcp_latency: McpLatency,
     chain_depth: ChainDepth,
-    /// Empty while no model has enough samples.
-    #[schema(value_type = Vec<Object>)]
-    bias_drift: Vec<Value>,
+    /// By model, compared with the period of the same length before. A model with fewer than 50 answers
+    /// in either is left out.
+    bias_drift: Vec<DriftBody>,
     stall: Stall,
+}
+
+/// The change in a model's answers since the period before.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DriftBody {
+    model: String,
+    /// Answers in the period.
+    samples: u64,
+    /// Answers in the period before.
+    baseline_samples: u64,
+    psi: DriftPsi,
+    /// Whether one of the indices is above 0.2.
+    flagged: bool,
+}
+
+/// Population stability indices: 0 if nothing has changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DriftPsi {
+    output_length: f64,
+    refusal_rate: f64,
+    latency: f64,
+    language: f64,
+}
+
+impl From<DriftReport> for DriftBody {
+    fn from(report: DriftReport) -> Self {
+        Self {
+            model: report.model,
+            samples: report.samples,
+            baseline_samples: report.baseline_samples,
+            psi: DriftPsi {
+                output_length: report.output_length,
+                refusal_rate: report.refusal_rate,
+                latency: report.latency,
+                language: report.language,
+            },
+            flagged: report.flagged,
+        }
+    }
 }
 
 /// Thinking against waiting for tools.
@@ -225,7 +263,7 @@ impl From<Stats> for StatsBody {
                     max_tool_cycles: agent.depth_max.unwrap_or(0),
                     deep_loop_count: agent.deep,
                 },
-                bias_drift: Vec::new(),
+                bias_drift: stats.bias_drift.into_iter().map(Into::into).collect(),
                 stall: Stall {
                     avg_probability: agent.stall_avg.unwrap_or(0.0),
                     alert_count: agent.alerts,

@@ -52,6 +52,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "vendors",
             "sandbox",
             "client",
+            "api_client",
             "mcp",
         ],
     ),

@@ -1,5 +1,6 @@
 //! Evidence: traces, logs, statistics and insights.
 
+mod drift;
 pub(crate) mod insights;
 pub(crate) mod logs;
 pub(crate) mod stats;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use domain::ids::ProjectId;
 use domain::money::Usd;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
+use grading::DriftReport;
 use store::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};
 
 use crate::error::{Error, Result};
@@ -58,6 +59,9 @@ pub struct Stats {
     pub tools: ToolTimes,
     /// The share of tools in the time of models and tools, 0 to 1.
     pub tool_share: f64,
+    /// How the answers of each model have changed since the period before; models with too few answers
+    /// in either are left out.
+    pub bias_drift: Vec<DriftReport>,
 }
 
 impl Period {
@@ -148,13 +152,14 @@ impl Gateway {
         // Ledger rows are whole minutes: the first and the last one count in full.
         let minutes = (start.minute(), end.minus_micros(1).minute() + 1);
         debug_assert!(minutes.0 * MINUTE <= start.0);
-        let (usage, sketch, security, agent, tools, revenue) = tokio::try_join!(
+        let (usage, sketch, security, agent, tools, revenue, bias_drift) = tokio::try_join!(
             crate::bounded_read::bounded(self.store.usage(id, minutes.0, minutes.1)),
             crate::bounded_read::bounded(self.store.latencies(id, minutes.0, minutes.1)),
             crate::bounded_read::bounded(self.store.security_counts(id, start, end)),
             crate::bounded_read::bounded(self.store.agent_counts(id, start, end, DEEP_CHAIN)),
             crate::bounded_read::bounded(self.store.tool_times(id, start, end)),
             crate::bounded_read::bounded(self.store.revenue(id, start, end)),
+            self.bias_drift(id, &period),
         )?;
         let calls = sketch.count();
         let thought: i64 = usage.iter().map(|row| row.latency_sum).sum();
@@ -181,6 +186,7 @@ impl Gateway {
             agent,
             tools,
             tool_share,
+            bias_drift,
         })
     }
 }

@@ -3,7 +3,7 @@
 use domain::conversation::Reply;
 use domain::ids::{StepId, TraceId};
 use domain::money::Usd;
-use domain::step::{FinishReason, Security, StepStatus};
+use domain::step::{AnswerShape, FinishReason, Security, StepStatus};
 use domain::stored_responses::StoredResponse;
 use domain::time::Timestamp;
 use domain::usage::Usage;
@@ -102,6 +102,15 @@ impl CallOutcome {
     pub(crate) fn stored_text(&self) -> &str {
         let text = self.instead.as_ref().unwrap_or(&self.text);
         if text.is_empty() { &self.refusal } else { text }
+    }
+
+    /// The shape of the model's words, as the provider sent them; `None` if there are none, or not to
+    /// their end.
+    pub(crate) fn shape(&self) -> Option<AnswerShape> {
+        let refuses = !self.refusal.is_empty() || self.finish == Some(FinishReason::Refusal);
+        let text = if self.text.is_empty() { &self.refusal } else { &self.text };
+        let is_answer = self.status == StepStatus::Completed && (refuses || !text.is_empty());
+        is_answer.then(|| grading::answer_shape(text, refuses))
     }
 
     /// Notes the usage that an error reports. Usage that was reported before, or text that was

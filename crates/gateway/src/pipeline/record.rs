@@ -383,6 +383,7 @@ fn call(
         // An answer that only asks for tools has no text that could be repeated.
         output_fingerprint: (funded.pricing_basis().is_for_text() && !outcome.text.is_empty())
             .then(|| fingerprint::text(key, &outcome.text)),
+        answer: outcome.shape().filter(|_| funded.pricing_basis().is_for_text()),
         tools: tool_use(screened.prompt(), outcome.message.as_ref(), calls, key),
         shadow: screened.context().is_shadow,
         similarity: outcome.similarity,

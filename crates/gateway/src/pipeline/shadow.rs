@@ -85,8 +85,9 @@ struct Answer {
 impl Answer {
     /// The answer of a call as the provider sent it; `None` if no answer was sent.
     fn take(outcome: &mut CallOutcome) -> Option<Self> {
-        let is_withheld = outcome.instead.as_deref() == Some("")
-            && outcome.finish == Some(FinishReason::ContentFilter);
+        // The output check has ended it, or a provider's filter.
+        let is_withheld =
+            outcome.instead.is_some() && outcome.finish == Some(FinishReason::ContentFilter);
         if outcome.status != StepStatus::Completed || is_withheld {
             return None;
         }
@@ -256,5 +257,24 @@ mod tests {
             assert!((sampled as f64 / 100_000.0 - rate).abs() < 0.005, "{rate}: {sampled}");
         }
         assert!((0..1000).all(|step| !is_sampled(step, 0.0) && is_sampled(step, 1.0)));
+    }
+
+    #[test]
+    fn an_answer_that_was_ended_is_not_compared() {
+        let taken = |instead: Option<&str>, finish| {
+            let mut outcome = CallOutcome {
+                text: "The key is hunter2.".to_owned(),
+                instead: instead.map(str::to_owned),
+                finish: Some(finish),
+                ..CallOutcome::default()
+            };
+            Answer::take(&mut outcome).map(|answer| answer.text)
+        };
+        // Nothing of it has left, or its beginning.
+        assert_eq!(taken(Some(""), FinishReason::ContentFilter), None);
+        assert_eq!(taken(Some("The key"), FinishReason::ContentFilter), None);
+        let whole = Some("The key is hunter2.".to_owned());
+        assert_eq!(taken(Some("The key is [SECRET]."), FinishReason::Stop), whole);
+        assert_eq!(taken(None, FinishReason::Stop), whole);
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod check_config;
 pub(crate) mod doctor;
 pub(crate) mod judge;
 pub(crate) mod keys;
+pub(crate) mod replay;
 pub(crate) mod users;
 
 use std::io::Write as _;

@@ -46,5 +46,6 @@ mod safety;
 mod session;
 mod shadow;
 mod startup;
+mod stats;
 mod telemetry;
 mod traces;

@@ -7,7 +7,8 @@ use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
 use domain::money::{CachePrices, Prices, Usd};
 use domain::step::{
-    ApiEndpoint, Call, FinishReason, Routing, Security, Step, StepKind, StepStatus, ToolUse,
+    AnswerShape, ApiEndpoint, Call, FinishReason, Routing, Security, Step, StepKind, StepStatus,
+    ToolUse,
 };
 use domain::tier::{Intent, Tier};
 use domain::time::Timestamp;
@@ -69,6 +70,9 @@ row! {
         finish_reason: Option<Text>,
         input_fingerprint: Option<i64>,
         output_fingerprint: Option<i64>,
+        answer_characters: Option<i64>,
+        answer_language: Option<Text>,
+        answer_refuses: Option<bool>,
         tool_calls: Option<i64>,
         tool_fidelity: Option<f64>,
         tool_fingerprints: Option<Text>,
@@ -97,6 +101,7 @@ impl<'a> StepRow<Cow<'a, str>> {
         let usage = call.map(|call| call.usage);
         let prices = call.and_then(|call| call.prices);
         let tools = call.and_then(|call| call.tools.as_ref());
+        let answer = call.and_then(|call| call.answer.as_ref());
         let tokens = |count: fn(&Usage) -> u64| {
             usage.map(|usage| i64::try_from(count(&usage)).unwrap_or(i64::MAX))
         };
@@ -150,6 +155,10 @@ impl<'a> StepRow<Cow<'a, str>> {
             finish_reason: call.and_then(|call| call.finish).map(|finish| finish.as_str().into()),
             input_fingerprint: call.and_then(|call| call.input_fingerprint),
             output_fingerprint: call.and_then(|call| call.output_fingerprint),
+            answer_characters: answer
+                .map(|answer| i64::try_from(answer.characters).unwrap_or(i64::MAX)),
+            answer_language: answer.map(|answer| Cow::Borrowed(&*answer.language)),
+            answer_refuses: answer.map(|answer| answer.refuses),
             tool_calls: tools.map(|tools| tools.calls.into()),
             tool_fidelity: tools.map(|tools| tools.fidelity),
             tool_fingerprints: tools
@@ -272,6 +281,11 @@ impl StepRow<String> {
                 .transpose()?,
             input_fingerprint: self.input_fingerprint,
             output_fingerprint: self.output_fingerprint,
+            answer: self.answer_characters.map(|characters| AnswerShape {
+                characters: characters.unsigned_abs(),
+                language: self.answer_language.unwrap_or_default().into(),
+                refuses: self.answer_refuses.unwrap_or_default(),
+            }),
             tools: self.tool_calls.map(|calls| ToolUse {
                 calls: u32::try_from(calls).unwrap_or(u32::MAX),
                 fidelity: self.tool_fidelity.unwrap_or(1.0),

@@ -27,8 +27,8 @@ pub fn start(project: domain::ids::ProjectId, id: StepId) -> Start {
         prompt_tokens: 500,
         prices: Some((1_000_000, 2_000_000)),
         flat_cost: None,
+        shadow: true,
         started_at: NOW.0,
-        shadow: false,
     }
 }
 
@@ -52,6 +52,7 @@ async fn a_call_whose_end_was_lost_becomes_a_failed_step_that_costs_its_prompt()
         let call = found.call.as_ref().unwrap();
         assert_eq!(found.status, StepStatus::Failed);
         assert_eq!((call.cost, call.cost_estimated), (Usd(500_000), true));
+        assert!(call.shadow, "it is not graded");
         assert_eq!(found.trace_context, run(project, trace_id(1), lost).trace_context);
         assert!(found.trace_context.is_some());
         assert_eq!(found.source, Some(StepId(2)));

@@ -7,8 +7,10 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    ALTER TABLE steps DROP COLUMN similarity;
-    DELETE FROM _sqlx_migrations WHERE version = 16";
+    ALTER TABLE steps DROP COLUMN answer_characters;
+    ALTER TABLE steps DROP COLUMN answer_language;
+    ALTER TABLE steps DROP COLUMN answer_refuses;
+    DELETE FROM _sqlx_migrations WHERE version = 17";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {

@@ -6,7 +6,7 @@ use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
 use domain::money::{Prices, Usd};
 use domain::secret::Secret;
-use domain::step::{ApiEndpoint, Call, Routing, Security, Step, StepKind, StepStatus};
+use domain::step::{AnswerShape, ApiEndpoint, Call, Routing, Security, Step, StepKind, StepStatus};
 use domain::tier::{Intent, Tier};
 use domain::time::{Clock, Timestamp};
 use domain::trace::{Trace, TraceStatus};
@@ -177,6 +177,7 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
             finish: Some(domain::step::FinishReason::Length),
             input_fingerprint: Some(-5),
             output_fingerprint: Some(6),
+            answer: Some(AnswerShape { characters: 7, language: "de".into(), refuses: true }),
             similarity: Some(0.75),
             ..Call::of("m".to_owned(), Provider::Openai)
         }),

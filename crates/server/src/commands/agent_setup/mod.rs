@@ -76,7 +76,7 @@ pub(crate) fn run(setup: &AgentSetup, flags: &Flags) -> Result<(), Failure> {
 }
 
 /// The address of a gateway with this configuration, as seen from its own machine.
-fn own_url(config: &Config) -> String {
+pub(super) fn own_url(config: &Config) -> String {
     config.public_url.clone().unwrap_or_else(|| {
         let mut listen = config.listen;
         if listen.ip().is_unspecified() {

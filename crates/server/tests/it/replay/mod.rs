@@ -1,6 +1,7 @@
 //! `/replay`: a trace whose calls are made again.
 
 mod calls;
+mod command;
 mod compared;
 mod kill;
 mod money;

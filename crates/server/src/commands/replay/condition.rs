@@ -1,0 +1,142 @@
+//! Conditions under which a replay fails: `cost>+10%`, `similarity<0.8`.
+
+use super::figures::Figures;
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Condition {
+    text: String,
+    figure: Figure,
+    is_above: bool,
+    limit: f64,
+}
+
+/// A figure of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figure {
+    /// The change of the cost in percent.
+    Cost,
+    /// The change of the time in percent.
+    Latency,
+    /// The least similarity of two answers.
+    Similarity,
+    /// The calls that were left out.
+    Skipped,
+    /// The calls that safety refused.
+    Blocked,
+}
+
+const FIGURES: [(&str, Figure); 5] = [
+    ("cost", Figure::Cost),
+    ("latency", Figure::Latency),
+    ("similarity", Figure::Similarity),
+    ("skipped", Figure::Skipped),
+    ("blocked", Figure::Blocked),
+];
+
+impl Condition {
+    /// Reads a condition. The error names the fault.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let fault = || {
+            format!(
+                "'{text}' is no condition: it has the form of cost>+10%, latency>+20%, similarity<0.8, skipped>0 or \
+                 blocked>0"
+            )
+        };
+        let at = text.find(['<', '>']).ok_or_else(fault)?;
+        let (name, rest) = text.split_at(at);
+        let is_above = rest.starts_with('>');
+        let known = FIGURES.iter().find(|(known, _)| *known == name.trim());
+        let (_, figure) = known.ok_or_else(fault)?;
+        let value = rest[1..].trim();
+        let (number, is_percent) = match value.strip_suffix('%') {
+            Some(number) => (number.trim_end(), true),
+            None => (value, false),
+        };
+        let limit =
+            number.parse::<f64>().ok().filter(|limit| limit.is_finite()).ok_or_else(fault)?;
+        let limit = match figure {
+            Figure::Similarity if is_percent => limit / 100.0,
+            Figure::Skipped | Figure::Blocked if is_percent => return Err(fault()),
+            _ => limit,
+        };
+        Ok(Self { text: text.to_owned(), figure: *figure, is_above, limit })
+    }
+
+    /// Why a replay fails by it; `None` if it does not. A figure that is not known is no success.
+    pub(crate) fn failure(&self, figures: &Figures) -> Option<String> {
+        let found = match self.figure {
+            Figure::Cost => figures.cost_change,
+            Figure::Latency => figures.latency_change,
+            Figure::Similarity => figures.least_similarity,
+            Figure::Skipped => Some(figures.skipped as f64),
+            Figure::Blocked => Some(figures.blocked as f64),
+        };
+        let Some(found) = found else {
+            return Some(format!("{}: there is nothing to compare", self.text));
+        };
+        let holds = if self.is_above { found > self.limit } else { found < self.limit };
+        let shown = match self.figure {
+            Figure::Cost | Figure::Latency => format!("{found:+.1} %"),
+            Figure::Similarity => format!("{found:.3}"),
+            Figure::Skipped | Figure::Blocked => format!("{found:.0}"),
+        };
+        holds.then(|| format!("{}: it is {shown}", self.text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_holds_beyond_its_limit() {
+        let figures = Figures {
+            cost_change: Some(10.0),
+            latency_change: None,
+            least_similarity: Some(0.75),
+            skipped: 1,
+            ..Figures::default()
+        };
+        let failure = |text: &str| Condition::parse(text).unwrap().failure(&figures);
+        for fine in [
+            "cost>+10%",
+            "cost > 10",
+            "cost<-5%",
+            "similarity<0.75",
+            "similarity < 75 %",
+            "blocked>0",
+            "skipped>1",
+            "cost<10%",
+        ] {
+            assert_eq!(failure(fine), None, "{fine}");
+        }
+        for (text, reason) in [
+            ("cost>+9.9%", "cost>+9.9%: it is +10.0 %"),
+            ("similarity<0.8", "similarity<0.8: it is 0.750"),
+            ("similarity<80%", "similarity<80%: it is 0.750"),
+            ("skipped>0", "skipped>0: it is 1"),
+            ("latency>+20%", "latency>+20%: there is nothing to compare"),
+        ] {
+            assert_eq!(failure(text).as_deref(), Some(reason));
+        }
+    }
+
+    #[test]
+    fn what_is_no_condition_is_refused() {
+        for text in [
+            "",
+            "cost",
+            "cost>",
+            "cost=5",
+            "cost>ten",
+            "cost>NaN",
+            "cost>inf",
+            "price>5",
+            "skipped>5%",
+            "cost>5%%",
+        ] {
+            assert!(Condition::parse(text).is_err(), "{text}");
+        }
+    }
+}

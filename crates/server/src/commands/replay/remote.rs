@@ -1,0 +1,165 @@
+//! The gateway that replays: one request after the other, at a pace that its limits allow.
+
+use std::time::Duration;
+
+use providers::{ApiAnswer, ApiClient, ApiError};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::progress::Progress;
+use super::suite::Entry;
+use crate::commands::Failure;
+
+/// The path of replays.
+const PATH: &str = "/api/v1/replay";
+/// The pause between two looks at a job: short at first, then such that the looks of an hour stay below
+/// the 1,000 requests that a key has.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+const LATER_POLL_INTERVAL: Duration = Duration::from_secs(5);
+const EARLY_POLLS: usize = 20;
+/// The least time between two requests: a key that sends more than 50 in ten seconds is paused.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(300);
+/// For this long a gateway may be away while a job runs: it goes on when that is back.
+const AWAY_TIMEOUT: Duration = Duration::from_mins(2);
+/// For this long a gateway may ask for patience: the longest window of its limits.
+const BUSY_TIMEOUT: Duration = Duration::from_hours(1);
+
+/// The gateway that is asked.
+pub(super) struct Remote {
+    client: ApiClient,
+    url: String,
+    last: Option<Instant>,
+    progress: Progress,
+}
+
+impl Remote {
+    pub(super) fn new(client: ApiClient, url: String) -> Self {
+        Self { client, url, last: None, progress: Progress::new() }
+    }
+
+    /// Replays a trace, and returns the job when it is over; or the error of a trace that is not replayed.
+    /// `place`: which replay it is, and of how many.
+    pub(super) async fn replay(
+        &mut self,
+        entry: &Entry,
+        overrides: &Map<String, Value>,
+        place: (usize, usize),
+    ) -> Result<Value, Failure> {
+        self.progress.show(place, 0, 0);
+        let job = self.finished(entry, overrides, place).await;
+        self.progress.clear();
+        job
+    }
+
+    async fn finished(
+        &mut self,
+        entry: &Entry,
+        overrides: &Map<String, Value>,
+        place: (usize, usize),
+    ) -> Result<Value, Failure> {
+        let mut body = overrides.clone();
+        body.insert("trace_id".to_owned(), entry.trace.as_str().into());
+        let asked = self.ask(&body.into()).await?;
+        let mut job = match asked.status {
+            200 | 202 => asked.body,
+            400 | 404 | 422 => return Ok(json!({"error": message(&asked)})),
+            _ => return Err(refused(&asked)),
+        };
+        let path = format!("{PATH}/{}", job["job_id"].as_str().unwrap_or_default());
+        let mut looks = 0;
+        while !matches!(job["status"].as_str(), Some("completed" | "failed")) {
+            looks += 1;
+            let is_early = looks <= EARLY_POLLS;
+            tokio::time::sleep(if is_early { POLL_INTERVAL } else { LATER_POLL_INTERVAL }).await;
+            job = self.look(&path).await?;
+            let part = |name: &str| job["progress"][name].as_u64().unwrap_or(0);
+            self.progress.show(place, part("done"), part("total"));
+        }
+        Ok(job)
+    }
+
+    /// Asks for a replay, as often as the gateway only wants patience.
+    async fn ask(&mut self, body: &Value) -> Result<ApiAnswer, Failure> {
+        let began = Instant::now();
+        loop {
+            self.pace().await;
+            let asked = self.client.post(PATH, body).await;
+            let asked = asked.map_err(|error| self.unanswered(error))?;
+            match patience(&asked) {
+                Some(pause) if began.elapsed() < BUSY_TIMEOUT => tokio::time::sleep(pause).await,
+                _ => return Ok(asked),
+            }
+        }
+    }
+
+    /// Reads a job. A gateway that is away for a moment, or wants patience, is asked again.
+    async fn look(&mut self, path: &str) -> Result<Value, Failure> {
+        let began = Instant::now();
+        loop {
+            self.pace().await;
+            let pause = match self.client.get(path).await {
+                Ok(found) if found.status == 200 => return Ok(found.body),
+                Ok(found) => match patience(&found) {
+                    Some(pause) if began.elapsed() < BUSY_TIMEOUT => pause,
+                    _ => return Err(refused(&found)),
+                },
+                Err(error) if began.elapsed() > AWAY_TIMEOUT => return Err(self.unanswered(error)),
+                Err(_) => POLL_INTERVAL,
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Waits until the next request is no sign of a loop.
+    async fn pace(&mut self) {
+        if let Some(last) = self.last {
+            tokio::time::sleep_until(last + REQUEST_INTERVAL).await;
+        }
+        self.last = Some(Instant::now());
+    }
+
+    fn unanswered(&self, error: ApiError) -> Failure {
+        Failure(format!("{}: {error}", self.url))
+    }
+}
+
+/// How long to wait before the same request may be answered otherwise; `None` if waiting does not help.
+fn patience(answer: &ApiAnswer) -> Option<Duration> {
+    let is_passing = match answer.status {
+        // A key that is paused has a code.
+        429 => answer.body["code"].is_null(),
+        503 => answer.retry_after.is_some(),
+        _ => false,
+    };
+    let pause = answer.retry_after.unwrap_or(POLL_INTERVAL).clamp(POLL_INTERVAL, BUSY_TIMEOUT);
+    is_passing.then_some(pause)
+}
+
+fn message(answer: &ApiAnswer) -> &str {
+    answer.body["error"].as_str().unwrap_or("no error is named")
+}
+
+fn refused(answer: &ApiAnswer) -> Failure {
+    Failure(format!("the gateway answered {}: {}", answer.status, message(answer)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_sent_again_if_time_helps() {
+        let seconds = |status, body: Value, retry_after| {
+            let retry_after = Option::map(retry_after, Duration::from_secs);
+            patience(&ApiAnswer { status, body, retry_after }).map(|pause| pause.as_secs())
+        };
+        assert_eq!(seconds(429, json!({"error": "Rate limit exceeded"}), Some(90)), Some(90));
+        assert_eq!(seconds(429, json!({"error": "Rate limit exceeded"}), None), Some(1));
+        assert_eq!(seconds(503, json!({"code": "busy"}), Some(60)), Some(60));
+        assert_eq!(seconds(503, json!({"code": "project_unreadable"}), None), None);
+        for code in ["CIRCUIT_OPEN", "LOOP_DETECTED"] {
+            assert_eq!(seconds(429, json!({"code": code}), Some(60)), None);
+        }
+        assert_eq!(seconds(422, json!({"error": "Unknown model"}), Some(1)), None);
+    }
+}

@@ -1,0 +1,3 @@
+//! `/api/v1/stats`.
+
+mod bias_drift;
