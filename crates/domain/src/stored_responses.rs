@@ -70,4 +70,15 @@ impl Continuation {
     pub fn is_bound(&self) -> bool {
         self.references.iter().any(|reference| reference.kind != StoredKind::OptionalItem)
     }
+
+    /// Whether it refers to parts of the conversation that it does not send: no translation has them.
+    pub fn has_contents(&self) -> bool {
+        let is_content = |kind| matches!(kind, StoredKind::Response | StoredKind::Item);
+        self.references.iter().any(|reference| is_content(reference.kind))
+    }
+
+    /// Whether what it refers to adds to the prompt.
+    pub fn adds_tokens(&self) -> bool {
+        self.references.iter().any(|reference| reference.kind != StoredKind::Container)
+    }
 }

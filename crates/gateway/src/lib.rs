@@ -34,7 +34,7 @@ pub use providers::{FaultCode, StoredResponseAction};
 
 pub use crate::admission::admit::Spends;
 pub use crate::capacity::body_memory::{
-    BodyCharge, BodyMemory, BodyOwner, HeldCharges, json_bytes, least_body_memory, plain_bytes,
+    BodyCharge, BodyMemory, BodyOwner, HeldCharge, json_bytes, least_body_memory, plain_bytes,
     too_deep,
 };
 pub use crate::capacity::hang_up::{CallerWaits, until_hang_up};

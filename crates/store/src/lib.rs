@@ -47,7 +47,7 @@ pub use jobs::{AddedJob, JobEnd, NewJob};
 pub use keys::SpentSecond;
 pub use lock::Claim;
 pub use models::ModelRow;
-pub use seal::{SealingKey, random};
+pub use seal::{PackedContent, SealingKey, random};
 pub use session_traces::{IdleSession, SessionHash};
 pub use stats::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};
 pub use steps::{Outline, STEPS_AT_ONCE, SealedContent};

@@ -4,6 +4,7 @@
 //! The associated data names the location of the value, so that a row cannot be moved to another.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
@@ -83,19 +84,53 @@ impl SealingKey {
         self.seal(place, &compress(plain)?)
     }
 
-    /// Opens, then decompresses. The content may be large: it is opened in place.
-    pub fn open_content(&self, place: &str, mut sealed: Vec<u8>) -> Result<Vec<u8>> {
+    /// Opens, then decompresses.
+    pub fn open_content(&self, place: &str, sealed: Vec<u8>) -> Result<Vec<u8>> {
+        self.open_packed(place, sealed)?.unpack()
+    }
+
+    /// Opens what [`SealingKey::seal_content`] has sealed, and leaves it compressed. The content may be
+    /// large: it is opened in place.
+    pub(crate) fn open_packed(&self, place: &str, mut sealed: Vec<u8>) -> Result<PackedContent> {
         let packed = self.open_in_place(place, &mut sealed)?;
         let (size, _) = lz4_flex::block::uncompressed_size(packed).map_err(|_| Error::Seal)?;
         if size > MAX_CONTENT_BYTES {
             return Err(Error::Seal);
         }
-        lz4_flex::block::decompress_size_prepended(packed).map_err(|_| Error::Seal)
+        let packed = HEAD_BYTES..HEAD_BYTES + packed.len();
+        Ok(PackedContent { opened: sealed, packed, size })
     }
 
     /// The number of this key; sealed values carry it.
     pub fn id(&self) -> i64 {
         self.id
+    }
+}
+
+/// A content that was opened, and is still compressed.
+pub struct PackedContent {
+    opened: Vec<u8>,
+    /// The compressed bytes in it.
+    packed: Range<usize>,
+    size: usize,
+}
+
+impl std::fmt::Debug for PackedContent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PackedContent({} bytes)", self.size)
+    }
+}
+
+impl PackedContent {
+    /// The size of the content, in bytes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Decompresses it.
+    pub fn unpack(self) -> Result<Vec<u8>> {
+        let packed = self.opened.get(self.packed).ok_or(Error::Seal)?;
+        lz4_flex::block::decompress_size_prepended(packed).map_err(|_| Error::Seal)
     }
 }
 

@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use bytes::{Bytes, BytesMut};
-use gateway::{BodyCharge, BodyMemory, BodyOwner, Caller, HeldCharges, Share};
+use gateway::{BodyCharge, BodyMemory, BodyOwner, Caller, HeldCharge, Share};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -100,8 +100,8 @@ enum Holds {
 /// Reads the body of one request.
 struct Reader<'a> {
     bodies: &'a BodyMemory,
-    /// The charges of the request, to which that of the body is added.
-    held: Option<HeldCharges>,
+    /// What the request holds, to which the charge of the body is added.
+    held: Option<HeldCharge>,
     owner: BodyOwner,
     share: Share,
     most: usize,

@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 use limits::RateExceeded;
 use subtle::ConstantTimeEq;
 
-use crate::capacity::body_memory::HeldCharges;
+use crate::capacity::body_memory::HeldCharge;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
@@ -125,7 +125,7 @@ impl Gateway {
         Ok(project.map(|project| Caller {
             key,
             project,
-            charge: HeldCharges::default(),
+            charge: HeldCharge::default(),
             session_name: None,
         }))
     }

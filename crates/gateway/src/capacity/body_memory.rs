@@ -84,16 +84,48 @@ pub struct BodyCharge {
     bytes: usize,
 }
 
-/// The charges that a request holds as long as its [`Caller`](crate::state::caller::Caller) lives: for its
-/// body, and for what is read from the record for it.
+/// What a request holds as long as its [`Caller`](crate::state::caller::Caller) lives: for its body, and for
+/// what is read from the record for it.
 #[derive(Clone, Debug, Default)]
-pub struct HeldCharges(Arc<Mutex<Vec<BodyCharge>>>);
+pub struct HeldCharge(Arc<Mutex<Option<BodyCharge>>>);
 
-impl HeldCharges {
-    /// Holds one more.
+impl HeldCharge {
+    /// Holds the charge of the body.
     pub fn hold(&self, charge: BodyCharge) {
-        lock(&self.0).push(charge);
+        *lock(&self.0) = Some(charge);
     }
+
+    /// Takes more memory, for something that is read for the request. Waits up to a second for it. The
+    /// share of its owner does not count: requests that hold memory already would wait for each other.
+    pub(crate) async fn add(
+        &self,
+        memory: &BodyMemory,
+        owner: BodyOwner,
+        bytes: usize,
+    ) -> Result<()> {
+        let held = lock(&self.0).take();
+        let mut charge =
+            held.unwrap_or_else(|| BodyCharge { shared: memory.0.clone(), owner, bytes: 0 });
+        let taken = charge.take(bytes, OwnerLimit::All).await;
+        self.hold(charge);
+        taken
+    }
+
+    /// Gives a part of it back.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        if let Some(charge) = lock(&self.0).as_mut() {
+            charge.lower(charge.bytes.saturating_sub(bytes));
+        }
+    }
+}
+
+/// How much of the memory one owner may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnerLimit {
+    /// As much as is free beside it.
+    Fair,
+    /// All of it.
+    All,
 }
 
 /// The least memory for bodies when one of them may have `max_body_bytes`.
@@ -174,8 +206,12 @@ impl BodyMemory {
 impl BodyCharge {
     /// Holds as many bytes as this from now on, and never fewer than before.
     pub async fn raise(&mut self, bytes: usize) -> Result<()> {
-        let more = bytes.saturating_sub(self.bytes);
-        if more == 0 || self.shared.take(self.owner, self.bytes, more) {
+        self.take(bytes.saturating_sub(self.bytes), OwnerLimit::Fair).await
+    }
+
+    /// Holds so many bytes more. If there are none, waits up to a second for them.
+    async fn take(&mut self, more: usize, limit: OwnerLimit) -> Result<()> {
+        if more == 0 || self.shared.take(self.owner, self.bytes, more, limit) {
             self.bytes += more;
             return Ok(());
         }
@@ -185,7 +221,7 @@ impl BodyCharge {
             tokio::pin!(freed);
             // From here on no notification is missed.
             freed.as_mut().enable();
-            if self.shared.take(self.owner, self.bytes, more) {
+            if self.shared.take(self.owner, self.bytes, more, limit) {
                 self.bytes += more;
                 return Ok(());
             }
@@ -216,16 +252,17 @@ impl Drop for BodyCharge {
 }
 
 impl Shared {
-    /// Takes more bytes for a charge that has some already, of an owner that holds no more than is free
-    /// beside that charge.
-    fn take(&self, owner: BodyOwner, own: usize, bytes: usize) -> bool {
+    /// Takes more bytes for a charge that has some already. With [`OwnerLimit::Fair`] its owner holds no more than
+    /// is free beside that charge.
+    fn take(&self, owner: BodyOwner, own: usize, bytes: usize, limit: OwnerLimit) -> bool {
         let mut held = self.held();
         let free = self.limit.saturating_sub(held.total);
         let most = match owner {
             BodyOwner::Anonymous => (self.limit / ANONYMOUS_PART).min(free.saturating_add(own)),
             BodyOwner::Project(_) | BodyOwner::Member(_) => free.saturating_add(own),
         };
-        if bytes > free || held.of(owner).saturating_add(bytes) > most {
+        let fits = limit == OwnerLimit::All || held.of(owner).saturating_add(bytes) <= most;
+        if bytes > free || !fits {
             return false;
         }
         held.total += bytes;
@@ -370,5 +407,22 @@ mod tests {
             assert!(taken <= MAX_BYTES_PER_BYTE * json.len() + TREE_ALLOWANCE, "{item}");
         }
         assert!(json_bytes(&list("0", 10 * MIB), false).is_ok(), "where no tree is built");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_hold_memory_do_not_wait_for_each_other() {
+        let memory = BodyMemory::new(100);
+        let held = [HeldCharge::default(), HeldCharge::default()];
+        for charge in &held {
+            charge.hold(memory.charge(project(1), 25).await.unwrap());
+        }
+        for charge in &held {
+            charge.add(&memory, project(1), 25).await.unwrap();
+        }
+        assert!(held[0].add(&memory, project(1), 1).await.is_err());
+        held[1].give_back(10);
+        held[0].add(&memory, project(1), 10).await.unwrap();
+        drop(held);
+        memory.charge(project(2), 100).await.unwrap();
     }
 }

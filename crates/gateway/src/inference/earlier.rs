@@ -3,14 +3,15 @@
 
 use domain::conversation::{Body, INSTRUCTIONS, Message, Role};
 use domain::ids::StepId;
-use domain::step::{StepKind, StepStatus};
+use domain::step::{Content, StepKind, StepStatus};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use crate::bounded_read::bounded;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::inference::follow_up::conversation;
+use crate::inference::follow_up::{conversation, restored_answer};
+use crate::inference::recorded::AnswerPart;
 use crate::safety::prompt_strings::raw_size;
 use crate::state::caller::Caller;
 
@@ -34,15 +35,10 @@ impl Gateway {
         step: StepId,
     ) -> BoxFuture<'a, Result<Option<EarlierAnswer>>> {
         Box::pin(async move {
-            let project = caller.project.id();
-            let found = bounded(self.store.step_of_project(step, project)).await?;
-            let has_answered = found.is_some_and(|step| {
-                step.kind == StepKind::Run && step.status == StepStatus::Completed
-            });
-            if !has_answered {
+            if !self.has_answered(caller, step).await? {
                 return Ok(None);
             }
-            let content = self.recorded_content(caller, step).await?;
+            let content = self.recorded_part::<Content>(caller, step).await?;
             let read = content.and_then(conversation);
             let most = self.config.max_body_bytes;
             if read.as_ref().is_some_and(|(prompt, _)| raw_size(prompt) > most) {
@@ -57,6 +53,27 @@ impl Gateway {
                 Some(EarlierAnswer { messages, answer: message(answer)? })
             }))
         })
+    }
+
+    /// The answer of such a step without the conversation before it.
+    pub fn earlier_output<'a>(
+        &'a self,
+        caller: &'a Caller,
+        step: StepId,
+    ) -> BoxFuture<'a, Result<Option<Message>>> {
+        Box::pin(async move {
+            if !self.has_answered(caller, step).await? {
+                return Ok(None);
+            }
+            let part = self.recorded_part::<AnswerPart>(caller, step).await?;
+            Ok(part.and_then(|part| message(restored_answer(part.output?, part.placeholders)?)))
+        })
+    }
+
+    async fn has_answered(&self, caller: &Caller, step: StepId) -> Result<bool> {
+        let found = bounded(self.store.step_of_project(step, caller.project.id())).await?;
+        Ok(found
+            .is_some_and(|step| step.kind == StepKind::Run && step.status == StepStatus::Completed))
     }
 }
 

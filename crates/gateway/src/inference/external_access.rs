@@ -36,14 +36,20 @@ pub(super) fn check(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
     if !indices.is_empty() {
         let named = |access: &&ExternalAccess| format!("{} ({})", access.at, quoted(&access.kind));
         original.left_out = removable.iter().map(named).collect();
-        original.external_access.retain(|access| is_allowed(access, settings));
+        let stays =
+            |access: &ExternalAccess| access.stored_id.is_some() || is_allowed(access, settings);
+        original.external_access.retain(stays);
         original.body = original.body.as_deref().and_then(|body| without_tools(body, &indices));
     }
     Ok(())
 }
 
-/// Adds a reference for each access to what the vendor stores that is not allowed by itself.
+/// Adds a reference for each access to what the vendor stores that is not allowed by itself. Translations
+/// leave it out.
 fn refer_to_stored(original: &mut Original, settings: &Settings) -> Result<()> {
+    if original.body.is_none() {
+        return Ok(());
+    }
     let accesses = original.external_access.iter().filter(|access| !is_allowed(access, settings));
     let ids: BTreeSet<String> = accesses.filter_map(|access| access.stored_id.clone()).collect();
     let references = &mut original.continuation.references;

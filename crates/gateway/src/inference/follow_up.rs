@@ -123,6 +123,12 @@ fn tool_output(content: Content) -> Option<String> {
     Some(placeholders.restore(content.output?.as_str()?))
 }
 
+/// The answer of a run, in the caller's own words.
+pub(super) fn restored_answer(mut answer: Value, stored: Option<Value>) -> Option<Value> {
+    restore(&mut answer, &placeholders(stored)?, false);
+    Some(answer)
+}
+
 /// The prompt and the answer of a run, in the caller's own words: the next call redacts them anew.
 pub(super) fn conversation(content: Content) -> Option<(Prompt, Value)> {
     let placeholders = placeholders(content.placeholders)?;

@@ -8,63 +8,95 @@ use serde_json::Value;
 use crate::bounded_read::bounded;
 use crate::capacity::body_memory::{BodyOwner, json_bytes, plain_bytes};
 use crate::capacity::offload::offload;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Caller;
 
-/// The placeholders of a content, without the rest of it.
+/// A part of a content, without the rest.
+pub(super) trait Part: for<'de> Deserialize<'de> {
+    /// Whether it is all of the content.
+    const IS_WHOLE: bool = false;
+
+    /// The bytes that it has as JSON. They are not asked for if it is all of the content.
+    fn size(&self) -> usize {
+        0
+    }
+}
+
+impl Part for Content {
+    const IS_WHOLE: bool = true;
+}
+
+/// The placeholders, with their originals.
 #[derive(Deserialize)]
-struct PlaceholdersAlone {
+pub(super) struct PlaceholdersPart {
     #[serde(default)]
-    placeholders: Option<Value>,
+    pub(super) placeholders: Option<Value>,
+}
+
+impl Part for PlaceholdersPart {
+    fn size(&self) -> usize {
+        written_size(self.placeholders.as_ref())
+    }
+}
+
+/// The answer, and the placeholders in it.
+#[derive(Deserialize)]
+pub(super) struct AnswerPart {
+    #[serde(default)]
+    pub(super) output: Option<Value>,
+    #[serde(default)]
+    pub(super) placeholders: Option<Value>,
+}
+
+impl Part for AnswerPart {
+    fn size(&self) -> usize {
+        written_size(self.output.as_ref()) + written_size(self.placeholders.as_ref())
+    }
+}
+
+fn written_size(value: Option<&Value>) -> usize {
+    value.map_or(0, |value| value.to_string().len())
 }
 
 impl Gateway {
-    /// The content of a step of the caller's project; `None` if it is not stored. The memory that it takes
-    /// is charged like that of the request's body, and as long.
-    pub(super) async fn recorded_content(
+    /// A part of the content of a step of the caller's project; `None` if the content is not stored. It is
+    /// read beside the event loop, and the memory that it takes is charged like that of the request's body,
+    /// and as long.
+    pub(super) async fn recorded_part<P: Part>(
         &self,
         caller: &Caller,
         step: StepId,
-    ) -> Result<Option<Content>> {
-        self.read_recorded(caller, step, true).await
-    }
-
-    /// The placeholders in the content of a step with their originals; `None` if there are none, or if the
-    /// content is not stored.
-    pub(super) async fn recorded_placeholders(
-        &self,
-        caller: &Caller,
-        step: StepId,
-    ) -> Result<Option<Value>> {
-        let content = self.read_recorded::<PlaceholdersAlone>(caller, step, false).await?;
-        Ok(content.and_then(|content| content.placeholders))
-    }
-
-    /// Reads a recorded content beside the event loop. `is_whole`: whether all of it stays in memory.
-    async fn read_recorded<T: for<'de> Deserialize<'de>>(
-        &self,
-        caller: &Caller,
-        step: StepId,
-        is_whole: bool,
-    ) -> Result<Option<T>> {
+    ) -> Result<Option<P>> {
         let Some(sealed) = bounded(self.store.sealed_contents(&[step])).await?.pop() else {
             return Ok(None);
         };
-        let owner = BodyOwner::Project(caller.project.id());
-        let size = sealed.size();
-        let mut charge = self.body_memory.charge(owner, plain_bytes(size)).await?;
+        let (owner, share) = (BodyOwner::Project(caller.project.id()), caller.share());
         let sealing = &caller.project.sealing;
-        let json = offload(caller.share(), size, || sealed.open(sealing)).await??;
-        charge.raise(json_bytes(&json, is_whole)?).await?;
-        let read = || serde_json::from_slice(&json);
-        let read = offload(caller.share(), json.len(), read).await?;
-        let read = read.map_err(|error| {
-            store::Error::Corrupt(format!("the content of step {step}: {error}"))
+        let packed = offload(share, sealed.size(), || sealed.open_packed(sealing)).await??;
+        let size = packed.size();
+        let plain = plain_bytes(size);
+        caller.charge.add(&self.body_memory, owner, plain).await?;
+        let unpacked = offload(share, size, || {
+            let json = packed.unpack()?;
+            let weight = if P::IS_WHOLE { json_bytes(&json, true) } else { Ok(plain) };
+            Ok::<_, store::Error>((json, weight))
+        });
+        let (json, weight) = unpacked.await??;
+        let weight = weight.map_err(|_| {
+            Error::invalid(format!(
+                "the conversation before response {step} has too many parts to be read again: send the \
+                 part of it that matters in input"
+            ))
         })?;
-        if is_whole {
-            caller.charge.hold(charge);
+        caller.charge.add(&self.body_memory, owner, weight.saturating_sub(plain)).await?;
+        let part: P =
+            offload(share, size, || serde_json::from_slice(&json)).await?.map_err(|error| {
+                store::Error::Corrupt(format!("the content of step {step}: {error}"))
+            })?;
+        if !P::IS_WHOLE {
+            caller.charge.give_back(weight.saturating_sub(plain_bytes(part.size())));
         }
-        Ok(Some(read))
+        Ok(Some(part))
     }
 }

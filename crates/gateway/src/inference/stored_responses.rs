@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::inference::chat::ChatRequest;
 use crate::inference::external_access;
+use crate::inference::recorded::PlaceholdersPart;
 use crate::safety::as_it_came::{answer_beside, restored};
 use crate::safety::nonce::nonce;
 use crate::safety::output_check::{AnswerString, Verdict, judge};
@@ -73,8 +74,10 @@ impl Gateway {
         let is_counted = referred.tokens.is_some() && models.len() == 1;
         continuation.counted_by = models.first().filter(|_| is_counted).cloned();
         continuation.account = Some(referred.account);
-        if continuation.is_bound() {
+        if continuation.has_contents() {
             continuation.session = Some(referred.session);
+        }
+        if continuation.is_bound() {
             request.model.get_or_insert(referred.model);
         }
         Ok(())
@@ -87,7 +90,8 @@ impl Gateway {
         caller: &Caller,
         step: StepId,
     ) -> Result<Vec<(String, String)>> {
-        let originals = self.recorded_placeholders(caller, step).await?;
+        let part = self.recorded_part::<PlaceholdersPart>(caller, step).await?;
+        let originals = part.and_then(|part| part.placeholders);
         let originals = originals.and_then(|originals| serde_json::from_value(originals).ok());
         Ok(originals.map_or_else(Vec::new, |originals: BTreeMap<String, String>| {
             originals.into_iter().collect()
@@ -221,17 +225,18 @@ impl Referred {
                      themselves",
                 ));
             }
-            known.models.insert(stored.model.clone());
+            // A container adds nothing to the prompt.
             if reference.kind == StoredKind::Container {
                 continue;
             }
+            known.models.insert(stored.model.clone());
             if reference.kind != StoredKind::OptionalItem {
                 known.opened.insert(stored.response.clone(), stored.step);
             }
             let ids = times.entry((&stored.response, is_response)).or_default();
             *ids.entry(&stored.id).or_default() += 1;
         }
-        if is_lacking && continuation.is_bound() {
+        if is_lacking && continuation.has_contents() {
             let references = continuation.references.iter();
             let lacking =
                 references.map(|reference| &reference.id).find(|id| !by_id.contains_key(&***id));

@@ -95,7 +95,7 @@ impl Gateway {
                 unpriced.get_or_insert(error);
                 continue;
             }
-            if let Some(error) = routed.stored_elsewhere(model, regions) {
+            if let Some(error) = routed.stored_elsewhere(model) {
                 last.get_or_insert(error);
                 continue;
             }

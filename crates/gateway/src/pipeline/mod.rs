@@ -11,6 +11,7 @@ pub(crate) mod call_outcome;
 mod charge_bound;
 pub(crate) mod choose;
 pub(crate) mod context;
+mod counted;
 mod endpoint_attempts;
 pub(crate) mod file_tokens;
 pub(crate) mod fund;

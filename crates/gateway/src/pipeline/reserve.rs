@@ -22,9 +22,9 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
 use crate::pipeline::charge_bound::ChargeBound;
+use crate::pipeline::counted::{Counted, TOKENS_PER_MESSAGE};
 use crate::pipeline::file_tokens;
 use crate::pipeline::pricing_basis::{PricingBasis, dearest};
-use crate::pipeline::tokens;
 use crate::state::caller::Caller;
 
 /// The longest answer if neither the caller nor the model bounds the completion.
@@ -37,8 +37,6 @@ const LEAST_RESPONSE: u64 = 16;
 const SPARE: u64 = 3;
 /// The longest wait of a call for others to settle.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Tokens around each message or part, in the formats that have any.
-const TOKENS_PER_MESSAGE: u64 = 4;
 /// About the most tokens of an image in a prompt: its bytes give no count.
 const TOKENS_PER_IMAGE: u64 = 4096;
 /// The context window of a model whose window is not known: the largest of any vendor's models.
@@ -166,38 +164,6 @@ impl<'p> CostBound<'p> {
     }
 }
 
-/// An estimate of the prompt tokens that is closer than their bytes, counted on first use.
-#[derive(Debug)]
-struct Counted<'p> {
-    prompt: &'p Prompt,
-    /// Bytes of what is not counted here, see [`sizes`].
-    unread: u64,
-    /// The model's.
-    context_window: Option<u64>,
-    tokens: OnceLock<u64>,
-}
-
-impl Counted<'_> {
-    fn count(&self) {
-        self.tokens.get_or_init(|| {
-            let texts = self.prompt.messages.iter().map(|message| match &message.body {
-                Body::Empty => 0,
-                Body::Text(text) => tokens::at_most(text),
-                Body::Parts(parts) => {
-                    let texts =
-                        parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
-                    texts.map(|text| TOKENS_PER_MESSAGE + tokens::at_most(text)).sum()
-                }
-            });
-            let params =
-                self.prompt.params.values().map(|param| tokens::at_most(&param.to_string()));
-            let (bytes, most) = file_tokens::measured(self.prompt, self.context_window);
-            let unread = self.unread.saturating_sub(bytes) + most;
-            texts.map(|tokens| TOKENS_PER_MESSAGE + tokens).chain(params).sum::<u64>() + unread
-        });
-    }
-}
-
 /// The completion bound if neither the caller nor the model gives one: thinking tokens come on top
 /// of an answer. It is the bound that the adapter of a format that needs one would send.
 pub(super) fn usual_bound(prompt: &Prompt) -> u64 {
@@ -306,7 +272,7 @@ fn continued(prompt: &Prompt, model: &Model) -> u64 {
     let Some(original) = &prompt.original else { return 0 };
     let continuation = &original.continuation;
     let window = model.config.context_window;
-    if continuation.references.is_empty() || !providers::keeps_answers(model) {
+    if !continuation.adds_tokens() || !providers::keeps_answers(model) {
         0
     } else if continuation.counted_by.as_ref() == Some(&model.identifier) {
         continuation.tokens.min(window.unwrap_or(u64::MAX))

@@ -164,7 +164,7 @@ impl Gateway {
         let screened = routed.screened();
         let (caller, prompt) = (&screened.context().caller, screened.prompt());
         let regions = caller.project.settings.allowed_regions.as_deref();
-        if routed.stored_elsewhere(model, regions).is_some() {
+        if routed.stored_elsewhere(model).is_some() {
             return Ok(ShadowOutcome::Unsupported);
         }
         let order = |number| routed.endpoint_order(number);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use aws_lc_rs::hmac::Key;
 use domain::model::Model;
 use domain::original::WireFormat;
+use domain::stored_responses::Continuation;
 use domain::usage::Usage;
 use providers::{StoredResponseAction, StoredResponseBody, StoredResponseCall};
 use routing::allows_region;
@@ -45,30 +46,37 @@ impl Routed {
 
     /// The account that stores what the request continues.
     fn required_account(&self) -> Option<i64> {
-        self.screened().prompt().original.as_ref()?.continuation.account
+        self.continuation()?.account
+    }
+
+    fn regions(&self) -> Option<&[String]> {
+        self.screened().context().caller.project.settings.allowed_regions.as_deref()
     }
 
     /// Whether the request may go to a model as it is called at an endpoint. If the stored items are
-    /// optional, the storing account is preferred where the model has it; else any account will do.
+    /// optional, the storing account is preferred where the model has it; else any account will do. So will
+    /// any for a translation, which names no container.
     pub(super) fn can_serve(&self, model: &Arc<Model>, endpoint: &Model) -> bool {
         let Some(account) = self.required_account() else { return true };
         let stores = |endpoint: &Model| account == self::account(self.key(), endpoint);
-        stores(endpoint) || !self.is_bound() && !endpoints(model).any(|endpoint| stores(endpoint))
+        if stores(endpoint) {
+            return true;
+        }
+        let is_allowed = |endpoint: &Model| allows_region(self.regions(), &endpoint.region);
+        match self.continuation() {
+            Some(continuation) if continuation.has_contents() => false,
+            Some(continuation) if continuation.is_bound() => !providers::keeps_answers(endpoint),
+            _ => !endpoints(model).any(|endpoint| stores(endpoint) && is_allowed(endpoint)),
+        }
     }
 
-    /// Whether the request needs the stored responses and items that it refers to.
-    fn is_bound(&self) -> bool {
-        let original = self.screened().prompt().original.as_ref();
-        original.is_some_and(|original| original.continuation.is_bound())
+    fn continuation(&self) -> Option<&Continuation> {
+        Some(&self.screened().prompt().original.as_ref()?.continuation)
     }
 
     /// The error for a model that is called with another account than the one that stores what the
-    /// request continues, or with that in none of these regions.
-    pub(super) fn stored_elsewhere(
-        &self,
-        model: &Arc<Model>,
-        regions: Option<&[String]>,
-    ) -> Option<Error> {
+    /// request continues, or with that in none of the allowed regions.
+    pub(super) fn stored_elsewhere(&self, model: &Arc<Model>) -> Option<Error> {
         self.required_account()?;
         let mut serving =
             endpoints(model).filter(|endpoint| self.can_serve(model, endpoint)).peekable();
@@ -79,7 +87,7 @@ impl Routed {
                  {identifier}: name the model that answered before"
             )));
         }
-        if serving.any(|endpoint| allows_region(regions, &endpoint.region)) {
+        if serving.any(|endpoint| allows_region(self.regions(), &endpoint.region)) {
             return None;
         }
         Some(Error::invalid(format!(
@@ -126,18 +134,20 @@ pub(super) fn stored_rows(
     let tokens = tokens(funded, outcome, usage);
     let original = screened.prompt().original.as_ref()?;
     let is_stored = stored.is_stored && original.continuation.asks_to_store;
-    let row = |id: &String| StoredResource {
+    // A container outlives the response that made it: it belongs to none.
+    let row = |id: &String, response: &str| StoredResource {
         project: context.caller.project.id(),
         id: id.clone(),
-        response: stored.id.clone(),
+        response: response.to_owned(),
         step: funded.step(),
         model: funded.model().identifier.clone(),
         account,
         tokens: if *id == stored.id { tokens.response } else { tokens.items },
         session: context.session(screened.prompt()).bytes(),
     };
-    let response = std::iter::once(&stored.id).chain(&stored.items).filter(|_| is_stored);
-    Some(response.chain(&stored.containers).map(row).collect())
+    let own = std::iter::once(&stored.id).chain(&stored.items).filter(|_| is_stored);
+    let own = own.map(|id| row(id, &stored.id));
+    Some(own.chain(stored.containers.iter().map(|id| row(id, ""))).collect())
 }
 
 impl Gateway {

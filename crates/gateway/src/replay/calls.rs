@@ -9,7 +9,7 @@ use domain::step::{ApiEndpoint, Content, Step};
 use domain::tier::Tier;
 
 use crate::bounded_read::bounded;
-use crate::capacity::body_memory::{BodyCharge, BodyOwner, HeldCharges, json_bytes};
+use crate::capacity::body_memory::{BodyCharge, BodyOwner, HeldCharge, json_bytes};
 use crate::capacity::offload::offload;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -98,7 +98,7 @@ impl RepeatedCall<'_> {
             return Ok(CallResult::Skipped(Skip::Secure));
         }
         let (mut recorded, charge) = gateway.recorded_call(job, caller, self.source).await?;
-        let caller = Caller { charge: HeldCharges::default(), ..caller.clone() };
+        let caller = Caller { charge: HeldCharge::default(), ..caller.clone() };
         caller.charge.hold(charge);
         if let Some(what) = &recorded.untranslatable {
             let fault =

@@ -13,7 +13,7 @@ use domain::trace::{Trace, TraceStatus};
 use serde_json::{Map, json};
 
 use crate::bounded_read::bounded;
-use crate::capacity::body_memory::HeldCharges;
+use crate::capacity::body_memory::HeldCharge;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
@@ -307,5 +307,5 @@ fn caller(job: &RunningJob) -> Result<Caller> {
         Error::invalid("The key that asked for this replay was revoked, or has expired")
     })?;
     key.check_active()?;
-    Ok(Caller { key, project, charge: HeldCharges::default(), session_name: None })
+    Ok(Caller { key, project, charge: HeldCharge::default(), session_name: None })
 }

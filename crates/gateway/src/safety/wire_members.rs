@@ -18,7 +18,7 @@ pub(super) fn replaced_members(format: WireFormat) -> &'static [&'static str] {
 
 /// The members of a request by which the gateway decides: it reads, bounds, replaces or refuses them. In
 /// another spelling they would escape it, see [`is_another_spelling`].
-const GOVERNED_MEMBERS: [&str; 22] = [
+const GOVERNED_MEMBERS: [&str; 23] = [
     "model",
     "trace_id",
     "stream",
@@ -38,6 +38,7 @@ const GOVERNED_MEMBERS: [&str; 22] = [
     "input",
     "max_output_tokens",
     "max_tool_calls",
+    "multi_agent",
     "previous_response_id",
     "prompt",
     "store",

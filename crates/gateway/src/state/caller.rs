@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::capacity::body_memory::HeldCharges;
+use crate::capacity::body_memory::HeldCharge;
 use crate::capacity::offload::Share;
 use crate::state::registry::{KeyState, ProjectState};
 use crate::state::session::{SessionId, is_session_name};
@@ -16,7 +16,7 @@ pub struct Caller {
     /// Its project.
     pub project: Arc<ProjectState>,
     /// The memory that is held for the body of its request, until all work on that is done.
-    pub charge: HeldCharges,
+    pub charge: HeldCharge,
     /// The name of its session in a header of its request.
     pub(crate) session_name: Option<Arc<str>>,
 }

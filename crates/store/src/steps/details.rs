@@ -15,7 +15,7 @@ use super::{MOST_STEPS, place};
 use crate::Store;
 use crate::db::on;
 use crate::error::Result;
-use crate::seal::SealingKey;
+use crate::seal::{PackedContent, SealingKey};
 
 /// Sealed contents of one trace are shown up to this many bytes.
 const MOST_CONTENT: usize = 64 * 1024 * 1024;
@@ -60,7 +60,12 @@ impl SealedContent {
 
     /// The content as it was stored: a [`domain::step::Content`] as JSON.
     pub fn open(self, key: &SealingKey) -> Result<Vec<u8>> {
-        key.open_content(&place(self.step), self.sealed)
+        self.open_packed(key)?.unpack()
+    }
+
+    /// The same, still compressed: its size is known before memory for it is taken.
+    pub fn open_packed(self, key: &SealingKey) -> Result<PackedContent> {
+        key.open_packed(&place(self.step), self.sealed)
     }
 }
 

@@ -57,8 +57,8 @@ pub(crate) async fn resolved(
     }
     let mut answers = BTreeMap::new();
     for step in references.0.keys() {
-        if let Some(found) = app.gateway.earlier_answer(caller, *step).await? {
-            answers.insert(*step, found.answer);
+        if let Some(answer) = app.gateway.earlier_output(caller, *step).await? {
+            answers.insert(*step, answer);
         }
     }
     if let Value::Array(items) = &mut body.input {

@@ -88,7 +88,14 @@ pub(super) fn of(
         in_tool(at, tool, None, choice, &mut all);
     }
     for (index, item) in input.as_array().into_iter().flatten().enumerate() {
-        in_input(&format!("input[{index}]"), item, false, &mut all);
+        let at = format!("input[{index}]");
+        match item.as_object().filter(|_| adds_tools(item)) {
+            Some(members) => {
+                let others = members.iter().filter(|(name, _)| *name != TOOLS);
+                others.for_each(|(_, value)| in_input(&at, value, false, &mut all));
+            }
+            None => in_input(&at, item, false, &mut all),
+        }
     }
     all
 }
@@ -182,11 +189,8 @@ fn in_input(at: &str, value: &Value, is_quoted: bool, all: &mut Vec<ExternalAcce
         }
         Value::Object(members) => {
             let kind = kind_of(value);
-            let (is_sent, adds_tools) = (kind.starts_with(SENT_PART), adds_tools(value));
+            let is_sent = kind.starts_with(SENT_PART);
             for (name, value) in members {
-                if adds_tools && name == TOOLS {
-                    continue;
-                }
                 let stored = kept(at, name, value);
                 all.extend(stored.filter(|access| !is_quoted || access.kind != KEPT_FILE));
                 match value {

@@ -204,9 +204,17 @@ async fn containers_of_the_project_are_used_again(backend: Backend) {
     let named = json!([{"type": "code_interpreter", "container": "cntr_1"}]);
     let more = json!({"tools": named});
     key.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", more)).await.ok(200);
-    // Another account has no such container.
-    key.post(RESPONSES, &asked(history, "other")).await.tells(400, "another account keeps");
+    // Another account has no such container, and a translation needs none.
+    key.post(RESPONSES, &asked(history.clone(), "other")).await.tells(400, "another account keeps");
     assert_eq!(other.begun(), 0);
+    let chat = Mock::always(Answer::text("Two.")).await;
+    chat.register(&owner, "chat").await;
+    key.post(RESPONSES, &asked(history, "chat")).await.ok(200);
+    // The refusal of a strange one names it beside a tool that is left out.
+    let tools =
+        json!([{"type": "image_generation"}, {"type": "code_interpreter", "container": "x"}]);
+    let strange = ask(RESPONSES, "gpt", "Go on.", json!({"tools": tools}));
+    key.post(RESPONSES, &strange).await.tells(422, "tools[1]: a tool of type 'container'");
     // A response that is not stored is not one that can be continued.
     let again = json!({"previous_response_id": "resp_gpt"});
     key.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", again)).await.ok(404);

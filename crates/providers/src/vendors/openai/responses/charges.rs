@@ -94,8 +94,11 @@ pub(super) fn of(prompt: &Prompt) -> Charges {
     let mut charges = Charges { surcharges: surcharges(prompt), ..Charges::default() };
     let Some(body) = passing_body(prompt) else { return charges };
     let uses = uses(body);
-    for (at, tool) in tools(prompt, body) {
-        add(&at, &tool, uses, MOST_DEPTH, &mut charges.tools);
+    for (index, tool) in tools(body).iter().enumerate() {
+        add(&format!("tools[{index}]"), tool, uses, MOST_DEPTH, &mut charges.tools);
+    }
+    for (at, tool) in added_tools(prompt) {
+        add(at, tool, uses, MOST_DEPTH, &mut charges.tools);
     }
     if has_agents(body) {
         let at = format!("{AGENTS} (the vendor runs agents within the response)");
@@ -150,7 +153,10 @@ pub(super) fn bounded(prompt: &Prompt, body: &str, most: u64) -> Option<String> 
 /// Refuses a tool whose price is not that of the list.
 pub(super) fn check(prompt: &Prompt) -> Result<(), Error> {
     let Some(body) = passing_body(prompt) else { return Ok(()) };
-    if tools(prompt, body).iter().any(|(_, tool)| has_other_container(tool, MOST_DEPTH)) {
+    let is_other = |tool: &Value| has_other_container(tool, MOST_DEPTH);
+    if tools(body).iter().any(is_other)
+        || added_tools(prompt).iter().any(|(_, tool)| is_other(tool))
+    {
         return Err(Error::unpriced(format!(
             "tools: a container with another memory_limit than {PRICED_CONTAINER} has no price here: \
              leave it out"
@@ -196,17 +202,16 @@ fn passing_body(prompt: &Prompt) -> Option<&str> {
     original.body.as_deref().filter(|_| original.format == WireFormat::Responses)
 }
 
-/// The tools of a request, each with its place: those of the body, and those that its items add. What is no
-/// list of tools may be any.
-fn tools(prompt: &Prompt, body: &str) -> Vec<(String, Value)> {
+/// The tools of a body. What is no list of tools may be any.
+fn tools(body: &str) -> Vec<Value> {
     let all = json_text::member(body, "tools").ok().flatten().filter(|all| *all != "null");
     let unknown = || vec![json!({"type": "unknown"})];
-    let all: Vec<Value> =
-        all.map_or_else(Vec::new, |all| serde_json::from_str(all).unwrap_or_else(|_| unknown()));
-    let of_body =
-        all.into_iter().enumerate().map(|(index, tool)| (format!("tools[{index}]"), tool));
-    let added = prompt.original.iter().flat_map(|original| original.added_tools.iter().cloned());
-    of_body.chain(added).collect()
+    all.map_or_else(Vec::new, |all| serde_json::from_str(all).unwrap_or_else(|_| unknown()))
+}
+
+/// The tools that items of a request add, each with its place.
+fn added_tools(prompt: &Prompt) -> &[(String, Value)] {
+    prompt.original.as_ref().map_or(&[], |original| &original.added_tools)
 }
 
 /// Whether the vendor runs several agents for one response, each of which takes prompts and answers of its

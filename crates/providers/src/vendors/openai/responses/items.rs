@@ -11,6 +11,9 @@ use crate::vendors::openai::decode;
 use crate::vendors::openai::responses::charges;
 use crate::vendors::openai::tier::{SERVICE_TIER, is_priority};
 
+/// The member that names a container, of a call of the code interpreter or of a shell's environment.
+const CONTAINER_ID: &str = "container_id";
+
 /// One item, as far as it has a canonical form.
 #[derive(Debug, PartialEq)]
 pub(super) enum Item {
@@ -113,14 +116,14 @@ pub(super) fn stored(response: &Map<String, Value>) -> Option<StoredResponse> {
         let id = text(of);
         (!id.is_empty() && id.len() <= LONGEST_ID).then(|| id.to_owned())
     };
-    let all = |name: &str| {
-        let ids = output(response).iter().filter_map(|item| id(item.get(name)));
-        ids.take(MOST_ITEMS).collect()
-    };
-    let mut containers: Vec<String> = all("container_id");
+    let items = || output(response).iter().take(MOST_ITEMS);
+    let of_shell = |item: &Value| id(item.get("environment")?.get(CONTAINER_ID));
+    let container = |item: &Value| id(item.get(CONTAINER_ID)).or_else(|| of_shell(item));
+    let mut containers: Vec<String> = items().filter_map(container).collect();
     containers.sort_unstable();
     containers.dedup();
     let is_stored = response.get("store") != Some(&Value::Bool(false));
+    let items = items().filter_map(|item| id(item.get("id"))).collect();
     let id = id(response.get("id")).filter(|_| is_stored || !containers.is_empty())?;
-    Some(StoredResponse { id, is_stored, items: all("id"), containers })
+    Some(StoredResponse { id, is_stored, items, containers })
 }

@@ -251,11 +251,12 @@ fn a_whole_answer_is_read() {
     }
     let run = json!({"type": "code_interpreter_call", "id": "ci_1", "container_id": "cntr_1"});
     let mut code = cut.clone();
-    code["output"] = json!([run, run]);
+    let shell = json!({"type": "shell_call", "environment": {"type": "container_reference", "container_id": "cntr_2"}});
+    code["output"] = json!([run, run, shell]);
     code["usage"] = Value::Null;
     code["service_tier"] = "priority".into();
     let reply = decode(&code).unwrap();
-    let containers = vec!["cntr_1".to_owned()];
+    let containers = ["cntr_1", "cntr_2"].map(str::to_owned).to_vec();
     let stored = StoredResponse { is_stored: false, containers, ..reply.stored.clone().unwrap() };
     assert_eq!(reply.stored, Some(stored), "a container stays");
     let usage = reply.usage.unwrap();
