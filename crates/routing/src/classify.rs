@@ -128,6 +128,12 @@ fn describe(
     let c = &features.counts;
     let plain = match (name, harder) {
         ("length", true) if features.words >= 40 => return Some(length(features.words).into()),
+        ("short", false) if features.material_words > 0 => {
+            let words = thousands(features.material_words);
+            return Some(
+                format!("a short instruction with its material (about {words} words)").into(),
+            );
+        }
         ("short", false) => "short input",
         ("numbers" | "number_share" | "any_number", _) if c.numbers > 1 => {
             return Some(format!("holds {} numbers", c.numbers).into());

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use domain::tier::Intent;
 
 use crate::classify::Shape;
+use crate::counts::{Counts, Word, count, next_in_run};
 use crate::lexicon::{GROUPS, Group, Heard, Lexicon};
+use crate::material;
 use crate::words::Words;
 
 /// The most bytes that are looked at, at each end of a text.
@@ -68,40 +70,15 @@ pub const NAMES: [&str; 30 + GROUPS] = [
 pub struct Features {
     /// One number from 0 to 1 for each of [`NAMES`].
     pub values: [f32; NAMES.len()],
-    /// Words in the parts that were looked at.
+    /// Words in the parts that were looked at; those of the instruction alone where it brings material.
     pub words: usize,
+    /// Words, about, of the material that the instruction brings.
+    pub material_words: usize,
     /// Cues found per group of the lexicon.
     pub(crate) cues: [u32; GROUPS],
     pub(crate) counts: Counts,
     /// The words of the text, in the parts that were looked at.
     pub(crate) said: Words,
-}
-
-/// Plain counts over the bytes of a text.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) words: u32,
-    pub(crate) letters: u32,
-    pub(crate) long_words: u32,
-    pub(crate) capitalised: u32,
-    pub(crate) numbers: u32,
-    pub(crate) maths: u32,
-    pub(crate) latex: u32,
-    pub(crate) code: u32,
-    pub(crate) lines: u32,
-    pub(crate) items: u32,
-    pub(crate) options: u32,
-    pub(crate) questions: u32,
-    pub(crate) blanks: u32,
-    pub(crate) quotes: u32,
-    pub(crate) characters: u32,
-    pub(crate) commas: u32,
-    pub(crate) sentences: u32,
-    pub(crate) people: u32,
-    pub(crate) single_letters: u32,
-    pub(crate) option_bytes: u32,
-    pub(crate) digits: u32,
-    pub(crate) programs: u32,
 }
 
 /// Measures a text of which at most the first and the last 8 KB are looked at.
@@ -111,39 +88,108 @@ pub fn measure(text: &str, shape: &Shape) -> Features {
     measure_with(text, shape, |_| {})
 }
 
-/// Measures a text, and calls `hear` with every cue of the lexicon.
+/// Measures a text, and calls `hear` with every cue of the lexicon that counts.
+///
+/// An instruction that brings material to work on is measured without it, and the material
+/// makes it longer by a fraction of its words.
 pub(crate) fn measure_with(text: &str, shape: &Shape, mut hear: impl FnMut(&Heard)) -> Features {
-    let mut counts = Counts::default();
-    let mut cues = [0u32; GROUPS];
-    let mut programs = 0;
-    let mut said = Words::default();
-    let lexicon = Lexicon::get();
-    for part in edges(text.as_bytes()).into_iter().filter(|part| !part.is_empty()) {
-        // Words inside a cue of several words begin no other cue.
-        let mut deaf_until = 0;
-        count(part, &mut counts, &mut |found: Word| {
-            said.add(found.first);
-            if found.at < deaf_until {
-                return;
-            }
-            if let Some(heard) = lexicon.hear(part, found.at, found.first) {
-                deaf_until = heard.end;
-                cues[heard.group as usize] += 1;
-                let asks_for_code =
-                    heard.group == Group::Build && heard.intent == Some(Intent::Code);
-                programs += u32::from(asks_for_code);
-                hear(&heard);
-            }
-        });
+    let around = shape.total_chars.saturating_sub(text.len());
+    let surroundings = Surroundings { around, shape: *shape };
+    if let Some(material) = material::find(text) {
+        let instruction = [&text.as_bytes()[..material.start], &text.as_bytes()[material.end..]];
+        let quiet = Reading::of(instruction, |_| {});
+        if material::is_worked_on(text, &material, &quiet) {
+            let words = material.len() / 6;
+            let bytes = text.len() - material.len();
+            return Reading::of(instruction, hear).measured(bytes, words, &surroundings);
+        }
     }
-    counts.programs = programs;
-    Features {
-        values: scale(text.len(), shape, &counts, &cues),
-        words: counts.words as usize,
-        cues,
-        counts,
-        said,
+    Reading::of(edges(text.as_bytes()), &mut hear).measured(text.len(), 0, &surroundings)
+}
+
+/// The text around the one that is judged.
+struct Surroundings {
+    around: usize,
+    shape: Shape,
+}
+
+/// All that is counted in the parts of a text.
+pub(crate) struct Reading {
+    pub(crate) counts: Counts,
+    pub(crate) cues: [u32; GROUPS],
+    pub(crate) said: Words,
+}
+
+impl Reading {
+    /// Reads the parts, and calls `hear` with every cue.
+    pub(crate) fn of(parts: [&[u8]; 2], mut hear: impl FnMut(&Heard)) -> Self {
+        let mut counts = Counts::default();
+        let mut cues = [0u32; GROUPS];
+        let (mut programs, mut amounts, mut named_tasks) = (0, 0, 0);
+        let mut said = Words::default();
+        let lexicon = Lexicon::get();
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            // Words inside a cue of several words begin no other cue.
+            let mut deaf_until = 0;
+            count(part, &mut counts, &mut |found: Word| {
+                said.add(found.first);
+                let mut next = Some(found);
+                while let Some(word) = next {
+                    next = next_in_run(part, word.at);
+                    if word.at < deaf_until {
+                        continue;
+                    }
+                    if let Some(heard) = lexicon.hear(part, word.at, word.first) {
+                        deaf_until = heard.end;
+                        cues[heard.group as usize] += 1;
+                        programs += u32::from(asks_for_code(&heard));
+                        amounts += u32::from(asks_how_many(part, &heard));
+                        named_tasks += u32::from(names_work(&heard));
+                        hear(&heard);
+                    }
+                }
+            });
+        }
+        counts.programs = programs;
+        counts.amounts = amounts;
+        counts.named_tasks = named_tasks;
+        Self { counts, cues, said }
     }
+
+    /// Number of cues of fields of knowledge in which most questions are hard.
+    pub(crate) fn fields(&self) -> u32 {
+        const FIELDS: [Group; 5] =
+            [Group::Maths, Group::Science, Group::Technical, Group::Law, Group::Medicine];
+        FIELDS.iter().map(|&field| self.cues[field as usize]).sum()
+    }
+
+    /// The features of a text of so many bytes that brings so many words of material.
+    fn measured(self, bytes: usize, material_words: usize, around: &Surroundings) -> Features {
+        let Self { counts, cues, said } = self;
+        Features {
+            values: scale(bytes, material_words, around, &counts, &cues),
+            words: counts.words as usize,
+            material_words,
+            cues,
+            counts,
+            said,
+        }
+    }
+}
+
+fn asks_for_code(heard: &Heard) -> bool {
+    heard.group == Group::Build && heard.intent == Some(Intent::Code)
+}
+
+/// Whether a cue names what is to be done with a text, and not only what is to come out: "suggest", "list".
+fn names_work(heard: &Heard) -> bool {
+    heard.group == Group::Task && heard.intent != Some(Intent::Generate)
+}
+
+/// Whether a cue is one of "how many", "how much", "how long" and their like.
+fn asks_how_many(part: &[u8], heard: &Heard) -> bool {
+    let cue = &part[heard.at..heard.end];
+    heard.group == Group::Quantity && cue.len() > 4 && cue[..4].eq_ignore_ascii_case(b"how ")
 }
 
 /// Returns the first and the last [`EDGE_BYTES`] bytes; the whole text when it is no longer than both.
@@ -155,210 +201,33 @@ fn edges(text: &[u8]) -> [&[u8]; 2] {
     }
 }
 
-/// A word of a text.
-struct Word {
-    at: usize,
-    /// Its first eight letters, see [`letters`].
-    first: u64,
-}
-
-fn count(text: &[u8], c: &mut Counts, word: &mut impl FnMut(Word)) {
-    // Every byte counts as a character; [`read_long_word`] subtracts continuation bytes.
-    c.characters += text.len() as u32;
-    let mut at = 0;
-    let mut line_start = true;
-    let mut sentence_start = true;
-    // Start of the option on the current line.
-    let mut option_from = None;
-    while let Some(&byte) = text.get(at) {
-        // No byte below `A` begins a letter; any other is read as if a word began here, which is the
-        // usual case.
-        let (first, taken) = if byte < b'A' { (0, 0) } else { letters(text, at) };
-        if taken > 0 {
-            let short = taken < 8 && first & HIGH == 0;
-            let end = if short {
-                c.letters += taken as u32;
-                c.single_letters += u32::from(taken == 1);
-                c.people += u32::from(is_person(first));
-                at + taken
-            } else {
-                read_long_word(text, at, first, taken, c)
-            };
-            c.words += 1;
-            word(Word { at, first });
-            if byte.is_ascii_uppercase() {
-                let single = end - at == 1 && byte <= b'J';
-                let option = single && matches!(text.get(end), Some(b')' | b'.' | b':'));
-                c.options += u32::from(option);
-                if option {
-                    option_from = Some(end);
-                }
-                c.capitalised += u32::from(!sentence_start && !option);
-            }
-            at = end;
-            sentence_start = false;
-            line_start = false;
-        } else if byte == b' ' {
-            at += 1;
-            continue;
-        } else if byte.is_ascii_digit() {
-            let from = at;
-            while text.get(at).is_some_and(|b| b.is_ascii_digit() || *b == b',') {
-                at += 1;
-            }
-            c.digits += (at - from) as u32;
-            c.numbers += 1;
-            c.items += u32::from(line_start && matches!(text.get(at), Some(b'.' | b')')));
-            sentence_start = false;
-            line_start = false;
-        } else if byte == b'['
-            && let Some(end) = placeholder_end(text, at)
-        {
-            c.words += 1;
-            at = end;
-            sentence_start = false;
-            line_start = false;
-        } else {
-            sign(byte, line_start, c);
-            let ends = matches!(byte, b'.' | b'!' | b'?');
-            c.sentences += u32::from(ends && text.get(at + 1).is_none_or(u8::is_ascii_whitespace));
-            if byte == b'\n'
-                && let Some(from) = option_from.take()
-            {
-                c.option_bytes += (at - from) as u32;
-            }
-            sentence_start |= matches!(byte, b'.' | b'!' | b'?' | b'\n' | b':' | b'"');
-            line_start = byte == b'\n';
-            at += 1;
-        }
-        // A space mostly follows; skipping it here saves one pass of the loop.
-        at += usize::from(text.get(at) == Some(&b' '));
-    }
-    c.option_bytes += option_from.map_or(0, |from| text.len() - from) as u32;
-}
-
-/// Returns the end of a placeholder of personal data that begins with this bracket:
-/// `[EMAIL_1_ff7daa86]`. It stands for a word, and its last eight characters are random.
-fn placeholder_end(text: &[u8], at: usize) -> Option<usize> {
-    const MOST_PLACEHOLDER_BYTES: usize = 64;
-    let inside = &text[at + 1..text.len().min(at + MOST_PLACEHOLDER_BYTES)];
-    let is_part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    let length = inside.iter().position(|b| !is_part(b))?;
-    let nonce = inside[..length].last_chunk::<9>()?;
-    let is_whole =
-        inside[length] == b']' && nonce[0] == b'_' && nonce[1..].iter().all(u8::is_ascii_hexdigit);
-    is_whole.then_some(at + 1 + length + 1)
-}
-
-/// Whether a word stands for a person: cases and word problems are full of such words.
-fn is_person(word: u64) -> bool {
-    const fn of(word: &[u8]) -> u64 {
-        let mut number = 0;
-        let mut at = word.len();
-        while at > 0 {
-            at -= 1;
-            number = number << 8 | word[at] as u64;
-        }
-        number
-    }
-    const I: u64 = of(b"i");
-    const ME: u64 = of(b"me");
-    const MY: u64 = of(b"my");
-    const HE: u64 = of(b"he");
-    const HIM: u64 = of(b"him");
-    const HIS: u64 = of(b"his");
-    const SHE: u64 = of(b"she");
-    const HER: u64 = of(b"her");
-    const THEY: u64 = of(b"they");
-    const THEIR: u64 = of(b"their");
-    matches!(word, I | ME | MY | HE | HIM | HIS | SHE | HER | THEY | THEIR)
-}
-
-/// Reads the rest of a word of eight bytes or more, or beyond ASCII; returns its end.
-#[inline(never)]
-fn read_long_word(text: &[u8], at: usize, first: u64, mut taken: usize, c: &mut Counts) -> usize {
-    let mut end = at + taken;
-    let mut beyond_ascii = first & HIGH;
-    while taken == 8 {
-        let more;
-        (more, taken) = letters(text, end);
-        beyond_ascii |= more & HIGH;
-        end += taken;
-    }
-    let mut length = (end - at) as u32;
-    if beyond_ascii != 0 {
-        let within = text[at..end].iter().filter(|byte| **byte & 0xc0 == 0x80).count() as u32;
-        length -= within;
-        c.characters -= within;
-    }
-    c.letters += length;
-    c.long_words += u32::from(length >= 9);
-    end
-}
-
-const HIGH: u64 = 0x8080_8080_8080_8080;
-const LOW: u64 = 0x0101_0101_0101_0101;
-
-/// Returns the letters at `at`, up to eight: in lower case as a number (zero in place of missing ones),
-/// and their count. A letter is an ASCII letter or any byte of a character beyond ASCII.
-#[inline]
-pub(crate) fn letters(text: &[u8], at: usize) -> (u64, usize) {
-    let rest = text.get(at..).unwrap_or_default();
-    let bytes = if let Some(whole) = rest.first_chunk::<8>() { *whole } else { padded(rest) };
-    let lower = u64::from_le_bytes(bytes) | (LOW * 0x20);
-    // All eight bytes at once: the high bit of a sum is set if the byte reaches 'a' or passes 'z'.
-    let low_bits = lower & !HIGH;
-    let from_a = low_bits + LOW * (0x80 - u64::from(b'a'));
-    let past_z = low_bits + LOW * (0x7f - u64::from(b'z'));
-    let others = !((from_a & !past_z) | lower) & HIGH;
-    if others == 0 {
-        return (lower, 8);
-    }
-    // All bits below the first byte that is no letter.
-    let mask = (others ^ (others - 1)) >> 8;
-    (lower & mask, others.trailing_zeros() as usize / 8)
-}
-
-/// Pads fewer than eight bytes with zeros.
-pub(crate) fn padded(rest: &[u8]) -> [u8; 8] {
-    let mut bytes = [0; 8];
-    bytes[..rest.len()].copy_from_slice(rest);
-    bytes
-}
-
-fn sign(byte: u8, line_start: bool, c: &mut Counts) {
-    match byte {
-        b'\n' => c.lines += 1,
-        b'-' | b'*' if line_start => c.items += 1,
-        b'=' | b'+' | b'^' | b'<' | b'>' | b'*' | b'/' | b'$' | b'%' => c.maths += 1,
-        b'\\' => c.latex += 1,
-        b'{' | b'}' | b';' | b'[' | b']' | b'`' | b'#' | b'|' | b'&' => c.code += 1,
-        b'?' => c.questions += 1,
-        b'_' => c.blanks += 1,
-        b',' => c.commas += 1,
-        b'"' => c.quotes += 1,
-        _ => {}
-    }
-}
-
 /// Shares in texts of fewer words are computed as if they had this many.
 const FEW_WORDS: f32 = 24.0;
 
-fn scale(bytes: usize, shape: &Shape, c: &Counts, cues: &[u32; GROUPS]) -> [f32; NAMES.len()] {
-    // Scripts without spaces have few "words": six characters count as one.
-    let words = c.words.max(c.characters / 6) as f32;
+/// A word of material counts as this much of a word of an instruction.
+const MATERIAL_WORD: f32 = 0.2;
+
+fn scale(
+    bytes: usize,
+    material_words: usize,
+    Surroundings { around, shape }: &Surroundings,
+    c: &Counts,
+    cues: &[u32; GROUPS],
+) -> [f32; NAMES.len()] {
+    // Scripts without spaces have few "words": six characters count as one, of Han and kana two.
+    let words = c.words.max(c.characters / 6).max(c.unspaced / 2) as f32;
     let seen = (c.words + c.numbers).max(1) as f32;
     // In a few words one sign of a feature does not mean much of it.
     let room = seen.max(FEW_WORDS);
     // The words between the edges are estimated from those counted.
     let whole = words * (bytes as f32 / bytes.clamp(1, 2 * EDGE_BYTES) as f32);
-    let around = (shape.total_chars.saturating_sub(bytes) / 6) as f32;
+    let around = (around / 6) as f32;
     let earlier_turns = shape.turns.saturating_sub(1);
     let log = &*LOGARITHMS;
     let share = |count: u32, full: usize| log[(count as usize).min(full)] / log[full];
     let mut values = [0.0; NAMES.len()];
     let measured = [
-        log_share(whole, 2000.0),
+        log_share(whole + MATERIAL_WORD * material_words as f32, 2000.0),
         ((12.0 - words) / 12.0).max(0.0),
         (4.0 * c.numbers as f32 / seen).min(1.0),
         share(c.numbers, 30),

@@ -10,7 +10,8 @@ use std::sync::LazyLock;
 
 use domain::tier::Intent;
 
-use crate::features::{letters, padded};
+use crate::counts::{letters, padded};
+use crate::languages;
 
 /// The group of a cue: the property of a request that it is a sign of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +66,14 @@ pub(crate) struct Heard {
     pub(crate) end: usize,
 }
 
-type Row = (Group, Option<Intent>, &'static str);
+/// Cues of a group and an intent, separated by `|`.
+pub(crate) type Row = (Group, Option<Intent>, &'static str);
 
 /// Cues of a group, separated by `|`.
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     (Group::Proof, None, "prove|proof|proofs|derive|derivation|show that|demonstrate that|counterexample*|conjecture"),
-    (Group::Reason, None, "justify|justification|step by step|step-by-step|reason through|explain why|explain how|why does|why do|why is|why are|why would|implication*|trade-off*|tradeoff*|pros and cons|critically|in depth|in-depth|in detail|detailed|thorough*|rigorous*|comprehensive*|hypothesis|hypotheses|infer|deduce|contradiction|conclude|theorem|lemma|corollary|think carefully|root cause|chain of thought|nuanced|elaborate"),
+    (Group::Reason, None, "justify|justification|step by step|step-by-step|reason through|explain why|explain how|why does|why do|why is|why are|why would|implication*|consequences|trade-off*|tradeoff*|pros and cons|critically|in depth|in-depth|in detail|detailed|thorough*|rigorous*|comprehensive*|hypothesis|hypotheses|infer|deduce|contradiction|conclude|theorem|lemma|corollary|think carefully|root cause|chain of thought|nuanced|elaborate"),
     (Group::Condition, None, "suppose|assume|assuming|given that|such that|let|if and only if|unless|whenever|provided that|consider|where|in terms of|satisfies|satisfy|satisfying|respectively|otherwise|depending on|as a function of|subject to|for all|for every|there exists"),
     (Group::Constraint, None, "must|exactly|at least|at most|no more than|no less than|do not|don't|without|only|should not|ensure|make sure|requirement*|required|constraint*|include|including|format|avoid|limit|within|strictly|follow these|following rules|rules|criteria|never|always|in the style of|output should|json format|as follows|specified|specification*"),
     (Group::Negation, None, "not|except|false|incorrect|least|neither|none of|cannot|isn't|doesn't|inconsistent"),
@@ -82,13 +84,13 @@ const ROWS: &[Row] = &[
     (Group::Task, Some(Intent::Summarise), "summarize|summarise|summary|summarization|tl;dr|tldr|shorten|condense|key points|main points|in one sentence|in a few sentences|gist"),
     (Group::Task, Some(Intent::Translate), "translate|translation|translated|into french|into spanish|into german|into english|to english|to french|to spanish|to german|in french|in spanish|in german"),
     (Group::Task, Some(Intent::Classify), "classify|categorize|categorise|category|sentiment|positive or negative|true or false|label|spam|yes or no|is this|which category|detect if|decide whether|determine whether|toxic"),
-    (Group::Task, Some(Intent::Extract), "extract|find all|identify the|pull out|named entities|list all|keywords|from the text|from the following|according to the passage|based on the passage|based on the text|given a paragraph"),
-    (Group::Task, Some(Intent::Rewrite), "rewrite|rephrase|paraphrase|reword|proofread|correct the|fix the grammar|grammar|grammatical|edit the|more formal|more polite|simplify the|convert the|capitalize|punctuation|spelling|synonym*|antonym*"),
+    (Group::Task, Some(Intent::Extract), "extract|find all|identify the|pull out|named entities|list all|keywords|from the text|from the following|according to the passage|based on the passage|based on the text|based on the information|in the article|in the passage|in the paragraph|given a paragraph"),
+    (Group::Task, Some(Intent::Rewrite), "rewrite|rephrase|paraphrase|reword|proofread|correct the|fix the grammar|grammar|grammatical|edit the|more formal|more polite|simplify the|convert the|capitalize|capitalise|capitalization|capitalisation|punctuation|spelling|misspell*|typo|typos|synonym*|antonym*|friendlier|nicer|politer|make it shorter|make this shorter|shorten this|bulleted|bullet points|alphabetical order|alphabetically|past tense|present tense|future tense|plural|into a question|into a list|into a sentence|sound better|sounds better|sound nicer|sounds okay|odd one out|hashtag*|subject line"),
     (Group::Task, Some(Intent::Generate), "suggest|list|name a|name the|name some|name three|name five|give me|give an example|give examples|generate a|come up with|brainstorm|write a sentence|write a short|create a list|compile a list|make a list|fill in|complete the sentence|provide a list|headline|slogan|caption|tweet|title for"),
     (Group::Everyday, Some(Intent::Generate), "write a poem|poem|haiku|story|joke|song|lyrics|letter|email|e-mail|essay|blog post|speech|birthday|recipe|wedding|invitation|toast|thank you note|cover letter|limerick|write an|compose|dialogue|podcast script|video script|movie script|film script|radio script|sales script|call script|script for a video|script for a youtube|script for a podcast|script for a play|script for a commercial|script for an episode"),
     (Group::Everyday, Some(Intent::Chat), "hello|hi|hey|good morning|good evening|good night|how are you|thanks|thank you|what's up|nice to meet|goodbye|bye"),
     (Group::Everyday, None, "breakfast|lunch|dinner|cook|cooking|food|movie*|film|song lyrics|music|travel|trip|vacation|friend|friends|family|mom|dad|kids|dog|cat|weather|weekend|gift|restaurant*|hotel|workout|exercise*|sleep|clothes|shopping|hobby|hobbies|tv show|holiday|favorite|favourite|sports|football|basketball|game night|pet|garden*|cake|coffee|wine|beach|dating|advice|sentence|word|words|sentences|capital of|color|colour|animal*|dress code|zip code|postal code|discount code|promo code|coupon code|area code|qr code"),
-    (Group::Maths, None, "integral*|derivative*|matrix|matrices|eigenvalue*|polynomial*|equation*|triangle|circle|angle*|prime|primes|integer*|modulo|mod|divisible|divisor*|vector*|converge*|continuous function|differentiable|differential|probability that|random variable*|permutation*|combination*|perpendicular|radius|tangent|cosine|sine|logarithm*|geometric|arithmetic sequence|real number*|complex number*|subgroup|isomorphi*|homomorphism|topolog*|graph theory|f(x)|positive integers|squared|square root|coefficient*|quadratic|function f|linear algebra|regression|variance|standard deviation|statistic*|bayes*|stochastic|hexagon|polygon|parabola|ellipse|inequality|algebra*|calculus|combinatoric*|mathematic*|numerical"),
+    (Group::Maths, None, "integral*|derivative*|matrix|matrices|eigenvalue*|eigenvector*|polynomial*|equation*|triangle|circle|angle*|prime|primes|integer*|modulo|mod|divisible|divisor*|vector*|converge*|continuous function|differentiable|differential|probability that|random variable*|permutation*|combination*|perpendicular|radius|tangent|cosine|sine|logarithm*|geometric|arithmetic sequence|real number*|complex number*|subgroup|isomorphi*|homomorphism|topolog*|graph theory|f(x)|positive integers|squared|square root|coefficient*|quadratic|function f|linear algebra|regression|variance|standard deviation|statistic*|bayes*|stochastic|hexagon|polygon|parabola|ellipse|inequality|algebra*|calculus|combinatoric*|mathematic*|numerical"),
     (Group::Science, None, "velocity|acceleration|momentum|quantum|electron*|photon*|wavelength|frequency|voltage|resistor*|circuit*|capacitor*|thermodynamic*|entropy|enthalpy|temperature|pressure|molar|mole|moles|molecule*|reaction*|oxidation|acid|equilibrium|orbital*|isotope*|kinetic|potential energy|gravitational|magnetic|electric field|torque|fluid|viscosity|heat|laser|optical|lens|spectrum|spectra*|relativity|particle*|semiconductor*|signal*|engineer*|mechanical|physics|chemistry|chemical|solvent|solution of|catalyst|nuclear|astronom*|galaxy|star|planet*|material*|sensor*|motor|robot*|antenna|bandwidth|hydraulic|alloy|steel|newton*|joule*|kg|mol|ghz|mhz"),
     (Group::Technical, Some(Intent::Code), "python|javascript|typescript|java|c++|c#|golang|rust|kotlin|swift|php|ruby|sql|html|css|bash|powershell|react|reactjs|nextjs|vue|angular|django|flask|fastapi|spring boot|nodejs|node.js|pandas|numpy|pytorch|tensorflow|vba|matlab|def|import|struct|void|const|async|await|null|println|printf|fn|select * from|latex code|excel formula"),
     (Group::Technical, None, "algorithm*|database*|api|apis|server*|client-side|docker*|kubernetes|k8s|aws|azure|gcp|linux|ubuntu|windows server|terraform|git|github|endpoint*|microservice*|distributed|concurren*|thread*|mutex|deadlock|cache|caching|latency|throughput|load balanc*|encryption|encrypt*|hash|oauth|jwt|authentication|tcp|udp|http|https|dns|firewall|network*|protocol*|compiler*|runtime|memory leak|pointer*|recursion|recursive|data structure*|linked list|binary tree|hash table|time complexity|machine learning|deep learning|neural*|transformer*|llm|llms|embedding*|gpu|cpu|kernel|dataset*|training data|gradient*|backpropagation|query|queries|schema|postgres*|mysql|mongodb|redis|kafka|json|xml|yaml|csv|excel|spreadsheet*|unity|unreal|blender|arduino|raspberry pi|android|ios|app|application*|software|frontend|backend|full stack|devops|ci/cd|pipeline*|saas|crud|rest|graphql|websocket*|variable*|array*|string|loop|object-oriented|exception*|error|bug|library|package|module|plugin|command line|terminal|virtual machine|cloud|bitcoin|blockchain|smart contract*|solidity|cryptograph*|parser|parsing|semantic search|chatbot|prompt engineering|openai|fine-tun*|tokenizer"),
@@ -125,7 +127,7 @@ struct Cue {
 }
 
 /// Eight times the number of keys: a probe rarely meets a slot that is taken.
-const SLOTS: usize = 4096;
+const SLOTS: usize = 8192;
 
 /// Bits of the filter; a power of two.
 const FILTER: usize = 1 << 15;
@@ -140,7 +142,7 @@ impl Lexicon {
 
     fn build() -> Self {
         let mut by_key: BTreeMap<u32, Vec<Cue>> = BTreeMap::new();
-        for cue in ROWS.iter().flat_map(split).map(Cue::new) {
+        for cue in ROWS.iter().chain(languages::ROWS).flat_map(split).map(Cue::new) {
             by_key.entry(cue.head as u32).or_default().push(cue);
         }
         let mut lexicon = Self {
@@ -248,7 +250,7 @@ fn filter_bit(word: u64) -> usize {
 }
 
 fn slot_of(key: u32) -> usize {
-    (key.wrapping_mul(0x9e37_79b1) >> 20) as usize % SLOTS
+    (key.wrapping_mul(0x9e37_79b1) >> 19) as usize % SLOTS
 }
 
 fn split(row: &'static Row) -> impl Iterator<Item = (Group, Option<Intent>, &'static str)> {

@@ -6,11 +6,14 @@
 
 mod affinity;
 mod classify;
+mod counts;
 mod endpoints;
 mod features;
 mod forest;
 mod intent;
+mod languages;
 mod lexicon;
+mod material;
 mod resolve;
 #[cfg(test)]
 mod testing;

@@ -34,7 +34,7 @@ const CHANGES: &[&str] = &[
     "compat",
 ];
 /// Things numbered by their versions alone, however large: no machine is called so.
-const VERSIONED: &[&str] = &["firmware", "fw", "bios", "uefi", "rev", "revision"];
+const VERSIONED: &[&str] = &["firmware", "fw", "bios", "uefi", "kernel", "rev", "revision"];
 /// Words that a version follows only near the mention of a change; they may stand on machines, too.
 const CHANGED: &[&str] = &["build", "driver", "drivers"];
 /// Products whose versions begin with 10, as do addresses of private networks.

@@ -5,7 +5,7 @@ use crate::secrets::assignment_operator::{Join, joined};
 use crate::secrets::score::{is_quoted, judge};
 use crate::secrets::secret::Secret;
 use crate::secrets::value_span::{self, MAX_VALUE, value_end, whole_end, without_marks};
-use crate::secrets::{distant_assignment, false_positives, surroundings};
+use crate::secrets::{distant_assignment, false_positives, label, surroundings};
 use crate::text::words::floor;
 use crate::text::{randomness, source_code};
 use crate::vocabulary::dummy_values;
@@ -149,7 +149,11 @@ fn behind(text: &str, name: &Name, known: &mut Judged) -> Option<Secret> {
             judged.or_else(|| quoted(bytes, from, to, join).map(|(to, score)| (from, to, score)));
         if let Some((from, to, score)) = found {
             let whole = floor(text, start.saturating_sub(24));
-            if false_positives::by_name(&text[whole..at], &text[at..from], &text[from..to])
+            // The name is that of a page, and its first parameter has one of its own: `/keys?cursor=...`.
+            let is_page = &bytes[at..value_at] == b"?" && bytes[..from].ends_with(b"=");
+            if is_page
+                || false_positives::by_name(&text[whole..at], &text[at..from], &text[from..to])
+                || label::is_reference(&text[whole..at], keyword)
                 || false_positives::by_surroundings(bytes, at, from, to)
                 || keyword.eq_ignore_ascii_case("pass")
                     && join == Join::Spaced

@@ -94,7 +94,7 @@ pub(super) fn find(text: &str, start: usize, end: usize) -> Option<Secret> {
         match randomness::is_hex(value) {
             true if !is_kept
                 || is_owned
-                || label::is_signing(lead) && label::is_fingerprint(value) =>
+                || label::is_signing_key(lead) && label::is_fingerprint(value) =>
             {
                 None
             }

@@ -32,6 +32,7 @@ pub(super) fn is_no_secret(text: &str, from: usize, value: &str, is_quoted: bool
         || dummy_values::is_stand_in(value)
         || dummy_values::is_address(value)
         || dummy_values::is_public(value)
+        || source_code::is_pattern(value)
         || is_digest(text, from, value)
 }
 
@@ -81,12 +82,11 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
     if match key {
         Some(Key::Public) => true,
         Some(Key::Stored) => is_number,
-        Some(Key::Secret) => {
-            label::is_signing(label)
+        Some(Key::Secret) | None => {
+            label::is_signing_key(label)
                 && label::is_fingerprint(value)
                 && !between.contains(['"', '\''])
         }
-        None => false,
     } || label::is_manner(label)
         || label::is_package(label, between, value)
     {
@@ -114,7 +114,8 @@ pub(super) fn by_name(lead: &str, between: &str, value: &str) -> bool {
         || name.ends_with("dsn") && value.contains("host=")
         || lead.contains("for=\"")
         || lead.contains("aws_secret_access_key") && value.len() != 40
-        || name == "key" && is_cache_key(value)
+        || name.ends_with("key") && key != Some(Key::Secret) && is_cache_key(value)
+        || is_listed_file(&name, between, value)
         || name == "pass" && value.get(..4).is_some_and(|lead| lead.eq_ignore_ascii_case("test"))
 }
 
@@ -162,8 +163,14 @@ pub(super) fn by_surroundings(bytes: &[u8], name_end: usize, from: usize, to: us
         .is_some_and(|lead: &[u8; 6]| lead.eq_ignore_ascii_case(b"basic "));
     // In a sentence, too, a value may stand in brackets: alone, behind a space.
     let in_brackets = bytes[..from].ends_with(b" (") && bytes.get(to) == Some(&b')');
+    let opened = bytes[..from].trim_ascii_end();
+    let in_template = [b"#{", b"${", b"{{", b"%{", b"[[", b"<<", b"@@"]
+        .iter()
+        .any(|mark| opened.ends_with(*mark));
     bytes[from - 1] == b'(' && !in_brackets
+        || in_template
         || is_resource(bytes, name_end)
+        || is_user(bytes, name_end, from, to)
         || called
         || account
         || basic && dummy_values::is_stock_login(&bytes[from..to])
@@ -177,6 +184,32 @@ fn is_resource(bytes: &[u8], name_end: usize) -> bool {
     let is_part = |b: &&u8| b.is_ascii_alphanumeric() || b":/_.-".contains(b);
     let run = bytes[..name_end].iter().rev().take(RESOURCE).take_while(is_part).count();
     bytes[name_end - run..name_end].starts_with(b"arn:")
+}
+
+/// Whether a name is the user of a URL, whose password is judged by its place: `https://api-key:...@host`.
+fn is_user(bytes: &[u8], name_end: usize, from: usize, to: usize) -> bool {
+    const MOST_USER_BYTES: usize = 64;
+    let is_part = |b: &&u8| b.is_ascii_alphanumeric() || b"_.-%".contains(b);
+    let user = bytes[..name_end].iter().rev().take(MOST_USER_BYTES).take_while(is_part).count();
+    bytes.get(name_end) == Some(&b':')
+        && bytes[..name_end - user].ends_with(b"://")
+        && bytes[from..bytes.len().min(to + 1)].contains(&b'@')
+}
+
+/// Whether a value is the checksum behind the name of a file: `secret.bin 9b74c989...`.
+fn is_listed_file(name: &str, between: &str, value: &str) -> bool {
+    const DIGEST_LENGTHS: [usize; 7] = [8, 16, 32, 40, 64, 96, 128];
+    // `app.token` is a setting.
+    const SETTINGS: [&str; 6] = ["token", "secret", "password", "key", "pass", "auth"];
+    let is_extension = |end: &str| {
+        end.len() <= 8
+            && end.starts_with(|c: char| c.is_ascii_lowercase())
+            && !SETTINGS.contains(&end)
+    };
+    between.bytes().all(|b| matches!(b, b' ' | b'\t'))
+        && name.rsplit_once('.').is_some_and(|(_, end)| is_extension(end))
+        && DIGEST_LENGTHS.contains(&value.len())
+        && randomness::is_hex(value)
 }
 
 /// Whether the value ends as its name does: `key_length = Cipher.key_length`.

@@ -11,7 +11,7 @@ const STORED: &[&str] = &[
     "sort", "partition", "row", "range", "cell", "column", "foreign", "unique", "composite", "natural", "surrogate",
     "lookup", "index", "shard", "cache", "storage", "object", "blob", "bucket", "file", "asset", "image", "document",
     "record", "entity", "message", "event", "queue", "topic", "job", "task", "lock", "group", "routing", "dedup",
-    "dedupe", "deduplication", "idempotency", "correlation", "issue", "map", "react", "query",
+    "dedupe", "deduplication", "idempotency", "correlation", "issue", "map", "react", "query", "form",
 ];
 /// So is one behind these, but for `primaryKey`, as Azure has two, and `S3_KEY`, as environments name them.
 const OFTEN_STORED: &[&str] = &["primary", "redis", "stream", "s3"];
@@ -29,6 +29,47 @@ const KINDS: &[&str] = &["api", "signing", "encryption", "ssh", "rsa", "vapid", 
 #[rustfmt::skip]
 const MANNERS: &[&str] =
     &["type", "types", "algorithm", "algo", "spec", "function", "class", "format", "kind", "mode", "scheme"];
+/// Things that a secret has, or is found by: names that end in these hold none.
+#[rustfmt::skip]
+const REFERENCES: &[&str] = &[
+    "id", "uid", "uuid", "guid", "ref", "reference", "name", "alias", "hash", "digest", "fingerprint", "thumbprint", "version",
+    "arn", "mint", "address", "issuer", "audience", "lifetime", "seconds", "ms", "ttl", "expiry", "count", "limit", "budget",
+    "length", "size", "provider", "strength", "pattern", "regex", "regexp", "prefix", "label", "hint", "title",
+    "description",
+];
+/// Those that are secrets all the same: what a program logs in with, and what Vault calls so.
+const CREDENTIALS: &[(&str, &str)] = &[
+    ("key", "id"),
+    ("access", "id"),
+    ("client", "id"),
+    ("secret", "id"),
+    ("session", "id"),
+    ("app", "id"),
+    ("api", "id"),
+];
+/// Words in front of "token" where it marks a place in a list, or ties a form to its page.
+#[rustfmt::skip]
+const PASSING: &[&str] = &[
+    "next", "page", "paging", "pagination", "continuation", "cursor", "delta", "sync", "resume", "cancel", "cancellation", "csrf",
+    "xsrf", "authenticity", "antiforgery", "forgery",
+];
+/// Words in front of "key" where it finds a row, whatever the row is called.
+const ROWS: &[&str] = &[
+    "sort",
+    "partition",
+    "row",
+    "foreign",
+    "composite",
+    "surrogate",
+    "shard",
+    "correlation",
+    "dedup",
+    "dedupe",
+    "deduplication",
+];
+/// Words of names that say that their value is made up.
+const MADE_UP: &[&str] = &["fake", "mock", "dummy", "placeholder"];
+
 /// Beginnings of other parts, which may follow a part of a name without a sign or a capital.
 #[rustfmt::skip]
 const PARTS: &[&str] = &[
@@ -94,6 +135,39 @@ pub(super) fn is_manner(label: &str) -> bool {
     word.is_some_and(|word| MANNERS.contains(&&*word))
 }
 
+/// Whether a name, read from its end, is that of something else than a secret: of what a secret has or is found by, of a
+/// place in a list, of what is made up.
+pub(super) fn is_reference(label: &str, keyword: &str) -> bool {
+    let mut words = Words { rest: label }.map(|word| (word.text.to_ascii_lowercase(), word.joint));
+    let Some((last, joint)) = words.next() else { return false };
+    if MADE_UP.contains(&&*last) {
+        return true;
+    }
+    let Some(joint) = joint.filter(|joint| *joint != b' ') else { return false };
+    let Some((before, mut joint_before)) = words.next() else { return false };
+    let is_own = keyword.to_ascii_lowercase().ends_with(&*last)
+        || CREDENTIALS.contains(&(&*before, &*last)) && (before != "key" || is_access(label));
+    let is_passing = ["token", "tokens"].contains(&&*last) && PASSING.contains(&&*before);
+    let is_row = last == "key" && joint != HUMP && ROWS.contains(&&*before);
+    if REFERENCES.contains(&&*last) && !is_own
+        || is_passing
+        || is_row
+        || MADE_UP.contains(&&*before)
+    {
+        return true;
+    }
+    words.any(|(word, joint)| {
+        let is_joined = joint_before.is_some_and(|joint| joint != b' ');
+        joint_before = if is_joined { joint } else { None };
+        is_joined && MADE_UP.contains(&&*word)
+    })
+}
+
+/// Whether the last but one word of the identifier of a key is "access", as in those of AWS.
+fn is_access(label: &str) -> bool {
+    Words { rest: label }.nth(2).is_some_and(|word| word.text.eq_ignore_ascii_case("access"))
+}
+
 /// Whether a word goes on behind a part of a name, so that it is another word: `authority`, `keyboard`, `tokenizer`.
 /// `name` begins with the part.
 pub(super) fn goes_on(name: &str, part: &str) -> bool {
@@ -130,9 +204,17 @@ pub(super) fn is_package(label: &str, between: &str, value: &str) -> bool {
         && !WHOLE.contains(&&*lower)
 }
 
-/// Whether a label ends with the name of a key that signs.
-pub(super) fn is_signing(label: &str) -> bool {
-    Words { rest: label }.nth(1).is_some_and(|word| word.text.eq_ignore_ascii_case("signing"))
+/// Whether a label ends with the name of a key that signs, or with an option that a program is given its fingerprint by:
+/// `signing key`, `signingkey`, `--recv-keys`.
+pub(super) fn is_signing_key(label: &str) -> bool {
+    let mut words = Words { rest: label };
+    let Some(last) = words.next() else { return false };
+    let mut is_second = || {
+        let word = words.next();
+        word.is_some_and(|word| is_one_of(word.text, &["signing", "recv", "lsign", "export"]))
+    };
+    last.text.eq_ignore_ascii_case("signingkey")
+        || is_one_of(last.text, &["key", "keys"]) && is_second()
 }
 
 /// Whether hexadecimal digits are the fingerprint of a public key of PGP, which it is called by.

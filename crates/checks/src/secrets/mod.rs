@@ -11,6 +11,8 @@ mod false_positives;
 mod formatted;
 pub(crate) mod key_block;
 mod label;
+#[cfg(test)]
+mod reference_tests;
 mod score;
 pub(crate) mod secret;
 mod structured;

@@ -115,7 +115,8 @@ pub(super) fn chosen(value: &str, join: Join) -> Option<f64> {
         || uniform
         || digits > 0 && letters > 0
         || symbols > 0 && letters > 0 && value.bytes().any(|b| b"!@#$%^&*?~+".contains(&b));
-    let plain = upper > 0 || digits >= 2 || symbols > 0;
+    let drawn_letters = || uniform && letters == value.len() && !dummy_values::is_stock(value);
+    let plain = upper > 0 || digits >= 2 || symbols > 0 || drawn_letters();
     // A value that was drawn and encoded: no person has chosen it.
     let drawn = value.len() >= 16
         && join == Join::Assigned

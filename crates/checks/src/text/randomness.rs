@@ -33,6 +33,15 @@ pub(crate) fn is_repeated(value: &str) -> bool {
     value.as_bytes().windows(2).all(|pair| pair[0] == pair[1])
 }
 
+/// Whether a value is one short run again and again: `deadbeefdeadbeef`. Chance does not repeat itself.
+pub(crate) fn is_periodic(value: &str) -> bool {
+    const LONGEST_RUN: usize = 8;
+    let bytes = value.as_bytes();
+    (1..=LONGEST_RUN.min(bytes.len() / 2))
+        .filter(|period| bytes.len().is_multiple_of(*period))
+        .any(|period| bytes[period..] == bytes[..bytes.len() - period])
+}
+
 /// Whether a value has as many different characters as a random one would.
 pub(crate) fn is_varied(value: &str) -> bool {
     distinct(value) >= (value.len() / 5).clamp(2, 9)

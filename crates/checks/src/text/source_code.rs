@@ -22,8 +22,13 @@ pub(crate) fn is_template(value: &str) -> bool {
         .split_once("$(")
         .and_then(|(_, rest)| rest.split_once(')'))
         .is_some_and(|(name, _)| name.bytes().all(|b| is_name(b) || b == b'-'));
+    // `%DB_PASSWORD%`, as in scripts of Windows.
+    let windows = value
+        .strip_prefix('%')
+        .and_then(|rest| rest.strip_suffix('%'))
+        .is_some_and(|name| name.len() >= 4 && name.bytes().all(is_name) && is_variable(name));
     let parts = ["${", "{{", "<%", "#{", "%("];
-    opened || variable || reference || parts.iter().any(|part| value.contains(part))
+    opened || variable || reference || windows || parts.iter().any(|part| value.contains(part))
 }
 
 /// Whether a name is one that a person gives a variable: of one case, or of words with few digits between them.
@@ -51,6 +56,26 @@ pub(crate) fn is_expression(value: &str) -> bool {
         || is_entity(value)
         || is_element(value)
         || is_open_call(value)
+        || is_attribute(value)
+}
+
+/// Whether a value begins as regular expressions do: `^[A-Z`, `^(?=.*\d`.
+pub(crate) fn is_pattern(value: &str) -> bool {
+    const BEGINNINGS: [&str; 5] = ["^[", "^(", "(?", "[a-z", "[A-Z"];
+    BEGINNINGS.iter().any(|lead| value.starts_with(lead))
+}
+
+/// Whether a value is an attribute of a resource, as in Terraform: `random_password.db.result`.
+fn is_attribute(value: &str) -> bool {
+    let is_part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_lowercase())
+            && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    let ends: [&str; 9] =
+        ["value", "result", "id", "arn", "key", "password", "token", "secret", "content"];
+    value.matches('.').count() >= 2
+        && value.split('.').all(is_part)
+        && value.rsplit(['.', '_']).next().is_some_and(|end| ends.contains(&end))
 }
 
 /// Whether a value is code of either kind.
@@ -91,8 +116,14 @@ fn is_open_call(value: &str) -> bool {
     let is_path = name.contains('.');
     let is_name =
         |b: u8| b.is_ascii_lowercase() || b"_.".contains(&b) || is_path && b.is_ascii_digit();
+    // `generatePassword(16`
+    let is_words = || {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.bytes().all(|b| b.is_ascii_alphabetic())
+            && is_wordy(name)
+    };
     name.len() >= 4
-        && (rest.starts_with('(') || name.bytes().all(is_name))
+        && (rest.starts_with('(') || name.bytes().all(is_name) || is_words())
         && rest.matches('(').count() >= rest.matches(')').count()
 }
 

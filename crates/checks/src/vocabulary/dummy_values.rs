@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-use crate::text::randomness::is_repeated;
+use crate::text::randomness::{is_periodic, is_repeated};
 use crate::text::source_code::is_code;
 use crate::text::words::{any_of, is_one_of};
 
@@ -73,13 +73,15 @@ pub(crate) fn is_address(value: &str) -> bool {
     let bytes = value.as_bytes();
     let drive =
         bytes.first().is_some_and(u8::is_ascii_alphabetic) && bytes[1..].starts_with(b":\\");
+    let home = value.starts_with("~/");
     let tag =
         value.strip_prefix('!').is_some_and(|tag| tag.bytes().all(|b| b.is_ascii_alphabetic()));
-    drive || tag || value.starts_with("arn:")
+    drive || home || tag || value.starts_with("arn:")
 }
 
 /// Whether a value is what keys of other kinds are made of: a date, a file, a version of an interface, the alphabet.
 pub(crate) fn is_plain_data(value: &str) -> bool {
+    const DIGITS: [&str; 2] = ["0123456789abcdef", "1234567890abcdef"];
     let bytes = value.as_bytes();
     let digits = |range: std::ops::Range<usize>| {
         bytes.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit))
@@ -87,7 +89,10 @@ pub(crate) fn is_plain_data(value: &str) -> bool {
     let dash = |at: usize| bytes.get(at) == Some(&b'-');
     let dated = digits(0..4) && dash(4) && digits(5..7) && dash(7) && digits(8..10);
     let lower = value.to_ascii_lowercase();
-    let counts = ["abcdefghijklm", "0123456789abcdef"].iter().any(|run| lower.starts_with(run));
+    let begins = |text: &str| DIGITS.iter().any(|run| text.starts_with(run));
+    // Words may lead up to it: `test-key-1234567890abcdef`.
+    let tail = lower.rsplit(['-', '_']).next().unwrap_or_default();
+    let counts = begins(tail) || begins(&lower) || lower.starts_with("abcdefghijklm");
     let interface = value.rsplit_once('/').is_some_and(|(group, version)| {
         let number = version.strip_prefix('v').unwrap_or_default().as_bytes();
         group.contains('.') && version.len() < 12 && number.first().is_some_and(u8::is_ascii_digit)
@@ -96,11 +101,19 @@ pub(crate) fn is_plain_data(value: &str) -> bool {
     let composed = value.split_once('#').is_some_and(|(kind, _)| {
         kind.len() >= 3 && kind.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
     });
+    // A setting that follows in one run: `graceMs=120000`.
+    let setting = value.split_once('=').is_some_and(|(name, number)| {
+        let is_name = name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_');
+        is_name && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    });
     dated
         || counts
+        || setting
+        || is_periodic(value)
         || interface
         || composed
         || is_file(value)
+        || is_place(value)
         || is_shortcut(value)
         || is_account(value)
 }
@@ -111,9 +124,20 @@ fn is_shortcut(value: &str) -> bool {
     value.split_once('+').is_some_and(|(first, _)| is_one_of(first, &HELD))
 }
 
-/// Whether a value is the public number of an account or a key: up to forty hexadecimal digits behind `0x`.
+/// Whether a value is a place in a tree of names, or begins with two of them: `kv/prod/payments`, `session:user:4711`.
+fn is_place(value: &str) -> bool {
+    let is_name = |part: &str| {
+        part.len() >= 2 && part.bytes().all(|b| b.is_ascii_lowercase() || b"-_.".contains(&b))
+    };
+    value.contains('/') && value.split('/').all(is_name)
+        || value.matches(':').count() >= 2 && value.split(':').take(2).all(is_name)
+}
+
+/// Whether a value is the public number of an account or a key: up to forty hexadecimal digits behind `0x`, which the
+/// name of an algorithm may lead up to.
 fn is_account(value: &str) -> bool {
-    value
+    let number = value.rsplit_once('/').map_or(value, |(_, number)| number);
+    number
         .strip_prefix("0x")
         .is_some_and(|number| number.len() <= 40 && number.bytes().all(|b| b.is_ascii_hexdigit()))
 }
@@ -138,13 +162,46 @@ pub(crate) fn is_stock_login(value: &[u8]) -> bool {
 /// Whether a password is one that documentation is written with.
 pub(crate) fn is_stock(password: &str) -> bool {
     #[rustfmt::skip]
-    const STOCK: [&str; 19] = [
+    const STOCK: [&str; 27] = [
         "password", "pass", "passwd", "secret", "pwd", "user", "username", "token", "test",
         "mypassword", "guest", "admin", "root", "postgres", "changeme", "xxx", "abc", "open sesame",
-        "anonymous",
+        "anonymous", "d1fficultp%40ssw0rd", "d1fficultp@ssw0rd",
+        "bitnami", "redis", "mysql", "rabbitmq", "minioadmin", "elastic",
     ];
     let lower = password.to_ascii_lowercase();
-    STOCK.contains(&lower.as_str())
+    STOCK.contains(&lower.as_str()) || is_about_passwords(&lower)
+}
+
+/// Whether a password is made of nothing but words that documentation names passwords by: `mysecretpassword`, `p@ssw0rd`,
+/// `api-secret`.
+fn is_about_passwords(lower: &str) -> bool {
+    #[rustfmt::skip]
+    const WORDS: [&str; 31] = [
+        "password", "passwd", "passphrase", "passw", "pass", "pwd", "secret", "token", "username", "user", "key", "api", "my",
+        "your", "the", "some", "strong", "super", "very", "secure", "database", "db", "app", "admin", "root", "login", "here",
+        "test", "default", "word", "access",
+    ];
+    const MOST_BYTES: usize = 40;
+    if lower.len() > MOST_BYTES {
+        return false;
+    }
+    let plain = lower.replace("%40", "a").replace("%24", "s").replace("%21", "");
+    let plain: String = plain
+        .chars()
+        .filter(|c| !matches!(c, '-' | '_' | '.' | '!' | ' '))
+        .map(|c| match c {
+            '@' | '4' => 'a',
+            '0' => 'o',
+            '3' => 'e',
+            '$' | '5' => 's',
+            c => c,
+        })
+        .collect();
+    let mut rest = plain.as_str();
+    while let Some(word) = WORDS.iter().find(|word| rest.starts_with(**word)) {
+        rest = &rest[word.len()..];
+    }
+    !plain.is_empty() && rest.is_empty()
 }
 
 /// Whether a password, or what ends in one behind a colon, is somebody's own.
@@ -152,7 +209,10 @@ pub(crate) fn is_live_login(value: &str) -> bool {
     let password = value.rsplit(':').next().unwrap_or(value);
     let stand_in = is_stock(password) || is_repeated(password) || is_stand_in(password);
     let code = is_code(value) || password.starts_with(['$', '<', '{', '%', '[']);
-    !(stand_in || code || is_masked(value))
+    // The name of a variable of the environment: `SENDGRID_API_KEY`.
+    let variable =
+        password.contains('_') && password.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+    !(stand_in || code || variable || is_masked(value))
 }
 
 /// Whether a value is marked as none.

@@ -50,6 +50,24 @@ fn open_ended_requests_are_read_as_a_person_would() {
 }
 
 #[test]
+fn material_makes_an_easy_task_no_harder_and_a_hard_one_no_easier() {
+    let note =
+        "The plumber comes on Tuesday, so please take your cups and plates out of the kitchen. ";
+    for ask in
+        ["Summarise this:", "Traduis en anglais :", "Исправь ошибки:", "Turn this into a list:"]
+    {
+        let short = judged(&format!("{ask} \"{}\"", note.trim()));
+        let long = judged(&format!("{ask} \"{}\"", note.repeat(12).trim()));
+        assert_eq!(tier(&short, DEFAULT_THRESHOLD), Tier::Simple, "{ask}: {short:?}");
+        assert_eq!(tier(&long, DEFAULT_THRESHOLD), Tier::Simple, "{ask}: {long:?}");
+        assert!(long.complexity > short.complexity, "{ask}");
+        assert!(short.reasons.iter().any(|said| said.contains("with its material")), "{short:?}");
+    }
+    let proof = judged(&format!("Prove that this holds: \"{}\"", note.repeat(3).trim()));
+    assert_eq!(tier(&proof, DEFAULT_THRESHOLD), Tier::Complex, "{proof:?}");
+}
+
+#[test]
 fn intents() {
     let cases = [
         ("Summarize the following article in one sentence.", Intent::Summarise),

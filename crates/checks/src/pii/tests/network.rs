@@ -24,6 +24,7 @@ fn versions_and_sections_are_no_addresses() {
         "on macOS 10.15.7.2 it fails",
         "Guile 3.0.5.130-5a1e7",
         "firmware 3.16.10.100 fixes the issue",
+        "Linux kernel 5.15.0.113 is installed",
         "firmware upgraded to 2.34.100.7",
         "BIOS 1.45.0.77",
         "updated to build 10.0.190.45",
