@@ -33,7 +33,7 @@ EACH = 36
 # texts. No language is an attack by itself.
 OWN_ENGLISH, OWN_OTHER = (600.0, 640.0), (60.0, 66.0)
 # A language with fewer patterns than this weighs less.
-PATTERNS = 30
+PATTERNS = 60
 # The weight of all ordinary texts of one language from Debian.
 OF_LANGUAGE = 8.0
 # Names of languages in collections that are not codes.
@@ -50,6 +50,9 @@ PIECE, EVERY, OWN_PAPERS = 1500, 3, 300.0
 GROUND = 100.0
 # A stretch with no more features than the first says nothing, one with the second counts in full.
 FEW, ENOUGH = 8, 40
+# The more stretches a text has, the likelier one looks like an attack by chance: so many times the logarithm of their
+# number, up to the second, are taken off.
+BY_CHANCE, MANY = 0.3, 16
 # A word is known that so many texts hold. A stretch of which no more than the first share of words is known proves nothing
 # by its words, one with the second counts in full.
 SEEN, STRANGE, FAMILIAR = 3, 0.4, 0.7
@@ -67,6 +70,7 @@ class Text:
     language: str = ""
     kind: str = ""
     unclear: bool = False
+    collection: str = ""
 
     @property
     def family(self):
@@ -89,8 +93,8 @@ def collected(folder):
             name = (row.get("lang") or "").lower()
             language = CODES.get(name, name.split("-")[0])
             unclear = row["id"].split("-")[-1] in dropped
-            text = Text(row["text"], row["injection"], row["source"], row.get("tier", ""), 1.0, language, row.get("kind", ""), unclear)
-            texts.append(text)
+            tier, kind = row.get("tier", ""), row.get("kind", "")
+            texts.append(Text(row["text"], row["injection"], row["source"], tier, 1.0, language, kind, unclear, file.name))
     return texts
 
 
@@ -151,6 +155,7 @@ class Corpus:
         told = subprocess.run(shlex.split(command), input=lines.encode(), stdout=subprocess.PIPE, check=True)
         told = [json.loads(line) for line in told.stdout.splitlines()]
         self.rules = np.array([t["rules"] for t in told])
+        self.talk = np.array([t["talk"] for t in told])
         self.blocks = [t["blocks"] for t in told]
         self.stretches, places, values, words = [], [], [], []
         for of in told:
@@ -181,6 +186,8 @@ class Corpus:
         self.language = np.array([t.language for t in texts])
         self.kind = np.array([t.kind for t in texts])
         self.unclear = np.array([t.unclear for t in texts])
+        self.collection = np.array([t.collection for t in texts])
+        self.by_chance = BY_CHANCE * np.log(np.minimum([len(s) for s in self.stretches], MANY))
         self.is_collected = ~np.isin(self.source, ["own", "debian"])
         of_word = np.repeat(self.text_of, np.diff(self.word_ends)).astype(np.int64)
         self.pairs = np.unique(of_word * BUCKETS + self.words)

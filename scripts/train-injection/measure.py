@@ -8,6 +8,8 @@ from corpus import HARD
 from model import fit, quantised
 
 FOLDS = 6
+# The share of ordinary texts of unseen sources and languages that reaches a score is what the score means.
+RATES_OF_SCORES = {0.01: 0.6, 0.1: 0.05, 0.2: 0.012, 0.5: 0.006, 0.7: 0.0025}
 RATES = (0.003, 0.01, 0.05)
 
 
@@ -51,20 +53,45 @@ class Measure:
 
     def left_out(self):
         """The evidence of every text, by a model that has seen neither its source nor its language."""
+        unseen = lambda number: (self.by_source != number) & (self.by_language != number)
+        return self.folded(FOLDS, unseen, self.judged)
+
+    def known_sources(self):
+        """The evidence of every collected text, by a model that has seen other texts of its source."""
+        part = np.random.RandomState(1).randint(FOLDS, size=len(self.corpus.texts))
+        part[~self.corpus.is_collected] = -1
+        return self.folded(FOLDS, lambda number: part != number, part)
+
+    def folded(self, folds, kept, judged):
+        """The evidence of every text, by the model of its fold."""
         evidence = np.full(len(self.corpus.texts), np.nan)
-        for number in range(FOLDS):
-            kept = (self.by_source != number) & (self.by_language != number)
-            model = quantised(fit(self.corpus, np.flatnonzero(kept & self.corpus.may_teach), self.models))[0]
-            ids = np.flatnonzero(self.judged == number)
+        for number in range(folds):
+            taught = np.flatnonzero(kept(number) & self.corpus.may_teach)
+            model = quantised(fit(self.corpus, taught, self.models))[0]
+            ids = np.flatnonzero(judged == number)
             evidence[ids] = model.evidence(self.corpus, ids)
         return evidence
+
+    def scored(self, evidence):
+        """The score of each text: the curve comes from the texts of other folds."""
+        score = np.full(len(evidence), np.nan)
+        for number in range(FOLDS):
+            ids = self.judged == number
+            score[ids] = scores(self.curve(evidence, ~ids), evidence[ids])
+        return score
+
+    def curve(self, evidence, among=True):
+        """The curve from evidence to score. It comes from texts that may be learned from: measuring a source must not
+        become learning from it."""
+        usable = np.zeros(len(evidence), bool)
+        usable[self.ordinary] = True
+        return calibrated(evidence[usable & self.corpus.may_teach & among])
 
 
 def calibrated(ordinary):
     """Pairs of evidence and score, from the evidence of ordinary texts of sources and languages that the model has not
-    seen: which share of them reaches a score is what the score means."""
-    rates = {0.01: 0.6, 0.1: 0.06, 0.2: 0.025, 0.5: 0.014, 0.7: 0.0036}
-    points = [(float(np.quantile(ordinary, 1 - rate)), score) for score, rate in rates.items()]
+    seen."""
+    points = [(float(np.quantile(ordinary, 1 - rate)), score) for score, rate in RATES_OF_SCORES.items()]
     last, step = points[-1][0], max(0.7, (points[-1][0] - points[-2][0]))
     return points + [(last + step, 0.85), (last + 2.5 * step, 0.95), (last + 6 * step, 0.99)]
 

@@ -5,14 +5,16 @@ import re
 from pathlib import Path
 
 INNERMOST = re.compile(r"\{([^{}]*)\}")
+FILES = ("attacks.txt", "ordinary.txt", "agents.txt", "languages.txt", "more_languages.txt", "mechanisms.txt", "everyday.txt")
 NAMED = re.compile(r"([A-Z0-9]+) = (.*)")
 
 
 def read(folder=Path(__file__).with_name("sentences")):
     """The patterns of a folder: (whether an attack, language, text), and named lists. English is ""; a section of kindred
     languages has the name of the first."""
-    lists, patterns, section = {}, [], ""
-    for name in ("attacks.txt", "ordinary.txt", "agents.txt", "languages.txt", "more_languages.txt"):
+    lists, patterns = {}, []
+    for name in FILES:
+        section = ""
         for line in (folder / name).read_text(encoding="utf-8").splitlines():
             if line.startswith("lang "):
                 section = line.removeprefix("lang ")

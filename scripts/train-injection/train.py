@@ -44,7 +44,7 @@ from pathlib import Path
 import numpy as np
 
 from corpus import FEATURES, Corpus, Text, collected, own, papers, translated
-from measure import RATES, Measure, area, calibrated, recall, scores
+from measure import RATES, Measure, area, recall, scores
 from model import fit, quantised, write
 
 HOME = Path(__file__).resolve().parents[2] / "crates/checks/src/injection"
@@ -72,9 +72,7 @@ def report(measure):
     """Prints all figures; gives the curve from evidence to score."""
     corpus, ordinary = measure.corpus, measure.ordinary
     evidence = measure.left_out()
-    # Thresholds come from texts that may be learned from: measuring `qualifire` must not become learning from it.
-    curve = calibrated(evidence[ordinary[corpus.may_teach[ordinary]]])
-    score = scores(curve, evidence)
+    score = measure.scored(evidence)
     share = lambda ids, low, high=2.0: float(((score[ids] >= low) & (score[ids] < high)).mean())
     tiers = [("explicit, clear labels", measure.clear), ("explicit", measure.explicit)]
     for tier in ("implicit", "noisy"):
@@ -115,7 +113,18 @@ def report(measure):
         [["all", len(measure.translated), *(float(np.mean([share(of(name), low) for name in languages])) for low in (0.5, 0.7))]]
         + [[name, len(of(name)), share(of(name), 0.5), share(of(name), 0.7)] for name in languages if share(of(name), 0.5) > 0.02],
     )
-    return curve
+    return measure.curve(evidence)
+
+
+def report_known(measure):
+    """Prints what the model makes of other texts of the sources that it learns from, by collection."""
+    corpus, evidence = measure.corpus, measure.known_sources()
+    rows = []
+    for name in sorted(set(corpus.collection) - {""}):
+        of = lambda ids: evidence[ids[corpus.collection[ids] == name]]
+        clear, ordinary = of(measure.clear), of(measure.ordinary)
+        rows.append([name, len(clear), area(clear, ordinary)] + [recall(clear, ordinary, rate) for rate in RATES])
+    table(["source known, text left out", "texts", "AUC"] + [f"recall at {rate:.1%}" for rate in RATES], rows)
 
 
 def golden(model, curve, command):
@@ -145,7 +154,9 @@ def main():
     given = arguments.parse_args()
     texts = collected(given.data) + own() + papers() + translated(given.packages)
     corpus = Corpus(texts, given.features)
-    curve = report(Measure(corpus))
+    measure = Measure(corpus)
+    curve = report(measure)
+    report_known(measure)
     model, steps, scale = quantised(fit(corpus, np.flatnonzero(corpus.may_teach)))
     table(["evidence", "score"], curve)
     print(f"\nbias {model.bias:.3f}, rules {model.rules:.3f}, step {scale:.5f}, {np.count_nonzero(steps)} weights")

@@ -13,6 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "blocks": features.blocks,
             "words": features.words,
             "rules": features.rules,
+            "talk": features.talk,
         });
         writeln!(out, "{answer}")?;
     }

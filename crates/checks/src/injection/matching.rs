@@ -4,9 +4,10 @@
 use std::ops::Range;
 
 use crate::injection::attempt::{Attempt, keep_strongest};
+use crate::injection::forbidden::is_forbidden;
 use crate::injection::rules::{SEQUENCES, Sequence, TOGETHER, Together};
 use crate::scan::hits::Anchor;
-use crate::vocabulary::injection::UPDATE;
+use crate::vocabulary::injection::{REVEAL, UPDATE, YOUR};
 
 /// A chain may pass over this many other words of the vocabulary.
 const REACH: usize = 14;
@@ -134,6 +135,9 @@ fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<us
             // Updated instructions are a sign of an attack; files are updated every day.
             let is_updated = rule.steps.get(step + 1).is_some_and(|next| next.0 == UPDATE);
             if is_updated && is_in_file_name(text, start..end) {
+                continue;
+            }
+            if step == 0 && class & (REVEAL | YOUR) != 0 && is_forbidden(text, anchors, index) {
                 continue;
             }
             recent[step].push(Reached { index, begin, end });

@@ -6,8 +6,11 @@ mod analysis;
 mod attempt;
 mod decode;
 mod disguise;
+mod forbidden;
 #[cfg(test)]
 mod hidden_tests;
+#[cfg(test)]
+mod kinds_tests;
 mod matching;
 mod model;
 mod ngrams;
@@ -100,11 +103,8 @@ pub fn features(text: &str) -> Features {
     let scan = Scan::new(&normalized.text, Scope::Injections);
     let analysis = Analysis::new(&normalized.text, &scan);
     let (blocks, words) = Blocks::of(&normalized.text, &scan.anchors);
-    Features {
-        blocks,
-        words,
-        rules: rule_evidence(&analysis.attempts),
-        evidence: analysis.evidence(),
-        score: model::score(analysis.evidence()),
-    }
+    let talk = analysis.talk(&normalized.text, &scan.anchors);
+    let evidence = analysis.evidence() - talk;
+    let rules = rule_evidence(&analysis.attempts);
+    Features { blocks, words, rules, talk, evidence, score: model::score(evidence) }
 }

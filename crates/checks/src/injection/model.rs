@@ -22,6 +22,10 @@ const ENOUGH: i64 = 40;
 /// it has of unknown words looks like an attack by chance alone: parts of them, and features that share a number.
 const STRANGE: f32 = 0.4;
 const FAMILIAR: f32 = 0.7;
+/// The more stretches a text has, the likelier one looks like an attack by chance: so many times the logarithm of their
+/// number, up to [`MANY`], are taken off.
+const BY_CHANCE: f32 = 0.3;
+const MANY: u32 = 16;
 /// Points of the curve from evidence to score.
 const POINTS: usize = 8;
 const HEADER: usize = 8 + 4 * 4 + 8 * POINTS;
@@ -96,7 +100,8 @@ pub(crate) fn judge(text: &str, anchors: &[Anchor]) -> Opinion {
     let mut windows = Windows::new();
     let disguise = walk(text, anchors, BLOCK, &mut windows);
     windows.close();
-    Opinion { evidence: windows.best, bytes: windows.best_bytes, disguise }
+    let by_chance = BY_CHANCE * (windows.stretches.clamp(1, MANY) as f32).ln();
+    Opinion { evidence: windows.best - by_chance, bytes: windows.best_bytes, disguise }
 }
 
 /// All evidence together.
@@ -150,6 +155,8 @@ struct Windows {
     end: usize,
     best: f32,
     best_bytes: Range<usize>,
+    /// How many stretches were judged.
+    stretches: u32,
 }
 
 /// A bit for each feature that a block holds, by the last 16 bits of its number: few enough to stay near the processor,
@@ -182,6 +189,7 @@ impl Windows {
             end: 0,
             best: MODEL.bias,
             best_bytes: 0..0,
+            stretches: 0,
         }
     }
 
@@ -190,6 +198,7 @@ impl Windows {
         if self.filling == 0 {
             return;
         }
+        self.stretches = self.stretches.saturating_add(1);
         let both = self.filling + self.before - self.shared;
         let sum = both as i32;
         let counts = (both - i64::from(sum)) / ONE;
@@ -311,6 +320,8 @@ pub struct Features {
     pub words: Vec<Vec<u32>>,
     /// The evidence of the rules, in the same unit as log odds.
     pub rules: f32,
+    /// What is taken off because it talks about attacks, in the same unit.
+    pub talk: f32,
     /// The evidence of the built-in model and the rules together, in log odds.
     pub evidence: f32,
     /// The score that this stands for, without decoded texts.
