@@ -162,6 +162,7 @@ pub fn document() -> Document {
         (for_responses(), Credential::Key, ResponsesError::name()),
         (for_listing(), Credential::Key, ResponsesError::name()),
         (openai_root(), Credential::RootKey, ResponsesError::name()),
+        (openai_root_stored(), Credential::RootKey, ResponsesError::name()),
         (openai_root_for_free(), Credential::RootKey, ResponsesError::name()),
         (anthropic_root(), Credential::RootKey, MessagesError::name()),
         (anthropic_root_for_free(), Credential::RootKey, MessagesError::name()),
@@ -265,4 +266,22 @@ async fn unknown_path(request: Request) -> Response {
 
 async fn wrong_method(request: Request) -> Response {
     vendor_errors::at(&request, Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_group_is_served_and_described() {
+        let source = include_str!("router.rs");
+        let names = source
+            .lines()
+            .filter_map(|line| line.strip_prefix("fn ")?.strip_suffix("() -> Group {"));
+        let names: Vec<&str> = names.collect();
+        assert!(names.len() > 10, "{names:?}");
+        for name in names {
+            let described = format!("({name}(), Credential::");
+            let served = format!("routes_of({name}())");
+            assert!(source.contains(&described) && source.contains(&served), "{name}");
+        }
+    }
 }
