@@ -22,6 +22,7 @@ pub mod secret;
 pub mod settings;
 pub mod single_string_chunk;
 pub mod sketch;
+pub mod source_pieces;
 pub mod step;
 pub mod stored_responses;
 pub mod tier;

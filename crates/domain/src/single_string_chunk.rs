@@ -70,15 +70,27 @@ pub(crate) fn clear_log_probabilities(event: &mut SourceEvent) {
     });
     // A fault cannot occur: the event was parsed when it was read.
     let _ = seen;
-    for value in values.into_iter().rev() {
-        event.data.replace_range(value.clone(), NONE);
-        for piece in &mut event.pieces {
-            if piece.range.start >= value.end {
-                let there = |at: usize| at - value.len() + NONE.len();
-                piece.range = there(piece.range.start)..there(piece.range.end);
-            }
-        }
+    if values.is_empty() {
+        return;
     }
+    let (mut out, mut copied) = (String::with_capacity(event.data.len()), 0);
+    let mut pieces = event.pieces.iter_mut().peekable();
+    // The pieces before a value that is taken out stay as far from the end of the text so far.
+    let mut shift = |copied: usize, out: usize, until: usize| {
+        while let Some(piece) = pieces.next_if(|piece| piece.range.start < until) {
+            let there = |at: usize| at - copied + out;
+            piece.range = there(piece.range.start)..there(piece.range.end);
+        }
+    };
+    for value in values {
+        shift(copied, out.len(), value.start);
+        out.push_str(&event.data[copied..value.start]);
+        out.push_str(NONE);
+        copied = value.end;
+    }
+    shift(copied, out.len(), usize::MAX);
+    out.push_str(&event.data[copied..]);
+    event.data = out;
 }
 
 fn prune(value: &mut Value, path: &[PathSegment], text: &str, reduced: ReducedChunk) {

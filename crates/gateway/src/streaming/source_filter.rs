@@ -4,7 +4,8 @@
 use checks::{Placeholders, StreamRestorer};
 use domain::json_text::{Token, rewrite};
 use domain::model::Model;
-use domain::original::{PieceFilter, PieceKind, SourceEvent, SourcePieces};
+use domain::original::{PieceKind, SourceEvent};
+use domain::source_pieces::{PieceFilter, SourcePieces, TooMuchHeld};
 
 use crate::safety::as_it_came::restored;
 use crate::streaming::piece::Piece;
@@ -55,7 +56,11 @@ impl SourceFilter {
     }
 
     /// Takes the next event.
-    pub(super) fn pass(&mut self, mut event: SourceEvent, pieces: &mut Vec<Piece>) {
+    pub(super) fn pass(
+        &mut self,
+        mut event: SourceEvent,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), TooMuchHeld> {
         let path = if event.name == START { MODEL } else { OF_RESPONSE };
         if event.name == START || event.pieces.is_empty() && event.data.contains("\"response\"") {
             let name = |text: &str| Some(self.model.clone()).filter(|model| model != text);
@@ -80,7 +85,7 @@ impl SourceFilter {
                     PieceKind::Text | PieceKind::Thought => placeholders.stream(),
                 })
             };
-            self.pieces.pass(event, begin, &mut out);
+            self.pieces.pass(event, begin, &mut out)?;
         }
         for event in out {
             if event.is_end {
@@ -89,6 +94,7 @@ impl SourceFilter {
                 pieces.push(piece(event));
             }
         }
+        Ok(())
     }
 
     /// Lets out what is held back of an answer that breaks off.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use domain::conversation::{Reply, StreamEvent};
 use domain::json_text::{Token, rewrite};
-use domain::original::{PieceFilter, SourceEvent, SourcePieces};
-
+use domain::original::SourceEvent;
+use domain::source_pieces::{PieceFilter, SourcePieces};
 use serde_json::{Map, Value};
 
 use crate::credentials::{Credentials, LOGPROB_LEAK_BYTES};
@@ -116,7 +116,8 @@ impl SourceFilter {
             let credentials = &self.credentials;
             let credentials = || credentials.clone();
             let begin = |_| Piece { credentials: credentials(), held: String::new(), hides: false };
-            self.pieces.pass(event, begin, &mut out);
+            let passed = self.pieces.pass(event, begin, &mut out);
+            passed.map_err(|error| Error::malformed(error.to_string()))?;
             events.extend(out.drain(..).map(StreamEvent::Source));
         }
         Ok(())

@@ -3,14 +3,15 @@
 //! In a chunk, the position of an item is its place in the array; its index is the item's own `index`, which
 //! is the same in every chunk.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use domain::conversation::{Message, Role, TOOL_FAILED};
 use domain::event_template::{EventTemplate, TemplateCache};
 use domain::json_text::{self, Edit, Token, member, quoted, rewrite};
 use domain::original::{
-    Carrier, Original, PieceKind, SourceEvent, SourcePiece, USAGE_ALONE, USAGE_TOO, WireFormat,
+    Carrier, MOST_PIECES, Original, PieceKind, SourceEvent, SourcePiece, USAGE_ALONE, USAGE_TOO,
+    WireFormat,
 };
 use serde_json::Value;
 
@@ -194,7 +195,9 @@ impl PassThrough {
                     }
                 }
                 Token::Number(number) if place.name() == "index" && !items.is_empty() => {
-                    scan.indices.extend(number.parse().ok().map(|index: u64| (items, index)));
+                    if let Ok(index) = number.parse() {
+                        scan.indices.entry(items).or_insert(index);
+                    }
                 }
                 Token::Name(_) | Token::Number(_) => {}
             }
@@ -206,6 +209,9 @@ impl PassThrough {
             None
         });
         let data = named.map_err(|_| malformed())?.unwrap_or_else(|| came.to_owned());
+        if scan.strings.len() > MOST_PIECES {
+            return Err(Error::malformed("too many strings go on in one chunk of the stream"));
+        }
         let name = match (scan.has_usage, scan.has_choices) {
             (true, false) => USAGE_ALONE,
             (true, true) => USAGE_TOO,
@@ -252,7 +258,7 @@ impl PassThrough {
 
     /// The strings of the choices that end.
     fn ended(&mut self, scan: &ChunkScan) -> Vec<u64> {
-        let choices: Vec<u64> = scan
+        let choices: HashSet<u64> = scan
             .ended
             .iter()
             .map(|position| scan.index_at(&[*position]).unwrap_or(*position))
@@ -275,7 +281,7 @@ struct ChunkScan {
     /// The strings that continue: their paths by positions, their ranges and texts.
     strings: Vec<(StringPath, Range<usize>, String)>,
     /// The index of each item that has one, by the positions of the items around it and its own.
-    indices: Vec<(Vec<u64>, u64)>,
+    indices: HashMap<Vec<u64>, u64>,
     /// The positions of choices that end.
     ended: Vec<u64>,
     has_usage: bool,
@@ -307,7 +313,7 @@ impl Shift {
 impl ChunkScan {
     /// The index of the item at these positions, if it has one.
     fn index_at(&self, positions: &[u64]) -> Option<u64> {
-        self.indices.iter().find(|(of, _)| of == positions).map(|(_, index)| *index)
+        self.indices.get(positions).copied()
     }
 
     /// A path by positions, with the index of each item that has one in the place of its position.
@@ -342,7 +348,8 @@ fn is_reason(place: &json_text::Place<'_, '_>) -> bool {
 
 /// The members below the delta on the way to a string, if it is one that continues from chunk to chunk.
 fn continued(place: &json_text::Place<'_, '_>) -> Option<Vec<&'static str>> {
-    if place.member(0) != Some("choices") || place.member(2) != Some("delta") {
+    let is_in_list = place.index(1).is_some();
+    if place.member(0) != Some("choices") || !is_in_list || place.member(2) != Some("delta") {
         return None;
     }
     let (_, mut position) = Position::Whole.into("delta")?;

@@ -1,7 +1,7 @@
 use domain::conversation::{Prompt, StreamEvent};
 use domain::fees::{Factor, Surcharge};
 use domain::model::Provider;
-use domain::original::{Original, SourceEvent, USAGE_ALONE, WireFormat};
+use domain::original::{MOST_PIECES, Original, SourceEvent, USAGE_ALONE, WireFormat};
 use domain::secret::Secret;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use crate::credentials::stream::StreamFilter;
 use crate::error::Error;
 use crate::testing::{CANARY, attempt, model};
 use crate::vendors::adapter;
+use crate::vendors::openai::pass::PassThrough;
 
 /// A prompt as the gateway makes it of a body.
 fn prompt(body: &str) -> Prompt {
@@ -268,6 +269,32 @@ fn said(events: &[SourceEvent]) -> std::collections::BTreeMap<String, String> {
         }
     }
     all
+}
+
+/// The error of a stream with this chunk.
+fn fault_of(chunk: &str) -> Option<Error> {
+    let mut decoder = adapter(Provider::Openai).passing_decoder(&model(Provider::Openai, None));
+    decoder.feed(format!("data: {chunk}\n\n").as_bytes(), &mut Vec::new()).err()
+}
+
+#[test]
+fn only_so_many_strings_go_on_in_one_chunk() {
+    let of = |count: usize| {
+        let choice = |index| json!({"index": index, "delta": {"content": "A"}});
+        chunk(&(0..count).map(choice).collect(), &json!(1))
+    };
+    assert!(fault_of(&of(MOST_PIECES)).is_none());
+    assert!(fault_of(&of(MOST_PIECES + 1)).is_some());
+}
+
+#[test]
+fn choices_that_are_no_list_have_no_strings_that_go_on() {
+    let mut passing = PassThrough::new("mine".to_owned());
+    let data =
+        r#"{"choices": {"x": {"delta": {"content": "a"}}, "y": {"delta": {"refusal": "b"}}}}"#;
+    let event = passing.event(data.as_bytes(), false).unwrap();
+    assert_eq!(event.pieces, []);
+    assert_eq!(event.json(), data);
 }
 
 proptest! {
