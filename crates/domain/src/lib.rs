@@ -9,6 +9,7 @@ pub mod grade;
 pub mod ids;
 pub mod insight;
 pub mod job;
+pub mod joined_texts;
 pub mod json_text;
 pub mod json_weight;
 pub mod key;
