@@ -249,17 +249,16 @@ impl SourceEvent {
             return None;
         }
         let piece = self.pieces.get(piece)?;
-        let (name, data, pieces) = match self.carrier {
-            Carrier::Copy => {
-                let piece = SourcePiece { text: rest, is_changed: true, ..piece.clone() };
-                (self.name.clone(), self.data.clone(), vec![piece])
-            }
+        let (name, data, range, is_changed) = match self.carrier {
+            Carrier::Copy => (self.name.clone(), self.data.clone(), piece.range.clone(), true),
             Carrier::Chunk | Carrier::Content => {
                 let begins = piece.range.start;
-                let data = single_string_chunk(&self.data, begins, &rest, self.carrier)?;
-                (String::new(), data, Vec::new())
+                let (data, range) = single_string_chunk(&self.data, begins, &rest, self.carrier)?;
+                (String::new(), data, range, false)
             }
         };
+        let SourcePiece { block, kind, .. } = *piece;
+        let pieces = vec![SourcePiece { block, kind, range, text: rest, is_changed }];
         Some(Self { name, data, pieces, ends: Vec::new(), ..*self })
     }
 }

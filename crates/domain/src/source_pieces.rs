@@ -15,6 +15,11 @@ pub trait PieceFilter {
     fn holds(&self) -> bool;
     /// Returns what is held back, as if nothing followed.
     fn rest(&mut self) -> String;
+    /// Returns what is held back at the end of the string. The filter may be that of a string that readers
+    /// join to this one.
+    fn end(&mut self) -> String {
+        self.rest()
+    }
     /// Whether the last text had a part of what must not be repeated beside it either.
     fn hides(&self) -> bool {
         false
@@ -26,6 +31,8 @@ const MOST_WAITING: usize = 256;
 /// The most bytes of the events that are kept because text of theirs is held back, or wait behind such text.
 /// An event counts once for each of its strings, since each leaves in a copy.
 const MOST_HELD_BYTES: usize = 16 * 1024 * 1024;
+/// The most filters of strings that have ended which are kept.
+const MOST_ENDED: usize = 1024;
 
 /// Text is held back of events that have more bytes together than are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,18 +44,23 @@ type Key = (u64, PieceKind);
 
 /// The strings of an answer that comes in events, each with a filter of its own. Text that a filter
 /// holds back leaves in a later event, at the latest before its block ends and before whatever came
-/// behind it in its block.
+/// behind it in its block. A string that continues another goes on with its filter: that of the same block,
+/// or, where each block is a part of one text, that of the last block of its kind.
 #[derive(Debug)]
 pub struct SourcePieces<F> {
     open: BTreeMap<Key, Open<F>>,
     /// The bytes of the events that they keep.
     held_bytes: usize,
+    /// The filters of strings that have ended and that others may continue.
+    ended: BTreeMap<Key, F>,
 }
 
 /// A string that has not ended.
 #[derive(Debug)]
 struct Open<F> {
     filter: F,
+    /// The place of the filter among those of strings that have ended.
+    continued: Option<Key>,
     /// The event of its last piece, and which of its pieces that is, if something is held back.
     last: Option<(Arc<SourceEvent>, usize)>,
     /// The events of its block behind that one.
@@ -59,7 +71,7 @@ struct Open<F> {
 
 impl<F> Default for SourcePieces<F> {
     fn default() -> Self {
-        Self { open: BTreeMap::new(), held_bytes: 0 }
+        Self { open: BTreeMap::new(), held_bytes: 0, ended: BTreeMap::new() }
     }
 }
 
@@ -80,17 +92,17 @@ impl<F: PieceFilter> SourcePieces<F> {
         if event.is_end && event.pieces.is_empty() {
             self.release(None, out);
         }
-        let mut is_held = event.carrier == Carrier::Copy && !event.pieces.is_empty();
+        let carrier = event.carrier;
+        let mut is_held = carrier == Carrier::Copy && !event.pieces.is_empty();
         let (mut holding, mut hides) = (BTreeMap::new(), false);
         for at in 0..event.pieces.len() {
             let (before, later) = event.pieces.split_at_mut(at + 1);
             let Some(piece) = before.last_mut() else { continue };
             let key = (piece.block, piece.kind);
-            let open = self.open.entry(key).or_insert_with(|| Open {
-                filter: begin(key.1),
-                last: None,
-                waiting: Vec::new(),
-                held: String::new(),
+            let open = self.open.entry(key).or_insert_with(|| {
+                let continued = continued(key, carrier);
+                let earlier = continued.and_then(|earlier| self.ended.remove(&earlier));
+                Open::new(earlier.unwrap_or_else(|| begin(key.1)), continued)
             });
             self.held_bytes -= open.kept_bytes();
             let mut text = open.filter.push(&piece.text);
@@ -98,14 +110,16 @@ impl<F: PieceFilter> SourcePieces<F> {
             let is_over = event.ends.contains(&key.0)
                 && later.iter().all(|more| (more.block, more.kind) != key);
             if is_over {
-                text.push_str(&open.filter.rest());
+                text.push_str(&open.filter.end());
             }
             if !text.is_empty() || piece.text.is_empty() {
                 text = open.let_out_waiting(text, out);
             }
             holding.remove(&key);
             if is_over {
-                self.open.remove(&key);
+                if let Some(open) = self.open.remove(&key) {
+                    keep_ended(&mut self.ended, open.continued, open.filter);
+                }
             } else {
                 if open.waiting.is_empty() {
                     // A waiting event stays behind the one that it came behind.
@@ -146,7 +160,7 @@ impl<F: PieceFilter> SourcePieces<F> {
                 }
             }
         }
-        if hides && event.carrier != Carrier::Copy {
+        if hides && carrier != Carrier::Copy {
             clear_log_probabilities(&mut event);
         }
         if !is_held {
@@ -174,12 +188,31 @@ impl<F: PieceFilter> SourcePieces<F> {
         for key in over {
             let Some(mut open) = self.open.remove(&key) else { continue };
             self.held_bytes -= open.kept_bytes();
-            let rest = open.filter.rest();
+            let rest = open.filter.end();
             let last = open.last.clone();
             let behind = open.let_out_waiting(rest, out);
             out.extend(last.and_then(|(event, piece)| event.carrying(piece, behind)));
+            keep_ended(&mut self.ended, open.continued, open.filter);
         }
     }
+}
+
+/// The place of a string's filter after its end. Strings of JSON are texts of their own.
+fn continued((block, kind): Key, carrier: Carrier) -> Option<Key> {
+    match (kind, carrier) {
+        (PieceKind::Json, _) => None,
+        // Each string of a choice is one block.
+        (_, Carrier::Chunk) => Some((block, kind)),
+        (_, Carrier::Copy | Carrier::Content) => Some((0, kind)),
+    }
+}
+
+fn keep_ended<F>(ended: &mut BTreeMap<Key, F>, key: Option<Key>, filter: F) {
+    let Some(key) = key else { return };
+    if ended.len() >= MOST_ENDED {
+        ended.pop_first();
+    }
+    ended.insert(key, filter);
 }
 
 /// The strings of a block.
@@ -188,6 +221,10 @@ fn of_block(block: u64) -> RangeInclusive<Key> {
 }
 
 impl<F: PieceFilter> Open<F> {
+    fn new(filter: F, continued: Option<Key>) -> Self {
+        Self { filter, continued, last: None, waiting: Vec::new(), held: String::new() }
+    }
+
     /// The bytes of the events that are kept.
     fn kept_bytes(&self) -> usize {
         let last = self.last.iter().map(|(event, _)| event.data.len());

@@ -141,6 +141,50 @@ fn what_waits_leaves_at_the_end_and_when_there_is_too_much_of_it() {
     assert_eq!(out.last().unwrap(), &MOST_WAITING.to_string());
 }
 
+/// Has what leaves begin with the number of its strings so far.
+struct Counted(usize);
+
+impl PieceFilter for Counted {
+    fn push(&mut self, text: &str) -> String {
+        format!("{}{text}", self.0)
+    }
+
+    fn holds(&self) -> bool {
+        false
+    }
+
+    fn rest(&mut self) -> String {
+        String::new()
+    }
+
+    fn end(&mut self) -> String {
+        self.0 += 1;
+        String::new()
+    }
+}
+
+#[test]
+fn a_string_that_continues_another_goes_on_with_its_filter() {
+    let of = |carrier, events: &[(u64, PieceKind, &[u64])]| {
+        let (mut pieces, mut out) = (SourcePieces::default(), Vec::new());
+        for (block, kind, ends) in events {
+            let mut event = SourceEvent { carrier, ends: ends.to_vec(), ..piece(*block, "1", "x") };
+            event.pieces[0].kind = *kind;
+            pieces.pass(event, |_| Counted(0), &mut out).unwrap();
+        }
+        let numbers = out.iter().map(|event| event.pieces[0].text[..1].to_owned());
+        numbers.collect::<String>()
+    };
+    let (text, thought, json) = (PieceKind::Text, PieceKind::Thought, PieceKind::Json);
+    // Blocks of an answer: the texts are one, and so are the thoughts.
+    let blocks = [(0, thought, &[0][..]), (1, text, &[1]), (2, thought, &[2]), (3, text, &[])];
+    assert_eq!(of(Carrier::Copy, &blocks), "0011");
+    assert_eq!(of(Carrier::Copy, &[(0, json, &[0]), (1, json, &[1])]), "00");
+    // Strings of a chunk: each goes on by itself.
+    let strings = [(0, text, &[][..]), (1, text, &[0]), (0, text, &[1]), (2, text, &[])];
+    assert_eq!(of(Carrier::Chunk, &strings), "0010");
+}
+
 /// A chunk of many choices, whose texts are all held back; `padding` bytes stand beside them.
 fn chunk_of(choices: usize, padding: usize) -> SourceEvent {
     let mut data = format!(r#"{{"padding": "{}", "choices": ["#, "x".repeat(padding));

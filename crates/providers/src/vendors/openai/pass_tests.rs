@@ -339,6 +339,65 @@ proptest! {
     }
 }
 
+/// The strings of the deltas of the only choice, in the order in which they leave.
+fn in_order(deltas: &[Value], key: &str) -> Vec<String> {
+    let mut chunks: Vec<String> = deltas
+        .iter()
+        .map(|delta| {
+            chunk(&json!([{"index": 0, "delta": delta, "finish_reason": null}]), &json!(1))
+        })
+        .collect();
+    chunks.push(chunk(&json!([{"index": 0, "delta": {}, "finish_reason": "stop"}]), &json!(1)));
+    let events = sources(&written(&chunks), &[], key);
+    let mut all = Vec::new();
+    for event in events {
+        let chunk: Value = serde_json::from_str(&event.json()).unwrap();
+        for (name, said) in chunk["choices"][0]["delta"].as_object().unwrap() {
+            let call = said.pointer("/0/function/arguments").and_then(Value::as_str);
+            let text = said.as_str().or(call).unwrap_or_default();
+            let is_said = !text.is_empty() && name != "role";
+            all.extend(is_said.then(|| format!("{name} {text}")));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_text_leaves_before_another_string_of_its_choice_goes_on() {
+    let call = |name: &str, arguments: &str| json!({"tool_calls": [{"index": 0, "function": {"name": name, "arguments": arguments}}]});
+    let deltas = [
+        json!({"role": "assistant", "content": ""}),
+        json!({"reasoning_content": "Long ago: se", "content": ""}),
+        json!({"reasoning_content": "", "content": ""}),
+        json!({"reasoning_content": "cre", "content": ""}),
+        json!({"content": "Done: s"}),
+        call("f", ""),
+        call("", "{}"),
+        json!({"content": "ecret"}),
+    ];
+    let expected = [
+        "reasoning_content Long ago: ",
+        "reasoning_content secre",
+        "content Done: ",
+        "content s",
+        "tool_calls {}",
+        "content ecret",
+    ];
+    assert_eq!(in_order(&deltas, "secret-4711-of-nobody"), expected);
+}
+
+#[test]
+fn a_credential_is_cut_out_of_a_text_that_was_interrupted() {
+    let (head, tail) = CANARY.split_at(CANARY.len() / 3);
+    let thought = json!({"reasoning_content": "Hm."});
+    let deltas = [json!({"content": head}), thought, json!({"content": format!("{tail}!")})];
+    let left = in_order(&deltas, CANARY);
+    assert_eq!(
+        left,
+        [format!("content {head}"), "reasoning_content Hm.".to_owned(), "content ***!".to_owned()]
+    );
+}
+
 /// The tokens of a text are in its log probabilities as well.
 #[test]
 fn a_credential_does_not_leave_as_log_probabilities() {
