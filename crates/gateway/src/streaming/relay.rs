@@ -205,7 +205,7 @@ impl Relay {
             StreamEvent::Source(event) => {
                 if let Some(sources) = &mut self.sources {
                     self.fragments.add_source(&event)?;
-                    sources.pass(event, pieces);
+                    sources.pass(event, pieces)?;
                 }
             }
             StreamEvent::Finish(finish) => outcome.finish = Some(finish),

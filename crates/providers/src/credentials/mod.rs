@@ -230,19 +230,25 @@ impl Credentials {
 
     /// Cleans a whole answer.
     pub(crate) fn clean_reply(&self, reply: &mut Reply) {
-        self.clean_source(reply);
-        self.clean(&mut reply.text);
+        let mut is_changed = self.clean(&mut reply.text);
         if let Some(name) = &mut reply.upstream_model {
             self.clean(name);
         }
-        let Some(native) = &mut reply.native else { return };
-        if self.clean_members(native) {
+        if let Some(native) = &mut reply.native
+            && self.clean_members(native)
+        {
+            is_changed = true;
             // Log probabilities repeat the text, token by token.
             let choices = native.get_mut("choices").and_then(Value::as_array_mut);
             for choice in choices.into_iter().flatten().filter_map(Value::as_object_mut) {
                 choice.shift_remove("logprobs");
             }
         }
+        if is_changed {
+            // The canonical form joins what stands apart in the answer as it came.
+            reply.source = None;
+        }
+        self.clean_source(reply);
     }
 }
 

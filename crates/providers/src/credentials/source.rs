@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use domain::conversation::{Reply, StreamEvent};
+use domain::joined_texts::joined_texts;
 use domain::json_text::{Token, rewrite};
-use domain::original::{PieceFilter, SourceEvent, SourcePieces};
-
+use domain::original::SourceEvent;
+use domain::source_pieces::{PieceFilter, SourcePieces};
 use serde_json::{Map, Value};
 
 use crate::credentials::{Credentials, LOGPROB_LEAK_BYTES};
@@ -15,9 +16,14 @@ use crate::error::Error;
 const LOG_PROBABILITIES: &str = "logprobsResult";
 
 impl Credentials {
-    /// Cleans the answer as it came. One that cannot be read is left out.
+    /// Cleans the answer as it came. One that cannot be read is left out, and so is one with a credential
+    /// that is split over texts which its readers join.
     pub(super) fn clean_source(&self, reply: &mut Reply) {
         let Some(source) = &reply.source else { return };
+        if self.is_split_in(source) {
+            reply.source = None;
+            return;
+        }
         if !self.may_be_in_json(source) {
             return;
         }
@@ -36,6 +42,16 @@ impl Credentials {
             Ok(Some(clean)) => reply.source = Some(clean),
             Err(_) => reply.source = None,
         }
+    }
+
+    /// Whether texts of an answer are others if they are cleaned one by one than if they are cleaned together.
+    fn is_split_in(&self, source: &str) -> bool {
+        let clean = |text: &str| self.cleaned(text).unwrap_or_else(|| text.to_owned());
+        let Ok(joined) = joined_texts(source) else { return true };
+        joined.iter().any(|texts| {
+            let each: String = texts.iter().map(|text| clean(text)).collect();
+            clean(&texts.concat()) != each
+        })
     }
 
     pub(crate) fn cleaned(&self, text: &str) -> Option<String> {
@@ -59,6 +75,8 @@ struct Piece {
     credentials: Arc<Credentials>,
     /// The withheld end.
     held: String,
+    /// The beginning of it that has left: at the end of a string, before readers joined another to it.
+    left: String,
     /// Whether the last text had a credential in it, or may have had.
     hides: bool,
 }
@@ -69,7 +87,7 @@ impl PieceFilter for Piece {
         self.hides = self.held.len() >= LOGPROB_LEAK_BYTES;
         self.hides |= self.credentials.pass(&mut self.held, &mut text);
         self.hides |= self.held.len() >= LOGPROB_LEAK_BYTES;
-        text
+        self.unsent(text)
     }
 
     fn hides(&self) -> bool {
@@ -77,12 +95,38 @@ impl PieceFilter for Piece {
     }
 
     fn holds(&self) -> bool {
-        !self.held.is_empty()
+        self.held.len() > self.left.len()
     }
 
     fn rest(&mut self) -> String {
         let held = std::mem::take(&mut self.held);
-        self.credentials.rest(&held).to_owned()
+        let rest = self.credentials.rest(&held);
+        if rest != held && held != self.left {
+            self.left.clear();
+            return rest.to_owned();
+        }
+        // A credential may still be completed by a text that readers join to it.
+        let new = self.unsent(held.clone());
+        (self.left, self.held) = (held.clone(), held);
+        new
+    }
+}
+
+impl Piece {
+    /// A text without the beginning that has left.
+    fn unsent(&mut self, text: String) -> String {
+        if self.left.is_empty() {
+            return text;
+        }
+        if let Some(left) = self.left.strip_prefix(&*text) {
+            self.left = left.to_owned();
+            return String::new();
+        }
+        let left = std::mem::take(&mut self.left);
+        match text.strip_prefix(&*left) {
+            Some(unsent) => unsent.to_owned(),
+            None => text,
+        }
     }
 }
 
@@ -115,8 +159,14 @@ impl SourceFilter {
             }
             let credentials = &self.credentials;
             let credentials = || credentials.clone();
-            let begin = |_| Piece { credentials: credentials(), held: String::new(), hides: false };
-            self.pieces.pass(event, begin, &mut out);
+            let begin = |_| Piece {
+                credentials: credentials(),
+                held: String::new(),
+                left: String::new(),
+                hides: false,
+            };
+            let passed = self.pieces.pass(event, begin, &mut out);
+            passed.map_err(|error| Error::malformed(error.to_string()))?;
             events.extend(out.drain(..).map(StreamEvent::Source));
         }
         Ok(())

@@ -117,6 +117,26 @@ fn a_call_of_the_vendors_own_tool_is_a_beginning() {
     assert_eq!(pieces.count(), 2);
 }
 
+/// Readers join the texts of blocks.
+#[test]
+fn a_credential_that_is_split_over_blocks_does_not_leave_whole() {
+    let (head, tail) = CANARY.split_at(CANARY.len() / 3);
+    let mut sent = stream(&[], &json!(1));
+    let end = sent.split_off(sent.len() - 2);
+    sent.truncate(2);
+    for (index, text) in [(0, head), (1, &format!("{tail}!"))] {
+        sent.push(json!({"type": "content_block_start", "index": index,
+            "content_block": {"type": "text", "text": ""}}));
+        sent.push(json!({"type": "content_block_delta", "index": index,
+            "delta": {"type": "text_delta", "text": text}}));
+        sent.push(json!({"type": "content_block_stop", "index": index}));
+    }
+    sent.extend(end);
+    let told = sources(&written(&sent), &[], CANARY);
+    let texts = told.iter().flat_map(|event| &event.pieces).map(|piece| &*piece.text);
+    assert_eq!(texts.filter(|text| !text.is_empty()).collect::<Vec<_>>(), [head, "***!"]);
+}
+
 proptest! {
     #[test]
     fn events_come_as_they_were_sent(

@@ -6,7 +6,7 @@ use domain::conversation::{Message, Prompt, StreamEvent};
 use domain::fees::{Charges, ToolCharge, UseBound};
 use domain::json_text::{self, Edit, Token, Unreadable, member, quoted, visit};
 use domain::original::{
-    Carrier, Original, PieceKind, SourceEvent, SourcePiece, VENDOR_PARTS, WireFormat,
+    Carrier, MOST_PIECES, Original, PieceKind, SourceEvent, SourcePiece, VENDOR_PARTS, WireFormat,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -274,6 +274,9 @@ impl PassThrough {
             }
         })
         .map_err(|_| malformed())?;
+        if texts.len() > MOST_PIECES {
+            return Err(Error::malformed("too many strings go on in one chunk of the stream"));
+        }
         let (mut pieces, mut ends) = (Vec::with_capacity(texts.len()), Vec::new());
         for (position, candidate) in shape.candidates.iter().enumerate() {
             for (index, part) in candidate.parts.iter().enumerate() {

@@ -1,7 +1,7 @@
 use domain::conversation::{Message, Prompt, StreamEvent};
 use domain::fees::{ToolCharge, UseBound};
 use domain::model::{Model, Provider};
-use domain::original::{Original, SourceEvent, VENDOR_PARTS, WireFormat};
+use domain::original::{MOST_PIECES, Original, SourceEvent, VENDOR_PARTS, WireFormat};
 use domain::secret::Secret;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -235,6 +235,18 @@ fn the_end_waits_and_a_reason_with_every_chunk_is_no_end() {
     decoder.feed(&written(&chunks[..2]), &mut events).unwrap();
     let left = events.iter().filter(|event| matches!(event, StreamEvent::Source(_)));
     assert_eq!(left.count(), 1, "the first leaves as soon as the second has come");
+}
+
+#[test]
+fn only_so_many_texts_go_on_in_one_chunk() {
+    let is_read = |count: usize| {
+        let parts: Vec<Value> = (0..count).map(|_| json!({"text": "A"})).collect();
+        let chunk = chunk(&json!({"content": {"parts": parts}}), &json!(1));
+        let mut decoder = Gemini.passing_decoder(&named("gemini-3-pro"));
+        decoder.feed(&written(&[chunk]), &mut Vec::new()).is_ok()
+    };
+    assert!(is_read(MOST_PIECES));
+    assert!(!is_read(MOST_PIECES + 1));
 }
 
 /// All texts are judged by their canonical form, and that of further candidates comes in pieces as well.

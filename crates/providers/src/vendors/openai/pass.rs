@@ -3,14 +3,15 @@
 //! In a chunk, the position of an item is its place in the array; its index is the item's own `index`, which
 //! is the same in every chunk.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use domain::conversation::{Message, Role, TOOL_FAILED};
 use domain::event_template::{EventTemplate, TemplateCache};
 use domain::json_text::{self, Edit, Token, member, quoted, rewrite};
 use domain::original::{
-    Carrier, Original, PieceKind, SourceEvent, SourcePiece, USAGE_ALONE, USAGE_TOO, WireFormat,
+    Carrier, MOST_PIECES, Original, PieceKind, SourceEvent, SourcePiece, USAGE_ALONE, USAGE_TOO,
+    WireFormat,
 };
 use serde_json::Value;
 
@@ -150,6 +151,8 @@ pub(super) struct PassThrough {
     /// The strings that have begun.
     blocks: HashMap<StringPath, u64>,
     begun: u64,
+    /// The texts of each choice that go on, by the member of the delta that has them.
+    texts: HashMap<u64, Vec<(&'static str, u64)>>,
     last: TemplateCache,
 }
 
@@ -163,7 +166,8 @@ struct StringPath {
 
 impl PassThrough {
     pub(super) fn new(model: String) -> Self {
-        Self { model, blocks: HashMap::new(), begun: 0, last: TemplateCache::default() }
+        let (blocks, texts) = (HashMap::new(), HashMap::new());
+        Self { model, blocks, begun: 0, texts, last: TemplateCache::default() }
     }
 
     /// Returns a chunk as it came, but for the name of the model. `is_end`: no choice continues.
@@ -188,13 +192,18 @@ impl PassThrough {
                     scan.ended.extend(items);
                 }
                 Token::Text(text) => {
+                    if let (false, Some(member)) = (text.is_empty(), member_that_goes_on(place)) {
+                        scan.going_on.insert((items[0], member));
+                    }
                     if let Some(members) = continued(place) {
                         let path = StringPath { members, items };
                         scan.strings.push((path, range.clone(), text.to_owned()));
                     }
                 }
                 Token::Number(number) if place.name() == "index" && !items.is_empty() => {
-                    scan.indices.extend(number.parse().ok().map(|index: u64| (items, index)));
+                    if let Ok(index) = number.parse() {
+                        scan.indices.entry(items).or_insert(index);
+                    }
                 }
                 Token::Name(_) | Token::Number(_) => {}
             }
@@ -206,23 +215,36 @@ impl PassThrough {
             None
         });
         let data = named.map_err(|_| malformed())?.unwrap_or_else(|| came.to_owned());
+        if scan.strings.len() > MOST_PIECES {
+            return Err(Error::malformed("too many strings go on in one chunk of the stream"));
+        }
         let name = match (scan.has_usage, scan.has_choices) {
             (true, false) => USAGE_ALONE,
             (true, true) => USAGE_TOO,
             (false, _) => "",
         };
         let template = match &scan.strings[..] {
-            [(_, range, _)] => EventTemplate::around(came, range),
+            // An empty text is no sign that its string goes on.
+            [(_, range, text)] if !text.is_empty() => EventTemplate::around(came, range),
             _ => None,
         };
         let mut pieces = Vec::with_capacity(scan.strings.len());
+        let mut ends = self.interrupted(&scan);
         for (path, range, text) in std::mem::take(&mut scan.strings) {
             let kind = kind(&path);
-            let block = self.block(scan.with_indices(path))?;
+            let path = scan.with_indices(path);
+            let text_of = (path.items[0], path.members[0]);
+            let block = self.block(path)?;
+            if kind != PieceKind::Json && !text.is_empty() {
+                let texts = self.texts.entry(text_of.0).or_default();
+                if texts.iter().all(|(_, known)| *known != block) {
+                    texts.push((text_of.1, block));
+                }
+            }
             let range = scan.shift.apply(range);
             pieces.push(SourcePiece { block, kind, range, text, is_changed: false });
         }
-        let ends = self.ended(&scan);
+        ends.extend(self.ended(&scan));
         let event = SourceEvent {
             name: name.to_owned(),
             data,
@@ -250,15 +272,34 @@ impl PassThrough {
         Ok(self.begun)
     }
 
+    /// The texts that other strings of their choice follow. They may go on later.
+    fn interrupted(&mut self, scan: &ChunkScan) -> Vec<u64> {
+        let mut going_on = HashMap::<u64, Vec<&str>>::new();
+        for (position, member) in &scan.going_on {
+            let choice = scan.index_at(&[*position]).unwrap_or(*position);
+            going_on.entry(choice).or_default().push(member);
+        }
+        let mut over = Vec::new();
+        for (choice, members) in going_on {
+            if let Some(texts) = self.texts.get_mut(&choice) {
+                let (stay, end) = texts.drain(..).partition(|(of, _)| members.contains(of));
+                *texts = stay;
+                over.extend(Vec::into_iter(end).map(|(_, block)| block));
+            }
+        }
+        over
+    }
+
     /// The strings of the choices that end.
     fn ended(&mut self, scan: &ChunkScan) -> Vec<u64> {
-        let choices: Vec<u64> = scan
+        let choices: HashSet<u64> = scan
             .ended
             .iter()
             .map(|position| scan.index_at(&[*position]).unwrap_or(*position))
             .collect();
         let mut ends = Vec::new();
         if !choices.is_empty() {
+            self.texts.retain(|choice, _| !choices.contains(choice));
             self.blocks.retain(|path, block| {
                 let is_over = path.items.first().is_some_and(|choice| choices.contains(choice));
                 ends.extend(is_over.then_some(*block));
@@ -275,9 +316,11 @@ struct ChunkScan {
     /// The strings that continue: their paths by positions, their ranges and texts.
     strings: Vec<(StringPath, Range<usize>, String)>,
     /// The index of each item that has one, by the positions of the items around it and its own.
-    indices: Vec<(Vec<u64>, u64)>,
+    indices: HashMap<Vec<u64>, u64>,
     /// The positions of choices that end.
     ended: Vec<u64>,
+    /// The members of deltas with text or calls in this chunk, each with the position of its choice.
+    going_on: HashSet<(u64, &'static str)>,
     has_usage: bool,
     has_choices: bool,
     /// The shift of all bytes after the model's name, which is replaced by another.
@@ -307,7 +350,7 @@ impl Shift {
 impl ChunkScan {
     /// The index of the item at these positions, if it has one.
     fn index_at(&self, positions: &[u64]) -> Option<u64> {
-        self.indices.iter().find(|(of, _)| of == positions).map(|(_, index)| *index)
+        self.indices.get(positions).copied()
     }
 
     /// A path by positions, with the index of each item that has one in the place of its position.
@@ -340,9 +383,20 @@ fn is_reason(place: &json_text::Place<'_, '_>) -> bool {
         && place.member(2) == Some("finish_reason")
 }
 
+/// The member of a delta that holds a string, if its order among others matters to readers: texts and calls.
+fn member_that_goes_on(place: &json_text::Place<'_, '_>) -> Option<&'static str> {
+    let is_in_delta = place.member(0) == Some("choices")
+        && place.index(1).is_some()
+        && place.member(2) == Some("delta");
+    let (_, delta) = Position::Whole.into("delta").filter(|_| is_in_delta)?;
+    let (name, position) = delta.into(place.member(3)?)?;
+    (position == Position::Calls || continued(place).is_some()).then_some(name)
+}
+
 /// The members below the delta on the way to a string, if it is one that continues from chunk to chunk.
 fn continued(place: &json_text::Place<'_, '_>) -> Option<Vec<&'static str>> {
-    if place.member(0) != Some("choices") || place.member(2) != Some("delta") {
+    let is_in_list = place.index(1).is_some();
+    if place.member(0) != Some("choices") || !is_in_list || place.member(2) != Some("delta") {
         return None;
     }
     let (_, mut position) = Position::Whole.into("delta")?;

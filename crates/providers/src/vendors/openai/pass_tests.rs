@@ -1,7 +1,7 @@
 use domain::conversation::{Prompt, StreamEvent};
 use domain::fees::{Factor, Surcharge};
 use domain::model::Provider;
-use domain::original::{Original, SourceEvent, USAGE_ALONE, WireFormat};
+use domain::original::{MOST_PIECES, Original, SourceEvent, USAGE_ALONE, WireFormat};
 use domain::secret::Secret;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use crate::credentials::stream::StreamFilter;
 use crate::error::Error;
 use crate::testing::{CANARY, attempt, model};
 use crate::vendors::adapter;
+use crate::vendors::openai::pass::PassThrough;
 
 /// A prompt as the gateway makes it of a body.
 fn prompt(body: &str) -> Prompt {
@@ -270,6 +271,32 @@ fn said(events: &[SourceEvent]) -> std::collections::BTreeMap<String, String> {
     all
 }
 
+/// The error of a stream with this chunk.
+fn fault_of(chunk: &str) -> Option<Error> {
+    let mut decoder = adapter(Provider::Openai).passing_decoder(&model(Provider::Openai, None));
+    decoder.feed(format!("data: {chunk}\n\n").as_bytes(), &mut Vec::new()).err()
+}
+
+#[test]
+fn only_so_many_strings_go_on_in_one_chunk() {
+    let of = |count: usize| {
+        let choice = |index| json!({"index": index, "delta": {"content": "A"}});
+        chunk(&(0..count).map(choice).collect(), &json!(1))
+    };
+    assert!(fault_of(&of(MOST_PIECES)).is_none());
+    assert!(fault_of(&of(MOST_PIECES + 1)).is_some());
+}
+
+#[test]
+fn choices_that_are_no_list_have_no_strings_that_go_on() {
+    let mut passing = PassThrough::new("mine".to_owned());
+    let data =
+        r#"{"choices": {"x": {"delta": {"content": "a"}}, "y": {"delta": {"refusal": "b"}}}}"#;
+    let event = passing.event(data.as_bytes(), false).unwrap();
+    assert_eq!(event.pieces, []);
+    assert_eq!(event.json(), data);
+}
+
 proptest! {
     #[test]
     fn chunks_come_as_they_were_sent(
@@ -310,6 +337,65 @@ proptest! {
         prop_assert!(told[..ends].iter().all(|event| !event.is_end));
         prop_assert_eq!(told.len() - ends, 2, "all text has left before the end");
     }
+}
+
+/// The strings of the deltas of the only choice, in the order in which they leave.
+fn in_order(deltas: &[Value], key: &str) -> Vec<String> {
+    let mut chunks: Vec<String> = deltas
+        .iter()
+        .map(|delta| {
+            chunk(&json!([{"index": 0, "delta": delta, "finish_reason": null}]), &json!(1))
+        })
+        .collect();
+    chunks.push(chunk(&json!([{"index": 0, "delta": {}, "finish_reason": "stop"}]), &json!(1)));
+    let events = sources(&written(&chunks), &[], key);
+    let mut all = Vec::new();
+    for event in events {
+        let chunk: Value = serde_json::from_str(&event.json()).unwrap();
+        for (name, said) in chunk["choices"][0]["delta"].as_object().unwrap() {
+            let call = said.pointer("/0/function/arguments").and_then(Value::as_str);
+            let text = said.as_str().or(call).unwrap_or_default();
+            let is_said = !text.is_empty() && name != "role";
+            all.extend(is_said.then(|| format!("{name} {text}")));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_text_leaves_before_another_string_of_its_choice_goes_on() {
+    let call = |name: &str, arguments: &str| json!({"tool_calls": [{"index": 0, "function": {"name": name, "arguments": arguments}}]});
+    let deltas = [
+        json!({"role": "assistant", "content": ""}),
+        json!({"reasoning_content": "Long ago: se", "content": ""}),
+        json!({"reasoning_content": "", "content": ""}),
+        json!({"reasoning_content": "cre", "content": ""}),
+        json!({"content": "Done: s"}),
+        call("f", ""),
+        call("", "{}"),
+        json!({"content": "ecret"}),
+    ];
+    let expected = [
+        "reasoning_content Long ago: ",
+        "reasoning_content secre",
+        "content Done: ",
+        "content s",
+        "tool_calls {}",
+        "content ecret",
+    ];
+    assert_eq!(in_order(&deltas, "secret-4711-of-nobody"), expected);
+}
+
+#[test]
+fn a_credential_is_cut_out_of_a_text_that_was_interrupted() {
+    let (head, tail) = CANARY.split_at(CANARY.len() / 3);
+    let thought = json!({"reasoning_content": "Hm."});
+    let deltas = [json!({"content": head}), thought, json!({"content": format!("{tail}!")})];
+    let left = in_order(&deltas, CANARY);
+    assert_eq!(
+        left,
+        [format!("content {head}"), "reasoning_content Hm.".to_owned(), "content ***!".to_owned()]
+    );
 }
 
 /// The tokens of a text are in its log probabilities as well.

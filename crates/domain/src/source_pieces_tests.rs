@@ -1,4 +1,5 @@
 use super::*;
+use crate::original::SourcePiece;
 
 /// Holds back all that follows the last space.
 #[derive(Default)]
@@ -55,19 +56,6 @@ fn plain(data: &str, ends: Option<u64>) -> SourceEvent {
 }
 
 #[test]
-fn the_piece_stands_where_it_stood() {
-    let as_it_came = r#"{"x": 1.0, "delta": {"text": "\u0020a"} }"#;
-    assert_eq!(piece(0, "1.0", "a").json(), as_it_came);
-    let mut event = piece(0, r#""old""#, "old");
-    event.rewrite(|_, text| (text == "old").then(|| "something new".to_owned())).unwrap();
-    assert_eq!(event.json(), r#"{"x": "something new", "delta": {"text": "\u0020old"} }"#);
-    let mut event = piece(0, r#""old""#, "old");
-    event.pieces[0].is_changed = true;
-    event.rewrite(|_, text| (text == "old").then(String::new)).unwrap();
-    assert_eq!(event.json(), r#"{"x": "", "delta": {"text": " old"} }"#);
-}
-
-#[test]
 fn what_is_held_leaves_before_its_block_ends() {
     let mut pieces = SourcePieces::default();
     let mut out = Vec::new();
@@ -81,7 +69,7 @@ fn what_is_held_leaves_before_its_block_ends() {
         plain("stop 1", Some(1)),
     ];
     for event in events {
-        pieces.pass(event, |_| Words::default(), &mut out);
+        pieces.pass(event, |_| Words::default(), &mut out).unwrap();
     }
     let out: Vec<String> = out.into_iter().map(SourceEvent::json).collect();
     let text =
@@ -107,7 +95,7 @@ fn beside(block: u64, data: &str) -> SourceEvent {
 fn order(events: impl IntoIterator<Item = SourceEvent>) -> Vec<String> {
     let (mut pieces, mut out) = (SourcePieces::default(), Vec::new());
     for event in events {
-        pieces.pass(event, |_| Words::default(), &mut out);
+        pieces.pass(event, |_| Words::default(), &mut out).unwrap();
     }
     pieces.release(None, &mut out);
     let shown = |mut event: SourceEvent| event.pieces.pop().map_or(event.data, |piece| piece.text);
@@ -151,4 +139,97 @@ fn what_waits_leaves_at_the_end_and_when_there_is_too_much_of_it() {
     assert_eq!(out.len(), MOST_WAITING + 3);
     assert_eq!(out[..3], [" ", "on", "0"]);
     assert_eq!(out.last().unwrap(), &MOST_WAITING.to_string());
+}
+
+/// Has what leaves begin with the number of its strings so far.
+struct Counted(usize);
+
+impl PieceFilter for Counted {
+    fn push(&mut self, text: &str) -> String {
+        format!("{}{text}", self.0)
+    }
+
+    fn holds(&self) -> bool {
+        false
+    }
+
+    fn rest(&mut self) -> String {
+        String::new()
+    }
+
+    fn end(&mut self) -> String {
+        self.0 += 1;
+        String::new()
+    }
+}
+
+#[test]
+fn a_string_that_continues_another_goes_on_with_its_filter() {
+    let of = |carrier, events: &[(u64, PieceKind, &[u64])]| {
+        let (mut pieces, mut out) = (SourcePieces::default(), Vec::new());
+        for (block, kind, ends) in events {
+            let mut event = SourceEvent { carrier, ends: ends.to_vec(), ..piece(*block, "1", "x") };
+            event.pieces[0].kind = *kind;
+            pieces.pass(event, |_| Counted(0), &mut out).unwrap();
+        }
+        let numbers = out.iter().map(|event| event.pieces[0].text[..1].to_owned());
+        numbers.collect::<String>()
+    };
+    let (text, thought, json) = (PieceKind::Text, PieceKind::Thought, PieceKind::Json);
+    // Blocks of an answer: the texts are one, and so are the thoughts.
+    let blocks = [(0, thought, &[0][..]), (1, text, &[1]), (2, thought, &[2]), (3, text, &[])];
+    assert_eq!(of(Carrier::Copy, &blocks), "0011");
+    assert_eq!(of(Carrier::Copy, &[(0, json, &[0]), (1, json, &[1])]), "00");
+    // Strings of a chunk: each goes on by itself.
+    let strings = [(0, text, &[][..]), (1, text, &[0]), (0, text, &[1]), (2, text, &[])];
+    assert_eq!(of(Carrier::Chunk, &strings), "0010");
+}
+
+/// A chunk of many choices, whose texts are all held back; `padding` bytes stand beside them.
+fn chunk_of(choices: usize, padding: usize) -> SourceEvent {
+    let mut data = format!(r#"{{"padding": "{}", "choices": ["#, "x".repeat(padding));
+    let mut pieces = Vec::new();
+    for index in 0..choices {
+        let comma = if index == 0 { "" } else { ", " };
+        data.push_str(&format!(r#"{comma}{{"index": {index}, "delta": {{"content": "#));
+        let range = data.len()..data.len() + 3;
+        data.push_str("\"a\"}}");
+        let (block, text) = (index as u64, "a".to_owned());
+        pieces.push(SourcePiece { block, kind: PieceKind::Text, range, text, is_changed: false });
+    }
+    data.push_str("]}");
+    SourceEvent { data, pieces, carrier: Carrier::Chunk, ..plain("", None) }
+}
+
+#[test]
+fn the_strings_of_an_event_share_it() {
+    let mut pieces = SourcePieces::default();
+    let event = chunk_of(200, 50_000);
+    let size = event.data.len();
+    let taken = allocation_counter::measure(|| {
+        let mut out = Vec::new();
+        pieces.pass(event, |_| Words::default(), &mut out).unwrap();
+    });
+    assert!(taken.bytes_max < 4 * size as u64, "{} of {size}", taken.bytes_max);
+    let mut out = Vec::new();
+    pieces.release(Some(7), &mut out);
+    let carried = out.pop().unwrap().json();
+    assert!(carried.contains(r#""choices":[{"index":7,"delta":{"content":"a"}"#), "{carried}");
+    assert_eq!(out, []);
+}
+
+#[test]
+fn only_so_many_bytes_are_kept_for_text_that_is_held_back() {
+    let (mut pieces, mut out) = (SourcePieces::default(), Vec::new());
+    let mut pass = |event| pieces.pass(event, |_| Words::default(), &mut out);
+    // What has left is not counted.
+    for _ in 0..100 {
+        assert_eq!(pass(chunk_of(1, 1_000_000)), Ok(()));
+        assert_eq!(pass(SourceEvent { ends: vec![0], ..plain("{}", None) }), Ok(()));
+    }
+    assert_eq!(pass(chunk_of(20, 1_000_000)), Err(TooMuchHeld));
+    assert_eq!(pass(piece(0, "1", "held")), Ok(()));
+    let waiting = || beside(0, &"x".repeat(1_000_000));
+    let fits = (0..MOST_WAITING).take_while(|_| pass(waiting()).is_ok()).count();
+    assert_eq!(fits, MOST_HELD_BYTES / 1_000_000);
 }
