@@ -73,7 +73,7 @@ pub use crate::replay::ask::ReplayJob;
 pub use crate::replay::overrides::Overrides;
 pub use crate::replay::result::{ReplayResult, Replayed, ReplayedStep, Skip, TraceSummary};
 pub use crate::safety::location::Located;
-pub use crate::state::caller::{Caller, Origin};
+pub use crate::state::caller::{Caller, HeaderAttributes, Origin};
 pub use crate::state::member::Member;
 pub use crate::state::registry::{KeyState, ProjectState};
 pub use crate::streaming::piece::{Mode, Piece, Started, Streamed};

@@ -133,6 +133,7 @@ impl Gateway {
             project,
             charge: ChargeSlot::default(),
             session_name: None,
+            attributes: None,
         }))
     }
 

@@ -304,5 +304,5 @@ fn caller(job: &RunningJob) -> Result<Caller> {
         KeyStatus::LoopDetected => return Err(Error::LoopDetected),
         KeyStatus::Tripped => return Err(Error::SpendCapped { limit: key.key.hourly_limit }),
     }
-    Ok(Caller { key, project, charge: ChargeSlot::default(), session_name: None })
+    Ok(Caller { key, project, charge: ChargeSlot::default(), session_name: None, attributes: None })
 }

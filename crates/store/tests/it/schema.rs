@@ -7,10 +7,10 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    ALTER TABLE steps DROP COLUMN answer_characters;
-    ALTER TABLE steps DROP COLUMN answer_language;
-    ALTER TABLE steps DROP COLUMN answer_refuses;
-    DELETE FROM _sqlx_migrations WHERE version = 17";
+    ALTER TABLE steps DROP COLUMN attr_user;
+    ALTER TABLE steps DROP COLUMN attr_session;
+    ALTER TABLE steps DROP COLUMN attr_tags;
+    DELETE FROM _sqlx_migrations WHERE version = 18";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {

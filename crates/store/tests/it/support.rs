@@ -1,7 +1,9 @@
 //! A fresh database of either kind, and things to put into it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use domain::attributes::Attributes;
 use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
 use domain::money::{Prices, Usd};
@@ -144,6 +146,11 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
         trace_context: TraceContext::parse(
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         ),
+        attributes: Some(Arc::new(Attributes {
+            user: Some("jane".to_owned()),
+            session: None,
+            tags: [("team".to_owned(), "red".to_owned())].into(),
+        })),
         api_endpoint: ApiEndpoint::Chat,
         status: StepStatus::Completed,
         reason: None,

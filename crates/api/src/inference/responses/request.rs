@@ -127,6 +127,7 @@ pub(super) fn parse_passing(
             params,
             original: original.map(noted).transpose()?,
         },
+        metadata: body.metadata,
     };
     Ok(ParsedRequest {
         request,
