@@ -15,11 +15,12 @@ use domain::step::{Step, StepKind};
 use domain::time::{DAY, MINUTE, Timestamp};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::{Map, Value};
-use store::{AgentFigures, Page};
+use store::AgentFigures;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::evidence::trace_search::TraceQuery;
 use crate::gateway::Gateway;
 use crate::request_id;
 use crate::state::caller::Caller;
@@ -40,7 +41,7 @@ const BASELINE: i64 = 7 * DAY;
 /// A page of traces and how many there are, up to [`store::COUNT_LIMIT`].
 #[derive(Debug)]
 pub struct TracePage {
-    /// The traces, newest first.
+    /// The traces, in the order that was asked for.
     pub traces: Vec<Trace>,
     /// The number of matches of the filter; `None` above the limit.
     pub total: Option<i64>,
@@ -163,11 +164,12 @@ impl Gateway {
     }
 
     /// A page of the caller's traces.
-    pub async fn list_traces(&self, caller: &Caller, page: Page) -> Result<TracePage> {
+    pub async fn list_traces(&self, caller: &Caller, query: &TraceQuery) -> Result<TracePage> {
         let project = caller.project.id();
+        let filter = query.filter(&caller.project);
         let (traces, total) = tokio::try_join!(
-            crate::bounded_read::bounded(self.store.traces(project, page)),
-            crate::bounded_read::bounded(self.store.count_traces(project, page.status)),
+            crate::bounded_read::bounded(self.store.traces(project, &filter, query.page())),
+            crate::bounded_read::bounded(self.store.count_traces(project, &filter)),
         )?;
         Ok(TracePage { traces, total })
     }
@@ -293,6 +295,7 @@ impl Gateway {
                 chain_depth: figures.chain_depth as i64,
                 stall_probability: figures.stall_probability,
                 tool_fidelity: figures.tool_fidelity_score,
+                latency: (figures.total_latency_ms * 1000.0).round() as i64,
             };
             graded.push((trace.id, assessment, agent));
         }

@@ -199,8 +199,9 @@ mod tests {
             last = Some(context(&fresh, &format!("Question {number}?")).await.trace.id());
         }
         assert_eq!(status_at(&fresh, last.unwrap(), 301).await, TraceStatus::Completed);
-        let pending = Some(TraceStatus::Pending);
-        let left = fresh.gateway.store.count_traces(fresh.caller.project.id(), pending);
+        let status = Some(TraceStatus::Pending);
+        let pending = store::TraceFilter { status, ..store::TraceFilter::default() };
+        let left = fresh.gateway.store.count_traces(fresh.caller.project.id(), &pending);
         assert_eq!(left.await.unwrap(), Some(0));
     }
 }

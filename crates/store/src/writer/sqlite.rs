@@ -134,6 +134,9 @@ fn rows(
     for kept in &batch.kept {
         insert(connection, *kept)?;
     }
+    for term in &batch.terms {
+        insert(connection, term)?;
+    }
     for (slot, counts) in ledger {
         insert(connection, &LedgerRow(slot, counts))?;
     }

@@ -191,3 +191,15 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
         user_rating: Some(0.5),
     }
 }
+
+/// Numbers that look random and are the same in every run.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number below `sides`.
+    pub fn next(&mut self, sides: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
