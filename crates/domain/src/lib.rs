@@ -2,6 +2,7 @@
 //!
 //! No I/O and no async; the only clock is [`time::Clock`], which is passed in.
 
+pub mod attributes;
 pub mod conversation;
 pub mod event_template;
 pub mod fees;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::attributes::AttributeName;
 use crate::money::Usd;
 use crate::safety::Safety;
 use crate::tier::Tier;
@@ -28,6 +29,7 @@ const MAX_TERMS: usize = 1000;
 const MAX_TERM: usize = 200;
 const MAX_MCP_SERVERS: usize = 100;
 const MAX_VENDOR_TOOLS: usize = 100;
+const MAX_ATTRIBUTES: usize = 10;
 
 /// The known keys of a project's settings.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -65,6 +67,17 @@ pub struct Settings {
     /// `sessions.idle_minutes`: a trace that the calls of a session share is completed after this time
     /// without one.
     pub session_idle_minutes: Option<u64>,
+    /// `attributes`.
+    pub attributes: AttributeRules,
+}
+
+/// `settings.attributes`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttributeRules {
+    /// `required`: a call without one of these is refused.
+    pub required: Vec<AttributeName>,
+    /// `hash`: of these a keyed hash is stored.
+    pub hash: Vec<AttributeName>,
 }
 
 /// `settings.limits`. `None` means off.
@@ -147,6 +160,7 @@ impl Settings {
             }),
             mcp_servers: r.object("mcp", read_mcp_servers).unwrap_or_default(),
             vendor_tools: r.object("passthrough", read_vendor_tools).unwrap_or_default(),
+            attributes: r.object("attributes", read_attributes).unwrap_or_default(),
             routing_tiers: BTreeMap::new(),
         };
         r.object("routing_tiers", |r| {
@@ -202,6 +216,28 @@ fn read_vendor_tools(r: &mut Reader<'_>) -> Vec<String> {
         r.fault("vendor_tools", &format!("holds more than {MAX_VENDOR_TOOLS} types"));
     }
     tools
+}
+
+fn read_attributes(r: &mut Reader<'_>) -> AttributeRules {
+    let mut list = |key: &str| {
+        let texts = r.texts(key).unwrap_or_default();
+        if texts.len() > MAX_ATTRIBUTES {
+            r.fault(key, &format!("holds more than {MAX_ATTRIBUTES} attributes"));
+        }
+        let parsed = texts.iter().filter_map(|text| {
+            let name = AttributeName::parse(text);
+            if name.is_none() {
+                let shown: String = text.chars().take(40).collect();
+                let what = format!("holds '{shown}', which is none of user, session and tag:NAME");
+                r.fault(key, &what);
+            }
+            name
+        });
+        parsed.collect()
+    };
+    let rules = AttributeRules { required: list("required"), hash: list("hash") };
+    r.only(&["required", "hash"]);
+    rules
 }
 
 fn read_perimeter(r: &mut Reader<'_>) -> Perimeter {

@@ -1,9 +1,11 @@
 //! Steps: the events inside a trace.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::attributes::Attributes;
 use crate::ids::{KeyId, ProjectId, StepId, TraceId};
 use crate::model::Provider;
 use crate::money::{Prices, Usd};
@@ -90,6 +92,11 @@ impl ApiEndpoint {
             | Self::Replay => false,
         }
     }
+
+    /// Whether its requests call models.
+    pub fn calls_models(self) -> bool {
+        !matches!(self, Self::Checks | Self::Logs)
+    }
 }
 
 words!(
@@ -143,6 +150,8 @@ pub struct Step {
     pub source: Option<StepId>,
     /// The place of its request in the caller's own trace, if the caller named one.
     pub trace_context: Option<TraceContext>,
+    /// Whom it is for, if its call has named anything.
+    pub attributes: Option<Arc<Attributes>>,
     /// The endpoint it came in by.
     pub api_endpoint: ApiEndpoint,
     /// How it ended.

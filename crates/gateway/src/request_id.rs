@@ -1,7 +1,7 @@
 //! The request that a task serves: its id, which log lines carry, and its place in the caller's own
 //! trace.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use domain::trace_context::CallerTrace;
 
@@ -16,6 +16,8 @@ pub struct Served {
     pub id: Arc<str>,
     /// Its place in the caller's own trace, if the caller named one.
     pub trace: Option<Arc<CallerTrace>>,
+    /// The names of the attributes that are not kept, once they are known.
+    pub dropped_attributes: Arc<OnceLock<Vec<String>>>,
 }
 
 /// Runs work for a request.
@@ -49,4 +51,10 @@ pub fn current() -> Option<Arc<str>> {
 /// The place in the caller's own trace of the request that is served here.
 pub(crate) fn caller_trace() -> Option<Arc<CallerTrace>> {
     SERVED.try_with(|served| served.trace.clone()).ok().flatten()
+}
+
+/// Names the attributes of the request that is served here which are not kept.
+pub(crate) fn note_dropped_attributes(names: Vec<String>) {
+    // Nobody is told beside a request.
+    let _ = SERVED.try_with(|served| served.dropped_attributes.set(names));
 }

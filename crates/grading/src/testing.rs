@@ -19,6 +19,7 @@ pub(crate) fn step(id: i64, kind: StepKind, parent: Option<i64>) -> Step {
         parent: parent.map(StepId),
         source: None,
         trace_context: None,
+        attributes: None,
         api_endpoint: ApiEndpoint::Executions,
         status: StepStatus::Completed,
         reason: None,

@@ -167,9 +167,15 @@ impl Store {
             tx.commit().await?;
             return Ok(ids.len() as u64);
         }
+        const TERMS: &str = "
+            DELETE FROM trace_terms WHERE (project_id, term, trace_id) IN (
+                SELECT t.project_id, t.term, t.trace_id
+                FROM projects p JOIN trace_terms t ON t.project_id = p.id
+                WHERE p.deleted_at IS NOT NULL LIMIT $1)";
         let mut tx = self.begin().await?;
         let gone = within!(tx, db => {
-            sqlx::query(TRACES).bind(BATCH_ROWS).execute(&mut *db).await?.rows_affected()
+            let terms = sqlx::query(TERMS).bind(BATCH_ROWS).execute(&mut *db).await?.rows_affected();
+            terms + sqlx::query(TRACES).bind(BATCH_ROWS).execute(&mut *db).await?.rows_affected()
         });
         let gone = if gone == 0 { tx.forget_projects().await? } else { gone };
         tx.commit().await?;

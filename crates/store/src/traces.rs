@@ -7,6 +7,8 @@ use domain::money::Usd;
 use domain::time::Timestamp;
 use domain::trace::{Purged, Trace, TraceStatus};
 
+use sqlx::AssertSqlSafe;
+
 use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
@@ -18,19 +20,6 @@ pub const COUNT_LIMIT: i64 = 10_000;
 /// The most traces that one transaction fails.
 const BATCH_TRACES: usize = 50;
 
-/// The page of a project's traces, newest first.
-#[derive(Clone, Copy, Debug)]
-pub struct Page {
-    /// Only traces of this status.
-    pub status: Option<TraceStatus>,
-    /// Only traces older than this one.
-    pub before: Option<TraceId>,
-    /// The number of traces to skip.
-    pub offset: i64,
-    /// The number of traces to return.
-    pub limit: i64,
-}
-
 /// The data that a completed trace adds to the agent statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentFigures {
@@ -40,10 +29,18 @@ pub struct AgentFigures {
     pub stall_probability: f64,
     /// The fit of its tool calls to the tools, 0 to 1.
     pub tool_fidelity: f64,
+    /// The time from its opening to its last step, without the pauses of a person, in microseconds.
+    pub latency: i64,
 }
 
+/// The columns of a [`Row`].
+pub(crate) const COLUMNS: &str = "
+    id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment, purged_cost,
+    purged_pii, purged_injection, purged_secret";
+
 from_row! {
-    struct Row {
+    /// A row of `traces`.
+    pub(crate) struct Row {
         id: uuid::Uuid,
         project_id: i64,
         key_id: Option<i64>,
@@ -61,7 +58,7 @@ from_row! {
 }
 
 impl Row {
-    fn read(self) -> Result<Trace> {
+    pub(crate) fn read(self) -> Result<Trace> {
         let corrupt = |what: &str| Error::Corrupt(format!("trace {}: {what}", self.id));
         Ok(Trace {
             id: TraceId(self.id),
@@ -93,73 +90,11 @@ impl Store {
     /// One trace of a project.
     #[boxed]
     pub async fn trace(&self, project: ProjectId, id: TraceId) -> Result<Option<Trace>> {
-        const FIND: &str = "
-            SELECT id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment,
-                   purged_cost, purged_pii, purged_injection, purged_secret
-            FROM traces
-            WHERE id = $1 AND project_id = $2";
+        let find = format!("SELECT {COLUMNS} FROM traces WHERE id = $1 AND project_id = $2");
         let row: Option<Row> = on!(&self.reader, db => {
-            sqlx::query_as(FIND).bind(id.0).bind(project.0).fetch_optional(db).await?
+            sqlx::query_as(AssertSqlSafe(find)).bind(id.0).bind(project.0).fetch_optional(db).await?
         });
         row.map(Row::read).transpose()
-    }
-
-    /// A page of a project's traces, newest first.
-    ///
-    /// The page is found in an index that holds all it needs, so that a deep page costs the scan
-    /// of that index and no more.
-    #[boxed]
-    pub async fn traces(&self, project: ProjectId, page: Page) -> Result<Vec<Trace>> {
-        const ALL: &str = "
-            SELECT id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment,
-                   purged_cost, purged_pii, purged_injection, purged_secret
-            FROM traces
-            WHERE id IN (
-                SELECT id FROM traces
-                WHERE project_id = $1 AND id < $2
-                ORDER BY id DESC LIMIT $3 OFFSET $4)
-            ORDER BY id DESC";
-        const OF_STATUS: &str = "
-            SELECT id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment,
-                   purged_cost, purged_pii, purged_injection, purged_secret
-            FROM traces
-            WHERE id IN (
-                SELECT id FROM traces
-                WHERE project_id = $1 AND id < $2 AND status = $5
-                ORDER BY id DESC LIMIT $3 OFFSET $4)
-            ORDER BY id DESC";
-        let before = page.before.map_or(uuid::Uuid::max(), |id| id.0);
-        let rows: Vec<Row> = on!(&self.reader, db => match page.status {
-            None => sqlx::query_as(ALL)
-                .bind(project.0).bind(before).bind(page.limit).bind(page.offset)
-                .fetch_all(db).await?,
-            Some(status) => sqlx::query_as(OF_STATUS)
-                .bind(project.0).bind(before).bind(page.limit).bind(page.offset).bind(status.as_str())
-                .fetch_all(db).await?,
-        });
-        rows.into_iter().map(Row::read).collect()
-    }
-
-    /// How many traces a project has, of one status or of all; `None` above [`COUNT_LIMIT`].
-    #[boxed]
-    pub async fn count_traces(
-        &self,
-        project: ProjectId,
-        status: Option<TraceStatus>,
-    ) -> Result<Option<i64>> {
-        const ALL: &str = "
-            SELECT count(*) FROM (SELECT 1 AS one FROM traces WHERE project_id = $1 LIMIT $2) AS counted";
-        const OF_STATUS: &str = "
-            SELECT count(*)
-            FROM (SELECT 1 AS one FROM traces WHERE project_id = $1 AND status = $3 LIMIT $2) AS counted";
-        let most = COUNT_LIMIT + 1;
-        let count: i64 = on!(&self.reader, db => match status {
-            None => sqlx::query_scalar(ALL).bind(project.0).bind(most).fetch_one(db).await?,
-            Some(status) => sqlx::query_scalar(OF_STATUS)
-                .bind(project.0).bind(most).bind(status.as_str())
-                .fetch_one(db).await?,
-        });
-        Ok((count <= COUNT_LIMIT).then_some(count))
     }
 
     /// Marks pending traces failed that were opened before `opened` and whose last step, if any,
@@ -197,7 +132,12 @@ impl Store {
     /// found outside of this transaction, which keeps the writer waiting and must be short.
     async fn fail_if_idle(&self, ids: &[uuid::Uuid], since: Timestamp) -> Result<Vec<TraceId>> {
         const FAIL: &str = "
-            UPDATE traces SET status = 'failed'
+            UPDATE traces
+            SET status = 'failed',
+                total_cost = COALESCE(purged_cost, 0)
+                    + (SELECT COALESCE(sum(cost), 0) FROM steps WHERE trace_id = $1),
+                latency = COALESCE(
+                    (SELECT max(finished_at) FROM steps WHERE trace_id = $1) - created_at, 0)
             WHERE id = $1 AND status = 'pending' AND active_at IS NULL
               AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = $1 AND s.finished_at >= $2)";
         let mut failed = Vec::with_capacity(ids.len());
@@ -230,6 +170,7 @@ impl Tx {
             UPDATE traces
             SET status = 'completed', completed_at = COALESCE(completed_at, $2), assessment = $3,
                 chain_depth = $4, stall_probability = $5, tool_fidelity = $6,
+                total_cost = $7, latency = $8, grade = $9,
                 session = NULL, active_at = NULL
             WHERE id = $1 AND status IN ('pending', 'completed')
               AND (assessment IS NULL OR purged_cost IS NULL)";
@@ -243,6 +184,9 @@ impl Tx {
                 .bind(agent.chain_depth)
                 .bind(agent.stall_probability)
                 .bind(agent.tool_fidelity)
+                .bind(assessment.total_cost.0)
+                .bind(agent.latency)
+                .bind(assessment.grades.overall.as_str())
                 .execute(&mut *db)
                 .await?
                 .rows_affected()
@@ -260,12 +204,22 @@ impl Tx {
         assessment: &Assessment,
     ) -> Result<()> {
         const GRADE: &str = "
-            UPDATE traces SET completed_at = COALESCE(completed_at, $2), assessment = $3
+            UPDATE traces
+            SET completed_at = COALESCE(completed_at, $2), assessment = $3, total_cost = $4, grade = $5,
+                latency = COALESCE(
+                    (SELECT max(finished_at) FROM steps WHERE trace_id = $1) - created_at, 0)
             WHERE id = $1 AND status = 'replay'";
         let text =
             serde_json::to_string(assessment).map_err(|error| Error::Corrupt(error.to_string()))?;
         within!(self, db => {
-            sqlx::query(GRADE).bind(id.0).bind(at.0).bind(text).execute(&mut *db).await?;
+            sqlx::query(GRADE)
+                .bind(id.0)
+                .bind(at.0)
+                .bind(text)
+                .bind(assessment.total_cost.0)
+                .bind(assessment.grades.overall.as_str())
+                .execute(&mut *db)
+                .await?;
         });
         Ok(())
     }

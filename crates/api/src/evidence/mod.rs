@@ -5,4 +5,5 @@ pub(crate) mod logs;
 pub(crate) mod replay;
 pub(crate) mod stats;
 pub(crate) mod trace_detail;
+pub(crate) mod trace_query;
 pub(crate) mod traces;

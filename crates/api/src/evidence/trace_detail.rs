@@ -5,6 +5,9 @@
 
 mod shown;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
@@ -156,6 +159,16 @@ pub struct StepBody<'a> {
     /// How alike the answer of a shadow model and that of the step beside it are, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
+    /// The user that its call is for, as its caller names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
+    /// The session that its call belongs to, as its caller names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    /// The tags of its call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    tags: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_context: Option<TraceContextBody>,
     #[schema(value_type = Object)]
@@ -293,6 +306,11 @@ fn body(mut step: Step, content: Content<'_>) -> StepBody<'_> {
         parent_id: context.parent_id(),
         span_id: step.call.as_ref().map(|_| context.of_step(step.id).parent_id()),
     });
+    if let Some(attributes) = step.attributes {
+        let attributes = Arc::unwrap_or_clone(attributes);
+        (body.user, body.session) = (attributes.user, attributes.session);
+        body.tags = Some(attributes.tags).filter(|tags| !tags.is_empty());
+    }
     (body.reason, body.error) = (step.reason, step.error);
     if let Some(call) = step.call {
         body.model = Some(call.model);

@@ -9,23 +9,21 @@ use domain::grade::{Assessment, Grade, Grades};
 use domain::ids::TraceId;
 use domain::money::Usd;
 use domain::time::Timestamp;
-use domain::trace::{Trace, TraceStatus};
-use gateway::{Error, Page};
+use domain::trace::Trace;
+use gateway::Order;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::evidence::trace_detail::{self, DetailBody};
+use crate::evidence::trace_query::{ListParams, ListQuery};
 use crate::http::auth::ByKey;
 use crate::http::body::FlatBodyIfAny;
 use crate::http::error::Result;
-use crate::http::extract::{Query, Segments};
+use crate::http::extract::Segments;
 use crate::http::json_text::JsonText;
 use crate::http::trace_metadata::metadata;
-
-const DEFAULT_PER_PAGE: i64 = 50;
-const MOST_PER_PAGE: i64 = 100;
 
 /// A trace that is to be opened.
 #[derive(Default, Deserialize, ToSchema)]
@@ -128,82 +126,37 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(trace.into())))
 }
 
-/// The page of traces.
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct ListQuery {
-    /// From 1 on.
-    #[param(value_type = Option<i64>, minimum = 1)]
-    page: Option<String>,
-    /// At most 100; more is read as 100.
-    #[param(value_type = Option<i64>, minimum = 1)]
-    per_page: Option<String>,
-    /// `pending`, `completed`, `replay` or `failed`.
-    status: Option<String>,
-    /// Only traces older than this one; cheaper than a high page.
-    before: Option<String>,
-}
-
-/// Traces of this key's project, newest first. Headers give the page and, up to 10,000, the total.
-#[utoipa::path(get, path = "/api/v1/traces", tag = "Traces", params(ListQuery),
+/// Traces of this key's project that fit all filters. Headers give the page and, up to 10,000, the total.
+/// What prompts and answers say cannot be searched for: contents are sealed.
+#[utoipa::path(get, path = "/api/v1/traces", tag = "Traces", params(ListParams),
     responses((status = 200, body = Vec<TraceBody>)))]
 pub async fn list(
     State(app): State<App>,
     ByKey(caller): ByKey,
-    Query(query): Query<ListQuery>,
+    query: ListQuery,
 ) -> Result<(HeaderMap, Json<Vec<TraceBody>>)> {
-    let number = number(query.page.as_deref(), "page")?.unwrap_or(1);
-    let per_page = number_per_page(query.per_page.as_deref())?;
-    let status = query.status.as_deref().map(status).transpose()?;
-    let before = query.before.as_deref().map(|id| {
-        id.parse::<TraceId>().map_err(|_| Error::Malformed("before must be a trace id".to_owned()))
-    });
-    let offset = (number - 1).saturating_mul(per_page);
-    let before = before.transpose()?;
-    let page = Page { status, before, offset, limit: per_page };
-    let found = app.gateway.list_traces(&caller, page).await?;
+    let ListQuery { asked, number, rest } = query;
+    let per_page = asked.limit;
+    let found = app.gateway.list_traces(&caller, &asked).await?;
     let full = found.traces.len() as i64 == per_page;
-    // RFC 8288. The status has been read as one of four words, so it needs no escaping.
-    let of_status = query.status.map(|status| format!("&status={status}")).unwrap_or_default();
+    // RFC 8288.
     let link = |from: String, rel: &str| {
-        format!("</api/v1/traces?{from}&per_page={per_page}{of_status}>; rel=\"{rel}\"")
+        format!("</api/v1/traces?{from}&per_page={per_page}{rest}>; rel=\"{rel}\"")
     };
-    let links = match (before, found.traces.last()) {
+    let beyond = match asked.order {
+        Order::Newest => "before",
+        Order::Oldest => "after",
+    };
+    let links = match (asked.beyond, found.traces.last()) {
         (None, _) => page_links(number, per_page, found.total, full)
             .map(|(page, rel)| link(format!("page={page}"), rel))
             .collect(),
         // It pages from trace to trace, and not by number.
-        (Some(_), Some(last)) if full => vec![link(format!("before={}", last.id), "next")],
+        (Some(_), Some(last)) if full => vec![link(format!("{beyond}={}", last.id), "next")],
         (Some(_), _) => Vec::new(),
     };
     let headers = page_headers(number, per_page, found.total, &links);
     Ok((headers, Json(found.traces.into_iter().map(Into::into).collect())))
-}
-
-fn number(text: Option<&str>, name: &str) -> Result<Option<i64>> {
-    let Some(text) = text else { return Ok(None) };
-    match text.parse::<i64>() {
-        Ok(number) if number >= 1 => Ok(Some(number)),
-        _ => Err(Error::Malformed(format!("{name} must be a whole number of at least 1")).into()),
-    }
-}
-
-fn number_per_page(text: Option<&str>) -> Result<i64> {
-    // More than a number holds is more than a page holds.
-    let is_huge = |text: &str| text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit());
-    if text.is_some_and(is_huge) {
-        return Ok(MOST_PER_PAGE);
-    }
-    Ok(number(text, "per_page")?.unwrap_or(DEFAULT_PER_PAGE).min(MOST_PER_PAGE))
-}
-
-fn status(word: &str) -> std::result::Result<TraceStatus, Error> {
-    TraceStatus::parse(word).ok_or_else(|| {
-        Error::invalid(format!(
-            "status must be pending, completed, replay or failed, not '{}'",
-            word.chars().take(40).collect::<String>()
-        ))
-    })
 }
 
 /// The pages that a page links to, with the relation of each.

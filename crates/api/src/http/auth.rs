@@ -126,6 +126,10 @@ async fn with_key(
         Some(session) => caller.in_session(session),
         None => caller,
     };
+    let caller = match trace_headers::attributes_of(request.headers()) {
+        Some(attributes) => caller.with_attributes(attributes),
+        None => caller,
+    };
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }

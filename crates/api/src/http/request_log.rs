@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request};
@@ -18,6 +18,7 @@ use gateway::request_id::{self, Served};
 use crate::http::drain_body;
 use crate::http::error::Failure;
 use crate::http::trace_context::caller_trace;
+use crate::http::trace_headers;
 
 /// Ties a response to the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -36,7 +37,9 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let trace = caller_trace(request.headers());
     let traced = trace.clone();
     let work = drain_body::drained(request, |request| answered(request, next));
-    let mut response = request_id::within(Served { id: name, trace }, work).await;
+    let dropped = Arc::new(OnceLock::new());
+    let served = Served { id: name, trace, dropped_attributes: dropped.clone() };
+    let mut response = request_id::within(served, work).await;
     let route = route.as_ref().map_or("unknown", MatchedPath::as_str);
     let status = response.status().as_u16();
     let seconds = began.elapsed().as_secs_f64();
@@ -44,6 +47,9 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let (ms, request_id) = (seconds * 1000.0, id.to_str().unwrap_or_default());
     let traceparent = traced.map(|trace| tracing::field::display(trace.context));
     tracing::info!(%method, route, status, ms, request_id, traceparent, "request");
+    if let Some(names) = dropped.get() {
+        trace_headers::name_dropped_attributes(names, response.headers_mut());
+    }
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response

@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use domain::ids::{StepId, TraceId};
 use domain::money::Usd;
-use gateway::Mode;
+use gateway::{HeaderAttributes, Mode};
 
 /// Names the trace, in requests and in answers.
 const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
@@ -16,6 +16,15 @@ const SESSION: [HeaderName; 4] = [
     HeaderName::from_static("session-id"),
     HeaderName::from_static("x-session-id"),
 ];
+
+/// Name the user and the tags of a call, in requests.
+const USER: HeaderName = HeaderName::from_static("x-sluice-user");
+const TAGS: HeaderName = HeaderName::from_static("x-sluice-tags");
+
+/// Names the attributes that are not kept.
+const DROPPED_ATTRIBUTES: HeaderName = HeaderName::from_static("x-sluice-dropped-attributes");
+/// The most characters of a name of theirs.
+const LONGEST_NAMED: usize = 64;
 
 /// Names the parameters that were left out.
 const DROPPED: HeaderName = HeaderName::from_static("x-sluice-dropped-params");
@@ -65,6 +74,30 @@ pub fn trace_of(headers: &HeaderMap) -> Option<String> {
 pub fn session_of(headers: &HeaderMap) -> Option<&str> {
     let texts = SESSION.into_iter().filter_map(|name| headers.get(name)?.to_str().ok());
     texts.map(str::trim).find(|name| !name.is_empty())
+}
+
+/// The attributes that a request's headers name; `None` if they name none. A text that is not UTF-8 comes
+/// with replacement characters, which no attribute has.
+pub fn attributes_of(headers: &HeaderMap) -> Option<HeaderAttributes> {
+    let text = |name| {
+        let values = headers.get_all(name).iter();
+        let values =
+            values.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned());
+        let text = values.collect::<Vec<_>>().join(",");
+        (!text.is_empty()).then_some(text)
+    };
+    let attributes = HeaderAttributes { user: text(USER), tags: text(TAGS) };
+    (attributes != HeaderAttributes::default()).then_some(attributes)
+}
+
+/// Adds to an answer the names of the attributes that are not kept.
+pub fn name_dropped_attributes(names: &[String], headers: &mut HeaderMap) {
+    let printable = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '?' };
+    let shown = |name: &String| name.chars().take(LONGEST_NAMED).map(printable).collect();
+    let names: Vec<String> = names.iter().map(shown).collect();
+    if let Ok(value) = HeaderValue::try_from(list(&names)) {
+        headers.insert(DROPPED_ATTRIBUTES, value);
+    }
 }
 
 /// Adds to an answer the headers of its trace and of the parameters that were left out because the

@@ -167,6 +167,7 @@ fn parse(body: ChatBody, trace: Option<String>) -> Result<ParsedRequest<ChatOpti
         trace_id: body.trace_id.or(trace),
         model: body.model.filter(|model| !model.is_empty()),
         prompt: Prompt { messages, max_output_tokens, params: body.params, ..Prompt::default() },
+        metadata: None,
     };
     let with_usage = body.stream_options.and_then(|options| options.include_usage);
     Ok(ParsedRequest {

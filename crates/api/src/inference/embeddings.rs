@@ -160,7 +160,8 @@ pub async fn create(
     FlatBody(body): FlatBody<EmbeddingBody>,
 ) -> Result<Response> {
     let EmbeddingBody { trace_id, input, model, dimensions, encoding_format } = body;
-    let texts = Texts { trace_id: Some(trace_id), input, model, dimensions, encoding_format };
+    let (trace_id, user) = (Some(trace_id), None);
+    let texts = Texts { trace_id, input, model, dimensions, encoding_format, user };
     Ok(match embed(&app, &caller, texts).await? {
         Ok(EmbeddedTexts { vectors, model, tokens, record }) => {
             let (embeddings, step_id) = (vectors, record.step);
@@ -183,6 +184,7 @@ pub(crate) struct Texts {
     pub(crate) model: Option<String>,
     pub(crate) dimensions: Option<u64>,
     pub(crate) encoding_format: Option<String>,
+    pub(crate) user: Option<String>,
 }
 
 /// Their vectors, as they are written.
@@ -199,7 +201,8 @@ pub(crate) async fn embed(
     caller: &Caller,
     texts: Texts,
 ) -> Result<std::result::Result<EmbeddedTexts, Refusal>> {
-    let Texts { trace_id, input: InputBody(texts), model, dimensions, encoding_format } = texts;
+    let Texts { trace_id, input: InputBody(texts), model, dimensions, encoding_format, user } =
+        texts;
     let model = model.filter(|model| !model.is_empty());
     let format = match encoding_format.as_deref() {
         None | Some("float") => Format::Float,
@@ -208,7 +211,7 @@ pub(crate) async fn embed(
             return Err(gateway::Error::invalid("encoding_format must be float or base64").into());
         }
     };
-    let request = EmbeddingRequest { trace_id, model, texts, dimensions };
+    let request = EmbeddingRequest { trace_id, model, texts, dimensions, user };
     Ok(match app.gateway.embed(caller, request).await? {
         Embeddings::Vectors { vectors, model, tokens, record } => {
             let vectors = vectors.into_iter().map(|vector| written(vector, format)).collect();

@@ -60,7 +60,7 @@ pub async fn create(
     let ImageBody { trace_id, prompt, model, size, quality, n } = body;
     let model = model.filter(|model| !model.is_empty());
     let trace_id = Some(trace_id);
-    let request = ImageRequest { trace_id, model, prompt, size, quality, count: n };
+    let request = ImageRequest { trace_id, model, prompt, size, quality, count: n, user: None };
     Ok(match app.gateway.generate_images(&caller, request).await? {
         Images::Urls { urls, model, record, .. } => {
             Json(ImagesBody { images: urls, model, step_id: record.step }).into_response()

@@ -10,9 +10,29 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use domain::money::Usd;
 use gateway::CallRecord;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::http::error::Failure;
 use crate::http::trace_headers::{with_step_headers, with_trace_headers};
+
+/// The user that a client names for a call without a conversation.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NamedUser {
+    Text(String),
+    /// No name.
+    Other(IgnoredAny),
+}
+
+impl NamedUser {
+    fn text(self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Other(_) => None,
+        }
+    }
+}
 
 /// An answer with the headers of its records.
 fn recorded(record: CallRecord, dropped: &[String], response: Response) -> Response {

@@ -38,6 +38,23 @@ fn a_session_is_idle_after_half_an_hour_or_as_set() {
 }
 
 #[test]
+fn attributes_are_named_as_in_statistics() {
+    let rules = parse(json!({"attributes": {"required": ["user", "tag:team"], "hash": ["user"]}}));
+    let rules = rules.unwrap().attributes;
+    let names: Vec<String> = rules.required.iter().map(ToString::to_string).collect();
+    assert_eq!((names, rules.hash.len()), (vec!["user".to_owned(), "tag:team".to_owned()], 1));
+    assert_eq!(
+        parse(json!({"attributes": {"required": ["team"], "hash": "user", "hashed": []}}))
+            .unwrap_err(),
+        [
+            "settings.attributes.required holds 'team', which is none of user, session and tag:NAME",
+            "settings.attributes.hash must be an array of texts",
+            "settings.attributes.hashed is not known: it is one of required, hash",
+        ]
+    );
+}
+
+#[test]
 fn null_turns_a_limit_off() {
     let settings =
         parse(json!({"limits": {"loop_requests": null}, "monthly_budget": null})).unwrap();

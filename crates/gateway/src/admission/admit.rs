@@ -127,6 +127,7 @@ impl Gateway {
             project,
             charge: HeldCharge::default(),
             session_name: None,
+            attributes: None,
         }))
     }
 

@@ -4,4 +4,5 @@ mod drift;
 pub(crate) mod insights;
 pub(crate) mod logs;
 pub(crate) mod stats;
+pub(crate) mod trace_search;
 pub(crate) mod traces;

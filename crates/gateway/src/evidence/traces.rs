@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use domain::attributes::{AttributeName, Gathering};
 use domain::grade::{Assessment, Baselines, TierBaseline};
 use domain::ids::{ProjectId, StepId, TraceId};
 use domain::money::Usd;
@@ -14,11 +15,12 @@ use domain::step::{Step, StepKind};
 use domain::time::{DAY, MINUTE, Timestamp};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::{Map, Value};
-use store::{AgentFigures, Page};
+use store::AgentFigures;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::evidence::trace_search::TraceQuery;
 use crate::gateway::Gateway;
 use crate::request_id;
 use crate::state::caller::Caller;
@@ -31,13 +33,15 @@ use crate::state::known_traces::TraceHandle;
 pub const MAX_METADATA_BYTES: usize = 64 * 1024;
 /// A person, not an application, is at work in a session in which nothing ran for longer than this.
 const TURN_PAUSE: i64 = MINUTE;
+/// The most characters of a name that a fault shows.
+const LONGEST_SHOWN: usize = 80;
 /// Latency baselines look back this far.
 const BASELINE: i64 = 7 * DAY;
 
 /// A page of traces and how many there are, up to [`store::COUNT_LIMIT`].
 #[derive(Debug)]
 pub struct TracePage {
-    /// The traces, newest first.
+    /// The traces, in the order that was asked for.
     pub traces: Vec<Trace>,
     /// The number of matches of the filter; `None` above the limit.
     pub total: Option<i64>,
@@ -69,6 +73,7 @@ impl Gateway {
         {
             return Err(metadata_too_large());
         }
+        let metadata = metadata.map(|metadata| with_attributes(caller, metadata)).transpose()?;
         let trace = Trace { revenue, ..self.new_trace(caller, metadata)? };
         self.store.writer().trace(trace.clone()).await?;
         self.remember_trace(&trace);
@@ -159,11 +164,12 @@ impl Gateway {
     }
 
     /// A page of the caller's traces.
-    pub async fn list_traces(&self, caller: &Caller, page: Page) -> Result<TracePage> {
+    pub async fn list_traces(&self, caller: &Caller, query: &TraceQuery) -> Result<TracePage> {
         let project = caller.project.id();
+        let filter = query.filter(&caller.project);
         let (traces, total) = tokio::try_join!(
-            crate::bounded_read::bounded(self.store.traces(project, page)),
-            crate::bounded_read::bounded(self.store.count_traces(project, page.status)),
+            crate::bounded_read::bounded(self.store.traces(project, &filter, query.page())),
+            crate::bounded_read::bounded(self.store.count_traces(project, &filter)),
         )?;
         Ok(TracePage { traces, total })
     }
@@ -289,6 +295,7 @@ impl Gateway {
                 chain_depth: figures.chain_depth as i64,
                 stall_probability: figures.stall_probability,
                 tool_fidelity: figures.tool_fidelity_score,
+                latency: (figures.total_latency_ms * 1000.0).round() as i64,
             };
             graded.push((trace.id, assessment, agent));
         }
@@ -340,6 +347,34 @@ impl Gateway {
         });
         Ok(Baselines { latency, tiers: tiers.collect(), pause: None })
     }
+}
+
+/// Metadata of a trace whose attributes are within their limits, and as the project stores them.
+fn with_attributes(
+    caller: &Caller,
+    mut metadata: Map<String, Value>,
+) -> Result<Map<String, Value>> {
+    let mut gathering = Gathering::default();
+    gathering.metadata(&metadata);
+    let (_, faults) = gathering.finish();
+    if !faults.is_empty() {
+        let shown = |name: String| name.chars().take(LONGEST_SHOWN).collect::<String>();
+        let sentence = |(name, fault)| format!("metadata: {} {fault}", shown(name));
+        return Err(Error::Invalid(faults.into_iter().map(sentence).collect()));
+    }
+    let stored = |name: &AttributeName, value: &mut Value| {
+        if let Some(text) = value.as_str() {
+            *value = caller.project.stored_value(name, text).into();
+        }
+    };
+    for (member, name) in [("user", AttributeName::User), ("session", AttributeName::Session)] {
+        metadata.get_mut(member).into_iter().for_each(|value| stored(&name, value));
+    }
+    let tags = metadata.get_mut("tags").and_then(Value::as_object_mut);
+    for (name, value) in tags.into_iter().flatten() {
+        stored(&AttributeName::Tag(name.clone()), value);
+    }
+    Ok(metadata)
 }
 
 /// The models that run steps called, by name.

@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::inference::external_access;
+use crate::pipeline::attributes::NamedInBody;
 use crate::pipeline::auto_trace::{AutoTrace, AutoTracing, OpenedTrace, Unanswered, completed};
 use crate::pipeline::choose::{Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
@@ -59,6 +60,15 @@ pub struct ChatRequest {
     pub model: Option<String>,
     /// The prompt.
     pub prompt: Prompt,
+    /// The metadata of the request, if the parameters of its prompt have none.
+    pub metadata: Option<Map<String, Value>>,
+}
+
+impl ChatRequest {
+    /// The parts that name attributes.
+    fn named(&self) -> NamedInBody<'_> {
+        NamedInBody { metadata: self.metadata.as_ref(), ..NamedInBody::of(&self.prompt) }
+    }
 }
 
 /// A whole answer.
@@ -118,7 +128,7 @@ impl Gateway {
                     request.trace_id.as_deref(),
                     request.api_endpoint,
                     auto_tracing,
-                    Some(&request.prompt),
+                    request.named(),
                 )
                 .await?;
             let opened = context.opened.clone();
@@ -152,7 +162,7 @@ impl Gateway {
                     request.trace_id.as_deref(),
                     request.api_endpoint,
                     auto_tracing,
-                    Some(&request.prompt),
+                    request.named(),
                 )
                 .await?;
             let opened = context.opened.clone();

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::pipeline::attributes::NamedInBody;
 use crate::pipeline::auto_trace::{AutoTracing, Unanswered, completed};
 use crate::pipeline::call_outcome::CallRecord;
 use crate::pipeline::choose::Fallbacks;
@@ -33,6 +34,8 @@ pub struct EmbeddingRequest {
     pub texts: Vec<String>,
     /// The number of dimensions of each vector, if the model lets one choose.
     pub dimensions: Option<u64>,
+    /// The user that it is for, as the client names it.
+    pub user: Option<String>,
 }
 
 /// The result of a request for embeddings.
@@ -68,7 +71,7 @@ impl Gateway {
                     request.trace_id.as_deref(),
                     ApiEndpoint::Embeddings,
                     AutoTracing::BySession,
-                    None,
+                    NamedInBody { user: request.user.as_deref(), ..NamedInBody::default() },
                 )
                 .await?;
             let opened = context.opened.clone();

@@ -10,6 +10,7 @@ use serde_json::{Map, json};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::pipeline::attributes::NamedInBody;
 use crate::pipeline::auto_trace::{AutoTracing, Unanswered, completed};
 use crate::pipeline::call_outcome::CallRecord;
 use crate::pipeline::choose::Fallbacks;
@@ -45,6 +46,8 @@ pub struct ImageRequest {
     pub quality: Option<String>,
     /// The number of images; one if none is given.
     pub count: Option<u64>,
+    /// The user that they are for, as the client names it.
+    pub user: Option<String>,
 }
 
 impl ImageRequest {
@@ -99,7 +102,7 @@ impl Gateway {
                     request.trace_id.as_deref(),
                     ApiEndpoint::Images,
                     AutoTracing::BySession,
-                    None,
+                    NamedInBody { user: request.user.as_deref(), ..NamedInBody::default() },
                 )
                 .await?;
             let opened = context.opened.clone();

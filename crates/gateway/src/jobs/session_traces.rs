@@ -120,6 +120,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::pipeline::attributes::NamedInBody;
     use crate::pipeline::auto_trace::AutoTracing;
     use crate::pipeline::context::RequestContext;
     use crate::testing::Fresh;
@@ -137,8 +138,13 @@ mod tests {
     async fn context(fresh: &Fresh, question: &str) -> RequestContext {
         let prompt = Prompt::question(question.to_owned());
         let (endpoint, by_session) = (ApiEndpoint::Chat, AutoTracing::BySession);
-        let context =
-            fresh.gateway.traced_context(&fresh.caller, None, endpoint, by_session, Some(&prompt));
+        let context = fresh.gateway.traced_context(
+            &fresh.caller,
+            None,
+            endpoint,
+            by_session,
+            NamedInBody::of(&prompt),
+        );
         context.await.unwrap()
     }
 
@@ -193,8 +199,9 @@ mod tests {
             last = Some(context(&fresh, &format!("Question {number}?")).await.trace.id());
         }
         assert_eq!(status_at(&fresh, last.unwrap(), 301).await, TraceStatus::Completed);
-        let pending = Some(TraceStatus::Pending);
-        let left = fresh.gateway.store.count_traces(fresh.caller.project.id(), pending);
+        let status = Some(TraceStatus::Pending);
+        let pending = store::TraceFilter { status, ..store::TraceFilter::default() };
+        let left = fresh.gateway.store.count_traces(fresh.caller.project.id(), &pending);
         assert_eq!(left.await.unwrap(), Some(0));
     }
 }

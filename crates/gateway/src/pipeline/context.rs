@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use checks::Placeholders;
+use domain::attributes::Attributes;
 use domain::conversation::Prompt;
 use domain::ids::StepId;
 use domain::step::ApiEndpoint;
@@ -34,6 +35,8 @@ pub(crate) struct RequestContext {
     /// The place of the request in the caller's own trace.
     pub(crate) caller_trace: Option<Arc<CallerTrace>>,
     pub(crate) api_endpoint: ApiEndpoint,
+    /// Whom it is for, if it has named anything.
+    pub(crate) attributes: Option<Arc<Attributes>>,
     /// The hold on the trace of a request that names none.
     pub(crate) opened: Option<OpenedTrace>,
     /// Whether it asks a shadow model: the parent is the step beside it.
@@ -55,13 +58,14 @@ impl RequestContext {
     ) -> Self {
         let caller_trace = request_id::caller_trace();
         let (opened, mcp, recorded, session) = (None, None, None, OnceLock::new());
-        let is_shadow = false;
+        let (is_shadow, attributes) = (false, None);
         Self {
             caller,
             trace,
             parent,
             caller_trace,
             api_endpoint,
+            attributes,
             opened,
             is_shadow,
             mcp,

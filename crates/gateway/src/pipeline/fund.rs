@@ -254,6 +254,7 @@ impl Funded {
             parent: context.parent,
             source: context.source(),
             traceparent: context.trace_context().map(|context| context.to_string()),
+            attributes: context.attributes.as_deref().cloned(),
             model: self.model.identifier.clone(),
             provider: self.model.provider,
             infrastructure: self.model.infrastructure().to_owned(),

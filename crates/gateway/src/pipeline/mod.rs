@@ -5,6 +5,7 @@
 //! which only `choose` and `direct` make from a [`Screened`], which only `screen` makes.
 
 mod affinity;
+pub(crate) mod attributes;
 pub(crate) mod auto_trace;
 pub(crate) mod call;
 pub(crate) mod call_outcome;

@@ -7,6 +7,7 @@ use domain::step::ApiEndpoint;
 use crate::capacity::offload::offload_judging;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::pipeline::attributes::{self, NamedInBody};
 use crate::pipeline::auto_trace::{AutoTrace, AutoTracing, OpenedTrace, Unanswered, unanswered};
 use crate::pipeline::choose::{Choice, Fallbacks, Routed};
 use crate::pipeline::context::RequestContext;
@@ -26,39 +27,65 @@ impl Gateway {
         parent: Option<i64>,
         api_endpoint: ApiEndpoint,
     ) -> Result<RequestContext> {
+        let body = NamedInBody::default();
+        self.named_context(caller, trace_id, parent, api_endpoint, body).await
+    }
+
+    /// The context of a request whose body may name whom it is for.
+    async fn named_context(
+        &self,
+        caller: &Caller,
+        trace_id: &str,
+        parent: Option<i64>,
+        api_endpoint: ApiEndpoint,
+        body: NamedInBody<'_>,
+    ) -> Result<RequestContext> {
         let trace = self.find_open_trace(caller, trace_id).await?;
         let parent = self.find_parent(&trace, parent).await?;
-        Ok(RequestContext::new(caller.clone(), trace, parent, api_endpoint))
+        let attributes = attributes::gather(caller, Some(&trace), body);
+        if api_endpoint.calls_models() {
+            caller.project.check_attributes(attributes.as_deref())?;
+        }
+        let mut context = RequestContext::new(caller.clone(), trace, parent, api_endpoint);
+        context.attributes = attributes;
+        Ok(context)
     }
 
     /// The context of a call: on the trace that it names, on that of its session, or on one that is
-    /// opened for it. `prompt` is its conversation, if it has one.
+    /// opened for it.
     pub(crate) async fn traced_context(
         &self,
         caller: &Caller,
         trace_id: Option<&str>,
         api_endpoint: ApiEndpoint,
         auto_tracing: AutoTracing,
-        prompt: Option<&Prompt>,
+        body: NamedInBody<'_>,
     ) -> std::result::Result<RequestContext, Unanswered> {
         if let Some(id) = trace_id {
-            return Ok(self.request_context(caller, id, None, api_endpoint).await?);
+            return Ok(self.named_context(caller, id, None, api_endpoint, body).await?);
         }
         if auto_tracing == AutoTracing::BySettings && !caller.project.settings.auto_trace {
             let missing = "Missing required parameter: trace_id".to_owned();
             return Err(Error::Malformed(missing).into());
         }
+        // A call that is refused for them opens no trace.
+        let attributes = attributes::gather(caller, None, body);
+        caller.project.check_attributes(attributes.as_deref())?;
         if auto_tracing == AutoTracing::BySession
-            && let Some(session) = session::shown(caller, api_endpoint, prompt)
+            && let Some(session) = session::shown(caller, api_endpoint, body.prompt)
         {
-            return Ok(self.session_context(caller, session, api_endpoint).await?);
+            let mut context = self.session_context(caller, session, api_endpoint).await?;
+            context.attributes = attributes;
+            return Ok(context);
         }
         let auto_trace = AutoTrace::open(self, caller).await?;
         let id = auto_trace.id().to_string();
         let opened = OpenedTrace::Own(auto_trace);
-        let context = self.request_context(caller, &id, None, api_endpoint).await;
+        let trace = self.find_open_trace(caller, &id).await;
+        let context =
+            trace.map(|trace| RequestContext::new(caller.clone(), trace, None, api_endpoint));
         let mut context = context.map_err(unanswered(Some(&opened)))?;
-        context.opened = Some(opened);
+        (context.opened, context.attributes) = (Some(opened), attributes);
         Ok(context)
     }
 

@@ -12,9 +12,9 @@ use crate::state::known_traces::TraceHandle;
 use crate::state::session::{SessionId, is_session_name};
 
 /// The identifiers that Anthropic's clients put together in `metadata.user_id` are shorter, in bytes.
-const LONGEST_USER_ID: usize = 1024;
+pub(super) const LONGEST_USER_ID: usize = 1024;
 /// Stands before the session in an identifier that is no JSON.
-const SESSION_PART: &str = "_session_";
+pub(super) const SESSION_PART: &str = "_session_";
 
 /// The session of a request: that of a header, of its body, of its trace's metadata, of its
 /// conversation, or the trace itself where there is no conversation.
@@ -88,7 +88,7 @@ fn named_by(params: &Map<String, Value>) -> Option<Cow<'_, str>> {
 
 /// The session in an identifier of Anthropic's clients, a JSON text with `session_id` or
 /// `user_..._session_...`; none in an identifier of an ordinary user.
-fn in_user_id(id: &str) -> Option<Cow<'_, str>> {
+pub(super) fn in_user_id(id: &str) -> Option<Cow<'_, str>> {
     if id.len() > LONGEST_USER_ID {
         return None;
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::attributes::AttributeName;
 use domain::ids::TraceId;
 use domain::step::ApiEndpoint;
 use domain::time::MINUTE;
@@ -110,6 +111,10 @@ impl Gateway {
                 bounded(self.store.release_session_trace(found)).await?;
             }
             let name = session.name.clone();
+            let stored = |name: String| {
+                caller.project.stored_value(&AttributeName::Session, &name).into_owned()
+            };
+            let name = name.map(stored);
             let metadata = name.map(|name| Map::from_iter([("session".to_owned(), name.into())]));
             let trace = self.new_trace(caller, metadata)?;
             match self.store.writer().session_trace(trace.clone(), hash).await {

@@ -4,6 +4,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::pipeline::attributes::NamedInBody;
 use crate::pipeline::auto_trace::AutoTracing;
 use crate::testing::Fresh;
 
@@ -11,7 +12,11 @@ use crate::testing::Fresh;
 async fn context(fresh: &Fresh, caller: &Caller, question: &str) -> RequestContext {
     let prompt = Prompt::question(question.to_owned());
     let (endpoint, by_session) = (ApiEndpoint::Chat, AutoTracing::BySession);
-    fresh.gateway.traced_context(caller, None, endpoint, by_session, Some(&prompt)).await.unwrap()
+    fresh
+        .gateway
+        .traced_context(caller, None, endpoint, by_session, NamedInBody::of(&prompt))
+        .await
+        .unwrap()
 }
 
 async fn trace(fresh: &Fresh, caller: &Caller, question: &str) -> TraceId {
@@ -29,7 +34,8 @@ async fn calls_that_come_at_once_share_one_trace() {
     let all = join_all((0..20).map(|_| trace(&fresh, &fresh.caller, "Hello."))).await;
     assert!(all.iter().all(|trace| *trace == all[0]), "{all:?}");
     let project = fresh.caller.project.id();
-    assert_eq!(fresh.gateway.store.count_traces(project, None).await.unwrap(), Some(1));
+    let any = store::TraceFilter::default();
+    assert_eq!(fresh.gateway.store.count_traces(project, &any).await.unwrap(), Some(1));
     assert_ne!(trace(&fresh, &fresh.caller, "Good evening.").await, all[0]);
 }
 
@@ -89,7 +95,11 @@ async fn a_call_without_conversation_or_name_has_a_trace_of_its_own() {
     let named = fresh.caller.clone().in_session("s-1");
     let context = async |caller: &Caller| {
         let (endpoint, by_session) = (ApiEndpoint::Embeddings, AutoTracing::BySession);
-        fresh.gateway.traced_context(caller, None, endpoint, by_session, None).await.unwrap()
+        fresh
+            .gateway
+            .traced_context(caller, None, endpoint, by_session, NamedInBody::default())
+            .await
+            .unwrap()
     };
     let (one, other) = (context(&fresh.caller).await, context(&fresh.caller).await);
     assert_ne!(one.trace.id(), other.trace.id());

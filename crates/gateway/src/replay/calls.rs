@@ -249,6 +249,8 @@ impl Gateway {
             parent,
             source: Some(source.id),
             trace_context: None,
+            // The replay is for whoever has asked for it.
+            attributes: None,
             started_at: now,
             finished_at: now,
             ..source.clone()

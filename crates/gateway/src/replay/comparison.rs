@@ -120,6 +120,7 @@ mod tests {
             parent: None,
             source: source.map(StepId),
             trace_context: None,
+            attributes: None,
             api_endpoint: ApiEndpoint::Replay,
             status: StepStatus::Completed,
             reason: None,

@@ -98,6 +98,7 @@ mod tests {
             parent: parent.map(StepId),
             source: None,
             trace_context: None,
+            attributes: None,
             api_endpoint: ApiEndpoint::Executions,
             status: StepStatus::Completed,
             reason: None,

@@ -307,5 +307,5 @@ fn caller(job: &RunningJob) -> Result<Caller> {
         Error::invalid("The key that asked for this replay was revoked, or has expired")
     })?;
     key.check_active()?;
-    Ok(Caller { key, project, charge: HeldCharge::default(), session_name: None })
+    Ok(Caller { key, project, charge: HeldCharge::default(), session_name: None, attributes: None })
 }

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use domain::attributes::AttributeName;
+
 use crate::capacity::body_memory::HeldCharge;
 use crate::capacity::offload::Share;
 use crate::state::registry::{KeyState, ProjectState};
@@ -19,6 +21,17 @@ pub struct Caller {
     pub charge: HeldCharge,
     /// The name of its session in a header of its request.
     pub(crate) session_name: Option<Arc<str>>,
+    /// Attributes in headers of its request.
+    pub(crate) attributes: Option<Arc<HeaderAttributes>>,
+}
+
+/// Attributes as the headers of a request have them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeaderAttributes {
+    /// The user.
+    pub user: Option<String>,
+    /// Tags: `name=value,name=value`.
+    pub tags: Option<String>,
 }
 
 impl Caller {
@@ -30,9 +43,18 @@ impl Caller {
         self
     }
 
-    /// The session of a name, which is this key's own.
+    /// The caller, with the attributes that headers of its request name.
+    #[must_use]
+    pub fn with_attributes(mut self, attributes: HeaderAttributes) -> Self {
+        self.attributes = Some(Arc::new(attributes));
+        self
+    }
+
+    /// The session of a name, which is this key's own. A name and its hash, where it is stored so, are the
+    /// same session.
     pub(crate) fn named_session(&self, name: &str) -> SessionId {
-        self.project.session_key.named(self.key.key.id, name)
+        let name = self.project.stored_value(&AttributeName::Session, name);
+        self.project.session_key.named(self.key.key.id, &name)
     }
 
     /// The share that work on its texts counts for.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
+use domain::attributes::{Attributes, Gathering};
 use domain::ids::{ProjectId, TraceId};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::Value;
@@ -32,6 +33,8 @@ pub(crate) struct TraceHandle {
     sensitive: bool,
     /// The name of the session in its metadata.
     session: Option<Box<str>>,
+    /// The attributes in its metadata.
+    attributes: Option<Box<Attributes>>,
     /// The number of regradings that were requested.
     pub(crate) regrades: AtomicU64,
     /// One grading at a time: the last one has seen every step. The number of requests that have
@@ -43,12 +46,18 @@ impl TraceHandle {
     pub(crate) fn of(trace: &Trace) -> Self {
         let named = |name| trace.metadata.as_ref().and_then(|metadata| metadata.get(name));
         let session = named("session").and_then(Value::as_str).filter(|name| is_session_name(name));
+        let mut gathering = Gathering::default();
+        if let Some(metadata) = trace.metadata.as_ref().and_then(Value::as_object) {
+            gathering.metadata(metadata);
+        }
+        let (attributes, _) = gathering.finish();
         Self {
             id: trace.id,
             project: trace.project,
             status: AtomicU8::new(trace.status as u8),
             sensitive: asks_secure(named("sensitivity")),
             session: session.map(Box::from),
+            attributes: (!attributes.is_empty()).then(|| Box::new(attributes)),
             regrades: AtomicU64::default(),
             grading: Mutex::default(),
         }
@@ -66,6 +75,11 @@ impl TraceHandle {
     /// The name of the session in its metadata.
     pub(crate) fn session_name(&self) -> Option<&str> {
         self.session.as_deref()
+    }
+
+    /// The attributes in its metadata.
+    pub(crate) fn attributes(&self) -> Option<&Attributes> {
+        self.attributes.as_deref()
     }
 
     pub(crate) fn is_completed(&self) -> bool {

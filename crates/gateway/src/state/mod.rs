@@ -1,5 +1,6 @@
 //! State of a running gateway, below every use case: nothing here depends on the gateway.
 
+mod attributes;
 pub(crate) mod caller;
 pub(crate) mod job_wakes;
 pub(crate) mod known_traces;

@@ -20,6 +20,7 @@ async fn turn(gateway: &Gateway, database: &Database) -> TraceId {
         trace_id: None,
         model: None,
         prompt: Prompt::question("Hello.".to_owned()),
+        metadata: None,
     };
     match gateway.chat(&caller, request, AutoTracing::BySession).await.unwrap() {
         ChatAnswer::Reply(reply) => reply.trace,

@@ -17,6 +17,7 @@
 
 mod agent_setup;
 mod assistants;
+mod attributes;
 mod audit_events;
 mod chat_completions;
 mod cost;

@@ -2,7 +2,9 @@
 //! that are read.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use domain::attributes::Attributes;
 use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
 use domain::money::{CachePrices, Prices, Usd};
@@ -73,6 +75,9 @@ row! {
         answer_characters: Option<i64>,
         answer_language: Option<Text>,
         answer_refuses: Option<bool>,
+        attr_user: Option<Text>,
+        attr_session: Option<Text>,
+        attr_tags: Option<Text>,
         tool_calls: Option<i64>,
         tool_fidelity: Option<f64>,
         tool_fingerprints: Option<Text>,
@@ -102,6 +107,10 @@ impl<'a> StepRow<Cow<'a, str>> {
         let prices = call.and_then(|call| call.prices);
         let tools = call.and_then(|call| call.tools.as_ref());
         let answer = call.and_then(|call| call.answer.as_ref());
+        let attributes = step.attributes.as_deref();
+        let tags = attributes.map(|attributes| &attributes.tags).filter(|tags| !tags.is_empty());
+        let tags = tags.map(serde_json::to_string).transpose();
+        let tags = tags.map_err(|error| Error::Corrupt(error.to_string()))?;
         let tokens = |count: fn(&Usage) -> u64| {
             usage.map(|usage| i64::try_from(count(&usage)).unwrap_or(i64::MAX))
         };
@@ -159,6 +168,9 @@ impl<'a> StepRow<Cow<'a, str>> {
                 .map(|answer| i64::try_from(answer.characters).unwrap_or(i64::MAX)),
             answer_language: answer.map(|answer| Cow::Borrowed(&*answer.language)),
             answer_refuses: answer.map(|answer| answer.refuses),
+            attr_user: attributes.and_then(|attributes| attributes.user.as_deref()).map(text),
+            attr_session: attributes.and_then(|attributes| attributes.session.as_deref()).map(text),
+            attr_tags: tags.map(Cow::Owned),
             tool_calls: tools.map(|tools| tools.calls.into()),
             tool_fidelity: tools.map(|tools| tools.fidelity),
             tool_fingerprints: tools
@@ -200,6 +212,7 @@ impl StepRow<String> {
                 .as_deref()
                 .map(|text| word(TraceContext::parse, text))
                 .transpose()?,
+            attributes: self.attributes()?,
             api_endpoint: word(ApiEndpoint::parse, &self.api_endpoint)?,
             status: word(StepStatus::parse, &self.status)?,
             reason: self.reason.clone(),
@@ -218,6 +231,14 @@ impl StepRow<String> {
             user_rating: self.user_rating,
             call: self.call()?,
         })
+    }
+
+    fn attributes(&self) -> Result<Option<Arc<Attributes>>> {
+        let tags = self.attr_tags.as_deref().map(serde_json::from_str).transpose();
+        let tags = tags.map_err(|error| Error::Corrupt(error.to_string()))?.unwrap_or_default();
+        let (user, session) = (self.attr_user.clone(), self.attr_session.clone());
+        let attributes = Attributes { user, session, tags };
+        Ok((!attributes.is_empty()).then(|| Arc::new(attributes)))
     }
 
     fn routing(&self) -> Result<Option<Routing>> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use domain::ids::{StepId, TraceId};
 use domain::step::Step;
 
+use crate::search::{TermRow, WrittenTerms};
 use crate::stored_responses::StoredResource;
 
 use super::table::NewTrace;
@@ -21,14 +22,16 @@ pub(crate) struct Batch<'a> {
     pub(crate) steps: Vec<&'a Step>,
     pub(crate) contents: Vec<(&'a Step, &'a [u8])>,
     pub(crate) stored: Vec<&'a StoredResource>,
+    /// What the traces are found by from now on.
+    pub(crate) terms: Vec<TermRow>,
     /// The steps that are turns of a trace. Traces are in order, so that two nodes that number turns
     /// of the same ones never wait for each other.
     pub(crate) turns: BTreeMap<TraceId, Vec<StepId>>,
 }
 
 impl<'a> Batch<'a> {
-    /// Sorts writes; `open` are the calls whose start is in the database.
-    pub(crate) fn of(writes: &'a [Write], open: &HashSet<i64>) -> Self {
+    /// Sorts writes; `open` are the calls whose start is in the database, `written` the terms that are.
+    pub(crate) fn of(writes: &'a [Write], open: &HashSet<i64>, written: &WrittenTerms) -> Self {
         let mut batch = Self::default();
         for write in writes {
             match write {
@@ -46,8 +49,10 @@ impl<'a> Batch<'a> {
                 }
             }
         }
+        batch.terms = written.new_of(&batch.traces, &batch.steps);
         batch
     }
+
     /// Ends a call.
     fn close(&mut self, step: StepId, is_stored: bool) {
         if is_stored {

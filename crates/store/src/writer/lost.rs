@@ -1,5 +1,8 @@
 //! Calls that begin, and the settlement of those whose end is lost with their node.
 
+use std::sync::Arc;
+
+use domain::attributes::Attributes;
 use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
 use domain::money::{CachePrices, Prices, Usd};
@@ -36,6 +39,9 @@ pub struct Start {
     /// The place of its request in the caller's own trace, as a `traceparent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// Whom it is for, if it has named anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Attributes>,
     /// The model's identifier.
     pub model: String,
     /// The model's wire format.
@@ -76,6 +82,7 @@ impl Start {
             parent: self.parent,
             source: self.source,
             trace_context: self.traceparent.as_deref().and_then(TraceContext::parse),
+            attributes: self.attributes.clone().map(Arc::new),
             api_endpoint: self.api_endpoint,
             status: StepStatus::Failed,
             reason: None,

@@ -27,6 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Error, Result};
 use crate::seal::SealingKey;
+use crate::search::WrittenTerms;
 use crate::session_traces::SessionHash;
 use crate::steps::place;
 use crate::stored_responses::StoredResource;
@@ -111,6 +112,7 @@ impl Writer {
             ledger: Ledger::new(node),
             clock,
             open: HashSet::new(),
+            terms: WrittenTerms::default(),
             failing: failing.clone(),
             began,
             slow_until: slow_until.clone(),
@@ -239,6 +241,7 @@ struct Loop<C> {
     clock: Clock,
     /// Calls of this node whose start is in the database.
     open: HashSet<i64>,
+    terms: WrittenTerms,
     failing: Arc<AtomicBool>,
     began: Instant,
     slow_until: Arc<AtomicU64>,
@@ -300,7 +303,7 @@ impl<C: Commit> Loop<C> {
     }
 
     async fn attempt(&mut self, writes: &[Write]) -> Result<Numbers> {
-        let batch = Batch::of(writes, &self.open);
+        let batch = Batch::of(writes, &self.open, &self.terms);
         let counted = self.ledger.count(&batch.steps, self.clock.now());
         let commit = self.commits.commit(&batch, self.ledger.node(), &counted);
         let result = match tokio::time::timeout(WRITE_TIMEOUT, commit).await {
@@ -314,6 +317,7 @@ impl<C: Commit> Loop<C> {
         }
         if result.is_ok() {
             self.ledger.keep(counted);
+            self.terms.note(&batch.terms);
             self.open.extend(batch.starts.iter().map(|start| start.step.0));
             batch.closed.iter().for_each(|id| {
                 self.open.remove(id);

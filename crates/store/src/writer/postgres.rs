@@ -12,6 +12,7 @@ use super::ledger::{LedgerRow, Rows};
 use super::table::{Field, NewTrace, OpenCall, Row, SealedContent, insert_sql};
 use super::turns::{self, Numbers};
 use crate::error::Result;
+use crate::search::TermRow;
 use crate::stored_responses::StoredResource;
 use domain::step::Step;
 
@@ -32,6 +33,7 @@ static STARTS: LazyLock<Texts> = LazyLock::new(Texts::of::<OpenCall<'_>>);
 static STEPS: LazyLock<Texts> = LazyLock::new(Texts::of::<Step>);
 static CONTENTS: LazyLock<Texts> = LazyLock::new(Texts::of::<SealedContent<'_>>);
 static STORED: LazyLock<Texts> = LazyLock::new(Texts::of::<StoredResource>);
+static TERMS: LazyLock<Texts> = LazyLock::new(Texts::of::<TermRow>);
 static LEDGER: LazyLock<Texts> = LazyLock::new(Texts::of::<LedgerRow<'_>>);
 const CLOSE: &str = "DELETE FROM open_calls WHERE step_id = ANY($1)";
 
@@ -56,6 +58,7 @@ impl Commit for PostgresCommits {
         insert(&mut tx, &STEPS, batch.steps.iter().copied()).await?;
         insert(&mut tx, &CONTENTS, contents.iter()).await?;
         insert(&mut tx, &STORED, batch.stored.iter().copied()).await?;
+        insert(&mut tx, &TERMS, batch.terms.iter()).await?;
         insert(&mut tx, &LEDGER, counted.iter()).await?;
         // Last: until the end another node that answers in the same trace waits for this row.
         let mut numbers = Numbers::default();

@@ -134,6 +134,9 @@ fn rows(
     for stored in &batch.stored {
         insert(connection, *stored)?;
     }
+    for term in &batch.terms {
+        insert(connection, term)?;
+    }
     for (slot, counts) in ledger {
         insert(connection, &LedgerRow(slot, counts))?;
     }

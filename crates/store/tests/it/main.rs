@@ -12,6 +12,7 @@ mod recovery;
 mod registry;
 mod retention;
 mod schema;
+mod search;
 mod session_traces;
 mod steps;
 mod stored_responses;

@@ -19,6 +19,7 @@ pub fn start(project: domain::ids::ProjectId, id: StepId) -> Start {
         parent: None,
         source: step.source,
         traceparent: step.trace_context.map(|context| context.to_string()),
+        attributes: step.attributes.as_deref().cloned(),
         model: "m".to_owned(),
         provider: domain::model::Provider::Openai,
         infrastructure: "private".to_owned(),
@@ -53,6 +54,7 @@ async fn a_call_whose_end_was_lost_becomes_a_failed_step_that_costs_its_prompt()
         assert_eq!(found.status, StepStatus::Failed);
         assert_eq!((call.cost, call.cost_estimated), (Usd(500_000), true));
         assert!(call.shadow, "it is not graded");
+        assert_eq!(found.attributes, run(project, trace_id(1), lost).attributes);
         assert_eq!(found.trace_context, run(project, trace_id(1), lost).trace_context);
         assert!(found.trace_context.is_some());
         assert_eq!(found.source, Some(StepId(2)));

@@ -98,7 +98,8 @@ async fn a_trace_keeps_its_grades_its_cost_and_its_findings_when_its_steps_go() 
         for step in [short, long] {
             store.writer().step(step, None).await.unwrap();
         }
-        let agent = AgentFigures { chain_depth: 1, stall_probability: 0.0, tool_fidelity: 1.0 };
+        let agent =
+            AgentFigures { chain_depth: 1, stall_probability: 0.0, tool_fidelity: 1.0, latency: 0 };
         let grade = async |overall, cost| {
             let mut tx = store.begin().await.unwrap();
             let assessment = assessment(overall, cost);

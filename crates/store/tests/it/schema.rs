@@ -7,10 +7,13 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    ALTER TABLE steps DROP COLUMN answer_characters;
-    ALTER TABLE steps DROP COLUMN answer_language;
-    ALTER TABLE steps DROP COLUMN answer_refuses;
-    DELETE FROM _sqlx_migrations WHERE version = 17";
+    DROP TABLE trace_terms;
+    DROP INDEX traces_searched;
+    CREATE INDEX traces_by_project ON traces (project_id, id);
+    ALTER TABLE traces DROP COLUMN total_cost;
+    ALTER TABLE traces DROP COLUMN latency;
+    ALTER TABLE traces DROP COLUMN grade;
+    DELETE FROM _sqlx_migrations WHERE version = 19";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {

@@ -21,7 +21,8 @@ async fn complete(store: &Store, number: u128) {
         reasons: Vec::new(),
         baselines: Baselines::default(),
     };
-    let agent = AgentFigures { chain_depth: 0, stall_probability: 0.0, tool_fidelity: 1.0 };
+    let agent =
+        AgentFigures { chain_depth: 0, stall_probability: 0.0, tool_fidelity: 1.0, latency: 0 };
     let mut tx = store.begin().await.unwrap();
     tx.complete_trace(trace_id(number), NOW, &assessment, agent).await.unwrap();
     tx.commit().await.unwrap();

@@ -8,7 +8,7 @@ use domain::step::{ApiEndpoint, Content, Step, StepStatus};
 use domain::time::{DAY, HOUR};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::json;
-use store::{AgentFigures, Error, Page, STEPS_AT_ONCE};
+use store::{AgentFigures, Error, Order, Page, STEPS_AT_ONCE, TraceFilter};
 
 use crate::support::{NOW, databases, project, run, trace, trace_id};
 
@@ -250,19 +250,21 @@ async fn pages_are_newest_first_and_counted() {
         for number in 0..25 {
             store.writer().trace(trace(project, number)).await.unwrap();
         }
-        let page = |status, before, offset| Page { status, before, offset, limit: 10 };
+        let of = |status| TraceFilter { status, ..TraceFilter::default() };
+        let (all, failed) = (of(None), of(Some(TraceStatus::Failed)));
+        let page = |beyond, offset| Page { order: Order::Newest, beyond, offset, limit: 10 };
         let ids = |traces: Vec<domain::trace::Trace>| {
             traces.iter().map(|trace| trace.id).collect::<Vec<_>>()
         };
-        let second = store.traces(project, page(None, None, 10)).await.unwrap();
+        let second = store.traces(project, &all, page(None, 10)).await.unwrap();
         let expected: Vec<_> = (5..15).rev().map(trace_id).collect();
         assert_eq!(ids(second), expected, "{}", database.kind);
-        let before = store.traces(project, page(None, Some(trace_id(3)), 0)).await.unwrap();
+        let before = store.traces(project, &all, page(Some(trace_id(3)), 0)).await.unwrap();
         assert_eq!(ids(before), [trace_id(2), trace_id(1), trace_id(0)]);
-        let none = store.traces(project, page(Some(TraceStatus::Failed), None, 0)).await.unwrap();
+        let none = store.traces(project, &failed, page(None, 0)).await.unwrap();
         assert!(none.is_empty());
-        assert_eq!(store.count_traces(project, None).await.unwrap(), Some(25));
-        let pending = store.count_traces(project, Some(TraceStatus::Pending)).await.unwrap();
+        assert_eq!(store.count_traces(project, &all).await.unwrap(), Some(25));
+        let pending = store.count_traces(project, &of(Some(TraceStatus::Pending))).await.unwrap();
         assert_eq!(pending, Some(25));
         store.close().await;
     }
@@ -282,7 +284,8 @@ async fn a_completed_trace_keeps_its_assessment_and_counts_in_agent_figures() {
             reasons: vec![],
             baselines: Baselines::default(),
         };
-        let agent = AgentFigures { chain_depth: 7, stall_probability: 0.8, tool_fidelity: 0.5 };
+        let agent =
+            AgentFigures { chain_depth: 7, stall_probability: 0.8, tool_fidelity: 0.5, latency: 0 };
         let mut tx = store.begin().await.unwrap();
         assert!(tx.complete_trace(trace_id(1), NOW, &assessment, agent).await.unwrap());
         tx.commit().await.unwrap();

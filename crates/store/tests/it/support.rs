@@ -1,7 +1,9 @@
 //! A fresh database of either kind, and things to put into it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use domain::attributes::Attributes;
 use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
 use domain::money::{Prices, Usd};
@@ -144,6 +146,11 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
         trace_context: TraceContext::parse(
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         ),
+        attributes: Some(Arc::new(Attributes {
+            user: Some("jane".to_owned()),
+            session: None,
+            tags: [("team".to_owned(), "red".to_owned())].into(),
+        })),
         api_endpoint: ApiEndpoint::Chat,
         status: StepStatus::Completed,
         reason: None,
@@ -182,5 +189,17 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
             ..Call::of("m".to_owned(), Provider::Openai)
         }),
         user_rating: Some(0.5),
+    }
+}
+
+/// Numbers that look random and are the same in every run.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number below `sides`.
+    pub fn next(&mut self, sides: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
     }
 }

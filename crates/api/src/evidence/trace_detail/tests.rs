@@ -30,6 +30,7 @@ fn step(kind: StepKind, reason: Option<&str>) -> Step {
         parent: Some(StepId(6)),
         source: None,
         trace_context: None,
+        attributes: None,
         api_endpoint: ApiEndpoint::Chat,
         status: StepStatus::Completed,
         reason: reason.map(str::to_owned),

@@ -91,6 +91,7 @@ pub(super) fn parse(
                 Box::new(original)
             }),
         },
+        metadata: None,
     };
     let sources = reader.sources;
     Ok(ParsedRequest {

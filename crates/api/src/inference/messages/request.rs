@@ -118,6 +118,7 @@ pub fn parse(
                 Box::new(original)
             }),
         },
+        metadata: None,
     };
     Ok(ParsedRequest {
         request,

@@ -128,6 +128,7 @@ pub(super) fn parse_passing(
             params,
             original: original.map(finish).transpose()?,
         },
+        metadata: body.metadata,
     };
     Ok(ParsedRequest {
         request,

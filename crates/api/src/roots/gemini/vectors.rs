@@ -24,7 +24,13 @@ pub(super) async fn embed(
     let mut dropped = Dropped::default();
     let body = node(String::new(), Value::Object(body))?;
     let (text, dimensions) = content(body, &model, &mut dropped)?;
-    let request = EmbeddingRequest { trace_id, model: Some(model), texts: vec![text], dimensions };
+    let request = EmbeddingRequest {
+        trace_id,
+        model: Some(model),
+        texts: vec![text],
+        dimensions,
+        user: None,
+    };
     embedded(app, caller, request, dropped, |vectors| {
         let values = vectors.into_iter().next().unwrap_or_default();
         json!({"embedding": {"values": values}})
@@ -58,7 +64,7 @@ pub(super) async fn embed_batch(
         dimensions = wanted;
         texts.push(text);
     }
-    let request = EmbeddingRequest { trace_id, model: Some(model), texts, dimensions };
+    let request = EmbeddingRequest { trace_id, model: Some(model), texts, dimensions, user: None };
     embedded(app, caller, request, dropped, |vectors| {
         let values = vectors.into_iter().map(|values| json!({"values": values}));
         json!({"embeddings": values.collect::<Vec<_>>()})

@@ -6,7 +6,6 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use domain::money::Usd;
 use gateway::CallRecord;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -16,7 +15,7 @@ use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::http::trace_headers::trace_of;
 use crate::inference::embeddings::{self, EmbeddedTexts, Format, InputBody, Texts, VectorBody};
-use crate::roots::{recorded, refused};
+use crate::roots::{NamedUser, recorded, refused};
 
 /// Texts to embed.
 #[derive(Deserialize, ToSchema)]
@@ -41,7 +40,7 @@ pub struct EmbeddingsBody {
     /// Left out.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
-    user: Option<IgnoredAny>,
+    user: Option<NamedUser>,
 }
 
 /// Vectors.
@@ -88,8 +87,10 @@ pub async fn create(
 ) -> Result<Response> {
     let EmbeddingsBody { trace_id, input, model, dimensions, encoding_format, user } = body;
     let trace_id = trace_id.or_else(|| trace_of(&headers));
-    let dropped: Vec<String> = user.map(|_| "user".to_owned()).into_iter().collect();
-    let texts = Texts { trace_id, input, model, dimensions, encoding_format };
+    // The provider does not see it.
+    let dropped: Vec<String> = user.iter().map(|_| "user".to_owned()).collect();
+    let user = user.and_then(NamedUser::text);
+    let texts = Texts { trace_id, input, model, dimensions, encoding_format, user };
     Ok(match embeddings::embed(&app, &caller, texts).await? {
         Ok(EmbeddedTexts { vectors, model, tokens, record }) => {
             let item = |(index, embedding)| EmbeddingItem { object: "embedding", index, embedding };

@@ -16,7 +16,7 @@ use crate::http::auth::ByKey;
 use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::http::trace_headers::trace_of;
-use crate::roots::{recorded, refused};
+use crate::roots::{NamedUser, recorded, refused};
 
 /// Images to make.
 #[derive(Deserialize, ToSchema)]
@@ -67,7 +67,7 @@ pub struct ImagesRequest {
     style: Option<IgnoredAny>,
     #[serde(default)]
     #[schema(value_type = Option<String>)]
-    user: Option<IgnoredAny>,
+    user: Option<NamedUser>,
 }
 
 impl ImagesRequest {
@@ -80,10 +80,11 @@ impl ImagesRequest {
             ("output_format", &self.output_format),
             ("partial_images", &self.partial_images),
             ("style", &self.style),
-            ("user", &self.user),
         ];
-        let given = left_out.iter().filter(|(_, value)| value.is_some());
-        given.map(|(name, _)| (*name).to_owned()).collect()
+        let given = left_out.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| *name);
+        // The provider does not see it.
+        let user = self.user.as_ref().map(|_| "user");
+        given.chain(user).map(str::to_owned).collect()
     }
 }
 
@@ -163,6 +164,7 @@ pub async fn create(
         size: body.size,
         quality: body.quality,
         count: body.n,
+        user: body.user.and_then(NamedUser::text),
     };
     let created = app.gateway.now().unix_seconds();
     Ok(match app.gateway.generate_images(&caller, request).await? {

@@ -2,4 +2,5 @@
 
 mod auto_trace;
 mod detail;
+mod filters;
 mod lifecycle;

@@ -1,0 +1,36 @@
+-- What traces are found by: one row for each trace and term (src/search.rs), written once.
+CREATE TABLE trace_terms (
+    project_id INTEGER NOT NULL,
+    term TEXT NOT NULL,
+    trace_id BLOB NOT NULL,
+    PRIMARY KEY (project_id, term, trace_id)
+) WITHOUT ROWID;
+INSERT INTO trace_terms (project_id, term, trace_id)
+SELECT DISTINCT project_id, 'model=' || model, trace_id
+FROM steps
+WHERE kind = 'run' AND model IS NOT NULL AND COALESCE(shadow, FALSE) = FALSE;
+INSERT INTO trace_terms (project_id, term, trace_id)
+SELECT DISTINCT project_id, 'error', trace_id FROM steps WHERE status = 'failed';
+INSERT INTO trace_terms (project_id, term, trace_id)
+SELECT DISTINCT project_id, 'finding=pii', trace_id FROM steps WHERE pii;
+INSERT INTO trace_terms (project_id, term, trace_id)
+SELECT DISTINCT project_id, 'finding=injection', trace_id FROM steps WHERE injection;
+INSERT INTO trace_terms (project_id, term, trace_id)
+SELECT DISTINCT project_id, 'finding=secret', trace_id FROM steps WHERE secret;
+
+-- The figures of a trace that is over. They are written with its end, and null until then.
+ALTER TABLE traces ADD COLUMN total_cost INTEGER;
+ALTER TABLE traces ADD COLUMN latency INTEGER;
+ALTER TABLE traces ADD COLUMN grade TEXT;
+UPDATE traces
+SET total_cost = COALESCE(
+        CAST(round(json_extract(assessment, '$.total_cost') * 1000000000) AS INTEGER),
+        COALESCE(purged_cost, 0) + (SELECT COALESCE(sum(cost), 0) FROM steps WHERE trace_id = traces.id)),
+    latency = COALESCE((SELECT max(finished_at) FROM steps WHERE trace_id = traces.id) - created_at, 0),
+    grade = json_extract(assessment, '$.grades.overall')
+WHERE status <> 'pending';
+
+-- Holds what a page of traces is filtered by, so that filtering reads nothing else. It begins like the
+-- index that it replaces.
+CREATE INDEX traces_searched ON traces (project_id, id, status, key_id, grade, total_cost, latency);
+DROP INDEX traces_by_project;

@@ -1,0 +1,276 @@
+//! Traces that fit a filter, a page at a time.
+//!
+//! What a trace is filtered by lies in two places: its own figures, which one index holds
+//! (`traces_searched`), and terms (`trace_terms`), a row for each value that a trace or one of its steps
+//! has. A page reads the traces of the rarest term, or all in order, and asks for the other conditions one
+//! trace at a time.
+
+mod terms;
+
+use async_recursion::async_recursion as boxed;
+use domain::grade::Grade;
+use domain::ids::{KeyId, ProjectId, TraceId};
+use domain::money::Usd;
+use domain::time::Timestamp;
+use domain::trace::{Trace, TraceStatus};
+use sqlx::AssertSqlSafe;
+use uuid::Uuid;
+
+use crate::Store;
+use crate::db::on;
+use crate::error::Result;
+use crate::traces::{COLUMNS, COUNT_LIMIT, Row};
+
+pub use terms::Term;
+pub(crate) use terms::{TermRow, WrittenTerms};
+
+/// A term of fewer traces is the way to them, whatever else is asked for.
+const RARE: i64 = 5_000;
+
+/// What a trace must be to be listed.
+#[derive(Clone, Debug, Default)]
+pub struct TraceFilter {
+    /// Its status.
+    pub status: Option<TraceStatus>,
+    /// The time from which on it was opened.
+    pub from: Option<Timestamp>,
+    /// The time before which it was opened.
+    pub to: Option<Timestamp>,
+    /// Its overall grade.
+    pub grade: Option<Grade>,
+    /// The key that opened it.
+    pub key: Option<KeyId>,
+    /// Its least cost.
+    pub min_cost: Option<Usd>,
+    /// The least time from its opening to its last step, in microseconds.
+    pub min_latency: Option<i64>,
+    /// Terms that it has.
+    pub terms: Vec<Term>,
+    /// Terms that it does not have.
+    pub without: Vec<Term>,
+}
+
+impl TraceFilter {
+    /// Whether it asks for more than terms and times.
+    fn has_figures(&self) -> bool {
+        let Self { status, grade, key, min_cost, min_latency, .. } = self;
+        status.is_some()
+            || grade.is_some()
+            || key.is_some()
+            || min_cost.is_some()
+            || min_latency.is_some()
+    }
+}
+
+/// The order of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Newest first.
+    #[default]
+    Newest,
+    /// Oldest first.
+    Oldest,
+}
+
+/// A page of a project's traces.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// The order of the traces.
+    pub order: Order,
+    /// Only traces that come after this one in the order.
+    pub beyond: Option<TraceId>,
+    /// The number of traces to skip.
+    pub offset: i64,
+    /// The number of traces to return.
+    pub limit: i64,
+}
+
+/// A value of a question.
+#[derive(Clone, Debug)]
+enum Value {
+    Int(i64),
+    Text(String),
+    Id(Uuid),
+}
+
+/// A question that is put together, and its values.
+#[derive(Default)]
+struct Question {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Question {
+    fn text(&mut self, text: &str) {
+        self.sql += text;
+    }
+
+    /// Adds a text in which `?` stands for a value.
+    fn with(&mut self, text: &str, value: Value) {
+        self.values.push(value);
+        self.sql += &text.replace('?', &format!("${}", self.values.len()));
+    }
+
+    /// Adds the conditions on the trace `t` itself.
+    fn figures(&mut self, filter: &TraceFilter) {
+        // A trace that is not over has no figures yet: its steps are summed.
+        const COST: &str = " AND COALESCE(t.total_cost, COALESCE(t.purged_cost, 0)
+            + (SELECT COALESCE(sum(s.cost), 0) FROM steps s WHERE s.trace_id = t.id)) >= ?";
+        const LATENCY: &str = " AND COALESCE(t.latency,
+            (SELECT max(s.finished_at) FROM steps s WHERE s.trace_id = t.id) - t.created_at, 0) >= ?";
+        let text = |text: &str| Value::Text(text.to_owned());
+        if let Some(status) = filter.status {
+            self.with(" AND t.status = ?", text(status.as_str()));
+        }
+        if let Some(grade) = filter.grade {
+            self.with(" AND t.grade = ?", text(grade.as_str()));
+        }
+        if let Some(key) = filter.key {
+            self.with(" AND t.key_id = ?", Value::Int(key.to_i64()));
+        }
+        if let Some(cost) = filter.min_cost {
+            self.with(COST, Value::Int(cost.0));
+        }
+        if let Some(latency) = filter.min_latency {
+            self.with(LATENCY, Value::Int(latency));
+        }
+    }
+
+    /// Adds the conditions on the terms of a trace.
+    fn terms<'t>(&mut self, id: &str, has: &str, terms: impl Iterator<Item = &'t Term>) {
+        for term in terms {
+            let condition = format!(
+                " AND {has} (SELECT 1 FROM trace_terms y
+                    WHERE y.project_id = $1 AND y.term = ? AND y.trace_id = {id})"
+            );
+            self.with(&condition, Value::Text(term.as_str().to_owned()));
+        }
+    }
+}
+
+/// Asks for the ids of the traces that fit; `by` is the term that leads to them.
+fn ids(project: ProjectId, filter: &TraceFilter, by: Option<usize>) -> (Question, &'static str) {
+    let mut asked = Question { values: vec![Value::Int(project.0)], ..Question::default() };
+    let id = match by.and_then(|at| filter.terms.get(at)) {
+        Some(term) => {
+            let term = Value::Text(term.as_str().to_owned());
+            asked.text("SELECT x.trace_id AS id FROM trace_terms x WHERE x.project_id = $1");
+            asked.with(" AND x.term = ?", term);
+            "x.trace_id"
+        }
+        None => {
+            asked.text("SELECT t.id AS id FROM traces t WHERE t.project_id = $1");
+            "t.id"
+        }
+    };
+    // Ids begin with the time.
+    for (at, bound) in [(filter.from, ">="), (filter.to, "<")] {
+        if let Some(at) = at {
+            asked.with(&format!(" AND {id} {bound} ?"), Value::Id(TraceId::first_at(at).0));
+        }
+    }
+    if by.is_none() {
+        asked.figures(filter);
+    } else if filter.has_figures() {
+        asked.text(" AND EXISTS (SELECT 1 FROM traces t WHERE t.id = x.trace_id");
+        asked.figures(filter);
+        asked.text(")");
+    }
+    let others = filter.terms.iter().enumerate().filter(|(at, _)| by != Some(*at));
+    asked.terms(id, "EXISTS", others.map(|(_, term)| term));
+    asked.terms(id, "NOT EXISTS", filter.without.iter());
+    (asked, id)
+}
+
+impl Store {
+    /// A page of a project's traces.
+    ///
+    /// The page is found in indices that hold all it needs, so that a deep page costs the scan of an
+    /// index and no more.
+    #[boxed]
+    pub async fn traces(
+        &self,
+        project: ProjectId,
+        filter: &TraceFilter,
+        page: Page,
+    ) -> Result<Vec<Trace>> {
+        let by = self.leading_term(project, filter).await?;
+        let (mut asked, id) = ids(project, filter, by);
+        let (beyond, direction) = match page.order {
+            Order::Newest => ("<", "DESC"),
+            Order::Oldest => (">", "ASC"),
+        };
+        if let Some(trace) = page.beyond {
+            asked.with(&format!(" AND {id} {beyond} ?"), Value::Id(trace.0));
+        }
+        asked.with(&format!(" ORDER BY {id} {direction} LIMIT ?"), Value::Int(page.limit));
+        asked.with(" OFFSET ?", Value::Int(page.offset));
+        let sql = format!(
+            "SELECT {COLUMNS} FROM traces WHERE id IN ({}) ORDER BY id {direction}",
+            asked.sql
+        );
+        let rows: Vec<Row> = on!(&self.reader, db => {
+            let mut query = sqlx::query_as(AssertSqlSafe(sql));
+            for value in asked.values {
+                query = match value {
+                    Value::Int(number) => query.bind(number),
+                    Value::Text(text) => query.bind(text),
+                    Value::Id(id) => query.bind(id),
+                };
+            }
+            query.fetch_all(db).await?
+        });
+        rows.into_iter().map(Row::read).collect()
+    }
+
+    /// How many traces of a project fit a filter; `None` above [`COUNT_LIMIT`].
+    #[boxed]
+    pub async fn count_traces(
+        &self,
+        project: ProjectId,
+        filter: &TraceFilter,
+    ) -> Result<Option<i64>> {
+        let by = self.leading_term(project, filter).await?;
+        let (mut asked, _) = ids(project, filter, by);
+        asked.with(" LIMIT ?", Value::Int(COUNT_LIMIT + 1));
+        let sql = format!("SELECT count(*) FROM ({}) AS counted", asked.sql);
+        let count: i64 = on!(&self.reader, db => {
+            let mut query = sqlx::query_scalar(AssertSqlSafe(sql));
+            for value in asked.values {
+                query = match value {
+                    Value::Int(number) => query.bind(number),
+                    Value::Text(text) => query.bind(text),
+                    Value::Id(id) => query.bind(id),
+                };
+            }
+            query.fetch_one(db).await?
+        });
+        Ok((count <= COUNT_LIMIT).then_some(count))
+    }
+
+    /// The term that leads to the traces: the rarest, unless it is frequent and the index of all traces
+    /// answers the rest.
+    async fn leading_term(
+        &self,
+        project: ProjectId,
+        filter: &TraceFilter,
+    ) -> Result<Option<usize>> {
+        const COUNT: &str = "
+            SELECT count(*)
+            FROM (SELECT 1 AS one FROM trace_terms WHERE project_id = $1 AND term = $2 LIMIT $3) AS counted";
+        if filter.terms.len() == 1 && !filter.has_figures() {
+            return Ok(Some(0));
+        }
+        let mut rarest: Option<(i64, usize)> = None;
+        for (at, term) in filter.terms.iter().enumerate() {
+            let count: i64 = on!(&self.reader, db => {
+                sqlx::query_scalar(COUNT)
+                    .bind(project.0).bind(term.as_str()).bind(RARE + 1)
+                    .fetch_one(db).await?
+            });
+            rarest = Some(rarest.map_or((count, at), |known| known.min((count, at))));
+        }
+        let leads = |&(count, _): &(i64, usize)| count <= RARE || !filter.has_figures();
+        Ok(rarest.filter(leads).map(|(_, at)| at))
+    }
+}

@@ -1,0 +1,243 @@
+//! Lists of traces, compared with a plain look at every trace and step.
+
+use std::sync::Arc;
+
+use domain::attributes::{AttributeName, Attributes};
+use domain::grade::{Assessment, Baselines, Grade, Grades};
+use domain::ids::{KeyId, ProjectId, StepId, TraceId};
+use domain::money::Usd;
+use domain::step::{Step, StepStatus};
+use domain::time::SECOND;
+use domain::trace::{Trace, TraceStatus};
+use serde_json::json;
+use store::{AgentFigures, Order, Page, Store, Term, TraceFilter};
+
+use crate::support::{Dice, NOW, databases, project, run, trace, trace_id};
+
+/// A trace with its steps, as they were written.
+struct Written {
+    trace: Trace,
+    steps: Vec<Step>,
+}
+
+const USERS: [&str; 3] = ["jane", "joe", "jürgen"];
+const MODELS: [&str; 3] = ["small", "large", "model=odd"];
+const GRADES: [Grade; 2] = [Grade::A, Grade::F];
+
+impl Written {
+    fn cost(&self) -> Usd {
+        self.steps.iter().map(|step| step.call.as_ref().unwrap().cost).sum()
+    }
+
+    fn latency(&self) -> i64 {
+        let end = self.steps.iter().map(|step| step.finished_at).max();
+        end.map_or(0, |end| end.since(self.trace.created_at))
+    }
+
+    fn has(&self, attribute: impl Fn(&Attributes) -> bool) -> bool {
+        self.steps.iter().any(|step| step.attributes.as_deref().is_some_and(&attribute))
+    }
+}
+
+/// A trace of some steps, all by the dice.
+fn thrown(dice: &mut Dice, project: ProjectId, number: u64) -> Written {
+    let mut trace = trace(project, number.into());
+    trace.created_at = NOW.minus_micros((1_000 - number as i64) * SECOND);
+    trace.id = TraceId::first_at(trace.created_at);
+    trace.key = Some(KeyId(dice.next(2)));
+    let user = USERS[dice.next(3) as usize];
+    trace.metadata = match dice.next(3) {
+        0 => None,
+        1 => Some(json!({"user": user, "n": dice.next(2), "live": true})),
+        _ => Some(json!({"tags": {"team": user}, "n": dice.next(2).to_string()})),
+    };
+    let steps = (0..dice.next(4)).map(|at| {
+        let mut step = run(project, trace.id, StepId((number * 10 + at) as i64));
+        let call = step.call.as_mut().unwrap();
+        call.model = MODELS[dice.next(3) as usize].to_owned();
+        call.shadow = dice.next(4) == 0;
+        call.cost = Usd(dice.next(3) as i64 * 1_000);
+        step.finished_at = trace.created_at.minus_micros(-(dice.next(5) as i64) * SECOND);
+        step.status = [StepStatus::Completed, StepStatus::Failed][usize::from(dice.next(4) == 0)];
+        step.security.pii = dice.next(3) == 0;
+        let tag = ("team".to_owned(), USERS[dice.next(3) as usize].to_owned());
+        step.attributes = (dice.next(2) == 0).then(|| {
+            let user = Some(USERS[dice.next(3) as usize].to_owned());
+            Arc::new(Attributes { user, session: None, tags: [tag].into() })
+        });
+        step
+    });
+    let steps = steps.collect();
+    Written { trace, steps }
+}
+
+/// Writes a trace, and completes it sometimes.
+async fn write(store: &Store, dice: &mut Dice, written: &mut Written) {
+    store.writer().trace(written.trace.clone()).await.unwrap();
+    for step in &written.steps {
+        store.writer().step(step.clone(), None).await.unwrap();
+    }
+    if dice.next(2) == 0 {
+        return;
+    }
+    let overall = GRADES[dice.next(2) as usize];
+    let assessment = Assessment {
+        grades: Grades { overall, waste: Grade::A, latency: Grade::A },
+        total_cost: written.cost(),
+        by_model: Vec::new(),
+        by_infrastructure: Vec::new(),
+        reasons: Vec::new(),
+        baselines: Baselines::default(),
+    };
+    let latency = written.latency();
+    let agent =
+        AgentFigures { chain_depth: 0, stall_probability: 0.0, tool_fidelity: 1.0, latency };
+    let mut tx = store.begin().await.unwrap();
+    assert!(tx.complete_trace(written.trace.id, NOW, &assessment, agent).await.unwrap());
+    tx.commit().await.unwrap();
+    written.trace.status = TraceStatus::Completed;
+    written.trace.assessment = Some(assessment);
+}
+
+/// A filter by the dice, and the same as a plain condition.
+fn filter(dice: &mut Dice) -> (TraceFilter, Vec<Box<dyn Fn(&Written) -> bool>>) {
+    let mut filter = TraceFilter::default();
+    let mut plain: Vec<Box<dyn Fn(&Written) -> bool>> = Vec::new();
+    let (user, model) = (USERS[dice.next(3) as usize], MODELS[dice.next(3) as usize]);
+    for _ in 0..=dice.next(5) {
+        match dice.next(12) {
+            0 => {
+                filter.status = Some(TraceStatus::Completed);
+                plain.push(Box::new(|it| it.trace.status == TraceStatus::Completed));
+            }
+            1 => {
+                let (from, to) = (NOW.minus_micros(985 * SECOND), NOW.minus_micros(975 * SECOND));
+                (filter.from, filter.to) = (Some(from), Some(to));
+                plain.push(Box::new(move |it| (from..to).contains(&it.trace.created_at)));
+            }
+            2 => {
+                filter.grade = Some(Grade::F);
+                plain.push(Box::new(|it| {
+                    let grades = it.trace.assessment.as_ref().map(|it| it.grades.overall);
+                    grades == Some(Grade::F)
+                }));
+            }
+            3 => {
+                filter.key = Some(KeyId(1));
+                plain.push(Box::new(|it| it.trace.key == Some(KeyId(1))));
+            }
+            4 => {
+                filter.min_cost = Some(Usd(2_000));
+                plain.push(Box::new(|it| it.cost() >= Usd(2_000)));
+            }
+            5 => {
+                filter.min_latency = Some(3 * SECOND);
+                plain.push(Box::new(|it| it.latency() >= 3 * SECOND));
+            }
+            6 => {
+                filter.terms.push(Term::attribute(&AttributeName::User, user));
+                plain.push(Box::new(move |it| {
+                    it.trace.metadata.as_ref().is_some_and(|it| it["user"] == user)
+                        || it.has(|it| it.user.as_deref() == Some(user))
+                }));
+            }
+            7 => {
+                let team = AttributeName::Tag("team".to_owned());
+                filter.terms.push(Term::attribute(&team, user));
+                plain.push(Box::new(move |it| {
+                    it.trace.metadata.as_ref().is_some_and(|it| it["tags"]["team"] == user)
+                        || it.has(|it| it.tags["team"] == user)
+                }));
+            }
+            8 => {
+                filter.terms.push(Term::model(model));
+                plain.push(Box::new(move |it| {
+                    let calls = || it.steps.iter().map(|step| step.call.as_ref().unwrap());
+                    calls().any(|call| call.model == model && !call.shadow)
+                }));
+            }
+            9 => {
+                filter.terms.push(Term::pii());
+                plain.push(Box::new(|it| it.steps.iter().any(|step| step.security.pii)));
+            }
+            10 => {
+                let wanted = dice.next(2) == 0;
+                let list = if wanted { &mut filter.terms } else { &mut filter.without };
+                list.push(Term::error());
+                plain.push(Box::new(move |it| {
+                    let fails = |step: &Step| step.status == StepStatus::Failed;
+                    it.steps.iter().any(fails) == wanted
+                }));
+            }
+            _ => {
+                // A number and its text are the same.
+                filter.terms.extend(Term::metadata("n", "1"));
+                plain.push(Box::new(|it| {
+                    let member = it.trace.metadata.as_ref().map(|it| it["n"].clone());
+                    member == Some(json!(1)) || member == Some(json!("1"))
+                }));
+            }
+        }
+    }
+    (filter, plain)
+}
+
+#[tokio::test]
+async fn a_filter_finds_what_fits_page_by_page() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let mut dice = Dice(4711);
+        let mut all = Vec::new();
+        for number in 0..40 {
+            let mut written = thrown(&mut dice, project, number);
+            write(&store, &mut dice, &mut written).await;
+            all.push(written);
+        }
+        let mut found_some = 0;
+        for round in 0..150 {
+            let (filter, plain) = filter(&mut dice);
+            let fits = |it: &&Written| plain.iter().all(|fits| fits(it));
+            let mut expected: Vec<_> = all.iter().filter(fits).map(|it| it.trace.id).collect();
+            let order = if dice.next(2) == 0 { Order::Newest } else { Order::Oldest };
+            if order == Order::Newest {
+                expected.reverse();
+            }
+            let (mut found, mut beyond) = (Vec::new(), None);
+            loop {
+                let page = Page { order, beyond, offset: 0, limit: 3 };
+                let traces = store.traces(project, &filter, page).await.unwrap();
+                found.extend(traces.iter().map(|trace| trace.id));
+                beyond = found.last().copied();
+                if traces.len() < 3 {
+                    break;
+                }
+            }
+            assert_eq!(found, expected, "{} {round}: {filter:?}", database.kind);
+            let count = store.count_traces(project, &filter).await.unwrap();
+            assert_eq!(count, Some(expected.len() as i64), "{} {round}: {filter:?}", database.kind);
+            let page = Page { order, beyond: None, offset: 2, limit: 2 };
+            let third: Vec<_> = store.traces(project, &filter, page).await.unwrap();
+            let third: Vec<_> = third.iter().map(|trace| trace.id).collect();
+            let rest = expected.get(2..expected.len().min(4)).unwrap_or_default();
+            assert_eq!(third, rest, "{} {round}", database.kind);
+            found_some += usize::from(!expected.is_empty());
+        }
+        assert!((50..150).contains(&found_some), "{found_some}");
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn another_project_has_none_of_them() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (first, _) = project(&store).await;
+        store.writer().trace(trace(first, 1)).await.unwrap();
+        store.writer().step(run(first, trace_id(1), StepId(100)), None).await.unwrap();
+        let filter = TraceFilter { terms: vec![Term::model("m")], ..TraceFilter::default() };
+        assert_eq!(store.count_traces(first, &filter).await.unwrap(), Some(1));
+        assert_eq!(store.count_traces(ProjectId(first.0 + 1), &filter).await.unwrap(), Some(0));
+        store.close().await;
+    }
+}
