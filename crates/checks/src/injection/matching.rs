@@ -17,6 +17,8 @@ const STEPS: usize = 4;
 const TOGETHER_SHOWN: usize = 160;
 /// A file's name is looked for this far around a word, in bytes.
 const MAX_NAME_BYTES: usize = 96;
+/// A text overrides instructions where a rule is so sure of it.
+const SURE_OVERRIDE: f64 = 0.5;
 /// So many words of a step are remembered: the last of them may overlap the word that is looked at.
 const REMEMBERED: usize = 3;
 
@@ -31,7 +33,8 @@ pub(super) fn judge(text: &str, anchors: &[Anchor], attempts: &mut Vec<Attempt>)
             continue;
         }
         let mut possible = sentences.iter().filter(|sentence| is_in(sentence.classes));
-        let found = possible.find_map(|sentence| sequence(text, sentence.anchors, rule));
+        let overrides = is_known(attempts, "instruction_override", SURE_OVERRIDE);
+        let found = possible.find_map(|sentence| sequence(text, sentence.anchors, rule, overrides));
         if let Some(bytes) = found {
             keep_strongest(attempts, Attempt::new(rule.kind, bytes, rule.weight));
         }
@@ -106,8 +109,14 @@ impl Recent {
 }
 
 /// The first place in a sentence where the steps of a rule follow each other. Of the words that a step may come from
-/// only the last one needs a look: the gap behind it is the smallest.
-fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<usize>> {
+/// only the last one needs a look: the gap behind it is the smallest. What a text forbids to show counts where it
+/// `overrides` instructions: it then hides its own.
+fn sequence(
+    text: &[u8],
+    anchors: &[Anchor],
+    rule: &Sequence,
+    overrides: bool,
+) -> Option<Range<usize>> {
     let mut recent = [Recent::default(); STEPS];
     let any = rule.steps.iter().fold(0, |bits, step| bits | step.0);
     for (index, anchor) in anchors.iter().enumerate() {
@@ -137,7 +146,8 @@ fn sequence(text: &[u8], anchors: &[Anchor], rule: &Sequence) -> Option<Range<us
             if is_updated && is_in_file_name(text, start..end) {
                 continue;
             }
-            if step == 0 && class & (REVEAL | YOUR) != 0 && is_forbidden(text, anchors, index) {
+            let may_be_forbidden = step == 0 && !overrides && class & (REVEAL | YOUR) != 0;
+            if may_be_forbidden && is_forbidden(text, anchors, index) {
                 continue;
             }
             recent[step].push(Reached { index, begin, end });
