@@ -119,6 +119,19 @@ fn a_picture_at_an_address_is_no_document() {
 }
 
 #[test]
+fn a_video_may_fill_the_window() {
+    let most = |has_video, window| {
+        let mut original = Original::new(WireFormat::GenerateContent, String::new());
+        (original.files, original.has_video) = (100_000, has_video);
+        counted(&Prompt { original: Some(Box::new(original)), ..Prompt::default() }, window)
+    };
+    assert!(most(false, None).1 < 200_000);
+    let (counted, bound) = most(true, Some(1_000_000));
+    assert!(counted >= 1_000_000 && bound >= 1_000_000, "{counted}, {bound}");
+    assert!(most(true, None).1 >= 2_000_000, "the window is not known");
+}
+
+#[test]
 fn a_pdf_is_set_aside_by_its_pages_and_not_by_its_bytes() {
     for (bytes, context_window, most) in
         [(1_000_000, None, 369_000), (1_000_000, Some(200_000), 200_000), (100, None, 3_000)]
