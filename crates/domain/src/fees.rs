@@ -181,6 +181,8 @@ pub struct ToolCharge {
 pub enum UseBound {
     /// The request's own, or the one that is added to it; it may be lowered.
     Of(u64),
+    /// So many, all before the vendor reads their results: the prompt is read once. It cannot be lowered.
+    OnePass(u64),
     /// The vendor has none.
     Missing,
     /// The price of a use is not known, so no bound helps.

@@ -44,6 +44,8 @@ pub struct Original {
     pub beside: Vec<Beside>,
     /// The bytes of files in the body that the canonical form does not hold.
     pub files: usize,
+    /// Whether a file in it, or in the canonical form, is a video: its tokens do not follow from its bytes.
+    pub has_video: bool,
     /// The bytes of signatures in it, which only their vendor can read.
     pub signatures: usize,
     /// Why the request cannot be translated to another format, if it cannot.
@@ -70,6 +72,7 @@ impl Original {
             body: Some(body),
             beside: Vec::new(),
             files: 0,
+            has_video: false,
             signatures: 0,
             untranslatable: None,
             is_partial: false,

@@ -47,6 +47,7 @@ impl ChargeBound {
             for charge in &charges.tools {
                 let (times, charged) = match charge.uses {
                     UseBound::Of(given) => (given.min(most), given.min(most)),
+                    UseBound::OnePass(given) => (0, given),
                     UseBound::Missing | UseBound::Unpriced => (all_rounds, CONTAINER_UNITS),
                 };
                 uses = uses.saturating_add(times);

@@ -55,6 +55,14 @@ fn many_uses_are_many_fees_but_no_more_rounds() {
 }
 
 #[test]
+fn searches_before_the_answer_are_fees_and_no_passes() {
+    let all = bounds(vec![ToolCharge { uses: UseBound::OnePass(10), ..search(0) }], None);
+    assert_eq!(all.len(), 1, "no bound can be lowered");
+    assert_eq!(all[0].fees, SEARCH.times(10));
+    assert_eq!(all[0].prompt(500, 100), 500);
+}
+
+#[test]
 fn what_nothing_bounds_fills_the_window() {
     let endless = ToolCharge {
         uses: UseBound::Missing,

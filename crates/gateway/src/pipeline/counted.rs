@@ -7,10 +7,8 @@ use domain::conversation::{Body, Prompt};
 use serde_json::Value;
 
 use crate::pipeline::file_tokens;
+use crate::pipeline::prompt_size::TOKENS_PER_MESSAGE;
 use crate::pipeline::tokens;
-
-/// Tokens around each message or part, in the formats that have any.
-pub(super) const TOKENS_PER_MESSAGE: u64 = 4;
 
 /// An estimate of the prompt tokens that is closer than their bytes, counted on first use.
 #[derive(Debug)]

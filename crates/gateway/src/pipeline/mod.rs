@@ -23,6 +23,7 @@ pub(crate) mod passed_content;
 mod pending_start;
 pub(crate) mod present;
 mod pricing_basis;
+mod prompt_size;
 pub(crate) mod record;
 pub(crate) mod refusal;
 mod reserve;

@@ -25,15 +25,8 @@ fn conversation(format: WireFormat) -> &'static [&'static str] {
 /// that it holds or that say nothing.
 const CANONICAL_PARTS: [&str; 5] =
     ["text", "thought", "thoughtSignature", "functionCall", "inlineData"];
-const CANONICAL_OF_CANDIDATE: [&str; 7] = [
-    "content",
-    "finishReason",
-    "finishMessage",
-    "index",
-    "safetyRatings",
-    "avgLogprobs",
-    "tokenCount",
-];
+const CANONICAL_OF_CANDIDATE: [&str; 6] =
+    ["content", "finishReason", "index", "safetyRatings", "avgLogprobs", "tokenCount"];
 /// Blocks of an answer that its canonical form holds.
 pub(crate) const CANONICAL_BLOCKS: [&str; 4] =
     ["text", "thinking", "redacted_thinking", "tool_use"];
@@ -84,7 +77,7 @@ struct Block<'a> {
 pub(super) fn of_answer(source: &str, format: WireFormat) -> Vec<Box<RawValue>> {
     match format {
         WireFormat::Messages => blocks(source),
-        WireFormat::ChatCompletions => Vec::new(),
+        WireFormat::ChatCompletions => further_choices(source),
         WireFormat::GenerateContent => candidates(source),
         WireFormat::Responses => items(source),
     }
@@ -119,6 +112,15 @@ fn candidates(source: &str) -> Vec<Box<RawValue>> {
         kept.extend(others.filter_map(|other| RawValue::from_string(other).ok()));
     }
     kept
+}
+
+/// The choices that the canonical form does not hold.
+fn further_choices(source: &str) -> Vec<Box<RawValue>> {
+    let is_further = |choice: &&RawValue| {
+        let members = members(choice);
+        members.get("index").is_some_and(|index| !matches!(index.get(), "0" | "null"))
+    };
+    list(source, "choices").into_iter().filter(is_further).map(ToOwned::to_owned).collect()
 }
 
 /// The members of an object, each as it is spelled; none of anything else.
@@ -235,6 +237,19 @@ mod tests {
         assert_eq!(request(&original), r#"{"request":{ "new": 1}}"#);
         original.untranslatable = Some("a part".to_owned());
         assert_eq!(request(&original), format!("{{\"request\":{body}}}"));
+    }
+
+    #[test]
+    fn the_further_choices_of_an_answer_are_kept() {
+        let kept = |answer: &str| {
+            let kept = of_answer(answer, WireFormat::ChatCompletions);
+            kept.iter().map(|choice| choice.get().to_owned()).collect::<Vec<_>>()
+        };
+        let answer = r#"{"choices": [{"index":1,"message":{"content":"b"}},
+            {"index": 0, "message": {"content": "a"}}, {"index":2,"message":{}}]}"#;
+        let expected = [r#"{"index":1,"message":{"content":"b"}}"#, r#"{"index":2,"message":{}}"#];
+        assert_eq!(kept(answer), expected);
+        assert!(kept(r#"{"choices": [{"message": {"content": "a"}}]}"#).is_empty());
     }
 
     #[test]

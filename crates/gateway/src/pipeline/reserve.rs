@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use domain::conversation::{Body, Prompt};
+use domain::conversation::Prompt;
 use domain::model::Model;
 use domain::money::{Price, Prices, Usd};
-use domain::original::{ExternalAccess, WireFormat};
+use domain::original::WireFormat;
 use domain::time::Timestamp;
 use domain::usage::Usage;
 use limits::{KeyWindows, MonthSpend};
@@ -22,9 +22,9 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
 use crate::pipeline::charge_bound::ChargeBound;
-use crate::pipeline::counted::{Counted, TOKENS_PER_MESSAGE};
-use crate::pipeline::file_tokens;
+use crate::pipeline::counted::Counted;
 use crate::pipeline::pricing_basis::{PricingBasis, dearest};
+use crate::pipeline::prompt_size::{continued, sizes, uncounted};
 use crate::state::caller::Caller;
 
 /// The longest answer if neither the caller nor the model bounds the completion.
@@ -37,11 +37,6 @@ const LEAST_RESPONSE: u64 = 16;
 const SPARE: u64 = 3;
 /// The longest wait of a call for others to settle.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
-/// About the most tokens of an image in a prompt: its bytes give no count.
-const TOKENS_PER_IMAGE: u64 = 4096;
-/// The context window of a model whose window is not known: the largest of any vendor's models.
-const LARGEST_WINDOW: u64 = 2_097_152;
-
 /// The most that one call can cost.
 #[derive(Debug)]
 pub(super) struct CostBound<'p> {
@@ -75,7 +70,7 @@ impl<'p> CostBound<'p> {
     pub(super) fn of(prompt: &'p Prompt, model: &Model, pricing_basis: PricingBasis) -> Self {
         let (bytes, unread) = sizes(prompt);
         let fetched =
-            fetched(prompt, model.config.context_window).saturating_add(continued(prompt, model));
+            uncounted(prompt, model.config.context_window).saturating_add(continued(prompt, model));
         let (most, unread) = (bytes.saturating_add(fetched), unread.saturating_add(fetched));
         let requested = prompt.max_output_tokens;
         let asked = providers::charges(model, prompt);
@@ -192,93 +187,6 @@ fn number(value: &Value) -> u64 {
         // Casts of floats saturate.
         value.as_f64().or_else(|| text.trim().parse().ok()).unwrap_or(1.0).ceil() as u64
     })
-}
-
-/// Returns the bytes of the prompt (an upper bound of its tokens), and the bytes that [`Counted`] does
-/// not count.
-fn sizes(prompt: &Prompt) -> (u64, u64) {
-    let size = |value: &Value| value.to_string().len() as u64;
-    let (mut bytes, mut unread, mut around) = (0, 0, 0);
-    for message in &prompt.messages {
-        around += TOKENS_PER_MESSAGE;
-        unread += message.extra.values().map(size).sum::<u64>();
-        match &message.body {
-            Body::Empty => {}
-            Body::Text(text) => bytes += text.len() as u64,
-            Body::Parts(parts) => {
-                for part in parts {
-                    around += file_tokens::beyond_bytes(part);
-                    let Some(members) = part.as_object() else {
-                        unread += size(part);
-                        continue;
-                    };
-                    // Every member counts: which of them is sent depends on the type and the provider.
-                    for (name, value) in members {
-                        match name.as_str() {
-                            "type" => {}
-                            "text" => {
-                                around += TOKENS_PER_MESSAGE;
-                                bytes += size(value);
-                            }
-                            "image_url" => unread += TOKENS_PER_IMAGE,
-                            _ => unread += size(value),
-                        }
-                    }
-                }
-            }
-        }
-    }
-    bytes += prompt.params.values().map(size).sum::<u64>();
-    unread += prompt.original.as_ref().map_or(0, |original| original.bytes_beside() as u64);
-    unread += TOKENS_PER_IMAGE.saturating_mul(images_beside(prompt));
-    (bytes + unread + around, unread)
-}
-
-/// The images that a provider fetches for parts of the request which its canonical form lacks, such as a
-/// screenshot in the result of a vendor's tool.
-fn images_beside(prompt: &Prompt) -> u64 {
-    let Some(original) = &prompt.original else { return 0 };
-    let is_image = |access: &&ExternalAccess| {
-        access.address.is_some() && matches!(&*access.kind, "image" | "image_url")
-    };
-    let fetched = original.external_access.iter().filter(is_image).count();
-    if fetched == 0 {
-        return 0;
-    }
-    let parts = prompt.messages.iter().filter_map(|message| match &message.body {
-        Body::Parts(parts) => Some(parts),
-        _ => None,
-    });
-    let images = parts.flatten().filter(|part| part.get("image_url").is_some()).count();
-    fetched.saturating_sub(images) as u64
-}
-
-/// The most tokens of documents that the provider fetches or keeps: their sizes are not known here, and
-/// a provider refuses a prompt that is longer than the model's context window.
-fn fetched(prompt: &Prompt, context_window: Option<u64>) -> u64 {
-    let Some(original) = &prompt.original else { return 0 };
-    let has_documents = original.external_access.iter().any(|access| match original.format {
-        // Everything else is a tool's: its charges count it.
-        WireFormat::Responses => matches!(&*access.kind, "document" | "file"),
-        // Pictures are counted by themselves, and servers of tools with the tools.
-        _ => !matches!(&*access.kind, "image" | "image_url" | "mcp" | "mcp_toolset"),
-    });
-    if has_documents { context_window.unwrap_or(LARGEST_WINDOW) } else { 0 }
-}
-
-/// The most tokens of what a request continues, which are part of its prompt again: as they were counted,
-/// or, if nothing counted them for this model, what its context window holds.
-fn continued(prompt: &Prompt, model: &Model) -> u64 {
-    let Some(original) = &prompt.original else { return 0 };
-    let continuation = &original.continuation;
-    let window = model.config.context_window;
-    if !continuation.adds_tokens() || !providers::keeps_answers(model) {
-        0
-    } else if continuation.counted_by.as_ref() == Some(&model.identifier) {
-        continuation.tokens.min(window.unwrap_or(u64::MAX))
-    } else {
-        window.unwrap_or(LARGEST_WINDOW)
-    }
 }
 
 /// Money that is set aside for one call, in its key's hour and its project's month.

@@ -1,3 +1,4 @@
+use domain::conversation::Body;
 use std::sync::LazyLock;
 
 use domain::ids::{ModelId, ProjectId};
@@ -116,6 +117,19 @@ fn a_picture_at_an_address_is_no_document() {
     };
     assert!(most("image_url") < 90_000);
     assert!(most("file") >= 90_000);
+}
+
+#[test]
+fn a_video_may_fill_the_window() {
+    let most = |has_video, window| {
+        let mut original = Original::new(WireFormat::GenerateContent, String::new());
+        (original.files, original.has_video) = (100_000, has_video);
+        counted(&Prompt { original: Some(Box::new(original)), ..Prompt::default() }, window)
+    };
+    assert!(most(false, None).1 < 200_000);
+    let (counted, bound) = most(true, Some(1_000_000));
+    assert!(counted >= 1_000_000 && bound >= 1_000_000, "{counted}, {bound}");
+    assert!(most(true, None).1 >= 2_000_000, "the window is not known");
 }
 
 #[test]

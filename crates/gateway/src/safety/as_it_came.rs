@@ -19,8 +19,8 @@ use serde_json::{Number, Value};
 use crate::safety::prompt_strings::{self, file, is_judged_key, is_long};
 use crate::safety::text_part::{Replaced, TextPart};
 use crate::safety::wire_members::{
-    is_another_spelling, is_conversation, is_label, is_word_of_formats, origin, replaced_members,
-    role,
+    is_another_spelling, is_conversation, is_label, is_of_video, is_word_of_formats, origin,
+    replaced_members, role,
 };
 
 /// The member that holds a signature, which its vendor alone can read, in its two spellings.
@@ -129,8 +129,9 @@ pub(crate) fn find_beside(prompt: &mut Prompt) {
     let Some(mut original) = prompt.original.take() else { return };
     if let Some(body) = &original.body {
         match Beyond::of(body, original.format, &Judged::of(prompt)) {
-            Ok(Beyond { all, files, signatures, .. }) => {
-                (original.beside, original.files, original.signatures) = (all, files, signatures);
+            Ok(Beyond { all, files, has_video, signatures, .. }) => {
+                (original.beside, original.signatures) = (all, signatures);
+                (original.files, original.has_video) = (files, has_video);
             }
             Err(_) => original.body = None,
         }
@@ -145,6 +146,7 @@ struct Beyond {
     /// The message of each.
     messages: Vec<Option<usize>>,
     files: usize,
+    has_video: bool,
     signatures: usize,
 }
 
@@ -159,6 +161,7 @@ impl Beyond {
             if let (1, Token::Name(name)) = (place.depth(), token) {
                 is_ambiguous |= is_another_spelling(name);
             }
+            beyond.has_video |= is_of_video(place, token);
             if let Some((index, role)) = role(place, token) {
                 roles.insert(index, role);
             }

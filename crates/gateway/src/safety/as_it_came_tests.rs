@@ -349,6 +349,22 @@ fn the_bytes_of_files_are_counted() {
 }
 
 #[test]
+fn a_video_is_found_wherever_it_stands() {
+    let has_video = |part: Value| {
+        let body = json!({"contents": [{"parts": [{"text": "Look: video/mp4"}, part]}]});
+        asked(&body, &[]).original.unwrap().has_video
+    };
+    let inline = |kind: &str| json!({"inlineData": {"mimeType": kind, "data": "AAAA"}});
+    assert!(has_video(inline("video/mp4")));
+    assert!(has_video(inline("Video/WebM")));
+    assert!(has_video(json!({"inline_data": {"mime_type": "video/mp4", "data": "AAAA"}})));
+    assert!(has_video(json!({"fileData": {"fileUri": "x"}, "videoMetadata": {"fps": 24}})));
+    assert!(has_video(json!({"video_url": {"url": "data:video/mp4;base64,AAAA"}})));
+    assert!(!has_video(inline("audio/mp3")));
+    assert!(!has_video(inline("image/png")));
+}
+
+#[test]
 fn strings_of_an_answer_beside_it() {
     let source = json!({"content": [{"type": "text", "text": "Hello."},
         {"type": "tool_use", "input": {"q": "what"}}, {"type": "new", "words": ["more", "more"]}]});

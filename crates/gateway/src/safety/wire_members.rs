@@ -150,8 +150,16 @@ const FORMAT_WORDS: [&str; 98] = [
 
 /// The members of an answer that label it.
 const LABELS: [&str; 5] = ["id", "model", "modelVersion", "responseId", "system_fingerprint"];
+/// The members of an event that hold the kind of something, or its id.
+const WORDS_AND_IDS: [&str; 3] = ["type", "id", "item_id"];
 /// The bytes of the longest label.
 const LONGEST_LABEL: usize = 128;
+
+/// The beginning of the kind of a video, the members that have the kind of a file, and those with the
+/// settings of a video, in both spellings of Gemini's.
+const VIDEO: &str = "video/";
+const KINDS: [&str; 2] = ["mimeType", "mime_type"];
+const VIDEO_SETTINGS: [&str; 2] = ["videoMetadata", "video_metadata"];
 
 /// Whether a member of a request is its list of messages.
 pub(super) fn is_conversation(top: &str) -> bool {
@@ -198,6 +206,20 @@ pub(super) fn origin(top: &str) -> Origin {
     }
 }
 
+/// Whether a token shows that a file beside it, or in it, is a video.
+pub(super) fn is_of_video(place: &Place<'_, '_>, token: Token<'_>) -> bool {
+    match token {
+        Token::Name(name) => VIDEO_SETTINGS.contains(&name),
+        Token::Text(text) => {
+            let kind =
+                if KINDS.contains(&place.name()) { Some(text) } else { text.strip_prefix("data:") };
+            let kind = kind.and_then(|kind| kind.get(..VIDEO.len()));
+            kind.is_some_and(|kind| kind.eq_ignore_ascii_case(VIDEO))
+        }
+        Token::Number(_) => false,
+    }
+}
+
 /// Whether a text is a word of the formats themselves.
 pub(crate) fn is_word_of_formats(text: &str) -> bool {
     FORMAT_WORDS.binary_search(&text).is_ok()
@@ -211,6 +233,14 @@ pub(crate) fn is_label(place: &Place<'_, '_>, text: &str) -> bool {
         _ => false,
     };
     is_outer && text.len() <= LONGEST_LABEL && LABELS.contains(&place.name())
+}
+
+/// Whether a string of an event is the kind of something or its id: a word, of letters that words and ids have.
+pub(crate) fn is_word_or_id(place: &Place<'_, '_>, text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
+    WORDS_AND_IDS.contains(&place.name())
+        && text.len() <= LONGEST_LABEL
+        && text.bytes().all(is_letter)
 }
 
 #[cfg(test)]

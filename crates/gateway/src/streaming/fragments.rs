@@ -158,7 +158,8 @@ impl Fragments {
             }
             if let Token::Text(text) = token
                 && !event.has_piece_at(place.range.start)
-                && !matches!(place.name(), "type" | "id" | "item_id" | PADDING)
+                && place.name() != PADDING
+                && !wire_members::is_word_or_id(place, text)
                 && !is_echo(place)
                 && !wire_members::is_word_of_formats(text)
                 && !wire_members::is_label(place, text)
@@ -363,6 +364,29 @@ mod tests {
         let judged: Vec<_> =
             fragments.judged_strings("").into_iter().map(|part| part.text).collect();
         assert_eq!(judged, ["", "first", "second"]);
+    }
+
+    #[test]
+    fn only_short_words_are_taken_for_ids() {
+        let judged = |id: &str| {
+            let data = json!({"item": {"id": id, "type": id}}).to_string();
+            let mut fragments = Fragments::default();
+            fragments.add_source(&SourceEvent {
+                name: "added".to_owned(),
+                data,
+                pieces: Vec::new(),
+                ends: Vec::new(),
+                beside: None,
+                begins_call: false,
+                is_end: false,
+                carrier: Carrier::Copy,
+            })?;
+            Ok::<_, TooMany>(fragments.judged_strings("").len() > 1)
+        };
+        assert_eq!(judged("msg_67ccd2bed1ec8190b14f964abc0542670bb6a6b452d3795b"), Ok(false));
+        for words in ["jane.doe@acme.org", "the key is here", &"x".repeat(129)] {
+            assert_eq!(judged(words), Ok(true), "{words}");
+        }
     }
 
     #[test]

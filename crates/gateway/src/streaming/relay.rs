@@ -369,6 +369,13 @@ impl Relay {
         Ok(blocked)
     }
 
+    /// Notes the vendor's own events of an answer that is left, for its record.
+    fn keep_passed(&mut self) {
+        if let (Some(flight), true) = (&mut self.flight, self.sources.is_some()) {
+            flight.outcome.passed = self.fragments.take_vendor_events();
+        }
+    }
+
     /// Records why the answer breaks off, and reports it to the caller.
     async fn broken(&mut self, what: String, class: &'static str, error: Error) -> Vec<Piece> {
         let Some(mut flight) = self.flight.take() else { return Vec::new() };
@@ -417,6 +424,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         if self.flight.is_some() && !std::thread::panicking() {
             self.record_received();
+            self.keep_passed();
         }
     }
 }

@@ -71,6 +71,11 @@ pub(crate) trait Adapter: Send + Sync {
     /// Reads a whole answer of a model.
     fn decode(&self, model: &Model, body: &[u8]) -> Result<Reply, Error>;
 
+    /// Reads a whole answer to a request that was passed on: its caller gets it as it came.
+    fn passing_decode(&self, model: &Model, body: &[u8]) -> Result<Reply, Error> {
+        self.decode(model, body)
+    }
+
     /// Returns the content type of a streamed answer.
     fn stream_type(&self) -> &'static str {
         "text/event-stream"

@@ -256,9 +256,12 @@ impl Client {
     async fn whole_answer(&self, attempt: &Attempt<'_>) -> Result<Reply, Error> {
         let model = attempt.model;
         let (adapter, Encoded { body, dropped }, passes) = encode(attempt)?;
+        let read = |body: &[u8]| {
+            if passes { adapter.passing_decode(model, body) } else { adapter.decode(model, body) }
+        };
         let reply = if model.is_sandbox() {
             let body = sandbox::answer(&body, self.now());
-            let reply = adapter.decode(model, &body)?;
+            let reply = read(&body)?;
             Reply { passes, source: source(passes, body), ..reply }
         } else {
             let url = adapter.endpoint(model, false)?;
@@ -267,7 +270,7 @@ impl Client {
             let with = Accompanying::of(attempt, passes);
             let response = self.call(model, adapter, with, outgoing, JSON, bounds).await?;
             let body = receive::whole(response, bounds.end, bounds.bytes).await?;
-            let reply = adapter.decode(model, &body)?;
+            let reply = read(&body)?;
             Reply { passes, source: source(passes, body.into()), ..reply }
         };
         check_calls(&reply)?;

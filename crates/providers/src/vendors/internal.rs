@@ -2,6 +2,7 @@
 //! there is no endpoint to fall back on.
 
 use domain::conversation::{Prompt, Reply};
+use domain::fees::{Charges, PerSurcharge};
 use domain::model::Model;
 use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
@@ -31,6 +32,14 @@ impl Adapter for Internal {
 
     fn keeps_for_an_hour(&self, model: &Model, prompt: &Prompt) -> bool {
         Openai.keeps_for_an_hour(model, prompt)
+    }
+
+    fn charges(&self, prompt: &Prompt) -> Charges {
+        Openai.charges(prompt)
+    }
+
+    fn surcharges(&self, prompt: &Prompt) -> PerSurcharge<bool> {
+        Openai.surcharges(prompt)
     }
 
     fn authenticate(&self, model: &Model, call: &mut Call, now: Timestamp) -> Result<(), Error> {

@@ -69,7 +69,20 @@ fn letters(name: &str) -> String {
 
 /// Takes a list.
 pub(crate) fn list(node: &mut Node, name: &str) -> Result<Option<Vec<Value>>> {
+    let taken = node.take(name);
+    read_list(node, name, taken)
+}
+
+/// Takes a list of objects. The vendor reads a single object as a list of one.
+pub(crate) fn objects(node: &mut Node, name: &str) -> Result<Option<Vec<Value>>> {
     match node.take(name) {
+        Some(one @ Value::Object(_)) => Ok(Some(vec![one])),
+        taken => read_list(node, name, taken),
+    }
+}
+
+fn read_list(node: &Node, name: &str, taken: Option<Value>) -> Result<Option<Vec<Value>>> {
+    match taken {
         None => Ok(None),
         Some(Value::Array(list)) => Ok(Some(list)),
         Some(_) => Err(malformed(format!("{} must be an array", node.path(name)))),

@@ -101,12 +101,15 @@ fn members<'a>(
     named(of, known).filter_map(Value::as_object)
 }
 
-/// The items of the lists in a member in any spelling.
+/// The items of the lists in a member in any spelling. A single object is a list of one.
 fn items<'a>(
     of: &'a Map<String, Value>,
     known: &str,
 ) -> impl Iterator<Item = (usize, &'a Map<String, Value>)> {
-    let lists = named(of, known).filter_map(Value::as_array);
+    let lists = named(of, known).map(|value| match value {
+        Value::Array(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    });
     lists.flat_map(|list| {
         list.iter().enumerate().filter_map(|(index, item)| Some((index, item.as_object()?)))
     })

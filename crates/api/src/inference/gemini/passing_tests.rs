@@ -51,6 +51,15 @@ fn unknown() -> impl Strategy<Value = Map<String, Value>> {
     members.prop_map(|members| members.into_iter().collect())
 }
 
+#[test]
+fn a_single_part_does_not_hide_its_address() {
+    let part = json!({"fileData": {"fileUri": "https://a.example/x"}});
+    let one = original(&json!({"contents": {"parts": part}})).external_access;
+    let list = original(&json!({"contents": [{"parts": [part]}]})).external_access;
+    assert_eq!(one.len(), 1);
+    assert_eq!(one, list);
+}
+
 proptest! {
     #[test]
     fn unknown_parts_are_no_fault(more in unknown(), kind in "x[A-Z][a-z]{1,9}", text in "[a-z]{1,9}") {

@@ -18,7 +18,7 @@ use crate::inference::canonical::prompt::{
 use crate::inference::canonical::read::{Node, invalid, malformed};
 use crate::inference::canonical::translation_gaps::TranslationGaps;
 use crate::inference::format::ParsedRequest;
-use crate::inference::gemini::fields::{Dropped, inner, list, node};
+use crate::inference::gemini::fields::{Dropped, inner, list, node, objects};
 use crate::inference::gemini::generate::{AnswerOptions, Generate};
 use crate::inference::gemini::passing;
 use crate::inference::gemini::settings::{Choice, Generation, choice, generation, tools};
@@ -47,7 +47,7 @@ pub(super) fn parse(
         let texts = reader.texts(system)?;
         reader.push(None, plain(Role::System, texts));
     }
-    let Some(contents) = list(&mut body, "contents")? else {
+    let Some(contents) = objects(&mut body, "contents")? else {
         return Err(malformed("Missing required parameter: contents".to_owned()));
     };
     if contents.is_empty() {
@@ -188,7 +188,7 @@ impl Reader {
         let mut content = node(format!("contents[{index}]"), content)?;
         let role = content.maybe_text("role")?;
         let at = content.path("parts");
-        let parts = list(&mut content, "parts")?.unwrap_or_default();
+        let parts = objects(&mut content, "parts")?.unwrap_or_default();
         self.dropped.rest(content);
         let parts = parts.into_iter().enumerate();
         let parts = parts.map(|(index, part)| node(format!("{at}[{index}]"), part));
@@ -335,7 +335,7 @@ impl Reader {
         let mut parts: Vec<Value> = texts.into_iter().map(text_part).collect();
         let at = response.path("parts");
         for (index, part) in
-            list(&mut response, "parts")?.unwrap_or_default().into_iter().enumerate()
+            objects(&mut response, "parts")?.unwrap_or_default().into_iter().enumerate()
         {
             let read = self.part(node(format!("{at}[{index}]"), part)?);
             parts.extend(self.gaps.allow(read)?);
@@ -385,7 +385,7 @@ impl Reader {
     /// The texts of a content that has nothing else.
     fn texts(&mut self, mut content: Node) -> Result<Vec<Value>> {
         let at = content.path("parts");
-        let parts = list(&mut content, "parts")?.unwrap_or_default();
+        let parts = objects(&mut content, "parts")?.unwrap_or_default();
         content.pass_over(&["role"]);
         self.dropped.rest(content);
         let texts = parts.into_iter().enumerate().map(|(index, part)| {

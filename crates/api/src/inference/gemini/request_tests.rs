@@ -27,6 +27,18 @@ fn messages(body: Value) -> Value {
     json!(asked(body).request.prompt.messages)
 }
 
+/// As the vendor's own examples for a shell have it.
+#[test]
+fn a_single_object_is_a_list_of_one() {
+    let one = json!({"system_instruction": {"parts": {"text": "Be brief."}},
+        "contents": {"parts": {"text": "Hi."}}});
+    let list = json!({"system_instruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [{"parts": [{"text": "Hi."}]}]});
+    assert_eq!(messages(one), messages(list));
+    let (status, text) = fault(json!({"contents": "Hi."}));
+    assert_eq!((status, text.as_str()), (400, "contents must be an array"));
+}
+
 #[test]
 fn settings_have_their_canonical_names() {
     let schema = json!({"type": "OBJECT", "properties": {"a": {"type": "STRING"}}});

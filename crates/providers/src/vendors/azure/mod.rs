@@ -2,7 +2,7 @@
 //! request carries its key, and the parameters that older versions of the API lack.
 
 use domain::conversation::{Prompt, Reply};
-use domain::fees::PerSurcharge;
+use domain::fees::{Charges, PerSurcharge};
 use domain::model::Model;
 use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::vendors::openai::encode::{Dialect, encode};
 use crate::vendors::openai::responses::Responses;
 use crate::vendors::openai::tier::surcharges;
-use crate::vendors::openai::{CHAT, Openai, Tasks, pass};
+use crate::vendors::openai::{CHAT, Openai, Tasks, pass, searches};
 
 /// The first version with `max_completion_tokens` and `stream_options`, preview or not.
 const NEWER: &str = "2024-09-01";
@@ -40,6 +40,10 @@ impl Adapter for Azure {
 
     fn pass(&self, attempt: &Attempt<'_>, original: &Original) -> Result<Option<Vec<u8>>, Error> {
         pass::body(attempt, original, dialect(attempt.model)?)
+    }
+
+    fn charges(&self, prompt: &Prompt) -> Charges {
+        searches::charges(prompt)
     }
 
     fn surcharges(&self, prompt: &Prompt) -> PerSurcharge<bool> {

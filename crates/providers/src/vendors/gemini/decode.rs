@@ -1,22 +1,38 @@
 //! Whole answers to canonical replies.
 
 use domain::conversation::Reply;
+use domain::fees::VendorTool;
 use domain::model::Model;
 use domain::step::FinishReason;
 use domain::usage::Usage;
 
 use crate::chat_form::answer::Answer;
 use crate::error::Error;
+use crate::vendors::gemini::is_recent;
 use crate::vendors::gemini::provider_state::StateBuilder;
 use crate::vendors::gemini::wire::{Generated, PartContent, part_content};
 
 pub(super) fn decode(model: &Model, body: &[u8]) -> Result<Reply, Error> {
-    let response = Generated::read(body)?;
-    let usage = response.usage();
-    reply(model, response, usage).map_err(|error| error.having_used(usage))
+    read(model, body, false)
 }
 
-fn reply(model: &Model, mut response: Generated, usage: Option<Usage>) -> Result<Reply, Error> {
+/// Reads an answer that passes to its caller as it came.
+pub(super) fn decode_passing(model: &Model, body: &[u8]) -> Result<Reply, Error> {
+    read(model, body, true)
+}
+
+fn read(model: &Model, body: &[u8], passes: bool) -> Result<Reply, Error> {
+    let response = Generated::read(body)?;
+    let usage = with_searches(response.usage(), response.searches(is_recent(model)));
+    reply(model, response, usage, passes).map_err(|error| error.having_used(usage))
+}
+
+fn reply(
+    model: &Model,
+    mut response: Generated,
+    usage: Option<Usage>,
+    passes: bool,
+) -> Result<Reply, Error> {
     let mut answer =
         Answer { usage, upstream_model: response.model_version.take(), ..Answer::default() };
     let Some(mut candidate) = response.candidate() else {
@@ -42,9 +58,19 @@ fn reply(model: &Model, mut response: Generated, usage: Option<Usage>) -> Result
         }
         kept.add(part)?;
     }
-    answer.finish = candidate.finish(!answer.calls.is_empty())?;
+    answer.finish = candidate.finish(!answer.calls.is_empty(), passes)?;
     answer.state = kept.state(model.upstream_name());
     Ok(answer.reply())
+}
+
+/// A usage with so many searches.
+pub(super) fn with_searches(usage: Option<Usage>, searches: u32) -> Option<Usage> {
+    if searches == 0 {
+        return usage;
+    }
+    let mut usage = usage.unwrap_or_else(Usage::unknown);
+    usage.extras.uses[VendorTool::WebSearch] = searches;
+    Some(usage)
 }
 
 #[cfg(test)]

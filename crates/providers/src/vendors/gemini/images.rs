@@ -54,7 +54,7 @@ fn images(response: &mut Generated) -> Result<Vec<String>, Error> {
             if let Some(word) = candidate.filter() {
                 return Err(blocked(format!("The provider blocked the image: {word}")));
             }
-            candidate.finish(false)?;
+            candidate.finish(false, false)?;
         }
     } else if let Some(reason) = response.blocked() {
         return Err(blocked(reason));

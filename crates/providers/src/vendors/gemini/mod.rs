@@ -63,6 +63,10 @@ impl Adapter for Gemini {
         decode::decode(model, body)
     }
 
+    fn passing_decode(&self, model: &Model, body: &[u8]) -> Result<Reply, Error> {
+        decode::decode_passing(model, body)
+    }
+
     fn decoder(&self, model: &Model) -> Box<dyn Decoder> {
         Box::new(stream::Reader::new(model))
     }

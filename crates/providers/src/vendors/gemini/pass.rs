@@ -1,9 +1,9 @@
 //! Pass-through: requests that came in this format, and the vendor's own chunks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use domain::conversation::{Message, Prompt, StreamEvent};
-use domain::fees::{Charges, ToolCharge, UseBound};
+use domain::fees::{Charges, ToolCharge, UseBound, VendorTool};
 use domain::json_text::{self, Edit, Token, Unreadable, member, quoted, visit};
 use domain::original::{
     Carrier, MOST_PIECES, Original, PieceKind, SourceEvent, SourcePiece, VENDOR_PARTS, WireFormat,
@@ -32,15 +32,12 @@ const PRICED_TIERS: [&str; 4] = ["unspecified", "service_tier_unspecified", "sta
 const CALLER_RUN_TOOLS: [&str; 2] = ["functiondeclarations", "computeruse"];
 /// The vendor's tools that a project has to allow. Money for their results is reserved with that for the
 /// documents that the vendor fetches.
-const BOUNDED_TOOLS: [&str; 7] = [
-    "googlesearch",
-    "googlesearchretrieval",
-    "googlemaps",
-    "enterprisewebsearch",
-    "urlcontext",
-    "filesearch",
-    "retrieval",
-];
+const BOUNDED_TOOLS: [&str; 3] = ["urlcontext", "filesearch", "retrieval"];
+/// Those of them that search, for a fee beside tokens.
+const SEARCHES: [&str; 4] =
+    ["googlesearch", "googlesearchretrieval", "googlemaps", "enterprisewebsearch"];
+/// The most searches that money is reserved for. The vendor names no bound.
+const RESERVED_SEARCHES: u64 = 10;
 /// The most chunks after a `finishReason` that wait for the end of the answer.
 const MAX_AFTER_FINISH: usize = 64;
 
@@ -129,7 +126,24 @@ struct SignedContent {
     #[serde(default)]
     role: Option<String>,
     #[serde(default)]
-    parts: Option<Vec<SignedPart>>,
+    parts: Option<List<SignedPart>>,
+}
+
+/// A list, or a single object in its place: the vendor reads that as a list of one.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum List<T> {
+    Many(Vec<T>),
+    One(T),
+}
+
+impl<T> List<T> {
+    fn items(self) -> Vec<T> {
+        match self {
+            Self::Many(items) => items,
+            Self::One(item) => vec![item],
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -152,12 +166,12 @@ fn lacks_signatures(attempt: &Attempt<'_>, body: &str) -> bool {
         return false;
     }
     let contents = member(body, "contents").ok().flatten();
-    let contents = contents.and_then(|all| serde_json::from_str::<Vec<SignedContent>>(all).ok());
+    let contents = contents.and_then(|all| serde_json::from_str::<List<SignedContent>>(all).ok());
     let (mut is_signed, mut lacks) = (false, false);
-    for content in contents.into_iter().flatten() {
+    for content in contents.map(List::items).into_iter().flatten() {
         let is_model = content.role.as_deref() == Some("model");
         is_signed &= is_model;
-        for part in content.parts.into_iter().flatten() {
+        for part in content.parts.map(List::items).into_iter().flatten() {
             let has_call = part.function_call.is_some();
             // The first call of a turn is signed, and the others with it.
             is_signed |= has_call && part.thought_signature.is_some();
@@ -178,17 +192,27 @@ pub(super) fn charges(prompt: &Prompt) -> Charges {
     let tools = body.and_then(|body| member(body, "tools").ok().flatten());
     let tools = tools.and_then(|tools| serde_json::from_str::<Vec<Tool>>(tools).ok());
     for (index, tool) in tools.into_iter().flatten().enumerate() {
-        let is_unbounded = |name: &&String| {
-            let name = name.replace('_', "").to_ascii_lowercase();
-            !CALLER_RUN_TOOLS.contains(&&*name) && !BOUNDED_TOOLS.contains(&&*name)
-        };
-        charges.tools.extend(tool.keys().filter(is_unbounded).map(|name| {
-            let name: String = name.chars().take(64).collect();
-            let at = format!("tools[{index}] ('{name}')");
-            ToolCharge { at, tool: None, uses: UseBound::Missing, tokens: None }
-        }));
+        let given = tool.iter().filter(|(_, value)| value.get() != "null");
+        charges.tools.extend(given.filter_map(|(name, _)| charge(index, name)));
     }
     charges
+}
+
+/// The charge for a tool that the vendor runs.
+fn charge(index: usize, name: &str) -> Option<ToolCharge> {
+    let known = name.replace('_', "").to_ascii_lowercase();
+    let known = known.as_str();
+    if CALLER_RUN_TOOLS.contains(&known) || BOUNDED_TOOLS.contains(&known) {
+        return None;
+    }
+    let name: String = name.chars().take(64).collect();
+    let at = format!("tools[{index}] ('{name}')");
+    Some(if SEARCHES.contains(&known) {
+        let uses = UseBound::OnePass(RESERVED_SEARCHES);
+        ToolCharge { at, tool: Some(VendorTool::WebSearch), uses, tokens: Some(0) }
+    } else {
+        ToolCharge { at, tool: None, uses: UseBound::Missing, tokens: None }
+    })
 }
 
 /// Hands over the chunks of a stream to pass them through.
@@ -278,7 +302,12 @@ impl PassThrough {
             return Err(Error::malformed("too many strings go on in one chunk of the stream"));
         }
         let (mut pieces, mut ends) = (Vec::with_capacity(texts.len()), Vec::new());
+        let mut known = HashSet::new();
         for (position, candidate) in shape.candidates.iter().enumerate() {
+            if !known.insert(candidate.index) {
+                // The canonical form has the first of them alone: what is no piece is judged beside it.
+                continue;
+            }
             for (index, part) in candidate.parts.iter().enumerate() {
                 let text = texts.remove(&(position, index));
                 let Some(kind) = part.kind.filter(|_| text.is_some()) else {

@@ -1,5 +1,5 @@
 use domain::conversation::{Message, Prompt, StreamEvent};
-use domain::fees::{ToolCharge, UseBound};
+use domain::fees::{ToolCharge, UseBound, VendorTool};
 use domain::model::{Model, Provider};
 use domain::original::{MOST_PIECES, Original, SourceEvent, VENDOR_PARTS, WireFormat};
 use domain::secret::Secret;
@@ -97,6 +97,7 @@ fn calls_that_are_not_signed_are_translated() {
     let result = json!({"parts": [{"functionResponse": {"name": "f"}}]});
     for (contents, passes) in [
         (json!([user("Go."), model(&[&call]), result]), false),
+        (json!([user("Go."), {"role": "model", "parts": call}, result]), false),
         (json!([user("Go."), model(&[&signed, &call]), result]), true),
         (json!([user("Go."), model(&[&signed]), model(&[&call]), result]), true),
         (json!([user("Go."), model(&[&signed]), result, model(&[&call]), result]), false),
@@ -118,8 +119,8 @@ fn calls_that_are_not_signed_are_translated() {
 
 #[test]
 fn tools_without_a_bound_are_charged_for() {
-    let body = r#"{"tools": [{"functionDeclarations": [], "google_search": {}},
-        {"codeExecution": {}, "computerUse": {}}, {"of_tomorrow": {}, "urlContext": {}}]}"#;
+    let body = r#"{"tools": [{"functionDeclarations": [], "urlContext": {}},
+        {"codeExecution": {}, "computerUse": {}}, {"of_tomorrow": {}, "of_yesterday": null}]}"#;
     let endless = |at: &str| ToolCharge {
         at: at.to_owned(),
         tool: None,
@@ -128,6 +129,51 @@ fn tools_without_a_bound_are_charged_for() {
     };
     let expected = [endless("tools[1] ('codeExecution')"), endless("tools[2] ('of_tomorrow')")];
     assert_eq!(Gemini.charges(&prompt(body, None)).tools, expected);
+}
+
+#[test]
+fn searches_are_charged_for() {
+    for name in ["google_search", "googleSearchRetrieval", "googleMaps", "enterpriseWebSearch"] {
+        let body = format!(r#"{{"tools": [{{"functionDeclarations": []}}, {{"{name}": {{}}}}]}}"#);
+        let search = ToolCharge {
+            at: format!("tools[1] ('{name}')"),
+            tool: Some(VendorTool::WebSearch),
+            uses: UseBound::OnePass(10),
+            tokens: Some(0),
+        };
+        assert_eq!(Gemini.charges(&prompt(&body, None)).tools, [search]);
+    }
+}
+
+/// The searches that are reported of an answer to a model, whole and streamed.
+fn searches(name: &str, metadata: &Value) -> [u32; 2] {
+    let mut answer = chunk(
+        &json!({"content": {"parts": [{"text": "It is."}]}, "finishReason": "STOP",
+        "groundingMetadata": metadata}),
+        &json!(1),
+    );
+    answer["usageMetadata"]["candidatesTokenCount"] = 9.into();
+    let whole = Gemini.decode(&named(name), answer.to_string().as_bytes()).unwrap();
+    let mut decoder = Gemini.decoder(&named(name));
+    let mut events = Vec::new();
+    decoder.feed(&written(&[answer]), &mut events).unwrap();
+    decoder.end(&mut events).unwrap();
+    let streamed = events.iter().find_map(|event| match event {
+        StreamEvent::Usage(usage) => Some(*usage),
+        _ => None,
+    });
+    [whole.usage, streamed].map(|usage| usage.unwrap().extras.uses[VendorTool::WebSearch])
+}
+
+/// Each search of the third generation costs a fee; for older models, the prompt with searches does.
+#[test]
+fn searches_are_counted() {
+    let queries = json!({"webSearchQueries": ["a", "b", ""], "groundingChunks": []});
+    assert_eq!(searches("gemini-3-pro", &queries), [2, 2]);
+    assert_eq!(searches("gemini-2.5-pro", &queries), [1, 1]);
+    for none in [json!({"webSearchQueries": []}), json!({}), json!(null), json!("x")] {
+        assert_eq!(searches("gemini-3-pro", &none), [0, 0], "{none}");
+    }
 }
 
 /// The vendor's own chunks of a stream that comes in pieces, and the canonical events.
@@ -280,6 +326,42 @@ fn further_candidates_are_told_apart() {
         _ => None,
     });
     assert_eq!(own.collect::<Vec<_>>(), [(1, false), (2, false), (1, false), (2, true)]);
+}
+
+/// The canonical form has the call of such a part, and the first of such candidates.
+#[test]
+fn texts_without_a_canonical_form_are_no_pieces() {
+    let texts = |candidates: Value| {
+        let chunk = json!({"candidates": candidates});
+        let told = sources(
+            &written(&[chunk, json!({"candidates": [{"finishReason": "STOP"}]})]),
+            &[],
+            CANARY,
+        );
+        let texts = told.into_iter().flat_map(|event| event.pieces).map(|piece| piece.text);
+        texts.collect::<Vec<_>>()
+    };
+    let call = json!({"functionCall": {"name": "f"}, "text": "beside"});
+    assert_eq!(texts(json!([{"content": {"parts": [{"text": "a"}, call]}}])), ["a"]);
+    let candidate = |text: &str| json!({"content": {"parts": [{"text": text}]}});
+    assert_eq!(texts(json!([candidate("a"), candidate("b")])), ["a"]);
+}
+
+#[test]
+fn an_answer_that_broke_off_passes_as_it_came() {
+    let content = json!({"parts": [{"text": "It"}], "role": "model"});
+    let broken = chunk(
+        &json!({"content": content, "finishReason": "MALFORMED_FUNCTION_CALL",
+        "finishMessage": "Malformed function call: f("}),
+        &json!(1),
+    );
+    let told = sources(&written(&[broken.clone()]), &[], "4711-key-of-nobody");
+    let [last] = &told[..] else { panic!("{told:?}") };
+    assert!(last.is_end && last.name == VENDOR_PARTS, "its sentence is kept: {last:?}");
+    let model = named("gemini-3-pro");
+    let body = broken.to_string();
+    assert_eq!(Gemini.passing_decode(&model, body.as_bytes()).unwrap().text, "It");
+    assert!(Gemini.decode(&model, body.as_bytes()).is_err(), "its caller reads another format");
 }
 
 /// The tokens of a text are in its log probabilities as well.

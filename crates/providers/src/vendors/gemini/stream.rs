@@ -10,6 +10,8 @@ use crate::chat_form::answer::{
     arguments_piece, call_begins, image_piece, reasoning_piece, refusal_piece, state_piece,
 };
 use crate::error::Error;
+use crate::vendors::gemini::decode::with_searches;
+use crate::vendors::gemini::is_recent;
 use crate::vendors::gemini::pass::PassThrough;
 use crate::vendors::gemini::provider_state::StateBuilder;
 use crate::vendors::gemini::wire::{Generated, Part, PartContent, part_content};
@@ -26,8 +28,11 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new(model: &Model) -> Self {
-        let answer =
-            StreamState { model: model.upstream_name().to_owned(), ..StreamState::default() };
+        let answer = StreamState {
+            model: model.upstream_name().to_owned(),
+            is_recent: is_recent(model),
+            ..StreamState::default()
+        };
         let has_images = answer.model.contains("image");
         let sse = if has_images { Sse::with_most(MOST_IMAGE_BYTES) } else { Sse::default() };
         Self { sse, answer }
@@ -70,12 +75,15 @@ impl Decoder for Reader {
 struct StreamState {
     /// The name that the model is called by.
     model: String,
+    is_recent: bool,
     named: bool,
     calls: usize,
     images: usize,
     kept: StateBuilder,
     /// Whether the prompt's count was passed on.
     counted: bool,
+    /// The searches in the web so far that are charged for.
+    searches: u32,
     /// Whether a usage was reported.
     reported: bool,
     /// The reason to stop. Some models repeat it with every event, so it counts at the end.
@@ -91,10 +99,11 @@ impl StreamState {
         }
         let mut response = Generated::read(data)?;
         let shape = self.passing.as_ref().map(|_| response.shape());
+        self.searches = self.searches.max(response.searches(self.is_recent));
         let usage = match response.usage() {
             // Nonsense after a report contradicts it.
             None if self.reported && response.is_metered() => Some(Usage::unknown()),
-            usage => usage,
+            usage => usage.and_then(|usage| with_searches(Some(usage), self.searches)),
         };
         if !self.named
             && let Some(name) = response.model_version.take().filter(|name| !name.is_empty())
@@ -140,7 +149,8 @@ impl StreamState {
         for part in candidate.take_parts() {
             self.part(part, response.response_id.as_deref(), events)?;
         }
-        self.finish = candidate.finish(self.calls > 0)?.or(self.finish);
+        let passes = self.passing.is_some();
+        self.finish = candidate.finish(self.calls > 0, passes)?.or(self.finish);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! A `GenerateContentResponse`: a whole answer, or an event of a streamed one.
 
+use domain::fees::MOST_USES;
 use domain::original::PieceKind;
 use domain::step::FinishReason;
 use domain::usage::{MOST_TOKENS, Usage};
@@ -43,7 +44,7 @@ pub(super) struct Candidate {
     content: Option<Content>,
     finish_reason: Option<String>,
     finish_message: Option<String>,
-    grounding_metadata: Option<IgnoredAny>,
+    grounding_metadata: Option<Value>,
     citation_metadata: Option<IgnoredAny>,
     url_context_metadata: Option<IgnoredAny>,
     logprobs_result: Option<IgnoredAny>,
@@ -144,6 +145,18 @@ impl Generated {
         usage.reported()
     }
 
+    /// Returns the number of searches in the web that the model's vendor charges for: each one of a recent
+    /// model, and for older models the prompt that was answered with any.
+    pub(super) fn searches(&self, is_recent: bool) -> u32 {
+        let candidates = self.candidates.iter().flatten();
+        let queries = candidates.filter_map(|candidate| {
+            candidate.grounding_metadata.as_ref()?.get("webSearchQueries")?.as_array()
+        });
+        let made = |query: &&Value| !query.as_str().unwrap_or_default().is_empty();
+        let all = queries.flatten().filter(made).count() as u64;
+        all.min(if is_recent { MOST_USES } else { 1 }) as u32
+    }
+
     /// Whether it has a usage, valid or not.
     pub(super) fn is_metered(&self) -> bool {
         !matches!(self.usage_metadata, Group::Missing)
@@ -161,7 +174,7 @@ pub(super) struct Shape {
 pub(super) struct CandidateShape {
     pub(super) index: u64,
     pub(super) parts: Vec<PartShape>,
-    /// Whether it has grounding, citations or the like.
+    /// Whether it has grounding, citations, a sentence on its end or the like.
     has_notes: bool,
     /// Whether its tokens are repeated with their probabilities.
     repeats_tokens: bool,
@@ -200,7 +213,9 @@ impl Shape {
 impl PartShape {
     fn of(part: &Part) -> Self {
         let has_only = |known: &[&str]| part.keys().all(|name| known.contains(&name.as_str()));
-        let is_text = part.get("text").is_some_and(Value::is_string);
+        // The canonical form has the call of a part with both.
+        let is_call = part.contains_key("functionCall");
+        let is_text = !is_call && part.get("text").is_some_and(Value::is_string);
         let is_thought = part.get("thought") == Some(&Value::Bool(true));
         let kind = if is_thought { PieceKind::Thought } else { PieceKind::Text };
         Self {
@@ -214,11 +229,13 @@ impl PartShape {
 impl Candidate {
     fn shape(&self) -> CandidateShape {
         let parts = self.content.as_ref().and_then(|content| content.parts.as_deref());
-        let notes = [&self.grounding_metadata, &self.citation_metadata, &self.url_context_metadata];
+        let notes = [&self.citation_metadata, &self.url_context_metadata];
         CandidateShape {
             index: self.index.unwrap_or(0),
             parts: parts.unwrap_or_default().iter().map(PartShape::of).collect(),
-            has_notes: notes.into_iter().any(Option::is_some),
+            has_notes: self.grounding_metadata.is_some()
+                || self.finish_message.as_ref().is_some_and(|message| !message.is_empty())
+                || notes.into_iter().any(Option::is_some),
             repeats_tokens: self.logprobs_result.is_some(),
         }
     }
@@ -227,8 +244,13 @@ impl Candidate {
         self.content.take().and_then(|content| content.parts).unwrap_or_default()
     }
 
-    /// Returns the reason to stop; `None` if it has not stopped. `STOP` also stands for calls of tools.
-    pub(super) fn finish(&self, calls_tools: bool) -> Result<Option<FinishReason>, Error> {
+    /// Returns the reason to stop; `None` if it has not stopped. `STOP` also stands for calls of tools. An
+    /// answer that broke off is an error, unless it `passes` to its caller as it came.
+    pub(super) fn finish(
+        &self,
+        calls_tools: bool,
+        passes: bool,
+    ) -> Result<Option<FinishReason>, Error> {
         let Some(word) = self.finish_reason.as_deref().filter(|word| !word.is_empty()) else {
             return Ok(None);
         };
@@ -242,7 +264,11 @@ impl Candidate {
             | "MALFORMED_RESPONSE"
             | "OTHER"
             | "IMAGE_OTHER"
-            | "NO_IMAGE" => return Err(self.broken(word)),
+            | "NO_IMAGE"
+                if !passes =>
+            {
+                return Err(self.broken(word));
+            }
             _ if calls_tools => FinishReason::ToolCalls,
             // An unknown reason still ends the answer.
             _ => FinishReason::Stop,

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::chat_form::text;
 use crate::error::Error;
 use crate::vendors::openai::calls;
+use crate::vendors::openai::searches::{cites_pages, with_search};
 use crate::vendors::openai::wire::{WireUsage, finish_reason, formalise_reasons};
 use crate::wire::error_body::{error_within, names_error};
 use crate::wire::json;
@@ -16,6 +17,7 @@ use crate::wire::json;
 pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {
     let native = json::object(body)?;
     let usage = usage(native.get("usage"));
+    let usage = if cites_pages(&native) { Some(with_search(usage)) } else { usage };
     reply(native, usage).map_err(|error| error.having_used(usage))
 }
 

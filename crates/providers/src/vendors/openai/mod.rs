@@ -11,6 +11,7 @@ pub(crate) mod pass;
 pub(crate) mod responses;
 #[cfg(test)]
 mod round_trip_tests;
+pub(crate) mod searches;
 #[cfg(test)]
 mod sim_tests;
 mod stream;
@@ -18,7 +19,7 @@ pub(crate) mod tier;
 mod wire;
 
 use domain::conversation::{Prompt, Reply};
-use domain::fees::PerSurcharge;
+use domain::fees::{Charges, PerSurcharge};
 use domain::model::Model;
 use domain::original::{Original, WireFormat};
 use domain::time::Timestamp;
@@ -64,6 +65,10 @@ impl Adapter for Openai {
     /// OpenAI has no such cache. Other servers get the callers' breakpoints, never the gateway's own.
     fn keeps_for_an_hour(&self, model: &Model, prompt: &Prompt) -> bool {
         !is_own(model) && cache::asks_for_an_hour(prompt, false)
+    }
+
+    fn charges(&self, prompt: &Prompt) -> Charges {
+        searches::charges(prompt)
     }
 
     fn surcharges(&self, prompt: &Prompt) -> PerSurcharge<bool> {

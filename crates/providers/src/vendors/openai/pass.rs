@@ -132,9 +132,12 @@ fn needs_translation(attempt: &Attempt<'_>, body: &str) -> bool {
         Role::Assistant => message.extra.iter().any(|(name, value)| match name.as_str() {
             STATE | STOP_DETAILS | STOP_SEQUENCE | "parsed" => true,
             IMAGES => is_vendor(model),
+            // The vendor takes back what its answers have; other servers may refuse it.
+            "annotations" => !is_vendor(model),
             "tool_calls" => value.as_array().is_none_or(Vec::is_empty),
             _ => false,
         }),
+        Role::Tool if message.extra.contains_key("name") && !is_vendor(model) => true,
         _ => message.extra.contains_key(STATE) || message.extra.contains_key(TOOL_FAILED),
     };
     has_tool_parameters_without_tools
@@ -229,6 +232,7 @@ impl PassThrough {
             _ => None,
         };
         let mut pieces = Vec::with_capacity(scan.strings.len());
+        scan.drop_repeated_choices();
         let mut ends = self.interrupted(&scan);
         for (path, range, text) in std::mem::take(&mut scan.strings) {
             let kind = kind(&path);
@@ -351,6 +355,17 @@ impl ChunkScan {
     /// The index of the item at these positions, if it has one.
     fn index_at(&self, positions: &[u64]) -> Option<u64> {
         self.indices.get(positions).copied()
+    }
+
+    /// Leaves out the strings of choices with the index of an earlier one: the canonical form has the first
+    /// alone, and what is no piece is judged beside it. A choice without an index is the first.
+    fn drop_repeated_choices(&mut self) {
+        let mut first = HashMap::new();
+        let (indices, strings) = (&self.indices, &mut self.strings);
+        strings.retain(|(path, _, _)| {
+            let choice = indices.get(&path.items[..1]).copied().unwrap_or(0);
+            *first.entry(choice).or_insert(path.items[0]) == path.items[0]
+        });
     }
 
     /// A path by positions, with the index of each item that has one in the place of its position.

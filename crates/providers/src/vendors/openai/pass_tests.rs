@@ -178,6 +178,20 @@ fn what_servers_refuse_is_translated() {
     }
 }
 
+/// OpenAI itself takes such messages.
+#[test]
+fn what_other_servers_may_refuse_is_translated_for_them() {
+    let noted = r#"{"messages": [{"role": "assistant", "content": "a", "annotations": []}]}"#;
+    let named =
+        r#"{"messages": [{"role": "tool", "tool_call_id": "a", "name": "f", "content": ""}]}"#;
+    let plain = r#"{"messages": [{"role": "tool", "tool_call_id": "a", "content": ""}]}"#;
+    for (body, passes) in [(noted, false), (named, false), (plain, true)] {
+        let to = |provider| passed_to(provider, "m", body, None, false).unwrap().is_some();
+        assert_eq!(to(Provider::Internal), passes, "{body}");
+        assert!(to(Provider::Azure), "{body}");
+    }
+}
+
 /// The server's own chunks of a stream that comes in pieces.
 fn sources(bytes: &[u8], cuts: &[usize], key: &str) -> Vec<SourceEvent> {
     let mut model = model(Provider::Openai, None);
@@ -285,6 +299,22 @@ fn only_so_many_strings_go_on_in_one_chunk() {
     };
     assert!(fault_of(&of(MOST_PIECES)).is_none());
     assert!(fault_of(&of(MOST_PIECES + 1)).is_some());
+}
+
+#[test]
+fn the_strings_of_a_repeated_choice_are_no_pieces() {
+    let texts = |choices: Value| {
+        let mut passing = PassThrough::new("mine".to_owned());
+        let event = passing.event(json!({"choices": choices}).to_string().as_bytes(), false);
+        event.unwrap().pieces.into_iter().map(|piece| piece.text).collect::<Vec<_>>()
+    };
+    let delta = |text: &str| json!({"content": text});
+    let same = json!([{"index": 0, "delta": delta("a")}, {"index": 0, "delta": delta("b")}]);
+    assert_eq!(texts(same), ["a"]);
+    assert_eq!(texts(json!([{"delta": delta("a")}, {"delta": delta("b")}])), ["a"]);
+    let further = json!([{"index": 1, "delta": delta("a")}, {"delta": delta("b")},
+        {"index": 2, "delta": delta("c")}]);
+    assert_eq!(texts(further), ["a", "b", "c"]);
 }
 
 #[test]

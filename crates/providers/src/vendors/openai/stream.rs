@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::vendors::openai::calls::Calls;
 use crate::vendors::openai::decode;
 use crate::vendors::openai::pass::PassThrough;
+use crate::vendors::openai::searches::{cites_pages, with_search};
 use crate::vendors::openai::wire::{
     Delta, Says, Text, WireUsage, finish_reason, formalise_reasons,
 };
@@ -74,6 +75,8 @@ struct Chunks {
     reported: bool,
     calls: Calls,
     calls_tools: bool,
+    /// Whether it has cited a page.
+    searched: bool,
     refused: bool,
     /// Whether choice 0 has begun, and whether it has ended.
     begun: bool,
@@ -197,6 +200,11 @@ impl Chunks {
         let reason = text(first.and_then(|choice| choice.get("finish_reason"))).to_owned();
         let delta = first.and_then(|choice| choice.get("delta")?.as_object());
         let text = decode::content_text(delta.and_then(|delta| delta.get("content")));
+        if !self.searched && cites_pages(&chunk) {
+            self.searched = true;
+            // A stream that breaks off later has no other report of it.
+            events.push(StreamEvent::Prompt(with_search(None)));
+        }
         self.calls_tools |= delta.is_some_and(decode::calls_tools);
         self.refused |= delta.is_some_and(decode::refuses);
         let has_choices =
@@ -216,6 +224,7 @@ impl Chunks {
     fn report(&mut self, usage: Option<Usage>, events: &mut Vec<StreamEvent>) {
         if usage.is_some() || self.reported {
             self.reported = true;
+            let usage = if self.searched { Some(with_search(usage)) } else { usage };
             events.push(StreamEvent::Usage(usage.unwrap_or_else(Usage::unknown)));
         }
     }

@@ -5,6 +5,8 @@ mod earlier_responses;
 mod errors;
 mod fees;
 mod gemini;
+mod gemini_vendor;
+mod governed_gemini;
 mod pass_chat;
 mod pass_gemini;
 mod pass_through;

@@ -1,11 +1,16 @@
 //! The record of what passes as it came and has no canonical form.
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::{MESSAGES, ask};
-use crate::harness::{Answer, Backend, Caller, Mock, Server};
+use crate::harness::{Answer, Backend, Caller, Mock, Server, until};
 
-crate::on_every_backend!(what_has_no_canonical_form_is_in_the_record);
+crate::on_every_backend!(
+    what_has_no_canonical_form_is_in_the_record,
+    it_is_in_the_record_of_a_stream_whose_caller_hung_up,
+);
 
 const SECRET: &str = "AKIAQ3EGRVXT7ZLNB5PD";
 const MAIL: &str = "jane.doe@acme.org";
@@ -25,6 +30,11 @@ fn answer() -> Value {
 }
 
 fn stream() -> Answer {
+    Answer::Body(200, "text/event-stream", events().concat())
+}
+
+/// The events of a stream.
+fn events() -> Vec<String> {
     let mut start = answer();
     start["content"] = json!([]);
     let block = json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}});
@@ -48,7 +58,7 @@ fn stream() -> Answer {
     ];
     let event =
         |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
-    Answer::Body(200, "text/event-stream", events.iter().map(event).collect())
+    events.iter().map(event).collect()
 }
 
 async fn step(key: &Caller, body: &Value) -> Value {
@@ -56,6 +66,59 @@ async fn step(key: &Caller, body: &Value) -> Value {
     let reply = key.with("x-trace-id", &trace).post(MESSAGES, body).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
     key.detail(&trace).await["steps"][0].clone()
+}
+
+/// Answers a request with the first events of a stream, and leaves it open.
+async fn begin(stream: TcpStream) -> std::io::Result<()> {
+    let (mut stream, mut line, mut length) = (BufReader::new(stream), String::new(), 0);
+    while stream.read_line(&mut line).await? > 0 && line != "\r\n" {
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                content-length: 100000\r\n\r\n";
+    stream.write_all([head, &events()[..7].concat()].concat().as_bytes()).await?;
+    stream.read_to_end(&mut body).await?;
+    Ok(())
+}
+
+async fn it_is_in_the_record_of_a_stream_whose_caller_hung_up(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(begin(stream));
+        }
+    });
+    let fields = json!({"name": "claude", "identifier": "claude", "provider": "anthropic",
+        "base_url": format!("http://{address}"), "is_public": false,
+        "input_cost_per_1k": 0.15, "output_cost_per_1k": 0.6});
+    let model = json!({"model_definition": fields});
+    owner.post("/api/v1/projects/1/models", &model).await.ok(201);
+    let trace = key.trace().await;
+    let request = key.request("POST", MESSAGES).header("content-type", "application/json");
+    let body = ask(MESSAGES, "claude", "Hello.", json!({"stream": true})).to_string();
+    let mut response = request.header("x-trace-id", &trace).body(body).send().await.unwrap();
+    let mut heard = String::new();
+    while !heard.contains("Fine.") {
+        let bytes = response.chunk().await.unwrap().unwrap();
+        heard.push_str(std::str::from_utf8(&bytes).unwrap());
+    }
+    drop(response);
+    let step = until("the call is recorded", async || {
+        key.detail(&trace).await["steps"].as_array().and_then(|steps| steps.first().cloned())
+    })
+    .await;
+    assert_eq!(step["status"], "cancelled", "{step}");
+    let kept = step["passed"]["answer"].as_array().unwrap();
+    assert_eq!(kept.len(), 3, "{step}");
+    assert_eq!(kept[0]["content_block"]["name"], "web_search", "{step}");
 }
 
 async fn what_has_no_canonical_form_is_in_the_record(backend: Backend) {
