@@ -16,12 +16,12 @@ const ANSWERS: [&str; 2] = ["choices", "candidates"];
 /// Finds the texts that stand apart in an answer and that readers join, such as those of the parts of a
 /// content: each list has two texts or more, in their order.
 pub fn joined_texts(json: &str) -> Result<Vec<Vec<String>>, Unreadable> {
-    let is_repeated = |name: &&str| {
+    let is_repeated = |name: &str| {
         let name = quoted(name);
         memmem::find_iter(json.as_bytes(), name.as_bytes()).nth(1).is_some()
     };
     // A name may be spelled with escapes.
-    if !TEXTS.iter().any(|name| is_repeated(&name)) && !json.contains("\\u") {
+    if !TEXTS.iter().any(|name| is_repeated(name)) && !json.contains("\\u") {
         return Ok(Vec::new());
     }
     let (mut texts, mut thoughts) = (Vec::new(), HashSet::new());

@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use super::*;
 use crate::original::SourcePiece;
 
@@ -191,7 +193,7 @@ fn chunk_of(choices: usize, padding: usize) -> SourceEvent {
     let mut pieces = Vec::new();
     for index in 0..choices {
         let comma = if index == 0 { "" } else { ", " };
-        data.push_str(&format!(r#"{comma}{{"index": {index}, "delta": {{"content": "#));
+        write!(data, r#"{comma}{{"index": {index}, "delta": {{"content": "#).unwrap();
         let range = data.len()..data.len() + 3;
         data.push_str("\"a\"}}");
         let (block, text) = (index as u64, "a".to_owned());

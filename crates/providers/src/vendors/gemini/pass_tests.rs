@@ -355,7 +355,7 @@ fn an_answer_that_broke_off_passes_as_it_came() {
         "finishMessage": "Malformed function call: f("}),
         &json!(1),
     );
-    let told = sources(&written(&[broken.clone()]), &[], "4711-key-of-nobody");
+    let told = sources(&written(std::slice::from_ref(&broken)), &[], "4711-key-of-nobody");
     let [last] = &told[..] else { panic!("{told:?}") };
     assert!(last.is_end && last.name == VENDOR_PARTS, "its sentence is kept: {last:?}");
     let model = named("gemini-3-pro");

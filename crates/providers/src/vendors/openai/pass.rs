@@ -3,7 +3,7 @@
 //! In a chunk, the position of an item is its place in the array; its index is the item's own `index`, which
 //! is the same in every chunk.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use domain::conversation::{Message, Role, TOOL_FAILED};
@@ -128,16 +128,15 @@ fn needs_translation(attempt: &Attempt<'_>, body: &str) -> bool {
     let is_flat = |tool: &Value| {
         tool.get("function").is_none() && matches!(text(tool.get("type")), "" | "function")
     };
+    // `annotations` of an answer and the `name` of a result pass, although a translation takes them out: OpenAI
+    // takes them, and the callers of another server know what it takes.
     let is_foreign = |message: &Message| match message.role {
         Role::Assistant => message.extra.iter().any(|(name, value)| match name.as_str() {
             STATE | STOP_DETAILS | STOP_SEQUENCE | "parsed" => true,
             IMAGES => is_vendor(model),
-            // The vendor takes back what its answers have; other servers may refuse it.
-            "annotations" => !is_vendor(model),
             "tool_calls" => value.as_array().is_none_or(Vec::is_empty),
             _ => false,
         }),
-        Role::Tool if message.extra.contains_key("name") && !is_vendor(model) => true,
         _ => message.extra.contains_key(STATE) || message.extra.contains_key(TOOL_FAILED),
     };
     has_tool_parameters_without_tools
@@ -155,7 +154,7 @@ pub(super) struct PassThrough {
     blocks: HashMap<StringPath, u64>,
     begun: u64,
     /// The texts of each choice that go on, by the member of the delta that has them.
-    texts: HashMap<u64, Vec<(&'static str, u64)>>,
+    texts: HashMap<u64, BTreeMap<&'static str, BTreeSet<u64>>>,
     last: TemplateCache,
 }
 
@@ -237,13 +236,10 @@ impl PassThrough {
         for (path, range, text) in std::mem::take(&mut scan.strings) {
             let kind = kind(&path);
             let path = scan.with_indices(path);
-            let text_of = (path.items[0], path.members[0]);
+            let (choice, member) = (path.items[0], path.members[0]);
             let block = self.block(path)?;
             if kind != PieceKind::Json && !text.is_empty() {
-                let texts = self.texts.entry(text_of.0).or_default();
-                if texts.iter().all(|(_, known)| *known != block) {
-                    texts.push((text_of.1, block));
-                }
+                self.texts.entry(choice).or_default().entry(member).or_default().insert(block);
             }
             let range = scan.shift.apply(range);
             pieces.push(SourcePiece { block, kind, range, text, is_changed: false });
@@ -285,11 +281,14 @@ impl PassThrough {
         }
         let mut over = Vec::new();
         for (choice, members) in going_on {
-            if let Some(texts) = self.texts.get_mut(&choice) {
-                let (stay, end) = texts.drain(..).partition(|(of, _)| members.contains(of));
-                *texts = stay;
-                over.extend(Vec::into_iter(end).map(|(_, block)| block));
-            }
+            let Some(texts) = self.texts.get_mut(&choice) else { continue };
+            texts.retain(|member, blocks| {
+                let goes_on = members.contains(member);
+                if !goes_on {
+                    over.extend(std::mem::take(blocks));
+                }
+                goes_on
+            });
         }
         over
     }

@@ -178,20 +178,6 @@ fn what_servers_refuse_is_translated() {
     }
 }
 
-/// OpenAI itself takes such messages.
-#[test]
-fn what_other_servers_may_refuse_is_translated_for_them() {
-    let noted = r#"{"messages": [{"role": "assistant", "content": "a", "annotations": []}]}"#;
-    let named =
-        r#"{"messages": [{"role": "tool", "tool_call_id": "a", "name": "f", "content": ""}]}"#;
-    let plain = r#"{"messages": [{"role": "tool", "tool_call_id": "a", "content": ""}]}"#;
-    for (body, passes) in [(noted, false), (named, false), (plain, true)] {
-        let to = |provider| passed_to(provider, "m", body, None, false).unwrap().is_some();
-        assert_eq!(to(Provider::Internal), passes, "{body}");
-        assert!(to(Provider::Azure), "{body}");
-    }
-}
-
 /// The server's own chunks of a stream that comes in pieces.
 fn sources(bytes: &[u8], cuts: &[usize], key: &str) -> Vec<SourceEvent> {
     let mut model = model(Provider::Openai, None);

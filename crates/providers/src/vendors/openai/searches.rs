@@ -69,7 +69,7 @@ mod tests {
             let charges = adapter(provider).charges(&asked);
             assert!(charges.surcharges[Surcharge::Priority], "{provider:?}");
             assert!(adapter(provider).surcharges(&asked)[Surcharge::Priority]);
-            assert_eq!(charges.tools, [search.clone()], "{provider:?}");
+            assert_eq!(charges.tools, std::slice::from_ref(&search), "{provider:?}");
             let none = prompt(json!({"web_search_options": null}));
             assert_eq!(adapter(provider).charges(&none).tools, []);
         }
