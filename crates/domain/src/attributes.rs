@@ -189,8 +189,12 @@ impl Gathering {
     /// are the application's own.
     pub fn metadata(&mut self, metadata: &Map<String, Value>) {
         let text = |name| metadata.get(name).and_then(Value::as_str);
-        text("user").into_iter().for_each(|user| self.user(user));
-        text("session").into_iter().for_each(|session| self.session(session));
+        if let Some(user) = text("user") {
+            self.user(user);
+        }
+        if let Some(session) = text("session") {
+            self.session(session);
+        }
         let tags = metadata.get("tags").and_then(Value::as_object).into_iter().flatten();
         for (name, value) in tags {
             value.as_str().into_iter().for_each(|value| self.tag(name, value));

@@ -8,7 +8,7 @@ use crate::original::{Carrier, PieceKind, SourceEvent};
 use crate::single_string_chunk::clear_log_probabilities;
 
 /// A filter of one string that comes in pieces.
-pub trait PieceFilter {
+pub trait PieceFilter: Clone {
     /// Takes more of the string; returns what may leave.
     fn push(&mut self, text: &str) -> String;
     /// Whether anything is held back.
@@ -154,7 +154,7 @@ impl<F: PieceFilter> SourcePieces<F> {
                 } else {
                     self.keep(event.data.len())?;
                     if let Some(open) = self.open.get_mut(&key) {
-                        open.wait(event, out);
+                        open.wait(event);
                     }
                     return Ok(());
                 }
@@ -232,15 +232,10 @@ impl<F: PieceFilter> Open<F> {
     }
 
     /// Has an event wait behind the text that is held back.
-    fn wait(&mut self, event: SourceEvent, out: &mut Vec<SourceEvent>) {
+    fn wait(&mut self, event: SourceEvent) {
         if self.waiting.is_empty() {
-            // The filter shows what it holds by giving it up, and takes it back.
-            self.held = self.filter.rest();
-            let certain = self.filter.push(&self.held);
-            if let Some(held) = self.held.strip_prefix(&certain) {
-                self.held = held.to_owned();
-            }
-            out.extend(self.last.clone().and_then(|(event, piece)| event.carrying(piece, certain)));
+            // A copy gives up what it holds: the filter itself goes on as if nothing had happened.
+            self.held = self.filter.clone().rest();
         }
         self.waiting.push(event);
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::original::SourcePiece;
 
 /// Holds back all that follows the last space.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Words(String);
 
 impl PieceFilter for Words {
@@ -144,6 +144,7 @@ fn what_waits_leaves_at_the_end_and_when_there_is_too_much_of_it() {
 }
 
 /// Has what leaves begin with the number of its strings so far.
+#[derive(Clone)]
 struct Counted(usize);
 
 impl PieceFilter for Counted {

@@ -149,6 +149,11 @@ impl Store {
     /// stay taken, and the ledger stays. Returns the number of deleted rows; call again until it is 0.
     #[boxed]
     pub async fn purge_deleted_projects(&self) -> Result<u64> {
+        const TERMS: &str = "
+            DELETE FROM trace_terms WHERE (project_id, term, trace_id) IN (
+                SELECT t.project_id, t.term, t.trace_id
+                FROM projects p JOIN trace_terms t ON t.project_id = p.id
+                WHERE p.deleted_at IS NOT NULL LIMIT $1)";
         const STEPS: &str = "
             SELECT s.id FROM projects p JOIN steps s ON s.project_id = p.id
             WHERE p.deleted_at IS NOT NULL LIMIT $1";
@@ -167,11 +172,6 @@ impl Store {
             tx.commit().await?;
             return Ok(ids.len() as u64);
         }
-        const TERMS: &str = "
-            DELETE FROM trace_terms WHERE (project_id, term, trace_id) IN (
-                SELECT t.project_id, t.term, t.trace_id
-                FROM projects p JOIN trace_terms t ON t.project_id = p.id
-                WHERE p.deleted_at IS NOT NULL LIMIT $1)";
         let mut tx = self.begin().await?;
         let gone = within!(tx, db => {
             let terms = sqlx::query(TERMS).bind(BATCH_ROWS).execute(&mut *db).await?.rows_affected();

@@ -140,7 +140,10 @@ fn filter(asked: &mut TraceQuery, name: &str, value: &str) -> Result<(), Error> 
             let grades = Grade::ALL.iter().map(|grade| (grade.as_str(), *grade));
             asked.grade = Some(word(name, value, &grades.collect::<Vec<_>>())?);
         }
-        "model" => asked.model = Some(text(name, value, value.len() <= LONGEST_MODEL)?),
+        "model" => {
+            let is_name = value.len() <= LONGEST_MODEL && !value.contains(char::is_control);
+            asked.model = Some(text(name, value, is_name)?);
+        }
         "key" => {
             let key = value.parse().map_err(|error| Error::invalid(format!("key: {error}")))?;
             asked.key = Some(key);
@@ -167,7 +170,7 @@ fn filter(asked: &mut TraceQuery, name: &str, value: &str) -> Result<(), Error> 
             bounded(asked.findings.len(), name)?;
         }
         "has_error" => {
-            asked.has_error = Some(word(name, value, &[("true", true), ("false", false)])?)
+            asked.has_error = Some(word(name, value, &[("true", true), ("false", false)])?);
         }
         _ => return member(asked, name, value),
     }

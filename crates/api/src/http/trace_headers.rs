@@ -79,14 +79,16 @@ pub fn session_of(headers: &HeaderMap) -> Option<&str> {
 /// The attributes that a request's headers name; `None` if they name none. A text that is not UTF-8 comes
 /// with replacement characters, which no attribute has.
 pub fn attributes_of(headers: &HeaderMap) -> Option<HeaderAttributes> {
-    let text = |name| {
+    let all = |name| {
         let values = headers.get_all(name).iter();
         let values =
             values.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned());
-        let text = values.collect::<Vec<_>>().join(",");
-        (!text.is_empty()).then_some(text)
+        values.filter(|value| !value.is_empty())
     };
-    let attributes = HeaderAttributes { user: text(USER), tags: text(TAGS) };
+    // A proxy may repeat the user. Tags of several headers are one list.
+    let user = all(USER).next();
+    let tags = Some(all(TAGS).collect::<Vec<_>>().join(",")).filter(|tags| !tags.is_empty());
+    let attributes = HeaderAttributes { user, tags };
     (attributes != HeaderAttributes::default()).then_some(attributes)
 }
 

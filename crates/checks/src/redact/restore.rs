@@ -112,7 +112,7 @@ impl Placeholders {
 
 /// Restores a text that arrives in pieces; any split gives what [`Placeholders::restore`] gives on the whole. Text flows on
 /// at once unless its end may become a placeholder, or its last token holds one and may still turn out to be a URL.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct StreamRestorer {
     placeholders: Placeholders,
     /// For JSON: the decoded text of strings is looked at, and comes out as it was spelled.

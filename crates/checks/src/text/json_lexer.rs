@@ -17,7 +17,7 @@ pub(crate) enum Place {
 const BROKEN: char = char::REPLACEMENT_CHARACTER;
 
 /// Reads a text that may be no JSON after all: nothing is refused, and everything comes out again.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lexer {
     inside: bool,
     /// An escape that is not whole yet, as it is spelled.

@@ -96,7 +96,7 @@ impl HeldCharge {
     }
 
     /// Takes more memory, for something that is read for the request. Waits up to a second for it. The
-    /// share of its owner does not count: requests that hold memory already would wait for each other.
+    /// fair share of its owner does not count: requests that hold memory already would wait for each other.
     pub(crate) async fn add(
         &self,
         memory: &BodyMemory,
@@ -106,7 +106,7 @@ impl HeldCharge {
         let held = lock(&self.0).take();
         let mut charge =
             held.unwrap_or_else(|| BodyCharge { shared: memory.0.clone(), owner, bytes: 0 });
-        let taken = charge.take(bytes, OwnerLimit::All).await;
+        let taken = charge.take(bytes, OwnerLimit::Most).await;
         self.hold(charge);
         taken
     }
@@ -124,8 +124,9 @@ impl HeldCharge {
 enum OwnerLimit {
     /// As much as is free beside it.
     Fair,
-    /// All of it.
-    All,
+    /// Three quarters of it: requests that hold memory do not wait for each other, and leave room for those
+    /// of others.
+    Most,
 }
 
 /// The least memory for bodies when one of them may have `max_body_bytes`.
@@ -257,12 +258,16 @@ impl Shared {
     fn take(&self, owner: BodyOwner, own: usize, bytes: usize, limit: OwnerLimit) -> bool {
         let mut held = self.held();
         let free = self.limit.saturating_sub(held.total);
-        let most = match owner {
-            BodyOwner::Anonymous => (self.limit / ANONYMOUS_PART).min(free.saturating_add(own)),
-            BodyOwner::Project(_) | BodyOwner::Member(_) => free.saturating_add(own),
+        let most = match (owner, limit) {
+            (BodyOwner::Anonymous, _) => {
+                (self.limit / ANONYMOUS_PART).min(free.saturating_add(own))
+            }
+            (BodyOwner::Project(_) | BodyOwner::Member(_), OwnerLimit::Fair) => {
+                free.saturating_add(own)
+            }
+            (BodyOwner::Project(_) | BodyOwner::Member(_), OwnerLimit::Most) => self.limit / 4 * 3,
         };
-        let fits = limit == OwnerLimit::All || held.of(owner).saturating_add(bytes) <= most;
-        if bytes > free || !fits {
+        if bytes > free || held.of(owner).saturating_add(bytes) > most {
             return false;
         }
         held.total += bytes;
@@ -416,10 +421,9 @@ mod tests {
         for charge in &held {
             charge.hold(memory.charge(project(1), 25).await.unwrap());
         }
-        for charge in &held {
-            charge.add(&memory, project(1), 25).await.unwrap();
-        }
-        assert!(held[0].add(&memory, project(1), 1).await.is_err());
+        held[0].add(&memory, project(1), 15).await.unwrap();
+        held[1].add(&memory, project(1), 10).await.unwrap();
+        assert!(held[0].add(&memory, project(1), 1).await.is_err(), "a quarter is for others");
         held[1].give_back(10);
         held[0].add(&memory, project(1), 10).await.unwrap();
         drop(held);

@@ -17,9 +17,9 @@ pub(super) trait Part: for<'de> Deserialize<'de> {
     /// Whether it is all of the content.
     const IS_WHOLE: bool = false;
 
-    /// The bytes that it has as JSON. They are not asked for if it is all of the content.
-    fn size(&self) -> usize {
-        0
+    /// It as JSON, for its weight. Not asked for if it is all of the content.
+    fn json(&self) -> String {
+        String::new()
     }
 }
 
@@ -35,8 +35,8 @@ pub(super) struct PlaceholdersPart {
 }
 
 impl Part for PlaceholdersPart {
-    fn size(&self) -> usize {
-        written_size(self.placeholders.as_ref())
+    fn json(&self) -> String {
+        written([self.placeholders.as_ref()])
     }
 }
 
@@ -50,13 +50,14 @@ pub(super) struct AnswerPart {
 }
 
 impl Part for AnswerPart {
-    fn size(&self) -> usize {
-        written_size(self.output.as_ref()) + written_size(self.placeholders.as_ref())
+    fn json(&self) -> String {
+        written([self.output.as_ref(), self.placeholders.as_ref()])
     }
 }
 
-fn written_size(value: Option<&Value>) -> usize {
-    value.map_or(0, |value| value.to_string().len())
+fn written<const N: usize>(values: [Option<&Value>; N]) -> String {
+    let values: Vec<Value> = values.into_iter().flatten().cloned().collect();
+    Value::Array(values).to_string()
 }
 
 impl Gateway {
@@ -90,13 +91,19 @@ impl Gateway {
             ))
         })?;
         caller.charge.add(&self.body_memory, owner, weight.saturating_sub(plain)).await?;
-        let part: P =
-            offload(share, size, || serde_json::from_slice(&json)).await?.map_err(|error| {
-                store::Error::Corrupt(format!("the content of step {step}: {error}"))
-            })?;
-        if !P::IS_WHOLE {
-            caller.charge.give_back(weight.saturating_sub(plain_bytes(part.size())));
-        }
+        let read = offload(share, size, || {
+            let part: P = serde_json::from_slice(&json)?;
+            let kept = if P::IS_WHOLE {
+                weight
+            } else {
+                json_bytes(part.json().as_bytes(), true).unwrap_or(weight)
+            };
+            Ok::<_, serde_json::Error>((part, kept))
+        });
+        let (part, kept) = read.await?.map_err(|error| {
+            store::Error::Corrupt(format!("the content of step {step}: {error}"))
+        })?;
+        caller.charge.give_back(weight.saturating_sub(kept));
         Ok(Some(part))
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct SourceFilter {
 }
 
 /// One string that comes in pieces.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Restored(StreamRestorer);
 
 impl PieceFilter for Restored {

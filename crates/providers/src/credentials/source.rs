@@ -70,7 +70,7 @@ fn has_log_probabilities(answer: &Map<String, Value>) -> bool {
 }
 
 /// One string that comes in pieces.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Piece {
     credentials: Arc<Credentials>,
     /// The withheld end.
