@@ -155,7 +155,6 @@ class Corpus:
         told = subprocess.run(shlex.split(command), input=lines.encode(), stdout=subprocess.PIPE, check=True)
         told = [json.loads(line) for line in told.stdout.splitlines()]
         self.rules = np.array([t["rules"] for t in told])
-        self.talk = np.array([t["talk"] for t in told])
         self.blocks = [t["blocks"] for t in told]
         self.stretches, places, values, words = [], [], [], []
         for of in told:

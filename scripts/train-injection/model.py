@@ -32,9 +32,9 @@ class Model:
 
     def evidence(self, corpus, ids):
         """Of each text, that of the stretch that speaks most for an attack, and of the rules, without what is taken off
-        for many stretches and for talk about attacks."""
+        for many stretches."""
         best = np.maximum.reduceat(self.stretches(corpus), corpus.first)[ids]
-        return best + self.rules * corpus.rules[ids] + self.bias - (corpus.by_chance + corpus.talk)[ids]
+        return best + self.rules * corpus.rules[ids] + self.bias - corpus.by_chance[ids]
 
 
 def fit(corpus, ids, models=MODELS):

@@ -13,7 +13,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "blocks": features.blocks,
             "words": features.words,
             "rules": features.rules,
-            "talk": features.talk,
         });
         writeln!(out, "{answer}")?;
     }

@@ -9,7 +9,6 @@ use crate::injection::model::{self, Opinion};
 use crate::scan::hits::Anchor;
 use crate::scan::{Scan, Scope};
 use crate::text::words::{ceil, floor};
-use crate::vocabulary::injection as vocabulary;
 
 /// The kind of a finding that the model alone makes: no mechanism is named.
 pub(crate) const ATTACK_WORDING: &str = "attack_wording";
@@ -34,12 +33,6 @@ const FIRM_SCORE: f64 = 0.6;
 const FEW_LETTERS: usize = 50;
 /// How sure it has to be in the end.
 const MIN_BLOCKING_SCORE: f64 = 0.5;
-
-/// So much less evidence has a user's text that talks about attacks, in log odds: it quotes what it describes. Anybody may
-/// add such words to an attack, so this is no more than what separates a doubtful text from one that is let pass.
-const TALK_EVIDENCE: f32 = 0.7;
-/// A quotation begins and ends so close to what looks like an attack in it, in bytes.
-const QUOTATION: usize = 120;
 
 /// The result of the detector for one text.
 #[derive(Debug, Default)]
@@ -134,24 +127,8 @@ impl Analysis {
             && score < 1.0 - (1.0 - MIN_BLOCKING_SCORE) * more as f64 / FEW_LETTERS as f64
     }
 
-    /// The evidence that is taken off a text that talks about attacks.
-    pub(super) fn talk(&self, text: &str, anchors: &[Anchor]) -> f32 {
-        if self.is_talk(text, anchors) { TALK_EVIDENCE } else { 0.0 }
-    }
-
-    /// Whether a text talks about attacks: it names them by two different words, or by one and quotes what looks like one.
-    fn is_talk(&self, text: &str, anchors: &[Anchor]) -> bool {
-        let text = text.as_bytes();
-        let named = anchors.iter().filter(|anchor| anchor.meaning == vocabulary::MENTION);
-        let mut words = named.map(|anchor| &text[anchor.range()]);
-        let Some(first) = words.next() else { return false };
-        let surest = self.attempts.iter().max_by(|a, b| a.score.total_cmp(&b.score));
-        words.any(|word| !word.eq_ignore_ascii_case(first))
-            || surest.is_some_and(|attempt| is_quoted(text, &attempt.bytes))
-    }
-
     /// Concludes. Text that a document addresses to a machine is distrusted and is no everyday talk; so is text that it
-    /// hides. That a text talks about attacks counts for a user's.
+    /// hides.
     pub(super) fn conclude(
         mut self,
         text: &str,
@@ -159,9 +136,7 @@ impl Analysis {
         distrust: f32,
         distrust_of_hidden: f32,
     ) -> Assessment {
-        let is_user = distrust_of_hidden == 0.0;
-        let talk = if is_user { self.talk(text, anchors) } else { 0.0 };
-        let open = doubted(self.evidence() - talk, distrust);
+        let open = doubted(self.evidence(), distrust);
         let held = distrust == 0.0 && self.is_held(text, open);
         let mut is_spelled_talk = false;
         let hidden = self.hidden.take().map_or(0.0, |hidden| {
@@ -177,7 +152,7 @@ impl Analysis {
         if score < MIN_FINDING_SCORE {
             return Assessment { attempts: Vec::new(), score };
         }
-        let wording = doubted(self.opinion.evidence - talk, distrust);
+        let wording = doubted(self.opinion.evidence, distrust);
         if wording >= MIN_FINDING_SCORE || self.attempts.is_empty() {
             let bytes = model::strongest(text, anchors, &self.opinion.bytes);
             self.attempts.push(Attempt::new(ATTACK_WORDING, bytes, wording.max(MIN_FINDING_SCORE)));
@@ -197,16 +172,6 @@ impl Analysis {
         }
         Assessment { attempts: self.attempts, score }
     }
-}
-
-/// Whether a place lies between quotation marks, or marks of code.
-fn is_quoted(text: &[u8], place: &Range<usize>) -> bool {
-    const MARKS: [&str; 10] = ["\"", "`", "“", "”", "„", "«", "»", "‘", "「", "」"];
-    let has_mark = |part: &[u8]| {
-        MARKS.iter().any(|mark| memchr::memmem::find(part, mark.as_bytes()).is_some())
-    };
-    has_mark(&text[place.start.saturating_sub(QUOTATION)..place.start])
-        && has_mark(&text[place.end..text.len().min(place.end + QUOTATION)])
 }
 
 /// The letters of a text, up to `most`. A character of a script that writes a word with one or two counts three.

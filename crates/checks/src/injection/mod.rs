@@ -103,8 +103,6 @@ pub fn features(text: &str) -> Features {
     let scan = Scan::new(&normalized.text, Scope::Injections);
     let analysis = Analysis::new(&normalized.text, &scan);
     let (blocks, words) = Blocks::of(&normalized.text, &scan.anchors);
-    let talk = analysis.talk(&normalized.text, &scan.anchors);
-    let evidence = analysis.evidence() - talk;
-    let rules = rule_evidence(&analysis.attempts);
-    Features { blocks, words, rules, talk, evidence, score: model::score(evidence) }
+    let (rules, evidence) = (rule_evidence(&analysis.attempts), analysis.evidence());
+    Features { blocks, words, rules, evidence, score: model::score(evidence) }
 }

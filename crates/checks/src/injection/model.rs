@@ -320,8 +320,6 @@ pub struct Features {
     pub words: Vec<Vec<u32>>,
     /// The evidence of the rules, in the same unit as log odds.
     pub rules: f32,
-    /// What is taken off because it talks about attacks, in the same unit.
-    pub talk: f32,
     /// The evidence of the built-in model and the rules together, in log odds.
     pub evidence: f32,
     /// The score that this stands for, without decoded texts.
