@@ -189,19 +189,31 @@ impl Gathering {
     /// are the application's own.
     pub fn metadata(&mut self, metadata: &Map<String, Value>) {
         let text = |name| metadata.get(name).and_then(Value::as_str);
-        text("user").into_iter().for_each(|user| self.user(user));
-        text("session").into_iter().for_each(|session| self.session(session));
+        if let Some(user) = text("user") {
+            self.user(user);
+        }
+        if let Some(session) = text("session") {
+            self.session(session);
+        }
         let tags = metadata.get("tags").and_then(Value::as_object).into_iter().flatten();
         for (name, value) in tags {
-            value.as_str().into_iter().for_each(|value| self.tag(name, value));
+            if let Some(value) = value.as_str() {
+                self.tag(name, value);
+            }
         }
     }
 
     /// Adds attributes that are known to fit.
     pub fn add(&mut self, lower: &Attributes) {
-        lower.user.iter().for_each(|user| self.user(user));
-        lower.session.iter().for_each(|session| self.session(session));
-        lower.tags.iter().for_each(|(name, value)| self.tag(name, value));
+        if let Some(user) = &lower.user {
+            self.user(user);
+        }
+        if let Some(session) = &lower.session {
+            self.session(session);
+        }
+        for (name, value) in &lower.tags {
+            self.tag(name, value);
+        }
     }
 
     /// The attributes, and those that are not kept, by name.

@@ -167,7 +167,7 @@ fn filter(asked: &mut TraceQuery, name: &str, value: &str) -> Result<(), Error> 
             bounded(asked.findings.len(), name)?;
         }
         "has_error" => {
-            asked.has_error = Some(word(name, value, &[("true", true), ("false", false)])?)
+            asked.has_error = Some(word(name, value, &[("true", true), ("false", false)])?);
         }
         _ => return member(asked, name, value),
     }

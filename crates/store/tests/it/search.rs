@@ -54,7 +54,7 @@ fn thrown(dice: &mut Dice, project: ProjectId, number: u64) -> Written {
     let steps = (0..dice.next(4)).map(|at| {
         let mut step = run(project, trace.id, StepId((number * 10 + at) as i64));
         let call = step.call.as_mut().unwrap();
-        call.model = MODELS[dice.next(3) as usize].to_owned();
+        MODELS[dice.next(3) as usize].clone_into(&mut call.model);
         call.shadow = dice.next(4) == 0;
         call.cost = Usd(dice.next(3) as i64 * 1_000);
         step.finished_at = trace.created_at.minus_micros(-(dice.next(5) as i64) * SECOND);
@@ -99,10 +99,13 @@ async fn write(store: &Store, dice: &mut Dice, written: &mut Written) {
     written.trace.assessment = Some(assessment);
 }
 
+/// A plain condition on a trace.
+type Condition = Box<dyn Fn(&Written) -> bool>;
+
 /// A filter by the dice, and the same as a plain condition.
-fn filter(dice: &mut Dice) -> (TraceFilter, Vec<Box<dyn Fn(&Written) -> bool>>) {
+fn filter(dice: &mut Dice) -> (TraceFilter, Vec<Condition>) {
     let mut filter = TraceFilter::default();
-    let mut plain: Vec<Box<dyn Fn(&Written) -> bool>> = Vec::new();
+    let mut plain: Vec<Condition> = Vec::new();
     let (user, model) = (USERS[dice.next(3) as usize], MODELS[dice.next(3) as usize]);
     for _ in 0..=dice.next(5) {
         match dice.next(12) {

@@ -55,7 +55,7 @@ async fn each_filter_finds_its_traces(backend: Backend) {
     let (at, grade) = (graded["created_at"].as_str().unwrap(), &graded["optimization_grade"]);
     let all = [&first, &second, &third, &empty];
     for (query, expected) in [
-        ("".to_owned(), &all[..]),
+        (String::new(), &all[..]),
         ("order=oldest".to_owned(), &all[..]),
         ("status=completed".to_owned(), &[&second]),
         (format!("grade={}", grade.as_str().unwrap()), &[&second]),
@@ -126,7 +126,7 @@ async fn pages_keep_their_filters(backend: Backend) {
             let link = reply.header("link").to_owned();
             let next = link.split(", ").find(|link| link.ends_with("rel=\"next\""));
             let Some(next) = next else { break };
-            path = next[1..next.find('>').unwrap()].to_owned();
+            next[1..next.find('>').unwrap()].clone_into(&mut path);
         }
         assert_eq!(all, expected, "{order}");
         // From trace to trace.
@@ -146,7 +146,7 @@ async fn what_is_no_filter_is_refused(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let key = server.key();
     let long = "x".repeat(129);
-    let many: String = (0..9).map(|n| format!("&tag[t{n}]=v")).collect();
+    let many = (0..9).map(|n| format!("tag[t{n}]=v")).collect::<Vec<_>>().join("&");
     for (query, status, part) in [
         ("grade=E", 422, "grade must be one of A, B, C, D, F, not 'E'"),
         ("order=dearest", 422, "order must be one of newest, oldest"),
@@ -181,7 +181,7 @@ async fn a_hash_is_found_by_its_value(backend: Backend) {
     let (key, owner) = (server.key(), server.owner().await);
     settings(&owner, 1, json!({"attributes": {"hash": ["user"]}})).await;
     let trace = open(&key, json!({"user": "jane"})).await;
-    assert_eq!(found(&key, "user=jane").await, [trace.clone()]);
+    assert_eq!(found(&key, "user=jane").await, [&*trace]);
     let detail = key.detail(&trace).await;
     let hash = detail["metadata"]["user"].as_str().unwrap();
     assert_ne!(hash, "jane");
