@@ -197,15 +197,23 @@ impl Gathering {
         }
         let tags = metadata.get("tags").and_then(Value::as_object).into_iter().flatten();
         for (name, value) in tags {
-            value.as_str().into_iter().for_each(|value| self.tag(name, value));
+            if let Some(value) = value.as_str() {
+                self.tag(name, value);
+            }
         }
     }
 
     /// Adds attributes that are known to fit.
     pub fn add(&mut self, lower: &Attributes) {
-        lower.user.iter().for_each(|user| self.user(user));
-        lower.session.iter().for_each(|session| self.session(session));
-        lower.tags.iter().for_each(|(name, value)| self.tag(name, value));
+        if let Some(user) = &lower.user {
+            self.user(user);
+        }
+        if let Some(session) = &lower.session {
+            self.session(session);
+        }
+        for (name, value) in &lower.tags {
+            self.tag(name, value);
+        }
     }
 
     /// The attributes, and those that are not kept, by name.

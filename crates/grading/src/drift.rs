@@ -108,11 +108,15 @@ fn grouped(before: &[u64], after: &[u64], groups: u64) -> (Vec<u64>, Vec<u64>) {
     let is_few = |&(had, has): &(u64, u64)| had == 0 && has * FEW < now;
     if joined.len() > 1 && joined.last().is_some_and(is_few) {
         let (_, has) = joined.pop().unwrap_or_default();
-        joined.last_mut().into_iter().for_each(|last| last.1 += has);
+        if let Some(last) = joined.last_mut() {
+            last.1 += has;
+        }
     }
     if joined.len() > 1 && joined.first().is_some_and(is_few) {
         let (_, has) = joined.remove(0);
-        joined.first_mut().into_iter().for_each(|first| first.1 += has);
+        if let Some(first) = joined.first_mut() {
+            first.1 += has;
+        }
     }
     joined.into_iter().unzip()
 }

@@ -237,6 +237,16 @@ async fn begin_sqlite(pool: &SqlitePool) -> Result<Transaction<'static, Sqlite>>
 }
 
 impl Pool {
+    /// Begins to read one state of the database, whatever is written meanwhile.
+    pub(crate) async fn snapshot(&self) -> Result<Tx> {
+        const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+        let tx = match self {
+            Self::Sqlite(pool) => AnyTx::Sqlite(pool.begin().await?),
+            Self::Postgres(pool) => AnyTx::Postgres(pool.begin_with(BEGIN).await?),
+        };
+        Ok(Tx(tx, None))
+    }
+
     pub(crate) async fn close(&self) {
         on!(self, db => db.close().await);
     }

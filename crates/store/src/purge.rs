@@ -3,7 +3,8 @@
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 
-use domain::time::{DAY, Timestamp};
+use domain::ids::ProjectId;
+use domain::time::{DAY, HOUR, Timestamp};
 use uuid::Uuid;
 
 use crate::Store;
@@ -107,7 +108,10 @@ impl Store {
         for (project, least) in projects {
             // Nothing younger than the least rule can be due: the index leaves it unread.
             let days = least.unwrap_or(DEFAULT_DAYS).min(DEFAULT_DAYS);
-            let oldest = now.minus_micros(days * DAY);
+            // What is not in the usage by groups yet would never be.
+            let grouped = self.grouped_until(ProjectId(project)).await?;
+            let grouped = grouped.map_or(i64::MAX, |hour| hour * HOUR);
+            let oldest = Timestamp(now.minus_micros(days * DAY).0.min(grouped));
             let due: Vec<(i64, i64)> = on!(&self.reader, db => {
                 sqlx::query_as(DUE)
                     .bind(now.0)
@@ -149,14 +153,20 @@ impl Store {
     /// stay taken, and the ledger stays. Returns the number of deleted rows; call again until it is 0.
     #[boxed]
     pub async fn purge_deleted_projects(&self) -> Result<u64> {
+        const STEPS: &str = "
+            SELECT s.id FROM projects p JOIN steps s ON s.project_id = p.id
+            WHERE p.deleted_at IS NOT NULL LIMIT $1";
         const TERMS: &str = "
             DELETE FROM trace_terms WHERE (project_id, term, trace_id) IN (
                 SELECT t.project_id, t.term, t.trace_id
                 FROM projects p JOIN trace_terms t ON t.project_id = p.id
                 WHERE p.deleted_at IS NOT NULL LIMIT $1)";
-        const STEPS: &str = "
-            SELECT s.id FROM projects p JOIN steps s ON s.project_id = p.id
-            WHERE p.deleted_at IS NOT NULL LIMIT $1";
+        const GROUPS: &str = "
+            DELETE FROM usage_groups
+            WHERE (project_id, dimension, span, start, value) IN (
+                SELECT g.project_id, g.dimension, g.span, g.start, g.value
+                FROM projects p JOIN usage_groups g ON g.project_id = p.id
+                WHERE p.deleted_at IS NOT NULL LIMIT $1)";
         const TRACES: &str = "
             DELETE FROM traces WHERE id IN (
                 SELECT t.id FROM projects p JOIN traces t ON t.project_id = p.id
@@ -174,8 +184,12 @@ impl Store {
         }
         let mut tx = self.begin().await?;
         let gone = within!(tx, db => {
-            let terms = sqlx::query(TERMS).bind(BATCH_ROWS).execute(&mut *db).await?.rows_affected();
-            terms + sqlx::query(TRACES).bind(BATCH_ROWS).execute(&mut *db).await?.rows_affected()
+            let mut gone = 0;
+            for rows in [TERMS, GROUPS] {
+                let deleted = sqlx::query(rows).bind(BATCH_ROWS).execute(&mut *db).await?;
+                gone += deleted.rows_affected();
+            }
+            gone + sqlx::query(TRACES).bind(BATCH_ROWS).execute(&mut *db).await?.rows_affected()
         });
         let gone = if gone == 0 { tx.forget_projects().await? } else { gone };
         tx.commit().await?;
@@ -188,7 +202,9 @@ impl Tx {
     /// next project would get a deleted one's id. Returns the number of projects whose data was still
     /// there.
     async fn forget_projects(&mut self) -> Result<u64> {
-        const OF_THEM: [&str; 6] = [
+        const OF_THEM: [&str; 7] = [
+            "DELETE FROM usage_grouped WHERE project_id IN (
+                SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "DELETE FROM jobs WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "DELETE FROM key_windows WHERE key_id IN (

@@ -2,8 +2,10 @@
 
 pub(crate) mod insights;
 pub(crate) mod logs;
+pub(crate) mod period;
 pub(crate) mod replay;
 pub(crate) mod stats;
 pub(crate) mod trace_detail;
 pub(crate) mod trace_query;
 pub(crate) mod traces;
+pub(crate) mod usage;

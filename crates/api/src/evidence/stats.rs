@@ -3,12 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use domain::ids::ProjectId;
-use domain::time::Timestamp;
 use gateway::{DriftReport, Error, Period, Stats};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
+use crate::evidence::period::PeriodBody;
+use crate::evidence::usage::{self, UsageBody};
 use crate::http::auth::{ByEither, Either};
 use crate::http::error::Result;
 use crate::http::extract::Query;
@@ -29,6 +30,18 @@ pub struct StatsQuery {
     /// An ISO date, inclusive.
     #[param(format = Date)]
     end_date: Option<String>,
+    /// `user`, `session`, `tag:NAME`, `model`, `key`, `tier` or `endpoint`: usage by that, and nothing else.
+    group_by: Option<String>,
+}
+
+/// Statistics, or usage by groups.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum StatsAnswer {
+    /// The activity of the project.
+    Stats(Box<StatsBody>),
+    /// With `group_by`.
+    Usage(UsageBody),
 }
 
 /// The activity of a project over a period. Money is USD, times are milliseconds.
@@ -43,16 +56,6 @@ pub struct StatsBody {
     gross_margin_pct: f64,
     security: SecurityBody,
     agent: AgentBody,
-}
-
-/// A stretch of time.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct PeriodBody {
-    label: String,
-    #[schema(value_type = String, format = DateTime)]
-    start: Timestamp,
-    #[schema(value_type = String, format = DateTime)]
-    end: Timestamp,
 }
 
 /// Latencies of model calls; 0 without any.
@@ -183,12 +186,12 @@ pub struct Stall {
 
 /// Statistics of a project, for a key or a signed-in user.
 #[utoipa::path(get, path = "/api/v1/stats", tag = "Statistics", params(StatsQuery),
-    responses((status = 200, body = StatsBody)))]
+    responses((status = 200, body = StatsAnswer)))]
 pub async fn show(
     State(app): State<App>,
     ByEither(by): ByEither,
     Query(query): Query<StatsQuery>,
-) -> Result<Json<StatsBody>> {
+) -> Result<Json<StatsAnswer>> {
     let now = app.gateway.now();
     let period = Period::read(
         query.window.as_deref(),
@@ -201,13 +204,26 @@ pub async fn show(
             .map_err(|_| Error::Malformed("project_id must be a whole number".to_owned()))
     });
     let project = project.transpose()?;
+    if let Some(name) = &query.group_by {
+        let dimension = usage::dimension(name)?;
+        let (gateway, period) = (&app.gateway, period);
+        let usage = match by {
+            Either::Key(caller) => {
+                gateway.usage_for_key(&caller, project, period, &dimension).await?
+            }
+            Either::Session(session) => {
+                gateway.usage_for_member(&session.member, project, period, &dimension).await?
+            }
+        };
+        return Ok(Json(StatsAnswer::Usage(UsageBody::of(name, usage))));
+    }
     let stats = match by {
         Either::Key(caller) => app.gateway.stats_for_key(&caller, project, period).await?,
         Either::Session(session) => {
             app.gateway.stats_for_member(&session.member, project, period).await?
         }
     };
-    Ok(Json(stats.into()))
+    Ok(Json(StatsAnswer::Stats(Box::new(stats.into()))))
 }
 
 impl From<Stats> for StatsBody {
@@ -216,11 +232,7 @@ impl From<Stats> for StatsBody {
         let [p50, p95, p99, mean] = stats.latency.map(Option::unwrap_or_default);
         let (found, agent, tools) = (stats.security, stats.agent, stats.tools);
         Self {
-            period: PeriodBody {
-                label: stats.period.label,
-                start: stats.period.start,
-                end: stats.period.end,
-            },
+            period: stats.period.into(),
             latency: LatencyBody { p50, p95, p99, avg_ms: mean },
             cost: CostBody {
                 total: stats.cost.dollars(),

@@ -6,3 +6,4 @@ pub(crate) mod logs;
 pub(crate) mod stats;
 pub(crate) mod trace_search;
 pub(crate) mod traces;
+pub(crate) mod usage;

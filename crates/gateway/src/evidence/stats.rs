@@ -1,6 +1,7 @@
 //! Statistics of a project over a period: money and latency from the ledger, the rest from steps.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use domain::ids::ProjectId;
 use domain::money::Usd;
@@ -122,10 +123,7 @@ impl Gateway {
         project: Option<ProjectId>,
         period: Period,
     ) -> Result<Stats> {
-        if project.is_some_and(|id| id != caller.project.id()) {
-            return Err(Error::NotFound);
-        }
-        self.stats(&caller.project, period).await
+        self.stats(project_of_key(caller, project)?, period).await
     }
 
     /// Statistics for a signed-in user: a project that is theirs to see, or the first of those.
@@ -135,11 +133,19 @@ impl Gateway {
         project: Option<ProjectId>,
         period: Period,
     ) -> Result<Stats> {
-        let project = match project {
-            Some(id) => self.visible_project(member, id)?,
-            None => self.visible_projects(member).into_iter().next().ok_or(Error::NotFound)?,
-        };
-        self.stats(&project, period).await
+        self.stats(&*self.project_of_member(member, project)?, period).await
+    }
+
+    /// A project that is a member's to see, or the first of those.
+    pub(super) fn project_of_member(
+        &self,
+        member: &Member,
+        project: Option<ProjectId>,
+    ) -> Result<Arc<ProjectState>> {
+        match project {
+            Some(id) => self.visible_project(member, id),
+            None => self.visible_projects(member).into_iter().next().ok_or(Error::NotFound),
+        }
     }
 
     /// The time now, for those who have to read a period.
@@ -188,6 +194,17 @@ impl Gateway {
             tool_share,
             bias_drift,
         })
+    }
+}
+
+/// The project of a key, whose id a request may name.
+pub(super) fn project_of_key(
+    caller: &Caller,
+    project: Option<ProjectId>,
+) -> Result<&Arc<ProjectState>> {
+    match project {
+        Some(id) if id != caller.project.id() => Err(Error::NotFound),
+        _ => Ok(&caller.project),
     }
 }
 

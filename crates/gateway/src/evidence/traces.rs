@@ -368,7 +368,9 @@ fn with_attributes(
         }
     };
     for (member, name) in [("user", AttributeName::User), ("session", AttributeName::Session)] {
-        metadata.get_mut(member).into_iter().for_each(|value| stored(&name, value));
+        if let Some(value) = metadata.get_mut(member) {
+            stored(&name, value);
+        }
     }
     let tags = metadata.get_mut("tags").and_then(Value::as_object_mut);
     for (name, value) in tags.into_iter().flatten() {

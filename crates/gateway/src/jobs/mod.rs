@@ -2,6 +2,7 @@
 //! harmless. Each file but `job.rs` holds one job: its name, its schedule and its run.
 
 mod clock_steps;
+mod group_usage;
 mod insights;
 pub(crate) mod job;
 pub(crate) mod key_windows;
@@ -15,6 +16,7 @@ use tokio::time::MissedTickBehavior;
 use crate::gateway::Gateway;
 use crate::job_queue::runner;
 use crate::jobs::clock_steps::ClockSteps;
+use crate::jobs::group_usage::GroupUsage;
 use crate::jobs::insights::Insights;
 use crate::jobs::job::{Job, log_failure};
 use crate::jobs::key_windows::KeyWindows;
@@ -33,6 +35,7 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, SessionActivity);
     spawn(gateway, SessionTraces);
     spawn(gateway, Insights);
+    spawn(gateway, GroupUsage);
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
     runner::start::<Replays>(gateway);
 }

@@ -40,13 +40,18 @@ pub(super) fn gather(
 ) -> Option<Arc<Attributes>> {
     let mut gathering = Gathering::default();
     if let Some(given) = &caller.attributes {
-        given.user.iter().for_each(|user| gathering.user(user));
-        given.tags.iter().for_each(|tags| gathering.tags(tags));
+        if let Some(user) = &given.user {
+            gathering.user(user);
+        }
+        if let Some(tags) = &given.tags {
+            gathering.tags(tags);
+        }
     }
-    caller.session_name.iter().for_each(|session| gathering.session(session));
+    if let Some(session) = &caller.session_name {
+        gathering.session(session);
+    }
     in_body(&mut gathering, body);
-    let of_trace = trace.and_then(TraceHandle::attributes);
-    if let Some(attributes) = of_trace {
+    if let Some(attributes) = trace.and_then(TraceHandle::attributes) {
         gathering.add(attributes);
     }
     let (attributes, faults) = gathering.finish();
@@ -62,7 +67,9 @@ pub(super) fn gather(
 }
 
 fn in_body(gathering: &mut Gathering, body: NamedInBody<'_>) {
-    body.user.into_iter().for_each(|user| gathering.user(user));
+    if let Some(user) = body.user {
+        gathering.user(user);
+    }
     let param = |name| body.prompt.and_then(|prompt| prompt.params.get(name));
     if let Some(user) = param("user").and_then(Value::as_str) {
         gathering.user(&user_in(user));
@@ -70,8 +77,7 @@ fn in_body(gathering: &mut Gathering, body: NamedInBody<'_>) {
             gathering.session(&session);
         }
     }
-    let identifier = param("safety_identifier").and_then(Value::as_str);
-    if let Some(identifier) = identifier {
+    if let Some(identifier) = param("safety_identifier").and_then(Value::as_str) {
         gathering.user(identifier);
     }
     let metadata = param("metadata").and_then(Value::as_object).or(body.metadata);

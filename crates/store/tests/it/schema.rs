@@ -7,13 +7,9 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    DROP TABLE trace_terms;
-    DROP INDEX traces_searched;
-    CREATE INDEX traces_by_project ON traces (project_id, id);
-    ALTER TABLE traces DROP COLUMN total_cost;
-    ALTER TABLE traces DROP COLUMN latency;
-    ALTER TABLE traces DROP COLUMN grade;
-    DELETE FROM _sqlx_migrations WHERE version = 19";
+    DROP TABLE usage_groups;
+    DROP TABLE usage_grouped;
+    DELETE FROM _sqlx_migrations WHERE version = 20";
 
 async fn execute(database: &Database, statement: &'static str) {
     match &database.location {

@@ -99,7 +99,7 @@ async fn write(store: &Store, dice: &mut Dice, written: &mut Written) {
     written.trace.assessment = Some(assessment);
 }
 
-/// A condition of a filter, on a trace as it was written.
+/// A plain condition on a trace.
 type Condition = Box<dyn Fn(&Written) -> bool>;
 
 /// A filter by the dice, and the same as a plain condition.

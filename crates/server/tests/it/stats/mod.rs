@@ -1,3 +1,4 @@
 //! `/api/v1/stats`.
 
 mod bias_drift;
+mod groups;

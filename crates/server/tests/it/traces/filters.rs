@@ -146,8 +146,7 @@ async fn what_is_no_filter_is_refused(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let key = server.key();
     let long = "x".repeat(129);
-    let many: Vec<String> = (0..9).map(|n| format!("&tag[t{n}]=v")).collect();
-    let many = many.concat();
+    let many = (0..9).map(|n| format!("tag[t{n}]=v")).collect::<Vec<_>>().join("&");
     for (query, status, part) in [
         ("grade=E", 422, "grade must be one of A, B, C, D, F, not 'E'"),
         ("order=dearest", 422, "order must be one of newest, oldest"),
@@ -183,7 +182,7 @@ async fn a_hash_is_found_by_its_value(backend: Backend) {
     let (key, owner) = (server.key(), server.owner().await);
     settings(&owner, 1, json!({"attributes": {"hash": ["user"]}})).await;
     let trace = open(&key, json!({"user": "jane"})).await;
-    assert_eq!(found(&key, "user=jane").await, std::slice::from_ref(&trace));
+    assert_eq!(found(&key, "user=jane").await, [&*trace]);
     let detail = key.detail(&trace).await;
     let hash = detail["metadata"]["user"].as_str().unwrap();
     assert_ne!(hash, "jane");

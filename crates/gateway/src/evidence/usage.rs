@@ -1,0 +1,96 @@
+//! Usage by user, session, tag, model, key, tier or endpoint.
+
+use domain::ids::{KeyId, ProjectId};
+use domain::time::{HOUR, Timestamp};
+use store::{Dimension, GroupRow, Grouped};
+
+use crate::bounded_read::bounded;
+use crate::error::Result;
+use crate::evidence::stats::{Period, project_of_key};
+use crate::gateway::Gateway;
+use crate::state::caller::Caller;
+use crate::state::member::Member;
+use crate::state::registry::ProjectState;
+
+/// The most groups that are told apart, the dearest first.
+const MOST_GROUPS: usize = 1_000;
+
+/// The usage of a project over a period, by one dimension.
+#[derive(Debug)]
+pub struct Usage {
+    /// The period, from the beginning of an hour on.
+    pub period: Period,
+    /// The dearest groups, dearest first. Calls without a value are one of them.
+    pub groups: Vec<UsageGroup>,
+    /// All other groups together, if there are any.
+    pub rest: Option<GroupRow>,
+    /// All usage.
+    pub total: GroupRow,
+}
+
+/// A group.
+#[derive(Debug)]
+pub struct UsageGroup {
+    /// Its value; `None` for calls without one.
+    pub value: Option<String>,
+    /// The name of a key, if that is what it is.
+    pub name: Option<String>,
+    /// Its usage.
+    pub usage: GroupRow,
+}
+
+impl Gateway {
+    /// Usage for a key: that of its own project.
+    pub async fn usage_for_key(
+        &self,
+        caller: &Caller,
+        project: Option<ProjectId>,
+        period: Period,
+        dimension: &Dimension,
+    ) -> Result<Usage> {
+        self.usage(project_of_key(caller, project)?, period, dimension).await
+    }
+
+    /// Usage for a signed-in user: that of a project that is theirs to see, or of the first of those.
+    pub async fn usage_for_member(
+        &self,
+        member: &Member,
+        project: Option<ProjectId>,
+        period: Period,
+        dimension: &Dimension,
+    ) -> Result<Usage> {
+        self.usage(&*self.project_of_member(member, project)?, period, dimension).await
+    }
+
+    async fn usage(
+        &self,
+        project: &ProjectState,
+        period: Period,
+        dimension: &Dimension,
+    ) -> Result<Usage> {
+        // Hours that are over are sums: the first one counts in full.
+        let hour = period.start.0.div_euclid(HOUR);
+        let period = Period { start: Timestamp(hour * HOUR), ..period };
+        let asked = self.store.usage_by(project.id(), dimension, hour, period.end, MOST_GROUPS);
+        let Grouped { groups, without, rest, total } = bounded(asked).await?;
+        let keys = if *dimension == Dimension::Key { self.registry.keys() } else { Vec::new() };
+        let named = |usage: GroupRow| {
+            let value = usage.value.clone();
+            let Some(id) = value.parse().ok().filter(|_| *dimension == Dimension::Key) else {
+                return UsageGroup { value: Some(value), name: None, usage };
+            };
+            let id = KeyId::from_i64(id);
+            let key = keys.iter().find(|key| key.key.id == id && key.key.project == project.id());
+            let name = key.map(|key| key.key.name.clone());
+            UsageGroup { value: Some(id.to_string()), name, usage }
+        };
+        let mut groups: Vec<UsageGroup> = groups.into_iter().map(named).collect();
+        if !without.is_empty() {
+            let dearer = |group: &UsageGroup| group.usage.cost() >= without.cost();
+            let place = groups.iter().take_while(|group| dearer(group)).count();
+            groups.insert(place, UsageGroup { value: None, name: None, usage: without });
+        }
+        let rest = Some(rest).filter(|rest| !rest.is_empty());
+        Ok(Usage { period, groups, rest, total })
+    }
+}

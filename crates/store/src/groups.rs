@@ -1,0 +1,298 @@
+//! Usage by user, session, tag, model, key, tier or endpoint.
+//!
+//! Steps are the truth, and too many of them to be summed for each question. Once an hour is over, its
+//! steps are summed by every dimension into rows of `usage_groups`, and once a day is over, its hours
+//! are; such rows never change, so that none is hot. A question is answered from whole days, from the
+//! hours before and after them, and from the steps since.
+
+mod fill;
+mod parts;
+
+use async_recursion::async_recursion as boxed;
+use domain::attributes::AttributeName;
+use domain::ids::ProjectId;
+use domain::money::Usd;
+use domain::time::Timestamp;
+use sqlx::AssertSqlSafe;
+
+use crate::Store;
+use crate::db::{Pool, Tx, within};
+use crate::error::Result;
+use crate::from_row::from_row;
+use parts::{DAY_HOURS, Parts};
+
+/// The dimension of rows that hold all usage.
+const ALL: &str = "";
+
+/// What usage is grouped by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// The model that was called.
+    Model,
+    /// The key of the caller.
+    Key,
+    /// The tier that the call was routed to.
+    Tier,
+    /// The endpoint that it came in by.
+    Endpoint,
+    /// One of its attributes.
+    Attribute(AttributeName),
+}
+
+impl Dimension {
+    /// Reads a name: `model`, `key`, `tier`, `endpoint`, `user`, `session` or `tag:NAME`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "model" => Some(Self::Model),
+            "key" => Some(Self::Key),
+            "tier" => Some(Self::Tier),
+            "endpoint" => Some(Self::Endpoint),
+            _ => AttributeName::parse(text).map(Self::Attribute),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Model => "model".to_owned(),
+            Self::Key => "key".to_owned(),
+            Self::Tier => "tier".to_owned(),
+            Self::Endpoint => "endpoint".to_owned(),
+            Self::Attribute(name) => name.to_string(),
+        }
+    }
+
+    /// The name of the tag, if it is one.
+    fn tag(&self) -> Option<&str> {
+        match self {
+            Self::Attribute(AttributeName::Tag(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The value of a step. That of a tag has its name as the ninth parameter.
+    fn of_step(&self, is_sqlite: bool) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Key => "CAST(key_id AS TEXT)",
+            Self::Tier => "tier",
+            Self::Endpoint => "api_endpoint",
+            Self::Attribute(AttributeName::User) => "attr_user",
+            Self::Attribute(AttributeName::Session) => "attr_session",
+            // Names of tags have no quotes.
+            Self::Attribute(AttributeName::Tag(_)) if is_sqlite => {
+                "json_extract(attr_tags, '$.\"' || $9 || '\"')"
+            }
+            Self::Attribute(AttributeName::Tag(_)) => "CAST(attr_tags AS JSON) ->> $9",
+        }
+    }
+}
+
+from_row! {
+    /// The usage of one group.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct GroupRow {
+        /// Its value of the dimension; empty for calls without one.
+        pub value: String,
+        /// Requests, blocked ones included; without shadow calls.
+        pub requests: i64,
+        /// Requests that were blocked.
+        pub blocked: i64,
+        /// Requests that failed.
+        pub failures: i64,
+        /// Prompt tokens.
+        pub prompt_tokens: i64,
+        /// Prompt tokens that were read from a cache.
+        pub cached_tokens: i64,
+        /// Completion tokens.
+        pub completion_tokens: i64,
+        dollars: i64,
+        nanos: i64,
+    }
+}
+
+impl GroupRow {
+    /// The cost of its calls, shadow calls included.
+    pub fn cost(&self) -> Usd {
+        Usd::of_parts(self.dollars, self.nanos)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        let Self { requests, prompt_tokens, cached_tokens, completion_tokens, .. } = *self;
+        [requests, prompt_tokens, cached_tokens, completion_tokens].iter().all(|&count| count == 0)
+            && self.cost() == Usd::ZERO
+    }
+
+    /// This usage without a part of it.
+    #[must_use]
+    fn without(&self, part: &Self) -> Self {
+        Self {
+            value: self.value.clone(),
+            requests: self.requests - part.requests,
+            blocked: self.blocked - part.blocked,
+            failures: self.failures - part.failures,
+            prompt_tokens: self.prompt_tokens - part.prompt_tokens,
+            cached_tokens: self.cached_tokens - part.cached_tokens,
+            completion_tokens: self.completion_tokens - part.completion_tokens,
+            dollars: self.dollars - part.dollars,
+            nanos: self.nanos - part.nanos,
+        }
+    }
+}
+
+/// The usage of a project by one dimension.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grouped {
+    /// The dearest groups with a value, dearest first.
+    pub groups: Vec<GroupRow>,
+    /// Calls without a value.
+    pub without: GroupRow,
+    /// All other groups together.
+    pub rest: GroupRow,
+    /// All usage.
+    pub total: GroupRow,
+}
+
+/// The condition of steps that count, as in the ledger.
+const IS_COUNTED: &str =
+    "(kind = 'run' OR kind = 'blocked' AND (source_step_id IS NULL OR api_endpoint = 'replay'))";
+/// The usage of a step: shadow calls cost, and are no requests.
+const OF_STEP: &str = "
+    CASE WHEN shadow THEN 0 ELSE 1 END AS requests,
+    CASE WHEN kind = 'blocked' THEN 1 ELSE 0 END AS blocked,
+    CASE WHEN status = 'failed' AND NOT COALESCE(shadow, FALSE) THEN 1 ELSE 0 END AS failures,
+    COALESCE(prompt_tokens, 0) AS prompt_tokens,
+    COALESCE(cached_tokens, 0) AS cached_tokens,
+    COALESCE(completion_tokens, 0) AS completion_tokens,
+    COALESCE(cost, 0) AS cost";
+/// A sum of nano-dollars may be more than an integer holds.
+const SUMS: &str = "
+    CAST(COALESCE(sum(requests), 0) AS BIGINT) AS requests,
+    CAST(COALESCE(sum(blocked), 0) AS BIGINT) AS blocked,
+    CAST(COALESCE(sum(failures), 0) AS BIGINT) AS failures,
+    CAST(COALESCE(sum(prompt_tokens), 0) AS BIGINT) AS prompt_tokens,
+    CAST(COALESCE(sum(cached_tokens), 0) AS BIGINT) AS cached_tokens,
+    CAST(COALESCE(sum(completion_tokens), 0) AS BIGINT) AS completion_tokens,
+    CAST(COALESCE(sum(cost / 1000000000), 0) AS BIGINT) AS dollars,
+    CAST(COALESCE(sum(cost % 1000000000), 0) AS BIGINT) AS nanos";
+
+/// The columns of usage, in rows and of a step.
+struct Columns {
+    of_row: &'static str,
+    of_step: &'static str,
+}
+
+const ALL_COLUMNS: Columns = Columns {
+    of_row: "requests, blocked, failures, prompt_tokens, cached_tokens, completion_tokens, cost",
+    of_step: OF_STEP,
+};
+const COST: Columns = Columns { of_row: "cost", of_step: "COALESCE(cost, 0) AS cost" };
+/// Calls without a value come first: they are no group.
+const DEAREST_FIRST: &str = "
+    ORDER BY CASE WHEN value = '' THEN 0 ELSE 1 END,
+             sum(cost / 1000000000) + sum(cost % 1000000000) / 1e9 DESC, value";
+
+/// The usage of a dimension: rows of hours, days and hours, and steps whose value fits a condition.
+fn usage(columns: &Columns, value: &str, condition: &str) -> String {
+    let Columns { of_row, of_step } = columns;
+    let rows = |span: i64, from: &str, to: &str| {
+        format!(
+            "SELECT value, {of_row}
+             FROM usage_groups
+             WHERE project_id = $1 AND dimension = $2 AND span = {span}
+                 AND start >= {from} AND start < {to}"
+        )
+    };
+    let (before, days, after) =
+        (rows(1, "$3", "$4"), rows(DAY_HOURS, "$4", "$5"), rows(1, "$5", "$6"));
+    format!(
+        "({before} UNION ALL {days} UNION ALL {after} UNION ALL
+          SELECT COALESCE({value}, '') AS value, {of_step}
+          FROM steps
+          WHERE project_id = $1 AND finished_at >= $7 AND finished_at < $8 AND {IS_COUNTED}
+              {condition}) AS parts"
+    )
+}
+
+impl Store {
+    /// The usage of a project by a dimension, from an hour on up to but without a moment. The dearest
+    /// `most` groups are told apart.
+    #[boxed]
+    pub async fn usage_by(
+        &self,
+        project: ProjectId,
+        dimension: &Dimension,
+        from_hour: i64,
+        end: Timestamp,
+        most: usize,
+    ) -> Result<Grouped> {
+        let until = self.grouped_until(project).await?.unwrap_or(from_hour);
+        let parts = Parts::of(from_hour, until, end);
+        // All questions are about the same steps.
+        let mut asked = Asked { project, parts, tx: self.reader.snapshot().await? };
+        let total = asked.sum(ALL, &usage(&ALL_COLUMNS, "''", ""), None).await?;
+        let (name, tag) = (dimension.name(), dimension.tag());
+        let of_step = dimension.of_step(matches!(self.reader, Pool::Sqlite(_)));
+        // Rows hold no calls without a tag: those are what is in none of its groups.
+        let condition = tag.map_or_else(String::new, |_| format!("AND {of_step} IS NOT NULL"));
+        let usage = |columns| usage(columns, of_step, &condition);
+        let (all, cost, limit) = (usage(&ALL_COLUMNS), usage(&COST), most + 1);
+        // The cost alone is summed first: with many groups all sums of each take longer than both questions.
+        let dearest = format!(
+            "SELECT value, {SUMS}
+             FROM {all}
+             WHERE value IN (
+                 SELECT value FROM {cost} GROUP BY value {DEAREST_FIRST} LIMIT {limit})
+             GROUP BY value {DEAREST_FIRST}"
+        );
+        let mut groups = asked.rows(&name, &dearest, tag).await?;
+        let without = match tag {
+            Some(_) => total.without(&asked.sum(&name, &all, tag).await?),
+            None if groups.first().is_some_and(|row| row.value.is_empty()) => groups.remove(0),
+            None => GroupRow::default(),
+        };
+        groups.truncate(most);
+        let rest = groups.iter().fold(total.without(&without), |left, group| left.without(group));
+        Ok(Grouped { groups, without, rest, total })
+    }
+}
+
+/// The project whose usage is asked for, the parts of the period, and the state of the database.
+struct Asked {
+    project: ProjectId,
+    parts: Parts,
+    tx: Tx,
+}
+
+impl Asked {
+    /// The sum of usage.
+    async fn sum(&mut self, dimension: &str, usage: &str, tag: Option<&str>) -> Result<GroupRow> {
+        let sql = format!("SELECT '' AS value, {SUMS} FROM {usage}");
+        let rows = self.rows(dimension, &sql, tag).await?;
+        Ok(rows.into_iter().next().unwrap_or_default())
+    }
+
+    async fn rows(
+        &mut self,
+        dimension: &str,
+        sql: &str,
+        tag: Option<&str>,
+    ) -> Result<Vec<GroupRow>> {
+        let Self { project, parts, tx } = self;
+        Ok(within!(tx, db => {
+            let mut query = sqlx::query_as(AssertSqlSafe(sql.to_owned()))
+                .bind(project.0)
+                .bind(dimension)
+                .bind(parts.from)
+                .bind(parts.days.0)
+                .bind(parts.days.1)
+                .bind(parts.until)
+                .bind(parts.steps.0.0)
+                .bind(parts.steps.1.0);
+            if let Some(tag) = tag {
+                query = query.bind(tag);
+            }
+            query.fetch_all(&mut *db).await?
+        }))
+    }
+}

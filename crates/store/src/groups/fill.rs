@@ -1,0 +1,255 @@
+//! Fills `usage_groups`: an hour at a time, and a day when its hours are over.
+//!
+//! The steps of an hour that is over do not change, so its rows do not either: an hour that two nodes
+//! sum, or one that is summed again after a crash, has the same rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_recursion::async_recursion as boxed;
+use domain::ids::ProjectId;
+use domain::money::Usd;
+use domain::time::{HOUR, MINUTE, Timestamp};
+use sqlx::AssertSqlSafe;
+
+use super::parts::DAY_HOURS;
+use super::{ALL, IS_COUNTED, OF_STEP, SUMS};
+use crate::Store;
+use crate::db::{on, within};
+use crate::error::{Error, Result};
+use crate::from_row::from_row;
+
+/// An hour is summed this long after its end: by then all steps that ended in it are on disk.
+const GRACE: i64 = 5 * MINUTE;
+/// The parts of an hour whose steps are summed at once.
+const SLICES: i64 = 12;
+/// The most rows that one transaction writes, which keeps the writer waiting.
+const BATCH_ROWS: usize = 200;
+
+from_row! {
+    /// The usage of steps that are alike in every dimension.
+    #[derive(Debug)]
+    struct Alike {
+        model: String,
+        key: String,
+        tier: String,
+        endpoint: String,
+        user: String,
+        session: String,
+        tags: String,
+        requests: i64,
+        blocked: i64,
+        failures: i64,
+        prompt_tokens: i64,
+        cached_tokens: i64,
+        completion_tokens: i64,
+        dollars: i64,
+        nanos: i64,
+    }
+}
+
+/// Requests, blocked, failures, tokens of the prompt, of these from a cache, of the completion, and cost.
+type Sums = [i64; 7];
+
+/// A row of a day: dimension, value, and sums with the cost in dollars and nano-dollars.
+type DayRow = (String, String, i64, i64, i64, i64, i64, i64, i64, i64);
+
+/// The rows of an hour, by dimension and value.
+#[derive(Default)]
+struct Hour(BTreeMap<(String, String), Sums>);
+
+impl Hour {
+    /// Counts steps in every dimension.
+    fn count(&mut self, alike: Alike) -> Result<()> {
+        let Alike { model, key, tier, endpoint, user, session, tags, .. } = &alike;
+        for (dimension, value) in [
+            (ALL, ""),
+            ("model", model.as_str()),
+            ("key", key.as_str()),
+            ("tier", tier.as_str()),
+            ("endpoint", endpoint.as_str()),
+            ("user", user.as_str()),
+            ("session", session.as_str()),
+        ] {
+            self.add(dimension.to_owned(), value.to_owned(), &alike);
+        }
+        if !tags.is_empty() {
+            let tags: BTreeMap<String, String> = serde_json::from_str(tags)
+                .map_err(|_| Error::Corrupt("the tags of a step".to_owned()))?;
+            for (name, value) in tags {
+                self.add(format!("tag:{name}"), value, &alike);
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, dimension: String, value: String, alike: &Alike) {
+        let more = [
+            alike.requests,
+            alike.blocked,
+            alike.failures,
+            alike.prompt_tokens,
+            alike.cached_tokens,
+            alike.completion_tokens,
+            Usd::of_parts(alike.dollars, alike.nanos).0,
+        ];
+        let sums = self.0.entry((dimension, value)).or_default();
+        for (sum, more) in sums.iter_mut().zip(more) {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
+impl Store {
+    /// The hour up to which the steps of a project have rows; `None` if none has.
+    pub(crate) async fn grouped_until(&self, project: ProjectId) -> Result<Option<i64>> {
+        const UNTIL: &str = "SELECT until FROM usage_grouped WHERE project_id = $1";
+        Ok(on!(&self.reader, db => {
+            sqlx::query_scalar(UNTIL).bind(project.0).fetch_optional(db).await?
+        }))
+    }
+
+    /// Sums the next hour of a project that is over and has steps. False if there is none: then all
+    /// steps up to the hour that is not over have rows.
+    #[boxed]
+    pub async fn group_next_hour(&self, project: ProjectId, now: Timestamp) -> Result<bool> {
+        let over = now.minus_micros(GRACE).0.div_euclid(HOUR);
+        let known = self.grouped_until(project).await?;
+        let since = known.unwrap_or(0);
+        let Some(hour) = self.next_hour(project, since).await?.filter(|&hour| hour < over) else {
+            // The days up to now may have to be summed all the same.
+            if known.is_some_and(|until| until < over) {
+                self.finish_hours(project, since, over).await?;
+            }
+            return Ok(false);
+        };
+        let rows = self.hour(project, hour).await?;
+        self.write_rows(project, 1, hour, rows.0.into_iter().collect()).await?;
+        // A day ends with its last hour that has steps.
+        self.finish_hours(project, since, hour + 1).await?;
+        Ok(true)
+    }
+
+    /// The hour of the first step that ended in an hour or later.
+    async fn next_hour(&self, project: ProjectId, since: i64) -> Result<Option<i64>> {
+        const FIRST: &str = "
+            SELECT min(finished_at) FROM steps WHERE project_id = $1 AND finished_at >= $2";
+        let first: Option<i64> = on!(&self.reader, db => {
+            sqlx::query_scalar(FIRST).bind(project.0).bind(since * HOUR).fetch_one(db).await?
+        });
+        Ok(first.map(|at| at.div_euclid(HOUR)))
+    }
+
+    /// Sums the steps of an hour.
+    async fn hour(&self, project: ProjectId, hour: i64) -> Result<Hour> {
+        let sums = format!(
+            "SELECT COALESCE(model, '') AS model,
+                    COALESCE(CAST(key_id AS TEXT), '') AS key,
+                    COALESCE(tier, '') AS tier,
+                    api_endpoint AS endpoint,
+                    COALESCE(attr_user, '') AS user_value,
+                    COALESCE(attr_session, '') AS session,
+                    COALESCE(attr_tags, '') AS tags,
+                    {OF_STEP}
+             FROM steps
+             WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3 AND {IS_COUNTED}"
+        );
+        let sums = format!(
+            "SELECT model, key, tier, endpoint, user_value AS \"user\", session, tags,
+                    {SUMS}
+             FROM ({sums}) AS counted
+             GROUP BY 1, 2, 3, 4, 5, 6, 7"
+        );
+        let mut rows = Hour::default();
+        let slice = HOUR / SLICES;
+        for number in 0..SLICES {
+            let from = hour * HOUR + number * slice;
+            let alike: Vec<Alike> = on!(&self.reader, db => {
+                sqlx::query_as(AssertSqlSafe(sums.clone()))
+                    .bind(project.0).bind(from).bind(from + slice)
+                    .fetch_all(db).await?
+            });
+            alike.into_iter().try_for_each(|alike| rows.count(alike))?;
+        }
+        Ok(rows)
+    }
+
+    /// Notes that hours have rows, and sums the days among them that are over with it.
+    async fn finish_hours(&self, project: ProjectId, since: i64, until: i64) -> Result<()> {
+        const UNTIL: &str = "
+            INSERT INTO usage_grouped (project_id, until) VALUES ($1, $2)
+            ON CONFLICT (project_id) DO UPDATE SET until = excluded.until
+            WHERE usage_grouped.until < excluded.until";
+        // Only the days of the first and of the last hour can have steps: no hour between them has.
+        let day_of = |hour: i64| hour - hour.rem_euclid(DAY_HOURS);
+        for day in BTreeSet::from([day_of(since), day_of(until - 1)]) {
+            if day + DAY_HOURS <= until {
+                let rows = self.day(project, day).await?;
+                self.write_rows(project, DAY_HOURS, day, rows).await?;
+            }
+        }
+        let mut tx = self.begin().await?;
+        within!(tx, db => {
+            sqlx::query(UNTIL).bind(project.0).bind(until).execute(&mut *db).await?;
+        });
+        tx.commit().await
+    }
+
+    /// Sums the hours of a day.
+    async fn day(&self, project: ProjectId, day: i64) -> Result<Vec<((String, String), Sums)>> {
+        let sums = format!(
+            "SELECT dimension, value, {SUMS}
+             FROM usage_groups
+             WHERE project_id = $1 AND span = 1 AND start >= $2 AND start < $3
+             GROUP BY dimension, value"
+        );
+        let rows: Vec<DayRow> = on!(&self.reader, db => {
+            sqlx::query_as(AssertSqlSafe(sums))
+                .bind(project.0).bind(day).bind(day + DAY_HOURS)
+                .fetch_all(db).await?
+        });
+        let read = |(dimension, value, a, b, c, d, e, f, dollars, nanos): DayRow| {
+            ((dimension, value), [a, b, c, d, e, f, Usd::of_parts(dollars, nanos).0])
+        };
+        Ok(rows.into_iter().map(read).collect())
+    }
+
+    /// Writes the rows of an hour or of a day.
+    async fn write_rows(
+        &self,
+        project: ProjectId,
+        span: i64,
+        start: i64,
+        rows: Vec<((String, String), Sums)>,
+    ) -> Result<()> {
+        const WRITE: &str = "
+            INSERT INTO usage_groups (project_id, dimension, span, start, value, requests, blocked,
+                failures, prompt_tokens, cached_tokens, completion_tokens, cost)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+            ON CONFLICT (project_id, dimension, span, start, value) DO NOTHING";
+        for some in rows.chunks(BATCH_ROWS) {
+            let mut tx = self.begin().await?;
+            for ((dimension, value), sums) in some {
+                let [requests, blocked, failures, prompt, cached, completion, cost] = *sums;
+                within!(tx, db => {
+                    sqlx::query(WRITE)
+                        .bind(project.0)
+                        .bind(dimension)
+                        .bind(span)
+                        .bind(start)
+                        .bind(value)
+                        .bind(requests)
+                        .bind(blocked)
+                        .bind(failures)
+                        .bind(prompt)
+                        .bind(cached)
+                        .bind(completion)
+                        .bind(cost)
+                        .execute(&mut *db)
+                        .await?;
+                });
+            }
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! Usage by groups, compared with a plain sum over all steps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::attributes::Attributes;
+use domain::ids::{KeyId, ProjectId, StepId};
+use domain::money::Usd;
+use domain::step::{ApiEndpoint, Step, StepKind, StepStatus};
+use domain::tier::Tier;
+use domain::time::{HOUR, MINUTE, Timestamp};
+use store::{Dimension, GroupRow, Store};
+
+use crate::support::{Dice, NOW, databases, project, run, trace, trace_id};
+
+/// Requests, blocked, failures, tokens of the prompt, of these from a cache, of the completion, and cost.
+type Sums = [i64; 7];
+
+fn read(row: &GroupRow) -> Sums {
+    [
+        row.requests,
+        row.blocked,
+        row.failures,
+        row.prompt_tokens,
+        row.cached_tokens,
+        row.completion_tokens,
+        row.cost().0,
+    ]
+}
+
+/// The usage of a step, if it counts.
+fn counted(step: &Step) -> Option<Sums> {
+    let is_copy = step.source.is_some() && step.api_endpoint != ApiEndpoint::Replay;
+    let counts = step.kind == StepKind::Run || step.kind == StepKind::Blocked && !is_copy;
+    let call = step.call.as_ref();
+    let shadow = call.is_some_and(|call| call.shadow);
+    let usage = call.map(|call| call.usage).unwrap_or_default();
+    counts.then_some([
+        i64::from(!shadow),
+        i64::from(step.kind == StepKind::Blocked),
+        i64::from(step.status == StepStatus::Failed && !shadow),
+        usage.prompt as i64,
+        usage.cached as i64,
+        usage.completion as i64,
+        call.map_or(0, |call| call.cost.0),
+    ])
+}
+
+/// The value of a step.
+fn value(step: &Step, dimension: &str) -> String {
+    let attributes = step.attributes.as_deref();
+    let tier = step.routing.as_ref().and_then(|routing| routing.tier);
+    let value = match dimension {
+        "model" => step.call.as_ref().map(|call| call.model.clone()),
+        "key" => step.key.map(|key| key.to_i64().to_string()),
+        "tier" => tier.map(|tier| tier.as_str().to_owned()),
+        "endpoint" => Some(step.api_endpoint.as_str().to_owned()),
+        "user" => attributes.and_then(|all| all.user.clone()),
+        "session" => attributes.and_then(|all| all.session.clone()),
+        tag => attributes.and_then(|all| all.tags.get(&tag["tag:".len()..]).cloned()),
+    };
+    value.unwrap_or_default()
+}
+
+/// A step by the dice, which ended in the hours before `NOW`.
+fn thrown(dice: &mut Dice, project: ProjectId, id: i64, hours: u64) -> Step {
+    let mut step = run(project, trace_id(1), StepId(id));
+    step.finished_at = NOW.minus_micros(dice.next(hours * 3_600) as i64 * 1_000_000 + 1);
+    step.started_at = step.finished_at;
+    step.key = [None, Some(KeyId(7)), Some(KeyId(u64::MAX))][dice.next(3) as usize];
+    step.source = (dice.next(3) == 0).then_some(StepId(2));
+    step.api_endpoint =
+        [ApiEndpoint::Chat, ApiEndpoint::Runs, ApiEndpoint::Replay][dice.next(3) as usize];
+    step.status = [StepStatus::Completed, StepStatus::Failed][usize::from(dice.next(3) == 0)];
+    let kinds = [StepKind::Run, StepKind::Run, StepKind::Run, StepKind::Blocked, StepKind::Log];
+    step.kind = kinds[dice.next(5) as usize];
+    let tiers = [None, Some(Tier::Simple), Some(Tier::Complex)];
+    step.routing.as_mut().unwrap().tier = tiers[dice.next(3) as usize];
+    let call = step.call.as_mut().unwrap();
+    call.model = format!("m-{}", dice.next(3));
+    call.shadow = dice.next(5) == 0;
+    call.cost = Usd(dice.next(1_000) as i64 + dice.next(3) as i64 * 1_234_567_890_123_456);
+    call.usage.prompt = dice.next(1_000);
+    if step.kind != StepKind::Run {
+        step.call = None;
+    }
+    let name = |prefix: &str, number: u64| format!("{prefix}-{number}");
+    let mut attributes = Attributes::default();
+    if dice.next(3) > 0 {
+        attributes.user = Some(name("jürgen", dice.next(4)));
+    }
+    if dice.next(3) > 0 {
+        attributes.session = Some(name("s", dice.next(20)));
+    }
+    for tag in ["team", "a.b c$"] {
+        if dice.next(3) > 0 {
+            attributes.tags.insert(tag.to_owned(), name("v", dice.next(3)));
+        }
+    }
+    step.attributes = (!attributes.is_empty()).then(|| Arc::new(attributes));
+    step
+}
+
+/// What is told of a dimension is what a plain sum over the steps has.
+async fn assert_equal(
+    store: &Store,
+    project: ProjectId,
+    steps: &[Step],
+    from: i64,
+    end: Timestamp,
+) {
+    for name in [
+        "model",
+        "key",
+        "tier",
+        "endpoint",
+        "user",
+        "session",
+        "tag:team",
+        "tag:a.b c$",
+        "tag:none",
+    ] {
+        let mut expected: BTreeMap<String, [i128; 7]> = BTreeMap::new();
+        let mut total = [0_i128; 7];
+        let in_period =
+            |step: &&Step| step.finished_at >= Timestamp(from * HOUR) && step.finished_at < end;
+        for step in steps.iter().filter(in_period) {
+            let Some(sums) = counted(step) else { continue };
+            let group = expected.entry(value(step, name)).or_default();
+            for (at, more) in sums.into_iter().enumerate() {
+                group[at] += i128::from(more);
+                total[at] += i128::from(more);
+            }
+        }
+        let narrow = |sums: [i128; 7]| sums.map(|sum| sum as i64);
+        let without = expected.remove("").unwrap_or_default();
+        let mut groups: Vec<(String, [i128; 7])> = expected.into_iter().collect();
+        groups.sort_by(|(a, one), (b, other)| other[6].cmp(&one[6]).then_with(|| a.cmp(b)));
+        let dimension = Dimension::parse(name).unwrap();
+        for limit in [2, 1_000] {
+            let found = store.usage_by(project, &dimension, from, end, limit).await.unwrap();
+            let (shown, hidden) = groups.split_at(groups.len().min(limit));
+            let shown: Vec<_> =
+                shown.iter().map(|(value, sums)| (&**value, narrow(*sums))).collect();
+            let told: Vec<_> = found.groups.iter().map(|row| (&*row.value, read(row))).collect();
+            assert_eq!(told, shown, "{name} of {limit}");
+            let mut rest = [0_i128; 7];
+            for (_, sums) in hidden {
+                rest.iter_mut().zip(sums).for_each(|(sum, more)| *sum += more);
+            }
+            assert_eq!(read(&found.rest), narrow(rest), "the rest of {name}");
+            assert_eq!(read(&found.without), narrow(without), "without {name}");
+            assert_eq!(read(&found.total), narrow(total), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn groups_are_what_a_plain_sum_over_all_steps_is() {
+    for database in databases().await {
+        for seed in [1, 2] {
+            let store = database.open().await;
+            let (project, _) = project(&store).await;
+            let (other, _) = self::project(&store).await;
+            if seed == 1 {
+                store.writer().trace(trace(project, 1)).await.unwrap();
+            }
+            let mut dice = Dice(seed);
+            // Some days with gaps, and steps of another project between them.
+            let mut steps: Vec<Step> = (0..300)
+                .map(|at| thrown(&mut dice, project, seed as i64 * 10_000 + at, 80))
+                .filter(|step| !(30..50).contains(&NOW.since(step.finished_at).div_euclid(HOUR)))
+                .collect();
+            for (at, step) in steps.iter().enumerate() {
+                store.writer().step(step.clone(), None).await.unwrap();
+                if at % 10 == 0 {
+                    let id = StepId(seed as i64 * 10_000 + 5_000 + at as i64);
+                    let foreign = Step { id, project: other, ..step.clone() };
+                    store.writer().step(foreign, None).await.unwrap();
+                }
+            }
+            let now = NOW.0.div_euclid(HOUR);
+            let periods = [
+                (now - 90, NOW),
+                (now - 60, NOW),
+                (now - 5, NOW),
+                (now, NOW),
+                (now - 70, Timestamp((now - 20) * HOUR)),
+            ];
+            // Nothing is summed, then some hours are, then all that are over.
+            for (from, end) in periods {
+                assert_equal(&store, project, &steps, from, end).await;
+            }
+            for _ in 0..9 {
+                assert!(store.group_next_hour(project, NOW).await.unwrap());
+            }
+            for (from, end) in periods {
+                assert_equal(&store, project, &steps, from, end).await;
+            }
+            while store.group_next_hour(project, NOW).await.unwrap() {}
+            // A step that ended before the hour was over, and is written after the others.
+            let mut late = thrown(&mut dice, project, seed as i64 * 10_000 + 9_000, 1);
+            late.finished_at = NOW.minus_micros(1);
+            store.writer().step(late.clone(), None).await.unwrap();
+            steps.push(late);
+            for (from, end) in periods {
+                assert_equal(&store, project, &steps, from, end).await;
+            }
+            store.close().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_hour_is_summed_when_its_last_step_is_surely_there() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        let hour = NOW.0.div_euclid(HOUR);
+        let mut step = run(project, trace_id(1), StepId(100));
+        (step.finished_at, step.source) = (Timestamp(hour * HOUR + 5), None);
+        store.writer().step(step.clone(), None).await.unwrap();
+        let over = |minutes: i64| Timestamp((hour + 1) * HOUR + minutes * MINUTE);
+        assert!(!store.group_next_hour(project, over(4)).await.unwrap());
+        assert!(store.group_next_hour(project, over(5)).await.unwrap());
+        assert!(!store.group_next_hour(project, over(5)).await.unwrap());
+        // Its rows stay when its steps are gone.
+        let count = async || {
+            let model = Dimension::Model;
+            store.usage_by(project, &model, hour, over(6), 9).await.unwrap().total.requests
+        };
+        assert_eq!(count().await, 1);
+        let late = Timestamp(NOW.0 + 1_000 * 24 * HOUR);
+        assert_eq!(store.purge_steps(late).await.unwrap(), 1);
+        assert_eq!(count().await, 1);
+        store.close().await;
+    }
+}
