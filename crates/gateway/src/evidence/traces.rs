@@ -1,13 +1,13 @@
 //! Traces: opened, found on the hot path, listed, shown, completed, graded.
 
 pub(crate) mod detail;
+mod metadata;
 pub(crate) mod writing;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use domain::attributes::{AttributeName, Gathering};
 use domain::grade::{Assessment, Baselines, TierBaseline};
 use domain::ids::{ProjectId, StepId, TraceId};
 use domain::money::Usd;
@@ -33,8 +33,6 @@ use crate::state::known_traces::TraceHandle;
 pub const MAX_METADATA_BYTES: usize = 64 * 1024;
 /// A person, not an application, is at work in a session in which nothing ran for longer than this.
 const TURN_PAUSE: i64 = MINUTE;
-/// The most characters of a name that a fault shows.
-const LONGEST_SHOWN: usize = 80;
 /// Latency baselines look back this far.
 const BASELINE: i64 = 7 * DAY;
 
@@ -73,7 +71,8 @@ impl Gateway {
         {
             return Err(metadata_too_large());
         }
-        let metadata = metadata.map(|metadata| with_attributes(caller, metadata)).transpose()?;
+        let metadata =
+            metadata.map(|metadata| metadata::with_attributes(caller, metadata)).transpose()?;
         let trace = Trace { revenue, ..self.new_trace(caller, metadata)? };
         self.store.writer().trace(trace.clone()).await?;
         self.remember_trace(&trace);
@@ -347,36 +346,6 @@ impl Gateway {
         });
         Ok(Baselines { latency, tiers: tiers.collect(), pause: None })
     }
-}
-
-/// Metadata of a trace whose attributes are within their limits, and as the project stores them.
-fn with_attributes(
-    caller: &Caller,
-    mut metadata: Map<String, Value>,
-) -> Result<Map<String, Value>> {
-    let mut gathering = Gathering::default();
-    gathering.metadata(&metadata);
-    let (_, faults) = gathering.finish();
-    if !faults.is_empty() {
-        let shown = |name: String| name.chars().take(LONGEST_SHOWN).collect::<String>();
-        let sentence = |(name, fault)| format!("metadata: {} {fault}", shown(name));
-        return Err(Error::Invalid(faults.into_iter().map(sentence).collect()));
-    }
-    let stored = |name: &AttributeName, value: &mut Value| {
-        if let Some(text) = value.as_str() {
-            *value = caller.project.stored_value(name, text).into();
-        }
-    };
-    for (member, name) in [("user", AttributeName::User), ("session", AttributeName::Session)] {
-        if let Some(value) = metadata.get_mut(member) {
-            stored(&name, value);
-        }
-    }
-    let tags = metadata.get_mut("tags").and_then(Value::as_object_mut);
-    for (name, value) in tags.into_iter().flatten() {
-        stored(&AttributeName::Tag(name.clone()), value);
-    }
-    Ok(metadata)
 }
 
 /// The models that run steps called, by name.
