@@ -3,6 +3,7 @@
 pub(crate) mod detail;
 pub(crate) mod writing;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +21,6 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::evidence::trace_search::TraceQuery;
 use crate::gateway::Gateway;
 use crate::request_id;
 use crate::state::caller::Caller;
@@ -37,15 +37,6 @@ const TURN_PAUSE: i64 = MINUTE;
 const LONGEST_SHOWN: usize = 80;
 /// Latency baselines look back this far.
 const BASELINE: i64 = 7 * DAY;
-
-/// A page of traces and how many there are, up to [`store::COUNT_LIMIT`].
-#[derive(Debug)]
-pub struct TracePage {
-    /// The traces, in the order that was asked for.
-    pub traces: Vec<Trace>,
-    /// The number of matches of the filter; `None` above the limit.
-    pub total: Option<i64>,
-}
 
 impl Gateway {
     /// Opens a trace.
@@ -161,17 +152,6 @@ impl Gateway {
             return Ok(Some(parent));
         }
         Err(Error::invalid("parent_step_id is not a step of this trace"))
-    }
-
-    /// A page of the caller's traces.
-    pub async fn list_traces(&self, caller: &Caller, query: &TraceQuery) -> Result<TracePage> {
-        let project = caller.project.id();
-        let filter = query.filter(&caller.project);
-        let (traces, total) = tokio::try_join!(
-            crate::bounded_read::bounded(self.store.traces(project, &filter, query.page())),
-            crate::bounded_read::bounded(self.store.count_traces(project, &filter)),
-        )?;
-        Ok(TracePage { traces, total })
     }
 
     /// Completes a trace and grades it. Completing it again returns the same result.
@@ -363,8 +343,14 @@ fn with_attributes(
         return Err(Error::Invalid(faults.into_iter().map(sentence).collect()));
     }
     let stored = |name: &AttributeName, value: &mut Value| {
-        if let Some(text) = value.as_str() {
-            *value = caller.project.stored_value(name, text).into();
+        // A number names a user as well as a text does.
+        let text = match &*value {
+            Value::String(text) => Cow::Borrowed(text.as_str()),
+            Value::Number(_) | Value::Bool(_) => Cow::Owned(value.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => return,
+        };
+        if let Cow::Owned(hash) = caller.project.stored_value(name, &text) {
+            *value = hash.into();
         }
     };
     for (member, name) in [("user", AttributeName::User), ("session", AttributeName::Session)] {
