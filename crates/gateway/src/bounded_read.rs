@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio_util::task::TaskTracker;
 
 use crate::error::{Error, Result};
+use crate::request_id;
 
 /// Long reads end after this.
 pub(crate) const READ_BOUND: Duration = Duration::from_secs(5);
@@ -17,7 +19,54 @@ pub(crate) fn bounded<'a, T: 'a>(
     Box::pin(async move {
         match tokio::time::timeout(READ_BOUND, read).await {
             Ok(result) => Ok(result?),
-            Err(_) => Err(Error::Unavailable("the query took longer than 5 seconds".to_owned())),
+            Err(_) => Err(took_too_long()),
         }
     })
+}
+
+/// Bounds a long read that holds something until it ends. Nobody may wait for it any more by then: a
+/// statement goes on in the database, and takes a connection, when its caller has gone.
+pub(crate) async fn bounded_holding<H: Send + 'static, T: Send + 'static>(
+    tasks: &TaskTracker,
+    held: H,
+    read: impl Future<Output = std::result::Result<T, store::Error>> + Send + 'static,
+) -> Result<T> {
+    let read = tasks.spawn(request_id::carried(async move {
+        let result = read.await;
+        drop(held);
+        result
+    }));
+    match tokio::time::timeout(READ_BOUND, read).await {
+        Ok(Ok(result)) => Ok(result?),
+        Ok(Err(failed)) => Err(Error::Internal(format!("a read of the database: {failed}"))),
+        Err(_) => Err(took_too_long()),
+    }
+}
+
+fn took_too_long() -> Error {
+    Error::Unavailable("the query took longer than 5 seconds".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_nobody_waits_for_holds_its_place() {
+        let places = Arc::new(Semaphore::new(1));
+        let place = places.clone().try_acquire_owned().unwrap();
+        let read = async {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            Ok(())
+        };
+        let late = bounded_holding(&TaskTracker::new(), place, read).await;
+        assert!(matches!(late, Err(Error::Unavailable(_))), "{late:?}");
+        assert_eq!(places.available_permits(), 0, "its statement runs");
+        tokio::time::sleep(Duration::from_secs(26)).await;
+        assert_eq!(places.available_permits(), 1);
+    }
 }

@@ -44,6 +44,8 @@ pub struct Inner {
     pub(crate) warm_models: SessionTable<Warm>,
     pub(crate) session_traces: SessionTraces,
     pub(crate) detail_slots: DetailPlaces,
+    /// The permits of lists for which traces are looked through one by one.
+    pub(crate) trace_searches: Arc<Semaphore>,
     pub(crate) login_throttle: LoginThrottle,
     pub(crate) perimeter_counts: PerimeterCounts,
     pub(crate) trials: Trials,

@@ -15,6 +15,7 @@ use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
 use crate::error::Result;
+use crate::evidence::trace_search::TRACE_SEARCHES;
 use crate::gateway::{Gateway, Inner};
 use crate::jobs;
 use crate::pipeline::upstream::Upstream;
@@ -54,6 +55,7 @@ impl Gateway {
             warm_models: SessionTable::default(),
             session_traces: SessionTraces::default(),
             detail_slots: DetailPlaces::default(),
+            trace_searches: Arc::new(Semaphore::new(TRACE_SEARCHES)),
             login_throttle: LoginThrottle::default(),
             perimeter_counts: PerimeterCounts::default(),
             trials: Trials::default(),

@@ -1,5 +1,7 @@
 //! Bias drift: whether a model's behaviour has changed between two windows.
 
+use std::cmp::Reverse;
+
 /// A figure that moved by more than this is flagged.
 pub const DRIFT_LIMIT: f64 = 0.2;
 /// Least number of run steps in each window for a drift report.
@@ -11,6 +13,8 @@ const MAX_GROUPS: u64 = 10;
 /// Samples of each window for another bin.
 const SAMPLES_A_GROUP: u64 = 25;
 
+/// A language that was not there before stays apart if it holds at least one of so many answers now.
+const NEW_LANGUAGE: u64 = 5;
 /// A bin beyond all others is few if it holds less than this part of all samples.
 const FEW: u64 = 10;
 
@@ -68,7 +72,10 @@ pub fn drift(model: &str, before: &Profile, after: &Profile) -> Option<DriftRepo
         ordered(&before.output_length, &after.output_length),
         psi(&refusals(before), &refusals(after)),
         ordered(&before.latency, &after.latency),
-        psi(&before.language, &after.language),
+        {
+            let (before, after) = frequent(&before.language, &after.language, groups);
+            psi(&before, &after)
+        },
     ];
     let [output_length, refusal_rate, latency, language] = moved;
     Some(DriftReport {
@@ -119,6 +126,27 @@ fn grouped(before: &[u64], after: &[u64], groups: u64) -> (Vec<u64>, Vec<u64>) {
         }
     }
     joined.into_iter().unzip()
+}
+
+/// Joins bins without an order to about `groups`: the most frequent ones stay apart, the others are one.
+/// Those are the most frequent of both windows together, so that the choice favours neither. A bin that
+/// was empty before and holds many now stays apart as well.
+fn frequent(before: &[u64], after: &[u64], groups: u64) -> (Vec<u64>, Vec<u64>) {
+    let at = |counts: &[u64], bin: usize| counts.get(bin).copied().unwrap_or(0);
+    let bins = 0..before.len().max(after.len());
+    let mut kept: Vec<(u64, u64)> = bins.map(|bin| (at(before, bin), at(after, bin))).collect();
+    let (all, now) = (before.iter().sum::<u64>(), after.iter().sum::<u64>());
+    // The sum of the shares in both windows, times both sums.
+    let share = |&(had, has): &(u64, u64)| {
+        u128::from(had) * u128::from(now) + u128::from(has) * u128::from(all)
+    };
+    kept.sort_by_key(|bin| Reverse(share(bin)));
+    let most = usize::try_from(groups.saturating_sub(1)).unwrap_or(usize::MAX);
+    let others = kept.split_off(kept.len().min(most));
+    let is_new = |&(had, has): &(u64, u64)| had == 0 && has * NEW_LANGUAGE >= now;
+    let (new, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(is_new);
+    let rest = rest.iter().fold((0, 0), |sum, bin| (sum.0 + bin.0, sum.1 + bin.1));
+    kept.into_iter().chain(new).chain([rest]).unzip()
 }
 
 /// The population stability index of two binned counts: 0 when they are alike.
@@ -194,10 +222,10 @@ mod tests {
 
     #[test]
     fn chance_is_seldom_flagged() {
-        // Latencies of one distribution, drawn by a plain generator.
+        // Latencies and languages of one distribution each, drawn by a plain generator.
         let mut state = 7_u64;
-        let mut draw = move |samples: u64| {
-            let mut bins = vec![0; 12];
+        let mut draw = move |samples: u64, languages: u64| {
+            let (mut bins, mut language) = (vec![0; 12], vec![0; languages as usize]);
             for _ in 0..samples {
                 let mut sum = 0;
                 for _ in 0..4 {
@@ -205,14 +233,49 @@ mod tests {
                     sum += (state >> 33) % 4;
                 }
                 bins[sum as usize % 12] += 1;
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                language[((state >> 33) % languages) as usize] += 1;
             }
-            Profile { samples, latency: bins, ..Profile::default() }
+            Profile { samples, latency: bins, language, ..Profile::default() }
         };
         for samples in [50, 100, 1_000] {
-            let flagged = (0..200)
-                .filter(|_| drift("m", &draw(samples), &draw(samples)).unwrap().flagged)
-                .count();
-            assert!(flagged <= 12, "{samples}: {flagged} of 200");
+            for languages in [1, 2, 5, 10, 20] {
+                let found = (0..200).map(|_| {
+                    let (before, after) = (draw(samples, languages), draw(samples, languages));
+                    drift("m", &before, &after).unwrap()
+                });
+                let found: Vec<DriftReport> = found.collect();
+                let above = |index: fn(&DriftReport) -> f64| {
+                    found.iter().filter(|found| index(found) > DRIFT_LIMIT).count()
+                };
+                let flagged = [above(|found| found.latency), above(|found| found.language)];
+                assert!(
+                    flagged.iter().all(|&flagged| flagged <= 12),
+                    "{samples}, {languages} languages: {flagged:?} of 200"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_language_that_takes_over_is_flagged() {
+        let of = |language: &[u64]| Profile {
+            samples: 50,
+            language: language.to_vec(),
+            ..Profile::default()
+        };
+        for (before, after) in [
+            (&[50, 0][..], &[30, 20][..]),
+            (&[0, 50], &[50, 0]),
+            (&[5; 10], &[0, 0, 0, 50, 0, 0, 0, 0, 0, 0]),
+            (&[30, 20, 0], &[30, 0, 20]),
+            (&[40, 2, 2, 2, 2, 2], &[10, 8, 8, 8, 8, 8]),
+        ] {
+            let found = drift("m", &of(before), &of(after)).unwrap();
+            assert!(
+                found.flagged && found.language > DRIFT_LIMIT,
+                "{before:?} {after:?} {found:?}"
+            );
         }
     }
 

@@ -100,14 +100,15 @@ fn read(query: &str) -> Result<ListQuery, Error> {
     let mut asked = TraceQuery { limit: DEFAULT_PER_PAGE, ..TraceQuery::default() };
     let (mut number, mut before, mut after, mut rest) = (1, None, None, String::new());
     for (name, value) in parse(query.as_bytes()) {
+        let mut is_filter = false;
         match &*name {
             "page" => number = whole(&value, "page")?,
             "per_page" => asked.limit = per_page(&value)?,
             "before" => before = Some(trace(&value, "before")?),
             "after" => after = Some(trace(&value, "after")?),
-            _ => filter(&mut asked, &name, &value)?,
+            _ => is_filter = filter(&mut asked, &name, &value)?,
         }
-        if !matches!(&*name, "page" | "per_page" | "before" | "after") {
+        if is_filter {
             rest.push('&');
             rest.extend(byte_serialize(name.as_bytes()));
             rest.push('=');
@@ -126,8 +127,8 @@ fn read(query: &str) -> Result<ListQuery, Error> {
     Ok(ListQuery { asked, number, rest })
 }
 
-/// Reads a filter, or the order. What is not known is passed over.
-fn filter(asked: &mut TraceQuery, name: &str, value: &str) -> Result<(), Error> {
+/// Reads a filter, or the order, and returns whether it is one. What is not known is passed over.
+fn filter(asked: &mut TraceQuery, name: &str, value: &str) -> Result<bool, Error> {
     match name {
         "order" => {
             let orders = [("newest", Order::Newest), ("oldest", Order::Oldest)];
@@ -164,9 +165,11 @@ fn filter(asked: &mut TraceQuery, name: &str, value: &str) -> Result<(), Error> 
                 ("secret", Term::secret),
             ];
             for finding in value.split(',') {
-                asked.findings.push(word(name, finding.trim(), &words)?());
+                let finding = word(name, finding.trim(), &words)?();
+                if !asked.findings.contains(&finding) {
+                    asked.findings.push(finding);
+                }
             }
-            asked.findings.dedup();
             bounded(asked.findings.len(), name)?;
         }
         "has_error" => {
@@ -174,13 +177,13 @@ fn filter(asked: &mut TraceQuery, name: &str, value: &str) -> Result<(), Error> 
         }
         _ => return member(asked, name, value),
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Reads a filter by a tag or a member of the metadata, as `tag[NAME]`.
-fn member(asked: &mut TraceQuery, name: &str, value: &str) -> Result<(), Error> {
-    let Some((kind, member)) = name.split_once('[') else { return Ok(()) };
-    let Some(member) = member.strip_suffix(']') else { return Ok(()) };
+fn member(asked: &mut TraceQuery, name: &str, value: &str) -> Result<bool, Error> {
+    let Some((kind, member)) = name.split_once('[') else { return Ok(false) };
+    let Some(member) = member.strip_suffix(']') else { return Ok(false) };
     match kind {
         "tag" => {
             let tag = AttributeName::parse(&format!("tag:{member}"));
@@ -188,16 +191,18 @@ fn member(asked: &mut TraceQuery, name: &str, value: &str) -> Result<(), Error> 
             asked.attributes.push((tag, text(name, value, is_value(value))?));
             let is_tag =
                 |(name, _): &&(AttributeName, String)| matches!(name, AttributeName::Tag(_));
-            bounded(asked.attributes.iter().filter(is_tag).count(), "tag")
+            bounded(asked.attributes.iter().filter(is_tag).count(), "tag")?;
         }
         "metadata" => {
-            let term = Term::metadata(member, value);
-            let fault = || Error::invalid(format!("{} {}", shown(name), limits()));
-            asked.metadata.push(term.ok_or_else(fault)?);
-            bounded(asked.metadata.len(), "metadata")
+            if Term::metadata(member, value).is_none() {
+                return Err(Error::invalid(format!("{} {}", shown(name), limits())));
+            }
+            asked.metadata.push((member.to_owned(), value.to_owned()));
+            bounded(asked.metadata.len(), "metadata")?;
         }
-        _ => Ok(()),
+        _ => return Ok(false),
     }
+    Ok(true)
 }
 
 fn bounded(count: usize, name: &str) -> Result<(), Error> {

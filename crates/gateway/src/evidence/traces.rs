@@ -20,7 +20,6 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::evidence::trace_search::TraceQuery;
 use crate::gateway::Gateway;
 use crate::request_id;
 use crate::state::caller::Caller;
@@ -35,15 +34,6 @@ pub const MAX_METADATA_BYTES: usize = 64 * 1024;
 const TURN_PAUSE: i64 = MINUTE;
 /// Latency baselines look back this far.
 const BASELINE: i64 = 7 * DAY;
-
-/// A page of traces and how many there are, up to [`store::COUNT_LIMIT`].
-#[derive(Debug)]
-pub struct TracePage {
-    /// The traces, in the order that was asked for.
-    pub traces: Vec<Trace>,
-    /// The number of matches of the filter; `None` above the limit.
-    pub total: Option<i64>,
-}
 
 impl Gateway {
     /// Opens a trace.
@@ -160,17 +150,6 @@ impl Gateway {
             return Ok(Some(parent));
         }
         Err(Error::invalid("parent_step_id is not a step of this trace"))
-    }
-
-    /// A page of the caller's traces.
-    pub async fn list_traces(&self, caller: &Caller, query: &TraceQuery) -> Result<TracePage> {
-        let project = caller.project.id();
-        let filter = query.filter(&caller.project);
-        let (traces, total) = tokio::try_join!(
-            crate::bounded_read::bounded(self.store.traces(project, &filter, query.page())),
-            crate::bounded_read::bounded(self.store.count_traces(project, &filter)),
-        )?;
-        Ok(TracePage { traces, total })
     }
 
     /// Completes a trace and grades it. Completing it again returns the same result.

@@ -1,5 +1,7 @@
 //! The attributes in the metadata of a new trace.
 
+use std::borrow::Cow;
+
 use domain::attributes::{AttributeName, Gathering};
 use serde_json::{Map, Value};
 
@@ -23,8 +25,14 @@ pub(super) fn with_attributes(
         return Err(Error::Invalid(faults.into_iter().map(sentence).collect()));
     }
     let stored = |name: &AttributeName, value: &mut Value| {
-        if let Some(text) = value.as_str() {
-            *value = caller.project.stored_value(name, text).into();
+        // A number names a user as well as a text does.
+        let text = match &*value {
+            Value::String(text) => Cow::Borrowed(text.as_str()),
+            Value::Number(_) | Value::Bool(_) => Cow::Owned(value.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => return,
+        };
+        if let Cow::Owned(hash) = caller.project.stored_value(name, &text) {
+            *value = hash.into();
         }
     };
     for (member, name) in [("user", AttributeName::User), ("session", AttributeName::Session)] {

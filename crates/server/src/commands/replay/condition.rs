@@ -63,8 +63,15 @@ impl Condition {
         Ok(Self { text: text.to_owned(), figure: *figure, is_above, limit })
     }
 
-    /// Why a replay fails by it; `None` if it does not. A figure that is not known is no success.
+    /// Why a replay fails by it; `None` if it does not. A figure that is not known is no success, and
+    /// neither is a likeness that only some of the calls have.
     pub(crate) fn failure(&self, figures: &Figures) -> Option<String> {
+        let unanswered = figures.skipped + figures.blocked;
+        if self.figure == Figure::Similarity && !self.is_above && unanswered > 0 {
+            let calls =
+                if unanswered == 1 { "1 call has" } else { &format!("{unanswered} calls have") };
+            return Some(format!("{}: {calls} no answer", self.text));
+        }
         let found = match self.figure {
             Figure::Cost => figures.cost_change,
             Figure::Latency => figures.latency_change,
@@ -95,10 +102,13 @@ mod tests {
             cost_change: Some(10.0),
             latency_change: None,
             least_similarity: Some(0.75),
-            skipped: 1,
             ..Figures::default()
         };
-        let failure = |text: &str| Condition::parse(text).unwrap().failure(&figures);
+        let skipping = Figures { skipped: 1, ..figures.clone() };
+        let failure = |text: &str| {
+            let figures = if text.starts_with("skipped") { &skipping } else { &figures };
+            Condition::parse(text).unwrap().failure(figures)
+        };
         for fine in [
             "cost>+10%",
             "cost > 10",
@@ -120,6 +130,24 @@ mod tests {
         ] {
             assert_eq!(failure(text).as_deref(), Some(reason));
         }
+    }
+
+    #[test]
+    fn calls_without_an_answer_are_not_alike() {
+        let failure = |text: &str, skipped, blocked| {
+            let figures =
+                Figures { least_similarity: Some(1.0), skipped, blocked, ..Figures::default() };
+            Condition::parse(text).unwrap().failure(&figures)
+        };
+        assert_eq!(failure("similarity<0.8", 0, 0), None);
+        for (skipped, blocked, reason) in [
+            (1, 0, "similarity<0.8: 1 call has no answer"),
+            (0, 1, "similarity<0.8: 1 call has no answer"),
+            (4, 5, "similarity<0.8: 9 calls have no answer"),
+        ] {
+            assert_eq!(failure("similarity<0.8", skipped, blocked).as_deref(), Some(reason));
+        }
+        assert_eq!(failure("blocked>9", 4, 5), None);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Figures {
     pub(crate) fn of_job(job: &Value) -> Vec<Self> {
         let comparison = &job["comparison"];
         let replays = comparison["replays"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let single = comparison.get("replay").into_iter();
+        let single = comparison.get("replay").filter(|replay| replay.is_object());
         let grade = |of: &Value| of["optimization_grade"].as_str().unwrap_or_default().to_owned();
         let source = grade(&comparison["source"]);
         let read =
@@ -115,5 +115,7 @@ mod tests {
         let models: Vec<_> = two.iter().map(|figures| figures.model.as_deref()).collect();
         assert_eq!(models, [Some("a"), Some("b")]);
         assert!(Figures::of_job(&json!({"error": "No."})).is_empty());
+        let none = json!({"comparison": {"source": source, "replay": null}});
+        assert!(Figures::of_job(&none).is_empty());
     }
 }

@@ -8,8 +8,11 @@ mod progress;
 mod remote;
 mod suite;
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use domain::secret::Secret;
@@ -28,14 +31,16 @@ use suite::Entry;
 
 /// The exit code if something could not be measured: wrong usage, no gateway, a replay or a call that failed.
 pub(crate) const TROUBLE: u8 = 2;
+/// For how long a replay may wait and run, in seconds.
+const TIMEOUT: u64 = 3600;
 /// The variable that has the key.
 const KEY_VARIABLE: &str = "SLUICE_API_KEY";
 /// The exit codes, for the help.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  every trace was replayed, and no condition holds
-  1  a condition of --fail-if holds for a replay
-  2  wrong usage, no gateway, or a replay or one of its calls failed";
+  1  a condition of --fail-if holds for a replay, whatever else failed
+  2  wrong usage, no gateway, or a replay or one of its calls failed, and no condition holds";
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -58,12 +63,16 @@ pub(crate) struct ReplayCommand {
     /// Leave out calls whose estimated cost is higher, in USD
     #[arg(long, value_name = "USD")]
     max_cost: Option<f64>,
-    /// Fail if this holds: cost>+10%, latency>+20%, similarity<0.8, skipped>0, blocked>0
+    /// Fail if this holds: cost>+10%, latency>+20%, similarity<0.8, skipped>0, blocked>0. A call without
+    /// an answer is not similar
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
     fail_if: Vec<Condition>,
     /// Write a report for continuous integration, in the format of `JUnit`
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// For how long a replay may wait and run, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
     /// Address of the gateway [default: `public_url`, else `listen` of the configuration]
     #[arg(long)]
     url: Option<String>,
@@ -76,10 +85,12 @@ pub(crate) async fn run(command: &ReplayCommand, config: &Config) -> Result<Exit
     let key = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
     let key = key.ok_or_else(|| Failure(format!("the key is missing: set {KEY_VARIABLE}")))?;
     let client = ApiClient::new(open::client(config)?, &url, Secret::new(key));
-    let mut gateway = Remote::new(client, url);
+    let mut gateway = Remote::new(client, url, Duration::from_secs(command.timeout));
     let overrides = command.overrides();
+    // What cannot be reported is not paid for.
+    let report = command.junit.as_deref().map(Report::open).transpose()?;
     let mut cases = Vec::new();
-    let mut stopped = Ok(());
+    let (mut stopped, mut printed) = (Ok(()), Ok(()));
     for (index, entry) in entries.iter().enumerate() {
         let job = gateway.replay(entry, &overrides, (index + 1, entries.len())).await;
         let found = match job {
@@ -90,31 +101,54 @@ pub(crate) async fn run(command: &ReplayCommand, config: &Config) -> Result<Exit
                 vec![case]
             }
         };
-        found.iter().try_for_each(print)?;
+        // The report and the exit code count also if nobody reads the output.
+        printed = printed.and_then(|()| found.iter().try_for_each(print));
         cases.extend(found);
         if stopped.is_err() {
             break;
         }
     }
     // The report also shows how far a suite came that was broken off.
-    if let Some(path) = &command.junit {
-        std::fs::write(path, junit::report(&cases))
-            .map_err(|error| Failure(format!("{} cannot be written: {error}", path.display())))?;
-    }
-    stopped.map(|()| conclude(&cases))
+    let written = report.map_or(Ok(()), |report| report.write(&cases));
+    conclude(&cases, [stopped, written, printed])
 }
 
-/// Reports how many have failed, and returns the exit code.
-fn conclude(cases: &[Case]) -> ExitCode {
+/// Reports how many have failed, and returns the exit code. A condition that holds goes before trouble:
+/// a suite has both if one of its traces is too old to be replayed.
+fn conclude(cases: &[Case], trouble: [Result<(), Failure>; 3]) -> Result<ExitCode, Failure> {
     let failed = cases.iter().filter(|case| !case.is_fine()).count();
-    if failed == 0 {
-        return ExitCode::SUCCESS;
+    if failed > 0 {
+        complain(&Failure(format!("{failed} of {} replays failed", cases.len())));
     }
-    complain(&Failure(format!("{failed} of {} replays failed", cases.len())));
-    if cases.iter().any(|case| !case.errors.is_empty()) {
-        return ExitCode::from(TROUBLE);
+    let trouble = trouble.into_iter().collect::<Result<(), Failure>>();
+    if cases.iter().any(|case| !case.failures.is_empty()) {
+        trouble.unwrap_or_else(|failure| complain(&failure));
+        return Ok(ExitCode::FAILURE);
     }
-    ExitCode::FAILURE
+    trouble?;
+    Ok(if failed > 0 { ExitCode::from(TROUBLE) } else { ExitCode::SUCCESS })
+}
+
+/// The file of a report.
+struct Report<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> Report<'a> {
+    fn open(path: &'a Path) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(Self { path, file })
+    }
+
+    fn write(mut self, cases: &[Case]) -> Result<(), Failure> {
+        let written = self.file.write_all(junit::report(cases).as_bytes());
+        written.map_err(|error| unwritable(self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure(format!("{} cannot be written: {error}", path.display()))
 }
 
 fn print(case: &Case) -> Result<(), Failure> {
@@ -147,7 +181,12 @@ impl ReplayCommand {
     /// The cases of a job that is over, or of the error that there is instead: one for each model.
     fn cases(&self, entry: &Entry, job: &Value) -> Vec<Case> {
         let all = Figures::of_job(job);
-        if let Some(error) = job["error"].as_str() {
+        let error = match job["error"].as_str() {
+            None if all.is_empty() => Some("the gateway has sent no comparison"),
+            None if job["status"] == "failed" => Some("the replay has failed"),
+            error => error,
+        };
+        if let Some(error) = error {
             let mut case = Case::without_figures(entry.to_string(), error.to_owned());
             if let Some(done) = all.first() {
                 case.figures = done.to_string();
@@ -170,5 +209,43 @@ impl ReplayCommand {
             seconds: figures.seconds,
         };
         all.iter().map(case).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_without_figures_is_trouble() {
+        let command = ReplayCommand {
+            traces: vec!["t-1".to_owned()],
+            suite: None,
+            model: None,
+            compare: Vec::new(),
+            force_models: Vec::new(),
+            max_cost: None,
+            fail_if: Vec::new(),
+            junit: None,
+            timeout: TIMEOUT,
+            url: None,
+        };
+        let entry = suite::entries(&command.traces, None).unwrap().remove(0);
+        let is_fine = |job: Value| {
+            let cases = command.cases(&entry, &job);
+            assert_eq!(cases.len(), 1, "{job}");
+            cases.iter().all(Case::is_fine)
+        };
+        let replay = json!({"replay": {"steps": []}});
+        assert!(is_fine(json!({"status": "completed", "comparison": replay})));
+        for job in [
+            json!({"status": "completed"}),
+            json!({"status": "completed", "comparison": null}),
+            json!({"status": "completed", "comparison": {"source": {}, "replay": null}}),
+            json!({"status": "completed", "comparison": {"source": {}, "replays": []}}),
+            json!({"status": "failed", "error": null, "comparison": replay}),
+        ] {
+            assert!(!is_fine(job.clone()), "{job}");
+        }
     }
 }

@@ -28,13 +28,15 @@ const BUSY_TIMEOUT: Duration = Duration::from_hours(1);
 pub(super) struct Remote {
     client: ApiClient,
     url: String,
+    /// For how long a replay may wait and run.
+    timeout: Duration,
     last: Option<Instant>,
     progress: Progress,
 }
 
 impl Remote {
-    pub(super) fn new(client: ApiClient, url: String) -> Self {
-        Self { client, url, last: None, progress: Progress::new() }
+    pub(super) fn new(client: ApiClient, url: String, timeout: Duration) -> Self {
+        Self { client, url, timeout, last: None, progress: Progress::new() }
     }
 
     /// Replays a trace, and returns the job when it is over; or the error of a trace that is not replayed.
@@ -60,11 +62,23 @@ impl Remote {
         let mut body = overrides.clone();
         body.insert("trace_id".to_owned(), entry.trace.as_str().into());
         let asked = self.ask(&body.into()).await?;
-        let mut job = match asked.status {
+        let job = match asked.status {
             200 | 202 => asked.body,
             400 | 404 | 422 => return Ok(json!({"error": message(&asked)})),
             _ => return Err(refused(&asked)),
         };
+        let timeout = self.timeout;
+        match tokio::time::timeout(timeout, self.over(job, place)).await {
+            Ok(job) => job,
+            Err(_) => {
+                let error = format!("the replay is not over after {} s", timeout.as_secs());
+                Ok(json!({"error": error}))
+            }
+        }
+    }
+
+    /// Waits until a job is over.
+    async fn over(&mut self, mut job: Value, place: (usize, usize)) -> Result<Value, Failure> {
         let path = format!("{PATH}/{}", job["job_id"].as_str().unwrap_or_default());
         let mut looks = 0;
         while !matches!(job["status"].as_str(), Some("completed" | "failed")) {

@@ -1,13 +1,20 @@
 //! `sluice replay`: a suite of traces as a regression test.
 
-use std::process::Output;
+use std::fs::File;
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::run;
 use crate::harness::{Answer, Backend, KEY, Mock, Server};
 
-crate::on_every_backend!(a_suite_passes_or_fails, what_cannot_be_replayed_fails);
+crate::on_every_backend!(
+    a_suite_passes_or_fails,
+    what_cannot_be_replayed_fails,
+    what_is_paid_for_is_reported,
+    a_replay_that_does_not_end_is_given_up,
+);
 
 fn printed(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -86,7 +93,7 @@ async fn what_cannot_be_replayed_fails(backend: Backend) {
     let args = [unknown, &trace, "--model", "good", "--fail-if", "cost>-200%", "--junit", report];
     let failed = command(&server, &args).await;
     let (out, err) = printed(&failed);
-    assert_eq!(failed.status.code(), Some(2), "trouble goes before a condition: {out}");
+    assert_eq!(failed.status.code(), Some(1), "a condition goes before trouble: {out}");
     assert!(out.contains("Trace not found or not owned by this customer"), "{out}");
     assert!(out.contains(&format!("FAIL {trace}: cost ")), "the others are replayed: {out}");
     assert!(err.contains("2 of 2 replays failed"), "{err}");
@@ -126,6 +133,51 @@ async fn what_cannot_be_replayed_fails(backend: Backend) {
         assert_eq!(ended(wrong, &key).await.0, Some(2), "{wrong:?}");
     }
     assert!(key_is_active(&owner).await);
+}
+
+async fn what_is_paid_for_is_reported(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::text("Yes.")).await;
+    mock.register(&owner, "good").await;
+    let (first, second) = (key.trace().await, key.trace().await);
+    for trace in [&first, &second] {
+        run(&key, trace, "good", "Hello.").await;
+    }
+    let made = mock.begun();
+    let failed = command(&server, &[&first, "--junit", "no-such-folder/report.xml"]).await;
+    let (out, err) = printed(&failed);
+    assert_eq!((failed.status.code(), &*out), (Some(2), ""), "{err}");
+    assert!(err.contains("no-such-folder/report.xml cannot be written"), "{err}");
+    assert_eq!(mock.begun(), made, "nothing was called");
+    // An output that nobody reads keeps nothing from the report.
+    let report = server.data().join("report.xml");
+    let mut unread =
+        server.command(&["replay", &first, &second, "--junit", report.to_str().unwrap()]);
+    unread.env("SLUICE_API_KEY", KEY).stdin(Stdio::null()).stderr(Stdio::piped());
+    unread.stdout(File::options().write(true).open("/dev/full").unwrap());
+    let unread = tokio::task::spawn_blocking(move || unread.output().unwrap()).await.unwrap();
+    let (_, err) = printed(&unread);
+    assert_eq!(unread.status.code(), Some(2), "{err}");
+    assert!(err.contains("the output cannot be written"), "{err}");
+    let xml = std::fs::read_to_string(report).unwrap();
+    assert!(xml.contains("tests=\"2\" failures=\"0\" errors=\"0\""), "{xml}");
+    assert_eq!(mock.begun(), made + 2);
+}
+
+async fn a_replay_that_does_not_end_is_given_up(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    Mock::always(Answer::text("Yes.")).await.register(&owner, "quick").await;
+    let slow = Mock::start(Duration::from_secs(8), None, |_| Answer::text("Yes.")).await;
+    slow.register(&owner, "slow").await;
+    let trace = key.trace().await;
+    run(&key, &trace, "quick", "Hello.").await;
+    let late = command(&server, &[&trace, "--model", "slow", "--timeout", "2"]).await;
+    let (out, err) = printed(&late);
+    assert_eq!(late.status.code(), Some(2), "{out}{err}");
+    assert!(out.contains("the replay is not over after 2 s"), "{out}");
+    assert!(err.contains("1 of 1 replays failed"), "{err}");
 }
 
 async fn key_is_active(owner: &crate::harness::Caller) -> bool {

@@ -140,6 +140,13 @@ async fn pages_keep_their_filters(backend: Backend) {
         assert!(link.contains(&format!("{beyond}={}", expected[5])), "{link}");
         assert!(link.contains("user=ann+%26+bob"), "{link}");
     }
+    // Links carry filters, and not what else a query has.
+    let unknown = "per_page=4&utm=1&no[x]=1&has_error=false";
+    let reply = key.get(&format!("/api/v1/traces?{unknown}")).await;
+    reply.ok(200);
+    let link = reply.header("link");
+    assert!(link.contains("per_page=4&has_error=false>"), "{link}");
+    assert!(!link.contains("utm") && !link.contains("no%5B"), "{link}");
 }
 
 async fn what_is_no_filter_is_refused(backend: Backend) {
@@ -186,6 +193,17 @@ async fn a_hash_is_found_by_its_value(backend: Backend) {
     let detail = key.detail(&trace).await;
     let hash = detail["metadata"]["user"].as_str().unwrap();
     assert_ne!(hash, "jane");
-    assert_eq!(found(&key, &format!("user={}", encode(hash))).await, [trace]);
+    assert_eq!(found(&key, &format!("user={}", encode(hash))).await, [trace.as_str()]);
     assert_eq!(found(&key, "user=joe").await, [""; 0]);
+    assert_eq!(found(&key, "metadata[user]=jane").await, [trace.as_str()]);
+    assert_eq!(found(&key, &format!("metadata[user]={}", encode(hash))).await, [trace.as_str()]);
+    assert_eq!(found(&key, "metadata[user]=joe").await, [""; 0]);
+    // A number is a name too.
+    let number = open(&key, json!({"user": 47_114_711, "session": 5})).await;
+    let metadata = key.detail(&number).await["metadata"].clone();
+    assert!(metadata["user"].as_str().is_some_and(|user| user.starts_with("h:")), "{metadata}");
+    assert_eq!(metadata["session"], 5, "it is not to be hashed");
+    for query in ["user=47114711", "metadata[user]=47114711"] {
+        assert_eq!(found(&key, query).await, [number.as_str()], "{query}");
+    }
 }
