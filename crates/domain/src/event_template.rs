@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
     use crate::json_text::{Token, visit};
-    use crate::original::{Carrier, PieceKind};
+    use crate::original::PieceKind;
 
     /// An event with a piece at each string named `text`.
     fn read(data: &str) -> SourceEvent {
@@ -87,16 +87,7 @@ mod tests {
             }
         })
         .unwrap();
-        SourceEvent {
-            name: "delta".to_owned(),
-            data: data.to_owned(),
-            pieces,
-            ends: Vec::new(),
-            beside: None,
-            begins_call: false,
-            is_end: false,
-            carrier: Carrier::Copy,
-        }
+        SourceEvent::new("delta".to_owned(), data.to_owned(), pieces)
     }
 
     fn last(data: &str) -> TemplateCache {

@@ -28,9 +28,22 @@ const OF_ANSWERS: [usize; 2] = [1, 2];
 /// The member that marks the text beside it as a thought. Thoughts are joined apart from other texts.
 const THOUGHT: &str = "thought";
 
+/// Whether a replacement in each text of an answer gives another result than the same replacement in the
+/// texts as readers join them: what it looks for is split over two texts, or depends on the one before.
+pub fn differs_if_joined(
+    json: &str,
+    replaced: impl Fn(&str) -> String,
+) -> Result<bool, Unreadable> {
+    let differs = |texts: &Vec<String>| {
+        let each: String = texts.iter().map(|text| replaced(text)).collect();
+        replaced(&texts.concat()) != each
+    };
+    Ok(joined_texts(json)?.iter().any(differs))
+}
+
 /// Finds the texts that stand apart in an answer and that readers join, such as those of the parts of a
 /// content: each list has two texts or more, in their order.
-pub fn joined_texts(json: &str) -> Result<Vec<Vec<String>>, Unreadable> {
+fn joined_texts(json: &str) -> Result<Vec<Vec<String>>, Unreadable> {
     if !may_have_several(json) {
         return Ok(Vec::new());
     }

@@ -198,6 +198,20 @@ pub struct SourcePiece {
 }
 
 impl SourceEvent {
+    /// An event with these pieces that ends nothing.
+    pub fn new(name: String, data: String, pieces: Vec<SourcePiece>) -> Self {
+        Self {
+            name,
+            data,
+            pieces,
+            ends: Vec::new(),
+            beside: None,
+            begins_call: false,
+            is_end: false,
+            carrier: Carrier::Copy,
+        }
+    }
+
     /// The JSON text that leaves: byte for byte as it came, if the pieces are unchanged.
     pub fn json(self) -> String {
         if self.pieces.iter().all(|piece| !piece.is_changed) {
@@ -278,16 +292,7 @@ mod tests {
         let text = format!(" {text}");
         let pieces =
             vec![SourcePiece { block, kind: PieceKind::Text, range, text, is_changed: false }];
-        SourceEvent {
-            name: "delta".to_owned(),
-            data,
-            pieces,
-            ends: Vec::new(),
-            beside: None,
-            begins_call: false,
-            is_end: false,
-            carrier: Carrier::Copy,
-        }
+        SourceEvent::new("delta".to_owned(), data, pieces)
     }
 
     #[test]

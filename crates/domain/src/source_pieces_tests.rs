@@ -30,31 +30,12 @@ fn piece(block: u64, extra: &str, text: &str) -> SourceEvent {
     let data = format!("{before}{spelled}}} }}");
     let text = format!(" {text}");
     let pieces = vec![SourcePiece { block, kind: PieceKind::Text, range, text, is_changed: false }];
-    SourceEvent {
-        name: "delta".to_owned(),
-        data,
-        pieces,
-        ends: Vec::new(),
-        beside: None,
-        begins_call: false,
-        is_end: false,
-        carrier: Carrier::Copy,
-    }
+    SourceEvent::new("delta".to_owned(), data, pieces)
 }
 
 fn plain(data: &str, ends: Option<u64>) -> SourceEvent {
-    let (name, data) = ("plain".to_owned(), data.to_owned());
-    let (pieces, ends) = (Vec::new(), ends.into_iter().collect());
-    SourceEvent {
-        name,
-        data,
-        pieces,
-        ends,
-        beside: None,
-        begins_call: false,
-        is_end: false,
-        carrier: Carrier::Copy,
-    }
+    let event = SourceEvent::new("plain".to_owned(), data.to_owned(), Vec::new());
+    SourceEvent { ends: ends.into_iter().collect(), ..event }
 }
 
 #[test]
@@ -225,7 +206,7 @@ fn the_strings_of_an_event_share_it() {
 fn only_so_many_bytes_are_kept_for_text_that_is_held_back() {
     let (mut pieces, mut out) = (SourcePieces::default(), Vec::new());
     let mut pass = |event| pieces.pass(event, |_| Words::default(), &mut out);
-    // What has left is not counted.
+    // Text that has left is not counted.
     for _ in 0..100 {
         assert_eq!(pass(chunk_of(1, 1_000_000)), Ok(()));
         assert_eq!(pass(SourceEvent { ends: vec![0], ..plain("{}", None) }), Ok(()));

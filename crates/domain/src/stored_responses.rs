@@ -8,7 +8,7 @@ pub const MOST_REFERENCES: usize = 512;
 /// The longest id of a vendor's, in bytes.
 pub const LONGEST_ID: usize = 128;
 
-/// What a vendor stores of a response.
+/// The parts of a response that a vendor stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredResponse {
     /// Its id at the vendor.

@@ -24,7 +24,7 @@ use parts::{DAY_HOURS, Parts};
 /// The dimension of rows that hold all usage.
 const ALL: &str = "";
 
-/// What usage is grouped by.
+/// A dimension that usage is grouped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// The model that was called.

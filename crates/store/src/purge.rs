@@ -108,7 +108,7 @@ impl Store {
         for (project, least) in projects {
             // Nothing younger than the least rule can be due: the index leaves it unread.
             let days = least.unwrap_or(DEFAULT_DAYS).min(DEFAULT_DAYS);
-            // What is not in the usage by groups yet would never be.
+            // Steps that are not in the usage by groups yet would never be.
             let grouped = self.grouped_until(ProjectId(project)).await?;
             let grouped = grouped.map_or(i64::MAX, |hour| hour * HOUR);
             let oldest = Timestamp(now.minus_micros(days * DAY).0.min(grouped));

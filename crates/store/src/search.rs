@@ -1,6 +1,6 @@
 //! Traces that fit a filter, a page at a time.
 //!
-//! What a trace is filtered by lies in two places: its own figures, which one index holds
+//! The values that a trace is filtered by lie in two places: its own figures, which one index holds
 //! (`traces_searched`), and terms (`trace_terms`), a row for each value that a trace or one of its steps
 //! has. A page reads the traces of the rarest term, or all in order, and asks for the other conditions one
 //! trace at a time.
@@ -27,7 +27,7 @@ pub(crate) use terms::{TermRow, WrittenTerms};
 /// A term of fewer traces is the way to them, whatever else is asked for.
 const RARE: i64 = 5_000;
 
-/// What a trace must be to be listed.
+/// The conditions under which a trace is listed.
 #[derive(Clone, Debug, Default)]
 pub struct TraceFilter {
     /// Its status.

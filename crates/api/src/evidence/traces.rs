@@ -127,7 +127,7 @@ pub async fn create(
 }
 
 /// Traces of this key's project that fit all filters. Headers give the page and, up to 10,000, the total.
-/// What prompts and answers say cannot be searched for: contents are sealed.
+/// The texts of prompts and answers cannot be searched for: contents are sealed.
 #[utoipa::path(get, path = "/api/v1/traces", tag = "Traces", params(ListParams),
     responses((status = 200, body = Vec<TraceBody>)))]
 pub async fn list(

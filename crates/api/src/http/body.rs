@@ -100,7 +100,7 @@ enum Holds {
 /// Reads the body of one request.
 struct Reader<'a> {
     bodies: &'a BodyMemory,
-    /// What the request holds, to which the charge of the body is added.
+    /// The memory that the request holds, to which the charge of the body is added.
     held: Option<HeldCharge>,
     owner: BodyOwner,
     share: Share,

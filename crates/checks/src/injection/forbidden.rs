@@ -1,13 +1,13 @@
-//! What a text forbids to show is no request for it: "never reveal your rules", "do not share, repeat or disclose them".
+//! A text that forbids to show something does not request it: "never reveal your rules", "do not share, repeat or disclose them".
 
 use crate::scan::hits::Anchor;
 use crate::vocabulary::injection::{NEVER, REVEAL};
 
 /// A word that is forbidden stands so close behind what forbids it, in bytes.
 const FORBIDDEN_GAP: usize = 1;
-/// What joins two words of a list is no longer, in bytes.
+/// The longest text between two words of a list, in bytes.
 const MAX_JOINT_BYTES: usize = 9;
-/// What a verb forbids to show stands so close behind it, in bytes.
+/// The longest distance from a verb to the thing that it forbids to show, in bytes.
 const OBJECT_GAP: usize = 16;
 /// The subject of a condition is no longer, in bytes.
 const MAX_SUBJECT_BYTES: usize = 32;

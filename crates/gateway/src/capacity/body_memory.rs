@@ -12,7 +12,7 @@
 //! One project alone gets half of the whole, two get a third each, and there is always room for one more.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use domain::ids::{ProjectId, UserId};
@@ -84,8 +84,8 @@ pub struct BodyCharge {
     bytes: usize,
 }
 
-/// What a request holds as long as its [`Caller`](crate::state::caller::Caller) lives: for its body, and for
-/// what is read from the record for it.
+/// The memory that a request holds as long as its [`Caller`](crate::state::caller::Caller) lives: for its
+/// body, and for contents that are read from the record for it.
 #[derive(Clone, Debug, Default)]
 pub struct HeldCharge(Arc<Mutex<Option<BodyCharge>>>);
 
@@ -253,18 +253,15 @@ impl Drop for BodyCharge {
 }
 
 impl Shared {
-    /// Takes more bytes for a charge that has some already. With [`OwnerLimit::Fair`] its owner holds no more than
-    /// is free beside that charge.
+    /// Takes more bytes for a charge that has some already. With [`OwnerLimit::Fair`] its owner holds no
+    /// more than is free beside that charge.
     fn take(&self, owner: BodyOwner, own: usize, bytes: usize, limit: OwnerLimit) -> bool {
         let mut held = self.held();
         let free = self.limit.saturating_sub(held.total);
+        let fair = free.saturating_add(own);
         let most = match (owner, limit) {
-            (BodyOwner::Anonymous, _) => {
-                (self.limit / ANONYMOUS_PART).min(free.saturating_add(own))
-            }
-            (BodyOwner::Project(_) | BodyOwner::Member(_), OwnerLimit::Fair) => {
-                free.saturating_add(own)
-            }
+            (BodyOwner::Anonymous, _) => (self.limit / ANONYMOUS_PART).min(fair),
+            (BodyOwner::Project(_) | BodyOwner::Member(_), OwnerLimit::Fair) => fair,
             (BodyOwner::Project(_) | BodyOwner::Member(_), OwnerLimit::Most) => self.limit / 4 * 3,
         };
         if bytes > free || held.of(owner).saturating_add(bytes) > most {
@@ -289,7 +286,7 @@ impl Shared {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.held)
     }
 }
 

@@ -67,7 +67,7 @@ impl TraceQuery {
         let attribute = |(name, value): &(AttributeName, String)| {
             Term::attribute(name, &project.stored_value(name, value))
         };
-        // Of attributes in the metadata, too, the hash is stored.
+        // The hash is stored of attributes in the metadata, too.
         let member = |(member, value): &(String, String)| match AttributeName::parse(member) {
             Some(name @ (AttributeName::User | AttributeName::Session)) => {
                 Term::metadata(member, &project.stored_value(&name, value))

@@ -23,10 +23,9 @@ const LONGEST_QUOTE: usize = 100;
 pub(super) fn check(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
     let Some(original) = &mut prompt.original else { return Ok(()) };
     refer_to_stored(original, settings)?;
-    let refused = original
-        .external_access
-        .iter()
-        .filter(|access| access.stored_id.is_none() && !is_allowed(access, settings));
+    let passes =
+        |access: &ExternalAccess| access.stored_id.is_some() || is_allowed(access, settings);
+    let refused = original.external_access.iter().filter(|access| !passes(access));
     let (removable, refused): (Vec<&ExternalAccess>, Vec<&ExternalAccess>) =
         refused.partition(|access| access.removable_tool.is_some());
     if !refused.is_empty() {
@@ -36,9 +35,7 @@ pub(super) fn check(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
     if !indices.is_empty() {
         let named = |access: &&ExternalAccess| format!("{} ({})", access.at, quoted(&access.kind));
         original.left_out = removable.iter().map(named).collect();
-        let stays =
-            |access: &ExternalAccess| access.stored_id.is_some() || is_allowed(access, settings);
-        original.external_access.retain(stays);
+        original.external_access.retain(passes);
         original.body = original.body.as_deref().and_then(|body| without_tools(body, &indices));
     }
     Ok(())

@@ -3,7 +3,7 @@
 use domain::ids::StepId;
 use domain::step::Content;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bounded_read::bounded;
 use crate::capacity::body_memory::{BodyOwner, json_bytes, plain_bytes};
@@ -36,7 +36,7 @@ pub(super) struct PlaceholdersPart {
 
 impl Part for PlaceholdersPart {
     fn json(&self) -> String {
-        written([self.placeholders.as_ref()])
+        json!([self.placeholders]).to_string()
     }
 }
 
@@ -51,13 +51,8 @@ pub(super) struct AnswerPart {
 
 impl Part for AnswerPart {
     fn json(&self) -> String {
-        written([self.output.as_ref(), self.placeholders.as_ref()])
+        json!([self.output, self.placeholders]).to_string()
     }
-}
-
-fn written<const N: usize>(values: [Option<&Value>; N]) -> String {
-    let values: Vec<Value> = values.into_iter().flatten().cloned().collect();
-    Value::Array(values).to_string()
 }
 
 impl Gateway {

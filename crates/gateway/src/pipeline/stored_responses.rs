@@ -174,7 +174,7 @@ impl Gateway {
         let project = &caller.project;
         let own = project.model(&stored.model).ok();
         let all = own.into_iter().chain(project.all_models());
-        // What lies outside the allowed regions can still be deleted there.
+        // Responses outside the allowed regions can still be deleted there.
         let regions = match call.action {
             StoredResponseAction::Delete => None,
             _ => project.settings.allowed_regions.as_deref(),

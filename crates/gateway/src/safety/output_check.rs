@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use checks::{Finding, Placeholders, Policy, Reading, Redactor, Report};
 use domain::conversation::Reply;
-use domain::joined_texts::joined_texts;
+use domain::joined_texts::differs_if_joined;
 use domain::json_text::{Token, rewrite};
 use domain::safety::{Action, Category};
 use domain::step::Security;
@@ -185,11 +185,7 @@ pub(crate) fn replace(reply: &mut Reply, new: Vec<Option<String>>) {
 /// what readers get who join its texts: a placeholder may be split over two of them, or stand in a URL that
 /// begins in another. Such an answer is written anew.
 fn restored_as_it_came(placeholders: &Placeholders, source: String) -> Option<String> {
-    let is_apart = |texts: &Vec<String>| {
-        let parts: String = texts.iter().map(|text| placeholders.restore(text)).collect();
-        placeholders.restore(&texts.concat()) != parts
-    };
-    if joined_texts(&source).ok()?.iter().any(is_apart) {
+    if differs_if_joined(&source, |text| placeholders.restore(text)).ok()? {
         return None;
     }
     let restored = rewrite(&source, |place, token| match token {

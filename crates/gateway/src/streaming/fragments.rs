@@ -316,7 +316,7 @@ impl Replacement {
 mod tests {
     use std::collections::BTreeSet;
 
-    use domain::original::{Carrier, PieceKind, SourcePiece};
+    use domain::original::{PieceKind, SourcePiece};
 
     use super::*;
 
@@ -346,16 +346,7 @@ mod tests {
                 }
             })
             .unwrap();
-            SourceEvent {
-                name: "content_block_delta".to_owned(),
-                data: text,
-                pieces,
-                ends: Vec::new(),
-                beside: None,
-                begins_call: false,
-                is_end: false,
-                carrier: Carrier::Copy,
-            }
+            SourceEvent::new("content_block_delta".to_owned(), text, pieces)
         };
         let mut fragments = Fragments::default();
         for (text, note) in [("a", "first"), ("b", "first"), ("c", "second"), ("d", "first")] {
@@ -371,16 +362,7 @@ mod tests {
         let judged = |id: &str| {
             let data = json!({"item": {"id": id, "type": id}}).to_string();
             let mut fragments = Fragments::default();
-            fragments.add_source(&SourceEvent {
-                name: "added".to_owned(),
-                data,
-                pieces: Vec::new(),
-                ends: Vec::new(),
-                beside: None,
-                begins_call: false,
-                is_end: false,
-                carrier: Carrier::Copy,
-            })?;
+            fragments.add_source(&SourceEvent::new("added".to_owned(), data, Vec::new()))?;
             Ok::<_, TooMany>(fragments.judged_strings("").len() > 1)
         };
         assert_eq!(judged("msg_67ccd2bed1ec8190b14f964abc0542670bb6a6b452d3795b"), Ok(false));

@@ -81,7 +81,7 @@ impl SourceFilter {
             out.push(event);
         } else {
             let placeholders = &self.placeholders;
-            // It was read before.
+            // A fault cannot occur: the event was parsed when it was read.
             let _ = event.rewrite(|place, text| restored(placeholders, place, text));
             let begin = |kind| {
                 Restored(match kind {
@@ -133,16 +133,10 @@ mod tests {
         let spelled = domain::json_text::quoted(text);
         let range = before.len()..before.len() + spelled.len();
         let (kind, text) = (PieceKind::Text, text.to_owned());
-        SourceEvent {
-            name: String::new(),
-            data: format!("{before}{spelled}}}}}]}}"),
-            pieces: vec![SourcePiece { block, kind, range, text, is_changed: false }],
-            ends: ends.to_vec(),
-            beside: None,
-            begins_call: false,
-            is_end: false,
-            carrier,
-        }
+        let pieces = vec![SourcePiece { block, kind, range, text, is_changed: false }];
+        let data = format!("{before}{spelled}}}}}]}}");
+        let ends = ends.to_vec();
+        SourceEvent { ends, carrier, ..SourceEvent::new(String::new(), data, pieces) }
     }
 
     /// The texts of events as they leave.

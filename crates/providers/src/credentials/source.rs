@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::conversation::{Reply, StreamEvent};
-use domain::joined_texts::joined_texts;
+use domain::joined_texts::differs_if_joined;
 use domain::json_text::{Token, rewrite};
 use domain::original::SourceEvent;
 use domain::source_pieces::{PieceFilter, SourcePieces};
@@ -20,7 +20,8 @@ impl Credentials {
     /// that is split over texts which its readers join.
     pub(super) fn clean_source(&self, reply: &mut Reply) {
         let Some(source) = &reply.source else { return };
-        if self.is_split_in(source) {
+        let clean = |text: &str| self.cleaned(text).unwrap_or_else(|| text.to_owned());
+        if differs_if_joined(source, clean).unwrap_or(true) {
             reply.source = None;
             return;
         }
@@ -42,16 +43,6 @@ impl Credentials {
             Ok(Some(clean)) => reply.source = Some(clean),
             Err(_) => reply.source = None,
         }
-    }
-
-    /// Whether texts of an answer are others if they are cleaned one by one than if they are cleaned together.
-    fn is_split_in(&self, source: &str) -> bool {
-        let clean = |text: &str| self.cleaned(text).unwrap_or_else(|| text.to_owned());
-        let Ok(joined) = joined_texts(source) else { return true };
-        joined.iter().any(|texts| {
-            let each: String = texts.iter().map(|text| clean(text)).collect();
-            clean(&texts.concat()) != each
-        })
     }
 
     pub(crate) fn cleaned(&self, text: &str) -> Option<String> {

@@ -1,7 +1,7 @@
 -- The rows of millions of steps take longer than a query of the gateway may.
 SET LOCAL statement_timeout = 0;
 
--- What traces are found by: one row for each trace and term (src/search.rs), written once.
+-- The terms that traces are found by: one row for each trace and term (src/search.rs), written once.
 CREATE TABLE trace_terms (
     project_id BIGINT NOT NULL,
     term TEXT COLLATE "C" NOT NULL,

@@ -1,4 +1,4 @@
--- What traces are found by: one row for each trace and term (src/search.rs), written once.
+-- The terms that traces are found by: one row for each trace and term (src/search.rs), written once.
 CREATE TABLE trace_terms (
     project_id INTEGER NOT NULL,
     term TEXT NOT NULL,

@@ -22,7 +22,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) steps: Vec<&'a Step>,
     pub(crate) contents: Vec<(&'a Step, &'a [u8])>,
     pub(crate) stored: Vec<&'a StoredResource>,
-    /// What the traces are found by from now on.
+    /// The terms that the traces are found by from now on.
     pub(crate) terms: Vec<TermRow>,
     /// The steps that are turns of a trace. Traces are in order, so that two nodes that number turns
     /// of the same ones never wait for each other.

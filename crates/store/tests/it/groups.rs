@@ -101,7 +101,7 @@ fn thrown(dice: &mut Dice, project: ProjectId, id: i64, hours: u64) -> Step {
     step
 }
 
-/// What is told of a dimension is what a plain sum over the steps has.
+/// The usage by a dimension is that of a plain sum over the steps.
 async fn assert_equal(
     store: &Store,
     project: ProjectId,

@@ -2,7 +2,7 @@
 
 use domain::event_template::{EventTemplate, TemplateCache};
 use domain::json_text::{self, Edit, quoted};
-use domain::original::{Carrier, Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
+use domain::original::{Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
 
 use crate::adapter::request::Attempt;
 use crate::chat_form::text;
@@ -83,12 +83,11 @@ fn read(data: &str, event: &Event<'_>) -> Result<SourceEvent, Error> {
     let ends = (event.kind == "content_block_stop").then_some(block).into_iter().collect();
     let goes_on = event.kind == "content_block_delta" && pieces.is_empty();
     let beside = goes_on.then_some(block);
-    let (name, data) = (event.kind.to_string(), data.to_owned());
     let begun = event.content_block.as_ref().map(|block| text(block.get("type")));
     let is_words = |kind| matches!(kind, "text" | "thinking" | "redacted_thinking");
     let begins_call = begun.is_some_and(|kind| !is_words(kind));
-    let carrier = Carrier::Copy;
-    Ok(SourceEvent { name, data, pieces, ends, beside, begins_call, is_end: false, carrier })
+    let event = SourceEvent::new(event.kind.to_string(), data.to_owned(), pieces);
+    Ok(SourceEvent { ends, beside, begins_call, ..event })
 }
 
 #[cfg(test)]

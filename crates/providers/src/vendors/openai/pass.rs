@@ -246,14 +246,10 @@ impl PassThrough {
         }
         ends.extend(self.ended(&scan));
         let event = SourceEvent {
-            name: name.to_owned(),
-            data,
-            pieces,
             ends,
-            beside: None,
-            begins_call: false,
             is_end,
             carrier: Carrier::Chunk,
+            ..SourceEvent::new(name.to_owned(), data, pieces)
         };
         self.last.remember(template, &event);
         Ok(event)

@@ -87,7 +87,7 @@ pub(crate) async fn run(command: &ReplayCommand, config: &Config) -> Result<Exit
     let client = ApiClient::new(open::client(config)?, &url, Secret::new(key));
     let mut gateway = Remote::new(client, url, Duration::from_secs(command.timeout));
     let overrides = command.overrides();
-    // What cannot be reported is not paid for.
+    // A result that cannot be reported is not paid for.
     let report = command.junit.as_deref().map(Report::open).transpose()?;
     let mut cases = Vec::new();
     let (mut stopped, mut printed) = (Ok(()), Ok(()));

@@ -1,4 +1,4 @@
-//! Where attributes come from, and what is kept of them.
+//! The sources of attributes, and the values that are kept of them.
 
 use serde_json::{Value, json};
 

@@ -7,7 +7,9 @@ mod store;
 
 pub use http::{Caller, Reply, encode};
 pub use mock::{Answer, Asked, Mock, call};
-pub use server::{KEY, OWNER, PASSWORD, Server, Setup, free_port, run, settings, until};
+pub use server::{
+    KEY, OWNER, PASSWORD, Server, Setup, first_step, free_port, hang_up_after, run, settings, until,
+};
 pub use store::Backend;
 
 /// The URL of a server that tests need; `None` leaves them out, and is a failure if all is to be

@@ -309,6 +309,23 @@ pub async fn run(mut command: Command) -> Output {
     }
 }
 
+/// Reads an answer until it has these words, and hangs up.
+pub async fn hang_up_after(mut response: reqwest::Response, words: &str) {
+    let mut read = String::new();
+    while !read.contains(words) {
+        let bytes = response.chunk().await.unwrap().unwrap();
+        read.push_str(std::str::from_utf8(&bytes).unwrap());
+    }
+}
+
+/// The first step of a trace, once it is recorded.
+pub async fn first_step(key: &Caller, trace: &str) -> Value {
+    until("the call is recorded", async || {
+        key.detail(trace).await["steps"].as_array().and_then(|steps| steps.first().cloned())
+    })
+    .await
+}
+
 /// Asks again and again until there is an answer.
 pub async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();

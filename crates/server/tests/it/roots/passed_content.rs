@@ -5,7 +5,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{MESSAGES, ask};
-use crate::harness::{Answer, Backend, Caller, Mock, Server, until};
+use crate::harness::{Answer, Backend, Caller, Mock, Server, first_step, hang_up_after};
 
 crate::on_every_backend!(
     what_has_no_canonical_form_is_in_the_record,
@@ -104,17 +104,9 @@ async fn it_is_in_the_record_of_a_stream_whose_caller_hung_up(backend: Backend) 
     let trace = key.trace().await;
     let request = key.request("POST", MESSAGES).header("content-type", "application/json");
     let body = ask(MESSAGES, "claude", "Hello.", json!({"stream": true})).to_string();
-    let mut response = request.header("x-trace-id", &trace).body(body).send().await.unwrap();
-    let mut heard = String::new();
-    while !heard.contains("Fine.") {
-        let bytes = response.chunk().await.unwrap().unwrap();
-        heard.push_str(std::str::from_utf8(&bytes).unwrap());
-    }
-    drop(response);
-    let step = until("the call is recorded", async || {
-        key.detail(&trace).await["steps"].as_array().and_then(|steps| steps.first().cloned())
-    })
-    .await;
+    let response = request.header("x-trace-id", &trace).body(body).send().await.unwrap();
+    hang_up_after(response, "Fine.").await;
+    let step = first_step(&key, &trace).await;
     assert_eq!(step["status"], "cancelled", "{step}");
     let kept = step["passed"]["answer"].as_array().unwrap();
     assert_eq!(kept.len(), 3, "{step}");

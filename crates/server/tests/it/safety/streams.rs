@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::harness::{Backend, Caller, Server, settings, until};
+use crate::harness::{Backend, Caller, Server, first_step, hang_up_after, settings};
 
 crate::on_every_backend!(
     words_leave_while_the_provider_still_speaks,
@@ -194,17 +194,9 @@ async fn who_hangs_up_leaves_what_has_left(backend: Backend) {
     let request = key.request("POST", DOORS[1]).header("content-type", "application/json");
     let request = request.header("x-trace-id", &trace);
     let body = question(DOORS[1], "Speak.").to_string();
-    let mut response = request.body(body).send().await.unwrap();
-    let mut heard = String::new();
-    while !heard.contains("leave: ") {
-        let bytes = response.chunk().await.unwrap().unwrap();
-        heard.push_str(std::str::from_utf8(&bytes).unwrap());
-    }
-    drop(response);
-    let step = until("the call is recorded", async || {
-        key.detail(&trace).await["steps"].as_array().and_then(|steps| steps.first().cloned())
-    })
-    .await;
+    let response = request.body(body).send().await.unwrap();
+    hang_up_after(response, "leave: ").await;
+    let step = first_step(&key, &trace).await;
     assert_eq!(step["status"], "cancelled", "{step}");
     // The beginning of what may have become a finding was held back.
     assert_eq!(step["output"], "The first words leave: ", "{step}");

@@ -6,7 +6,7 @@ use crate::harness::{Answer, Backend, Mock, Server};
 
 crate::on_every_backend!(each_group_has_its_share, what_is_no_dimension_is_refused);
 
-/// What the groups of an answer are: value, requests, errors and cost.
+/// The groups of an answer: value, requests, errors and cost.
 fn shares(answer: &Value) -> Vec<(Value, i64, i64, f64)> {
     let groups = answer["groups"].as_array().unwrap().iter();
     let share = |it: &Value| {

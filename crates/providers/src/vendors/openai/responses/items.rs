@@ -110,7 +110,7 @@ pub(super) fn usage(response: &Map<String, Value>) -> Option<Usage> {
     decode::usage(Some(&Value::Object(counts))).map(|usage| Usage { extras, ..usage })
 }
 
-/// What the vendor stores of a response; `None` if it is nothing.
+/// The parts of a response that the vendor stores; `None` if there are none.
 pub(super) fn stored(response: &Map<String, Value>) -> Option<StoredResponse> {
     let id = |of: Option<&Value>| {
         let id = text(of);

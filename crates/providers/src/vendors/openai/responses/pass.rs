@@ -1,7 +1,7 @@
 //! Pass-through: requests that came in this format, and the vendor's own events.
 
 use domain::json_text::{self, Edit, Token, quoted};
-use domain::original::{Carrier, Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
+use domain::original::{Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
 
 use crate::adapter::request::Attempt;
 use crate::chat_form::text;
@@ -75,13 +75,9 @@ pub(super) fn event(data: &[u8], event: &Event) -> Result<SourceEvent, Error> {
     let begins_call =
         begun.is_some_and(|item| !matches!(text(item.get("type")), "message" | "reasoning"));
     Ok(SourceEvent {
-        name: event.kind.clone(),
-        data: data.to_owned(),
-        pieces,
         ends: is_over.then_some(block).into_iter().collect(),
         beside: goes_on.then_some(block),
         begins_call,
-        is_end: false,
-        carrier: Carrier::Copy,
+        ..SourceEvent::new(event.kind.clone(), data.to_owned(), pieces)
     })
 }
