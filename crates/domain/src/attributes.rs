@@ -146,15 +146,15 @@ pub struct Gathering {
 impl Gathering {
     /// Adds the user, if there is none yet.
     pub fn user(&mut self, value: &str) {
-        if value_of(&mut self.faults, "user", value) {
-            self.attributes.user.get_or_insert_with(|| value.to_owned());
+        if self.attributes.user.is_none() && value_of(&mut self.faults, "user", value) {
+            self.attributes.user = Some(value.to_owned());
         }
     }
 
     /// Adds the session, if there is none yet.
     pub fn session(&mut self, value: &str) {
-        if value_of(&mut self.faults, "session", value) {
-            self.attributes.session.get_or_insert_with(|| value.to_owned());
+        if self.attributes.session.is_none() && value_of(&mut self.faults, "session", value) {
+            self.attributes.session = Some(value.to_owned());
         }
     }
 

@@ -175,6 +175,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// Whether it is a call of a shadow model, which nobody asked for.
+    pub fn is_shadow(&self) -> bool {
+        self.call.as_ref().is_some_and(|call| call.shadow)
+    }
+
     /// Its duration, in microseconds.
     pub fn latency(&self) -> i64 {
         self.finished_at.since(self.started_at)

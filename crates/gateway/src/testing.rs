@@ -86,6 +86,19 @@ impl Fresh {
         })
         .await
     }
+
+    /// Deletes the steps whose retention is over at a time. Returns how many there were.
+    pub(crate) async fn purge(&self, now: Timestamp) -> u64 {
+        let (store, project) = (&self.gateway.store, self.caller.project.id());
+        while store.group_next_hour(project, now).await.unwrap() {}
+        let mut deleted = 0;
+        loop {
+            match store.purge_steps(now).await.unwrap() {
+                0 => return deleted,
+                some => deleted += some,
+            }
+        }
+    }
 }
 
 /// A message of a user with these parts.

@@ -13,8 +13,8 @@ const MAX_GROUPS: u64 = 10;
 /// Samples of each window for another bin.
 const SAMPLES_A_GROUP: u64 = 25;
 
-/// A language that was not there before stays apart if it holds at least one of so many answers now.
-const NEW_LANGUAGE: u64 = 5;
+/// A language stays apart if its share has changed by at least one of so many answers.
+const MOVED_LANGUAGE: u64 = 5;
 /// A bin beyond all others is few if it holds less than this part of all samples.
 const FEW: u64 = 10;
 
@@ -129,8 +129,8 @@ fn grouped(before: &[u64], after: &[u64], groups: u64) -> (Vec<u64>, Vec<u64>) {
 }
 
 /// Joins bins without an order to about `groups`: the most frequent ones stay apart, the others are one.
-/// Those are the most frequent of both windows together, so that the choice favours neither. A bin that
-/// was empty before and holds many now stays apart as well.
+/// Those are the most frequent of both windows together, so that the choice favours neither. A bin whose
+/// share has changed much, up or down, stays apart as well.
 fn frequent(before: &[u64], after: &[u64], groups: u64) -> (Vec<u64>, Vec<u64>) {
     let at = |counts: &[u64], bin: usize| counts.get(bin).copied().unwrap_or(0);
     let bins = 0..before.len().max(after.len());
@@ -143,10 +143,13 @@ fn frequent(before: &[u64], after: &[u64], groups: u64) -> (Vec<u64>, Vec<u64>) 
     kept.sort_by_key(|bin| Reverse(share(bin)));
     let most = usize::try_from(groups.saturating_sub(1)).unwrap_or(usize::MAX);
     let others = kept.split_off(kept.len().min(most));
-    let is_new = |&(had, has): &(u64, u64)| had == 0 && has * NEW_LANGUAGE >= now;
-    let (new, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(is_new);
+    let has_moved = |&(had, has): &(u64, u64)| {
+        let (had, has) = (u128::from(had) * u128::from(now), u128::from(has) * u128::from(all));
+        had.abs_diff(has) * u128::from(MOVED_LANGUAGE) >= u128::from(all) * u128::from(now)
+    };
+    let (moved, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(has_moved);
     let rest = rest.iter().fold((0, 0), |sum, bin| (sum.0 + bin.0, sum.1 + bin.1));
-    kept.into_iter().chain(new).chain([rest]).unzip()
+    kept.into_iter().chain(moved).chain([rest]).unzip()
 }
 
 /// The population stability index of two binned counts: 0 when they are alike.
@@ -270,6 +273,8 @@ mod tests {
             (&[5; 10], &[0, 0, 0, 50, 0, 0, 0, 0, 0, 0]),
             (&[30, 20, 0], &[30, 0, 20]),
             (&[40, 2, 2, 2, 2, 2], &[10, 8, 8, 8, 8, 8]),
+            (&[25, 24, 1], &[25, 1, 24]),
+            (&[25, 13, 12], &[25, 25, 0]),
         ] {
             let found = drift("m", &of(before), &of(after)).unwrap();
             assert!(

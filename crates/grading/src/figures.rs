@@ -42,7 +42,7 @@ pub struct TraceFigures {
 /// Shadow calls count as steps and nothing else: nobody waited for them. `typical_gap_ms` is the
 /// project's median time between two steps, if known.
 pub fn figures(created_at: Timestamp, steps: &[Step], typical_gap_ms: Option<f64>) -> TraceFigures {
-    let waited_for = || steps.iter().filter(|step| !is_shadow(step));
+    let waited_for = || steps.iter().filter(|step| !step.is_shadow());
     let mut latencies: Vec<f64> = waited_for().map(|step| millis(step.latency())).collect();
     latencies.sort_by(f64::total_cmp);
     let latency = |p| percentile(&latencies, p).unwrap_or(0.0);
@@ -107,10 +107,6 @@ fn shadow_score(steps: &[Step]) -> Option<f64> {
 pub fn percentile(sorted_ms: &[f64], p: f64) -> Option<f64> {
     let rank = (p.clamp(0.0, 100.0) / 100.0 * sorted_ms.len() as f64).ceil() as usize;
     sorted_ms.get(rank.saturating_sub(1)).copied()
-}
-
-pub(crate) fn is_shadow(step: &Step) -> bool {
-    step.call.as_ref().is_some_and(|call| call.shadow)
 }
 
 #[cfg(test)]

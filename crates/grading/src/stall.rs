@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use domain::step::{Call, Step, StepKind};
 use domain::time::millis;
 
-use crate::figures::is_shadow;
 use crate::graph;
 
 /// Weights of a first, second, third, and fourth or later identical tool call.
@@ -25,7 +24,7 @@ const IDLE_MILLIS: f64 = 1000.0;
 /// probability is that of at least one being right, so that each can only raise it.
 pub(crate) fn probability(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
     let runs: Vec<&Step> =
-        steps.iter().filter(|step| step.kind == StepKind::Run && !is_shadow(step)).collect();
+        steps.iter().filter(|step| step.kind == StepKind::Run && !step.is_shadow()).collect();
     let tools = most_alike(&runs, |call| call.tools.iter().flat_map(|tools| &tools.fingerprints));
     let inputs = most_alike(&runs, |call| &call.input_fingerprint);
     let outputs = most_alike(&runs, |call| &call.output_fingerprint);
@@ -79,7 +78,7 @@ fn idleness(steps: &[Step], typical_gap_ms: Option<f64>) -> f64 {
     };
     let mut end = None;
     let mut longest = 0.0f64;
-    for step in steps.iter().filter(|step| !is_shadow(step)) {
+    for step in steps.iter().filter(|step| !step.is_shadow()) {
         longest = longest.max(end.map_or(0.0, |end| millis(step.started_at.since(end))));
         end = end.max(Some(step.finished_at));
     }

@@ -2,8 +2,6 @@
 
 use domain::step::Step;
 
-use crate::figures::is_shadow;
-
 /// Splits steps, given in the order of (`started_at`, id), where nothing ran for longer than `pause`
 /// microseconds. Without a pause they are one turn; there is always one. Shadow calls neither begin a turn
 /// nor fill a pause.
@@ -11,7 +9,7 @@ pub(crate) fn turns(steps: &[Step], pause: Option<i64>) -> Vec<&[Step]> {
     let Some(pause) = pause else { return vec![steps] };
     let (mut turns, mut from) = (Vec::new(), 0);
     let mut end = None;
-    for (index, step) in steps.iter().enumerate().filter(|(_, step)| !is_shadow(step)) {
+    for (index, step) in steps.iter().enumerate().filter(|(_, step)| !step.is_shadow()) {
         if end.is_some_and(|end| step.started_at.since(end) > pause) {
             turns.push(&steps[from..index]);
             from = index;

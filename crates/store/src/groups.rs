@@ -226,10 +226,13 @@ impl Store {
         end: Timestamp,
         most: usize,
     ) -> Result<Grouped> {
-        let until = self.grouped_until(project).await?.unwrap_or(from_hour);
-        let parts = Parts::of(from_hour, until, end);
-        // All questions are about the same steps.
-        let mut asked = Asked { project, parts, tx: self.reader.snapshot().await? };
+        // All questions are about the same rows and steps.
+        let mut tx = self.reader.snapshot().await?;
+        let until: Option<i64> = within!(tx, db => {
+            sqlx::query_scalar(fill::UNTIL).bind(project.0).fetch_optional(&mut *db).await?
+        });
+        let parts = Parts::of(from_hour, until.unwrap_or(from_hour), end);
+        let mut asked = Asked { project, parts, tx };
         let total = asked.sum(ALL, &usage(&ALL_COLUMNS, "''", ""), None).await?;
         let (name, tag) = (dimension.name(), dimension.tag());
         let of_step = dimension.of_step(matches!(self.reader, Pool::Sqlite(_)));

@@ -110,7 +110,7 @@ impl Store {
             let days = least.unwrap_or(DEFAULT_DAYS).min(DEFAULT_DAYS);
             // Steps that are not in the usage by groups yet would never be.
             let grouped = self.grouped_until(ProjectId(project)).await?;
-            let grouped = grouped.map_or(i64::MAX, |hour| hour * HOUR);
+            let grouped = grouped.unwrap_or(0) * HOUR;
             let oldest = Timestamp(now.minus_micros(days * DAY).0.min(grouped));
             let due: Vec<(i64, i64)> = on!(&self.reader, db => {
                 sqlx::query_as(DUE)

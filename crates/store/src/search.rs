@@ -51,9 +51,12 @@ pub struct TraceFilter {
 }
 
 impl TraceFilter {
-    /// Whether traces have to be looked through one by one, also those that do not fit.
+    /// Whether traces have to be looked through one by one, also those that do not fit. An index leads to
+    /// those of one status, or of one term.
     pub fn is_search(&self) -> bool {
-        self.has_figures() || self.terms.len() > 1 || !self.without.is_empty()
+        let by_status = usize::from(self.status.is_some());
+        let others = Self { status: None, ..self.clone() };
+        others.has_figures() || by_status + self.terms.len() > 1 || !self.without.is_empty()
     }
 
     /// Whether it asks for more than terms and times.

@@ -142,8 +142,13 @@ fn filter(asked: &mut TraceQuery, name: &str, value: &str) -> Result<bool, Error
             asked.grade = Some(word(name, value, &grades.collect::<Vec<_>>())?);
         }
         "model" => {
-            let is_name = value.len() <= LONGEST_MODEL && !value.contains(char::is_control);
-            asked.model = Some(text(name, value, is_name)?);
+            let is_name = (1..=LONGEST_MODEL).contains(&value.len());
+            if !is_name || value.contains(char::is_control) {
+                return Err(Error::invalid(format!(
+                    "model must have 1 to {LONGEST_MODEL} bytes, and no control characters"
+                )));
+            }
+            asked.model = Some(value.to_owned());
         }
         "key" => {
             let key = value.parse().map_err(|error| Error::invalid(format!("key: {error}")))?;

@@ -4,10 +4,13 @@
 use axum::Json;
 use axum::extract::State;
 use utoipa::OpenApi;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::Type;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{
-    ContentBuilder, OpenApi as Document, Ref, RefOr, ResponseBuilder, SecurityRequirement,
+    ContentBuilder, ObjectBuilder, OpenApi as Document, Ref, RefOr, ResponseBuilder,
+    SecurityRequirement,
 };
 
 use crate::app::App;
@@ -73,6 +76,26 @@ const WITH_BODY: &[(&str, &str)] = &[
     ("415", "The body is not JSON"),
 ];
 
+/// The headers of a call that give its attributes.
+const ATTRIBUTES: &[(&str, &str)] = &[
+    ("X-Sluice-User", "The user that the call is for, at most 128 characters"),
+    ("X-Sluice-Session", "The session that it belongs to, at most 128 characters"),
+    ("X-Sluice-Tags", "Tags, as `name=value,name=value`, at most 8"),
+];
+/// The operations with a body that call nobody and record no step, and so have no attributes.
+const WITHOUT_ATTRIBUTES: &[&str] = &[
+    "/api/v1/traces",
+    "/api/v1/traces/{id}/complete",
+    "/api/v1/simulate",
+    "/api/v1/replay",
+    "/anthropic/v1/messages/count_tokens",
+];
+/// The call whose parameters are in its query.
+const WITH_QUERY: &str = "/api/v1/executions/stream";
+/// The header of an answer that names the attributes that are not kept.
+const DROPPED_ATTRIBUTES: (&str, &str) =
+    ("X-Sluice-Dropped-Attributes", "The attributes of the call that are not kept");
+
 /// Adds to every operation of a group the parts that its kind shares. `error` names the schema of
 /// their errors.
 pub(crate) fn complete(mut document: Document, credential: Credential, error: &str) -> Document {
@@ -80,10 +103,20 @@ pub(crate) fn complete(mut document: Document, credential: Credential, error: &s
     let paths = std::mem::take(&mut document.paths.paths);
     let described = |(path, item): (String, _)| (path.replace("{*", "{"), item);
     document.paths.paths = paths.into_iter().map(described).collect();
-    for item in document.paths.paths.values_mut() {
+    for (path, item) in &mut document.paths.paths {
         let operations =
             [&mut item.get, &mut item.post, &mut item.patch, &mut item.put, &mut item.delete];
         for operation in operations.into_iter().flatten() {
+            let is_call = match credential {
+                Credential::Key | Credential::RootKey => {
+                    operation.request_body.is_some() && !WITHOUT_ATTRIBUTES.contains(&&**path)
+                        || path == WITH_QUERY
+                }
+                Credential::None | Credential::Session | Credential::Either => false,
+            };
+            if is_call {
+                describe_attributes(operation);
+            }
             complete_operation(operation, credential, error);
         }
     }
@@ -133,6 +166,23 @@ fn complete_operation(operation: &mut Operation, credential: Credential, error: 
     };
 }
 
+/// Adds the headers of attributes to an operation, and to its own answers.
+fn describe_attributes(operation: &mut Operation) {
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let parameters = ATTRIBUTES.iter().map(|(name, description)| {
+        let parameter = ParameterBuilder::new().name(*name).parameter_in(ParameterIn::Header);
+        RefOr::T(parameter.description(Some(*description)).schema(Some(text())).build())
+    });
+    operation.parameters.get_or_insert_default().extend(parameters);
+    let (name, description) = DROPPED_ATTRIBUTES;
+    for response in operation.responses.responses.values_mut() {
+        if let RefOr::T(response) = response {
+            let header = HeaderBuilder::new().schema(Some(text())).description(Some(description));
+            response.headers.insert(name.to_owned(), RefOr::T(header.build()));
+        }
+    }
+}
+
 /// Adds the credentials themselves.
 pub(crate) fn with_credentials(mut document: Document) -> Document {
     let components = document.components.get_or_insert_default();
@@ -171,6 +221,35 @@ mod tests {
             assert!(told(path, "422").contains("address"), "{path}");
         }
         assert_eq!(told("/api/v1/messages", "422"), "Well-formed but invalid");
+    }
+
+    #[test]
+    fn a_call_may_have_attributes_and_reading_may_not() {
+        let document = serde_json::to_value(crate::router::document()).unwrap();
+        let headers = |path: &str, method: &str| -> Vec<String> {
+            let parameters = document["paths"][path][method]["parameters"].as_array().cloned();
+            let names = parameters.into_iter().flatten().filter(|one| one["in"] == "header");
+            names.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+        };
+        for path in ["/api/v1/executions", "/anthropic/v1/messages", "/openai/v1/embeddings"] {
+            let headers = headers(path, "post");
+            for name in ["X-Sluice-User", "X-Sluice-Session", "X-Sluice-Tags"] {
+                assert!(headers.iter().any(|header| header == name), "{path}: {headers:?}");
+            }
+            let answer = &document["paths"][path]["post"]["responses"]["200"]["headers"];
+            assert!(answer["X-Sluice-Dropped-Attributes"].is_object(), "{path}: {answer}");
+        }
+        assert!(headers("/api/v1/executions/stream", "get").len() > 2);
+        assert!(headers("/api/v1/logs", "post").len() > 2);
+        for (path, method) in [
+            ("/api/v1/traces", "get"),
+            ("/api/v1/traces", "post"),
+            ("/api/v1/simulate", "post"),
+            ("/api/v1/replay", "post"),
+            ("/api/v1/projects", "post"),
+        ] {
+            assert_eq!(headers(path, method), [""; 0], "{path}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::pipeline::attributes::{self, NamedInBody};
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::stored_content::Output;
 use crate::state::caller::Caller;
@@ -39,7 +40,9 @@ impl Gateway {
             let trace = self.find_trace(caller, trace_id).await?;
             let parent = self.find_parent(&trace, parent).await?;
             let (caller, api_endpoint) = (caller.clone(), ApiEndpoint::Logs);
-            let context = RequestContext::new(caller, trace, parent, api_endpoint);
+            let attributes = attributes::gather(&caller, Some(&trace), NamedInBody::default());
+            let mut context = RequestContext::new(caller, trace, parent, api_endpoint);
+            context.attributes = attributes;
             let step = Step {
                 user_rating: grading::user_rating(output.get()),
                 ..self.plain_step(&context, StepKind::Log).await?
@@ -122,7 +125,7 @@ mod tests {
         fresh.in_flight(&trace).await.finish().await.unwrap();
         let graded = gateway.complete_trace(caller, &trace).await.unwrap().assessment.unwrap();
         let later = gateway.now().minus_micros(-31 * DAY);
-        assert_eq!(gateway.store.purge_steps(later).await.unwrap(), 1);
+        assert_eq!(fresh.purge(later).await, 1);
         let bad = to_raw_value(&json!({"user_rating": false})).unwrap();
         gateway.log(caller, &trace, &bad, None).await.unwrap();
         let detail = gateway.trace(caller, &trace).await.unwrap();

@@ -18,8 +18,8 @@ use crate::gateway::Gateway;
 use crate::state::caller::Caller;
 use crate::state::registry::ProjectState;
 
-/// Lists at a time for which traces are looked through one by one. A long one holds a connection to the
-/// database, of which there are few.
+/// Lists at a time for which traces are looked through one by one, and statistics for which steps are. A
+/// long one holds a connection to the database, of which there are few.
 pub(crate) const TRACE_SEARCHES: usize = 2;
 /// For how long such a list waits for others.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(2);
@@ -131,12 +131,12 @@ impl Gateway {
         .await
     }
 
-    /// Waits a little for a permit to look through traces.
-    async fn search_place(&self) -> Result<OwnedSemaphorePermit> {
+    /// Waits a little for a permit to look through traces or steps.
+    pub(super) async fn search_place(&self) -> Result<OwnedSemaphorePermit> {
         let place = self.trace_searches.clone().acquire_owned();
         let place = tokio::time::timeout(SEARCH_PATIENCE, place).await;
         place.ok().and_then(std::result::Result::ok).ok_or(Error::Busy {
-            why: "Other searches of traces take all the time that there is for them",
+            why: "Other searches and statistics take all the time that there is for them",
             retry_after: 5,
         })
     }

@@ -4,7 +4,7 @@ use domain::ids::{KeyId, ProjectId};
 use domain::time::{HOUR, Timestamp};
 use store::{Dimension, GroupRow, Grouped};
 
-use crate::bounded_read::bounded;
+use crate::bounded_read::bounded_holding;
 use crate::error::Result;
 use crate::evidence::stats::{Period, project_of_key};
 use crate::gateway::Gateway;
@@ -71,8 +71,11 @@ impl Gateway {
         // Hours that are over are sums: the first one counts in full.
         let hour = period.start.0.div_euclid(HOUR);
         let period = Period { start: Timestamp(hour * HOUR), ..period };
-        let asked = self.store.usage_by(project.id(), dimension, hour, period.end, MOST_GROUPS);
-        let Grouped { groups, without, rest, total } = bounded(asked).await?;
+        let place = self.search_place().await?;
+        let (gateway, id, by, end) = (self.clone(), project.id(), dimension.clone(), period.end);
+        let read = async move { gateway.store.usage_by(id, &by, hour, end, MOST_GROUPS).await };
+        let Grouped { groups, without, rest, total } =
+            bounded_holding(&self.tasks, place, read).await?;
         let keys = if *dimension == Dimension::Key { self.registry.keys() } else { Vec::new() };
         let named = |usage: GroupRow| {
             let value = usage.value.clone();

@@ -1,12 +1,16 @@
-//! The usage of hours that are over, summed by what it can be grouped by.
+//! The usage of hours that are over, summed by what it can be grouped by, and then the end of steps whose
+//! retention is over: one that is in no sum stays.
 
 use std::time::Duration;
+
+use domain::ids::ProjectId;
 
 use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::jobs::job::{Job, log_failure};
 
-/// Sums the hours of every project, those of archived ones too: their statistics are read as well.
+/// Sums the hours of every project, those of archived ones too: their statistics are read as well. Then
+/// deletes steps.
 pub(super) struct GroupUsage;
 
 impl Job for GroupUsage {
@@ -21,16 +25,55 @@ impl Job for GroupUsage {
         for project in gateway.registry.projects() {
             log_failure(Self::NAME, group(gateway, project.id()).await);
         }
+        log_failure("retention", purge_steps(gateway).await);
         Ok(())
     }
 }
 
 /// Sums all hours of a project that are over and are not summed yet.
-async fn group(gateway: &Gateway, project: domain::ids::ProjectId) -> Result<()> {
+async fn group(gateway: &Gateway, project: ProjectId) -> Result<()> {
     while !gateway.stopping.is_cancelled() {
         if !gateway.store.group_next_hour(project, gateway.clock.now()).await? {
             break;
         }
     }
     Ok(())
+}
+
+async fn purge_steps(gateway: &Gateway) -> Result<()> {
+    let now = gateway.clock.now();
+    while gateway.store.purge_steps(now).await? > 0 && !gateway.stopping.is_cancelled() {}
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::time::{DAY, HOUR};
+    use serde_json::json;
+    use store::Dimension;
+
+    use super::*;
+    use crate::testing::Fresh;
+
+    #[tokio::test]
+    async fn steps_are_summed_before_they_go() {
+        let fresh = Fresh::with(json!({})).await;
+        let (gateway, project) = (&fresh.gateway, fresh.caller.project.id());
+        let trace = fresh.trace().await;
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let now = gateway.now();
+        // The gateway was down for longer than steps are kept.
+        gateway.clock.set(now.minus_micros(-40 * DAY));
+        GroupUsage.run(gateway).await.unwrap();
+        assert_eq!(gateway.store.steps(trace.parse().unwrap()).await.unwrap(), [], "they are gone");
+        let usage = gateway.store.usage_by(
+            project,
+            &Dimension::Model,
+            now.0.div_euclid(HOUR),
+            gateway.now(),
+            9,
+        );
+        let usage = usage.await.unwrap();
+        assert_eq!((usage.total.requests, usage.groups.len()), (1, 1));
+    }
 }

@@ -13,8 +13,7 @@ use crate::jobs::job::{Job, log_failure};
 /// The most traces that one statement fails.
 const TRACES_AT_ONCE: i64 = 500;
 
-/// Fails idle traces, settles lost calls, purges rows past their retention, forgets old sessions
-/// and jobs, writes the perimeter's counts, and closes unused connections and conversations.
+/// Fails idle traces, settles lost calls, purges deleted projects, forgets old sessions and jobs, writes the perimeter's counts, and closes unused connections and conversations.
 pub(super) struct Sweep;
 
 impl Job for Sweep {
@@ -34,7 +33,6 @@ impl Job for Sweep {
         log_failure("idle traces", fail_idle_traces(gateway, now).await);
         log_failure("lost calls", settle_lost_calls(gateway).await);
         log_failure("spend of projects", gateway.recount_months().await);
-        log_failure("retention", purge_steps(gateway, now).await);
         log_failure("deleted projects", purge_deleted_projects(gateway).await);
         log_failure("sessions", purge_sessions(gateway, now).await);
         log_failure("jobs of requests", purge_jobs(gateway, now).await);
@@ -66,11 +64,6 @@ async fn settle_lost_calls(gateway: &Gateway) -> Result<()> {
     if lost > 0 {
         tracing::warn!(calls = lost, "calls of a node that is gone were recorded as failed");
     }
-    Ok(())
-}
-
-async fn purge_steps(gateway: &Gateway, now: Timestamp) -> Result<()> {
-    while gateway.store.purge_steps(now).await? > 0 && !gateway.stopping.is_cancelled() {}
     Ok(())
 }
 

@@ -33,7 +33,7 @@ impl<'a> NamedInBody<'a> {
 
 /// Gathers the attributes of a call; `None` if there are none. Those that are not kept are named to the
 /// caller.
-pub(super) fn gather(
+pub(crate) fn gather(
     caller: &Caller,
     trace: Option<&TraceHandle>,
     body: NamedInBody<'_>,

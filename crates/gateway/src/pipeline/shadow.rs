@@ -219,7 +219,9 @@ fn shadow_model(funded: &Funded) -> Option<Arc<Model>> {
     let context = funded.routed().screened().context();
     let project = &context.caller.project;
     let shadow = project.settings.shadow_model.as_ref().filter(|shadow| shadow.enabled)?;
-    if context.is_shadow || !funded.pricing_basis().is_for_text() {
+    // A replay compares models itself: a shadow call beside each would be paid for twice.
+    let is_own = !context.is_shadow && context.source().is_none();
+    if !is_own || !funded.pricing_basis().is_for_text() {
         return None;
     }
     let model = project.models.get(shadow.model.as_deref()?)?;

@@ -41,10 +41,12 @@ pub(super) fn summary(trace: &Trace, steps: &[Step], assessment: &Assessment) ->
     }
 }
 
-/// The records of calls in a replay, by the step of the source that each repeats.
+/// The records of calls in a replay, by the step of the source that each repeats. Replays of earlier
+/// versions have shadow calls, which repeat none.
 pub(super) fn records(steps: &[Step]) -> HashMap<StepId, &Step> {
-    let of_calls =
-        steps.iter().filter(|step| matches!(step.kind, StepKind::Run | StepKind::Blocked));
+    let of_calls = steps
+        .iter()
+        .filter(|step| matches!(step.kind, StepKind::Run | StepKind::Blocked) && !step.is_shadow());
     of_calls.filter_map(|step| Some((step.source?, step))).collect()
 }
 

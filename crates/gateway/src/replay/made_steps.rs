@@ -15,9 +15,10 @@ pub(super) struct MadeSteps {
 
 impl MadeSteps {
     pub(super) fn of(steps: &[Step]) -> Self {
+        let steps = steps.iter().filter(|step| !step.is_shadow());
         let sources: HashMap<StepId, StepId> =
-            steps.iter().filter_map(|step| Some((step.id, step.source?))).collect();
-        let tools = steps.iter().filter(|step| step.kind == StepKind::ToolCall);
+            steps.clone().filter_map(|step| Some((step.id, step.source?))).collect();
+        let tools = steps.filter(|step| step.kind == StepKind::ToolCall);
         let tools = tools.filter_map(|step| Some((*sources.get(&step.parent?)?, step.id)));
         Self {
             tools: tools.collect(),

@@ -22,6 +22,9 @@ use crate::from_row::from_row;
 const GRACE: i64 = 5 * MINUTE;
 /// The parts of an hour whose steps are summed at once.
 const SLICES: i64 = 12;
+/// The most hours that are summed again after the clock was ahead. Steps of older hours may be gone: a clock
+/// that is behind must not take their sums with it.
+const MOST_TAKEN_BACK: i64 = DAY_HOURS;
 /// The most rows that one transaction writes, which keeps the writer waiting.
 const BATCH_ROWS: usize = 200;
 
@@ -46,6 +49,9 @@ from_row! {
         nanos: i64,
     }
 }
+
+/// The hour up to which the steps of a project have rows.
+pub(super) const UNTIL: &str = "SELECT until FROM usage_grouped WHERE project_id = $1";
 
 /// Requests, blocked, failures, tokens of the prompt, of these from a cache, of the completion, and cost.
 type Sums = [i64; 7];
@@ -102,7 +108,6 @@ impl Hour {
 impl Store {
     /// The hour up to which the steps of a project have rows; `None` if none has.
     pub(crate) async fn grouped_until(&self, project: ProjectId) -> Result<Option<i64>> {
-        const UNTIL: &str = "SELECT until FROM usage_grouped WHERE project_id = $1";
         Ok(on!(&self.reader, db => {
             sqlx::query_scalar(UNTIL).bind(project.0).fetch_optional(db).await?
         }))
@@ -114,6 +119,14 @@ impl Store {
     pub async fn group_next_hour(&self, project: ProjectId, now: Timestamp) -> Result<bool> {
         let over = now.minus_micros(GRACE).0.div_euclid(HOUR);
         let known = self.grouped_until(project).await?;
+        match known.map_or(0, |until| until - over) {
+            ..=0 => {}
+            1..=MOST_TAKEN_BACK => {
+                self.ungroup(project, over).await?;
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        }
         let since = known.unwrap_or(0);
         let Some(hour) = self.next_hour(project, since).await?.filter(|&hour| hour < over) else {
             // The days up to now may have to be summed all the same.
@@ -127,6 +140,20 @@ impl Store {
         // A day ends with its last hour that has steps.
         self.finish_hours(project, since, hour + 1).await?;
         Ok(true)
+    }
+
+    /// Takes back the sums of an hour and of all after it: the clock was ahead when they were made, and
+    /// steps of theirs were still to come.
+    async fn ungroup(&self, project: ProjectId, hour: i64) -> Result<()> {
+        const FORGET: &str = "DELETE FROM usage_groups WHERE project_id = $1 AND start + span > $2";
+        const UNTIL: &str = "UPDATE usage_grouped SET until = $2 WHERE project_id = $1";
+        let mut tx = self.begin().await?;
+        within!(tx, db => {
+            for sql in [FORGET, UNTIL] {
+                sqlx::query(sql).bind(project.0).bind(hour).execute(&mut *db).await?;
+            }
+        });
+        tx.commit().await
     }
 
     /// The hour of the first step that ended in an hour or later.

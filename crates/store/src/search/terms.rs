@@ -70,10 +70,10 @@ impl Term {
 /// The terms of a step's own.
 fn terms_of_step(step: &Step) -> Vec<Term> {
     let mut terms = Vec::new();
-    let called = step.call.as_ref().filter(|call| step.kind == StepKind::Run && !call.shadow);
+    let called = step.call.as_ref().filter(|_| step.kind == StepKind::Run && !step.is_shadow());
     terms.extend(called.map(|call| Term::model(&call.model)));
     for (found, term) in [
-        (step.status == StepStatus::Failed, Term::error as fn() -> Term),
+        (step.status == StepStatus::Failed && !step.is_shadow(), Term::error as fn() -> Term),
         (step.security.pii, Term::pii),
         (step.security.injection, Term::injection),
         (step.security.secret, Term::secret),

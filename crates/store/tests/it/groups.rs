@@ -212,6 +212,47 @@ async fn groups_are_what_a_plain_sum_over_all_steps_is() {
 }
 
 #[tokio::test]
+async fn hours_that_a_clock_ahead_has_summed_are_summed_again() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        let hour = NOW.0.div_euclid(HOUR);
+        let at = |hours: i64, minutes: i64| Timestamp((hour + hours) * HOUR + minutes * MINUTE);
+        let record = async |id: i64, at: Timestamp| {
+            let mut step = run(project, trace_id(1), StepId(id));
+            (step.finished_at, step.source) = (at, None);
+            store.writer().step(step, None).await.unwrap();
+        };
+        let sum = async |now: Timestamp| {
+            while store.group_next_hour(project, now).await.unwrap() {}
+        };
+        let count = async |end: Timestamp| {
+            let by = Dimension::Model;
+            store.usage_by(project, &by, hour - 40, end, 9).await.unwrap().total.requests
+        };
+        record(100, at(-30, 0)).await;
+        record(101, at(0, 10)).await;
+        // A clock that is 40 minutes or 20 hours ahead, and then right again.
+        for (number, ahead) in [at(1, 10), at(20, 10)].into_iter().enumerate() {
+            sum(ahead).await;
+            let number = i64::try_from(number).unwrap();
+            record(102 + number, at(0, 31 + number)).await;
+            sum(at(0, 40)).await;
+            assert_eq!(count(at(0, 40)).await, 3 + number, "{}", database.kind);
+            sum(at(2, 0)).await;
+            assert_eq!(count(at(2, 0)).await, 3 + number, "{}", database.kind);
+        }
+        // One that is far behind takes no sums of steps that may be gone.
+        let late = Timestamp(NOW.0 + 1_000 * 24 * HOUR);
+        while store.purge_steps(late).await.unwrap() > 0 {}
+        sum(at(-1_000, 0)).await;
+        assert_eq!(count(at(2, 0)).await, 4, "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
 async fn an_hour_is_summed_when_its_last_step_is_surely_there() {
     for database in databases().await {
         let store = database.open().await;

@@ -25,11 +25,13 @@ pub(super) fn with_attributes(
         return Err(Error::Invalid(faults.into_iter().map(sentence).collect()));
     }
     let stored = |name: &AttributeName, value: &mut Value| {
-        // A number names a user as well as a text does.
+        // A number or an object names a user as well as a text does.
         let text = match &*value {
+            // An empty text names nobody.
+            Value::String(text) if text.is_empty() => return,
             Value::String(text) => Cow::Borrowed(text.as_str()),
-            Value::Number(_) | Value::Bool(_) => Cow::Owned(value.to_string()),
-            Value::Null | Value::Array(_) | Value::Object(_) => return,
+            Value::Null => return,
+            other => Cow::Owned(other.to_string()),
         };
         if let Cow::Owned(hash) = caller.project.stored_value(name, &text) {
             *value = hash.into();

@@ -53,6 +53,8 @@ async fn the_first_place_that_names_one_counts(backend: Backend) {
     named.post("/api/v1/checks", &json!({"trace_id": trace, "input": "Hello."})).await.ok(200);
     let of_check = json!(["jürgen", "s-2", {"team": "green", "cost": "7"}]);
     assert_eq!(of_last_step(&key, &trace).await, of_check);
+    named.post("/api/v1/logs", &json!({"trace_id": trace, "output": "Fine."})).await.ok(201);
+    assert_eq!(of_last_step(&key, &trace).await, of_check);
     let plain = key.trace().await;
     key.execute(&plain, "Hello.").await.ok(200);
     assert_eq!(of_last_step(&key, &plain).await, json!([null, null, null]));
@@ -189,11 +191,16 @@ async fn a_hash_is_stored_where_the_project_asks_for_it(backend: Backend) {
     key.execute(&before, "Hello.").await.ok(200);
     let of_before = of_last_step(&key, &before).await;
     assert!(of_before[0].as_str().unwrap().starts_with("h:"), "though its trace has it in clear");
+    let named = json!({"user": {"mail": "mail-4714"}});
+    let opened = key.post("/api/v1/traces", &json!({"metadata": named})).await.ok(201);
+    assert!(opened["metadata"]["user"].as_str().unwrap().starts_with("h:"), "{opened}");
+    let nobody = key.post("/api/v1/traces", &json!({"metadata": {"user": ""}})).await.ok(201);
+    assert_eq!(nobody["metadata"]["user"], "", "no value, no hash");
     drop(key);
     let stored = server.stored();
     let holds = |text: &str| stored.windows(text.len()).any(|part| part == text.as_bytes());
     assert!(holds("canary-4711"), "the search would find it");
-    for text in ["jane-4712", "mail-4713"] {
+    for text in ["jane-4712", "mail-4713", "mail-4714"] {
         assert!(!holds(text), "{text}");
     }
 }

@@ -5,7 +5,12 @@ use serde_json::{Value, json};
 use super::{CALL, ask, each, ended, replay, run};
 use crate::harness::{Answer, Backend, Mock, Server, settings};
 
-crate::on_every_backend!(a_cap_ends_a_replay, a_budget_ends_a_replay, dear_calls_are_skipped,);
+crate::on_every_backend!(
+    a_cap_ends_a_replay,
+    a_budget_ends_a_replay,
+    dear_calls_are_skipped,
+    a_replay_has_no_shadow,
+);
 
 async fn a_cap_ends_a_replay(backend: Backend) {
     let server = Server::unlimited(&backend).await;
@@ -71,6 +76,30 @@ async fn a_budget_ends_a_replay(backend: Backend) {
     assert_eq!(mock.begun(), 3);
     let reply = key.post("/api/v1/replay", &json!({"trace_id": trace})).await;
     assert_eq!((reply.status, &reply.json()["code"]), (402, &json!("BUDGET_EXCEEDED")));
+}
+
+async fn a_replay_has_no_shadow(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::text("Yes.")).await;
+    let shadow = Mock::always(Answer::text("No.")).await;
+    mock.register(&owner, "mock").await;
+    let trace = key.trace().await;
+    for input in ["One.", "Two.", "Three."] {
+        run(&key, &trace, "mock", input).await;
+    }
+    shadow.register(&owner, "shadow").await;
+    let setting = json!({"enabled": true, "model": "shadow", "sample_rate": 1});
+    settings(&owner, 1, json!({"shadow_model": setting})).await;
+    let job = replay(&key, &trace, &json!({"force_model": "mock"})).await;
+    let replayed = &job["comparison"]["replay"];
+    assert_eq!(each(&replayed["steps"], "model"), ["mock"; 3]);
+    assert_eq!(each(&replayed["steps"], "cost"), [CALL; 3]);
+    // A call of the application's own has one, and it comes after all shadows of the replay.
+    run(&key, &trace, "mock", "Four.").await;
+    crate::harness::until("the shadow", async || (shadow.begun() > 0).then_some(())).await;
+    assert_eq!((mock.begun(), shadow.begun()), (7, 1));
+    assert_eq!(super::steps(&key, &replayed["trace_id"]).await.len(), 3);
 }
 
 async fn dear_calls_are_skipped(backend: Backend) {
