@@ -41,8 +41,7 @@ impl Gateway {
         config: Config,
         clock: Clock,
     ) -> Result<Self> {
-        let (telemetry, waiting) =
-            config.otlp.as_ref().map(|otlp| queue(otlp.content)).unzip();
+        let (telemetry, waiting) = config.otlp.as_ref().map(|otlp| queue(otlp.content)).unzip();
         if let Some(queue) = telemetry.clone() {
             // Before lost calls are settled: they are steps too.
             let observer = move |step, content| queue.step(step, content);

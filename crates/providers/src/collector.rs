@@ -32,18 +32,15 @@ impl std::fmt::Debug for CollectorAddress {
 impl CollectorAddress {
     /// Reads a URL and headers. `timeout` is that of each request. The error is a sentence that shows no
     /// value of a header.
-    pub fn new(
-        url: &str,
-        headers: &[(String, Secret)],
-        timeout: Duration,
-    ) -> Result<Self, String> {
+    pub fn new(url: &str, headers: &[(String, Secret)], timeout: Duration) -> Result<Self, String> {
         let parsed = well_formed(url).map_err(|fault| format!("the URL {fault}"))?;
         let mut map = HeaderMap::with_capacity(headers.len());
         for (name, value) in headers {
             let name: HeaderName =
                 name.parse().map_err(|_| format!("'{name}' is no name of a header"))?;
-            let mut value = HeaderValue::from_str(value.expose())
-                .map_err(|_| format!("the value of the header '{name}' has forbidden characters"))?;
+            let mut value = HeaderValue::from_str(value.expose()).map_err(|_| {
+                format!("the value of the header '{name}' has forbidden characters")
+            })?;
             value.set_sensitive(true);
             map.append(name, value);
         }

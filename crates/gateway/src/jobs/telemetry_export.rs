@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use domain::step::{Content, Step, StepKind};
+use domain::step::{Content, Step};
 use providers::{ApiError, Collector};
-use store::SealedContent;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -14,11 +14,9 @@ use crate::evidence::traces::time_ordered_id;
 use crate::gateway::Gateway;
 use crate::otlp::content::Shown;
 use crate::otlp::metrics::CallHistograms;
-use crate::otlp::queue::{Fate, Record, Waiting, count};
+use crate::otlp::queue::{Fate, HeldContent, Record, count};
 use crate::otlp::spans::{self, StepContent};
-use crate::otlp::wire::{
-    Attribute, MetricsRequest, Resource, Scope, Span, TracesRequest,
-};
+use crate::otlp::wire::{Attribute, MetricsRequest, Resource, Scope, Span, TracesRequest};
 
 /// The most spans of a request.
 const MOST_BATCH_SPANS: usize = 512;
@@ -42,7 +40,7 @@ const FLUSH_TIME: Duration = Duration::from_secs(5);
 const INSTANCE: &str = "service.instance.id";
 
 /// Starts the exporter.
-pub(crate) fn start(gateway: &Gateway, mut otlp: Otlp, waiting: Waiting) {
+pub(crate) fn start(gateway: &Gateway, mut otlp: Otlp, waiting: mpsc::Receiver<Record>) {
     let Some(queue) = &gateway.telemetry else { return };
     let has_instance = otlp.resource.iter().any(|(name, _)| name == INSTANCE);
     if !has_instance && let Ok(id) = time_ordered_id(gateway.clock.now()) {
@@ -71,7 +69,7 @@ pub(crate) async fn close(gateway: &Gateway) {
 struct Exporter {
     gateway: Gateway,
     otlp: Otlp,
-    waiting: Waiting,
+    waiting: mpsc::Receiver<Record>,
     metrics: CallHistograms,
     metrics_due: Instant,
     closing: CancellationToken,
@@ -128,7 +126,7 @@ impl Exporter {
             let is_first = records.is_empty();
             tokio::select! {
                 biased;
-                () = self.waiting.take(&mut records, room) => {}
+                _ = self.waiting.recv_many(&mut records, room) => {}
                 () = sleep_until(until) => break,
                 () = self.closing.cancelled() => break,
             }
@@ -190,7 +188,8 @@ impl Exporter {
         let end = Instant::now() + RETRY_TIME;
         let mut wait = FIRST_WAIT;
         for attempt in 1.. {
-            let (fault, asked) = match attempt_once(collector, *protocol, path, body.clone()).await {
+            let (fault, asked) = match attempt_once(collector, *protocol, path, body.clone()).await
+            {
                 Attempted::Done(sent) => return sent,
                 Attempted::Again { fault, wait } => (fault, wait),
             };
@@ -220,7 +219,10 @@ enum Sent {
 enum Attempted {
     Done(Sent),
     /// Another attempt may help, after the wait that the collector asks for.
-    Again { fault: String, wait: Option<Duration> },
+    Again {
+        fault: String,
+        wait: Option<Duration>,
+    },
 }
 
 async fn attempt_once(
@@ -243,7 +245,12 @@ async fn attempt_once(
         200..300 => {
             let (rejected, message) = protocol.rejected(&answer.body);
             if rejected > 0 {
-                tracing::warn!(path, rejected, message, "the collector took a part of the telemetry");
+                tracing::warn!(
+                    path,
+                    rejected,
+                    message,
+                    "the collector took a part of the telemetry"
+                );
             }
             Attempted::Done(Sent::Accepted { rejected })
         }
@@ -268,9 +275,9 @@ fn take_spans(gateway: &Gateway, records: &mut Vec<Record>, shows_content: bool)
     {
         let span = match record {
             Record::Trace(trace) => trace.span(),
-            Record::Step(step, sealed) => {
-                let content = sealed.map_or(StepContent::Unknown, |sealed| {
-                    let (content, size) = open(gateway, &step, sealed, shows_content);
+            Record::Step(step, held) => {
+                let content = held.map_or(StepContent::Unknown, |held| {
+                    let (content, size) = open(gateway, &step, held, shows_content);
                     bytes += size;
                     content
                 });
@@ -287,22 +294,23 @@ fn take_spans(gateway: &Gateway, records: &mut Vec<Record>, shows_content: bool)
 fn open(
     gateway: &Gateway,
     step: &Step,
-    sealed: SealedContent,
+    held: HeldContent,
     shows_content: bool,
 ) -> (StepContent, usize) {
     // The project may have been deleted.
     let Ok(Some(project)) = gateway.registry.project(step.project) else {
         return (StepContent::Unknown, 0);
     };
-    let Ok(packed) = sealed.open_packed(&project.sealing) else { return (StepContent::Unknown, 0) };
+    let Ok(packed) = held.sealed.open_packed(&project.sealing) else {
+        return (StepContent::Unknown, 0);
+    };
     let size = packed.size();
     if size > MOST_CONTENT_BYTES {
         return (StepContent::TooLong, 0);
     }
     let read = packed.unpack().ok().and_then(|json| serde_json::from_slice::<Content>(&json).ok());
     let shown = if shows_content { Shown::Everything } else { Shown::Names };
-    let is_wanted = shows_content || step.kind == StepKind::ToolCall;
-    match read.filter(|_| is_wanted) {
+    match read {
         Some(content) => (StepContent::Read(Box::new(content), shown), size),
         None => (StepContent::Unknown, 0),
     }

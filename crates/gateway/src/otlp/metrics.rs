@@ -14,13 +14,24 @@ const MOST_SERIES: usize = 1_000;
 
 /// The boundaries that the conventions set, in tokens.
 const TOKEN_BOUNDS: [f64; 14] = [
-    1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262_144.0, 1_048_576.0,
-    4_194_304.0, 16_777_216.0, 67_108_864.0,
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1024.0,
+    4096.0,
+    16384.0,
+    65536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
 ];
 /// The boundaries that the conventions set, in seconds.
-const SECOND_BOUNDS: [f64; 14] = [
-    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
-];
+const SECOND_BOUNDS: [f64; 14] =
+    [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
 /// The metrics of all calls since a moment.
 #[derive(Debug)]
@@ -61,7 +72,12 @@ impl CallHistograms {
         let tokens = self.tokens.points(self.since, now);
         let durations = self.durations.points(self.since, now);
         let metrics = [
-            ("gen_ai.client.token.usage", "Number of input and output tokens used.", "{token}", tokens),
+            (
+                "gen_ai.client.token.usage",
+                "Number of input and output tokens used.",
+                "{token}",
+                tokens,
+            ),
             ("gen_ai.client.operation.duration", "GenAI operation duration.", "s", durations),
         ];
         let metrics = metrics.into_iter().filter(|(.., points)| !points.is_empty());

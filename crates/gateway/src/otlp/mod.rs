@@ -6,4 +6,6 @@ pub(crate) mod metrics;
 mod names;
 pub(crate) mod queue;
 pub(crate) mod spans;
+#[cfg(test)]
+mod testing;
 pub(crate) mod wire;

@@ -49,52 +49,56 @@ pub(crate) fn count(fate: Fate, spans: u64) {
 /// A record that becomes a span.
 #[derive(Debug)]
 pub(crate) enum Record {
-    Step(Box<Step>, Option<SealedContent>),
+    Step(Box<Step>, Option<HeldContent>),
     Trace(Box<CompletedTrace>),
 }
 
-impl Record {
-    /// The bytes of its sealed content.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Step(_, Some(content)) => content.size(),
-            Self::Step(_, None) | Self::Trace(_) => 0,
-        }
+/// The sealed content of a step, and its part of the memory for all of them.
+#[derive(Debug)]
+pub(crate) struct HeldContent {
+    pub(crate) sealed: SealedContent,
+    _held: Held,
+}
+
+/// Bytes that are held, until this is dropped.
+#[derive(Debug)]
+struct Held {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-/// The end of the queue at which records come in, and the exporter's owner. Cheap to clone.
+/// The end of the queue at which records come in, and the owner of the task that takes them. Cheap to
+/// clone.
 #[derive(Clone, Debug)]
 pub(crate) struct TelemetryQueue {
     waiting: mpsc::Sender<Record>,
-    bytes: Arc<AtomicUsize>,
+    /// The bytes of the contents that wait or are being written.
+    content_bytes: Arc<AtomicUsize>,
     /// Whether inputs and outputs are exported.
     shows_content: bool,
-    /// The task of the exporter.
+    /// The task that exports.
     pub(crate) tasks: TaskTracker,
     /// Cancelled when nothing more will be recorded.
     pub(crate) closing: CancellationToken,
 }
 
-/// The end of the queue at which records are taken.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    records: mpsc::Receiver<Record>,
-    bytes: Arc<AtomicUsize>,
-}
-
-/// A queue.
-pub(crate) fn queue(shows_content: bool) -> (TelemetryQueue, Waiting) {
+/// A queue, and the end at which records are taken.
+pub(crate) fn queue(shows_content: bool) -> (TelemetryQueue, mpsc::Receiver<Record>) {
     let (waiting, records) = mpsc::channel(MOST_RECORDS);
-    let bytes = Arc::new(AtomicUsize::new(0));
     let queue = TelemetryQueue {
         waiting,
-        bytes: bytes.clone(),
+        content_bytes: Arc::default(),
         shows_content,
         tasks: TaskTracker::new(),
         closing: CancellationToken::new(),
     };
-    (queue, Waiting { records, bytes })
+    (queue, records)
 }
 
 impl TelemetryQueue {
@@ -102,7 +106,11 @@ impl TelemetryQueue {
     pub(crate) fn step(&self, step: Box<Step>, content: Option<SealedContent>) {
         // Which tools there were is only in the content.
         let is_wanted = self.shows_content || step.kind == StepKind::ToolCall;
-        self.add(Record::Step(step, content.filter(|_| is_wanted)));
+        match content.filter(|_| is_wanted).map(|content| self.hold(content)) {
+            None => self.add(Record::Step(step, None)),
+            Some(Some(content)) => self.add(Record::Step(step, Some(content))),
+            Some(None) => count(Fate::QueueFull, 1),
+        }
     }
 
     /// Takes a trace that was completed.
@@ -111,27 +119,37 @@ impl TelemetryQueue {
     }
 
     fn add(&self, record: Record) {
-        let bytes = record.bytes();
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let is_full = bytes > 0 && before.saturating_add(bytes) > MOST_CONTENT_BYTES;
-        if is_full || self.waiting.try_send(record).is_err() {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if self.waiting.try_send(record).is_err() {
             count(Fate::QueueFull, 1);
         }
     }
+
+    /// `None` if there is no room for it.
+    fn hold(&self, sealed: SealedContent) -> Option<HeldContent> {
+        let bytes = sealed.size();
+        let before = self.content_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let held = Held { bytes, all: self.content_bytes.clone() };
+        let fits = before.saturating_add(bytes) <= MOST_CONTENT_BYTES;
+        fits.then_some(HeldContent { sealed, _held: held })
+    }
 }
 
-impl Waiting {
-    /// Waits for records and takes at most `most` of them.
-    pub(crate) async fn take(&mut self, records: &mut Vec<Record>, most: usize) {
-        let known = records.len();
-        self.records.recv_many(records, most).await;
-        let bytes = records[known..].iter().map(Record::bytes).sum();
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
+#[cfg(test)]
+mod tests {
+    use domain::step::Call;
 
-    /// The number of records that wait.
-    pub(crate) fn len(&self) -> usize {
-        self.records.len()
+    use super::*;
+    use crate::otlp::testing::step;
+
+    #[test]
+    fn what_finds_no_room_is_dropped_at_once() {
+        let (queue, mut records) = queue(false);
+        for _ in 0..MOST_RECORDS + 3 {
+            queue.step(Box::new(step(StepKind::Run, None::<Call>)), None);
+        }
+        assert_eq!(records.len(), MOST_RECORDS);
+        assert!(records.try_recv().is_ok());
+        queue.step(Box::new(step(StepKind::Run, None)), None);
+        assert_eq!(records.len(), MOST_RECORDS);
     }
 }

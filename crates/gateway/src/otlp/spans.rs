@@ -292,3 +292,7 @@ pub(super) fn error_type(step: &Step) -> Option<String> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "spans_tests.rs"]
+mod tests;

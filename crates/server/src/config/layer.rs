@@ -170,9 +170,8 @@ impl Layer {
     /// Reads the variables that OpenTelemetry defines for every exporter.
     pub(crate) fn from_otel(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, Error> {
         // The last attribute of a name counts.
-        let name = text("OTEL_SERVICE_NAME", get).map(|name| {
-            format!("service.name={}", utf8_percent_encode(&name, NON_ALPHANUMERIC))
-        });
+        let name = text("OTEL_SERVICE_NAME", get)
+            .map(|name| format!("service.name={}", utf8_percent_encode(&name, NON_ALPHANUMERIC)));
         let attributes: Vec<String> =
             text("OTEL_RESOURCE_ATTRIBUTES", get).into_iter().chain(name).collect();
         Ok(Self {

@@ -15,8 +15,8 @@ mod turns;
 
 use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use domain::ids::{NodeId, StepId};
