@@ -1,4 +1,4 @@
-//! Names of attributes: those of the conventions for generative AI (release 1.42 of OpenTelemetry's
+//! Names of attributes: those of the conventions for generative AI (release 1.44 of OpenTelemetry's
 //! semantic conventions), and our own, which begin with `sluice.`.
 
 pub(super) const ERROR_TYPE: &str = "error.type";
