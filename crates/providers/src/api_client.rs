@@ -91,14 +91,10 @@ impl ApiClient {
 }
 
 /// An answer with its body as it came.
-#[derive(Clone, Debug)]
-pub struct PlainAnswer {
-    /// Its status.
-    pub status: u16,
-    /// Its body.
-    pub body: Bytes,
-    /// The wait that it asks for.
-    pub retry_after: Option<Duration>,
+pub(crate) struct PlainAnswer {
+    pub(crate) status: u16,
+    pub(crate) body: Bytes,
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// Sends a request to an address of the operator's own, which may be a private one, and reads the whole

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use domain::secret::Secret;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
 
 use crate::adapter::request::Outgoing;
-use crate::api_client::{ApiError, PlainAnswer, exchange};
+use crate::api_client::{ApiError, exchange};
 use crate::client::Client;
 use crate::net::egress::well_formed;
 
@@ -54,6 +55,22 @@ impl CollectorAddress {
     }
 }
 
+/// What became of a request.
+#[derive(Clone, Debug)]
+pub enum Delivery {
+    /// The collector took it, and answered this.
+    Taken(Bytes),
+    /// Another attempt may help, after the wait that the collector asks for.
+    Again {
+        /// Why it was not taken.
+        fault: String,
+        /// The wait, if the collector asks for one.
+        wait: Option<Duration>,
+    },
+    /// It would not be taken again either: why.
+    Refused(String),
+}
+
 /// Requests to one collector.
 #[derive(Clone)]
 pub struct Collector {
@@ -73,22 +90,26 @@ impl Collector {
         Self { client, address }
     }
 
-    /// The URL of the collector.
-    pub fn url(&self) -> &str {
-        self.address.url()
-    }
-
-    /// Posts a body to a path. The answer may have any status.
-    pub async fn post(
-        &self,
-        path: &str,
-        content_type: &'static str,
-        body: Vec<u8>,
-    ) -> Result<PlainAnswer, ApiError> {
+    /// Posts a body to a path, once.
+    pub async fn post(&self, path: &str, content_type: &'static str, body: Vec<u8>) -> Delivery {
         let mut headers = self.address.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         let outgoing = Outgoing { url: format!("{}{path}", self.address.base), body };
-        exchange(&self.client, Method::POST, outgoing, headers, self.address.timeout).await
+        let limit = self.address.timeout;
+        match exchange(&self.client, Method::POST, outgoing, headers, limit).await {
+            Ok(answer) => match answer.status {
+                200..300 => Delivery::Taken(answer.body),
+                status @ (429 | 502 | 503 | 504) => {
+                    let fault = format!("status {status}");
+                    Delivery::Again { fault, wait: answer.retry_after }
+                }
+                status => Delivery::Refused(format!("status {status}")),
+            },
+            Err(ApiError::Unreachable) => {
+                Delivery::Again { fault: "no answer".to_owned(), wait: None }
+            }
+            Err(error) => Delivery::Refused(error.to_string()),
+        }
     }
 }
 

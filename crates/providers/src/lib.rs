@@ -29,14 +29,14 @@ pub use mcp_client::{McpAnswer, McpError, McpTool};
 pub use crate::adapter::embeddings::{Embedded, EmbeddingRequest};
 pub use crate::adapter::images::{GeneratedImages, ImageRequest, parse_size};
 pub use crate::adapter::request::Attempt;
-pub use crate::api_client::{ApiAnswer, ApiClient, ApiError, PlainAnswer};
+pub use crate::api_client::{ApiAnswer, ApiClient, ApiError};
 pub use crate::breaker::{Breaker, Breakers, Fault, Permit};
 pub use crate::client::Client;
 pub use crate::client::event_stream::EventStream;
 pub use crate::client::stored_responses::{
     StoredResponseAction, StoredResponseBody, StoredResponseCall,
 };
-pub use crate::collector::{Collector, CollectorAddress};
+pub use crate::collector::{Collector, CollectorAddress, Delivery};
 pub use crate::error::codes::FaultCode;
 pub use crate::error::retry::{MAX_BACK_OFF, back_off};
 pub use crate::error::{Error, ErrorKind};

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use domain::step::{Content, Step};
-use providers::{ApiError, Collector};
+use providers::Delivery;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Otlp, OtlpProtocol};
+use crate::config::Otlp;
 use crate::evidence::traces::time_ordered_id;
 use crate::gateway::Gateway;
 use crate::otlp::content::Shown;
@@ -140,18 +140,21 @@ impl Exporter {
     /// Sends records as spans, in requests of bounded size.
     async fn export_spans(&mut self, mut records: Vec<Record>) {
         while !records.is_empty() {
-            let (gateway, protocol, shown) =
-                (self.gateway.clone(), self.otlp.protocol, self.otlp.content);
+            let gateway = self.gateway.clone();
+            let Otlp { protocol, content: shown, .. } = self.otlp;
             let (resource, scope) = (resource(&self.otlp), scope());
             // Contents are opened and written beside the event loops.
             let written = tokio::task::spawn_blocking(move || {
                 let before = records.len();
                 let spans = take_spans(&gateway, &mut records, shown);
-                let (taken, spans_left) = (before - records.len(), spans.len() as u64);
+                let (taken, count) = (before - records.len(), spans.len() as u64);
                 let request = TracesRequest::new(resource, scope, spans);
-                (protocol.encode(&request), spans_left, taken, records)
+                (protocol.encode(&request), count, taken, records)
             });
-            let Ok((body, spans, taken, rest)) = written.await else { return };
+            let Ok((body, spans, taken, rest)) = written.await else {
+                // Only a defect panics.
+                return count(Fate::Failed, self.in_hand as u64);
+            };
             records = rest;
             if spans > 0 {
                 self.send_spans(body, spans).await;
@@ -188,17 +191,31 @@ impl Exporter {
         let end = Instant::now() + RETRY_TIME;
         let mut wait = FIRST_WAIT;
         for attempt in 1.. {
-            let (fault, asked) = match attempt_once(collector, *protocol, path, body.clone()).await
-            {
-                Attempted::Done(sent) => return sent,
-                Attempted::Again { fault, wait } => (fault, wait),
+            let delivery = collector.post(path, protocol.content_type(), body.clone()).await;
+            let (fault, asked) = match delivery {
+                Delivery::Taken(answer) => {
+                    let (rejected, message) = protocol.rejected(&answer);
+                    if rejected > 0 {
+                        tracing::warn!(
+                            path,
+                            rejected,
+                            message,
+                            "a part of the telemetry was rejected"
+                        );
+                    }
+                    return Sent::Accepted { rejected };
+                }
+                Delivery::Refused(fault) => {
+                    tracing::warn!(path, fault, "telemetry was rejected");
+                    return Sent::Refused;
+                }
+                Delivery::Again { fault, wait } => (fault, wait),
             };
             let pause = asked.unwrap_or(wait).max(FIRST_WAIT);
             if attempt == MOST_ATTEMPTS || Instant::now() + pause > end {
-                tracing::warn!(path, fault, "telemetry was not exported and is lost");
+                tracing::warn!(path, fault, "telemetry was not taken and is lost");
                 break;
             }
-            tracing::debug!(path, fault, "telemetry is exported again");
             wait *= 2;
             sleep(pause).await;
         }
@@ -214,55 +231,6 @@ enum Sent {
     Refused,
     /// It was not taken, and there is no time left.
     Failed,
-}
-
-enum Attempted {
-    Done(Sent),
-    /// Another attempt may help, after the wait that the collector asks for.
-    Again {
-        fault: String,
-        wait: Option<Duration>,
-    },
-}
-
-async fn attempt_once(
-    collector: &Collector,
-    protocol: OtlpProtocol,
-    path: &str,
-    body: Vec<u8>,
-) -> Attempted {
-    let answer = match collector.post(path, protocol.content_type(), body).await {
-        Ok(answer) => answer,
-        Err(ApiError::Unreachable) => {
-            return Attempted::Again { fault: "no answer".to_owned(), wait: None };
-        }
-        Err(error @ (ApiError::Malformed | ApiError::Forbidden)) => {
-            tracing::warn!(path, %error, "telemetry cannot be exported");
-            return Attempted::Done(Sent::Refused);
-        }
-    };
-    match answer.status {
-        200..300 => {
-            let (rejected, message) = protocol.rejected(&answer.body);
-            if rejected > 0 {
-                tracing::warn!(
-                    path,
-                    rejected,
-                    message,
-                    "the collector took a part of the telemetry"
-                );
-            }
-            Attempted::Done(Sent::Accepted { rejected })
-        }
-        429 | 502 | 503 | 504 => {
-            let fault = format!("status {}", answer.status);
-            Attempted::Again { fault, wait: answer.retry_after }
-        }
-        status => {
-            tracing::warn!(path, status, "the collector refuses the telemetry");
-            Attempted::Done(Sent::Refused)
-        }
-    }
 }
 
 /// Takes records from the front until a request is full, and returns the spans of those that have one.
@@ -310,10 +278,8 @@ fn open(
     }
     let read = packed.unpack().ok().and_then(|json| serde_json::from_slice::<Content>(&json).ok());
     let shown = if shows_content { Shown::Everything } else { Shown::Names };
-    match read {
-        Some(content) => (StepContent::Read(Box::new(content), shown), size),
-        None => (StepContent::Unknown, 0),
-    }
+    let unknown = (StepContent::Unknown, 0);
+    read.map_or(unknown, |content| (StepContent::Read(Box::new(content), shown), size))
 }
 
 fn resource(otlp: &Otlp) -> Resource {

@@ -153,6 +153,7 @@ pub(crate) struct Span {
     #[prost(uint32, tag = "10")]
     pub(crate) dropped_attributes_count: u32,
     #[prost(message, optional, tag = "15")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<Status>,
 }
 
