@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::ids::StepId;
+use crate::ids::{StepId, TraceId};
 
 /// The bytes of a `traceparent`.
 pub const TRACEPARENT_BYTES: usize = 55;
@@ -16,6 +16,8 @@ const MOST_ENTRIES: usize = 32;
 const MOST_CHARACTERS: usize = 256;
 /// The flags that the standard defines: sampled, and random trace id.
 const KNOWN_FLAGS: u8 = 0b11;
+/// The flag of a trace that is recorded.
+const SAMPLED: u8 = 0b01;
 
 /// A trace, and the span in it that a request came from. Both ids are never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,34 @@ impl TraceContext {
         let flags = u8::try_from(hex(2)?).ok()? & KNOWN_FLAGS;
         let is_valid = version != 0xff && trace != 0 && parent != 0 && parts.next().is_none();
         is_valid.then_some(Self { trace, parent, flags })
+    }
+
+    /// The context of the steps of a trace whose caller named none: the distributed trace has the id of
+    /// the trace, and the parent is the span of the trace as a whole.
+    pub fn of_trace(trace: TraceId) -> Self {
+        let trace = trace.0.as_u128();
+        let parent = mixed((trace >> 64) as u64 ^ trace as u64).max(1);
+        Self { trace, parent, flags: SAMPLED }
+    }
+
+    /// The id of the trace as a number.
+    pub fn trace(&self) -> u128 {
+        self.trace
+    }
+
+    /// The id of the span that the request came from, as a number.
+    pub fn parent(&self) -> u64 {
+        self.parent
+    }
+
+    /// The flags.
+    pub fn flags(&self) -> u8 {
+        self.flags
+    }
+
+    /// Whether the caller records this trace.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
     }
 
     /// The id of the trace: 32 hexadecimal digits.
@@ -175,6 +205,19 @@ mod tests {
         // A gateway behind a gateway, with the same number for its step.
         assert_ne!(one.of_step(StepId(1)).parent, one.parent);
         assert_eq!(TraceContext::parse(&one.to_string()), Some(one));
+    }
+
+    #[test]
+    fn a_trace_without_a_caller_has_a_context_of_its_own() {
+        let trace: TraceId = "01a1fe4e-57c4-731b-a4e9-4b060946c0d9".parse().unwrap();
+        let context = TraceContext::of_trace(trace);
+        assert_eq!(context.trace_id(), "01a1fe4e57c4731ba4e94b060946c0d9");
+        assert!(context.is_sampled() && context == TraceContext::of_trace(trace));
+        let step = context.of_step(StepId(1));
+        assert_eq!(step.trace(), context.trace());
+        assert_ne!(step.parent(), context.parent());
+        let unsampled = VALID.replace("-01", "-02");
+        assert!(!TraceContext::parse(&unsampled).unwrap().is_sampled());
     }
 
     #[test]

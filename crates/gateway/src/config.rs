@@ -1,6 +1,7 @@
 //! The settings that the server passes to the gateway.
 
 use domain::settings::Perimeter;
+use providers::Collector;
 
 /// Settings of the whole installation.
 #[derive(Clone, Debug)]
@@ -16,4 +17,28 @@ pub struct Config {
     /// A pending trace that is idle for this many hours has failed, unless its project sets another
     /// time.
     pub idle_hours: u64,
+    /// The export of steps and traces; `None` if there is none.
+    pub otlp: Option<Otlp>,
+}
+
+/// The export to a collector of OpenTelemetry.
+#[derive(Clone, Debug)]
+pub struct Otlp {
+    /// The collector.
+    pub collector: Collector,
+    /// The encoding of requests.
+    pub protocol: OtlpProtocol,
+    /// Whether inputs and outputs are exported, of projects that store them.
+    pub content: bool,
+    /// The attributes of the process, by name.
+    pub resource: Vec<(String, String)>,
+}
+
+/// The encoding of requests to a collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtlpProtocol {
+    /// Protobuf over HTTP.
+    Protobuf,
+    /// JSON over HTTP.
+    Json,
 }

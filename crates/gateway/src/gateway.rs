@@ -15,6 +15,7 @@ use crate::capacity::detail_places::DetailPlaces;
 use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
+use crate::otlp::queue::TelemetryQueue;
 use crate::pipeline::upstream::Upstream;
 use crate::state::job_wakes::JobWakes;
 use crate::state::known_traces::KnownTraces;
@@ -59,6 +60,8 @@ pub struct Inner {
     pub(crate) body_memory: BodyMemory,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
+    /// Steps and traces for a collector of OpenTelemetry, if there is one.
+    pub(crate) telemetry: Option<TelemetryQueue>,
     pub(crate) job_wakes: JobWakes,
     pub(crate) tasks: TaskTracker,
     /// Cancelled when no further part of a job may begin: while open requests end, or later.

@@ -18,6 +18,8 @@ use crate::error::Result;
 use crate::evidence::trace_search::TRACE_SEARCHES;
 use crate::gateway::{Gateway, Inner};
 use crate::jobs;
+use crate::jobs::telemetry_export;
+use crate::otlp::queue::queue;
 use crate::pipeline::upstream::Upstream;
 use crate::state::job_wakes::JobWakes;
 use crate::state::known_traces::KnownTraces;
@@ -39,6 +41,13 @@ impl Gateway {
         config: Config,
         clock: Clock,
     ) -> Result<Self> {
+        let (telemetry, waiting) = config.otlp.as_ref().map(|otlp| queue(otlp.content)).unzip();
+        if let Some(queue) = telemetry.clone() {
+            // Before lost calls are settled: they are steps too.
+            let observer = move |step, content| queue.step(step, content);
+            store.writer().observe(Box::new(observer));
+        }
+        let otlp = config.otlp.clone();
         let registry = match load(&store, &clock).await {
             Ok(registry) => registry,
             Err(error) => {
@@ -66,6 +75,7 @@ impl Gateway {
             body_memory: BodyMemory::new(config.max_body_memory),
             config,
             clock,
+            telemetry,
             job_wakes: JobWakes::default(),
             tasks: TaskTracker::new(),
             winding_down: CancellationToken::new(),
@@ -74,6 +84,9 @@ impl Gateway {
             store,
         }));
         jobs::start(&gateway);
+        if let (Some(otlp), Some(waiting)) = (otlp, waiting) {
+            telemetry_export::start(&gateway, otlp, waiting);
+        }
         Ok(gateway)
     }
 
@@ -114,6 +127,7 @@ impl Gateway {
         jobs::job::log_failure("request windows", jobs::key_windows::save(&self).await);
         self.flush_perimeter_audit().await;
         self.mcp.close().await;
+        telemetry_export::close(&self).await;
         if let Err(error) = self.store.end_use().await {
             tracing::warn!(%error, "the database will seem to have been left in use");
         }

@@ -143,6 +143,7 @@ async fn serve(store: Store, clock: Clock) -> Gateway {
         max_body_memory: 64 << 20,
         egress_allow: Vec::new(),
         idle_hours: 24,
+        otlp: None,
     };
     Gateway::open(store, client, config, clock).await.unwrap()
 }

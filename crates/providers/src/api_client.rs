@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use domain::secret::Secret;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::adapter::request::Call;
+use crate::adapter::request::{Call, Outgoing};
 use crate::client::Client;
 use crate::error::ErrorKind;
 use crate::net::pool::Resend;
@@ -74,9 +75,6 @@ impl ApiClient {
     }
 
     async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<ApiAnswer, ApiError> {
-        let endpoint = self.client.find(&format!("{}{path}", self.base));
-        let endpoint = endpoint.map_err(|_| ApiError::Malformed)?;
-        endpoint.check(true).map_err(|_| ApiError::Forbidden)?;
         let json = const { HeaderValue::from_static("application/json") };
         let bearer = HeaderValue::from_str(&format!("Bearer {}", self.key.expose()));
         let mut bearer = bearer.map_err(|_| ApiError::Malformed)?;
@@ -85,20 +83,41 @@ impl ApiClient {
         headers.insert(AUTHORIZATION, bearer);
         headers.insert(ACCEPT, json.clone());
         headers.insert(CONTENT_TYPE, json);
-        let call = Call { uri: endpoint.uri.clone(), headers, body };
-        let deadline = Instant::now() + ANSWER_TIMEOUT;
-        let sent = self.client.send(true, &endpoint, method, call, deadline, Resend::Allowed).await;
-        let response = sent.map_err(|error| match error.kind {
-            ErrorKind::Forbidden => ApiError::Forbidden,
-            _ => ApiError::Unreachable,
-        })?;
-        let status = response.status().as_u16();
-        let seconds = response.headers().get(RETRY_AFTER);
-        let seconds = seconds.and_then(|value| value.to_str().ok()?.parse().ok());
-        let retry_after = seconds.map(Duration::from_secs);
-        let body = receive::whole(response, deadline, MOST_BYTES).await;
-        let body = serde_json::from_slice(&body.map_err(|_| ApiError::Unreachable)?);
-        let body = body.map_err(|_| ApiError::Unreachable)?;
-        Ok(ApiAnswer { status, body, retry_after })
+        let outgoing = Outgoing { url: format!("{}{path}", self.base), body };
+        let answer = exchange(&self.client, method, outgoing, headers, ANSWER_TIMEOUT).await?;
+        let body = serde_json::from_slice(&answer.body).map_err(|_| ApiError::Unreachable)?;
+        Ok(ApiAnswer { status: answer.status, body, retry_after: answer.retry_after })
     }
+}
+
+/// An answer with its body as it came.
+pub(crate) struct PlainAnswer {
+    pub(crate) status: u16,
+    pub(crate) body: Bytes,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+/// Sends a request to an address of the operator's own, which may be a private one, and reads the whole
+/// answer.
+pub(crate) async fn exchange(
+    client: &Client,
+    method: Method,
+    outgoing: Outgoing,
+    headers: HeaderMap,
+    limit: Duration,
+) -> Result<PlainAnswer, ApiError> {
+    let endpoint = client.find(&outgoing.url).map_err(|_| ApiError::Malformed)?;
+    endpoint.check(true).map_err(|_| ApiError::Forbidden)?;
+    let call = Call { uri: endpoint.uri.clone(), headers, body: outgoing.body };
+    let deadline = Instant::now() + limit;
+    let sent = client.send(true, &endpoint, method, call, deadline, Resend::Allowed).await;
+    let response = sent.map_err(|error| match error.kind {
+        ErrorKind::Forbidden => ApiError::Forbidden,
+        _ => ApiError::Unreachable,
+    })?;
+    let status = response.status().as_u16();
+    let retry_after = receive::retry_after(response.headers(), client.now());
+    let body = receive::whole(response, deadline, MOST_BYTES).await;
+    let body = body.map_err(|_| ApiError::Unreachable)?;
+    Ok(PlainAnswer { status, body, retry_after })
 }

@@ -11,6 +11,7 @@ mod api_client;
 mod breaker;
 mod chat_form;
 mod client;
+mod collector;
 mod credentials;
 mod error;
 mod mcp;
@@ -35,6 +36,7 @@ pub use crate::client::event_stream::EventStream;
 pub use crate::client::stored_responses::{
     StoredResponseAction, StoredResponseBody, StoredResponseCall,
 };
+pub use crate::collector::{Collector, CollectorAddress, Delivery};
 pub use crate::error::codes::FaultCode;
 pub use crate::error::retry::{MAX_BACK_OFF, back_off};
 pub use crate::error::{Error, ErrorKind};

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::time::Clock;
+use providers::{Collector, Egress};
 use store::{Claim, Claimed, Location, Store};
 
 use crate::commands::Failure;
@@ -17,6 +18,10 @@ use crate::master_key;
 const OPEN_ATTEMPTS: usize = 5;
 /// The pause between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A collector at one of these is reached without the egress proxy.
+const NOT_BEHIND_PROXY: &str =
+    "localhost,127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,::1,fc00::/7";
 
 /// Opens the store. The claim comes first: a data folder is set up, and its master key made, by one
 /// process alone.
@@ -84,15 +89,31 @@ pub(crate) fn client(config: &Config) -> Result<providers::Client, Failure> {
     client.map_err(|error| Failure(format!("provider client: {error}")))
 }
 
+/// The export to a collector of OpenTelemetry, if there is one.
+fn otlp(config: &Config) -> Result<Option<gateway::Otlp>, Failure> {
+    let otlp = &config.otlp;
+    let Some(address) = otlp.address.clone() else { return Ok(None) };
+    let no_proxy = Some(NOT_BEHIND_PROXY.to_owned());
+    let client = providers::Client::new(Egress { no_proxy, ..config.egress.clone() });
+    let client = client.map_err(|error| Failure(format!("client of the collector: {error}")))?;
+    Ok(Some(gateway::Otlp {
+        collector: Collector::new(client, address),
+        protocol: otlp.protocol,
+        content: otlp.content,
+        resource: otlp.resource()?,
+    }))
+}
+
 /// The part of the configuration that the gateway needs.
-pub(crate) fn gateway_config(config: &Config) -> gateway::Config {
-    gateway::Config {
+pub(crate) fn gateway_config(config: &Config) -> Result<gateway::Config, Failure> {
+    Ok(gateway::Config {
         perimeter: config.perimeter.clone(),
         max_body_bytes: config.max_body_bytes,
         max_body_memory: config.max_body_memory,
         egress_allow: config.egress.allow.clone(),
         idle_hours: config.trace_idle_hours,
-    }
+        otlp: otlp(config)?,
+    })
 }
 
 #[cfg(test)]

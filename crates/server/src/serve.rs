@@ -41,7 +41,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     let clock = Clock::system();
     let claim = if config.allow_inexact_limits { Claim::ServeShared } else { Claim::Serve };
     let store = open::store(&config, claim, &clock).await?;
-    let client = open::client(&config)?;
+    let (client, of_gateway) = (open::client(&config)?, open::gateway_config(&config)?);
     let credentials = match gateway::bootstrap(&store, &config.first, &clock).await {
         Ok(credentials) => credentials,
         Err(error) => {
@@ -49,7 +49,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
             return Err(error.into());
         }
     };
-    let gateway = Gateway::open(store, client, open::gateway_config(&config), clock).await?;
+    let gateway = Gateway::open(store, client, of_gateway, clock).await?;
     let stop = CancellationToken::new();
     let tasks = TaskTracker::new();
     tasks.spawn(loops.clone().release_memory(stop.clone()));

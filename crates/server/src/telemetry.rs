@@ -107,7 +107,7 @@ enum Kind {
 }
 
 /// Every metric that any crate records, with the text that goes with it.
-const METRICS: [(&str, Kind, &str); 23] = [
+const METRICS: [(&str, Kind, &str); 24] = [
     ("sluice_requests_total", Kind::Counter(Unit::Count), "Requests, by route and status."),
     (
         "sluice_request_seconds",
@@ -205,6 +205,11 @@ const METRICS: [(&str, Kind, &str); 23] = [
         "sluice_jobs_finished_total",
         Kind::Counter(Unit::Count),
         "Jobs that have come to their end, by kind and outcome.",
+    ),
+    (
+        "sluice_otlp_spans_total",
+        Kind::Counter(Unit::Count),
+        "Spans for the collector of OpenTelemetry, by outcome.",
     ),
     (
         "sluice_dropped_total",

@@ -58,7 +58,7 @@ pub use steps::{Outline, STEPS_AT_ONCE, SealedContent};
 pub use stored_responses::StoredResource;
 pub use traces::{AgentFigures, COUNT_LIMIT};
 use writer::{PostgresCommits, SqliteCommits};
-pub use writer::{Start, Writer};
+pub use writer::{Start, StepObserver, Writer};
 
 use db::{Pool, WritePool, on};
 use ids::StepIds;

@@ -23,6 +23,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             // Below the handle, which holds the providers; above it nothing but this room reaches them.
             "pipeline::endpoint_attempts",
             "pipeline::upstream",
+            "otlp",
             "gateway",
             "audit",
             "job_queue",
@@ -53,6 +54,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "sandbox",
             "client",
             "api_client",
+            "collector",
             "mcp",
         ],
     ),

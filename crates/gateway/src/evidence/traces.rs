@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::otlp::spans::CompletedTrace;
 use crate::request_id;
 use crate::state::caller::Caller;
 use crate::state::registry::ProjectState;
@@ -247,6 +248,7 @@ impl Gateway {
         // Traces that are graded together and called the same models have the same baselines.
         let mut known: HashMap<Vec<String>, Baselines> = HashMap::new();
         let mut graded = Vec::with_capacity(traces.len());
+        let mut completed = Vec::new();
         for trace in traces {
             let steps = crate::bounded_read::bounded(self.store.steps(trace.id)).await?;
             let baselines = match &trace.assessment {
@@ -268,6 +270,10 @@ impl Gateway {
             let pause = baselines.pause;
             let mut assessment = grading::assess(&steps, baselines);
             assessment.total_cost += trace.purged.unwrap_or_default().cost;
+            if trace.status == TraceStatus::Pending && self.telemetry.is_some() {
+                let status = TraceStatus::Completed;
+                completed.push(CompletedTrace::new(trace, status, &steps, &assessment));
+            }
             let figures = grading::figures_in_turns(trace.created_at, &steps, gap, pause);
             let agent = AgentFigures {
                 chain_depth: figures.chain_depth as i64,
@@ -282,6 +288,9 @@ impl Gateway {
             tx.complete_trace(trace, self.clock.now(), &assessment, agent).await?;
         }
         tx.commit().await?;
+        if let Some(telemetry) = &self.telemetry {
+            completed.into_iter().for_each(|trace| telemetry.trace(trace));
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ mod registry_refresh;
 mod session_traces;
 mod spend_sync;
 mod sweep;
+pub(crate) mod telemetry_export;
 
 use tokio::time::MissedTickBehavior;
 

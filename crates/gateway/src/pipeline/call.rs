@@ -243,7 +243,7 @@ pub(crate) fn failure_text(error: &providers::Error) -> String {
     match (&error.kind, error.provider_status()) {
         (ErrorKind::Unsupported(_), _) => error.to_string(),
         (ErrorKind::Forbidden, _) => "The egress rules forbid the address".to_owned(),
-        (ErrorKind::RateLimited, _) => "The provider is rate limiting".to_owned(),
+        (ErrorKind::RateLimited, _) => "The provider is rate limiting (429)".to_owned(),
         (ErrorKind::Rejected { status, .. }, _) => {
             format!("The provider refused the request ({status})")
         }

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::running::RunningJob;
+use crate::otlp::spans::CompletedTrace;
 use crate::replay::ask::{MOST_STEPS, Payload, too_many_steps};
 use crate::replay::calls::{CallResult, NOT_STORED, RepeatedCall, ReplayError};
 use crate::replay::comparison::{self, PlannedCall};
@@ -240,6 +241,9 @@ impl<'j> Replay<'j> {
         let steps = bounded(self.store().steps(trace.id)).await?;
         let assessment = self.job.gateway.assess(project, &steps).await?;
         self.grade(trace.id, &assessment).await?;
+        if let Some(telemetry) = &self.job.gateway.telemetry {
+            telemetry.trace(CompletedTrace::new(trace, trace.status, &steps, &assessment));
+        }
         let records = comparison::records(&steps);
         let calls = || self.steps.iter().filter(|step| plan::action(step) == Action::Repeat);
         let answered = |step: &Step| {

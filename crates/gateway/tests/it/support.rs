@@ -53,6 +53,7 @@ impl Database {
             max_body_memory: 64 << 20,
             egress_allow: Vec::new(),
             idle_hours: 24,
+            otlp: None,
         };
         let egress =
             providers::Egress { allow: Vec::new(), proxy: None, no_proxy: None, ca_file: None };

@@ -383,7 +383,7 @@ impl Client {
         }
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 }

@@ -146,7 +146,7 @@ async fn read_details(body: Body, deadline: Instant) -> ErrorDetails {
 
 /// Returns the wait that the provider asks for: seconds, a date, or the milliseconds that OpenAI sends
 /// beside them.
-fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |value: &http::HeaderValue| value.to_str().ok().map(|text| text.trim().to_owned());
     let number = |text: String| text.parse::<f64>().ok().filter(|number| *number >= 0.0);
     let millis = headers.get("retry-after-ms").and_then(text).and_then(number);

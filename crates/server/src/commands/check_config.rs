@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use domain::net::Cidr;
+use gateway::OtlpProtocol;
 use store::Location;
 use toml::Value;
 
@@ -23,6 +24,11 @@ pub(crate) fn run(flags: &Flags, defaults: bool) -> Result<(), Failure> {
 fn lines(config: &Config) -> Vec<String> {
     let has_database = matches!(config.location, Location::Postgres(_));
     let (first, egress) = (&config.first, &config.egress);
+    let otlp = &config.otlp;
+    let protocol = match otlp.protocol {
+        OtlpProtocol::Protobuf => "http/protobuf",
+        OtlpProtocol::Json => "http/json",
+    };
     let ca_file = egress.ca_file.as_deref().map(text);
     let metrics = config.metrics_listen.map_or("off".to_owned(), |at| at.to_string());
     vec![
@@ -42,6 +48,12 @@ fn lines(config: &Config) -> Vec<String> {
         set("perimeter_block", ranges(&config.perimeter.block)),
         set("log", config.log.as_str()),
         set("metrics_listen", metrics),
+        set("otlp_endpoint", otlp.address.as_ref().map_or("off", |address| address.url())),
+        secret("otlp_headers", otlp.has_headers),
+        set("otlp_protocol", protocol),
+        format!("otlp_timeout_ms = {}", otlp.timeout_ms),
+        format!("otlp_content = {}", otlp.content),
+        given("otlp_resource_attributes", otlp.resource_attributes.clone()),
         format!("max_body_bytes = {}", config.max_body_bytes),
         format!("max_body_memory = {}", config.max_body_memory),
         format!("trace_idle_hours = {}", config.trace_idle_hours),

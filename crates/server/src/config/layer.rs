@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::Error;
@@ -115,6 +116,26 @@ layer!(
     /// Address on which Prometheus metrics listen, or "off"
     #[arg(long, global = true, value_name = "ADDRESS:PORT")]
     text metrics_listen / "SLUICE_METRICS_LISTEN": String,
+    /// URL of an OpenTelemetry collector, or "off"
+    #[arg(long, global = true, value_name = "URL")]
+    text otlp_endpoint / "SLUICE_OTLP_ENDPOINT": String,
+    #[arg(skip)]
+    text otlp_headers / "SLUICE_OTLP_HEADERS": String,
+    /// A file that holds the headers for the collector
+    #[arg(long, global = true, value_name = "FILE")]
+    text otlp_headers_file / "SLUICE_OTLP_HEADERS_FILE": String,
+    /// Encoding for the collector: http/protobuf or http/json
+    #[arg(long, global = true, value_name = "NAME")]
+    text otlp_protocol / "SLUICE_OTLP_PROTOCOL": String,
+    /// Time limit of a request to the collector
+    #[arg(long, global = true, value_name = "MILLISECONDS")]
+    parsed otlp_timeout_ms / "SLUICE_OTLP_TIMEOUT_MS": u64,
+    /// Export prompts and answers to the collector
+    #[arg(long, global = true, value_name = "BOOL")]
+    parsed otlp_content / "SLUICE_OTLP_CONTENT": bool,
+    /// Attributes of this process for the collector, name=value, comma-separated
+    #[arg(long, global = true, value_name = "PAIRS")]
+    text otlp_resource_attributes / "SLUICE_OTLP_RESOURCE_ATTRIBUTES": String,
     /// The largest request body
     #[arg(long, global = true, value_name = "BYTES")]
     parsed max_body_bytes / "SLUICE_MAX_BODY_BYTES": usize,
@@ -146,6 +167,23 @@ impl Layer {
         })
     }
 
+    /// Reads the variables that OpenTelemetry defines for every exporter.
+    pub(crate) fn from_otel(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        // The last attribute of a name counts.
+        let name = text("OTEL_SERVICE_NAME", get)
+            .map(|name| format!("service.name={}", utf8_percent_encode(&name, NON_ALPHANUMERIC)));
+        let attributes: Vec<String> =
+            text("OTEL_RESOURCE_ATTRIBUTES", get).into_iter().chain(name).collect();
+        Ok(Self {
+            otlp_endpoint: text("OTEL_EXPORTER_OTLP_ENDPOINT", get),
+            otlp_headers: text("OTEL_EXPORTER_OTLP_HEADERS", get),
+            otlp_protocol: text("OTEL_EXPORTER_OTLP_PROTOCOL", get),
+            otlp_timeout_ms: parsed("OTEL_EXPORTER_OTLP_TIMEOUT", get)?,
+            otlp_resource_attributes: (!attributes.is_empty()).then(|| attributes.join(",")),
+            ..Self::default()
+        })
+    }
+
     /// A secret and the file that holds it are one setting: a layer with either of them hides both
     /// in the layer below.
     fn hide_secrets(&self, below: &mut Self) {
@@ -173,6 +211,12 @@ impl Layer {
                 &self.bootstrap_key_file,
                 &mut below.bootstrap_key,
                 &mut below.bootstrap_key_file,
+            ),
+            (
+                &self.otlp_headers,
+                &self.otlp_headers_file,
+                &mut below.otlp_headers,
+                &mut below.otlp_headers_file,
             ),
         ] {
             if value.is_some() || file.is_some() {

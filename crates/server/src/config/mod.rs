@@ -1,6 +1,7 @@
 //! Configuration: defaults, then `sluice.toml`, then the environment, then flags.
 
 mod layer;
+mod otlp;
 mod variables;
 
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use store::Location;
 use crate::telemetry;
 
 pub(crate) use layer::{Flags, Layer};
+pub(crate) use otlp::Otlp;
 pub(crate) use variables::unknown as unknown_variables;
 
 /// The file with every key at its default: the reference manual.
@@ -44,6 +46,7 @@ pub(crate) struct Config {
     pub(crate) perimeter: Perimeter,
     pub(crate) log: String,
     pub(crate) metrics_listen: Option<SocketAddr>,
+    pub(crate) otlp: Otlp,
     pub(crate) max_body_bytes: usize,
     pub(crate) max_body_memory: usize,
     pub(crate) trace_idle_hours: u64,
@@ -61,12 +64,14 @@ impl Config {
             Some(path) => Layer::from_file(&path)?,
             None => Layer::default(),
         };
-        let environment = Layer::from_env(&|name| std::env::var(name).ok())?;
+        let get = |name: &str| std::env::var(name).ok();
+        let environment = Layer::from_env(&get)?.or(Layer::from_otel(&get)?);
         let defaults = Layer::from_toml(DEFAULTS, "the defaults")?;
         Self::resolve(flags.layer.clone().or(environment).or(file).or(defaults))
     }
 
     fn resolve(layer: Layer) -> Result<Self, Error> {
+        let otlp = Otlp::read(&layer)?;
         let data_dir = PathBuf::from(layer.data_dir.unwrap_or_default());
         let database_url = secret(layer.database_url, layer.database_url_file, "database_url")?;
         let location = match database_url {
@@ -132,6 +137,7 @@ impl Config {
             },
             log: layer.log.unwrap_or_default(),
             metrics_listen,
+            otlp,
             max_body_bytes,
             max_body_memory: body_memory(layer.max_body_memory, max_body_bytes)?,
             trace_idle_hours: layer.trace_idle_hours.unwrap_or_default(),
@@ -226,16 +232,17 @@ pub(crate) fn read_key(text: &Secret) -> Result<[u8; 32], Error> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn load(toml: &str, env: &[(&str, &str)], flags: Layer) -> Result<Config, Error> {
+    pub(super) fn load(toml: &str, env: &[(&str, &str)], flags: Layer) -> Result<Config, Error> {
         let env = |name: &str| {
             env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
         let file = Layer::from_toml(toml, "sluice.toml")?;
         let defaults = Layer::from_toml(DEFAULTS, "the defaults")?;
-        Config::resolve(flags.or(Layer::from_env(&env)?).or(file).or(defaults))
+        let environment = Layer::from_env(&env)?.or(Layer::from_otel(&env)?);
+        Config::resolve(flags.or(environment).or(file).or(defaults))
     }
 
     #[test]
@@ -311,7 +318,8 @@ mod tests {
     #[test]
     fn every_secret_hides_the_one_below_in_either_form() {
         let below = |text: &str| Layer::from_toml(text, "below").unwrap();
-        let names = ["database_url", "master_key", "owner_password", "bootstrap_key"];
+        let names =
+            ["database_url", "master_key", "owner_password", "bootstrap_key", "otlp_headers"];
         for name in names {
             let value = below(&format!("{name} = \"secret\""));
             let file = below(&format!("{name}_file = \"path\""));

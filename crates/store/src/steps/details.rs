@@ -48,6 +48,10 @@ impl std::fmt::Debug for SealedContent {
 }
 
 impl SealedContent {
+    pub(crate) fn new(step: StepId, sealed: Vec<u8>) -> Self {
+        Self { step, sealed }
+    }
+
     /// The step whose content this is.
     pub fn step(&self) -> StepId {
         self.step

@@ -15,8 +15,8 @@ mod turns;
 
 use async_recursion::async_recursion as boxed;
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use domain::ids::{NodeId, StepId};
@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::seal::SealingKey;
 use crate::search::WrittenTerms;
 use crate::session_traces::SessionHash;
-use crate::steps::place;
+use crate::steps::{SealedContent, place};
 use crate::stored_responses::StoredResource;
 use batch::Batch;
 use ledger::Ledger;
@@ -70,6 +70,10 @@ pub(crate) enum Ends {
     Lost,
 }
 
+/// Receives each step, with its sealed content, once it is on disk. It is called between two commits
+/// and must not wait.
+pub type StepObserver = Box<dyn Fn(Box<Step>, Option<SealedContent>) + Send + Sync>;
+
 #[derive(Debug)]
 struct Queued {
     write: Write,
@@ -81,19 +85,26 @@ struct Queued {
 struct Done {
     result: Result<Option<u64>>,
     /// Returned to the thread that made it: memory is freed there at less cost, and is near when it
-    /// is allocated again.
-    _write: Write,
+    /// is allocated again. `None` if an observer has it.
+    _write: Option<Write>,
 }
 
 /// A handle to the writer. Cheap to clone; the writer stops when all are gone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Writer {
     queue: mpsc::Sender<Queued>,
+    observer: Arc<OnceLock<StepObserver>>,
     /// Whether the last commit met a failure of the disk or the connection.
     failing: Arc<AtomicBool>,
     began: Instant,
     /// Commits count as slow until this many microseconds after `began`; initially unknown.
     slow_until: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
 }
 
 impl Writer {
@@ -104,6 +115,7 @@ impl Writer {
         clock: Clock,
     ) -> (Self, impl Future<Output = ()> + Send + use<C>) {
         let (queue, waiting) = mpsc::channel(MOST_QUEUED_WRITES);
+        let observer = Arc::new(OnceLock::new());
         let failing = Arc::new(AtomicBool::new(false));
         let began = Instant::now();
         let slow_until = Arc::new(AtomicU64::new(u64::MAX));
@@ -113,11 +125,18 @@ impl Writer {
             clock,
             open: HashSet::new(),
             terms: WrittenTerms::default(),
+            observer: observer.clone(),
             failing: failing.clone(),
             began,
             slow_until: slow_until.clone(),
         };
-        (Self { queue, failing, began, slow_until }, work.run(waiting))
+        (Self { queue, observer, failing, began, slow_until }, work.run(waiting))
+    }
+
+    /// Has an observer receive the steps that are stored from now on. There is one at most: a second
+    /// call changes nothing.
+    pub fn observe(&self, observer: StepObserver) {
+        let _ = self.observer.set(observer);
     }
 
     /// Stores a new trace.
@@ -242,6 +261,7 @@ struct Loop<C> {
     /// Calls of this node whose start is in the database.
     open: HashSet<i64>,
     terms: WrittenTerms,
+    observer: Arc<OnceLock<StepObserver>>,
     failing: Arc<AtomicBool>,
     began: Instant,
     slow_until: Arc<AtomicU64>,
@@ -295,9 +315,20 @@ impl<C: Commit> Loop<C> {
                 metrics::counter!("sluice_dropped_total", "what" => "write").increment(1);
                 tracing::error!(%error, "a write failed");
             }
+            let is_stored = result.is_ok();
+            let (write, observed) = match (write, self.observer.get()) {
+                (Write::Step(step, content, _), Some(observer)) if is_stored => {
+                    let content = content.map(|sealed| SealedContent::new(step.id, sealed));
+                    (None, Some((observer, step, content)))
+                }
+                (write, _) => (Some(write), None),
+            };
             if let Some(done) = done {
                 // The caller may have given up; a stored row stays stored.
                 let _ = done.send(Done { result, _write: write });
+            }
+            if let Some((observer, step, content)) = observed {
+                observer(step, content);
             }
         }
     }

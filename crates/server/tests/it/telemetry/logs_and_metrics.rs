@@ -151,7 +151,8 @@ async fn calls_are_counted_by_kind_and_reason(backend: Backend) {
     }
 }
 
-async fn page(address: &str) -> String {
+/// The page of metrics.
+pub(super) async fn page(address: &str) -> String {
     let metrics = reqwest::get(format!("http://{address}/metrics")).await.unwrap();
     metrics.text().await.unwrap()
 }

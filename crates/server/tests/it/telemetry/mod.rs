@@ -1,4 +1,5 @@
-//! Logs, metrics, and the caller's own traces.
+//! Logs, metrics, the caller's own traces, and their collector.
 
 mod logs_and_metrics;
+mod otlp;
 mod trace_context;

@@ -1,0 +1,236 @@
+use std::collections::BTreeMap;
+
+use domain::step::FinishReason;
+use domain::usage::Usage;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::otlp::testing::{TRACE, step};
+
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// The attributes of a span by name, as they are written in JSON.
+fn attributes(span: &Span) -> BTreeMap<String, Value> {
+    let json = serde_json::to_value(&span.attributes).unwrap();
+    let pair = |pair: &Value| {
+        let value = pair["value"].as_object().unwrap().values().next().unwrap().clone();
+        (pair["key"].as_str().unwrap().to_owned(), value)
+    };
+    json.as_array().unwrap().iter().map(pair).collect()
+}
+
+fn read(content: Value, shown: Shown) -> StepContent {
+    StepContent::Read(Box::new(serde_json::from_value(content).unwrap()), shown)
+}
+
+fn call(provider: Provider) -> Call {
+    Call {
+        upstream_model: Some("gpt-4o-2026".to_owned()),
+        usage: Usage { prompt: 30, cached: 10, completion: 9, reasoning: 4, ..Usage::default() },
+        first_token: Some(250_000),
+        finish: Some(FinishReason::Stop),
+        ..Call::of("gpt-4o".to_owned(), provider)
+    }
+}
+
+#[test]
+fn a_call_has_the_attributes_of_the_conventions() {
+    let span = of_step(&step(StepKind::Run, Some(call(Provider::Openai))), StepContent::Unknown);
+    let span = span.unwrap();
+    assert_eq!((span.name.as_str(), span.kind), ("chat gpt-4o", CLIENT));
+    assert_eq!(span.end_time_unix_nano - span.start_time_unix_nano, 1_500_000_000);
+    assert!(span.status.is_none());
+    let attributes = attributes(&span);
+    for (name, value) in [
+        ("gen_ai.operation.name", json!("chat")),
+        ("gen_ai.provider.name", json!("openai")),
+        ("gen_ai.request.model", json!("gpt-4o")),
+        ("gen_ai.response.model", json!("gpt-4o-2026")),
+        ("gen_ai.request.stream", json!(true)),
+        ("gen_ai.response.time_to_first_chunk", json!(0.25)),
+        ("gen_ai.response.finish_reasons", json!([{"stringValue": "stop"}])),
+        ("gen_ai.usage.input_tokens", json!("30")),
+        ("gen_ai.usage.output_tokens", json!("9")),
+        ("gen_ai.usage.cache_read.input_tokens", json!("10")),
+        ("gen_ai.usage.reasoning.output_tokens", json!("4")),
+        ("sluice.trace.id", json!(TRACE)),
+        ("sluice.step.id", json!("7")),
+        ("sluice.key.id", json!("ak_00000000000000aa")),
+    ] {
+        let found = attributes.get(name).unwrap_or_else(|| panic!("{name}: {attributes:?}"));
+        let found = found.get("values").unwrap_or(found);
+        assert_eq!(found, &value, "{name}");
+    }
+    assert!(!attributes.contains_key("gen_ai.usage.cache_creation.input_tokens"));
+}
+
+#[test]
+fn operations_follow_from_endpoint_and_provider() {
+    for (endpoint, provider, name) in [
+        (ApiEndpoint::Chat, Provider::Anthropic, "chat"),
+        (ApiEndpoint::Messages, Provider::Gemini, "generate_content"),
+        (ApiEndpoint::Embeddings, Provider::Gemini, "embeddings"),
+        (ApiEndpoint::Images, Provider::Openai, "generate_content"),
+    ] {
+        assert_eq!(operation(endpoint, provider), name);
+    }
+}
+
+#[test]
+fn spans_hang_under_the_caller_or_under_their_trace() {
+    let own = step(StepKind::Run, Some(call(Provider::Openai)));
+    let span = of_step(&own, StepContent::Unknown).unwrap();
+    assert_eq!(span.trace_id, own.trace.0.as_bytes());
+    assert_eq!(span.flags, 0x101);
+    let context = TraceContext::parse(PARENT);
+    let asked = Step { trace_context: context, ..own.clone() };
+    let under = of_step(&asked, StepContent::Unknown).unwrap();
+    assert_eq!(under.trace_id, context.unwrap().trace().to_be_bytes());
+    assert_eq!(under.parent_span_id, 0x00f0_67aa_0ba9_02b7_u64.to_be_bytes());
+    assert_eq!((under.flags, under.span_id.len()), (0x301, 8));
+    assert_ne!(under.span_id, span.span_id);
+
+    let trace = |steps: &[Step]| {
+        let assessment = grading::assess(steps, domain::grade::Baselines::default());
+        let trace = Trace {
+            id: own.trace,
+            project: own.project,
+            key: None,
+            status: TraceStatus::Pending,
+            created_at: Timestamp(500_000),
+            completed_at: None,
+            metadata: None,
+            revenue: None,
+            assessment: None,
+            purged: None,
+        };
+        CompletedTrace::new(&trace, TraceStatus::Completed, steps, &assessment).span()
+    };
+    let root = trace(std::slice::from_ref(&own)).unwrap();
+    assert_eq!((&root.trace_id, &root.span_id), (&span.trace_id, &span.parent_span_id));
+    assert!(root.parent_span_id.is_empty());
+    assert_eq!((root.start_time_unix_nano, root.end_time_unix_nano), (500_000_000, 2_500_000_000));
+    let beside = trace(std::slice::from_ref(&asked)).unwrap();
+    assert_eq!(
+        (&beside.trace_id, &beside.parent_span_id),
+        (&under.trace_id, &under.parent_span_id)
+    );
+    assert_ne!(beside.span_id, under.span_id);
+    assert!(trace(&[]).unwrap().parent_span_id.is_empty());
+
+    // What the caller does not record is not recorded here.
+    let silent = TraceContext::parse(&PARENT.replace("-01", "-00"));
+    let silent = Step { trace_context: silent, ..own.clone() };
+    assert!(of_step(&silent, StepContent::Unknown).is_none());
+    assert!(trace(&[silent]).is_none());
+}
+
+#[test]
+fn failures_have_a_class_and_refusals_are_none() {
+    let run = step(StepKind::Run, Some(call(Provider::Openai)));
+    for (status, error, class) in [
+        (StepStatus::Failed, "The provider failed (503)", Some("503")),
+        (StepStatus::Failed, "The provider is rate limiting (429)", Some("429")),
+        (StepStatus::Failed, "Something (else)", Some("_OTHER")),
+        (StepStatus::Cancelled, "The caller hung up", Some("cancelled")),
+        (StepStatus::Blocked, "", None),
+    ] {
+        let failed = Step { status, error: Some(error.to_owned()), ..run.clone() };
+        let span = of_step(&failed, StepContent::Unknown).unwrap();
+        let attributes = attributes(&span);
+        assert_eq!(attributes.get("error.type").and_then(Value::as_str), class, "{error}");
+        let code = span.status.as_ref().map(|status| (status.code, status.message.as_str()));
+        assert_eq!(code, class.map(|_| (ERROR, error)), "{error}");
+    }
+}
+
+#[test]
+fn messages_are_in_the_form_of_the_conventions() {
+    let run = step(StepKind::Run, Some(call(Provider::Openai)));
+    let content = json!({
+        "input": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image_url", "image_url": {"url": "https://x.example/1.png"}},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+            ]},
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"at\":1}"}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "A boat."},
+        ],
+        "params": {
+            "temperature": 0.5, "seed": 4, "n": 1, "stop": "END", "response_format": {"type": "json_object"},
+            "tools": [{"type": "function", "function": {"name": "look", "description": "Looks."}}],
+        },
+        "max_output_tokens": 100,
+        "output": "A boat.",
+        "placeholders": {"[EMAIL_1]": "jane@acme.org"},
+    });
+    let span = of_step(&run, read(content.clone(), Shown::Everything)).unwrap();
+    let attributes = attributes(&span);
+    let json =
+        |name: &str| -> Value { serde_json::from_str(attributes[name].as_str().unwrap()).unwrap() };
+    assert_eq!(
+        json("gen_ai.input.messages"),
+        json!([
+            {"role": "system", "parts": [{"type": "text", "content": "Be brief."}]},
+            {"role": "user", "parts": [
+                {"type": "text", "content": "What is this?"},
+                {"type": "uri", "modality": "image", "uri": "https://x.example/1.png"},
+                {"type": "blob", "modality": "image", "mime_type": "image/png", "content": "AAAA"},
+            ]},
+            {"role": "assistant", "parts": [
+                {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"at": 1}}]},
+            {"role": "tool", "parts": [
+                {"type": "tool_call_response", "id": "c1", "response": "A boat."}]},
+        ])
+    );
+    let answer = json!({"role": "assistant", "finish_reason": "stop",
+        "parts": [{"type": "text", "content": "A boat."}]});
+    assert_eq!(json("gen_ai.output.messages"), json!([answer]));
+    assert_eq!(json("gen_ai.tool.definitions"), json!([{"type": "function", "name": "look"}]));
+    assert_eq!(attributes["gen_ai.request.temperature"], json!(0.5));
+    assert_eq!(attributes["gen_ai.request.seed"], json!("4"));
+    assert_eq!(attributes["gen_ai.request.max_tokens"], json!("100"));
+    assert_eq!(attributes["gen_ai.output.type"], json!("json"));
+    assert!(!attributes.contains_key("gen_ai.request.choice.count"));
+    assert!(!format!("{attributes:?}").contains("jane@acme.org"));
+
+    let names = of_step(&run, read(content, Shown::Names)).unwrap();
+    assert!(!format!("{names:?}").contains("boat"));
+    let long = of_step(&run, StepContent::TooLong).unwrap();
+    assert_eq!(long.dropped_attributes_count, 2);
+}
+
+#[test]
+fn tools_are_named_and_their_values_are_content() {
+    let ran =
+        Step { error: Some("No such city: Bonn".to_owned()), ..step(StepKind::ToolCall, None) };
+    let ran = Step { status: StepStatus::Failed, ..ran };
+    let content = json!({
+        "input": {"server_label": "weather", "id": "c1", "name": "look", "arguments": {"city": "Bonn"}},
+        "output": "Mild in Bonn.",
+    });
+    let names = of_step(&ran, read(content.clone(), Shown::Names)).unwrap();
+    assert_eq!((names.name.as_str(), names.kind), ("execute_tool look", INTERNAL));
+    assert!(!format!("{names:?}").contains("Bonn"));
+    let whole = attributes(&of_step(&ran, read(content, Shown::Everything)).unwrap());
+    for (name, value) in [
+        ("gen_ai.operation.name", "execute_tool"),
+        ("gen_ai.tool.name", "look"),
+        ("gen_ai.tool.type", "extension"),
+        ("gen_ai.tool.call.id", "c1"),
+        ("gen_ai.tool.call.arguments", "{\"city\":\"Bonn\"}"),
+        ("gen_ai.tool.call.result", "Mild in Bonn."),
+    ] {
+        assert_eq!(whole[name], json!(value), "{name}");
+    }
+    let content = json!({"output": {"tool_calls": [
+        {"id": "c1", "name": "look", "arguments": {"city": "Bonn"}}, {"id": "c2", "name": "go"}]}});
+    let handed = step(StepKind::ToolCall, None);
+    let span = of_step(&handed, read(content, Shown::Everything)).unwrap();
+    assert_eq!(span.name, "sluice.tool_call");
+    let names = &attributes(&span)["sluice.tool.names"];
+    assert_eq!(names["values"], json!([{"stringValue": "look"}, {"stringValue": "go"}]));
+}

@@ -1,0 +1,165 @@
+//! The export to a collector of OpenTelemetry.
+
+use std::time::Duration;
+
+use domain::secret::Secret;
+use gateway::OtlpProtocol;
+use percent_encoding::percent_decode_str;
+use providers::CollectorAddress;
+
+use super::{Error, Layer, secret};
+
+/// The longest time limit of a request, in milliseconds.
+const LONGEST_TIMEOUT: u64 = 60_000;
+
+/// The settings of the export.
+#[derive(Debug)]
+pub(crate) struct Otlp {
+    /// The collector; `None` if nothing is exported.
+    pub(crate) address: Option<CollectorAddress>,
+    pub(crate) has_headers: bool,
+    pub(crate) protocol: OtlpProtocol,
+    pub(crate) timeout_ms: u64,
+    pub(crate) content: bool,
+    /// The attributes of the process, as they were given.
+    pub(crate) resource_attributes: Option<String>,
+}
+
+impl Otlp {
+    /// Without an endpoint nothing else is checked: other programs may have use for the variables.
+    pub(super) fn read(layer: &Layer) -> Result<Self, Error> {
+        let headers =
+            secret(layer.otlp_headers.clone(), layer.otlp_headers_file.clone(), "otlp_headers")?;
+        let otlp = Self {
+            address: None,
+            has_headers: headers.is_some(),
+            protocol: OtlpProtocol::Protobuf,
+            timeout_ms: layer.otlp_timeout_ms.unwrap_or_default(),
+            content: layer.otlp_content.unwrap_or_default(),
+            resource_attributes: layer.otlp_resource_attributes.clone(),
+        };
+        let Some(url) = layer.otlp_endpoint.as_deref().filter(|url| *url != "off") else {
+            return Ok(otlp);
+        };
+        let protocol = match layer.otlp_protocol.as_deref().unwrap_or_default() {
+            "http/protobuf" => OtlpProtocol::Protobuf,
+            "http/json" => OtlpProtocol::Json,
+            other => {
+                return Err(Error(format!(
+                    "otlp_protocol is '{other}': it must be http/protobuf or http/json"
+                )));
+            }
+        };
+        if !(1..=LONGEST_TIMEOUT).contains(&otlp.timeout_ms) {
+            return Err(Error(format!(
+                "otlp_timeout_ms is {}: it must be 1 to {LONGEST_TIMEOUT}",
+                otlp.timeout_ms
+            )));
+        }
+        let headers = headers.as_ref().map_or("", Secret::expose);
+        let headers = pairs(headers).ok_or_else(|| {
+            Error("otlp_headers must be name=value, several with commas between them".to_owned())
+        })?;
+        let headers: Vec<_> =
+            headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
+        let timeout = Duration::from_millis(otlp.timeout_ms);
+        let address = CollectorAddress::new(url, &headers, timeout)
+            .map_err(|fault| Error(format!("otlp_endpoint or otlp_headers: {fault}")))?;
+        otlp.resource()?;
+        Ok(Self { address: Some(address), protocol, ..otlp })
+    }
+
+    /// The attributes of the process: those that were given over our own.
+    pub(crate) fn resource(&self) -> Result<Vec<(String, String)>, Error> {
+        let given = self.resource_attributes.as_deref().unwrap_or_default();
+        let given = pairs(given).ok_or_else(|| {
+            Error(format!(
+                "otlp_resource_attributes is '{given}': it must be name=value, several with commas between them"
+            ))
+        })?;
+        let own = [("service.name", "sluice"), ("service.version", env!("CARGO_PKG_VERSION"))];
+        let mut resource: Vec<(String, String)> =
+            own.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        for (name, value) in given {
+            resource.retain(|(known, _)| *known != name);
+            resource.push((name, value));
+        }
+        Ok(resource)
+    }
+}
+
+/// Reads `name=value,name=value`, with values in percent-encoding (the form of W3C Baggage). `None` if it
+/// is anything else.
+fn pairs(text: &str) -> Option<Vec<(String, String)>> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    let pair = |item: &str| {
+        let (name, value) = item.split_once('=')?;
+        let value = percent_decode_str(value.trim()).decode_utf8().ok()?;
+        let name = name.trim();
+        (!name.is_empty()).then(|| (name.to_owned(), value.into_owned()))
+    };
+    items.map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::load;
+    use super::*;
+
+    const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/");
+
+    fn otlp(env: &[(&str, &str)]) -> Result<Otlp, Error> {
+        load("", env, Layer::default()).map(|config| config.otlp)
+    }
+
+    #[test]
+    fn the_variables_of_open_telemetry_are_read_below_our_own() {
+        assert!(otlp(&[]).unwrap().address.is_none());
+        let standard = [
+            ENDPOINT,
+            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20hush, x-scope=1"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "500"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "service.name=x,deployment.environment.name=prod%2C1"),
+            ("OTEL_SERVICE_NAME", "my gateway"),
+        ];
+        let read = otlp(&standard).unwrap();
+        assert_eq!(read.address.as_ref().unwrap().url(), "http://collector:4318");
+        assert_eq!((read.protocol, read.timeout_ms), (OtlpProtocol::Json, 500));
+        assert!(read.has_headers && !read.content && !format!("{read:?}").contains("hush"));
+        let resource = read.resource().unwrap();
+        for pair in [
+            ("service.name", "my gateway"),
+            ("service.version", env!("CARGO_PKG_VERSION")),
+            ("deployment.environment.name", "prod,1"),
+        ] {
+            let found = resource.iter().filter(|(name, _)| name == pair.0);
+            let values: Vec<_> = found.map(|(_, value)| value.as_str()).collect();
+            assert_eq!(values, [pair.1]);
+        }
+        let own = ("SLUICE_OTLP_PROTOCOL", "http/protobuf");
+        let both = [&standard[..], &[own]].concat();
+        assert_eq!(otlp(&both).unwrap().protocol, OtlpProtocol::Protobuf);
+        let off = [&standard[..], &[("SLUICE_OTLP_ENDPOINT", "off")]].concat();
+        assert!(otlp(&off).unwrap().address.is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_and_no_header_is_shown() {
+        for (wrong, said) in [
+            (("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), "otlp_protocol is 'grpc': it must be http/"),
+            (("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"), "OTEL_EXPORTER_OTLP_TIMEOUT"),
+            (("SLUICE_OTLP_TIMEOUT_MS", "0"), "otlp_timeout_ms is 0: it must be 1 to"),
+            (("SLUICE_OTLP_ENDPOINT", "collector:4318"), "the URL must begin with"),
+            (("SLUICE_OTLP_HEADERS", "hush"), "otlp_headers must be name=value"),
+            (("SLUICE_OTLP_HEADERS", "no name=hush"), "is no name of a header"),
+            (("SLUICE_OTLP_HEADERS", "x=hush%0A"), "forbidden characters"),
+            (("SLUICE_OTLP_RESOURCE_ATTRIBUTES", "x"), "otlp_resource_attributes is 'x'"),
+        ] {
+            let error = otlp(&[ENDPOINT, wrong]).unwrap_err();
+            assert!(error.0.contains(said) && !error.0.contains("hush"), "{wrong:?}: {error}");
+        }
+        // Without an endpoint they may be meant for others.
+        assert!(otlp(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]).unwrap().address.is_none());
+    }
+}

@@ -1,0 +1,123 @@
+"""A collector on loopback that keeps what it gets, read with the official types."""
+
+import base64
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from google.protobuf import json_format
+from google.protobuf.unknown_fields import UnknownFieldSet
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+TYPES = {
+    "/v1/traces": (ExportTraceServiceRequest, ExportTraceServiceResponse),
+    "/v1/metrics": (ExportMetricsServiceRequest, ExportMetricsServiceResponse),
+}
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+# Bytes that OTLP writes as hexadecimal digits, and the JSON of protobuf as base64.
+IDS = {"traceId", "spanId", "parentSpanId"}
+
+
+def with_base64_ids(value):
+    if isinstance(value, list):
+        return [with_base64_ids(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: base64.b64encode(bytes.fromhex(item)).decode() if name in IDS else with_base64_ids(item)
+        for name, item in value.items()
+    }
+
+
+def unknown_fields(message):
+    """The numbers of fields that the official types do not have, at every depth."""
+    found = [field.field_number for field in UnknownFieldSet(message)]
+    for field, value in message.ListFields():
+        if field.message_type:
+            items = value if field.is_repeated else [value]
+            found += [number for item in items for number in unknown_fields(item)]
+    return found
+
+
+def read(path, content_type, body):
+    """A request in the official type; whatever is not in the type raises."""
+    message = TYPES[path][0]()
+    if content_type == PROTOBUF:
+        message.ParseFromString(body)
+        assert not unknown_fields(message), unknown_fields(message)
+    else:
+        assert content_type == JSON, content_type
+        json_format.ParseDict(with_base64_ids(json.loads(body)), message)
+    return message
+
+
+class Receiver:
+    def __init__(self):
+        self.requests = []
+        self.faults = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                kind = self.headers["Content-Type"]
+                try:
+                    receiver.requests.append((self.path, kind, body, read(self.path, kind, body)))
+                except Exception as fault:
+                    receiver.faults.append(f"{self.path}: {fault!r}")
+                answer = TYPES[self.path][1]()
+                text = answer.SerializeToString() if kind == PROTOBUF else b"{}"
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def spans(self):
+        return [
+            span
+            for path, _, _, request in self.requests
+            if path == "/v1/traces"
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+    def metrics(self):
+        return [
+            metric
+            for path, _, _, request in self.requests
+            if path == "/v1/metrics"
+            for resource in request.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        ]
+
+    def resources(self):
+        return [
+            group.resource
+            for path, _, _, request in self.requests
+            for group in (
+                request.resource_spans if path == "/v1/traces" else request.resource_metrics
+            )
+        ]
