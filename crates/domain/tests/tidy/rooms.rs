@@ -33,6 +33,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "inference",
             "evidence",
             "replay",
+            "export",
             "admission",
             "control",
             "jobs",
