@@ -48,6 +48,7 @@ pub use crate::control::command_line::{
 pub use crate::control::doctor::{Finding, inspect_models};
 pub use crate::control::keys::{KeyChange, KeyView, NewKey};
 pub use crate::control::models::{ModelChange, ModelView};
+pub use crate::control::offline_export::export_offline;
 pub use crate::control::projects::{ProjectChange, ProjectView};
 pub use crate::control::safety_preview::{Direction, SafetyTrial, SafetyVerdict, SlowRule};
 pub use crate::control::sdk_config::SdkConfig;
