@@ -11,6 +11,8 @@ mod record;
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 
