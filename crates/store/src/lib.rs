@@ -217,6 +217,13 @@ impl Store {
         self.lock.displaced().await;
     }
 
+    /// Gives up the claim of a command that only reads from now on, so that a gateway may start beside
+    /// it however long that takes.
+    #[boxed]
+    pub async fn release_claim(&mut self) {
+        std::mem::replace(&mut self.lock, Lock::None).release().await;
+    }
+
     /// Waits until the queue is written, and closes the database. When this returns, another
     /// process can open it.
     #[boxed]

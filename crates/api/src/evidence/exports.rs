@@ -8,7 +8,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use domain::ids::JobId;
 use domain::time::Timestamp;
-use gateway::{ExportJob, ExportRequest};
+use gateway::ExportJob;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -21,8 +21,7 @@ use crate::http::extract::Segments;
 
 /// The steps to export.
 #[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = ExportRequest)]
-pub struct ExportFields {
+pub struct ExportRequest {
     /// `jsonl` or `parquet` for steps, `focus` for costs as CSV in the columns of FOCUS 1.2.
     format: String,
     /// The first moment: a date, a time, or an age such as `7d` or `12h`. A step counts by when it ended.
@@ -95,17 +94,17 @@ impl From<ExportJob> for ExportBody {
 /// Export the steps or the costs of a project, by a job (owners and admins). A project has one export at a
 /// time, of at most 1,000,000 steps, 366 days and 1 GiB; its last four are kept, each for an hour.
 #[utoipa::path(post, path = "/api/v1/projects/{project_id}/exports", tag = "Exports",
-    params(("project_id" = i64, Path)), request_body = ExportFields,
+    params(("project_id" = i64, Path)), request_body = ExportRequest,
     responses((status = 202, description = "A job that writes the file", body = ExportBody)))]
 pub async fn create(
     State(app): State<App>,
     BySession(by): BySession,
     path: Segments,
-    FlatBody(fields): FlatBody<ExportFields>,
+    FlatBody(request): FlatBody<ExportRequest>,
 ) -> Result<(StatusCode, Json<ExportBody>)> {
     let project = path.project("project_id")?;
-    let ExportFields { format, since, until, content } = fields;
-    let request = ExportRequest { format, since, until, content };
+    let ExportRequest { format, since, until, content } = request;
+    let request = gateway::ExportRequest { format, since, until, content };
     let job = app.gateway.export(&by.member, project, &request).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }

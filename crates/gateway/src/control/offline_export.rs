@@ -7,7 +7,6 @@ use domain::ids::ProjectId;
 use domain::project::Project;
 use domain::time::Clock;
 use export::Exporter;
-use serde_json::{Map, Value, json};
 use store::{SealingKey, Store};
 
 use crate::audit::Event;
@@ -28,13 +27,7 @@ pub async fn export_offline(
     let selection = request.read(clock.now())?;
     let projects = projects(store, project).await?;
     for (project, _) in &projects {
-        let selected: Map<String, Value> = Map::from_iter([
-            ("format".to_owned(), selection.format.as_str().into()),
-            ("since".to_owned(), selection.since.0.into()),
-            ("until".to_owned(), selection.until.0.into()),
-            ("content".to_owned(), selection.content.into()),
-            ("project_id".to_owned(), json!(project.id)),
-        ]);
+        let selected = selection.audited(project.id);
         let mut tx = store.begin().await?;
         let target = ("project", project.id.to_string());
         note(&mut tx, project.org, Event::ExportCreated, target, selected, clock).await?;

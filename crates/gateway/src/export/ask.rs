@@ -9,7 +9,7 @@ use domain::time::{DAY, Timestamp};
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, stream};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Map;
 use store::{AddedJob, NewJob};
 
 use crate::audit::Event;
@@ -146,8 +146,7 @@ impl Gateway {
             }
             let steps = steps.unsigned_abs();
             let payload = Payload { format, since: since.0, until: until.0, content, steps };
-            let payload = serde_json::to_string(&payload).map_err(unreadable)?;
-            self.add_export(member, project, payload, now).await
+            self.add_export(member, project, &payload, now).await
         })
     }
 
@@ -155,13 +154,10 @@ impl Gateway {
         &self,
         member: &Member,
         project: ProjectId,
-        payload: String,
+        payload: &Payload,
         now: Timestamp,
     ) -> Result<ExportJob> {
         let id = JobId(time_ordered_id(now)?);
-        let mut metadata: Map<String, Value> =
-            serde_json::from_str(&payload).map_err(unreadable)?;
-        metadata.insert("project_id".to_owned(), project.0.into());
         let job = NewJob {
             id,
             kind: JobKind::Export,
@@ -169,7 +165,7 @@ impl Gateway {
             key: None,
             // No two exports are the same: there may be further steps by now.
             request: store::random::<32>()?,
-            payload,
+            payload: serde_json::to_string(payload).map_err(unreadable)?,
             created_at: now,
         };
         let mut tx = self.store.begin().await?;
@@ -181,6 +177,7 @@ impl Gateway {
         };
         tx.expire_old_jobs(JobKind::Export, project, KEPT, now).await?;
         let target = ("export", id.to_string());
+        let metadata = payload.selection().audited(project);
         self.note_act(&mut tx, member, Event::ExportCreated, target, metadata).await?;
         tx.commit().await?;
         self.job_wakes.wake(JobKind::Export);

@@ -7,6 +7,7 @@ use domain::job::{JobKind, Progress};
 use export::Exporter;
 use tokio::time::Instant;
 
+use crate::capacity::offload::hand_over;
 use crate::error::{Error, Result};
 use crate::export::ask::{ExportFile, Payload, place};
 use crate::export::reader::{StepReader, facts, file_fault};
@@ -68,7 +69,9 @@ async fn write_file(job: &RunningJob) -> Result<Option<ExportFile>> {
             return Ok(None);
         }
     }
-    let ended = pieces.add(file.finish().map_err(file_fault)?).await? && pieces.end().await?;
+    // The last row group is encoded here.
+    let end = hand_over(PIECE, || file.finish()).map_err(file_fault)?;
+    let ended = pieces.add(end).await? && pieces.end().await?;
     Ok(ended.then_some(pieces.file))
 }
 
@@ -98,16 +101,15 @@ impl<'j> Pieces<'j> {
                 "The file would be larger than 1 GiB: choose a shorter time, leave contents out, or use `sluice export`",
             ));
         }
-        self.rest.extend_from_slice(&bytes);
-        let mut at = 0;
-        while self.rest.len() - at >= PIECE {
-            let piece = self.rest[at..at + PIECE].to_vec();
-            at += PIECE;
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.extend_from_slice(&bytes);
+        let mut whole = rest.chunks_exact(PIECE);
+        for piece in &mut whole {
             if !self.write(piece).await? {
                 return Ok(false);
             }
         }
-        self.rest.drain(..at);
+        self.rest = whole.remainder().to_vec();
         if self.noted.elapsed() < NOTE_INTERVAL {
             return Ok(!self.job.gateway.winding_down.is_cancelled());
         }
@@ -121,16 +123,16 @@ impl<'j> Pieces<'j> {
         if rest.is_empty() && self.file.pieces > 0 {
             return Ok(true);
         }
-        self.write(rest).await
+        self.write(&rest).await
     }
 
-    async fn write(&mut self, piece: Vec<u8>) -> Result<bool> {
+    async fn write(&mut self, piece: &[u8]) -> Result<bool> {
         let RunningJob { gateway, job } = self.job;
         if gateway.winding_down.is_cancelled() {
             return Ok(false);
         }
         let number = self.file.pieces;
-        let sealed = self.project.sealing.seal_content(&place(job.id, job.runs, number), &piece)?;
+        let sealed = self.project.sealing.seal_content(&place(job.id, job.runs, number), piece)?;
         self.file.pieces += 1;
         self.noted = Instant::now();
         Ok(gateway.store.add_export_piece(job, number, sealed, self.progress()).await?)

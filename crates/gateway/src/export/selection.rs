@@ -1,7 +1,9 @@
 //! The selection of an export: its format, its time, and whether contents belong to it.
 
 use domain::export::ExportFormat;
+use domain::ids::ProjectId;
 use domain::time::{DAY, HOUR, Timestamp};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Faults, Result};
 
@@ -32,6 +34,20 @@ pub struct Selection {
     pub until: Timestamp,
     /// Whether inputs and outputs belong to it, where they are stored.
     pub content: bool,
+}
+
+impl Selection {
+    /// The metadata of the audit event of an export.
+    pub(crate) fn audited(&self, project: ProjectId) -> Map<String, Value> {
+        let Self { format, since, until, content } = self;
+        Map::from_iter([
+            ("project_id".to_owned(), json!(project)),
+            ("format".to_owned(), json!(format)),
+            ("since".to_owned(), json!(since)),
+            ("until".to_owned(), json!(until)),
+            ("content".to_owned(), json!(content)),
+        ])
+    }
 }
 
 impl ExportRequest {

@@ -45,7 +45,8 @@ pub(crate) async fn run(config: &Config, command: ExportCommand) -> Result<(), F
     let request = ExportRequest { format, since, until, content };
     let project = project.map(ProjectId);
     let clock = Clock::system();
-    let store = visit(config).await?;
+    let mut store = visit(config).await?;
+    store.release_claim().await;
     let done = match &output {
         None => {
             export_offline(&store, project, &request, &clock, &mut io::stdout()).await.map(drop)?;
