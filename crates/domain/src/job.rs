@@ -9,6 +9,8 @@ words!(
     JobKind {
         /// Sends the calls of a trace again.
         Replay = "replay",
+        /// Writes the steps or the costs of a project to a file.
+        Export = "export",
     }
 );
 

@@ -5,6 +5,7 @@
 pub mod attributes;
 pub mod conversation;
 pub mod event_template;
+pub mod export;
 pub mod fees;
 pub mod grade;
 pub mod ids;
@@ -22,6 +23,7 @@ pub mod project;
 pub mod safety;
 pub mod secret;
 pub mod settings;
+pub mod shown_content;
 pub mod single_string_chunk;
 pub mod sketch;
 pub mod source_pieces;

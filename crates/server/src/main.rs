@@ -64,6 +64,8 @@ enum Command {
     AgentSetup(commands::agent_setup::AgentSetup),
     /// Replay traces on a gateway that runs, and fail under conditions (the key is in `SLUICE_API_KEY`)
     Replay(commands::replay::ReplayCommand),
+    /// Export the steps or the costs of projects to a file, beside a gateway that may be running
+    Export(commands::export::ExportCommand),
     /// Route a prompt, or JSON Lines {"id","input"}: tier, complexity and reasons out
     Route(commands::judge::Source),
 }
@@ -122,6 +124,7 @@ async fn work(command: Command, flags: &Flags) -> Result<ExitCode, Failure> {
         Command::RotateMasterKey => commands::rotate_master_key(&config).await,
         Command::User(command) => commands::users::run(&config, command).await,
         Command::Key(command) => commands::keys::run(&config, command).await,
+        Command::Export(command) => commands::export::run(&config, command).await,
         _ => Box::pin(serve::run(config)).await,
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -114,11 +114,7 @@ impl Store {
 
     async fn try_add_job(&self, job: &NewJob, most: i64) -> Result<AddedJob> {
         let mut tx = self.begin().await?;
-        let added = match tx.same_job(job).await? {
-            Some(same) => AddedJob::Job(same),
-            None if tx.count_open_jobs(job.kind, job.project).await? >= most => AddedJob::TooMany,
-            None => AddedJob::Job(tx.insert_job(job).await?),
-        };
+        let added = tx.add_job(job, most).await?;
         tx.commit().await?;
         Ok(added)
     }
@@ -192,23 +188,10 @@ impl Store {
     /// do no further part of it.
     #[boxed]
     pub async fn note_job_progress(&self, id: JobId, progress: Progress) -> Result<bool> {
-        const NOTE: &str = "
-            UPDATE jobs SET done = $3, total = $4
-            WHERE id = $1 AND node = $2 AND state = 'running'";
-        let count = |parts: u64| i64::try_from(parts).unwrap_or(i64::MAX);
         let mut tx = self.begin().await?;
-        let changed = within!(tx, db => {
-            sqlx::query(NOTE)
-                .bind(id.to_string())
-                .bind(self.node.0)
-                .bind(count(progress.done))
-                .bind(count(progress.total))
-                .execute(&mut *db)
-                .await?
-                .rows_affected()
-        });
+        let noted = tx.note_job_progress(self.node, id, progress).await?;
         tx.commit().await?;
-        Ok(changed > 0)
+        Ok(noted)
     }
 
     /// Ends a job of this node. False if the node has the job no more.
@@ -304,6 +287,70 @@ impl Store {
 }
 
 impl Tx {
+    /// Adds a job as [`Store::add_job`] does, together with what else its request writes. Fails with
+    /// [`Error::Taken`] if another node adds one for the same request at this moment.
+    #[boxed]
+    pub async fn add_job(&mut self, job: &NewJob, most: i64) -> Result<AddedJob> {
+        Ok(match self.same_job(job).await? {
+            Some(same) => AddedJob::Job(same),
+            None if self.count_open_jobs(job.kind, job.project).await? >= most => AddedJob::TooMany,
+            None => AddedJob::Job(self.insert_job(job).await?),
+        })
+    }
+
+    /// Has all jobs of a kind and project expire that are over, but the latest `keep`.
+    #[boxed]
+    pub async fn expire_old_jobs(
+        &mut self,
+        kind: JobKind,
+        project: ProjectId,
+        keep: i64,
+        now: Timestamp,
+    ) -> Result<()> {
+        const EXPIRE: &str = "
+            UPDATE jobs SET expires_at = $4
+            WHERE kind = $1 AND project_id = $2 AND expires_at > $4 AND id NOT IN (
+                SELECT id
+                FROM jobs
+                WHERE kind = $1 AND project_id = $2 AND expires_at > $4
+                ORDER BY created_at DESC, id DESC
+                LIMIT $3)";
+        within!(self, db => {
+            sqlx::query(EXPIRE)
+                .bind(kind.as_str())
+                .bind(project.0)
+                .bind(keep)
+                .bind(now.0)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// Notes how far a job of a node has come. False if the node has the job no more.
+    pub(crate) async fn note_job_progress(
+        &mut self,
+        node: NodeId,
+        id: JobId,
+        progress: Progress,
+    ) -> Result<bool> {
+        const NOTE: &str = "
+            UPDATE jobs SET done = $3, total = $4
+            WHERE id = $1 AND node = $2 AND state = 'running'";
+        let count = |parts: u64| i64::try_from(parts).unwrap_or(i64::MAX);
+        let changed = within!(self, db => {
+            sqlx::query(NOTE)
+                .bind(id.to_string())
+                .bind(node.0)
+                .bind(count(progress.done))
+                .bind(count(progress.total))
+                .execute(&mut *db)
+                .await?
+                .rows_affected()
+        });
+        Ok(changed > 0)
+    }
+
     /// The job of an earlier request for the same; one that has expired is deleted.
     async fn same_job(&mut self, job: &NewJob) -> Result<Option<Job>> {
         const FORGET: &str = "

@@ -10,6 +10,7 @@ mod audit;
 mod claimed;
 mod db;
 mod error;
+mod exports;
 mod file_health;
 mod from_row;
 mod groups;
@@ -43,6 +44,7 @@ pub use audit::{Actor, Audit, NewAudit};
 pub use claimed::Claimed;
 pub use db::{Location, Tx};
 pub use error::{Error, Result};
+pub use exports::StepCursor;
 pub use file_health::{FileHealth, Pages, inspect_file};
 pub use groups::{Dimension, GroupRow, Grouped};
 pub use insights::{IntentUsage, RecentUsage};
@@ -213,6 +215,13 @@ impl Store {
     #[boxed]
     pub async fn displaced(&self) {
         self.lock.displaced().await;
+    }
+
+    /// Gives up the claim of a command that only reads from now on, so that a gateway may start beside
+    /// it however long that takes.
+    #[boxed]
+    pub async fn release_claim(&mut self) {
+        std::mem::replace(&mut self.lock, Lock::None).release().await;
     }
 
     /// Waits until the queue is written, and closes the database. When this returns, another

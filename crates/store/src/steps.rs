@@ -1,7 +1,7 @@
 //! Steps, read. They are written by the [group-commit writer](crate::writer).
 
 mod details;
-mod row;
+pub(crate) mod row;
 
 use async_recursion::async_recursion as boxed;
 use domain::grade::LatencyBaseline;
@@ -16,6 +16,7 @@ use crate::seal::SealingKey;
 use crate::steps::row::StepRow;
 
 pub use details::{Outline, STEPS_AT_ONCE, SealedContent};
+pub(crate) use details::{by_id, slots};
 
 /// The most steps of one trace that are read.
 const MOST_STEPS: i64 = 10_000;

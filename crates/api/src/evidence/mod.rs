@@ -1,5 +1,6 @@
-//! Evidence: traces, replays, logs, statistics and insights.
+//! Evidence: traces, replays, logs, statistics, insights and exports.
 
+pub(crate) mod exports;
 pub(crate) mod insights;
 pub(crate) mod logs;
 pub(crate) mod period;

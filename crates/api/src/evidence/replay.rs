@@ -93,11 +93,17 @@ pub struct ReplayBody {
     error: Option<String>,
 }
 
-/// How far a replay is: calls and copies, for all models.
+/// How far a job is: a replay in calls and copies for all models, an export in steps.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ProgressBody {
     done: u64,
     total: u64,
+}
+
+impl From<Progress> for ProgressBody {
+    fn from(Progress { done, total }: Progress) -> Self {
+        Self { done, total }
+    }
 }
 
 /// A trace beside its replays.
@@ -195,14 +201,13 @@ impl From<Overrides> for OverridesBody {
 impl From<ReplayJob> for ReplayBody {
     fn from(job: ReplayJob) -> Self {
         let is_compared = job.overrides.compare_models.is_some();
-        let Progress { done, total } = job.progress;
         Self {
             job_id: job.id,
             status: job.state.as_str(),
             source_trace_id: job.source,
             replay_trace_id: job.traces.first().copied().filter(|_| job.result.is_some()),
             overrides: job.overrides.into(),
-            progress: (job.state == JobState::Running).then_some(ProgressBody { done, total }),
+            progress: (job.state == JobState::Running).then(|| job.progress.into()),
             comparison: job.result.map(|result| comparison(result, is_compared)),
             error: job.error,
         }

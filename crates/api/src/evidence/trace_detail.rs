@@ -3,8 +3,6 @@
 //! The body is written step by step. A stored content is JSON already: the parts that are shown are
 //! copied as text, and no tree is built of it.
 
-mod shown;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,15 +12,14 @@ use axum::response::{IntoResponse as _, Response};
 use domain::grade::{Grade, GradeReason, Grades};
 use domain::ids::TraceId;
 use domain::money::Usd;
-use domain::step::{Step, StepKind};
+use domain::shown_content::{Output, ShownContent};
+use domain::step::Step;
 use domain::time::{Timestamp, millis};
 use gateway::{DetailText, Error, Gateway, TraceDetail};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-
-use shown::{Content, Output};
 
 /// The text after the steps of a detail.
 const END: &str = "]}";
@@ -208,7 +205,7 @@ pub fn response(gateway: &Gateway, detail: TraceDetail) -> Result<Response, Erro
 /// Writes a step with its content, which is a [`domain::step::Content`] as JSON. One that cannot be read
 /// is left out.
 fn write_step(step: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_json::Result<()> {
-    let content = content.and_then(Content::read).unwrap_or_default();
+    let content = content.and_then(ShownContent::read).unwrap_or_default();
     serde_json::to_writer(into, &body(step, content))
 }
 
@@ -268,7 +265,7 @@ fn routing(step: &Step) -> Option<RoutingBody> {
     })
 }
 
-fn body(mut step: Step, content: Content<'_>) -> StepBody<'_> {
+fn body(mut step: Step, content: ShownContent<'_>) -> StepBody<'_> {
     let findings = step.security.findings.take();
     let security = &step.security;
     let mut found = json!({
@@ -288,7 +285,7 @@ fn body(mut step: Step, content: Content<'_>) -> StepBody<'_> {
         source_step_id: step.source.map(|source| source.0),
         tier: step.routing.as_ref().and_then(|r| r.tier).map(domain::tier::Tier::as_str),
         input: content.input,
-        output: content.output(step.kind),
+        output: content.output(&step),
         passed: content.passed,
         status: step.status.as_str(),
         latency_ms: millis(step.latency()),
@@ -297,10 +294,6 @@ fn body(mut step: Step, content: Content<'_>) -> StepBody<'_> {
         created_at: step.finished_at.to_string(),
         ..StepBody::default()
     };
-    if step.kind == StepKind::Check && body.output.is_none() {
-        // Without stored content the verdict is still shown.
-        body.output = Some(Output::Allowed { allowed: step.reason.is_none() });
-    }
     body.trace_context = step.trace_context.map(|context| TraceContextBody {
         trace_id: context.trace_id(),
         parent_id: context.parent_id(),

@@ -15,13 +15,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("allocator", &[]),
     ("domain", &[]),
     ("checks", &["domain"]),
+    ("export", &["domain"]),
     ("grading", &["domain"]),
     ("limits", &["domain"]),
     ("mcp_client", &[]),
     ("providers", &["domain", "mcp_client"]),
     ("routing", &["domain"]),
     ("store", &["domain"]),
-    ("gateway", &["checks", "domain", "grading", "limits", "providers", "routing", "store"]),
+    (
+        "gateway",
+        &["checks", "domain", "export", "grading", "limits", "providers", "routing", "store"],
+    ),
     ("api", &["domain", "gateway"]),
     (
         "sluice",
@@ -44,9 +48,11 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// `deny.toml` checks that no other crate depends on them over a third crate.)
 const HOMES: &[(&str, &[&str])] = &[
     ("axum", &["api", "sluice"]),
+    ("csv", &["export"]),
     ("hyper-rustls", &["providers"]),
     ("libmimalloc-sys", &["allocator"]),
     ("mimalloc", &["allocator"]),
+    ("parquet", &["export"]),
     ("reqwest", &["the tests"]),
     ("rmcp", &["mcp_client"]),
     ("rusqlite", &["store"]),

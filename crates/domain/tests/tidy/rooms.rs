@@ -34,6 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "inference",
             "evidence",
             "replay",
+            "export",
             "admission",
             "control",
             "jobs",

@@ -120,7 +120,8 @@ pub async fn rotate_master_key(store: &Store, new: &SealingKey, clock: &Clock) -
     Ok(count)
 }
 
-async fn note(
+/// Writes an audit event of the command line.
+pub(super) async fn note(
     tx: &mut Tx,
     org: OrgId,
     event: Event,

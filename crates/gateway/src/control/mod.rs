@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod keys;
 pub(crate) mod members;
 pub(crate) mod models;
+pub(crate) mod offline_export;
 pub(crate) mod projects;
 pub(crate) mod safety_preview;
 pub(crate) mod sdk_config;

@@ -14,6 +14,7 @@ pub(crate) mod telemetry_export;
 
 use tokio::time::MissedTickBehavior;
 
+use crate::export::run::Exports;
 use crate::gateway::Gateway;
 use crate::job_queue::runner;
 use crate::jobs::clock_steps::ClockSteps;
@@ -39,6 +40,7 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, GroupUsage);
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
     runner::start::<Replays>(gateway);
+    runner::start::<Exports>(gateway);
 }
 
 fn spawn<J: Job>(gateway: &Gateway, mut job: J) {

@@ -74,6 +74,7 @@ async fn purge_deleted_projects(gateway: &Gateway) -> Result<()> {
 
 async fn purge_jobs(gateway: &Gateway, now: Timestamp) -> Result<()> {
     gateway.store.purge_jobs(now).await?;
+    while gateway.store.purge_export_pieces().await? > 0 && !gateway.stopping.is_cancelled() {}
     Ok(())
 }
 

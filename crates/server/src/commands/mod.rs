@@ -3,6 +3,7 @@
 pub(crate) mod agent_setup;
 pub(crate) mod check_config;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod judge;
 pub(crate) mod keys;
 pub(crate) mod replay;

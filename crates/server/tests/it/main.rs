@@ -25,6 +25,7 @@ mod crash;
 mod docs;
 mod embeddings;
 mod executions;
+mod exports;
 mod harness;
 mod http;
 mod images;

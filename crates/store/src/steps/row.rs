@@ -198,7 +198,7 @@ fn json(text: Option<&str>) -> Result<Option<serde_json::Value>> {
 
 impl StepRow<String> {
     /// The step of a row. Fails when a word is in none of the closed lists.
-    pub(super) fn read(self) -> Result<Step> {
+    pub(crate) fn read(self) -> Result<Step> {
         Ok(Step {
             id: StepId(self.id),
             trace: TraceId(self.trace_id),

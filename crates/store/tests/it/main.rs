@@ -6,6 +6,7 @@
 mod accounts;
 mod answers;
 mod claims;
+mod exports;
 mod groups;
 mod insights;
 mod jobs;

@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use domain::ids::{ProjectId, StepId};
-use domain::step::{ApiEndpoint, Content as Stored, Security, StepStatus};
+use domain::step::{ApiEndpoint, Content as Stored, Security, StepKind, StepStatus};
 
 use super::*;
 

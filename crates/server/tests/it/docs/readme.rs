@@ -11,12 +11,13 @@ use crate::harness::{Backend, KEY, PASSWORD, Server};
 
 const ROOT: &str = "../..";
 /// Each is run on a gateway of its own.
-const DOCUMENTS: [&str; 5] = [
+const DOCUMENTS: [&str; 6] = [
     "README.md",
     "docs/getting-started.md",
     "docs/keys-and-limits.md",
     "docs/models.md",
     "docs/replay.md",
+    "docs/export.md",
 ];
 /// The README's commands are run from here on: what stands above starts the gateway. The first of
 /// them makes the shell ready, for the guides too.

@@ -1,16 +1,18 @@
-//! The parts of a stored content that are shown, copied as text.
+//! The parts of a stored content that are shown, copied as text: in the detail of a trace and in exports.
 
-use domain::step::StepKind;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use crate::step::{Step, StepKind};
+
 /// Contents that are nested deeper are not shown: few programs read such JSON.
 const DEEPEST: usize = 127;
 
-/// The parts of a [`domain::step::Content`] that are shown. Null counts as absent.
-#[derive(Default, Deserialize)]
-pub struct Content<'a> {
+/// The parts of a [`crate::step::Content`] that are shown. Null counts as absent.
+#[derive(Debug, Default, Deserialize)]
+pub struct ShownContent<'a> {
+    /// The input.
     #[serde(borrow, default)]
     pub input: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -29,7 +31,10 @@ pub enum Output<'a> {
     /// A text.
     Text(&'a str),
     /// The verdict of a check, which is shown without stored content too.
-    Allowed { allowed: bool },
+    Allowed {
+        /// Whether the text may pass.
+        allowed: bool,
+    },
 }
 
 /// The message of a model.
@@ -42,7 +47,7 @@ struct Message<'a> {
     tool_calls: bool,
 }
 
-impl<'a> Content<'a> {
+impl<'a> ShownContent<'a> {
     /// Reads a content; `None` if it is nested too deeply or is malformed.
     pub fn read(json: &'a [u8]) -> Option<Self> {
         if is_too_deep(json) {
@@ -51,9 +56,14 @@ impl<'a> Content<'a> {
         serde_json::from_slice(json).ok()
     }
 
-    /// The output: of a run always a text, empty if it only called tools; the shape of vectors and
-    /// images, which are not kept, as JSON.
-    pub fn output(&self, kind: StepKind) -> Option<Output<'a>> {
+    /// The output that is shown of a step: of a run always a text, empty if it only called tools; the
+    /// shape of vectors and images, which are not kept, as JSON; the verdict of a check.
+    pub fn output(&self, step: &Step) -> Option<Output<'a>> {
+        let verdict = || Output::Allowed { allowed: step.reason.is_none() };
+        self.stored_output(step.kind).or_else(|| (step.kind == StepKind::Check).then(verdict))
+    }
+
+    fn stored_output(&self, kind: StepKind) -> Option<Output<'a>> {
         let output = self.output?;
         if kind != StepKind::Run || !output.get().starts_with('{') {
             return Some(Output::Json(output));

@@ -1,0 +1,119 @@
+//! Exports: recorded steps in, the bytes of a file out, as JSON Lines, as Parquet, or as the costs of
+//! chargeback in the columns of FOCUS.
+//!
+//! Pure: no I/O and no clock. Steps are read and files are kept elsewhere. What has been written can be
+//! taken at any time, so that neither the steps nor the file are ever held whole.
+
+mod cell;
+mod focus;
+mod parquet_file;
+mod record;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use domain::export::ExportFormat;
+use domain::ids::{KeyId, OrgId, ProjectId};
+
+use focus::FocusFile;
+use parquet_file::ParquetFile;
+
+pub use record::{Record, TraceFacts};
+
+/// Why a file could not be written. All are defects of ours: the file is in memory.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A line of JSON.
+    #[error("a line of JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A row of CSV.
+    #[error("a row of CSV: {0}")]
+    Csv(#[from] csv::Error),
+    /// A part of a Parquet file.
+    #[error("a Parquet file: {0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
+    /// A buffer.
+    #[error("a buffer: {0}")]
+    Buffer(#[from] std::io::Error),
+}
+
+/// The result of writing.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The project that steps belong to, as an export names it.
+#[derive(Clone, Debug)]
+pub struct ProjectFacts {
+    /// The project.
+    pub id: ProjectId,
+    /// Its name.
+    pub name: String,
+    /// The organization that owns it.
+    pub org: OrgId,
+    /// The names of its keys, revoked ones included.
+    pub keys: HashMap<KeyId, String>,
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+pub struct Exporter(File);
+
+#[derive(Debug)]
+enum File {
+    Jsonl(Vec<u8>),
+    Parquet(Box<ParquetFile>),
+    Focus(Box<FocusFile>),
+}
+
+impl Exporter {
+    /// A file without steps.
+    pub fn new(format: ExportFormat) -> Result<Self> {
+        Ok(Self(match format {
+            ExportFormat::Jsonl => File::Jsonl(Vec::new()),
+            ExportFormat::Parquet => File::Parquet(Box::new(ParquetFile::new()?)),
+            ExportFormat::Focus => File::Focus(Box::new(FocusFile::new()?)),
+        }))
+    }
+
+    /// Has the steps that follow belong to a project.
+    pub fn begin_project(&mut self, project: ProjectFacts) -> Result<()> {
+        match &mut self.0 {
+            File::Jsonl(_) | File::Parquet(_) => Ok(()),
+            File::Focus(file) => file.begin_project(project),
+        }
+    }
+
+    /// Writes a step. The steps of a project come in the order in which they ended.
+    pub fn write(&mut self, record: &Record<'_>) -> Result<()> {
+        match &mut self.0 {
+            File::Jsonl(lines) => {
+                serde_json::to_writer(&mut *lines, &record.line())?;
+                lines.push(b'\n');
+                Ok(())
+            }
+            File::Parquet(file) => file.write(&record.line()),
+            File::Focus(file) => file.write(record.step),
+        }
+    }
+
+    /// Takes what is written so far.
+    pub fn take(&mut self) -> Result<Vec<u8>> {
+        match &mut self.0 {
+            File::Jsonl(lines) => Ok(std::mem::take(lines)),
+            File::Parquet(file) => file.take(),
+            File::Focus(file) => file.take(),
+        }
+    }
+
+    /// Ends the file, and returns what was not taken yet.
+    pub fn finish(self) -> Result<Vec<u8>> {
+        match self.0 {
+            File::Jsonl(lines) => Ok(lines),
+            File::Parquet(file) => file.finish(),
+            File::Focus(file) => file.finish(),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Files read back, and compared with the steps that they were written from.
+
+use domain::export::ExportFormat;
+use domain::grade::Grade;
+use domain::money::Usd;
+use domain::step::Step;
+use domain::time::DAY;
+use domain::trace::TraceStatus;
+use domain::usage::Usage;
+use parquet::basic::{LogicalType, TimeUnit, Type};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::RowAccessor as _;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::testing::{attributes, note, project, run};
+
+/// The file of some steps, taken in as many parts as there are steps.
+fn file(format: ExportFormat, steps: &[Step], content: Option<&[u8]>) -> Vec<u8> {
+    let mut exporter = Exporter::new(format).unwrap();
+    exporter.begin_project(project()).unwrap();
+    let mut bytes = Vec::new();
+    for step in steps {
+        let trace = TraceFacts { status: TraceStatus::Completed, grade: Some(Grade::B) };
+        exporter.write(&Record { step, trace: Some(trace), content }).unwrap();
+        bytes.extend(exporter.take().unwrap());
+    }
+    bytes.extend(exporter.finish().unwrap());
+    bytes
+}
+
+fn rows(bytes: Vec<u8>) -> SerializedFileReader<bytes::Bytes> {
+    SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap()
+}
+
+fn usage([prompt, cached, write, completion, reasoning]: [u64; 5]) -> Usage {
+    let all =
+        Usage { prompt, cached, cache_write: write, completion, reasoning, ..Usage::default() };
+    all.reported().unwrap()
+}
+
+/// A row of CSV by its columns.
+fn focus(steps: &[Step]) -> Vec<std::collections::HashMap<String, String>> {
+    let bytes = file(ExportFormat::Focus, steps, None);
+    let mut reader = csv::Reader::from_reader(&*bytes);
+    reader.deserialize().map(|row| row.unwrap()).collect()
+}
+
+/// A number with at most nine decimals, in units of the ninth.
+fn nanos(decimal: &str) -> i64 {
+    let (whole, rest) = decimal.split_once('.').unwrap();
+    let digits = format!("{}{rest:0<9}", whole.trim_start_matches('-'));
+    let nanos: i64 = digits.parse().unwrap();
+    if whole.starts_with('-') { -nanos } else { nanos }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let tokens = proptest::array::uniform5(0_u64..50_000);
+    // Enough time for several days; parts that tokens do not explain on either side of nothing.
+    let step = (0..3 * DAY, tokens, -40_i64..40, 0_u8..3);
+    proptest::collection::vec(step, 0..60).prop_map(|mut drawn| {
+        drawn.sort_by_key(|(after, ..)| *after);
+        let numbered = drawn.into_iter().zip(1..);
+        numbered
+            .map(|((after, tokens, extra, kind), id)| match kind {
+                0 => note(id, after),
+                1 => run(id, after, usage(tokens), 0),
+                _ => {
+                    let attributes = attributes(&format!("user {}", id % 3), "support");
+                    Step { attributes, ..run(id, after, usage(tokens), extra) }
+                }
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_file_has_every_step_once_and_the_same_cost(steps in steps()) {
+        let expected: Vec<(i64, Usd)> = steps.iter().map(|step| (step.id.0, step.cost())).collect();
+        let total: Usd = expected.iter().map(|(_, cost)| *cost).sum();
+
+        let lines = String::from_utf8(file(ExportFormat::Jsonl, &steps, None)).unwrap();
+        let lines = lines.lines().map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let cost = line.get("cost").map(|cost| serde_json::from_value(cost.clone()).unwrap());
+            (line["id"].as_i64().unwrap(), cost.unwrap_or_default())
+        });
+        prop_assert_eq!(&lines.collect::<Vec<_>>(), &expected);
+
+        let reader = rows(file(ExportFormat::Parquet, &steps, None));
+        let read = reader.get_row_iter(None).unwrap().map(|row| {
+            let row = row.unwrap();
+            let index = |name: &str| {
+                row.get_column_iter().position(|(known, _)| known == name).unwrap()
+            };
+            let cost = row.get_long(index("cost_nanousd")).unwrap_or_default();
+            (row.get_long(index("id")).unwrap(), Usd(cost))
+        });
+        prop_assert_eq!(&read.collect::<Vec<_>>(), &expected);
+
+        let charged = focus(&steps).iter().map(|row| Usd(nanos(&row["BilledCost"]))).sum::<Usd>();
+        prop_assert_eq!(charged, total);
+    }
+}
+
+#[test]
+fn a_line_has_the_names_of_the_interface() {
+    let step =
+        Step { attributes: attributes("ann", "support"), ..run(7, 0, usage([9, 1, 0, 3, 0]), 0) };
+    let content = br#"{"input":"Hi [PII_EMAIL_1]","output":"Hello"}"#;
+    let line = String::from_utf8(file(ExportFormat::Jsonl, &[step], Some(content))).unwrap();
+    let expected = r#"{"id":7,"type":"run","project_id":1,"#.to_owned()
+        + r#""trace_id":"00000000-0000-0000-0000-000000000007","trace_status":"completed","#
+        + r#""optimization_grade":"B","key_id":"ak_0000000000000002","api_endpoint":"chat","#
+        + r#""model":"gpt-4o","provider":"openai","infrastructure":"public_cloud","#
+        + r#""input":"Hi [PII_EMAIL_1]","output":"Hello","status":"completed","latency_ms":1.5,"#
+        + r#""cost":0.000034074,"prompt_tokens":9,"completion_tokens":3,"cached_tokens":1,"#
+        + r#""user":"ann","tags":{"team":"support"},"#
+        + r#""security":{"pii_detected":false,"injection_attempt":false,"secret_leaked":false,"#
+        + r#""risk_score":0.0,"review":false},"#
+        + r#""started_at":"2026-11-19T23:59:59.998Z","created_at":"2026-11-20T00:00:00.000Z"}"#;
+    assert_eq!(line, expected + "\n");
+}
+
+#[test]
+fn parquet_has_the_types_of_its_values_and_bounded_row_groups() {
+    let steps: Vec<Step> = (1..=3).map(|id| run(id, id, usage([9, 1, 0, 3, 0]), 0)).collect();
+    // Two contents fill a row group.
+    let long = format!(r#"{{"input":"{}"}}"#, "x".repeat(9 * 1024 * 1024));
+    let reader = rows(file(ExportFormat::Parquet, &steps, Some(long.as_bytes())));
+    assert_eq!(reader.num_row_groups(), 2);
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let logical = |name: &str| {
+        let column = schema.columns().iter().find(|column| column.name() == name).unwrap();
+        (column.physical_type(), column.logical_type_ref().cloned())
+    };
+    let time = LogicalType::timestamp(true, TimeUnit::MICROS);
+    assert_eq!(logical("created_at"), (Type::INT64, Some(time)));
+    assert_eq!(logical("cost_nanousd"), (Type::INT64, None));
+    assert_eq!(logical("model"), (Type::BYTE_ARRAY, Some(LogicalType::String)));
+    let first = reader.get_row_iter(None).unwrap().next().unwrap().unwrap();
+    let index = first.get_column_iter().position(|(name, _)| name == "key_id").unwrap();
+    assert_eq!(first.get_string(index).unwrap(), "ak_0000000000000002");
+}
+
+/// The columns of FOCUS 1.2 that a data set must have: feature level "Mandatory".
+const MANDATORY: [&str; 21] = [
+    "BilledCost",
+    "BillingAccountId",
+    "BillingAccountName",
+    "BillingCurrency",
+    "BillingPeriodEnd",
+    "BillingPeriodStart",
+    "ChargeCategory",
+    "ChargeClass",
+    "ChargeDescription",
+    "ChargePeriodEnd",
+    "ChargePeriodStart",
+    "ContractedCost",
+    "EffectiveCost",
+    "InvoiceIssuerName",
+    "ListCost",
+    "PricingQuantity",
+    "PricingUnit",
+    "ProviderName",
+    "PublisherName",
+    "ServiceCategory",
+    "ServiceName",
+];
+/// Those among them that may be null.
+const NULLABLE: [&str; 2] = ["BillingAccountName", "ChargeClass"];
+
+#[test]
+fn costs_have_the_columns_of_focus() {
+    let step = Step {
+        attributes: attributes("=2+3", "R&D"),
+        ..run(3, 0, usage([1500, 500, 0, 40, 15]), 7)
+    };
+    let next_day = run(4, DAY, usage([10, 0, 0, 0, 0]), 0);
+    let rows = focus(&[step.clone(), step.clone(), note(5, 1), next_day]);
+    for row in &rows {
+        for column in MANDATORY {
+            let value = row.get(column).unwrap_or_else(|| panic!("{column} is missing"));
+            assert_eq!(value.is_empty(), NULLABLE.contains(&column), "{column}");
+        }
+    }
+    let shown: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let columns =
+                ["ChargePeriodStart", "SkuMeter", "ConsumedQuantity", "ConsumedUnit", "BilledCost"];
+            columns.map(|column| row[column].as_str()).join(" ")
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "2026-11-20T00:00:00Z Input Tokens 2000 Tokens 0.002469134",
+            "2026-11-20T00:00:00Z Cached Input Tokens 1000 Tokens 0.001234566",
+            "2026-11-20T00:00:00Z Output Tokens 50 Tokens 0.000382718",
+            "2026-11-20T00:00:00Z Reasoning Tokens 30 Tokens 0.000229628",
+            "2026-11-20T00:00:00Z Other Charges 2 Requests 0.000000014",
+            "2026-11-21T00:00:00Z Input Tokens 10 Tokens 0.000012346",
+        ]
+    );
+    let row = &rows[0];
+    for (column, value) in [
+        ("ChargePeriodEnd", "2026-11-21T00:00:00Z"),
+        ("BillingPeriodStart", "2026-11-01T00:00:00Z"),
+        ("BillingPeriodEnd", "2026-12-01T00:00:00Z"),
+        ("BillingAccountId", "3"),
+        ("SubAccountId", "1"),
+        ("SubAccountName", "Support"),
+        ("ResourceId", "ak_0000000000000002"),
+        ("ResourceName", "web"),
+        ("SkuId", "gpt-4o"),
+        ("ProviderName", "OpenAI"),
+        ("Tags", r#"{"team":"R&D"}"#),
+        ("x_User", "'=2+3"),
+    ] {
+        assert_eq!(row[column], value, "{column}");
+    }
+    // The name of the other key begins like a formula.
+    assert_eq!(rows[5]["ResourceName"], "'=cmd()");
+}

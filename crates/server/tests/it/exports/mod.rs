@@ -1,0 +1,5 @@
+//! `/projects/:project_id/exports` and `sluice export`.
+
+mod files;
+mod refusals;
+mod support;

@@ -1,0 +1,241 @@
+//! What exports read, in bounded batches, and the pieces of their files.
+//!
+//! Steps are read by the order in which they ended, each batch from where the one before it stopped: no
+//! statement runs long, and no transaction is open between two of them. The pieces of a file belong to
+//! one run of its job, so that a job that begins again overwrites nothing and needs no clearing.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use async_recursion::async_recursion as boxed;
+use domain::grade::Grade;
+use domain::ids::{JobId, KeyId, ProjectId, StepId, TraceId};
+use domain::job::{Job, Progress};
+use domain::step::Step;
+use domain::time::Timestamp;
+use domain::trace::TraceStatus;
+use sqlx::AssertSqlSafe;
+use uuid::Uuid;
+
+use crate::Store;
+use crate::db::{on, within};
+use crate::error::{Error, Result};
+use crate::steps::row::StepRow;
+use crate::steps::{STEPS_AT_ONCE, by_id, slots};
+
+/// The most pieces that one transaction deletes, which keeps the writer waiting.
+const BATCH_PIECES: i64 = 20;
+
+static SIZES_BY_ID: LazyLock<String> = LazyLock::new(|| {
+    by_id("SELECT step_id, CAST(length(sealed) AS BIGINT) FROM step_contents WHERE step_id")
+});
+static TRACES_BY_ID: LazyLock<String> =
+    LazyLock::new(|| by_id("SELECT id, status, grade FROM traces WHERE id"));
+
+/// A place in the order in which the steps of a project ended. The first step behind it is the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepCursor {
+    /// When the last step that was read ended.
+    pub finished_at: Timestamp,
+    /// The last step that was read.
+    pub id: StepId,
+}
+
+impl StepCursor {
+    /// Before all steps that ended at a time or later.
+    pub fn at(from: Timestamp) -> Self {
+        Self { finished_at: from, id: StepId(i64::MIN) }
+    }
+
+    /// Behind a step.
+    pub fn after(step: &Step) -> Self {
+        Self { finished_at: step.finished_at, id: step.id }
+    }
+}
+
+impl Store {
+    /// How many steps of a project ended from a time on and before another; counting ends above `most`.
+    #[boxed]
+    pub async fn count_ended_steps(
+        &self,
+        project: ProjectId,
+        from: Timestamp,
+        until: Timestamp,
+        most: i64,
+    ) -> Result<i64> {
+        const COUNT: &str = "
+            SELECT count(*)
+            FROM (
+                SELECT 1 AS one
+                FROM steps
+                WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
+                LIMIT $4) AS counted";
+        Ok(on!(&self.reader, db => {
+            sqlx::query_scalar(COUNT)
+                .bind(project.0)
+                .bind(from.0)
+                .bind(until.0)
+                .bind(most.saturating_add(1))
+                .fetch_one(db)
+                .await?
+        }))
+    }
+
+    /// The next steps of a project behind a cursor that ended before a time, at most [`STEPS_AT_ONCE`],
+    /// in the order in which they ended.
+    #[boxed]
+    pub async fn next_ended_steps(
+        &self,
+        project: ProjectId,
+        after: StepCursor,
+        until: Timestamp,
+    ) -> Result<Vec<Step>> {
+        // The first comparison bounds the range of the index; the second leaves out what was read of
+        // its first moment.
+        const NEXT: &str = "
+            SELECT *
+            FROM steps
+            WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $4
+              AND (finished_at > $2 OR id > $3)
+            ORDER BY finished_at, id
+            LIMIT $5";
+        let rows: Vec<StepRow<String>> = on!(&self.reader, db => {
+            sqlx::query_as(NEXT)
+                .bind(project.0)
+                .bind(after.finished_at.0)
+                .bind(after.id.0)
+                .bind(until.0)
+                .bind(STEPS_AT_ONCE as i64)
+                .fetch_all(db)
+                .await?
+        });
+        rows.into_iter().map(StepRow::read).collect()
+    }
+
+    /// The stage and the grade of the traces of steps, at most of [`STEPS_AT_ONCE`]. Traces that are
+    /// not there are left out.
+    #[boxed]
+    pub async fn trace_grades(
+        &self,
+        steps: &[Step],
+    ) -> Result<HashMap<TraceId, (TraceStatus, Option<Grade>)>> {
+        let ids: HashSet<Uuid> = steps.iter().map(|step| step.trace.0).collect();
+        let ids = ids.into_iter().chain(std::iter::repeat(Uuid::nil())).take(STEPS_AT_ONCE);
+        let rows: Vec<(Uuid, String, Option<String>)> = on!(&self.reader, db => {
+            let query = sqlx::query_as(AssertSqlSafe(TRACES_BY_ID.as_str()));
+            ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
+        });
+        let read = |(id, status, grade): (Uuid, String, Option<String>)| {
+            let corrupt = || Error::Corrupt(format!("trace {id}: status or grade"));
+            let status = TraceStatus::parse(&status).ok_or_else(corrupt)?;
+            let grade = grade.map(|grade| Grade::parse(&grade).ok_or_else(corrupt)).transpose()?;
+            Ok((TraceId(id), (status, grade)))
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// The sizes of the sealed contents of steps, at most of [`STEPS_AT_ONCE`]. Steps without a content
+    /// are left out.
+    #[boxed]
+    pub async fn sealed_sizes(&self, ids: &[StepId]) -> Result<HashMap<StepId, usize>> {
+        let rows: Vec<(i64, i64)> = on!(&self.reader, db => {
+            let query = sqlx::query_as(AssertSqlSafe(SIZES_BY_ID.as_str()));
+            slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
+        });
+        let size = |size: i64| usize::try_from(size).unwrap_or(usize::MAX);
+        Ok(rows.into_iter().map(|(id, bytes)| (StepId(id), size(bytes))).collect())
+    }
+
+    /// The names of the keys of a project, revoked ones included.
+    #[boxed]
+    pub async fn key_names(&self, project: ProjectId) -> Result<HashMap<KeyId, String>> {
+        let rows: Vec<(i64, String)> = on!(&self.reader, db => {
+            sqlx::query_as("SELECT id, name FROM api_keys WHERE project_id = $1")
+                .bind(project.0)
+                .fetch_all(db)
+                .await?
+        });
+        Ok(rows.into_iter().map(|(id, name)| (KeyId::from_i64(id), name)).collect())
+    }
+
+    /// Adds the next piece of the file of a job that this node runs, and notes the job's progress.
+    /// False if the node has the job no more.
+    #[boxed]
+    pub async fn add_export_piece(
+        &self,
+        job: &Job,
+        number: u64,
+        sealed: Vec<u8>,
+        progress: Progress,
+    ) -> Result<bool> {
+        const ADD: &str = "
+            INSERT INTO export_pieces (job_id, run, number, sealed) VALUES ($1, $2, $3, $4)";
+        let mut tx = self.begin().await?;
+        if !tx.note_job_progress(self.node, job.id, progress).await? {
+            return Ok(false);
+        }
+        within!(tx, db => {
+            sqlx::query(ADD)
+                .bind(job.id.to_string())
+                .bind(job.runs as i64)
+                .bind(number as i64)
+                .bind(sealed)
+                .execute(&mut *db)
+                .await?;
+        });
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// A piece of the file of a job; `None` if there is none.
+    #[boxed]
+    pub async fn export_piece(&self, job: JobId, run: u64, number: u64) -> Result<Option<Vec<u8>>> {
+        const FIND: &str =
+            "SELECT sealed FROM export_pieces WHERE job_id = $1 AND run = $2 AND number = $3";
+        Ok(on!(&self.reader, db => {
+            sqlx::query_scalar(FIND)
+                .bind(job.to_string())
+                .bind(run as i64)
+                .bind(number as i64)
+                .fetch_optional(db)
+                .await?
+        }))
+    }
+
+    /// Deletes some pieces of a file whose job is gone or has begun again. Returns how many there were;
+    /// call again until it is 0.
+    #[boxed]
+    pub async fn purge_export_pieces(&self) -> Result<u64> {
+        const LEFT_OVER: &str = "
+            SELECT p.job_id, p.run
+            FROM export_pieces p
+            WHERE p.number = 0
+              AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = p.job_id AND j.runs = p.run)
+            LIMIT 1";
+        // From the end on: the first piece leads to the others.
+        const PURGE: &str = "
+            DELETE FROM export_pieces
+            WHERE job_id = $1 AND run = $2 AND number IN (
+                SELECT number
+                FROM export_pieces
+                WHERE job_id = $1 AND run = $2
+                ORDER BY number DESC
+                LIMIT $3)";
+        let left_over: Option<(String, i64)> = on!(&self.reader, db => {
+            sqlx::query_as(LEFT_OVER).fetch_optional(db).await?
+        });
+        let Some((job, run)) = left_over else { return Ok(0) };
+        let mut tx = self.begin().await?;
+        let gone = within!(tx, db => {
+            sqlx::query(PURGE)
+                .bind(job)
+                .bind(run)
+                .bind(BATCH_PIECES)
+                .execute(&mut *db)
+                .await?
+                .rows_affected()
+        });
+        tx.commit().await?;
+        Ok(gone)
+    }
+}
