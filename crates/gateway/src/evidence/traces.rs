@@ -271,8 +271,7 @@ impl Gateway {
             let mut assessment = grading::assess(&steps, baselines);
             assessment.total_cost += trace.purged.unwrap_or_default().cost;
             if trace.status == TraceStatus::Pending && self.telemetry.is_some() {
-                let status = TraceStatus::Completed;
-                completed.push(CompletedTrace::new(trace, status, &steps, &assessment));
+                completed.push(CompletedTrace::new(trace, &steps, &assessment));
             }
             let figures = grading::figures_in_turns(trace.created_at, &steps, gap, pause);
             let agent = AgentFigures {

@@ -28,7 +28,7 @@ const MOST_CONTENT_BYTES: usize = 1024 * 1024;
 const BATCH_DELAY: Duration = Duration::from_secs(1);
 /// The time between two exports of metrics.
 const METRICS_INTERVAL: Duration = Duration::from_mins(1);
-/// The time for all attempts to send a request, and the most of them.
+/// The time for all attempts to send spans, and the most of them.
 const RETRY_TIME: Duration = Duration::from_mins(1);
 const MOST_ATTEMPTS: u32 = 6;
 /// The first wait before another attempt, without a word of the collector; it doubles.
@@ -164,7 +164,7 @@ impl Exporter {
     }
 
     async fn send_spans(&self, body: Vec<u8>, spans: u64) {
-        match self.send("/v1/traces", body).await {
+        match self.send("/v1/traces", body, MOST_ATTEMPTS).await {
             Sent::Accepted { rejected } => {
                 let rejected = rejected.min(spans);
                 count(Fate::Rejected, rejected);
@@ -175,18 +175,18 @@ impl Exporter {
         }
     }
 
-    /// Sends the metrics. They count from the start of the process: what one request loses is in the
-    /// next one.
+    /// Sends the metrics, once: they count from the start of the process, and what one request loses is
+    /// in the next.
     async fn export_metrics(&self) {
         let metrics = self.metrics.metrics(self.gateway.clock.now());
         if !metrics.is_empty() {
             let request = MetricsRequest::new(resource(&self.otlp), scope(), metrics);
-            self.send("/v1/metrics", self.otlp.protocol.encode(&request)).await;
+            self.send("/v1/metrics", self.otlp.protocol.encode(&request), 1).await;
         }
     }
 
     /// Sends a request, again and again while that may help and there is time.
-    async fn send(&self, path: &str, body: Vec<u8>) -> Sent {
+    async fn send(&self, path: &str, body: Vec<u8>, most_attempts: u32) -> Sent {
         let Otlp { collector, protocol, .. } = &self.otlp;
         let end = Instant::now() + RETRY_TIME;
         let mut wait = FIRST_WAIT;
@@ -212,7 +212,7 @@ impl Exporter {
                 Delivery::Again { fault, wait } => (fault, wait),
             };
             let pause = asked.unwrap_or(wait).max(FIRST_WAIT);
-            if attempt == MOST_ATTEMPTS || Instant::now() + pause > end {
+            if attempt == most_attempts || Instant::now() + pause > end {
                 tracing::warn!(path, fault, "telemetry was not taken and is lost");
                 break;
             }

@@ -136,20 +136,19 @@ impl TelemetryQueue {
 
 #[cfg(test)]
 mod tests {
-    use domain::step::Call;
-
     use super::*;
     use crate::otlp::testing::step;
 
     #[test]
     fn what_finds_no_room_is_dropped_at_once() {
         let (queue, mut records) = queue(false);
+        let add = || queue.step(Box::new(step(StepKind::Run, None)), None);
         for _ in 0..MOST_RECORDS + 3 {
-            queue.step(Box::new(step(StepKind::Run, None::<Call>)), None);
+            add();
         }
         assert_eq!(records.len(), MOST_RECORDS);
         assert!(records.try_recv().is_ok());
-        queue.step(Box::new(step(StepKind::Run, None)), None);
+        add();
         assert_eq!(records.len(), MOST_RECORDS);
     }
 }

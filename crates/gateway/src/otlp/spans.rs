@@ -1,8 +1,9 @@
 //! Steps and traces as spans.
 
-use domain::grade::Assessment;
+use domain::grade::{Assessment, Grades};
 use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
+use domain::money::Usd;
 use domain::step::{ApiEndpoint, Call, Content, Routing, Security, Step, StepKind, StepStatus};
 use domain::time::{SECOND, Timestamp};
 use domain::trace::{Trace, TraceStatus};
@@ -28,17 +29,17 @@ pub(crate) struct CompletedTrace {
     began: Timestamp,
     ended: Timestamp,
     steps: usize,
-    assessment: Assessment,
+    grades: Grades,
+    cost: Usd,
 }
 
 impl CompletedTrace {
-    /// `status` is the one that the trace has now.
-    pub(crate) fn new(
-        trace: &Trace,
-        status: TraceStatus,
-        steps: &[Step],
-        assessment: &Assessment,
-    ) -> Self {
+    /// A trace that is being completed, or that of a replay.
+    pub(crate) fn new(trace: &Trace, steps: &[Step], assessment: &Assessment) -> Self {
+        let status = match trace.status {
+            TraceStatus::Pending => TraceStatus::Completed,
+            other => other,
+        };
         let last = steps.iter().map(|step| step.finished_at).max();
         Self {
             id: trace.id,
@@ -49,7 +50,8 @@ impl CompletedTrace {
             began: trace.created_at,
             ended: last.unwrap_or(trace.created_at),
             steps: steps.len(),
-            assessment: assessment.clone(),
+            grades: assessment.grades,
+            cost: assessment.total_cost,
         }
     }
 
@@ -58,16 +60,15 @@ impl CompletedTrace {
     pub(crate) fn span(&self) -> Option<Span> {
         let own = TraceContext::of_trace(self.id);
         let within = self.caller.unwrap_or(own);
-        let grades = &self.assessment.grades;
         let mut attributes = vec![
             Attribute::new("sluice.trace.id", self.id.to_string()),
             Attribute::new("sluice.trace.status", self.status.as_str()),
             Attribute::new("sluice.project.id", self.project.0),
             Attribute::new("sluice.trace.steps", self.steps as u64),
-            Attribute::new("sluice.trace.grade", grades.overall.as_str()),
-            Attribute::new("sluice.trace.grade.waste", grades.waste.as_str()),
-            Attribute::new("sluice.trace.grade.latency", grades.latency.as_str()),
-            Attribute::new("sluice.cost.usd", self.assessment.total_cost.dollars()),
+            Attribute::new("sluice.trace.grade", self.grades.overall.as_str()),
+            Attribute::new("sluice.trace.grade.waste", self.grades.waste.as_str()),
+            Attribute::new("sluice.trace.grade.latency", self.grades.latency.as_str()),
+            Attribute::new("sluice.cost.usd", self.cost.dollars()),
         ];
         attributes.extend(self.key.map(|key| Attribute::new("sluice.key.id", key.to_string())));
         let parent = self.caller.map(|caller| caller.parent().to_be_bytes().to_vec());

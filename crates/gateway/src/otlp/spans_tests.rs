@@ -104,7 +104,7 @@ fn spans_hang_under_the_caller_or_under_their_trace() {
             assessment: None,
             purged: None,
         };
-        CompletedTrace::new(&trace, TraceStatus::Completed, steps, &assessment).span()
+        CompletedTrace::new(&trace, steps, &assessment).span()
     };
     let root = trace(std::slice::from_ref(&own)).unwrap();
     assert_eq!((&root.trace_id, &root.span_id), (&span.trace_id, &span.parent_span_id));

@@ -242,7 +242,7 @@ impl<'j> Replay<'j> {
         let assessment = self.job.gateway.assess(project, &steps).await?;
         self.grade(trace.id, &assessment).await?;
         if let Some(telemetry) = &self.job.gateway.telemetry {
-            telemetry.trace(CompletedTrace::new(trace, trace.status, &steps, &assessment));
+            telemetry.trace(CompletedTrace::new(trace, &steps, &assessment));
         }
         let records = comparison::records(&steps);
         let calls = || self.steps.iter().filter(|step| plan::action(step) == Action::Repeat);
