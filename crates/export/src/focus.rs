@@ -1,4 +1,4 @@
-//! Costs for chargeback as CSV, in the columns of FOCUS 1.2 (FinOps Open Cost and Usage Specification).
+//! Costs for chargeback as CSV, in the columns of FOCUS 1.2 (`FinOps` Open Cost and Usage Specification).
 //!
 //! A row is the charge for one kind of token, of one key, model, user and set of tags, in one day. The
 //! parts of a cost that tokens do not explain (tools of the vendor, images, attempts that broke off) are

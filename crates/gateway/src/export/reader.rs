@@ -54,9 +54,10 @@ impl<'s> StepReader<'s> {
             steps.truncate(light(&steps, &sizes));
         }
         let ids: Vec<StepId> = steps.iter().map(|step| step.id).collect();
-        let contents = match self.selection.content {
-            true => bounded(store.sealed_contents(&ids)).await?,
-            false => Vec::new(),
+        let contents = if self.selection.content {
+            bounded(store.sealed_contents(&ids)).await?
+        } else {
+            Vec::new()
         };
         let traces = bounded(store.trace_grades(&steps)).await?;
         let sealed: usize = contents.iter().map(SealedContent::size).sum();

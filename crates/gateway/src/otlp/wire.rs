@@ -123,6 +123,7 @@ pub(crate) struct Scope {
 }
 
 /// A span.
+#[expect(clippy::struct_field_names, reason = "the names of OTLP in JSON")]
 #[derive(Clone, PartialEq, Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Span {
@@ -188,6 +189,7 @@ pub(crate) struct AnyValue {
     value: Option<Value>,
 }
 
+#[expect(clippy::enum_variant_names, reason = "the names of OTLP in JSON")]
 #[derive(Clone, PartialEq, Oneof, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Value {
