@@ -1,6 +1,6 @@
 //! The stored form of a step's content.
 
-use domain::conversation::{Body, CACHE_BREAKPOINT, Message, Prompt, Role};
+use domain::conversation::{Body, Message, Prompt, Role};
 use domain::step::ApiEndpoint;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -69,7 +69,7 @@ impl<'a> Input<'a> {
             [_, _, ..] if api_endpoint == ApiEndpoint::Embeddings => {
                 Self::Texts(prompt.texts().collect())
             }
-            [message] if message.role == Role::User && has_only_content(message) => {
+            [message] if message.role == Role::User && message.extra.is_empty() => {
                 match &message.body {
                     Body::Text(text) => Self::Text(text),
                     _ => Self::Messages(&prompt.messages),
@@ -78,9 +78,4 @@ impl<'a> Input<'a> {
             messages => Self::Messages(messages),
         }
     }
-}
-
-/// Whether a message is its content alone.
-fn has_only_content(message: &Message) -> bool {
-    message.extra.keys().all(|name| name == CACHE_BREAKPOINT)
 }

@@ -45,6 +45,7 @@ mod responses;
 mod roots;
 mod routing;
 mod safety;
+mod scripted_agents;
 mod session;
 mod shadow;
 mod startup;

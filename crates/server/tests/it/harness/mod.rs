@@ -3,6 +3,7 @@
 mod http;
 mod mock;
 mod server;
+mod simulator;
 mod store;
 
 pub use http::{Caller, Reply, encode};
@@ -10,6 +11,7 @@ pub use mock::{Answer, Asked, Mock, call};
 pub use server::{
     KEY, OWNER, PASSWORD, Server, Setup, first_step, free_port, hang_up_after, run, settings, until,
 };
+pub use simulator::{PICTURE, Provider, Simulator, providers};
 pub use store::Backend;
 
 /// The URL of a server that tests need; `None` leaves them out, and is a failure if all is to be

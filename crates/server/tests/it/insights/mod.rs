@@ -3,3 +3,5 @@
 mod rules;
 mod states;
 mod support;
+
+pub use support::refreshed;

@@ -10,7 +10,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::docs::provider_examples;
-use crate::harness::{Backend, Caller, Reply, Server, encode, server_at, settings};
+use crate::harness::{
+    Backend, Caller, PICTURE, Provider, Reply, Server, Simulator, encode, providers, settings,
+};
 
 const TABLE: &str = "../../docs/providers-table.md";
 const HEAD: &str = "# Support by endpoint and provider
@@ -23,108 +25,12 @@ reported to the caller. A missing entry has no place at the endpoint, or is not 
 provider: Bedrock does not report how many tokens were reasoning.
 
 ";
-/// A picture of one pixel.
-const PICTURE: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
-
-/// A provider as it is registered: its models for text, vectors and images.
-struct Provider {
-    name: &'static str,
-    /// Its place among the simulator's ports, and the path of its address.
-    port: u16,
-    path: &'static str,
-    key: &'static str,
-    config: Value,
-    models: [Option<&'static str>; 3],
-}
-
-fn providers() -> Vec<Provider> {
-    let provider =
-        |name, port, path, key, config, models| Provider { name, port, path, key, config, models };
-    let openai = [Some("gpt-4.1-mini"), Some("text-embedding-3-small"), Some("gpt-image-2")];
-    let ours = [Some("our-model"), Some("our-embeddings"), Some("our-images")];
-    vec![
-        provider("openai", 1, "/v1", "sk-sim-openai", json!({}), openai),
-        provider(
-            "anthropic",
-            2,
-            "",
-            "sk-ant-sim-key",
-            json!({}),
-            [Some("claude-sonnet-4-5"), None, None],
-        ),
-        provider(
-            "gemini",
-            3,
-            "",
-            "AIzaSim-gemini-key",
-            json!({}),
-            [
-                Some("gemini-2.5-flash"),
-                Some("gemini-embedding-001"),
-                Some("gemini-3.1-flash-image"),
-            ],
-        ),
-        provider(
-            "bedrock",
-            4,
-            "",
-            "AKIASIMULATOR0000001:simulator/secret+key/with/slashes0000001",
-            json!({"region": "us-east-1"}),
-            [
-                Some("us.anthropic.claude-3-5-sonnet-20240620-v1:0"),
-                Some("amazon.titan-embed-text-v2:0"),
-                Some("amazon.nova-canvas-v1:0"),
-            ],
-        ),
-        provider(
-            "azure",
-            5,
-            "",
-            "azure-sim-key-0123456789",
-            json!({"api_version": "2024-10-21"}),
-            ours,
-        ),
-        provider("internal", 6, "/v1", "internal-sim-key", json!({}), ours),
-    ]
-}
-
-/// The simulator's own side.
-struct Sim {
-    control: Caller,
-    host: String,
-    port: u16,
-}
-
-impl Sim {
-    async fn clear(&self) {
-        self.control.post("/_script", &json!({"clear": true})).await.ok(200);
-    }
-
-    async fn script(&self, provider: &str, answers: Value) {
-        self.clear().await;
-        let scripts = json!({"scripts": [{"provider": provider, "answers": answers}]});
-        self.control.post("/_script", &scripts).await.ok(200);
-    }
-
-    /// The last request to it.
-    async fn asked(&self, provider: &str) -> String {
-        let path = format!("/_requests?provider={provider}");
-        let requests = self.control.get(&path).await.ok(200);
-        requests.as_array().and_then(|all| all.last()).unwrap()["body"].to_string()
-    }
-
-    async fn violations(&self, provider: &str) -> Value {
-        let path = format!("/_violations?provider={provider}");
-        self.control.get(&path).await.ok(200)["violations"].take()
-    }
-}
 
 /// The asker, and the model asked.
 struct Asker<'a> {
     key: &'a Caller,
     trace: &'a str,
-    sim: &'a Sim,
+    sim: &'a Simulator,
     provider: &'a str,
 }
 
@@ -369,11 +275,11 @@ fn pieces(stream: &str) -> String {
 }
 
 /// Registers what the manual registers, with the simulator for the provider, and has it answer.
-async fn check_manual(owner: &Caller, key: &Caller, sim: &Sim, provider: &Provider, base: &str) {
+async fn check_manual(owner: &Caller, key: &Caller, sim: &Simulator, provider: &Provider) {
     let mut model = provider_examples::registration(provider.name);
     let definition = model["model_definition"].as_object_mut().unwrap();
     assert_eq!(definition["provider"], provider.name);
-    definition.insert("base_url".to_owned(), base.into());
+    definition.insert("base_url".to_owned(), sim.base(provider).into());
     definition.insert("api_key".to_owned(), provider.key.into());
     let identifier = definition["identifier"].clone();
     owner.post("/api/v1/projects/1/models", &model).await.ok(201);
@@ -388,32 +294,20 @@ async fn check_manual(owner: &Caller, key: &Caller, sim: &Sim, provider: &Provid
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_works_where() {
-    let Some(url) = server_at("SLUICE_TEST_SIM") else { return };
+    let Some(sim) = Simulator::reset().await else { return };
     let backend = Backend::Sqlite;
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
-    let control = Caller::new(reqwest::Client::new(), url.trim_end_matches('/').to_owned());
-    let (host, port) = url.trim_start_matches("http://").split_once(':').unwrap();
-    let port = port.trim_end_matches('/').parse().unwrap();
-    let sim = Sim { control, host: host.to_owned(), port };
-    sim.control.post("/_reset", &json!({})).await.ok(200);
     let providers = providers();
     let mut rows: Vec<Vec<String>> = DOORS.iter().map(|door| vec![(*door).to_owned()]).collect();
     for provider in &providers {
-        let base = format!("http://{}:{}{}", sim.host, sim.port + provider.port, provider.path);
         for (upstream, suffix) in provider.models.iter().zip(["", "-embed", "-paint"]) {
             let Some(upstream) = upstream else { continue };
-            let mut config = provider.config.clone();
-            config["upstream_model"] = (*upstream).into();
             let identifier = format!("{}{suffix}", provider.name);
-            let model = json!({"model_definition": {
-                "name": identifier, "identifier": identifier, "provider": provider.name,
-                "base_url": base, "api_key": provider.key, "additional_config": config,
-                "input_cost_per_1k": 0.15, "output_cost_per_1k": 0.6}});
-            owner.post("/api/v1/projects/1/models", &model).await.ok(201);
+            sim.register(&owner, provider, &identifier, upstream).await;
         }
         let name = provider.name;
-        check_manual(&owner, &key, &sim, provider, &base).await;
+        check_manual(&owner, &key, &sim, provider).await;
         settings(&owner, 1, json!({"routing_tiers": {"simple": name, "complex": name}})).await;
         let trace = key.trace().await;
         let asker = Asker { key: &key, trace: &trace, sim: &sim, provider: name };
@@ -446,8 +340,7 @@ async fn what_works_where() {
         let found = sim.violations(name).await;
         assert_eq!(found, json!([]), "{name}: {found:#}");
     }
-    let health = sim.control.get("/_health").await.ok(200);
-    assert_eq!(health["bugs"], json!([]));
+    assert_eq!(sim.bugs().await, json!([]));
 
     let mut table = HEAD.to_owned();
     let names: Vec<&str> = providers.iter().map(|provider| provider.name).collect();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{CALL, ask, ended, run, steps};
-use crate::harness::{Answer, Backend, Mock, Server, until};
+use super::{CALL, ask, ended, is_about, run, steps};
+use crate::harness::{Answer, Backend, Mock, Server, settings, until};
 
 crate::on_every_backend!(
     no_call_is_made_twice_when_the_gateway_is_killed,
@@ -14,6 +14,8 @@ crate::on_every_backend!(
 );
 
 const CALLS: usize = 12;
+/// The monthly budget while replays run, in USD.
+const BUDGET: f64 = 1_000.0;
 
 /// A server, a provider that takes a while, and a trace of calls with inputs of their own.
 async fn prepared(backend: &Backend, delay: Duration) -> (Server, Mock, String) {
@@ -40,8 +42,32 @@ fn times(mock: &Mock) -> HashMap<String, usize> {
     times
 }
 
+/// Asserts that the ledger has the cost of all steps of these traces, and that no money is set aside.
+async fn settled(server: &Server, traces: &[Value], at: usize) {
+    let (key, owner) = (server.key(), server.owner().await);
+    let mut cost = 0.0;
+    for trace in traces {
+        let steps = steps(&key, trace).await;
+        cost += steps.iter().map(|step| step["cost"].as_f64().unwrap_or(0.0)).sum::<f64>();
+    }
+    let spent = owner.get("/api/v1/projects/1").await.ok(200)["total_monthly_spend"].clone();
+    is_about(&spent, cost);
+    let by_model = key.get("/api/v1/stats?group_by=model").await.ok(200);
+    is_about(&by_model["total"]["cost"], cost);
+    // A call of a replay sets aside 4,096 tokens of an answer: $2.46. If one of them still did, the budget
+    // would have no room for a call of a cent.
+    settings(&owner, 1, json!({"monthly_budget": cost + 1.0})).await;
+    let probe = json!({"trace_id": traces[0], "model": "quick", "max_tokens": 5,
+        "messages": [{"role": "user", "content": format!("Is there room after crash {at}?")}]});
+    key.post("/api/v1/chat/completions", &probe).await.ok(200);
+    settings(&owner, 1, json!({"monthly_budget": BUDGET})).await;
+}
+
 async fn no_call_is_made_twice_when_the_gateway_is_killed(backend: Backend) {
     let (mut server, mock, trace) = prepared(&backend, Duration::from_millis(30)).await;
+    // Under a budget each call sets money aside.
+    settings(&server.owner().await, 1, json!({"monthly_budget": BUDGET})).await;
+    let mut traces = vec![json!(server.key().trace().await), json!(trace)];
     for crash in 0..20 {
         let before = mock.begun();
         let overrides = json!({"force_model": "mock", "max_cost": 1_000 + crash});
@@ -71,6 +97,8 @@ async fn no_call_is_made_twice_when_the_gateway_is_killed(backend: Backend) {
         assert!(compared.len() == CALLS && errors <= 1, "crash {crash}: {job}");
         let cost: f64 = made.iter().map(|step| step["cost"].as_f64().unwrap()).sum();
         assert!(cost <= CALL * CALLS as f64 + 1e-9, "crash {crash}: {cost}");
+        traces.push(job["replay_trace_id"].clone());
+        settled(&server, &traces, crash).await;
     }
 }
 

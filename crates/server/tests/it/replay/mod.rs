@@ -3,10 +3,12 @@
 mod calls;
 mod command;
 mod compared;
+mod doors;
 mod kill;
 mod money;
 mod requests;
 mod safety;
+mod sim_tests;
 
 use serde_json::{Value, json};
 
@@ -34,7 +36,7 @@ async fn ended(key: &Caller, job: &str) -> Value {
 }
 
 /// Replays a trace, and returns the completed job.
-async fn replay(key: &Caller, trace: &str, overrides: &Value) -> Value {
+pub async fn replay(key: &Caller, trace: &str, overrides: &Value) -> Value {
     let job = ask(key, trace, overrides).await;
     let job = ended(key, &job).await;
     assert_eq!(job["status"], "completed", "{job}");
@@ -56,11 +58,11 @@ async fn steps(key: &Caller, trace: &Value) -> Vec<Value> {
 
 /// Asserts an amount, which has been through a float.
 #[track_caller]
-fn is_about(value: &Value, expected: f64) {
+pub fn is_about(value: &Value, expected: f64) {
     assert!((value.as_f64().unwrap() - expected).abs() < 1e-9, "{value} is not {expected}");
 }
 
 /// One member of each item of a list.
-fn each<'a>(list: &'a Value, member: &str) -> Vec<&'a Value> {
+pub fn each<'a>(list: &'a Value, member: &str) -> Vec<&'a Value> {
     list.as_array().unwrap().iter().map(|item| &item[member]).collect()
 }

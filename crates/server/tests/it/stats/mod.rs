@@ -1,4 +1,5 @@
 //! `/api/v1/stats`.
 
 mod bias_drift;
+mod brute_force;
 mod groups;
