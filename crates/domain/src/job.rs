@@ -9,6 +9,8 @@ words!(
     JobKind {
         /// Sends the calls of a trace again.
         Replay = "replay",
+        /// Judges the recorded requests of a period by draft settings.
+        Backtest = "backtest",
     }
 );
 

@@ -64,6 +64,9 @@ enum Command {
     AgentSetup(commands::agent_setup::AgentSetup),
     /// Replay traces on a gateway that runs, and fail under conditions (the key is in `SLUICE_API_KEY`)
     Replay(commands::replay::ReplayCommand),
+    /// Judge recorded requests by draft settings on a gateway that runs, and fail under conditions (the
+    /// admin is in `SLUICE_USER_EMAIL` and `SLUICE_USER_PASSWORD`)
+    Backtest(commands::backtest::BacktestCommand),
     /// Route a prompt, or JSON Lines {"id","input"}: tier, complexity and reasons out
     Route(commands::judge::Source),
 }
@@ -74,7 +77,7 @@ const COMMAND_LOG: &str = "warn";
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let trouble = match cli.command {
-        Some(Command::Replay(_)) => ExitCode::from(commands::replay::TROUBLE),
+        Some(Command::Replay(_) | Command::Backtest(_)) => ExitCode::from(commands::job::TROUBLE),
         _ => ExitCode::FAILURE,
     };
     run(cli).unwrap_or_else(|failure| {
@@ -116,6 +119,9 @@ async fn work(command: Command, flags: &Flags) -> Result<ExitCode, Failure> {
     let done = match command {
         Command::Replay(command) => {
             return Box::pin(commands::replay::run(&command, &config)).await;
+        }
+        Command::Backtest(command) => {
+            return Box::pin(commands::backtest::run(&command, &config)).await;
         }
         Command::Migrate => commands::migrate(&config).await,
         Command::Doctor => commands::doctor::run(&config).await,

@@ -1,5 +1,6 @@
-//! Evidence: traces, replays, logs, statistics and insights.
+//! Evidence: traces, replays, backtests, logs, statistics and insights.
 
+pub(crate) mod backtests;
 pub(crate) mod insights;
 pub(crate) mod logs;
 pub(crate) mod period;

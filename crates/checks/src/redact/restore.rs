@@ -53,6 +53,25 @@ impl Placeholders {
         out
     }
 
+    /// A text with the original in the place of each placeholder, in addresses too: for judging it anew, and
+    /// never to be sent. `None` if it has none.
+    pub fn originals_in(&self, text: &str) -> Option<String> {
+        let mut out = String::new();
+        let mut done = 0;
+        for (start, end) in look_alikes(text) {
+            if let Some(original) = self.originals.get(&text[start..end]) {
+                out.push_str(&text[done..start]);
+                out.push_str(original);
+                done = end;
+            }
+        }
+        if done == 0 {
+            return None;
+        }
+        out.push_str(&text[done..]);
+        Some(out)
+    }
+
     /// Puts the originals back. A placeholder stays when it is part of a token with `//` in it, of a token that begins with
     /// `www.`, or of the target of a markdown link or image: nothing may be carried out that way.
     pub fn restore(&self, text: &str) -> String {

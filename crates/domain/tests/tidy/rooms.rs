@@ -35,6 +35,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "replay",
             "admission",
             "control",
+            "backtest",
             "jobs",
             "lifecycle",
         ],

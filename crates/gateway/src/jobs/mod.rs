@@ -13,6 +13,7 @@ mod sweep;
 
 use tokio::time::MissedTickBehavior;
 
+use crate::backtest::run::Backtests;
 use crate::gateway::Gateway;
 use crate::job_queue::runner;
 use crate::jobs::clock_steps::ClockSteps;
@@ -38,6 +39,7 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, GroupUsage);
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
     runner::start::<Replays>(gateway);
+    runner::start::<Backtests>(gateway);
 }
 
 fn spawn<J: Job>(gateway: &Gateway, mut job: J) {

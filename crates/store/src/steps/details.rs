@@ -145,7 +145,7 @@ impl StepRow<String> {
 }
 
 /// A statement with a slot for each id: with one text for any number it is prepared once.
-fn by_id(select: &str) -> String {
+pub(super) fn by_id(select: &str) -> String {
     let mut text = format!("{select} IN ($1");
     for slot in 2..=STEPS_AT_ONCE {
         // Writing to a string cannot fail.
@@ -155,7 +155,7 @@ fn by_id(select: &str) -> String {
 }
 
 /// The ids for all slots. Superfluous slots are filled with an id that no step has.
-fn slots(ids: &[StepId]) -> impl Iterator<Item = i64> {
+pub(super) fn slots(ids: &[StepId]) -> impl Iterator<Item = i64> {
     let none = std::iter::repeat(i64::MIN);
     ids.iter().map(|id| id.0).chain(none).take(STEPS_AT_ONCE)
 }

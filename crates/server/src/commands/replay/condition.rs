@@ -1,6 +1,7 @@
 //! Conditions under which a replay fails: `cost>+10%`, `similarity<0.8`.
 
 use super::figures::Figures;
+use crate::commands::job::condition::{Parsed, parse};
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,18 +44,9 @@ impl Condition {
                  blocked>0"
             )
         };
-        let at = text.find(['<', '>']).ok_or_else(fault)?;
-        let (name, rest) = text.split_at(at);
-        let is_above = rest.starts_with('>');
-        let known = FIGURES.iter().find(|(known, _)| *known == name.trim());
+        let Parsed { figure: name, is_above, limit, is_percent } = parse(text).ok_or_else(fault)?;
+        let known = FIGURES.iter().find(|(known, _)| *known == name);
         let (_, figure) = known.ok_or_else(fault)?;
-        let value = rest[1..].trim();
-        let (number, is_percent) = match value.strip_suffix('%') {
-            Some(number) => (number.trim_end(), true),
-            None => (value, false),
-        };
-        let limit =
-            number.parse::<f64>().ok().filter(|limit| limit.is_finite()).ok_or_else(fault)?;
         let limit = match figure {
             Figure::Similarity if is_percent => limit / 100.0,
             Figure::Skipped | Figure::Blocked if is_percent => return Err(fault()),
