@@ -89,17 +89,15 @@ impl Gateway {
         let now = self.clock.now();
         let mut faults = Faults::default();
         let window = faults.note(Window::read(&request.from, request.to.as_deref(), now));
-        let models: Vec<&Arc<Model>> = project.models.values().collect();
-        // On a copy, which nobody saves.
-        let mut changed = project.project.clone();
-        let patch = request.settings.clone();
-        faults.note(self.merge_settings(&mut changed, patch, &models, &project.sealing));
         let draft = Draft::of(request.settings.clone());
         faults.note(draft.check(&project));
-        // Trying patterns takes long: it is skipped for a request that is refused anyway.
+        // As a change of the project is validated, on a copy that nobody saves.
         if faults.sentences().is_empty() {
             faults.note(check_new_patterns(&project.project.settings, &request.settings).await);
         }
+        let models: Vec<&Arc<Model>> = project.models.values().collect();
+        let (mut changed, patch) = (project.project.clone(), request.settings);
+        faults.note(self.merge_settings(&mut changed, patch, &models, &project.sealing));
         faults.none()?;
         let window = window.ok_or_else(|| Error::Internal("a window is missing".to_owned()))?;
         self.add_backtest(id, &Payload { window, draft }).await

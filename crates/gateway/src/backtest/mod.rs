@@ -14,3 +14,6 @@ pub(crate) mod report;
 pub(crate) mod run;
 mod tally;
 pub(crate) mod window;
+
+#[cfg(test)]
+mod plain_tests;
