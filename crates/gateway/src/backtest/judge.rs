@@ -29,18 +29,15 @@ const SLOW_PATTERN: &str = "slow_pattern";
 /// The type of a block of an image by a term.
 const BLOCKED_TERM: &str = "blocked_term";
 
-/// Whether a step is a request that a backtest judges.
+/// Whether a step is a request that a backtest judges. The steps of replays name their sources.
 pub(super) fn counts(step: &Step) -> bool {
-    match step.kind {
-        StepKind::Blocked => step.api_endpoint != ApiEndpoint::Replay,
-        StepKind::Run => {
-            let is_own = step.call.as_ref().is_some_and(|call| !call.shadow);
-            step.status == StepStatus::Completed
-                && is_own
-                && step.api_endpoint != ApiEndpoint::Replay
-        }
+    let is_primary = step.call.as_ref().is_some_and(|call| !call.shadow);
+    let is_request = match step.kind {
+        StepKind::Blocked => true,
+        StepKind::Run => step.status == StepStatus::Completed && is_primary,
         StepKind::Check | StepKind::Log | StepKind::ToolCall => false,
-    }
+    };
+    is_request && step.source.is_none()
 }
 
 /// The cause of a block.

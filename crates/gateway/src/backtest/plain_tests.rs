@@ -256,9 +256,9 @@ fn sample() -> impl Strategy<Value = Sample> {
 }
 
 impl Sample {
-    /// 0: blocked, 1: failed, 2: shadow; others are completed calls.
+    /// 0: blocked, 1: failed, 2: shadow, 3: of a replay; others are completed calls.
     fn counts(&self) -> bool {
-        !matches!(self.kind, 1 | 2)
+        !matches!(self.kind, 1..=3)
     }
 
     fn is_blocked(&self) -> bool {
@@ -290,7 +290,7 @@ impl Sample {
             key: Some(fresh.caller.key.key.id),
             kind: if is_blocked { StepKind::Blocked } else { StepKind::Run },
             parent: None,
-            source: None,
+            source: (self.kind == 3).then_some(StepId(1)),
             trace_context: None,
             attributes: None,
             api_endpoint: ApiEndpoint::Executions,

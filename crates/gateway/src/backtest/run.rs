@@ -129,11 +129,8 @@ async fn judge_all(
     tally: &mut Tally,
 ) -> Result<bool> {
     while !requests.is_empty() {
-        let (judge, rest) = (judge.clone(), std::mem::take(&mut requests));
-        let judged = {
-            let judge = judge.clone();
-            thread.run(move || judge.small(rest)).await??
-        };
+        let (judging, rest) = (judge.clone(), std::mem::take(&mut requests));
+        let judged = thread.run(move || judging.small(rest)).await??;
         judged.outcomes.into_iter().for_each(|outcome| tally.add(outcome));
         requests = judged.rest;
         if let Some((request, json)) = judged.large {
@@ -142,7 +139,8 @@ async fn judge_all(
                 continue;
             };
             let Some(charge) = job.memory(weight).await? else { return Ok(false) };
-            tally.add(thread.run(move || judge.one(&request, &json)).await?);
+            let judging = judge.clone();
+            tally.add(thread.run(move || judging.one(&request, &json)).await?);
             drop(charge);
         }
         if job.gateway.winding_down.is_cancelled() {
