@@ -90,8 +90,8 @@ pub struct BacktestReportBody {
     models: Vec<ModelCostsBody>,
     refused: RefusedBody,
     cost: CostsBody,
-    /// What requests would have cost less that are answered with and without the draft, USD; negative if
-    /// they cost more.
+    /// The money that the draft would have saved on requests that are answered with and without it, USD;
+    /// negative if they would have cost more.
     estimated_savings_usd: f64,
     /// The sections of the draft that have no effect on a backtest.
     ignored_settings: Vec<String>,

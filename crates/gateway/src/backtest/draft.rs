@@ -190,17 +190,12 @@ impl Prices {
 }
 
 impl DraftProject {
-    /// The cap of a key that has this one now.
-    pub(super) fn cap(&self, own: Option<Usd>) -> Option<Usd> {
-        self.hourly_limit.unwrap_or(own)
-    }
-
     /// The caps of keys, by the caps that they have now.
     pub(super) fn caps(
         &self,
         keys: impl Iterator<Item = (KeyId, Option<Usd>)>,
     ) -> HashMap<KeyId, Usd> {
-        keys.filter_map(|(key, own)| Some((key, self.cap(own)?))).collect()
+        keys.filter_map(|(key, own)| Some((key, self.hourly_limit.unwrap_or(own)?))).collect()
     }
 }
 

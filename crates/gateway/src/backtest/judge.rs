@@ -49,7 +49,7 @@ pub(crate) struct Cause {
     pub(crate) kind: String,
 }
 
-/// What became of a request: in its record, or by the draft.
+/// The outcome of a request: in its record, or by the draft.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fate {
     /// Why it is blocked, if it is.
@@ -126,7 +126,7 @@ pub(super) fn judge(
     })
 }
 
-/// What became of a request, by its record.
+/// The outcome of a request by its record.
 fn recorded(step: &Step) -> Fate {
     let tier = step.routing.as_ref().and_then(|routing| routing.tier);
     match &step.call {

@@ -50,7 +50,7 @@ pub(super) struct LimitedCall {
     pub(super) finished_at: Timestamp,
     /// Its cost by the draft.
     pub(super) cost: Usd,
-    /// What the draft saves on it beside its record, if it is answered by both.
+    /// The money that the draft saves on it, if it is answered with and without it.
     pub(super) saving: Usd,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Refusals {
     pub(super) by_limit: BTreeMap<Limit, Refused>,
     /// Their cost by the draft together.
     pub(super) cost: Usd,
-    /// What the draft would have saved on them.
+    /// The money that the draft would have saved on them.
     pub(super) saving: Usd,
 }
 

@@ -17,3 +17,5 @@ pub(crate) mod window;
 
 #[cfg(test)]
 mod plain_tests;
+#[cfg(test)]
+mod sums_tests;

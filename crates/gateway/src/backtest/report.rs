@@ -117,7 +117,7 @@ pub struct Costs {
     pub newly_passed: Usd,
     /// The cost of requests that a limit would have refused.
     pub refused: Usd,
-    /// What requests cost less that are answered by both.
+    /// The money saved on requests that are answered with and without the draft.
     pub savings: Usd,
     /// Requests that would be answered by a model without a price, or by one that is not known.
     pub unpriced_steps: u64,

@@ -173,7 +173,7 @@ async fn rules(job: &RunningJob, window: Window, draft: &DraftProject) -> Result
     })
 }
 
-/// What judging needs.
+/// The draft, and the means to open contents and to stop.
 #[derive(Clone)]
 struct Judge {
     draft: Arc<DraftProject>,

@@ -17,7 +17,7 @@ const MOST_NAMES: usize = 200;
 /// The name of all others.
 const OTHER: &str = "other";
 
-/// What was counted so far.
+/// The counts so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) steps: StepCounts,

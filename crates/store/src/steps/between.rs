@@ -54,7 +54,7 @@ impl Store {
     }
 
     /// The steps of a project that ended from one time up to but without another, in the order in which
-    /// they ended, at most [`STEPS_AT_ONCE`]. Of those that ended at `from`, the ones behind `after`.
+    /// they ended, at most [`STEPS_AT_ONCE`]. Those that ended at `from` itself begin behind `after`.
     #[boxed]
     pub async fn steps_between(
         &self,

@@ -78,7 +78,7 @@ impl Condition {
         holds.then(|| format!("{}: it is {shown}", self.text))
     }
 
-    /// A number of requests, or their share in percent. Of none there is no share.
+    /// A number of requests, or their share in percent. No requests have no share.
     fn part(&self, part: u64, of: u64) -> Option<(f64, String)> {
         if !self.is_percent {
             return Some((part as f64, part.to_string()));

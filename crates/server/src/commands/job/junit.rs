@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-/// What a command has measured, as a test: a replay on one model, or a backtest.
+/// A measurement of a command, as a test: a replay on one model, or a backtest.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
-    /// What was measured, for people.
+    /// The thing that was measured, for people.
     pub(crate) name: String,
     /// The figures, in one line.
     pub(crate) figures: String,
