@@ -16,7 +16,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::app::{App, Settings};
 use crate::control::{audit, keys, models, projects, safety, session};
-use crate::evidence::{exports, insights, logs, replay, stats, traces};
+use crate::evidence::{backtests, exports, insights, logs, replay, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
 use crate::http::openapi::{self, Credential, Head};
 use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
@@ -46,6 +46,8 @@ fn by_session() -> Group {
         .routes(routes!(exports::create))
         .routes(routes!(exports::show))
         .routes(routes!(exports::download))
+        .routes(routes!(backtests::create))
+        .routes(routes!(backtests::show))
         .routes(routes!(audit::list))
 }
 

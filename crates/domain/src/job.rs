@@ -11,6 +11,8 @@ words!(
         Replay = "replay",
         /// Writes the steps or the costs of a project to a file.
         Export = "export",
+        /// Judges the recorded requests of a period by draft settings.
+        Backtest = "backtest",
     }
 );
 

@@ -5,6 +5,7 @@
 
 mod admission;
 mod audit;
+mod backtest;
 mod bounded_read;
 mod cache;
 mod call_metrics;
@@ -35,6 +36,12 @@ mod tools;
 pub use providers::{FaultCode, StoredResponseAction};
 
 pub use crate::admission::admit::Spends;
+pub use crate::backtest::ask::{BacktestJob, BacktestRequest};
+pub use crate::backtest::limits::Limit;
+pub use crate::backtest::report::{
+    BacktestReport, ByCause, Costs, ModelCosts, Refused, StepCounts, TierMove,
+};
+pub use crate::backtest::window::Window;
 pub use crate::capacity::body_memory::{
     BodyCharge, BodyMemory, BodyOwner, HeldCharge, json_bytes, least_body_memory, plain_bytes,
     too_deep,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::secret::Secret;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method};
-use serde_json::Value;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, SET_COOKIE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::adapter::request::{Call, Outgoing};
@@ -20,10 +20,13 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most bytes of an answer.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
+/// The path of the session.
+const SESSION_PATH: &str = "/api/v1/session";
+
 /// Why a request has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// The address or the key cannot be used.
+    /// The address or the credential cannot be used.
     #[error("the address or the key is malformed")]
     Malformed,
     /// The egress rules forbid the address.
@@ -45,11 +48,11 @@ pub struct ApiAnswer {
     pub retry_after: Option<Duration>,
 }
 
-/// Requests to one gateway, with one key.
+/// Requests to one gateway, with a key or as a signed-in user.
 pub struct ApiClient {
     client: Client,
     base: String,
-    key: Secret,
+    credential: Option<(HeaderName, Secret)>,
 }
 
 impl std::fmt::Debug for ApiClient {
@@ -59,9 +62,40 @@ impl std::fmt::Debug for ApiClient {
 }
 
 impl ApiClient {
-    /// Requests to the gateway at an address, which may be a private one.
+    /// Requests with a key to the gateway at an address, which may be a private one.
     pub fn new(client: Client, base: &str, key: Secret) -> Self {
-        Self { client, base: base.trim_end_matches('/').to_owned(), key }
+        let bearer = Secret::new(format!("Bearer {}", key.expose()));
+        Self { credential: Some((AUTHORIZATION, bearer)), ..Self::open(client, base) }
+    }
+
+    /// Signs a user in. Returns what sends requests in the session, or the answer of a gateway that has
+    /// refused.
+    pub async fn sign_in(
+        client: Client,
+        base: &str,
+        email: &str,
+        password: &Secret,
+    ) -> Result<Result<Self, ApiAnswer>, ApiError> {
+        let mut open = Self::open(client, base);
+        let body = json!({"email": email, "password": password.expose()});
+        let (answer, cookie) =
+            open.exchange(Method::POST, SESSION_PATH, body.to_string().into_bytes()).await?;
+        Ok(match cookie {
+            Some(cookie) if answer.status == 200 => {
+                open.credential = Some((COOKIE, cookie));
+                Ok(open)
+            }
+            _ => Err(answer),
+        })
+    }
+
+    /// Ends the session.
+    pub async fn sign_out(&self) -> Result<(), ApiError> {
+        self.exchange(Method::DELETE, SESSION_PATH, Vec::new()).await.map(drop)
+    }
+
+    fn open(client: Client, base: &str) -> Self {
+        Self { client, base: base.trim_end_matches('/').to_owned(), credential: None }
     }
 
     /// Reads a path.
@@ -75,24 +109,45 @@ impl ApiClient {
     }
 
     async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<ApiAnswer, ApiError> {
+        self.exchange(method, path, body).await.map(|(answer, _)| answer)
+    }
+
+    /// Sends a request; returns its answer, and the cookie that it sets.
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(ApiAnswer, Option<Secret>), ApiError> {
         let json = const { HeaderValue::from_static("application/json") };
-        let bearer = HeaderValue::from_str(&format!("Bearer {}", self.key.expose()));
-        let mut bearer = bearer.map_err(|_| ApiError::Malformed)?;
-        bearer.set_sensitive(true);
         let mut headers = HeaderMap::new();
-        headers.insert(AUTHORIZATION, bearer);
+        if let Some((name, secret)) = &self.credential {
+            let value = HeaderValue::from_str(secret.expose());
+            let mut value = value.map_err(|_| ApiError::Malformed)?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
         headers.insert(ACCEPT, json.clone());
         headers.insert(CONTENT_TYPE, json);
         let outgoing = Outgoing { url: format!("{}{path}", self.base), body };
         let answer = exchange(&self.client, method, outgoing, headers, ANSWER_TIMEOUT).await?;
-        let body = serde_json::from_slice(&answer.body).map_err(|_| ApiError::Unreachable)?;
-        Ok(ApiAnswer { status: answer.status, body, retry_after: answer.retry_after })
+        let cookie = answer.headers.get(SET_COOKIE).and_then(|value| value.to_str().ok());
+        // Its attributes are for browsers.
+        let cookie = cookie.and_then(|cookie| cookie.split(';').next());
+        let cookie = cookie.map(|cookie| Secret::new(cookie.to_owned()));
+        let body = match answer.status {
+            204 => Value::Null,
+            _ => serde_json::from_slice(&answer.body).map_err(|_| ApiError::Unreachable)?,
+        };
+        let (status, retry_after) = (answer.status, answer.retry_after);
+        Ok((ApiAnswer { status, body, retry_after }, cookie))
     }
 }
 
 /// An answer with its body as it came.
 pub(crate) struct PlainAnswer {
     pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) retry_after: Option<Duration>,
 }
@@ -117,7 +172,8 @@ pub(crate) async fn exchange(
     })?;
     let status = response.status().as_u16();
     let retry_after = receive::retry_after(response.headers(), client.now());
+    let headers = response.headers().clone();
     let body = receive::whole(response, deadline, MOST_BYTES).await;
     let body = body.map_err(|_| ApiError::Unreachable)?;
-    Ok(PlainAnswer { status, body, retry_after })
+    Ok(PlainAnswer { status, headers, body, retry_after })
 }

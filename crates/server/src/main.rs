@@ -66,6 +66,9 @@ enum Command {
     Replay(commands::replay::ReplayCommand),
     /// Export the steps or the costs of projects to a file, beside a gateway that may be running
     Export(commands::export::ExportCommand),
+    /// Judge recorded requests by draft settings on a gateway that runs, and fail under conditions (the
+    /// admin is in `SLUICE_USER_EMAIL` and `SLUICE_USER_PASSWORD`)
+    Backtest(commands::backtest::BacktestCommand),
     /// Route a prompt, or JSON Lines {"id","input"}: tier, complexity and reasons out
     Route(commands::judge::Source),
 }
@@ -76,7 +79,7 @@ const COMMAND_LOG: &str = "warn";
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let trouble = match cli.command {
-        Some(Command::Replay(_)) => ExitCode::from(commands::replay::TROUBLE),
+        Some(Command::Replay(_) | Command::Backtest(_)) => ExitCode::from(commands::job::TROUBLE),
         _ => ExitCode::FAILURE,
     };
     run(cli).unwrap_or_else(|failure| {
@@ -118,6 +121,9 @@ async fn work(command: Command, flags: &Flags) -> Result<ExitCode, Failure> {
     let done = match command {
         Command::Replay(command) => {
             return Box::pin(commands::replay::run(&command, &config)).await;
+        }
+        Command::Backtest(command) => {
+            return Box::pin(commands::backtest::run(&command, &config)).await;
         }
         Command::Migrate => commands::migrate(&config).await,
         Command::Doctor => commands::doctor::run(&config).await,

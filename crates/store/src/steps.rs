@@ -1,5 +1,6 @@
 //! Steps, read. They are written by the [group-commit writer](crate::writer).
 
+mod between;
 mod details;
 pub(crate) mod row;
 

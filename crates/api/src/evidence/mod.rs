@@ -1,5 +1,6 @@
-//! Evidence: traces, replays, logs, statistics, insights and exports.
+//! Evidence: traces, replays, backtests, logs, statistics, insights and exports.
 
+pub(crate) mod backtests;
 pub(crate) mod exports;
 pub(crate) mod insights;
 pub(crate) mod logs;

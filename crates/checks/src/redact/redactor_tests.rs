@@ -73,3 +73,15 @@ fn placeholders_give_way_to_a_word() {
     let placeholders = redactor.into_placeholders();
     assert_eq!(placeholders.replaced_by("it", &text), "itit [EMAIL_1_12345678] it.");
 }
+
+#[test]
+fn placeholders_give_way_to_their_originals_for_a_judge() {
+    let mut redactor = Redactor::keyed(by_length);
+    let name = redactor.replace_whole("EMAIL", "ann@acme.org");
+    let text = format!("https://a.example/?to={name}&n=[EMAIL_1_12345678]");
+    let placeholders = redactor.into_placeholders();
+    assert_eq!(placeholders.restore(&text), text, "nothing is restored in an address");
+    let whole = placeholders.originals_in(&text);
+    assert_eq!(whole.as_deref(), Some("https://a.example/?to=ann@acme.org&n=[EMAIL_1_12345678]"));
+    assert_eq!(placeholders.originals_in("[EMAIL_1_12345678]"), None);
+}

@@ -40,17 +40,27 @@ impl Placeholders {
 
     /// A text with a word in the place of each placeholder.
     pub fn replaced_by(&self, word: &str, text: &str) -> String {
-        let mut out = String::with_capacity(text.len());
+        self.substituted(text, |_| word).unwrap_or_else(|| text.to_owned())
+    }
+
+    /// A text with the original in the place of each placeholder, in addresses too: for judging it anew, and
+    /// never to be sent. `None` if it has none.
+    pub fn originals_in(&self, text: &str) -> Option<String> {
+        self.substituted(text, |original| original)
+    }
+
+    /// A text with something in the place of each placeholder, by its original. `None` if it has none.
+    fn substituted<'a>(&'a self, text: &str, by: impl Fn(&'a str) -> &'a str) -> Option<String> {
+        let mut out = String::new();
         let mut done = 0;
         for (start, end) in look_alikes(text) {
-            if self.has(&text[start..end]) {
+            if let Some(original) = self.originals.get(&text[start..end]) {
                 out.push_str(&text[done..start]);
-                out.push_str(word);
+                out.push_str(by(original));
                 done = end;
             }
         }
-        out.push_str(&text[done..]);
-        out
+        (done > 0).then(|| out + &text[done..])
     }
 
     /// Puts the originals back. A placeholder stays when it is part of a token with `//` in it, of a token that begins with

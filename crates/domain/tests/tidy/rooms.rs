@@ -37,6 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "export",
             "admission",
             "control",
+            "backtest",
             "jobs",
             "lifecycle",
         ],

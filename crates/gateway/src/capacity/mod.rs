@@ -1,5 +1,6 @@
 //! Capacity: memory and time for work, bounded and shared fairly by projects and keys.
 
+pub(crate) mod background_thread;
 pub(crate) mod body_memory;
 pub(crate) mod detail_places;
 pub(crate) mod hang_up;

@@ -172,7 +172,7 @@ impl Gateway {
 
     /// Merges a patch into a project's settings. Returns which tokens of MCP servers it has set, for
     /// the audit.
-    fn merge_settings(
+    pub(crate) fn merge_settings(
         &self,
         project: &mut Project,
         mut patch: Map<String, Value>,

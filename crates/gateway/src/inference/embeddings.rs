@@ -14,7 +14,7 @@ use crate::pipeline::call_outcome::CallRecord;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::refusal::Refusal;
-use crate::pipeline::screen::{PiiRule, Screened, ScreeningRequest};
+use crate::pipeline::screen::{Leaks, PiiRule, ScreeningRequest};
 use crate::state::caller::Caller;
 
 /// The model if the caller names none.
@@ -109,7 +109,7 @@ impl Gateway {
             };
             let is_public =
                 project.model_of_one_purpose(name).is_ok_and(|model| !model.is_private());
-            if let Some(reason) = leak(&screened, is_public) {
+            if let Some(reason) = leak(screened.leaks(), is_public) {
                 let category = if screened.leaks().secret { "secret" } else { "pii" };
                 let refused = screened.refused(reason.to_owned(), category, None);
                 return self.refuse(&context, refused).await.map(Embeddings::Blocked);
@@ -160,8 +160,7 @@ fn prompt(texts: Vec<String>, dimensions: Option<u64>) -> Prompt {
 
 /// Why texts may not leave for a model, whatever the project does with such texts elsewhere: an
 /// index keeps its input.
-fn leak(screened: &Screened, is_public: bool) -> Option<&'static str> {
-    let leaks = screened.leaks();
+pub(crate) fn leak(leaks: Leaks, is_public: bool) -> Option<&'static str> {
     if leaks.secret {
         Some("The input contains a credential")
     } else if leaks.high_sensitivity && is_public {

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use domain::job::{Job, Progress};
 
-use crate::error::Result;
+use crate::capacity::body_memory::{BodyCharge, BodyOwner};
+use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 
 /// A call that is open when the gateway stops may take this long to end, once no request is open.
 const STOP_GRACE_TIME: Duration = Duration::from_secs(5);
+/// The most waits of one part for memory, of up to a second each; the last failure ends the job.
+const MEMORY_ATTEMPTS: u32 = 60;
 
 /// A job that this node runs.
 #[derive(Debug)]
@@ -33,6 +36,21 @@ impl RunningJob {
             done = work => Some(done),
             () = self.stop_deadline() => None,
         }
+    }
+
+    /// Waits for the memory that a content takes. `None` if there must be no next part.
+    pub(crate) async fn memory(&self, bytes: usize) -> Result<Option<BodyCharge>> {
+        let owner = BodyOwner::Project(self.job.project);
+        // The last attempt follows the loop.
+        for _ in 1..MEMORY_ATTEMPTS {
+            match self.gateway.body_memory.charge(owner, bytes).await {
+                Ok(charge) => return Ok(Some(charge)),
+                Err(Error::Busy { .. }) if !self.gateway.winding_down.is_cancelled() => {}
+                Err(Error::Busy { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        self.gateway.body_memory.charge(owner, bytes).await.map(Some)
     }
 
     /// Waits until work has to be dropped, so that the gateway can stop.

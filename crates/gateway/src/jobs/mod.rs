@@ -14,6 +14,7 @@ pub(crate) mod telemetry_export;
 
 use tokio::time::MissedTickBehavior;
 
+use crate::backtest::run::Backtests;
 use crate::export::run::Exports;
 use crate::gateway::Gateway;
 use crate::job_queue::runner;
@@ -40,6 +41,7 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, GroupUsage);
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
     runner::start::<Replays>(gateway);
+    runner::start::<Backtests>(gateway);
     runner::start::<Exports>(gateway);
 }
 

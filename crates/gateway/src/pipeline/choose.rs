@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use domain::conversation::Prompt;
 use domain::ids::StepId;
 use domain::model::Model;
 use domain::step::Routing;
@@ -89,15 +90,15 @@ impl Screened {
 impl Screened {
     /// The classification of the prompt, with no tier chosen yet.
     fn classify(&self) -> Routing {
-        let prompt = self.prompt();
-        let tools = prompt.params.get("tools").and_then(serde_json::Value::as_array);
-        let shape = Shape {
-            turns: prompt.messages.len(),
-            total_chars: self.length(),
-            tools: tools.map_or(0, Vec::len),
-        };
+        let shape = shape(self.prompt(), self.length());
         self.context().caller.project.classify(&self.question(), &shape)
     }
+}
+
+/// The shape of a prompt whose judged strings have so many bytes.
+pub(crate) fn shape(prompt: &Prompt, length: usize) -> Shape {
+    let tools = prompt.params.get("tools").and_then(serde_json::Value::as_array);
+    Shape { turns: prompt.messages.len(), total_chars: length, tools: tools.map_or(0, Vec::len) }
 }
 
 impl Routed {

@@ -59,6 +59,17 @@ pub(crate) struct Leaks {
     pub(crate) high_sensitivity: bool,
 }
 
+impl Leaks {
+    /// The data of a report that is not replaced.
+    pub(crate) fn of(report: &Report, replaces: Replaces) -> Self {
+        Self {
+            secret: report.secret_leaked() && !replaces.secrets,
+            personal: report.pii_detected() && !replaces.pii,
+            high_sensitivity: report.high_sensitivity_pii() && !replaces.pii,
+        }
+    }
+}
+
 /// The safety verdict on a prompt.
 pub(crate) enum Screening {
     Clear(Box<Screened>),
@@ -116,11 +127,7 @@ impl RequestContext {
             None => placeholders,
         };
         let sensitive = security.pii && request.pii == PiiRule::Route;
-        let leaks = Leaks {
-            secret: report.secret_leaked() && !replaces.secrets,
-            personal: security.pii && !replaces.pii,
-            high_sensitivity: report.high_sensitivity_pii() && !replaces.pii,
-        };
+        let leaks = Leaks::of(&report, replaces);
         let context = self.clone();
         let screened =
             Screened { prompt, security, placeholders, sensitive, leaks, length, context };
@@ -233,33 +240,38 @@ impl Screened {
         &self.context
     }
 
-    /// The text by which it is classified: the last text of a user. Placeholders are taken out:
-    /// their digits are random and would move the verdict.
+    /// The text by which it is classified.
     pub(crate) fn question(&self) -> Cow<'_, str> {
-        let text = self.last_text();
-        if self.placeholders.is_empty() {
-            return text;
-        }
-        self.placeholders.replaced_by("it", &text).into()
-    }
-
-    fn last_text(&self) -> Cow<'_, str> {
-        use domain::conversation::Role;
-        let messages = &self.prompt.messages;
-        let last = messages.iter().rev().find(|message| message.role == Role::User);
-        match last.or(messages.last()).map(|message| &message.body) {
-            Some(Body::Text(text)) => text.as_str().into(),
-            Some(Body::Parts(parts)) => {
-                let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
-                texts.collect::<Vec<_>>().join("\n").into()
-            }
-            Some(Body::Empty) | None => "".into(),
-        }
+        question(&self.prompt, &self.placeholders)
     }
 
     /// The length of the whole conversation, in bytes.
     pub(crate) fn length(&self) -> usize {
         self.length
+    }
+}
+
+/// The text by which a prompt is classified: the last text of a user. Placeholders are taken out: their
+/// digits are random and would move the verdict.
+pub(crate) fn question<'p>(prompt: &'p Prompt, placeholders: &Placeholders) -> Cow<'p, str> {
+    let text = last_text(prompt);
+    if placeholders.is_empty() {
+        return text;
+    }
+    placeholders.replaced_by("it", &text).into()
+}
+
+fn last_text(prompt: &Prompt) -> Cow<'_, str> {
+    use domain::conversation::Role;
+    let messages = &prompt.messages;
+    let last = messages.iter().rev().find(|message| message.role == Role::User);
+    match last.or(messages.last()).map(|message| &message.body) {
+        Some(Body::Text(text)) => text.as_str().into(),
+        Some(Body::Parts(parts)) => {
+            let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+            texts.collect::<Vec<_>>().join("\n").into()
+        }
+        Some(Body::Empty) | None => "".into(),
     }
 }
 

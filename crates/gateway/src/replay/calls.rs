@@ -9,7 +9,7 @@ use domain::step::{ApiEndpoint, Content, Step};
 use domain::tier::Tier;
 
 use crate::bounded_read::bounded;
-use crate::capacity::body_memory::{BodyCharge, BodyOwner, HeldCharge, json_bytes};
+use crate::capacity::body_memory::{BodyCharge, HeldCharge, json_bytes};
 use crate::capacity::offload::offload;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -27,8 +27,6 @@ use crate::state::known_traces::TraceHandle;
 
 /// The error of a replay whose source has no contents.
 pub(super) const NOT_STORED: &str = "The contents of this trace are not stored: store_content is off, or their retention is over. It cannot be replayed";
-/// The most waits of one call for memory, of up to a second each; the last failure ends the replay.
-const MEMORY_ATTEMPTS: u32 = 60;
 
 /// The reason why a replay ends early.
 #[derive(Debug)]
@@ -197,7 +195,7 @@ impl Gateway {
         let not_stored = || ReplayError::Failed(NOT_STORED.to_owned());
         let json = self.content_json(caller, source.id).await?.ok_or_else(not_stored)?;
         let bytes = json_bytes(&json, true)?;
-        let charge = self.memory(job, caller, bytes).await?;
+        let charge = job.memory(bytes).await?.ok_or(ReplayError::Interrupted)?;
         let content = serde_json::from_slice::<Content>(&json).ok();
         let recorded = content.and_then(|content| Recorded::read(content, source.api_endpoint));
         let unreadable = || {
@@ -211,26 +209,6 @@ impl Gateway {
     async fn content_json(&self, caller: &Caller, step: StepId) -> Result<Option<Vec<u8>>> {
         let sealed = bounded(self.store.sealed_contents(&[step])).await?.pop();
         Ok(sealed.map(|sealed| sealed.open(&caller.project.sealing)).transpose()?)
-    }
-
-    /// Waits for the memory that a conversation takes.
-    async fn memory(
-        &self,
-        job: &RunningJob,
-        caller: &Caller,
-        bytes: usize,
-    ) -> std::result::Result<BodyCharge, ReplayError> {
-        let owner = BodyOwner::Project(caller.project.id());
-        // The last attempt follows the loop.
-        for _ in 1..MEMORY_ATTEMPTS {
-            match self.body_memory.charge(owner, bytes).await {
-                Ok(charge) => return Ok(charge),
-                Err(Error::Busy { .. }) if !job.gateway.winding_down.is_cancelled() => {}
-                Err(Error::Busy { .. }) => return Err(ReplayError::Interrupted),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(self.body_memory.charge(owner, bytes).await?)
     }
 
     /// Copies a step that called no model, with its content. The copy takes no time.

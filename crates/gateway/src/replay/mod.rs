@@ -10,6 +10,6 @@ mod comparison;
 mod made_steps;
 pub(crate) mod overrides;
 mod plan;
-mod recorded;
+pub(crate) mod recorded;
 pub(crate) mod result;
 pub(crate) mod run;

@@ -16,16 +16,16 @@ const MODEL_BOUND_MEMBERS: [&str; 3] = [PROVIDER_STATE, "reasoning_content", "au
 
 /// The conversation of a call, and the placeholders in it.
 #[derive(Debug)]
-pub(super) struct Recorded {
-    pub(super) prompt: Prompt,
-    pub(super) placeholders: Placeholders,
+pub(crate) struct Recorded {
+    pub(crate) prompt: Prompt,
+    pub(crate) placeholders: Placeholders,
     /// The reason why the conversation is not the one that its provider received, if it is not.
-    pub(super) untranslatable: Option<String>,
+    pub(crate) untranslatable: Option<String>,
 }
 
 impl Recorded {
     /// Reads the content of a call; `None` if it holds no conversation.
-    pub(super) fn read(content: Content, api_endpoint: ApiEndpoint) -> Option<Self> {
+    pub(crate) fn read(content: Content, api_endpoint: ApiEndpoint) -> Option<Self> {
         let messages = match content.input? {
             Value::String(text) => vec![Message::user(text)],
             Value::Array(messages) => {
@@ -50,7 +50,7 @@ impl Recorded {
     }
 
     /// Drops the members that only the model can use that the call was sent to.
-    pub(super) fn drop_provider_state(&mut self) {
+    pub(crate) fn drop_provider_state(&mut self) {
         let prompt = &mut self.prompt;
         drop_cache(&mut prompt.params);
         if let Some(Value::Array(tools)) = prompt.params.get_mut("tools") {
@@ -82,7 +82,7 @@ fn is_translated(api_endpoint: ApiEndpoint) -> bool {
 
 /// The treatment of personal data in a repeated call: that of the endpoint by which it came in. Text that was
 /// redacted then stays redacted. In the replay of a replay, personal data stays with private models.
-pub(super) fn pii_rule(step: &Step) -> PiiRule {
+pub(crate) fn pii_rule(step: &Step) -> PiiRule {
     let is_routed = step.routing.as_ref().is_some_and(|routing| routing.tier.is_some());
     match step.api_endpoint {
         endpoint if endpoint.is_conversation() => PiiRule::Redact,

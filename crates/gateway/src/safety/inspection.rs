@@ -1,6 +1,6 @@
 //! Judges the texts of a prompt, message by message.
 
-use checks::{GiveUp, Part, Policy, Report, Verdict};
+use checks::{GiveUp, Part, Placeholders, Policy, Report, Verdict};
 use domain::conversation::{Prompt, Role};
 use domain::safety::Origin;
 
@@ -28,6 +28,30 @@ impl ProjectState {
         let report = judge(&self.policy, prompt, &all, Some(&self.memory), give_up);
         self.note_slow(&report);
         report
+    }
+
+    /// Judges all texts of a recorded prompt as they were before placeholders took the place of parts.
+    /// The originals are read here and go nowhere.
+    pub(crate) fn inspect_recorded(
+        &self,
+        prompt: &Prompt,
+        placeholders: &Placeholders,
+        is_listed: &dyn Fn(&Value) -> bool,
+        give_up: GiveUp<'_>,
+    ) -> Report {
+        let mut all = said(prompt, is_listed);
+        let originals: Vec<Option<String>> = if placeholders.is_empty() {
+            Vec::new()
+        } else {
+            all.iter().map(|(_, text)| text.with_originals(placeholders)).collect()
+        };
+        for ((_, text), original) in all.iter_mut().zip(&originals) {
+            if let Some(original) = original {
+                let is_read = matches!(text, TextPart::Read(_));
+                *text = if is_read { TextPart::Read(original) } else { TextPart::Text(original) };
+            }
+        }
+        judge(&self.policy, prompt, &all, Some(&self.memory), give_up)
     }
 
     /// Logs which patterns took too long for a text. Only those that were stored before the cost of patterns was

@@ -1,6 +1,6 @@
 //! The texts of a request as safety reads them, and their locations.
 
-use checks::{Finding, Reading, Redactor, imitates_placeholder, label, long_number};
+use checks::{Finding, Placeholders, Reading, Redactor, imitates_placeholder, label, long_number};
 use domain::safety::Origin;
 use serde_json::{Number, Value};
 
@@ -72,6 +72,11 @@ impl<'a> TextPart<'a> {
                 Reading::Plain(format!("{label}: {number}").into())
             }
         }
+    }
+
+    /// The text that safety reads, with the originals of its placeholders; `None` if it has none.
+    pub(super) fn with_originals(self, placeholders: &Placeholders) -> Option<String> {
+        placeholders.originals_in(self.reading().text())
     }
 
     /// Whether something in it has the form of a placeholder.

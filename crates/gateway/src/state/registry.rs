@@ -57,6 +57,30 @@ impl ProjectState {
         self.project.id
     }
 
+    /// The project as it would be with other settings and models, for judging what is recorded. It shares
+    /// no counts with the project, and calls nothing.
+    pub(crate) fn drafted(
+        &self,
+        project: Project,
+        models: HashMap<String, Arc<Model>>,
+    ) -> Result<Self> {
+        let settings = Settings::parse(&project.settings).map_err(Error::Invalid)?;
+        let policy = Policy::compile(&settings.safety).map_err(Error::Invalid)?;
+        Ok(Self {
+            blocked_terms: checks::BlockedTerms::compile(&settings.blocked_terms),
+            policy: Arc::new(policy),
+            memory: VerdictCache::new(VerdictStore::new())?,
+            mcp: Allowed::default(),
+            sealing: self.sealing.clone(),
+            print_key: self.print_key.clone(),
+            session_key: self.session_key.clone(),
+            month: Arc::default(),
+            project,
+            settings,
+            models,
+        })
+    }
+
     /// Refuses writes while the project is archived.
     pub(crate) fn check_active(&self) -> Result<()> {
         match self.project.status {

@@ -1,9 +1,11 @@
 //! All commands but serving.
 
 pub(crate) mod agent_setup;
+pub(crate) mod backtest;
 pub(crate) mod check_config;
 pub(crate) mod doctor;
 pub(crate) mod export;
+pub(crate) mod job;
 pub(crate) mod judge;
 pub(crate) mod keys;
 pub(crate) mod replay;

@@ -3,7 +3,8 @@
 use super::layer::VARIABLES;
 
 /// Variables that single commands read, and that of the agents that `agent-setup` sets up.
-const OF_COMMANDS: [&str; 3] = ["SLUICE_API_KEY", "SLUICE_NEW_MASTER_KEY", "SLUICE_USER_PASSWORD"];
+const OF_COMMANDS: [&str; 4] =
+    ["SLUICE_API_KEY", "SLUICE_NEW_MASTER_KEY", "SLUICE_USER_EMAIL", "SLUICE_USER_PASSWORD"];
 /// Names with more slips than this are not taken for one another.
 const MOST_SLIPS: usize = 2;
 

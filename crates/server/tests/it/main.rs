@@ -19,6 +19,7 @@ mod agent_setup;
 mod assistants;
 mod attributes;
 mod audit_events;
+mod backtests;
 mod chat_completions;
 mod cost;
 mod crash;

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod answers;
+mod between;
 mod claims;
 mod exports;
 mod groups;

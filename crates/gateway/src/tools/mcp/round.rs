@@ -87,14 +87,19 @@ impl Round {
 
     /// Whether one of the servers has listed a tool that a model is offered.
     pub(crate) fn lists(&self, tool: &Value) -> bool {
-        let name = function_tools::name(tool);
-        name.is_some_and(|name| self.servers().iter().any(|of| of.functions.contains_key(name)))
+        lists(self.servers(), tool)
     }
 
     /// The time by which a call of a tool that begins now must be over.
     pub(crate) fn call_deadline(&self, now: Instant) -> Instant {
         self.offer.deadline.min(now + CALL_TIME)
     }
+}
+
+/// Whether one of some servers has listed a tool that a model is offered.
+pub(crate) fn lists(servers: &[Server], tool: &Value) -> bool {
+    let name = function_tools::name(tool);
+    name.is_some_and(|name| servers.iter().any(|of| of.functions.contains_key(name)))
 }
 
 impl Server {

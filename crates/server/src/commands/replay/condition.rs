@@ -1,6 +1,7 @@
 //! Conditions under which a replay fails: `cost>+10%`, `similarity<0.8`.
 
 use super::figures::Figures;
+use crate::commands::job::condition::{Parsed, parse};
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,18 +44,9 @@ impl Condition {
                  blocked>0"
             )
         };
-        let at = text.find(['<', '>']).ok_or_else(fault)?;
-        let (name, rest) = text.split_at(at);
-        let is_above = rest.starts_with('>');
-        let known = FIGURES.iter().find(|(known, _)| *known == name.trim());
+        let Parsed { figure: name, is_above, limit, is_percent } = parse(text).ok_or_else(fault)?;
+        let known = FIGURES.iter().find(|(known, _)| *known == name);
         let (_, figure) = known.ok_or_else(fault)?;
-        let value = rest[1..].trim();
-        let (number, is_percent) = match value.strip_suffix('%') {
-            Some(number) => (number.trim_end(), true),
-            None => (value, false),
-        };
-        let limit =
-            number.parse::<f64>().ok().filter(|limit| limit.is_finite()).ok_or_else(fault)?;
         let limit = match figure {
             Figure::Similarity if is_percent => limit / 100.0,
             Figure::Skipped | Figure::Blocked if is_percent => return Err(fault()),
@@ -63,8 +55,8 @@ impl Condition {
         Ok(Self { text: text.to_owned(), figure: *figure, is_above, limit })
     }
 
-    /// Why a replay fails by it; `None` if it does not. A figure that is not known is no success, and
-    /// neither is a likeness that only some of the calls have.
+    /// Why a replay fails by it; `None` if it does not. A figure that is not known is no success, unless
+    /// calls have failed, which is none by itself. Neither is a likeness that only some of the calls have.
     pub(crate) fn failure(&self, figures: &Figures) -> Option<String> {
         let unanswered = figures.skipped + figures.blocked;
         if self.figure == Figure::Similarity && !self.is_above && unanswered > 0 {
@@ -80,7 +72,9 @@ impl Condition {
             Figure::Blocked => Some(figures.blocked as f64),
         };
         let Some(found) = found else {
-            return Some(format!("{}: there is nothing to compare", self.text));
+            // Where calls have failed, that is why: it was not measured.
+            let is_measured = figures.errors.is_empty();
+            return is_measured.then(|| format!("{}: there is nothing to compare", self.text));
         };
         let holds = if self.is_above { found > self.limit } else { found < self.limit };
         let shown = match self.figure {
@@ -130,6 +124,9 @@ mod tests {
         ] {
             assert_eq!(failure(text).as_deref(), Some(reason));
         }
+        let failed = Figures { errors: vec!["step 5: Oh.".to_owned()], ..Figures::default() };
+        let unknown = Condition::parse("cost>+10%").unwrap().failure(&failed);
+        assert_eq!(unknown, None, "nothing was measured");
     }
 
     #[test]

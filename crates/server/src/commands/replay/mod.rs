@@ -3,14 +3,9 @@
 
 mod condition;
 mod figures;
-mod junit;
-mod progress;
-mod remote;
 mod suite;
 
-use std::fs::File;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,18 +14,19 @@ use domain::secret::Secret;
 use providers::ApiClient;
 use serde_json::{Map, Value, json};
 
-use super::{Failure, complain, say};
+use super::Failure;
+use super::job::junit::Case;
+use super::job::remote::{JobRequest, Remote};
+use super::job::{Report, conclude, print};
 use crate::commands::agent_setup::own_url;
 use crate::config::Config;
 use crate::open;
 use condition::Condition;
 use figures::Figures;
-use junit::Case;
-use remote::Remote;
 use suite::Entry;
 
-/// The exit code if something could not be measured: wrong usage, no gateway, a replay or a call that failed.
-pub(crate) const TROUBLE: u8 = 2;
+/// The path of replays.
+const PATH: &str = "/api/v1/replay";
 /// For how long a replay may wait and run, in seconds.
 const TIMEOUT: u64 = 3600;
 /// The variable that has the key.
@@ -61,7 +57,7 @@ pub(crate) struct ReplayCommand {
     #[arg(long, value_name = "MODELS", value_delimiter = ',')]
     force_models: Vec<String>,
     /// Leave out calls whose estimated cost is higher, in USD
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = amount)]
     max_cost: Option<f64>,
     /// Fail if this holds: cost>+10%, latency>+20%, similarity<0.8, skipped>0, blocked>0. A call without
     /// an answer is not similar
@@ -86,13 +82,18 @@ pub(crate) async fn run(command: &ReplayCommand, config: &Config) -> Result<Exit
     let key = key.ok_or_else(|| Failure(format!("the key is missing: set {KEY_VARIABLE}")))?;
     let client = ApiClient::new(open::client(config)?, &url, Secret::new(key));
     let mut gateway = Remote::new(client, url, Duration::from_secs(command.timeout));
-    let overrides = command.overrides();
     // A result that cannot be reported is not paid for.
     let report = command.junit.as_deref().map(Report::open).transpose()?;
+    let ask = |entry: &Entry, index: usize| JobRequest {
+        kind: "replay",
+        path: PATH,
+        body: command.body(entry),
+        parts: format!("calls, replay {} of {}", index + 1, entries.len()),
+    };
     let mut cases = Vec::new();
     let (mut stopped, mut printed) = (Ok(()), Ok(()));
     for (index, entry) in entries.iter().enumerate() {
-        let job = gateway.replay(entry, &overrides, (index + 1, entries.len())).await;
+        let job = gateway.job(&ask(entry, index)).await;
         let found = match job {
             Ok(job) => command.cases(entry, &job),
             Err(failure) => {
@@ -109,57 +110,21 @@ pub(crate) async fn run(command: &ReplayCommand, config: &Config) -> Result<Exit
         }
     }
     // The report also shows how far a suite came that was broken off.
-    let written = report.map_or(Ok(()), |report| report.write(&cases));
-    conclude(&cases, [stopped, written, printed])
+    let written = report.map_or(Ok(()), |report| report.write("replay", &cases));
+    conclude("replays", &cases, [stopped, written, printed])
 }
 
-/// Reports how many have failed, and returns the exit code. A condition that holds goes before trouble:
-/// a suite has both if one of its traces is too old to be replayed.
-fn conclude(cases: &[Case], trouble: [Result<(), Failure>; 3]) -> Result<ExitCode, Failure> {
-    let failed = cases.iter().filter(|case| !case.is_fine()).count();
-    if failed > 0 {
-        complain(&Failure(format!("{failed} of {} replays failed", cases.len())));
-    }
-    let trouble = trouble.into_iter().collect::<Result<(), Failure>>();
-    if cases.iter().any(|case| !case.failures.is_empty()) {
-        trouble.unwrap_or_else(|failure| complain(&failure));
-        return Ok(ExitCode::FAILURE);
-    }
-    trouble?;
-    Ok(if failed > 0 { ExitCode::from(TROUBLE) } else { ExitCode::SUCCESS })
-}
-
-/// The file of a report.
-struct Report<'a> {
-    path: &'a Path,
-    file: File,
-}
-
-impl<'a> Report<'a> {
-    fn open(path: &'a Path) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
-        Ok(Self { path, file })
-    }
-
-    fn write(mut self, cases: &[Case]) -> Result<(), Failure> {
-        let written = self.file.write_all(junit::report(cases).as_bytes());
-        written.map_err(|error| unwritable(self.path, &error))
-    }
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure(format!("{} cannot be written: {error}", path.display()))
-}
-
-fn print(case: &Case) -> Result<(), Failure> {
-    let word = if case.is_fine() { "ok  " } else { "FAIL" };
-    say(&format!("{word} {}: {}", case.name, case.figures))?;
-    let reasons = case.errors.iter().chain(&case.failures);
-    reasons.map(|reason| format!("     {reason}")).try_for_each(|line| say(&line))
+/// Reads an amount. One that is no number would be no limit.
+fn amount(text: &str) -> Result<f64, String> {
+    let amount: Option<f64> = text.parse().ok();
+    amount
+        .filter(|amount| amount.is_finite() && *amount >= 0.0)
+        .ok_or_else(|| "it is not an amount in USD, from 0 on".to_owned())
 }
 
 impl ReplayCommand {
-    fn overrides(&self) -> Map<String, Value> {
+    /// The request for the replay of a trace.
+    fn body(&self, entry: &Entry) -> Value {
         let mut overrides = Map::new();
         let mut set = |name: &str, value: Value| overrides.insert(name.to_owned(), value);
         if let Some(model) = &self.model {
@@ -175,7 +140,8 @@ impl ReplayCommand {
         if let Some(cost) = self.max_cost {
             set("max_cost", json!(cost));
         }
-        overrides
+        set("trace_id", entry.trace.as_str().into());
+        overrides.into()
     }
 
     /// The cases of a job that is over, or of the error that there is instead: one for each model.
@@ -246,6 +212,14 @@ mod tests {
             json!({"status": "failed", "error": null, "comparison": replay}),
         ] {
             assert!(!is_fine(job.clone()), "{job}");
+        }
+    }
+
+    #[test]
+    fn an_amount_is_a_number() {
+        assert_eq!(amount("0.25"), Ok(0.25));
+        for text in ["nan", "inf", "-0.1", "1 USD", ""] {
+            assert!(amount(text).is_err(), "{text}");
         }
     }
 }

@@ -13,6 +13,7 @@ const ROOT: &str = "../..";
 /// Each is run on a gateway of its own.
 const DOCUMENTS: [&str; 6] = [
     "README.md",
+    "docs/backtest.md",
     "docs/getting-started.md",
     "docs/keys-and-limits.md",
     "docs/models.md",

@@ -1,4 +1,4 @@
-//! The progress of replays on a terminal: a bar that is drawn anew in its line.
+//! The progress of a job on a terminal: a bar that is drawn anew in its line.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -17,11 +17,11 @@ impl Progress {
         Self { is_shown: std::io::stderr().is_terminal() }
     }
 
-    /// Draws the bar: which replay of how many, and its calls.
-    pub(crate) fn show(&self, (replay, replays): (usize, usize), done: u64, total: u64) {
+    /// Draws the bar, with the words for its parts.
+    pub(crate) fn show(&self, done: u64, total: u64, parts: &str) {
         if self.is_shown {
             let bar = bar(done, total);
-            draw(&format!("{CLEAR}{bar} {done}/{total} calls, replay {replay} of {replays}"));
+            draw(&format!("{CLEAR}{bar} {done}/{total} {parts}"));
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-/// A replay on one model, as a test.
+/// A measurement of a command, as a test: a replay on one model, or a backtest.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
-    /// The trace, its name in the suite, and the model.
+    /// The thing that was measured, for people.
     pub(crate) name: String,
     /// The figures, in one line.
     pub(crate) figures: String,
@@ -18,7 +18,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// A trace of which nothing was measured.
+    /// Something of which nothing was measured.
     pub(crate) fn without_figures(name: String, error: String) -> Self {
         let figures = "nothing was done".to_owned();
         Self { name, figures, failures: Vec::new(), errors: vec![error], seconds: 0.0 }
@@ -30,8 +30,8 @@ impl Case {
     }
 }
 
-/// The report of cases.
-pub(crate) fn report(cases: &[Case]) -> String {
+/// The report of the cases of a command.
+pub(crate) fn report(command: &str, cases: &[Case]) -> String {
     // A test has one result: an error goes before failures.
     let errors = cases.iter().filter(|case| !case.errors.is_empty()).count();
     let failures = cases.iter().filter(|case| !case.is_fine()).count() - errors;
@@ -40,14 +40,14 @@ pub(crate) fn report(cases: &[Case]) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         xml,
-        "<testsuite name=\"sluice replay\" tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{seconds:.3}\">",
+        "<testsuite name=\"sluice {command}\" tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{seconds:.3}\">",
         cases.len()
     );
     for case in cases {
         let name = escaped(&case.name);
         let _ = writeln!(
             xml,
-            "<testcase classname=\"sluice.replay\" name=\"{name}\" time=\"{:.3}\">",
+            "<testcase classname=\"sluice.{command}\" name=\"{name}\" time=\"{:.3}\">",
             case.seconds
         );
         for (element, reasons) in [("error", &case.errors), ("failure", &case.failures)] {
@@ -91,11 +91,14 @@ mod tests {
             errors: errors.iter().map(|&error| error.to_owned()).collect(),
             seconds: 0.5,
         };
-        let report = report(&[
-            case("a", &[], &[]),
-            case("<b & \"c\"\u{1}>", &["cost>+1%: it is +2.0 %"], &[]),
-            case("d", &["latency>+1%: there is nothing to compare"], &["step 5: Oh\nno."]),
-        ]);
+        let report = report(
+            "replay",
+            &[
+                case("a", &[], &[]),
+                case("<b & \"c\"\u{1}>", &["cost>+1%: it is +2.0 %"], &[]),
+                case("d", &["latency>+1%: there is nothing to compare"], &["step 5: Oh\nno."]),
+            ],
+        );
         assert!(
             report.contains("tests=\"3\" failures=\"1\" errors=\"1\" time=\"1.500\""),
             "{report}"

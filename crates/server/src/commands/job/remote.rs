@@ -1,17 +1,14 @@
-//! The gateway that replays: one request after the other, at a pace that its limits allow.
+//! The gateway that does a job: one request after the other, at a pace that its limits allow.
 
 use std::time::Duration;
 
 use providers::{ApiAnswer, ApiClient, ApiError};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::progress::Progress;
-use super::suite::Entry;
 use crate::commands::Failure;
 
-/// The path of replays.
-const PATH: &str = "/api/v1/replay";
 /// The pause between two looks at a job: short at first, then such that the looks of an hour stay below
 /// the 1,000 requests that a key has.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -24,62 +21,68 @@ const AWAY_TIMEOUT: Duration = Duration::from_mins(2);
 /// For this long a gateway may ask for patience: the longest window of its limits.
 const BUSY_TIMEOUT: Duration = Duration::from_hours(1);
 
+/// A request for a job.
+pub(crate) struct JobRequest<'a> {
+    /// The word for the job.
+    pub(crate) kind: &'a str,
+    /// The path that it is asked for at; below it the job is found by its id.
+    pub(crate) path: &'a str,
+    pub(crate) body: Value,
+    /// The words for its parts, behind their number.
+    pub(crate) parts: String,
+}
+
 /// The gateway that is asked.
-pub(super) struct Remote {
+pub(crate) struct Remote {
     client: ApiClient,
     url: String,
-    /// For how long a replay may wait and run.
+    /// For how long a job may wait and run.
     timeout: Duration,
     last: Option<Instant>,
     progress: Progress,
 }
 
 impl Remote {
-    pub(super) fn new(client: ApiClient, url: String, timeout: Duration) -> Self {
+    pub(crate) fn new(client: ApiClient, url: String, timeout: Duration) -> Self {
         Self { client, url, timeout, last: None, progress: Progress::new() }
     }
 
-    /// Replays a trace, and returns the job when it is over; or the error of a trace that is not replayed.
-    /// `place`: which replay it is, and of how many.
-    pub(super) async fn replay(
-        &mut self,
-        entry: &Entry,
-        overrides: &Map<String, Value>,
-        place: (usize, usize),
-    ) -> Result<Value, Failure> {
-        self.progress.show(place, 0, 0);
-        let job = self.finished(entry, overrides, place).await;
+    /// Starts the job that a request asks for, and returns it when it is over; or the error of a request
+    /// that is refused.
+    pub(crate) async fn job(&mut self, job: &JobRequest<'_>) -> Result<Value, Failure> {
+        self.progress.show(0, 0, &job.parts);
+        let over = self.finished(job).await;
         self.progress.clear();
-        job
+        over
     }
 
-    async fn finished(
-        &mut self,
-        entry: &Entry,
-        overrides: &Map<String, Value>,
-        place: (usize, usize),
-    ) -> Result<Value, Failure> {
-        let mut body = overrides.clone();
-        body.insert("trace_id".to_owned(), entry.trace.as_str().into());
-        let asked = self.ask(&body.into()).await?;
-        let job = match asked.status {
+    /// Ends the session of a signed-in user. One that cannot be ended goes when it is idle.
+    pub(crate) async fn sign_out(self) {
+        if let Err(error) = self.client.sign_out().await {
+            tracing::warn!(%error, "the session was not ended");
+        }
+    }
+
+    async fn finished(&mut self, job: &JobRequest<'_>) -> Result<Value, Failure> {
+        let asked = self.ask(job.path, &job.body).await?;
+        let begun = match asked.status {
             200 | 202 => asked.body,
             400 | 404 | 422 => return Ok(json!({"error": message(&asked)})),
             _ => return Err(refused(&asked)),
         };
         let timeout = self.timeout;
-        match tokio::time::timeout(timeout, self.over(job, place)).await {
-            Ok(job) => job,
+        match tokio::time::timeout(timeout, self.over(job, begun)).await {
+            Ok(over) => over,
             Err(_) => {
-                let error = format!("the replay is not over after {} s", timeout.as_secs());
+                let error = format!("the {} is not over after {} s", job.kind, timeout.as_secs());
                 Ok(json!({"error": error}))
             }
         }
     }
 
     /// Waits until a job is over.
-    async fn over(&mut self, mut job: Value, place: (usize, usize)) -> Result<Value, Failure> {
-        let path = format!("{PATH}/{}", job["job_id"].as_str().unwrap_or_default());
+    async fn over(&mut self, asked: &JobRequest<'_>, mut job: Value) -> Result<Value, Failure> {
+        let path = format!("{}/{}", asked.path, job["job_id"].as_str().unwrap_or_default());
         let mut looks = 0;
         while !matches!(job["status"].as_str(), Some("completed" | "failed")) {
             looks += 1;
@@ -87,17 +90,17 @@ impl Remote {
             tokio::time::sleep(if is_early { POLL_INTERVAL } else { LATER_POLL_INTERVAL }).await;
             job = self.look(&path).await?;
             let part = |name: &str| job["progress"][name].as_u64().unwrap_or(0);
-            self.progress.show(place, part("done"), part("total"));
+            self.progress.show(part("done"), part("total"), &asked.parts);
         }
         Ok(job)
     }
 
-    /// Asks for a replay, as often as the gateway only wants patience.
-    async fn ask(&mut self, body: &Value) -> Result<ApiAnswer, Failure> {
+    /// Asks for a job, as often as the gateway only wants patience.
+    async fn ask(&mut self, path: &str, body: &Value) -> Result<ApiAnswer, Failure> {
         let began = Instant::now();
         loop {
             self.pace().await;
-            let asked = self.client.post(PATH, body).await;
+            let asked = self.client.post(path, body).await;
             let asked = asked.map_err(|error| self.unanswered(error))?;
             match patience(&asked) {
                 Some(pause) if began.elapsed() < BUSY_TIMEOUT => tokio::time::sleep(pause).await,

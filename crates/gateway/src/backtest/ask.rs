@@ -1,0 +1,149 @@
+//! Requests for a backtest, and for its state.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use domain::ids::{JobId, ProjectId};
+use domain::job::{Job, JobKind, JobState, Progress};
+use domain::model::Model;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use store::{AddedJob, NewJob};
+
+use crate::backtest::draft::Draft;
+use crate::backtest::report::BacktestReport;
+use crate::backtest::window::Window;
+use crate::bounded_read::bounded;
+use crate::control::safety_preview::check_new_patterns;
+use crate::error::{Error, Faults, Result};
+use crate::evidence::traces::time_ordered_id;
+use crate::gateway::Gateway;
+use crate::state::member::Member;
+
+/// The most backtests of a project that wait or run.
+const MOST_OPEN: i64 = 1;
+
+/// The payload of a job of this kind.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Payload {
+    pub(super) window: Window,
+    pub(super) draft: Draft,
+}
+
+/// A request for a backtest.
+#[derive(Debug)]
+pub struct BacktestRequest {
+    /// The draft: a patch of the project's settings.
+    pub settings: Map<String, Value>,
+    /// The begin of the window, as an ISO 8601 time.
+    pub from: String,
+    /// Its end, likewise; now if none is given.
+    pub to: Option<String>,
+}
+
+/// A backtest that was requested.
+#[derive(Debug)]
+pub struct BacktestJob {
+    /// Its id.
+    pub id: JobId,
+    /// Its stage.
+    pub state: JobState,
+    /// How far it is, in steps of the window.
+    pub progress: Progress,
+    /// The window.
+    pub window: Window,
+    /// The report, once it is completed.
+    pub report: Option<BacktestReport>,
+    /// The reason why it failed.
+    pub error: Option<String>,
+}
+
+impl BacktestJob {
+    fn read(job: Job) -> Result<Self> {
+        let unreadable = |error: serde_json::Error| Error::Internal(format!("a job: {error}"));
+        let payload: Payload = serde_json::from_str(&job.payload).map_err(unreadable)?;
+        let report = job.result.as_deref().map(serde_json::from_str).transpose();
+        Ok(Self {
+            id: job.id,
+            state: job.state,
+            progress: job.progress,
+            window: payload.window,
+            report: report.map_err(unreadable)?,
+            error: job.error,
+        })
+    }
+}
+
+impl Gateway {
+    /// Asks for a backtest of draft settings. The draft is validated as a change of the project's settings
+    /// is, and is not saved.
+    pub async fn backtest(
+        &self,
+        member: &Member,
+        id: ProjectId,
+        request: BacktestRequest,
+    ) -> Result<BacktestJob> {
+        let project = self.visible_project(member, id)?;
+        member.check_admin()?;
+        project.check_active()?;
+        let now = self.clock.now();
+        let mut faults = Faults::default();
+        let window = faults.note(Window::read(&request.from, request.to.as_deref(), now));
+        let draft = Draft::of(request.settings.clone());
+        faults.note(draft.check(&project));
+        // As a change of the project is validated, on a copy that nobody saves.
+        if faults.sentences().is_empty() {
+            faults.note(check_new_patterns(&project.project.settings, &request.settings).await);
+        }
+        let models: Vec<&Arc<Model>> = project.models.values().collect();
+        let (mut changed, patch) = (project.project.clone(), request.settings);
+        faults.note(self.merge_settings(&mut changed, patch, &models, &project.sealing));
+        faults.none()?;
+        let window = window.ok_or_else(|| Error::Internal("a window is missing".to_owned()))?;
+        self.add_backtest(id, &Payload { window, draft }).await
+    }
+
+    async fn add_backtest(&self, project: ProjectId, payload: &Payload) -> Result<BacktestJob> {
+        let now = self.clock.now();
+        let id = JobId(time_ordered_id(now)?);
+        // The settings that a draft is merged over change: no two requests are the same.
+        let mut request = [0; 32];
+        let hash = digest::digest(&digest::SHA256, id.0.as_bytes());
+        request.copy_from_slice(hash.as_ref());
+        let payload =
+            serde_json::to_string(payload).map_err(|error| Error::Internal(error.to_string()))?;
+        let job = NewJob {
+            id,
+            kind: JobKind::Backtest,
+            project,
+            key: None,
+            request,
+            payload,
+            created_at: now,
+        };
+        match self.store.add_job(job, MOST_OPEN).await? {
+            AddedJob::Job(job) => {
+                self.job_wakes.wake(JobKind::Backtest);
+                BacktestJob::read(job)
+            }
+            AddedJob::TooMany => Err(Error::Busy {
+                why: "A backtest of this project waits or runs already",
+                retry_after: 10,
+            }),
+        }
+    }
+
+    /// A backtest of a project that a member may see.
+    pub async fn backtest_job(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        id: &str,
+    ) -> Result<BacktestJob> {
+        self.visible_project(member, project)?;
+        let id: JobId = id.parse().map_err(|_| Error::NotFound)?;
+        let found = bounded(self.store.job(project, id, self.clock.now())).await?;
+        let job = found.filter(|job| job.kind == JobKind::Backtest);
+        BacktestJob::read(job.ok_or(Error::NotFound)?)
+    }
+}

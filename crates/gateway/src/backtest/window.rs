@@ -1,0 +1,187 @@
+//! The window of a backtest, and the steps that ended within it.
+
+use std::collections::VecDeque;
+
+use domain::ids::{ProjectId, StepId};
+use domain::step::Step;
+use domain::time::{DAY, Timestamp};
+use serde::{Deserialize, Serialize};
+use store::{SealedContent, Store};
+
+use crate::backtest::judge;
+use crate::bounded_read::bounded;
+use crate::error::{Faults, Result};
+use crate::state::known_traces::asks_secure;
+
+/// The longest window.
+const LONGEST: i64 = 31 * DAY;
+/// The most steps of a window that are read.
+pub(super) const MOST_STEPS: i64 = 1_000_000;
+/// Sealed contents of so many bytes are held at a time; one content may be larger.
+const MOST_SEALED: usize = 1024 * 1024;
+
+/// A stretch of time in which steps ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(i64, i64)", into = "(i64, i64)")]
+pub struct Window {
+    /// Its first moment.
+    pub from: Timestamp,
+    /// The moment after its last.
+    pub to: Timestamp,
+}
+
+impl From<(i64, i64)> for Window {
+    fn from((from, to): (i64, i64)) -> Self {
+        Self { from: Timestamp(from), to: Timestamp(to) }
+    }
+}
+
+impl From<Window> for (i64, i64) {
+    fn from(window: Window) -> Self {
+        (window.from.0, window.to.0)
+    }
+}
+
+impl Window {
+    /// Reads a window that ends now, or earlier.
+    pub(super) fn read(from: &str, to: Option<&str>, now: Timestamp) -> Result<Self> {
+        let mut faults = Faults::default();
+        let mut time = |name: &str, text: &str| {
+            let time = Timestamp::parse(text);
+            if time.is_none() {
+                faults.add(format!("{name} must be an ISO 8601 time such as 2026-11-21T12:00:00Z"));
+            }
+            time
+        };
+        let from = time("from", from).unwrap_or_default();
+        let to = to.map_or(Some(now), |to| time("to", to)).unwrap_or_default().min(now);
+        if faults.sentences().is_empty() {
+            if from >= to {
+                faults.add("from must be before to, and not in the future".to_owned());
+            } else if to.since(from) > LONGEST {
+                faults.add("from must be at most 31 days before to".to_owned());
+            }
+        }
+        faults.none()?;
+        Ok(Self { from, to })
+    }
+}
+
+/// A request that was recorded with its content.
+pub(super) struct RecordedRequest {
+    pub(super) step: Step,
+    /// Whether its trace asks for private models.
+    pub(super) asks_secure: bool,
+    size: usize,
+}
+
+/// A part of the steps of a window.
+#[derive(Default)]
+pub(super) struct Page {
+    /// Steps of any kind.
+    pub(super) read: u64,
+    /// Requests whose content is not stored.
+    pub(super) without_content: u64,
+    /// The other requests.
+    requests: VecDeque<RecordedRequest>,
+}
+
+/// The steps of a window, read page by page in the order in which they ended.
+pub(super) struct Pages<'s> {
+    store: &'s Store,
+    project: ProjectId,
+    /// The end of the last step that was read, and the step.
+    last: (Timestamp, Option<StepId>),
+    to: Timestamp,
+}
+
+impl<'s> Pages<'s> {
+    pub(super) fn of(store: &'s Store, project: ProjectId, window: Window) -> Self {
+        Self { store, project, last: (window.from, None), to: window.to }
+    }
+
+    /// The next steps, none at the end.
+    pub(super) async fn next(&mut self) -> Result<Page> {
+        let (from, after) = self.last;
+        let steps = bounded(self.store.steps_between(self.project, from, after, self.to)).await?;
+        let Some(last) = steps.last() else { return Ok(Page::default()) };
+        self.last = (last.finished_at, Some(last.id));
+        let read = steps.len() as u64;
+        let steps: Vec<Step> = steps.into_iter().filter(judge::counts).collect();
+        let (ids, traces): (Vec<_>, Vec<_>) =
+            steps.iter().map(|step| (step.id, step.trace)).unzip();
+        let (sizes, sensitivities) = tokio::try_join!(
+            bounded(self.store.sealed_sizes(&ids)),
+            bounded(self.store.sensitivities(&traces)),
+        )?;
+        let without_content = (steps.len() - sizes.len()) as u64;
+        let stored = steps.into_iter().filter_map(|step| {
+            let asks_secure = asks_secure(sensitivities.get(&step.trace));
+            Some(RecordedRequest { size: *sizes.get(&step.id)?, step, asks_secure })
+        });
+        Ok(Page { read, without_content, requests: stored.collect() })
+    }
+
+    /// The next requests of a page, with their sealed contents; none at its end.
+    pub(super) async fn contents(
+        &self,
+        page: &mut Page,
+    ) -> Result<VecDeque<(RecordedRequest, SealedContent)>> {
+        let mut held = 0_usize;
+        let fits = page.requests.iter().take_while(|request| {
+            held = held.saturating_add(request.size);
+            held <= MOST_SEALED
+        });
+        let count = fits.count().max(1).min(page.requests.len());
+        let requests: Vec<_> = page.requests.drain(..count).collect();
+        if requests.is_empty() {
+            return Ok(VecDeque::new());
+        }
+        let ids: Vec<StepId> = requests.iter().map(|request| request.step.id).collect();
+        let mut sealed = bounded(self.store.sealed_contents(&ids)).await?;
+        let with_content = requests.into_iter().filter_map(|request| {
+            let place = sealed.iter().position(|content| content.step() == request.step.id);
+            match place {
+                Some(place) => Some((request, sealed.swap_remove(place))),
+                None => {
+                    // Its retention ended meanwhile.
+                    page.without_content += 1;
+                    None
+                }
+            }
+        });
+        Ok(with_content.collect())
+    }
+
+    /// Whether a page has requests left.
+    pub(super) fn has_more(page: &Page) -> bool {
+        !page.requests.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_bounded() {
+        let now = Timestamp::parse("2026-11-21T12:00:00Z").unwrap();
+        let read = |from: &str, to: Option<&str>| Window::read(from, to, now);
+        let week = read("2026-11-14", None).unwrap();
+        assert_eq!((week.from.to_string(), week.to), ("2026-11-14T00:00:00.000Z".into(), now));
+        assert_eq!(read("2026-11-14", Some("2030-01-01")).unwrap(), week, "it ends now");
+        for (from, to, field) in [
+            ("yesterday", None, "from must be an ISO 8601 time"),
+            ("2026-11-14", Some("later"), "to must be an ISO 8601 time"),
+            ("2026-11-14", Some("2026-11-14"), "from must be before to"),
+            ("2026-11-22", None, "from must be before to"),
+            ("2026-11-22", Some("2026-11-30"), "from must be before to"),
+            ("2026-10-21T11:59:59Z", None, "from must be at most 31 days before to"),
+            ("-009999-01-01", None, "from must be at most 31 days"),
+        ] {
+            let error = read(from, to).unwrap_err().to_string();
+            assert!(error.starts_with(field), "{from} {to:?}: {error}");
+        }
+        assert!(read("2026-10-21T12:00:00Z", None).is_ok(), "31 days");
+    }
+}

@@ -1,0 +1,86 @@
+//! A thread for long work that nobody waits for.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+
+use crate::error::{Error, Result};
+
+/// The lowest priority that a thread can have.
+#[cfg(target_os = "linux")]
+const LOWEST_PRIORITY: i32 = 19;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A thread of its own with the lowest priority: it takes the time of a processor that threads which serve
+/// requests leave. It ends when this is dropped and its last piece of work is done, and the gateway's stop
+/// waits for that.
+#[derive(Debug)]
+pub(crate) struct BackgroundThread {
+    work: SyncSender<Work>,
+}
+
+impl BackgroundThread {
+    /// Starts a thread.
+    pub(crate) fn start(name: &str, tasks: &TaskTracker) -> Result<Self> {
+        // The one piece that waits is that of a caller who has not waited for the one before.
+        let (work, received) = sync_channel::<Work>(1);
+        let running = tasks.token();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            lower_priority();
+            while let Ok(work) = received.recv() {
+                work();
+            }
+            drop(running);
+        });
+        thread.map_err(|error| Error::Internal(format!("a thread cannot start: {error}")))?;
+        Ok(Self { work })
+    }
+
+    /// Does a piece of work, and waits for it. Callers keep pieces short: a stop waits for the one that
+    /// runs.
+    pub(crate) async fn run<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let gone = || Error::Internal("a background thread has ended".to_owned());
+        let (send, done) = oneshot::channel();
+        // Without a receiver nobody wants the result any more.
+        let work = Box::new(move || drop(send.send(work())));
+        self.work.try_send(work).map_err(|_| gone())?;
+        done.await.map_err(|_| gone())
+    }
+}
+
+/// Has all other threads go before this one.
+fn lower_priority() {
+    // On Linux the priority is that of the calling thread; elsewhere it would be that of the process.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, LOWEST_PRIORITY) {
+        tracing::warn!(%error, "background work runs with usual priority");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_runs_on_a_thread_of_low_priority_that_ends() {
+        let tasks = TaskTracker::new();
+        let mut thread = BackgroundThread::start("background", &tasks).unwrap();
+        let name = || std::thread::current().name().map(str::to_owned);
+        assert_eq!(thread.run(name).await.unwrap().as_deref(), Some("background"));
+        #[cfg(target_os = "linux")]
+        {
+            let priority = || rustix::process::getpriority_process(None).unwrap();
+            assert_eq!(thread.run(priority).await.unwrap(), LOWEST_PRIORITY);
+            assert!(priority() < LOWEST_PRIORITY, "other threads keep theirs");
+        }
+        tasks.close();
+        assert!(thread.run(|| panic!("on purpose")).await.is_err());
+        assert!(thread.run(|| ()).await.is_err(), "nothing waits for a thread that is gone");
+        tasks.wait().await;
+    }
+}

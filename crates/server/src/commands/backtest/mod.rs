@@ -1,0 +1,189 @@
+//! `sluice backtest`: judges the recorded requests of a project by draft settings on a gateway that runs,
+//! and fails under conditions. A file of settings is tested like any other change.
+
+mod condition;
+mod figures;
+mod since;
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use domain::secret::Secret;
+use domain::time::{Clock, Timestamp};
+use providers::ApiClient;
+use serde_json::{Map, Value, json};
+
+use super::Failure;
+use super::job::junit::Case;
+use super::job::remote::{JobRequest, Remote};
+use super::job::{Report, conclude, print};
+use crate::commands::agent_setup::own_url;
+use crate::config::Config;
+use crate::open;
+use condition::Condition;
+use figures::Figures;
+use since::Since;
+
+/// For how long a backtest may wait and run, in seconds.
+const TIMEOUT: u64 = 3600;
+/// The most bytes of a file of settings.
+const MOST_BYTES: u64 = 1024 * 1024;
+/// The variables that have the credentials.
+const EMAIL_VARIABLE: &str = "SLUICE_USER_EMAIL";
+const PASSWORD_VARIABLE: &str = "SLUICE_USER_PASSWORD";
+/// The exit codes, for the help.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  the requests were judged, and no condition holds
+  1  a condition of --fail-if holds, whatever else failed
+  2  wrong usage, no gateway, a draft that is refused, or a backtest that failed, and no condition holds";
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct BacktestCommand {
+    /// The project whose requests are judged
+    #[arg(long, value_name = "ID")]
+    project: i64,
+    /// A file with the draft: the settings that are merged over those of the project, as JSON
+    #[arg(long, value_name = "FILE")]
+    settings: PathBuf,
+    /// The begin of the window: so long ago (90m, 24h, 7d), or a time such as 2026-11-21T12:00:00Z
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = Since::parse)]
+    since: Since,
+    /// The end of the window, likewise [default: now]
+    #[arg(long, value_name = "TIME", value_parser = Since::parse)]
+    until: Option<Since>,
+    /// Fail if this holds: blocked>1%, passed>0, moved>5%, refused>0, cost>+10%, savings<5, unjudged>10%.
+    /// A number without % counts requests; of savings it is USD
+    #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
+    fail_if: Vec<Condition>,
+    /// Write a report for continuous integration, in the format of `JUnit`
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Print the whole report as JSON
+    #[arg(long)]
+    json: bool,
+    /// For how long a backtest may wait and run, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
+    /// Address of the gateway [default: `public_url`, else `listen` of the configuration]
+    #[arg(long)]
+    url: Option<String>,
+}
+
+/// Has a gateway judge the requests. Fails if it cannot be asked.
+pub(crate) async fn run(command: &BacktestCommand, config: &Config) -> Result<ExitCode, Failure> {
+    let settings = read_settings(&command.settings)?;
+    let url = command.url.clone().unwrap_or_else(|| own_url(config));
+    let (email, password) = (variable(EMAIL_VARIABLE)?, Secret::new(variable(PASSWORD_VARIABLE)?));
+    let report = command.junit.as_deref().map(Report::open).transpose()?;
+    let client = open::client(config)?;
+    let signed_in = ApiClient::sign_in(client, &url, &email, &password).await;
+    let signed_in = signed_in.map_err(|error| Failure(format!("{url}: {error}")))?;
+    let client = signed_in.map_err(|answer| {
+        let error = answer.body["error"].as_str().unwrap_or("no error is named");
+        Failure(format!("the gateway refused to sign {email} in ({}): {error}", answer.status))
+    })?;
+    let path = format!("/api/v1/projects/{}/backtests", command.project);
+    let request = JobRequest {
+        kind: "backtest",
+        path: &path,
+        body: command.body(settings, Clock::system().now()),
+        parts: "steps".to_owned(),
+    };
+    let mut gateway = Remote::new(client, url, Duration::from_secs(command.timeout));
+    let job = gateway.job(&request).await;
+    gateway.sign_out().await;
+    let (case, stopped) = match job {
+        Ok(job) => (command.case(&job), Ok(job)),
+        Err(failure) => (Case::without_figures(command.name(), failure.to_string()), Err(failure)),
+    };
+    let printed = match &stopped {
+        Ok(job) if command.json => super::say(&format!("{job:#}")),
+        _ => print(&case),
+    };
+    let cases = [case];
+    let written = report.map_or(Ok(()), |report| report.write("backtest", &cases));
+    conclude("backtests", &cases, [stopped.map(drop), written, printed])
+}
+
+fn variable(name: &str) -> Result<String, Failure> {
+    let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+    value.ok_or_else(|| {
+        Failure(format!(
+            "the credentials of an admin are missing: set {EMAIL_VARIABLE} and {PASSWORD_VARIABLE}"
+        ))
+    })
+}
+
+fn read_settings(path: &Path) -> Result<Map<String, Value>, Failure> {
+    let fault = |what: &dyn Display| Failure(format!("{}: {what}", path.display()));
+    let size = std::fs::metadata(path).map_err(|error| fault(&error))?.len();
+    if size > MOST_BYTES {
+        return Err(fault(&"it is larger than 1 MiB"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| fault(&error))?;
+    serde_json::from_str(&text).map_err(|error| fault(&format!("it is no JSON object: {error}")))
+}
+
+impl BacktestCommand {
+    fn name(&self) -> String {
+        format!("{} on project {}", self.settings.display(), self.project)
+    }
+
+    /// The request.
+    fn body(&self, settings: Map<String, Value>, now: Timestamp) -> Value {
+        let mut body = json!({"settings": settings, "from": self.since.at(now)});
+        if let Some(until) = &self.until {
+            body["to"] = until.at(now).into();
+        }
+        body
+    }
+
+    /// The case of a job that is over, or of the error that there is instead.
+    fn case(&self, job: &Value) -> Case {
+        let Some(figures) = Figures::of_job(job) else {
+            let error = job["error"].as_str().unwrap_or("the gateway has sent no report");
+            return Case::without_figures(self.name(), error.to_owned());
+        };
+        let failures = self.fail_if.iter().filter_map(|condition| condition.failure(&figures));
+        Case {
+            name: self.name(),
+            figures: figures.to_string(),
+            failures: failures.collect(),
+            errors: Vec::new(),
+            seconds: 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_without_a_report_is_trouble() {
+        let command = BacktestCommand {
+            project: 1,
+            settings: PathBuf::from("draft.json"),
+            since: Since::parse("7d").unwrap(),
+            until: None,
+            fail_if: Vec::new(),
+            junit: None,
+            json: false,
+            timeout: TIMEOUT,
+            url: None,
+        };
+        assert!(command.case(&json!({"status": "completed", "report": {"steps": {}}})).is_fine());
+        for job in [
+            json!({"status": "completed"}),
+            json!({"status": "failed", "error": "No."}),
+            json!({"error": "settings.limits must be an object"}),
+        ] {
+            assert!(!command.case(&job).is_fine(), "{job}");
+        }
+    }
+}
