@@ -44,7 +44,7 @@ fn usage([prompt, cached, write, completion, reasoning]: [u64; 5]) -> Usage {
 fn focus(steps: &[Step]) -> Vec<std::collections::HashMap<String, String>> {
     let bytes = file(ExportFormat::Focus, steps, None);
     let mut reader = csv::Reader::from_reader(&*bytes);
-    reader.deserialize().map(|row| row.unwrap()).collect()
+    reader.deserialize().map(std::result::Result::unwrap).collect()
 }
 
 /// A number with at most nine decimals, in units of the ninth.

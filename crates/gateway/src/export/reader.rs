@@ -1,9 +1,10 @@
 //! The steps of an export, read from the database a few at a time and written into its file.
 
+use std::collections::HashMap;
+
 use domain::ids::{ProjectId, StepId};
 use domain::step::Step;
 use export::{Exporter, ProjectFacts, Record, TraceFacts};
-use std::collections::HashMap;
 use store::{SealedContent, SealingKey, StepCursor, Store};
 
 use crate::bounded_read::bounded;
@@ -54,9 +55,10 @@ impl<'s> StepReader<'s> {
             steps.truncate(light(&steps, &sizes));
         }
         let ids: Vec<StepId> = steps.iter().map(|step| step.id).collect();
-        let contents = match self.selection.content {
-            true => bounded(store.sealed_contents(&ids)).await?,
-            false => Vec::new(),
+        let contents = if self.selection.content {
+            bounded(store.sealed_contents(&ids)).await?
+        } else {
+            Vec::new()
         };
         let traces = bounded(store.trace_grades(&steps)).await?;
         let sealed: usize = contents.iter().map(SealedContent::size).sum();
