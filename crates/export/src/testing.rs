@@ -61,7 +61,7 @@ pub(crate) fn note(id: i64, after: i64) -> Step {
 }
 
 /// The attributes of a user with one tag.
-pub(crate) fn attributes(user: &str, team: &str) -> Option<Arc<Attributes>> {
+pub(crate) fn attributes(user: &str, team: &str) -> Arc<Attributes> {
     let tags = BTreeMap::from([("team".to_owned(), team.to_owned())]);
-    Some(Arc::new(Attributes { user: Some(user.to_owned()), session: None, tags }))
+    Arc::new(Attributes { user: Some(user.to_owned()), session: None, tags })
 }

@@ -44,7 +44,7 @@ fn usage([prompt, cached, write, completion, reasoning]: [u64; 5]) -> Usage {
 fn focus(steps: &[Step]) -> Vec<std::collections::HashMap<String, String>> {
     let bytes = file(ExportFormat::Focus, steps, None);
     let mut reader = csv::Reader::from_reader(&*bytes);
-    reader.deserialize().map(|row| row.unwrap()).collect()
+    reader.deserialize().map(std::result::Result::unwrap).collect()
 }
 
 /// A number with at most nine decimals, in units of the ninth.
@@ -107,8 +107,10 @@ proptest! {
 
 #[test]
 fn a_line_has_the_names_of_the_interface() {
-    let step =
-        Step { attributes: attributes("ann", "support"), ..run(7, 0, usage([9, 1, 0, 3, 0]), 0) };
+    let step = Step {
+        attributes: Some(attributes("ann", "support")),
+        ..run(7, 0, usage([9, 1, 0, 3, 0]), 0)
+    };
     let content = br#"{"input":"Hi [PII_EMAIL_1]","output":"Hello"}"#;
     let line = String::from_utf8(file(ExportFormat::Jsonl, &[step], Some(content))).unwrap();
     let expected = r#"{"id":7,"type":"run","project_id":1,"#.to_owned()
@@ -175,7 +177,7 @@ const NULLABLE: [&str; 2] = ["BillingAccountName", "ChargeClass"];
 #[test]
 fn costs_have_the_columns_of_focus() {
     let step = Step {
-        attributes: attributes("=2+3", "R&D"),
+        attributes: Some(attributes("=2+3", "R&D")),
         ..run(3, 0, usage([1500, 500, 0, 40, 15]), 7)
     };
     let next_day = run(4, DAY, usage([10, 0, 0, 0, 0]), 0);

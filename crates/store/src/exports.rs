@@ -1,7 +1,6 @@
 //! What exports read, in bounded batches, and the pieces of their files.
 //!
-//! Steps are read by the order in which they ended, each batch from where the one before it stopped: no
-//! statement runs long, and no transaction is open between two of them. The pieces of a file belong to
+//! The steps themselves are read by `steps/ended.rs`. The pieces of a file belong to
 //! one run of its job, so that a job that begins again overwrites nothing and needs no clearing.
 
 use std::collections::{HashMap, HashSet};
@@ -9,10 +8,9 @@ use std::sync::LazyLock;
 
 use async_recursion::async_recursion as boxed;
 use domain::grade::Grade;
-use domain::ids::{JobId, KeyId, ProjectId, StepId, TraceId};
+use domain::ids::{JobId, KeyId, ProjectId, TraceId};
 use domain::job::{Job, Progress};
 use domain::step::Step;
-use domain::time::Timestamp;
 use domain::trace::TraceStatus;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
@@ -20,98 +18,15 @@ use uuid::Uuid;
 use crate::Store;
 use crate::db::{on, within};
 use crate::error::{Error, Result};
-use crate::steps::row::StepRow;
-use crate::steps::{STEPS_AT_ONCE, by_id, slots};
+use crate::steps::{STEPS_AT_ONCE, by_id};
 
 /// The most pieces that one transaction deletes, which keeps the writer waiting.
 const BATCH_PIECES: i64 = 20;
 
-static SIZES_BY_ID: LazyLock<String> = LazyLock::new(|| {
-    by_id("SELECT step_id, CAST(length(sealed) AS BIGINT) FROM step_contents WHERE step_id")
-});
 static TRACES_BY_ID: LazyLock<String> =
     LazyLock::new(|| by_id("SELECT id, status, grade FROM traces WHERE id"));
 
-/// A place in the order in which the steps of a project ended. The first step behind it is the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepCursor {
-    /// When the last step that was read ended.
-    pub finished_at: Timestamp,
-    /// The last step that was read.
-    pub id: StepId,
-}
-
-impl StepCursor {
-    /// Before all steps that ended at a time or later.
-    pub fn at(from: Timestamp) -> Self {
-        Self { finished_at: from, id: StepId(i64::MIN) }
-    }
-
-    /// Behind a step.
-    pub fn after(step: &Step) -> Self {
-        Self { finished_at: step.finished_at, id: step.id }
-    }
-}
-
 impl Store {
-    /// How many steps of a project ended from a time on and before another; counting ends above `most`.
-    #[boxed]
-    pub async fn count_ended_steps(
-        &self,
-        project: ProjectId,
-        from: Timestamp,
-        until: Timestamp,
-        most: i64,
-    ) -> Result<i64> {
-        const COUNT: &str = "
-            SELECT count(*)
-            FROM (
-                SELECT 1 AS one
-                FROM steps
-                WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
-                LIMIT $4) AS counted";
-        Ok(on!(&self.reader, db => {
-            sqlx::query_scalar(COUNT)
-                .bind(project.0)
-                .bind(from.0)
-                .bind(until.0)
-                .bind(most.saturating_add(1))
-                .fetch_one(db)
-                .await?
-        }))
-    }
-
-    /// The next steps of a project behind a cursor that ended before a time, at most [`STEPS_AT_ONCE`],
-    /// in the order in which they ended.
-    #[boxed]
-    pub async fn next_ended_steps(
-        &self,
-        project: ProjectId,
-        after: StepCursor,
-        until: Timestamp,
-    ) -> Result<Vec<Step>> {
-        // The first comparison bounds the range of the index; the second leaves out what was read of
-        // its first moment.
-        const NEXT: &str = "
-            SELECT *
-            FROM steps
-            WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $4
-              AND (finished_at > $2 OR id > $3)
-            ORDER BY finished_at, id
-            LIMIT $5";
-        let rows: Vec<StepRow<String>> = on!(&self.reader, db => {
-            sqlx::query_as(NEXT)
-                .bind(project.0)
-                .bind(after.finished_at.0)
-                .bind(after.id.0)
-                .bind(until.0)
-                .bind(STEPS_AT_ONCE as i64)
-                .fetch_all(db)
-                .await?
-        });
-        rows.into_iter().map(StepRow::read).collect()
-    }
-
     /// The stage and the grade of the traces of steps, at most of [`STEPS_AT_ONCE`]. Traces that are
     /// not there are left out.
     #[boxed]
@@ -132,18 +47,6 @@ impl Store {
             Ok((TraceId(id), (status, grade)))
         };
         rows.into_iter().map(read).collect()
-    }
-
-    /// The sizes of the sealed contents of steps, at most of [`STEPS_AT_ONCE`]. Steps without a content
-    /// are left out.
-    #[boxed]
-    pub async fn sealed_sizes(&self, ids: &[StepId]) -> Result<HashMap<StepId, usize>> {
-        let rows: Vec<(i64, i64)> = on!(&self.reader, db => {
-            let query = sqlx::query_as(AssertSqlSafe(SIZES_BY_ID.as_str()));
-            slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
-        });
-        let size = |size: i64| usize::try_from(size).unwrap_or(usize::MAX);
-        Ok(rows.into_iter().map(|(id, bytes)| (StepId(id), size(bytes))).collect())
     }
 
     /// The names of the keys of a project, revoked ones included.

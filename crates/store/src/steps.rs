@@ -1,7 +1,7 @@
 //! Steps, read. They are written by the [group-commit writer](crate::writer).
 
-mod between;
 mod details;
+mod ended;
 pub(crate) mod row;
 
 use async_recursion::async_recursion as boxed;
@@ -16,8 +16,9 @@ use crate::error::{Error, Result};
 use crate::seal::SealingKey;
 use crate::steps::row::StepRow;
 
+pub(crate) use details::by_id;
 pub use details::{Outline, STEPS_AT_ONCE, SealedContent};
-pub(crate) use details::{by_id, slots};
+pub use ended::StepCursor;
 
 /// The most steps of one trace that are read.
 const MOST_STEPS: i64 = 10_000;

@@ -245,9 +245,8 @@ impl<'a> Request<'a> {
         // A call that classifies as it did then goes where it went: a session may have stayed with the
         // model of another tier.
         let tier = if classified == was.classified { tier } else { classified };
-        let models = match project.state.candidates(tier) {
-            Ok(models) => models,
-            Err(_) => return (unresolved(tier), Pricing::Known),
+        let Ok(models) = project.state.candidates(tier) else {
+            return (unresolved(tier), Pricing::Known);
         };
         // Likewise within a tier whose models the draft does not change: a model may have been out of order.
         let stays = project.unchanged.contains(&tier)

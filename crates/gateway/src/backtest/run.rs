@@ -88,7 +88,7 @@ async fn tally(
     thread: &mut BackgroundThread,
 ) -> Result<Option<Tally>> {
     let (store, project) = (&job.gateway.store, job.job.project);
-    let count = store.count_steps_between(project, window.from, window.to, MOST_STEPS);
+    let count = store.count_ended_steps(project, window.from, window.to, MOST_STEPS);
     let count = bounded(count).await?;
     let mut progress = Progress { done: 0, total: count.min(MOST_STEPS).unsigned_abs() };
     let mut tally = Tally::default();

@@ -39,12 +39,9 @@ struct Causes(BTreeMap<Cause, (u64, Vec<StepId>)>);
 impl Tally {
     /// Counts a request.
     pub(super) fn add(&mut self, outcome: Result<Judged, Unjudged>) {
-        let judged = match outcome {
-            Ok(judged) => judged,
-            Err(_) => {
-                self.steps.unreadable += 1;
-                return;
-            }
+        let Ok(judged) = outcome else {
+            self.steps.unreadable += 1;
+            return;
         };
         let Judged { recorded, draft, .. } = &judged;
         self.steps.judged += 1;

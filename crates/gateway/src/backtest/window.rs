@@ -6,7 +6,7 @@ use domain::ids::{ProjectId, StepId};
 use domain::step::Step;
 use domain::time::{DAY, Timestamp};
 use serde::{Deserialize, Serialize};
-use store::{SealedContent, Store};
+use store::{SealedContent, StepCursor, Store};
 
 use crate::backtest::judge;
 use crate::bounded_read::bounded;
@@ -90,22 +90,20 @@ pub(super) struct Page {
 pub(super) struct Pages<'s> {
     store: &'s Store,
     project: ProjectId,
-    /// The end of the last step that was read, and the step.
-    last: (Timestamp, Option<StepId>),
+    last: StepCursor,
     to: Timestamp,
 }
 
 impl<'s> Pages<'s> {
     pub(super) fn of(store: &'s Store, project: ProjectId, window: Window) -> Self {
-        Self { store, project, last: (window.from, None), to: window.to }
+        Self { store, project, last: StepCursor::at(window.from), to: window.to }
     }
 
     /// The next steps, none at the end.
     pub(super) async fn next(&mut self) -> Result<Page> {
-        let (from, after) = self.last;
-        let steps = bounded(self.store.steps_between(self.project, from, after, self.to)).await?;
+        let steps = bounded(self.store.next_ended_steps(self.project, self.last, self.to)).await?;
         let Some(last) = steps.last() else { return Ok(Page::default()) };
-        self.last = (last.finished_at, Some(last.id));
+        self.last = StepCursor::after(last);
         let read = steps.len() as u64;
         let steps: Vec<Step> = steps.into_iter().filter(judge::counts).collect();
         let (ids, traces): (Vec<_>, Vec<_>) =

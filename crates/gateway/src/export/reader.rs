@@ -1,9 +1,10 @@
 //! The steps of an export, read from the database a few at a time and written into its file.
 
+use std::collections::HashMap;
+
 use domain::ids::{ProjectId, StepId};
 use domain::step::Step;
 use export::{Exporter, ProjectFacts, Record, TraceFacts};
-use std::collections::HashMap;
 use store::{SealedContent, SealingKey, StepCursor, Store};
 
 use crate::bounded_read::bounded;

@@ -5,8 +5,8 @@
 
 mod accounts;
 mod answers;
-mod between;
 mod claims;
+mod ended;
 mod exports;
 mod groups;
 mod insights;

@@ -11,7 +11,7 @@ use crate::harness::{Backend, KEY, PASSWORD, Server};
 
 const ROOT: &str = "../..";
 /// Each is run on a gateway of its own.
-const DOCUMENTS: [&str; 6] = [
+const DOCUMENTS: [&str; 7] = [
     "README.md",
     "docs/backtest.md",
     "docs/getting-started.md",

@@ -1,9 +1,9 @@
-//! The steps of a period, page by page.
+//! The steps of a period in the order in which they ended.
 
 use domain::ids::StepId;
 use domain::time::SECOND;
 use serde_json::json;
-use store::STEPS_AT_ONCE;
+use store::{STEPS_AT_ONCE, StepCursor};
 
 use crate::support::{NOW, databases, project, run, trace, trace_id};
 
@@ -29,13 +29,13 @@ async fn pages_have_every_step_of_a_period_once() {
         let end = NOW.minus_micros(-2 * SECOND);
         expected.retain(|(at, _)| *at < end);
         expected.sort_unstable();
-        assert_eq!(store.count_steps_between(project, NOW, end, 1_000).await.unwrap(), 140);
-        assert_eq!(store.count_steps_between(project, NOW, end, 99).await.unwrap(), 100);
-        let (mut found, mut last) = (Vec::new(), (NOW, None));
+        assert_eq!(store.count_ended_steps(project, NOW, end, 1_000).await.unwrap(), 140);
+        assert_eq!(store.count_ended_steps(project, NOW, end, 99).await.unwrap(), 100);
+        let (mut found, mut last) = (Vec::new(), StepCursor::at(NOW));
         loop {
-            let page = store.steps_between(project, last.0, last.1, end).await.unwrap();
+            let page = store.next_ended_steps(project, last, end).await.unwrap();
             let Some(step) = page.last() else { break };
-            last = (step.finished_at, Some(step.id));
+            last = StepCursor::after(step);
             found.extend(page.iter().map(|step| (step.finished_at, step.id)));
         }
         assert_eq!(found, expected, "{}", database.kind);

@@ -1,5 +1,6 @@
-//! The steps of a project that ended within a period, read page by page, with what a judge of their
-//! contents needs to know beside them.
+//! The steps of a project by the order in which they ended, and what backtests and exports read beside
+//! them. Each batch is read from where the one before it stopped: no statement runs long, and no
+//! transaction is open between two of them.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -26,55 +27,79 @@ static SENSITIVITIES_BY_ID: LazyLock<String> = LazyLock::new(|| {
     by_id(select)
 });
 
+/// A place in the order in which the steps of a project ended. The first step behind it is the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepCursor {
+    /// When the last step that was read ended.
+    pub finished_at: Timestamp,
+    /// The last step that was read.
+    pub id: StepId,
+}
+
+impl StepCursor {
+    /// Before all steps that ended at a time or later.
+    pub fn at(from: Timestamp) -> Self {
+        Self { finished_at: from, id: StepId(i64::MIN) }
+    }
+
+    /// Behind a step.
+    pub fn after(step: &Step) -> Self {
+        Self { finished_at: step.finished_at, id: step.id }
+    }
+}
+
 impl Store {
-    /// How many steps of a project ended from one time up to but without another; counting ends above
-    /// `most`.
+    /// How many steps of a project ended from a time on and before another; counting ends above `most`.
     #[boxed]
-    pub async fn count_steps_between(
+    pub async fn count_ended_steps(
         &self,
         project: ProjectId,
         from: Timestamp,
-        to: Timestamp,
+        until: Timestamp,
         most: i64,
     ) -> Result<i64> {
         const COUNT: &str = "
-            SELECT count(*) FROM (
-                SELECT 1 AS one FROM steps
+            SELECT count(*)
+            FROM (
+                SELECT 1 AS one
+                FROM steps
                 WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
                 LIMIT $4) AS counted";
         Ok(on!(&self.reader, db => {
             sqlx::query_scalar(COUNT)
                 .bind(project.0)
                 .bind(from.0)
-                .bind(to.0)
+                .bind(until.0)
                 .bind(most.saturating_add(1))
                 .fetch_one(db)
                 .await?
         }))
     }
 
-    /// The steps of a project that ended from one time up to but without another, in the order in which
-    /// they ended, at most [`STEPS_AT_ONCE`]. Those that ended at `from` itself begin behind `after`.
+    /// The next steps of a project behind a cursor that ended before a time, at most [`STEPS_AT_ONCE`],
+    /// in the order in which they ended.
     #[boxed]
-    pub async fn steps_between(
+    pub async fn next_ended_steps(
         &self,
         project: ProjectId,
-        from: Timestamp,
-        after: Option<StepId>,
-        to: Timestamp,
+        after: StepCursor,
+        until: Timestamp,
     ) -> Result<Vec<Step>> {
-        const PAGE: &str = "
-            SELECT * FROM steps
+        // The first comparison bounds the range of the index; the second leaves out what was read of
+        // its first moment.
+        const NEXT: &str = "
+            SELECT *
+            FROM steps
             WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $4
               AND (finished_at > $2 OR id > $3)
             ORDER BY finished_at, id
             LIMIT $5";
         let rows: Vec<StepRow<String>> = on!(&self.reader, db => {
-            sqlx::query_as(PAGE)
+            sqlx::query_as(NEXT)
                 .bind(project.0)
-                .bind(from.0)
-                .bind(after.map_or(i64::MIN, |step| step.0))
-                .bind(to.0)
+                .bind(after.finished_at.0)
+                .bind(after.id.0)
+                .bind(until.0)
                 .bind(STEPS_AT_ONCE as i64)
                 .fetch_all(db)
                 .await?
