@@ -288,7 +288,9 @@ impl Gateway {
         }
         tx.commit().await?;
         if let Some(telemetry) = &self.telemetry {
-            completed.into_iter().for_each(|trace| telemetry.trace(trace));
+            for trace in completed {
+                telemetry.trace(trace);
+            }
         }
         Ok(())
     }

@@ -98,7 +98,7 @@ impl Exporter {
     async fn export_until_closed(&mut self) {
         loop {
             let records = self.gather().await;
-            let is_last = self.closing.is_cancelled() && self.waiting.len() == 0;
+            let is_last = self.closing.is_cancelled() && self.waiting.is_empty();
             self.in_hand = records.len();
             for record in &records {
                 if let Record::Step(step, _) = record {
