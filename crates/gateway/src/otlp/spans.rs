@@ -74,7 +74,7 @@ impl CompletedTrace {
         let parent = self.caller.map(|caller| caller.parent().to_be_bytes().to_vec());
         within.is_sampled().then(|| Span {
             trace_id: within.trace().to_be_bytes().to_vec(),
-            span_id: own.parent().to_be_bytes().to_vec(),
+            id: own.parent().to_be_bytes().to_vec(),
             parent_span_id: parent.unwrap_or_default(),
             flags: flags(within, self.caller.is_some()),
             name: "sluice.trace".to_owned(),
@@ -137,7 +137,7 @@ pub(crate) fn of_step(step: &Step, content: StepContent) -> Option<Span> {
     });
     Some(Span {
         trace_id: context.trace().to_be_bytes().to_vec(),
-        span_id: context.of_step(step.id).parent().to_be_bytes().to_vec(),
+        id: context.of_step(step.id).parent().to_be_bytes().to_vec(),
         parent_span_id: context.parent().to_be_bytes().to_vec(),
         flags: flags(context, step.trace_context.is_some()),
         name,

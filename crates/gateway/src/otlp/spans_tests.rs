@@ -87,8 +87,8 @@ fn spans_hang_under_the_caller_or_under_their_trace() {
     let under = of_step(&asked, StepContent::Unknown).unwrap();
     assert_eq!(under.trace_id, context.unwrap().trace().to_be_bytes());
     assert_eq!(under.parent_span_id, 0x00f0_67aa_0ba9_02b7_u64.to_be_bytes());
-    assert_eq!((under.flags, under.span_id.len()), (0x301, 8));
-    assert_ne!(under.span_id, span.span_id);
+    assert_eq!((under.flags, under.id.len()), (0x301, 8));
+    assert_ne!(under.id, span.id);
 
     let trace = |steps: &[Step]| {
         let assessment = grading::assess(steps, domain::grade::Baselines::default());
@@ -107,7 +107,7 @@ fn spans_hang_under_the_caller_or_under_their_trace() {
         CompletedTrace::new(&trace, steps, &assessment).span()
     };
     let root = trace(std::slice::from_ref(&own)).unwrap();
-    assert_eq!((&root.trace_id, &root.span_id), (&span.trace_id, &span.parent_span_id));
+    assert_eq!((&root.trace_id, &root.id), (&span.trace_id, &span.parent_span_id));
     assert!(root.parent_span_id.is_empty());
     assert_eq!((root.start_time_unix_nano, root.end_time_unix_nano), (500_000_000, 2_500_000_000));
     let beside = trace(std::slice::from_ref(&asked)).unwrap();
@@ -115,7 +115,7 @@ fn spans_hang_under_the_caller_or_under_their_trace() {
         (&beside.trace_id, &beside.parent_span_id),
         (&under.trace_id, &under.parent_span_id)
     );
-    assert_ne!(beside.span_id, under.span_id);
+    assert_ne!(beside.id, under.id);
     assert!(trace(&[]).unwrap().parent_span_id.is_empty());
 
     // What the caller does not record is not recorded here.

@@ -132,7 +132,8 @@ pub(crate) struct Span {
     pub(crate) trace_id: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     #[serde(serialize_with = "hex")]
-    pub(crate) span_id: Vec<u8>,
+    #[serde(rename = "spanId")]
+    pub(crate) id: Vec<u8>,
     /// Empty for a root.
     #[prost(bytes = "vec", tag = "4")]
     #[serde(serialize_with = "hex")]
@@ -191,18 +192,22 @@ pub(crate) struct AnyValue {
 
 #[expect(clippy::enum_variant_names, reason = "the names of OTLP in JSON")]
 #[derive(Clone, PartialEq, Oneof, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(crate) enum Value {
     #[prost(string, tag = "1")]
-    StringValue(String),
+    #[serde(rename = "stringValue")]
+    Text(String),
     #[prost(bool, tag = "2")]
-    BoolValue(bool),
+    #[serde(rename = "boolValue")]
+    Truth(bool),
     #[prost(int64, tag = "3")]
-    IntValue(#[serde(serialize_with = "text")] i64),
+    #[serde(rename = "intValue")]
+    Integer(#[serde(serialize_with = "text")] i64),
     #[prost(double, tag = "4")]
-    DoubleValue(f64),
+    #[serde(rename = "doubleValue")]
+    Double(f64),
     #[prost(message, tag = "5")]
-    ArrayValue(ArrayValue),
+    #[serde(rename = "arrayValue")]
+    List(ArrayValue),
 }
 
 #[derive(Clone, PartialEq, Message, Serialize)]
@@ -213,44 +218,44 @@ pub(crate) struct ArrayValue {
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Self::StringValue(text.to_owned())
+        Self::Text(text.to_owned())
     }
 }
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
-        Self::StringValue(text)
+        Self::Text(text)
     }
 }
 
 impl From<bool> for Value {
     fn from(flag: bool) -> Self {
-        Self::BoolValue(flag)
+        Self::Truth(flag)
     }
 }
 
 impl From<i64> for Value {
     fn from(number: i64) -> Self {
-        Self::IntValue(number)
+        Self::Integer(number)
     }
 }
 
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
-        Self::IntValue(i64::try_from(number).unwrap_or(i64::MAX))
+        Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
-        Self::DoubleValue(number)
+        Self::Double(number)
     }
 }
 
 impl From<Vec<String>> for Value {
     fn from(texts: Vec<String>) -> Self {
         let values = texts.into_iter().map(|text| AnyValue { value: Some(text.into()) });
-        Self::ArrayValue(ArrayValue { values: values.collect() })
+        Self::List(ArrayValue { values: values.collect() })
     }
 }
 
@@ -415,7 +420,7 @@ mod tests {
         ];
         let span = Span {
             trace_id: vec![0xab; 16],
-            span_id: vec![1; 8],
+            id: vec![1; 8],
             start_time_unix_nano: 7,
             attributes,
             ..Span::default()

@@ -169,6 +169,9 @@ impl Layer {
 
     /// Reads the variables that OpenTelemetry defines for every exporter.
     pub(crate) fn from_otel(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        if text("OTEL_SDK_DISABLED", get).is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return Ok(Self::default());
+        }
         // The last attribute of a name counts.
         let name = text("OTEL_SERVICE_NAME", get)
             .map(|name| format!("service.name={}", utf8_percent_encode(&name, NON_ALPHANUMERIC)));

@@ -140,8 +140,10 @@ mod tests {
         let own = ("SLUICE_OTLP_PROTOCOL", "http/protobuf");
         let both = [&standard[..], &[own]].concat();
         assert_eq!(otlp(&both).unwrap().protocol, OtlpProtocol::Protobuf);
-        let off = [&standard[..], &[("SLUICE_OTLP_ENDPOINT", "off")]].concat();
-        assert!(otlp(&off).unwrap().address.is_none());
+        for off in [("SLUICE_OTLP_ENDPOINT", "off"), ("OTEL_SDK_DISABLED", "true")] {
+            let all = [&standard[..], &[off]].concat();
+            assert!(otlp(&all).unwrap().address.is_none(), "{off:?}");
+        }
     }
 
     #[test]

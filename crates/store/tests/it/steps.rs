@@ -340,3 +340,28 @@ async fn baselines_are_the_95th_percentile() {
         store.close().await;
     }
 }
+
+#[tokio::test]
+async fn an_observer_receives_what_is_on_disk() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, key) = project(&store).await;
+        let (send, mut observed) = tokio::sync::mpsc::unbounded_channel();
+        store.writer().observe(Box::new(move |step, content| {
+            send.send((step.id, content)).unwrap();
+        }));
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        let (one, other) = (store.step_id().await.unwrap(), store.step_id().await.unwrap());
+        let step = run(project, trace_id(1), one);
+        store.writer().step(step.clone(), Some((b"{}", &key))).await.unwrap();
+        // It is there already, and is not stored a second time.
+        assert!(store.writer().step(step, None).await.is_err());
+        store.writer().step(run(project, trace_id(1), other), None).await.unwrap();
+        let (id, content) = observed.recv().await.unwrap();
+        assert_eq!((id, content.unwrap().open(&key).unwrap()), (one, b"{}".to_vec()));
+        let (id, content) = observed.recv().await.unwrap();
+        assert!(id == other && content.is_none());
+        store.close().await;
+        assert!(observed.recv().await.is_none());
+    }
+}
