@@ -189,8 +189,8 @@ async fn figures_are_those_of_a_plain_sum_over_all_steps(backend: Backend) {
     let made = owner.post("/api/v1/keys", &json!({"name": "other", "project_id": 1})).await.ok(201);
     let keys = [server.key(), server.with_key(made["raw_key"].as_str().unwrap())];
     let ids = owner.get("/api/v1/keys").await.ok(200);
-    let ids = ids.as_array().unwrap().iter().map(|key| key["id"].as_str().unwrap().to_owned());
-    let first = ids.filter(|id| made["id"] != id.as_str()).next().unwrap();
+    let mut ids = ids.as_array().unwrap().iter().map(|key| key["id"].as_str().unwrap().to_owned());
+    let first = ids.find(|id| made["id"] != id.as_str()).unwrap();
     let names = [first, made["id"].as_str().unwrap().to_owned()];
     let mut open = Vec::new();
     for (key, name) in std::iter::zip(&keys, &names) {
