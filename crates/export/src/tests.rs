@@ -68,7 +68,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                 1 => run(id, after, usage(tokens), 0),
                 _ => {
                     let attributes = attributes(&format!("user {}", id % 3), "support");
-                    Step { attributes, ..run(id, after, usage(tokens), extra) }
+                    Step { attributes: Some(attributes), ..run(id, after, usage(tokens), extra) }
                 }
             })
             .collect()

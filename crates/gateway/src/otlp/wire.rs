@@ -123,7 +123,6 @@ pub(crate) struct Scope {
 }
 
 /// A span.
-#[expect(clippy::struct_field_names, reason = "the names of OTLP in JSON")]
 #[derive(Clone, PartialEq, Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Span {
@@ -190,7 +189,6 @@ pub(crate) struct AnyValue {
     value: Option<Value>,
 }
 
-#[expect(clippy::enum_variant_names, reason = "the names of OTLP in JSON")]
 #[derive(Clone, PartialEq, Oneof, Serialize)]
 pub(crate) enum Value {
     #[prost(string, tag = "1")]
