@@ -99,7 +99,7 @@ async fn a_replay_has_no_shadow(backend: Backend) {
     run(&key, &trace, "mock", "Four.").await;
     crate::harness::until("the shadow", async || (shadow.begun() > 0).then_some(())).await;
     assert_eq!((mock.begun(), shadow.begun()), (7, 1));
-    assert_eq!(super::steps(&key, &replayed["trace_id"]).await.len(), 3);
+    assert_eq!(super::steps(&key, &job["replay_trace_id"]).await.len(), 3);
 }
 
 async fn dear_calls_are_skipped(backend: Backend) {
