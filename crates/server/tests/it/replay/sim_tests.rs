@@ -80,6 +80,11 @@ fn all_without(bodies: &[Value], names: &[&str]) -> Vec<Value> {
     bodies.iter().map(|body| without(body, names)).collect()
 }
 
+/// Another model of a provider.
+fn second(provider: &str) -> String {
+    format!("{provider}-second")
+}
+
 /// Two providers with formats of their own.
 fn others(providers: &[Provider], at: usize) -> [&'static str; 2] {
     let name = |steps: usize| providers[(at + steps) % providers.len()].name;
@@ -96,7 +101,9 @@ async fn each_provider_gets_the_conversation_as_recorded() {
     let providers = providers();
     for provider in &providers {
         let upstream = provider.models[0].unwrap();
-        sim.register(&owner, provider, provider.name, upstream).await;
+        for identifier in [provider.name.to_owned(), second(provider.name)] {
+            sim.register(&owner, provider, &identifier, upstream).await;
+        }
     }
     let mut plain = std::collections::HashMap::new();
     for provider in &providers {
@@ -127,11 +134,13 @@ async fn each_provider_gets_the_conversation_as_recorded() {
         assert!(again.iter().all(|body| body["stream"] != true), "{name}: {again:?}");
         assert_eq!(each(&job["comparison"]["replay"]["steps"], "skipped"), [&Value::Null; 4]);
 
-        // Others get what they would have got of the same work, and nothing private of the first.
-        let others = others(&providers, at);
+        // Others get what they would have got of the same work, and nothing private of the first: another
+        // model of the provider, and two of other formats.
+        let [one, other] = others(&providers, at);
         let before = sim.last().await;
-        replay(&key, &source.trace, &json!({"compare_models": others})).await;
-        for other in others {
+        let models = json!({"compare_models": [second(name), one, other]});
+        replay(&key, &source.trace, &models).await;
+        for other in [name, one, other] {
             let sent = sim.bodies(other, before).await;
             let expected = all_without(&plain[other], &NAMES);
             assert_eq!(all_without(&sent, &NAMES), expected, "from {name} to {other}");
