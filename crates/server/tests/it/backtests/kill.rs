@@ -21,7 +21,7 @@ async fn prepared(backend: &Backend) -> Server {
     let mock = Mock::always(Answer::text("Yes.")).await;
     mock.register(&owner, "mock").await;
     let trace = key.trace().await;
-    let long = "The committee met on Tuesday and agreed on every point of the agenda. ".repeat(40);
+    let long = "The committee met on Tuesday and agreed on every point of the agenda. ".repeat(150);
     for number in 0..CALLS {
         let body =
             json!({"trace_id": trace, "model": "mock", "input": format!("{number}: {long}")});
@@ -45,6 +45,7 @@ fn is_whole(job: &Value) {
 async fn a_backtest_ends_however_often_the_gateway_is_killed(backend: Backend) {
     let mut server = prepared(&backend).await;
     let owner = server.owner().await;
+    let mut interrupted = 0;
     for crash in 0..20 {
         let job = ask(&owner, &draft(crash)).await;
         until("the backtest runs", async || {
@@ -55,8 +56,11 @@ async fn a_backtest_ends_however_often_the_gateway_is_killed(backend: Backend) {
         tokio::time::sleep(Duration::from_millis(7 * (crash as u64 % 11))).await;
         server.kill().await;
         server.up().await;
+        let found = owner.get(&format!("{BACKTESTS}/{job}")).await.ok(200);
+        interrupted += usize::from(found["status"] != "completed");
         is_whole(&ended(&owner, &job).await);
     }
+    assert!(interrupted > 0, "every backtest was over before its gateway was killed");
 }
 
 async fn one_backtest_of_a_project_runs_and_goes_on_after_a_stop(backend: Backend) {

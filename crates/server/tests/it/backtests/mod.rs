@@ -10,13 +10,11 @@ use serde_json::{Value, json};
 use crate::harness::{Caller, until};
 
 const BACKTESTS: &str = "/api/v1/projects/1/backtests";
-/// A begin of windows that is before everything a test records. It is moved along by [`body`].
-const LENGTH_MICROS: i64 = 24 * 3600 * 1_000_000;
 
 /// A request for a backtest of the last day.
 fn body(settings: &Value) -> Value {
     let now = domain::time::Clock::system().now();
-    json!({"settings": settings, "from": now.minus_micros(LENGTH_MICROS)})
+    json!({"settings": settings, "from": now.minus_micros(domain::time::DAY)})
 }
 
 /// Asks for a backtest, and returns the job's id.
