@@ -13,8 +13,8 @@ const MAX_GROUPS: u64 = 10;
 /// Samples of each window for another bin.
 const SAMPLES_A_GROUP: u64 = 25;
 
-/// A language stays apart if its share has changed by at least one of so many answers.
-const MOVED_LANGUAGE: u64 = 5;
+/// A language stays apart if its share has changed by so many standard errors.
+const MOVED_LANGUAGE: f64 = 3.0;
 /// A bin beyond all others is few if it holds less than this part of all samples.
 const FEW: u64 = 10;
 
@@ -144,8 +144,10 @@ fn frequent(before: &[u64], after: &[u64], groups: u64) -> (Vec<u64>, Vec<u64>) 
     let most = usize::try_from(groups.saturating_sub(1)).unwrap_or(usize::MAX);
     let others = kept.split_off(kept.len().min(most));
     let has_moved = |&(had, has): &(u64, u64)| {
-        let (had, has) = (u128::from(had) * u128::from(now), u128::from(has) * u128::from(all));
-        had.abs_diff(has) * u128::from(MOVED_LANGUAGE) >= u128::from(all) * u128::from(now)
+        let (all, now) = (all as f64, now as f64);
+        let both = (had + has) as f64 / (all + now);
+        let error = (both * (1.0 - both) * (1.0 / all + 1.0 / now)).sqrt();
+        (had as f64 / all - has as f64 / now).abs() > MOVED_LANGUAGE * error
     };
     let (moved, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(has_moved);
     let rest = rest.iter().fold((0, 0), |sum, bin| (sum.0 + bin.0, sum.1 + bin.1));

@@ -165,7 +165,15 @@ impl Reading {
 
     /// The features of a text of so many bytes that brings so many words of material.
     fn measured(self, bytes: usize, material_words: usize, around: &Surroundings) -> Features {
-        let Self { counts, cues, said } = self;
+        let Self { mut counts, mut cues, said } = self;
+        if material_words > 0 {
+            // "Each in one line, twelve words at most": amounts say what comes out and are no problem to be solved.
+            cues[Group::Quantity as usize] = 0;
+            (counts.numbers, counts.digits) = (0, 0);
+            // Work on a text at hand, whether or not the lexicon has its verb.
+            let task = &mut cues[Group::Task as usize];
+            *task = (*task).max(1);
+        }
         Features {
             values: scale(bytes, material_words, around, &counts, &cues),
             words: counts.words as usize,
@@ -204,8 +212,12 @@ fn edges(text: &[u8]) -> [&[u8]; 2] {
 /// Shares in texts of fewer words are computed as if they had this many.
 const FEW_WORDS: f32 = 24.0;
 
-/// A word of material counts as this much of a word of an instruction.
+/// A word of material counts as this much of a word of an instruction; so does a word of an instruction that brings
+/// material, beyond its first ones: a task that is defined at length is no harder than one that is named.
 const MATERIAL_WORD: f32 = 0.2;
+const NAMING_WORDS: f32 = 12.0;
+/// Most characters of a line of such an instruction that count.
+const NAMING_CHARS: u32 = 80;
 
 fn scale(
     bytes: usize,
@@ -221,13 +233,19 @@ fn scale(
     let room = seen.max(FEW_WORDS);
     // The words between the edges are estimated from those counted.
     let whole = words * (bytes as f32 / bytes.clamp(1, 2 * EDGE_BYTES) as f32);
+    let (whole, characters) = if material_words > 0 {
+        let beyond = (whole - NAMING_WORDS).max(0.0) + material_words as f32;
+        (whole.min(NAMING_WORDS) + MATERIAL_WORD * beyond, c.characters.min(NAMING_CHARS))
+    } else {
+        (whole, c.characters)
+    };
     let around = (around / 6) as f32;
     let earlier_turns = shape.turns.saturating_sub(1);
     let log = &*LOGARITHMS;
     let share = |count: u32, full: usize| log[(count as usize).min(full)] / log[full];
     let mut values = [0.0; NAMES.len()];
     let measured = [
-        log_share(whole + MATERIAL_WORD * material_words as f32, 2000.0),
+        log_share(whole, 2000.0),
         ((12.0 - words) / 12.0).max(0.0),
         (4.0 * c.numbers as f32 / seen).min(1.0),
         share(c.numbers, 30),
@@ -243,7 +261,7 @@ fn scale(
         share(c.options, 10),
         share(c.blanks, 6),
         share(c.quotes, 12),
-        log_share(c.characters as f32 / (c.lines + 1) as f32, 1000.0),
+        log_share(characters as f32 / (c.lines + 1) as f32, 1000.0),
         (8.0 * c.commas as f32 / room).min(1.0),
         share(c.sentences, 30),
         (seen / (40 * c.sentences.max(1)) as f32).min(1.0),

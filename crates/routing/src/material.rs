@@ -5,12 +5,13 @@
 
 use std::ops::Range;
 
+mod closing;
 mod work;
 
 pub(crate) use work::is_worked_on;
 
 /// Most characters of an instruction; a longer text sets up a case.
-const MOST_REQUEST_CHARS: usize = 320;
+const MOST_REQUEST_CHARS: usize = 480;
 /// Most bytes at the end of a text that are searched for the end of its material: more behind it are no instruction.
 const TAIL_BYTES: usize = 4 * MOST_REQUEST_CHARS;
 /// Most bytes of material that are looked at.
@@ -45,7 +46,12 @@ pub(crate) fn find(text: &str) -> Option<Range<usize>> {
     ]
     .into_iter()
     .flatten()
-    .min()?;
+    .min();
+    let Some(start) = start else {
+        let end = closing::find(text)?;
+        let brings = text[..end].chars().take(LEAST_CHARS).count() == LEAST_CHARS;
+        return brings.then_some(0..end);
+    };
     let end = match quotation {
         Some(quoted) if blank(&text[start..quoted.start]) => quoted.end,
         _ => end_of_material(text, start),

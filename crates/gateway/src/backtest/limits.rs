@@ -13,33 +13,7 @@ use domain::settings::Limits;
 use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::backtest::report::{MOST_IDS, Refused};
-
-/// A limit of the gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// `limits.loop_requests` in `limits.loop_window_seconds`.
-    LoopRequests,
-    /// `limits.requests_per_hour`.
-    RequestsPerHour,
-    /// `monthly_budget`.
-    MonthlyBudget,
-    /// The cap of a key.
-    HourlyLimit,
-}
-
-impl Limit {
-    /// The word that stands for it: the key of its setting.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::LoopRequests => "loop_requests",
-            Self::RequestsPerHour => "requests_per_hour",
-            Self::MonthlyBudget => "monthly_budget",
-            Self::HourlyLimit => "hourly_limit",
-        }
-    }
-}
+use crate::backtest::report::{Limit, MOST_IDS, Refused};
 
 /// A judged request as the gate sees it.
 #[derive(Clone, Copy, Debug)]

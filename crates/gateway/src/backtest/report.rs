@@ -7,10 +7,34 @@ use domain::money::Usd;
 use domain::tier::Tier;
 use serde::{Deserialize, Serialize};
 
-use crate::backtest::limits::Limit;
-
 /// The most steps of one kind that a report names.
 pub(super) const MOST_IDS: usize = 100;
+
+/// A limit of the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// `limits.loop_requests` in `limits.loop_window_seconds`.
+    LoopRequests,
+    /// `limits.requests_per_hour`.
+    RequestsPerHour,
+    /// `monthly_budget`.
+    MonthlyBudget,
+    /// The cap of a key.
+    HourlyLimit,
+}
+
+impl Limit {
+    /// The word that stands for it: the key of its setting.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LoopRequests => "loop_requests",
+            Self::RequestsPerHour => "requests_per_hour",
+            Self::MonthlyBudget => "monthly_budget",
+            Self::HourlyLimit => "hourly_limit",
+        }
+    }
+}
 
 /// The differences that a draft would have made to the requests of a window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -10,8 +10,8 @@ use domain::time::{HOUR, MINUTE, SECOND, Timestamp};
 use proptest::prelude::*;
 
 use super::judge::{Cause, Fate, Judged, Pricing};
-use super::limits::{Limit, Rules, replay};
-use super::report::{BacktestReport, MOST_IDS};
+use super::limits::{Rules, replay};
+use super::report::{BacktestReport, Limit, MOST_IDS};
 use super::tally::Tally;
 
 /// A time in the middle of a month.

@@ -32,17 +32,21 @@ fn obvious_requests_land_where_anybody_would_send_them() {
     }
 }
 
-/// Prompts written for this project: the model was set with the first in view, and its default threshold
-/// with both.
-const OWN_PROMPTS: [&str; 2] =
-    [include_str!("../../train/intent.txt"), include_str!("../../train/probe.txt")];
+/// Prompts written for this project: the model was set with the first in view, its default threshold with the second
+/// too, and the rules for material with half of the third.
+const OWN_PROMPTS: [&str; 3] = [
+    include_str!("../../train/intent.txt"),
+    include_str!("../../train/probe.txt"),
+    include_str!("../../train/tasks.txt"),
+];
 
 #[test]
 fn open_ended_requests_are_read_as_a_person_would() {
     for file in OWN_PROMPTS {
         for (sign, expected) in [("+ ", Tier::Complex), ("- ", Tier::Simple)] {
-            let prompts: Vec<_> = file.lines().filter_map(|line| line.strip_prefix(sign)).collect();
-            let right = |text: &&&str| tier(&judged(text), DEFAULT_THRESHOLD) == expected;
+            let prompts = file.lines().filter_map(|line| line.strip_prefix(sign));
+            let prompts: Vec<_> = prompts.map(|line| line.replace("\\n", "\n")).collect();
+            let right = |text: &&String| tier(&judged(text), DEFAULT_THRESHOLD) == expected;
             let share = prompts.iter().filter(right).count() as f64 / prompts.len() as f64;
             assert!(share >= 0.85, "{share} of {} are {expected}", prompts.len());
         }

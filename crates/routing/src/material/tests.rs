@@ -83,6 +83,63 @@ fn what_asks_for_thought_is_judged_with_all_that_it_brings() {
     assert_eq!(worked_on(&asked), Some(long.trim()));
 }
 
+#[test]
+fn an_instruction_behind_its_material_needs_no_sign_between() {
+    for (material, closing) in [
+        (
+            "Dear Ada, your parcel is at the depot and can be fetched until Friday.",
+            "make this sound warmer",
+        ),
+        (
+            "the lift is broken until Tuesday so please use the stairs by the garage",
+            "put this into a polite notice",
+        ),
+        ("The dog slept under the table all afternoon.", "translate it to Danish"),
+        ("Le bus part à huit heures et le musée ouvre à neuf heures.", "réécris ça en plus formel"),
+        (
+            "Der Hof wird am Montag gefegt, die Räder müssen weg.",
+            "Mach daraus einen kurzen Aushang",
+        ),
+    ] {
+        assert_eq!(worked_on(&format!("{material} {closing}")), Some(material), "{closing}");
+    }
+    for text in [
+        "My replication slot grows although the replica is connected, make this stop without losing it",
+        "The loop runs over all pairs and checks each distance, make it run in n log n",
+        "A rope hangs over a pulley with two blocks, write this as a Lagrangian and solve it",
+        "A good walk and a long sleep, I make this my plan for the weekend and then a letter",
+    ] {
+        assert_eq!(worked_on(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_task_that_is_defined_at_length_is_everyday_work_or_asks_for_thought() {
+    let material = "The kettle in room nine leaks and the guest would like another one.";
+    for (definition, is_everyday) in [
+        (
+            "You read a note of a guest. Name the thing it is about in one word. Do not explain it.",
+            true,
+        ),
+        (
+            "You read a note of a guest. Name the team that should have it: kitchen or cleaning.",
+            true,
+        ),
+        (
+            "You read a note of a guest. Name the thing it is about and explain how it came to that.",
+            false,
+        ),
+        (
+            "Du liest eine Notiz. Nenne den Gegenstand. Beweise, dass kein anderer gemeint sein kann.",
+            false,
+        ),
+    ] {
+        let text = format!("{definition}\n\n{material}");
+        let found = worked_on(&text);
+        assert_eq!(found.is_some(), is_everyday, "{definition}");
+    }
+}
+
 proptest! {
     #[test]
     fn material_lies_within_any_text(text in "[a1A)：:\n\"“”„«»「」. ,?！、漢é]{0,400}", times in 0usize..60) {

@@ -12,6 +12,9 @@ const WORDS_PER_CUE: u32 = 40;
 /// may need all of it.
 const MOST_ASKED_BYTES: usize = 240;
 
+/// An instruction of more characters, or of two sentences, defines a task; a shorter one names it.
+const NAMED_CHARS: u32 = 140;
+
 /// Whether an instruction asks for no more than everyday work on its material.
 ///
 /// It does not where it asks for a proof, a reason, a design or an amount, where it belongs to a field of
@@ -29,6 +32,15 @@ pub(crate) fn is_worked_on(text: &str, at: &Range<usize>, instruction: &Reading)
         return false;
     }
     let fields = instruction.fields();
+    // Whoever defines a task at length names its field beside the work, and what is hard about it.
+    let is_definition = counts.sentences >= 2 || counts.characters > NAMED_CHARS;
+    if is_definition
+        && (heard(Group::Build) + fields > task
+            || asks_for_thought(before)
+            || asks_for_thought(after))
+    {
+        return false;
+    }
     if heard(Group::Proof) + heard(Group::Reason) + counts.programs > 0
         || 2 * heard(Group::Build) + fields > 2 * task
     {
@@ -45,7 +57,9 @@ pub(crate) fn is_worked_on(text: &str, at: &Range<usize>, instruction: &Reading)
     if asks_for_amount || nature.is_formal(material.len()) || nature.options >= 2 {
         return false;
     }
-    counts.named_tasks > 0 || !is_hard(material, asks_for_help(before))
+    // What stands first may be the request itself: a claim, a problem, before somebody asks for it to be put well.
+    let names_work = counts.named_tasks > 0 && !before.trim().is_empty();
+    names_work || !is_hard(material, asks_for_help(before))
 }
 
 /// Whether material that is the request itself is a hard one, by the cues in it. A request for help with it is about
@@ -92,13 +106,38 @@ fn opens_a_case(text: &str, names_work: bool) -> bool {
 fn asks_for_help(instruction: &str) -> bool {
     #[rustfmt::skip]
     const WORDS: [&str; 41] = [
-        "help", "look at", "problem", "question", "task", "exam", "homework", "exercise", "thoughts", "think", "opinion", "hilf",
+        "help", "look at", "problem", "question", "task", "exam", "homework", "exercise", "thoughts", "you think", "opinion", "hilf",
         "helfen", "aufgabe", "frage", "aide", "exercice", "ayuda", "ayúda", "pregunta", "ejercicio", "tarea",
         "aiuta", "aiuto", "domanda", "esercizio", "ajuda", "pergunta", "exercício", "pomóż", "zadanie", "pytanie",
         "помоги", "задач", "вопрос", "допоможи", "питання", "问题", "問題", "質問", "문제",
     ];
     let instruction = first_chars(instruction, MOST_REQUEST_CHARS).to_lowercase();
     WORDS.iter().any(|word| instruction.contains(word))
+}
+
+/// Whether the definition of a task asks for reasons, a calculation or a judgement, and not only for a result.
+fn asks_for_thought(instruction: &str) -> bool {
+    #[rustfmt::skip]
+    const STEMS: [&str; 43] = [
+        "explain", "why", "justif", "show every", "show each", "show that", "compute", "work out", "argue", "argument",
+        "discuss", "assess", "interpret", "recommend", "estimat", "conclu", "predict", "diagnos", "reconstruct",
+        "begründ", "erklär", "beweis", "widerleg", "analys", "analiz", "démontr", "expliqu", "explica",
+        "razon", "dimostra", "udowodn", "uzasadn", "wyjaśn", "докаж", "обоснуй", "объясни", "证明", "分析", "解释", "証明", "説明", "증명",
+        "설명",
+    ];
+    const DENIED: [&str; 14] = [
+        "not", "n't", "without", "no", "never", "nicht", "keine", "ohne", "sans", "sin", "senza",
+        "bez", "не", "без",
+    ];
+    let instruction = first_chars(instruction, MOST_REQUEST_CHARS).to_lowercase();
+    let is_denied = |at: usize| {
+        let last = instruction[..at].split_whitespace().next_back().unwrap_or_default();
+        DENIED.iter().any(|word| {
+            last == *word || word.len() == 3 && last.ends_with(word) && word.starts_with("n'")
+        }) || ["不需要", "不用", "不要", "无需"].iter().any(|no| instruction[..at].ends_with(no))
+    };
+    let mut asks = STEMS.iter().flat_map(|stem| instruction.match_indices(stem));
+    asks.any(|(at, _)| !is_denied(at))
 }
 
 /// Whether an instruction is put as a question: "Can you make it shorter?".

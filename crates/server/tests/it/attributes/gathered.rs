@@ -53,7 +53,10 @@ async fn the_first_place_that_names_one_counts(backend: Backend) {
     named.post("/api/v1/checks", &json!({"trace_id": trace, "input": "Hello."})).await.ok(200);
     let of_check = json!(["jürgen", "s-2", {"team": "green", "cost": "7"}]);
     assert_eq!(of_last_step(&key, &trace).await, of_check);
-    named.post("/api/v1/logs", &json!({"trace_id": trace, "output": {"note": "Fine."}})).await.ok(201);
+    named
+        .post("/api/v1/logs", &json!({"trace_id": trace, "output": {"note": "Fine."}}))
+        .await
+        .ok(201);
     assert_eq!(of_last_step(&key, &trace).await, of_check);
     let plain = key.trace().await;
     key.execute(&plain, "Hello.").await.ok(200);
