@@ -48,7 +48,7 @@ async fn purge_steps(gateway: &Gateway) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use domain::time::{DAY, HOUR};
+    use domain::time::{DAY, HOUR, Timestamp};
     use serde_json::json;
     use store::Dimension;
 
@@ -57,20 +57,20 @@ mod tests {
 
     #[tokio::test]
     async fn steps_are_summed_before_they_go() {
-        let fresh = Fresh::with(json!({})).await;
+        let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+        let fresh = Fresh::at(noon, json!({})).await;
         let (gateway, project) = (&fresh.gateway, fresh.caller.project.id());
         let trace = fresh.trace().await;
         fresh.in_flight(&trace).await.finish().await.unwrap();
-        let now = gateway.now();
         // The gateway was down for longer than steps are kept.
-        gateway.clock.set(now.minus_micros(-40 * DAY));
+        gateway.clock.set(noon.minus_micros(-40 * DAY));
         GroupUsage.run(gateway).await.unwrap();
         let left = gateway.store.steps(trace.parse().unwrap()).await.unwrap();
         assert_eq!(left.len(), 0, "they are gone");
         let usage = gateway.store.usage_by(
             project,
             &Dimension::Model,
-            now.0.div_euclid(HOUR),
+            noon.0.div_euclid(HOUR),
             gateway.now(),
             9,
         );
