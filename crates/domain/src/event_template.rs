@@ -52,10 +52,11 @@ impl TemplateCache {
         let (template, last) = self.0.as_ref()?;
         let string = template.string_in(data)?;
         let text = json_text::unquoted(string).ok()?.into_owned();
-        let SourcePiece { block, kind, ref range, .. } = *last.pieces.first()?;
+        let piece = last.pieces.first()?;
+        let range = &piece.range;
         let data = [&last.data[..range.start], string, &last.data[range.end..]].concat();
         let range = range.start..range.start + string.len();
-        let pieces = vec![SourcePiece { block, kind, range, text, is_changed: false }];
+        let pieces = vec![SourcePiece { range, text, is_changed: false, ..*piece }];
         Some(SourceEvent { name: last.name.clone(), data, pieces, ends: Vec::new(), ..*last })
     }
 
@@ -82,8 +83,7 @@ mod tests {
         visit(data, |place, token| {
             if let (Token::Text(text), "text") = (token, place.name()) {
                 let (range, text) = (place.range.clone(), text.to_owned());
-                let kind = PieceKind::Text;
-                pieces.push(SourcePiece { block: 3, kind, range, text, is_changed: false });
+                pieces.push(SourcePiece::new(3, PieceKind::Text, range, text));
             }
         })
         .unwrap();

@@ -156,7 +156,7 @@ impl Add for Extras {
 pub struct Charges {
     /// The tools that the vendor runs within the call.
     pub tools: Vec<ToolCharge>,
-    /// The surcharges that it asks for.
+    /// The surcharges that may apply: those that it asks for, and those that it leaves to the vendor.
     pub surcharges: PerSurcharge<bool>,
     /// The most uses of all tools together, if one bound holds for all; it may be lowered as theirs.
     pub rounds: Option<u64>,

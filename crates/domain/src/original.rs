@@ -185,6 +185,8 @@ pub const MOST_PIECES: usize = 1024;
 /// More of a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePiece {
+    /// The candidate that it is a part of, where an answer has several and each is read by itself; else 0.
+    pub candidate: u64,
     /// The block of the answer that it belongs to.
     pub block: u64,
     /// Its kind.
@@ -195,6 +197,13 @@ pub struct SourcePiece {
     pub text: String,
     /// Whether that is another than the one in the data.
     pub is_changed: bool,
+}
+
+impl SourcePiece {
+    /// A piece as it came, of the only candidate.
+    pub fn new(block: u64, kind: PieceKind, range: Range<usize>, text: String) -> Self {
+        Self { candidate: 0, block, kind, range, text, is_changed: false }
+    }
 }
 
 impl SourceEvent {
@@ -274,8 +283,7 @@ impl SourceEvent {
                 (String::new(), data, range, false)
             }
         };
-        let SourcePiece { block, kind, .. } = *piece;
-        let pieces = vec![SourcePiece { block, kind, range, text: rest, is_changed }];
+        let pieces = vec![SourcePiece { range, text: rest, is_changed, ..*piece }];
         Some(Self { name, data, pieces, ends: Vec::new(), ..*self })
     }
 }
@@ -289,9 +297,8 @@ mod tests {
         let spelled = format!("\"\\u0020{text}\"");
         let range = before.len()..before.len() + spelled.len();
         let data = format!("{before}{spelled}}} }}");
-        let text = format!(" {text}");
-        let pieces =
-            vec![SourcePiece { block, kind: PieceKind::Text, range, text, is_changed: false }];
+        let piece = SourcePiece::new(block, PieceKind::Text, range, format!(" {text}"));
+        let pieces = vec![piece];
         SourceEvent::new("delta".to_owned(), data, pieces)
     }
 

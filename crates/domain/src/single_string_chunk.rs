@@ -181,13 +181,8 @@ mod tests {
         let after = r#"}, {"logprobs" :[-1.5e3 ], "logprobs_of_tomorrow": 1}], "logprobs": [1]}"#;
         let data = format!(r#"{before}"delta": {{"content": "said"}}{after}"#);
         let begins = data.find("\"said\"").unwrap();
-        let piece = SourcePiece {
-            block: 0,
-            kind: PieceKind::Text,
-            range: begins..begins + 6,
-            text: "other".to_owned(),
-            is_changed: true,
-        };
+        let piece = SourcePiece::new(0, PieceKind::Text, begins..begins + 6, "other".to_owned());
+        let piece = SourcePiece { is_changed: true, ..piece };
         let mut event = SourceEvent {
             name: String::new(),
             data,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::original::{Carrier, PieceKind, SourceEvent};
+use crate::original::{Carrier, PieceKind, SourceEvent, SourcePiece};
 use crate::single_string_chunk::clear_log_probabilities;
 
 /// A filter of one string that comes in pieces.
@@ -39,13 +39,13 @@ const MOST_ENDED: usize = 1024;
 #[error("text is held back of events with more than {MOST_HELD_BYTES} bytes")]
 pub struct TooMuchHeld;
 
-/// The block and kind of a string.
+/// The block and kind of a string; of one that has ended, its candidate where that is one text.
 type Key = (u64, PieceKind);
 
 /// The strings of an answer that comes in events, each with a filter of its own. Text that a filter
 /// holds back leaves in a later event, at the latest before its block ends and before whatever came
 /// behind it in its block. A string that continues another goes on with its filter: that of the same block,
-/// or, where each block is a part of one text, that of the last block of its kind.
+/// or, where each block is a part of one text, that of the last block of its kind in its candidate.
 #[derive(Debug)]
 pub struct SourcePieces<F> {
     open: BTreeMap<Key, Open<F>>,
@@ -93,14 +93,16 @@ impl<F: PieceFilter> SourcePieces<F> {
             self.release(None, out);
         }
         let carrier = event.carrier;
-        let mut is_held = carrier == Carrier::Copy && !event.pieces.is_empty();
+        // An event that ends a string leaves even without a text: the next filter needs that end.
+        let mut is_held =
+            carrier == Carrier::Copy && !event.pieces.is_empty() && event.ends.is_empty();
         let (mut holding, mut hides) = (BTreeMap::new(), false);
         for at in 0..event.pieces.len() {
             let (before, later) = event.pieces.split_at_mut(at + 1);
             let Some(piece) = before.last_mut() else { continue };
             let key = (piece.block, piece.kind);
             let open = self.open.entry(key).or_insert_with(|| {
-                let continued = continued(key, carrier);
+                let continued = continued(piece, carrier);
                 let earlier = continued.and_then(|earlier| self.ended.remove(&earlier));
                 Open::new(earlier.unwrap_or_else(|| begin(key.1)), continued)
             });
@@ -198,12 +200,12 @@ impl<F: PieceFilter> SourcePieces<F> {
 }
 
 /// The place of a string's filter after its end. Strings of JSON are texts of their own.
-fn continued((block, kind): Key, carrier: Carrier) -> Option<Key> {
-    match (kind, carrier) {
+fn continued(piece: &SourcePiece, carrier: Carrier) -> Option<Key> {
+    match (piece.kind, carrier) {
         (PieceKind::Json, _) => None,
         // Each string of a choice is one block.
-        (_, Carrier::Chunk) => Some((block, kind)),
-        (_, Carrier::Copy | Carrier::Content) => Some((0, kind)),
+        (kind, Carrier::Chunk) => Some((piece.block, kind)),
+        (kind, Carrier::Copy | Carrier::Content) => Some((piece.candidate, kind)),
     }
 }
 

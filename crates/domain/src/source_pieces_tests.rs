@@ -28,8 +28,7 @@ fn piece(block: u64, extra: &str, text: &str) -> SourceEvent {
     let spelled = format!("\"\\u0020{text}\"");
     let range = before.len()..before.len() + spelled.len();
     let data = format!("{before}{spelled}}} }}");
-    let text = format!(" {text}");
-    let pieces = vec![SourcePiece { block, kind: PieceKind::Text, range, text, is_changed: false }];
+    let pieces = vec![SourcePiece::new(block, PieceKind::Text, range, format!(" {text}"))];
     SourceEvent::new("delta".to_owned(), data, pieces)
 }
 
@@ -169,6 +168,36 @@ fn a_string_that_continues_another_goes_on_with_its_filter() {
     assert_eq!(of(Carrier::Chunk, &strings), "0010");
 }
 
+#[test]
+fn a_text_does_not_go_on_in_another_candidate() {
+    let (mut pieces, mut out) = (SourcePieces::default(), Vec::new());
+    for (candidate, block) in [(0, 1), (1, 2), (0, 3)] {
+        let mut event = SourceEvent { ends: vec![block], ..piece(block, "1", "x") };
+        event.pieces[0].candidate = candidate;
+        pieces.pass(event, |_| Counted(0), &mut out).unwrap();
+    }
+    let numbers: Vec<&str> = out.iter().map(|event| &event.pieces[0].text[..1]).collect();
+    assert_eq!(numbers, ["0", "0", "1"]);
+}
+
+#[test]
+fn the_ends_of_an_event_whose_text_is_held_back_are_kept() {
+    let (mut first, mut second) = (SourcePieces::default(), SourcePieces::default());
+    let (mut out, mut left) = (Vec::new(), Vec::new());
+    for (block, text, ends) in [(0, "one", &[][..]), (1, "two", &[0]), (1, "! ", &[])] {
+        let mut event = SourceEvent { ends: ends.to_vec(), ..piece(block, "1", "x") };
+        event.pieces[0].text = text.to_owned();
+        first.pass(event, |_| Words::default(), &mut out).unwrap();
+    }
+    for event in out {
+        second.pass(event, |_| Words::default(), &mut left).unwrap();
+    }
+    second.release(None, &mut left);
+    let texts = left.into_iter().map(|mut event| event.pieces.remove(0).text);
+    let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
+    assert_eq!(texts, ["one", "two! "]);
+}
+
 /// A chunk of many choices, whose texts are all held back; `padding` bytes stand beside them.
 fn chunk_of(choices: usize, padding: usize) -> SourceEvent {
     let mut data = format!(r#"{{"padding": "{}", "choices": ["#, "x".repeat(padding));
@@ -178,8 +207,7 @@ fn chunk_of(choices: usize, padding: usize) -> SourceEvent {
         write!(data, r#"{comma}{{"index": {index}, "delta": {{"content": "#).unwrap();
         let range = data.len()..data.len() + 3;
         data.push_str("\"a\"}}");
-        let (block, text) = (index as u64, "a".to_owned());
-        pieces.push(SourcePiece { block, kind: PieceKind::Text, range, text, is_changed: false });
+        pieces.push(SourcePiece::new(index as u64, PieceKind::Text, range, "a".to_owned()));
     }
     data.push_str("]}");
     SourceEvent { data, pieces, carrier: Carrier::Chunk, ..plain("", None) }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use checks::{Placeholders, Redactor};
 use domain::ids::StepId;
+use domain::joined_texts::{JoinedTexts, joined};
 use domain::json_text::{Edit, Token, edited, quoted, rewrite};
 use domain::stored_responses::{Continuation, StoredKind};
 use futures_util::future::BoxFuture;
@@ -138,8 +139,14 @@ impl Gateway {
             placeholders.extend(&self.placeholders_of(caller, stored.step).await?);
             let mut body = answer.body;
             if project.policy.safety().pii_restore && !placeholders.is_empty() {
+                let restore = |text: &str| placeholders.restore(text);
+                let joined = JoinedTexts::default().replaced("", &body, restore);
+                let joined = joined.unwrap_or_default();
                 let new = rewrite(&body, |place, token| match token {
-                    Token::Text(text) => restored(&placeholders, place, text),
+                    Token::Text(text) => {
+                        let joined = joined.get(&place.range.start).cloned();
+                        joined.or_else(|| restored(&placeholders, place, text))
+                    }
                     Token::Name(_) | Token::Number(_) => None,
                 });
                 body = new.ok().flatten().unwrap_or(body);
@@ -160,7 +167,8 @@ impl Gateway {
             return Ok(());
         }
         let strings = answer_beside(body, None, std::iter::empty());
-        let strings = strings.map_err(|_| Error::ProviderUnreachable)?;
+        let mut strings = strings.map_err(|_| Error::ProviderUnreachable)?;
+        strings.extend(joined(body).map_err(|_| Error::ProviderUnreachable)?);
         let strings: Vec<AnswerString<'_>> =
             strings.iter().map(|text| AnswerString::text(text)).collect();
         let judged = judge(project, &strings, &mut Redactor::of_answer(nonce()?)).await;

@@ -341,8 +341,7 @@ mod tests {
             visit(&text, |place, token| {
                 if let (Token::Text(text), "text") = (token, place.name()) {
                     let (range, text) = (place.range.clone(), text.to_owned());
-                    let kind = PieceKind::Text;
-                    pieces.push(SourcePiece { block: 0, kind, range, text, is_changed: false });
+                    pieces.push(SourcePiece::new(0, PieceKind::Text, range, text));
                 }
             })
             .unwrap();

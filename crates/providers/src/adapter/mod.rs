@@ -30,6 +30,12 @@ pub(crate) trait Adapter: Send + Sync {
         Ok(None)
     }
 
+    /// Returns the body of a request that passes without the thoughts that an account has encrypted: no other
+    /// account can read them. `None` if it has none.
+    fn without_encrypted_thoughts(&self, _body: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Returns the adapter of another format of the vendor's, if a model's server has it: requests that
     /// came in that format pass through it.
     fn beside(&self, _model: &Model, _format: WireFormat) -> Option<&'static dyn Adapter> {

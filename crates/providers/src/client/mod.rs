@@ -25,6 +25,7 @@ use crate::adapter::request::{Attempt, Call, Encoded, Outgoing};
 use crate::chat_form::answer::MOST_CALLS;
 use crate::client::event_stream::EventStream;
 use crate::credentials::Credentials;
+use crate::error::codes::FaultCode;
 use crate::error::{Error, ErrorDetails, sum};
 use crate::net::connect::{Connector, OUR_NAME, Proxy};
 use crate::net::egress::{Egress, Resolver, Rules};
@@ -41,6 +42,9 @@ const IMAGE_HEAD_TIMEOUT: Duration = Duration::from_mins(10);
 /// Most bytes of a whole answer, and of all answers with the images of one call.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 const MOST_IMAGE_BYTES: usize = 64 * 1024 * 1024;
+/// The code of a request with thoughts that another account has encrypted, and their name.
+const ENCRYPTED_ELSEWHERE: &str = "invalid_encrypted_content";
+const ENCRYPTED_THOUGHTS: &str = "input.encrypted_content";
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bounds on the time and size of an answer.
@@ -255,7 +259,7 @@ impl Client {
 
     async fn whole_answer(&self, attempt: &Attempt<'_>) -> Result<Reply, Error> {
         let model = attempt.model;
-        let (adapter, Encoded { body, dropped }, passes) = encode(attempt)?;
+        let (adapter, Encoded { body, mut dropped }, passes) = encode(attempt)?;
         let read = |body: &[u8]| {
             if passes { adapter.passing_decode(model, body) } else { adapter.decode(model, body) }
         };
@@ -267,8 +271,9 @@ impl Client {
             let url = adapter.endpoint(model, false)?;
             let bounds = Bounds::of(attempt.deadline);
             let outgoing = Outgoing { url, body };
-            let with = Accompanying::of(attempt, passes);
-            let response = self.call(model, adapter, with, outgoing, JSON, bounds).await?;
+            let sent = self.call_for(attempt, adapter, passes, outgoing, JSON, bounds).await?;
+            let (response, left_out) = sent;
+            dropped.extend(left_out);
             let body = receive::whole(response, bounds.end, bounds.bytes).await?;
             let reply = read(&body)?;
             Reply { passes, source: source(passes, body.into()), ..reply }
@@ -279,7 +284,7 @@ impl Client {
 
     async fn streamed_answer(&self, attempt: &Attempt<'_>) -> Result<EventStream, Error> {
         let model = attempt.model;
-        let (adapter, Encoded { body, dropped }, passes) = encode(attempt)?;
+        let (adapter, Encoded { body, mut dropped }, passes) = encode(attempt)?;
         let decoder = if passes { adapter.passing_decoder(model) } else { adapter.decoder(model) };
         let stream = if model.is_sandbox() {
             let pieces: Vec<Bytes> = sandbox::stream(&body, self.now());
@@ -288,12 +293,43 @@ impl Client {
             let url = adapter.endpoint(model, true)?;
             let (outgoing, expected) = (Outgoing { url, body }, adapter.stream_type());
             let bounds = Bounds::of(attempt.deadline);
-            let with = Accompanying::of(attempt, passes);
-            let response = self.call(model, adapter, with, outgoing, expected, bounds).await?;
+            let sent = self.call_for(attempt, adapter, passes, outgoing, expected, bounds).await?;
+            let (response, left_out) = sent;
+            dropped.extend(left_out);
             let stream = EventStream::remote(response.into_body(), decoder, attempt);
             stream.passing(passes).begin(bounds.head).await?
         };
         Ok(stream.without(dropped))
+    }
+
+    /// Sends the request of an attempt. If it passes with thoughts that another account has encrypted, it is
+    /// sent once more without them, and their name is returned too.
+    async fn call_for(
+        &self,
+        attempt: &Attempt<'_>,
+        adapter: &dyn Adapter,
+        passes: bool,
+        outgoing: Outgoing,
+        expected: &'static str,
+        bounds: Bounds,
+    ) -> Result<(Response<Body>, Option<String>), Error> {
+        let (model, with) = (attempt.model, Accompanying::of(attempt, passes));
+        let url = outgoing.url.clone();
+        let error = match self.call(model, adapter, with, outgoing, expected, bounds).await {
+            Ok(response) => return Ok((response, None)),
+            Err(error) => error,
+        };
+        let code = error.provider_code().and_then(FaultCode::name);
+        if !passes || code != Some(ENCRYPTED_ELSEWHERE) {
+            return Err(error);
+        }
+        // Written once more: hardly any request needs a second copy.
+        let (_, Encoded { body, .. }, _) = encode(attempt)?;
+        let Some(body) = adapter.without_encrypted_thoughts(&body) else { return Err(error) };
+        let outgoing = Outgoing { url, body };
+        // Boxed: it is rare, and every call would carry it.
+        let again = Box::pin(self.call(model, adapter, with, outgoing, expected, bounds));
+        Ok((again.await?, Some(ENCRYPTED_THOUGHTS.to_owned())))
     }
 
     /// Sends a request and waits for the whole answer.

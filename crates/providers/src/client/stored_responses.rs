@@ -1,5 +1,6 @@
 //! Responses that a vendor stores: read, cancelled and deleted at the account that stores them.
 
+use domain::joined_texts::JoinedTexts;
 use domain::json_text::{Token, rewrite, visit};
 use domain::model::Model;
 use domain::original::WireFormat;
@@ -103,12 +104,18 @@ fn read(model: &Model, body: &[u8]) -> Result<StoredResponseBody, Error> {
     let malformed = || Error::malformed("it is no JSON object that can be read in one way");
     crate::wire::json::object(body)?;
     let body = std::str::from_utf8(body).map_err(|_| malformed())?;
-    let credentials = Credentials::of(model.api_key.as_ref());
-    let cleaned = rewrite(body, |_, token| match (&credentials, token) {
-        (Some(credentials), Token::Text(text) | Token::Name(text)) => credentials.cleaned(text),
-        _ => None,
-    });
-    let body = cleaned.map_err(|_| malformed())?.unwrap_or_else(|| body.to_owned());
+    let mut body = body.to_owned();
+    if let Some(credentials) = Credentials::of(model.api_key.as_ref()) {
+        let clean = |text: &str| credentials.clean_copy(text);
+        let joined = JoinedTexts::default().replaced("", &body, clean).map_err(|_| malformed())?;
+        let cleaned = rewrite(&body, |place, token| match token {
+            Token::Text(text) | Token::Name(text) => {
+                joined.get(&place.range.start).cloned().or_else(|| credentials.cleaned(text))
+            }
+            Token::Number(_) => None,
+        });
+        body = cleaned.map_err(|_| malformed())?.unwrap_or(body);
+    }
     let mut has_model = false;
     let seen = visit(&body, |place, token| {
         has_model |= matches!(token, Token::Text(_)) && place.is_at(&["model"]);

@@ -1,7 +1,10 @@
+use domain::conversation::StreamEvent;
+use domain::original::SourceEvent;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::credentials::stream::StreamFilter;
 
 const KEY: &str = "sk-test-9fA3/zQ+71bX";
 
@@ -75,4 +78,44 @@ proptest! {
         prop_assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), json!({"a": [text]}));
         prop_assert!(credentials.may_be_in_json(&json) || credentials.is_clean(&text), "{}", json);
     }
+}
+
+/// The events that leave a stream of these.
+fn left(mut events: Vec<StreamEvent>) -> Vec<StreamEvent> {
+    let key = Secret::new(KEY.to_owned());
+    let mut filter = StreamFilter::new(Some(&key));
+    filter.clean_sources(Some(&key));
+    filter.pass(&mut events, 0).unwrap();
+    filter.end(&mut events);
+    events
+}
+
+/// A reader of the whole answer at the end of a stream joins the texts of its parts.
+#[test]
+fn a_credential_that_is_split_over_parts_leaves_in_no_event() {
+    let (head, tail) = KEY.split_at(9);
+    let part = |text: &str| json!({"type": "output_text", "text": text});
+    let item = |texts: [&str; 2]| json!({"type": "message", "content": texts.map(part)});
+    for (name, member) in
+        [("response.output_item.done", "item"), ("response.completed", "response")]
+    {
+        let event = |item: Value| {
+            let item = if member == "item" { item } else { json!({"output": [item]}) };
+            let data = json!({member: item}).to_string();
+            StreamEvent::Source(SourceEvent::new(name.to_owned(), data, Vec::new()))
+        };
+        assert_eq!(left(vec![event(item([head, tail]))]), [event(item(["***", ""]))], "{name}");
+        let fine = event(item(["Say ", "it."]));
+        assert_eq!(left(vec![fine.clone()]), [fine]);
+    }
+}
+
+#[test]
+fn thoughts_among_the_parts_of_a_content_are_not_overtaken_by_its_text() {
+    let delta = json!({"content": [{"thinking": [{"text": "Say sk-"}]}]});
+    let Value::Object(chunk) = json!({"choices": [{"index": 0, "delta": delta}]}) else { panic!() };
+    let text = StreamEvent::Text("Hi.".to_owned());
+    let left = left(vec![StreamEvent::Native { text: String::new(), chunk }, text.clone()]);
+    assert_eq!(left.iter().position(|event| *event == text), Some(2), "{left:?}");
+    assert!(format!("{:?}", left[1]).contains("sk-"), "{left:?}");
 }

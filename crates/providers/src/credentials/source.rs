@@ -1,9 +1,10 @@
 //! Removes credentials from answers and events that leave as they came.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::conversation::{Reply, StreamEvent};
-use domain::joined_texts::differs_if_joined;
+use domain::joined_texts::{JoinedTexts, differs_if_joined};
 use domain::json_text::{Token, rewrite};
 use domain::original::SourceEvent;
 use domain::source_pieces::{PieceFilter, SourcePieces};
@@ -20,8 +21,7 @@ impl Credentials {
     /// that is split over texts which its readers join.
     pub(super) fn clean_source(&self, reply: &mut Reply) {
         let Some(source) = &reply.source else { return };
-        let clean = |text: &str| self.cleaned(text).unwrap_or_else(|| text.to_owned());
-        if differs_if_joined(source, clean).unwrap_or(true) {
+        if differs_if_joined(source, |text| self.clean_copy(text)).unwrap_or(true) {
             reply.source = None;
             return;
         }
@@ -43,6 +43,11 @@ impl Credentials {
             Ok(Some(clean)) => reply.source = Some(clean),
             Err(_) => reply.source = None,
         }
+    }
+
+    /// A text without credentials.
+    pub(crate) fn clean_copy(&self, text: &str) -> String {
+        self.cleaned(text).unwrap_or_else(|| text.to_owned())
     }
 
     pub(crate) fn cleaned(&self, text: &str) -> Option<String> {
@@ -126,11 +131,14 @@ impl Piece {
 pub(super) struct SourceFilter {
     credentials: Arc<Credentials>,
     pieces: SourcePieces<Piece>,
+    /// The texts that come as a whole.
+    joined: JoinedTexts,
 }
 
 impl SourceFilter {
     pub(super) fn new(credentials: Credentials) -> Self {
-        Self { credentials: Arc::new(credentials), pieces: SourcePieces::default() }
+        let (pieces, joined) = (SourcePieces::default(), JoinedTexts::default());
+        Self { credentials: Arc::new(credentials), pieces, joined }
     }
 
     /// Cleans the provider's own events from index `from` on.
@@ -142,11 +150,19 @@ impl SourceFilter {
                 events.push(event);
                 continue;
             };
-            if self.credentials.may_be_in_json(&event.data) {
-                let cleaned = event.rewrite(|_, text| self.credentials.cleaned(text));
-                cleaned.map_err(|_| {
-                    Error::malformed("an event of the stream is none of the format's")
-                })?;
+            let malformed = |_| Error::malformed("an event of the stream is none of the format's");
+            let joined = if event.pieces.is_empty() {
+                let clean = |text: &str| self.credentials.clean_copy(text);
+                self.joined.replaced(&event.name, &event.data, clean).map_err(malformed)?
+            } else {
+                HashMap::new()
+            };
+            if !joined.is_empty() || self.credentials.may_be_in_json(&event.data) {
+                let cleaned = event.rewrite(|place, text| {
+                    let joined = joined.get(&place.range.start).cloned();
+                    joined.or_else(|| self.credentials.cleaned(text))
+                });
+                cleaned.map_err(malformed)?;
             }
             let credentials = &self.credentials;
             let credentials = || credentials.clone();

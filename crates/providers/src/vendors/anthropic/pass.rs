@@ -76,7 +76,7 @@ fn read(data: &str, event: &Event<'_>) -> Result<SourceEvent, Error> {
             && place.is_at(&["delta", name])
         {
             let (range, text) = (place.range.clone(), said.to_string());
-            pieces.push(SourcePiece { block, kind, range, text, is_changed: false });
+            pieces.push(SourcePiece::new(block, kind, range, text));
         }
     });
     read.map_err(|_| malformed())?;

@@ -320,7 +320,8 @@ impl PassThrough {
                     if candidate.index > 0 && !text.is_empty() {
                         events.push(piece_of(candidate.index, delta(kind, &text)));
                     }
-                    pieces.push(SourcePiece { block, kind, range, text, is_changed: false });
+                    let piece = SourcePiece::new(block, kind, range, text);
+                    pieces.push(SourcePiece { candidate: candidate.index, ..piece });
                 }
             }
         }

@@ -171,6 +171,14 @@ fn searches_are_counted() {
     let queries = json!({"webSearchQueries": ["a", "b", ""], "groundingChunks": []});
     assert_eq!(searches("gemini-3-pro", &queries), [2, 2]);
     assert_eq!(searches("gemini-2.5-pro", &queries), [1, 1]);
+    let places = json!({"groundingChunks": [{"maps": {"title": "A"}}, {"maps": {"title": "B"}}]});
+    assert_eq!(searches("gemini-2.5-pro", &places), [1, 1], "the prompt is charged for");
+    let both =
+        json!({"webSearchQueries": ["a", "b"], "groundingChunks": [{"web": {}}, {"maps": {}}]});
+    assert_eq!(searches("gemini-3-pro", &both), [3, 3]);
+    assert_eq!(searches("gemini-2.5-pro", &both), [2, 2]);
+    let pages = json!({"groundingChunks": [{"web": {"uri": "https://a.example"}}]});
+    assert_eq!(searches("gemini-3-pro", &pages), [0, 0]);
     for none in [json!({"webSearchQueries": []}), json!({}), json!(null), json!("x")] {
         assert_eq!(searches("gemini-3-pro", &none), [0, 0], "{none}");
     }

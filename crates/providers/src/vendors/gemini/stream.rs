@@ -82,7 +82,7 @@ struct StreamState {
     kept: StateBuilder,
     /// Whether the prompt's count was passed on.
     counted: bool,
-    /// The searches in the web so far that are charged for.
+    /// The searches so far that are charged for.
     searches: u32,
     /// Whether a usage was reported.
     reported: bool,

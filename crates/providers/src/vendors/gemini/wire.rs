@@ -145,16 +145,21 @@ impl Generated {
         usage.reported()
     }
 
-    /// Returns the number of searches in the web that the model's vendor charges for: each one of a recent
-    /// model, and for older models the prompt that was answered with any.
+    /// Returns the number of searches that the model's vendor charges for: in the web each one of a recent
+    /// model, and for older models the prompt that was answered with any; in maps the prompt that was answered
+    /// with a place.
     pub(super) fn searches(&self, is_recent: bool) -> u32 {
-        let candidates = self.candidates.iter().flatten();
-        let queries = candidates.filter_map(|candidate| {
-            candidate.grounding_metadata.as_ref()?.get("webSearchQueries")?.as_array()
-        });
+        let listed = |name: &'static str| {
+            let candidates = self.candidates.iter().flatten();
+            let lists = candidates.filter_map(move |candidate| {
+                candidate.grounding_metadata.as_ref()?.get(name)?.as_array()
+            });
+            lists.flatten()
+        };
         let made = |query: &&Value| !query.as_str().unwrap_or_default().is_empty();
-        let all = queries.flatten().filter(made).count() as u64;
-        all.min(if is_recent { MOST_USES } else { 1 }) as u32
+        let in_web = listed("webSearchQueries").filter(made).count() as u64;
+        let in_maps = listed("groundingChunks").any(|chunk| chunk.get("maps").is_some());
+        in_web.min(if is_recent { MOST_USES } else { 1 }) as u32 + u32::from(in_maps)
     }
 
     /// Whether it has a usage, valid or not.

@@ -1,6 +1,7 @@
 //! Whole answers to canonical replies.
 
 use domain::conversation::Reply;
+use domain::fees::Surcharge;
 use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde::Deserialize as _;
@@ -10,6 +11,7 @@ use crate::chat_form::text;
 use crate::error::Error;
 use crate::vendors::openai::calls;
 use crate::vendors::openai::searches::{cites_pages, with_search};
+use crate::vendors::openai::tier::{SERVICE_TIER, is_priority};
 use crate::vendors::openai::wire::{WireUsage, finish_reason, formalise_reasons};
 use crate::wire::error_body::{error_within, names_error};
 use crate::wire::json;
@@ -17,7 +19,10 @@ use crate::wire::json;
 pub(super) fn decode(body: &[u8]) -> Result<Reply, Error> {
     let native = json::object(body)?;
     let usage = usage(native.get("usage"));
-    let usage = if cites_pages(&native) { Some(with_search(usage)) } else { usage };
+    let mut usage = if cites_pages(&native) { Some(with_search(usage)) } else { usage };
+    if let Some(usage) = &mut usage {
+        usage.extras.surcharges[Surcharge::Priority] = is_priority(text(native.get(SERVICE_TIER)));
+    }
     reply(native, usage).map_err(|error| error.having_used(usage))
 }
 

@@ -1,3 +1,4 @@
+use domain::fees::Extras;
 use domain::step::FinishReason;
 use domain::usage::Usage;
 use serde_json::json;
@@ -24,6 +25,8 @@ fn an_answer_becomes_a_reply() {
         "service_tier": "default",
     });
     let reply = decoded(&answer).unwrap();
+    let mut extras = Extras::NONE;
+    extras.surcharges[Surcharge::Priority] = Some(false);
     assert_eq!(reply.text, "first");
     assert_eq!(reply.finish, Some(FinishReason::Stop));
     assert_eq!(reply.upstream_model.as_deref(), Some("gpt-real"));
@@ -35,6 +38,7 @@ fn an_answer_becomes_a_reply() {
             cache_write: 0,
             completion: 4,
             reasoning: 2,
+            extras,
             ..Usage::default()
         }),
     );

@@ -236,13 +236,13 @@ impl PassThrough {
         for (path, range, text) in std::mem::take(&mut scan.strings) {
             let kind = kind(&path);
             let path = scan.with_indices(path);
-            let (choice, member) = (path.items[0], path.members[0]);
+            let (choice, member) = (path.items[0], ordered_member(&path.members));
             let block = self.block(path)?;
             if kind != PieceKind::Json && !text.is_empty() {
                 self.texts.entry(choice).or_default().entry(member).or_default().insert(block);
             }
             let range = scan.shift.apply(range);
-            pieces.push(SourcePiece { block, kind, range, text, is_changed: false });
+            pieces.push(SourcePiece::new(block, kind, range, text));
         }
         ends.extend(self.ended(&scan));
         let event = SourceEvent {
@@ -375,9 +375,9 @@ impl ChunkScan {
 }
 
 fn kind(path: &StringPath) -> PieceKind {
-    match (path.members.first(), path.members.last()) {
+    match (ordered_member(&path.members), path.members.last()) {
         (_, Some(&"arguments")) => PieceKind::Json,
-        (Some(&("content" | "refusal" | "tool_calls" | "audio")), _) => PieceKind::Text,
+        ("content" | "refusal" | "tool_calls" | "audio", _) => PieceKind::Text,
         _ => PieceKind::Thought,
     }
 }
@@ -400,7 +400,20 @@ fn member_that_goes_on(place: &json_text::Place<'_, '_>) -> Option<&'static str>
         && place.member(2) == Some("delta");
     let (_, delta) = Position::Whole.into("delta").filter(|_| is_in_delta)?;
     let (name, position) = delta.into(place.member(3)?)?;
-    (position == Position::Calls || continued(place).is_some()).then_some(name)
+    match continued(place) {
+        Some(members) => Some(ordered_member(&members)),
+        None => (position == Position::Calls).then_some(name),
+    }
+}
+
+/// The member of a delta whose strings follow those of others. Thoughts among the parts of a content are
+/// none of its text.
+fn ordered_member(members: &[&'static str]) -> &'static str {
+    match members {
+        ["content", thoughts @ ("thinking" | "reasoning"), ..] => thoughts,
+        [first, ..] => first,
+        [] => "",
+    }
 }
 
 /// The members below the delta on the way to a string, if it is one that continues from chunk to chunk.

@@ -287,6 +287,19 @@ fn only_so_many_strings_go_on_in_one_chunk() {
     assert!(fault_of(&of(MOST_PIECES + 1)).is_some());
 }
 
+/// Mistral's thoughts are parts of the content.
+#[test]
+fn a_text_ends_the_thoughts_among_the_parts_before_it() {
+    let mut passing = PassThrough::new("mine".to_owned());
+    let mut event = |delta: Value| {
+        let chunk = json!({"choices": [{"index": 0, "delta": delta}]}).to_string();
+        passing.event(chunk.as_bytes(), false).unwrap()
+    };
+    let thought = event(json!({"content": [{"type": "thinking", "thinking": [{"text": "Hm."}]}]}));
+    let text = event(json!({"content": "Hi."}));
+    assert_eq!(text.ends, [thought.pieces[0].block]);
+}
+
 #[test]
 fn the_strings_of_a_repeated_choice_are_no_pieces() {
     let texts = |choices: Value| {

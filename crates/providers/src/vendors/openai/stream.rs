@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use domain::conversation::StreamEvent;
+use domain::fees::Surcharge;
 use domain::model::Model;
 use domain::step::FinishReason;
 use domain::usage::Usage;
@@ -16,6 +17,7 @@ use crate::vendors::openai::calls::Calls;
 use crate::vendors::openai::decode;
 use crate::vendors::openai::pass::PassThrough;
 use crate::vendors::openai::searches::{cites_pages, with_search};
+use crate::vendors::openai::tier::{SERVICE_TIER, is_priority};
 use crate::vendors::openai::wire::{
     Delta, Says, Text, WireUsage, finish_reason, formalise_reasons,
 };
@@ -77,6 +79,8 @@ struct Chunks {
     calls_tools: bool,
     /// Whether it has cited a page.
     searched: bool,
+    /// Whether it is served in the faster tier, as far as that is known.
+    is_priority: Option<bool>,
     refused: bool,
     /// Whether choice 0 has begun, and whether it has ended.
     begun: bool,
@@ -97,6 +101,8 @@ struct Chunk<'a> {
     choices: Option<Vec<Choice<'a>>>,
     #[serde(default)]
     usage: Group<WireUsage>,
+    #[serde(default, borrow)]
+    service_tier: Text<'a>,
     #[serde(default)]
     error: Says,
 }
@@ -164,6 +170,7 @@ impl Chunks {
             return self.unusual(data, events);
         }
         self.name(&chunk.model.0, events);
+        self.is_priority = is_priority(&chunk.service_tier.0).or(self.is_priority);
         for choice in choices {
             self.begun = true;
             if !choice.delta.content.0.is_empty() {
@@ -196,6 +203,7 @@ impl Chunks {
         self.calls.settle(&mut chunk)?;
         self.note_choices(&chunk)?;
         self.name(text(chunk.get("model")), events);
+        self.is_priority = is_priority(text(chunk.get(SERVICE_TIER))).or(self.is_priority);
         let first = decode::first_choice(&chunk);
         let reason = text(first.and_then(|choice| choice.get("finish_reason"))).to_owned();
         let delta = first.and_then(|choice| choice.get("delta")?.as_object());
@@ -225,7 +233,9 @@ impl Chunks {
         if usage.is_some() || self.reported {
             self.reported = true;
             let usage = if self.searched { Some(with_search(usage)) } else { usage };
-            events.push(StreamEvent::Usage(usage.unwrap_or_else(Usage::unknown)));
+            let mut usage = usage.unwrap_or_else(Usage::unknown);
+            usage.extras.surcharges[Surcharge::Priority] = self.is_priority;
+            events.push(StreamEvent::Usage(usage));
         }
     }
 

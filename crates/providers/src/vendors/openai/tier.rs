@@ -2,7 +2,6 @@
 
 use domain::conversation::Prompt;
 use domain::fees::{Factor, PerSurcharge, Surcharge};
-use serde_json::Value;
 
 use crate::adapter::request::Attempt;
 use crate::chat_form::text;
@@ -15,15 +14,23 @@ const PRICED_TIERS: [&str; 4] = ["auto", "default", "standard", "flex"];
 
 /// Returns the surcharges that a prompt asks for: that of the faster tier.
 pub(crate) fn surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
+    surcharges_if(is_priority(text(prompt.params.get(SERVICE_TIER))).unwrap_or(false))
+}
+
+/// Returns the surcharges that may apply to a prompt: a vendor that is to choose may serve it faster.
+pub(crate) fn possible_surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
+    surcharges_if(is_priority(text(prompt.params.get(SERVICE_TIER))).unwrap_or(true))
+}
+
+fn surcharges_if(is_priority: bool) -> PerSurcharge<bool> {
     let mut surcharges = PerSurcharge::default();
-    surcharges[Surcharge::Priority] =
-        is_priority(prompt.params.get(SERVICE_TIER)).unwrap_or_default();
+    surcharges[Surcharge::Priority] = is_priority;
     surcharges
 }
 
 /// Whether a class of service is the faster one; `None` if the vendor is to choose, or none is named.
-pub(crate) fn is_priority(tier: Option<&Value>) -> Option<bool> {
-    match text(tier) {
+pub(crate) fn is_priority(tier: &str) -> Option<bool> {
+    match tier {
         "" | "auto" => None,
         tier => Some(matches!(tier, "priority" | "fast")),
     }

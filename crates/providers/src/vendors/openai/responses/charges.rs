@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::chat_form::text;
 use crate::error::Error;
-use crate::vendors::openai::tier::surcharges;
+use crate::vendors::openai::tier::possible_surcharges;
 
 /// The bound on the calls of all tools that the vendor runs within a response.
 pub(super) const MAX_TOOL_CALLS: &str = "max_tool_calls";
@@ -91,7 +91,7 @@ fn is_in_container(tool: &Value) -> bool {
 
 /// Returns the charges of a request. Only one that goes on as it came has tools of the vendor's.
 pub(super) fn of(prompt: &Prompt) -> Charges {
-    let mut charges = Charges { surcharges: surcharges(prompt), ..Charges::default() };
+    let mut charges = Charges { surcharges: possible_surcharges(prompt), ..Charges::default() };
     let Some(body) = passing_body(prompt) else { return charges };
     let uses = uses(body);
     for (index, tool) in tools(body).iter().enumerate() {

@@ -91,7 +91,7 @@ pub(super) fn usage(response: &Map<String, Value>) -> Option<Usage> {
     for item in output(response) {
         charges::see(item, &mut extras);
     }
-    extras.surcharges[Surcharge::Priority] = is_priority(response.get(SERVICE_TIER));
+    extras.surcharges[Surcharge::Priority] = is_priority(text(response.get(SERVICE_TIER)));
     let Some(reported) = response.get("usage").filter(|usage| usage.is_object()) else {
         return extras.has_uses().then(|| Usage { extras, ..Usage::unknown() });
     };

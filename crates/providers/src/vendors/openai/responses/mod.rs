@@ -74,6 +74,10 @@ impl Adapter for Responses {
         pass::body(attempt, original, (self.name)(attempt.model))
     }
 
+    fn without_encrypted_thoughts(&self, body: &[u8]) -> Option<Vec<u8>> {
+        pass::without_encrypted_thoughts(body)
+    }
+
     fn charges(&self, prompt: &Prompt) -> Charges {
         charges::of(prompt)
     }

@@ -1,7 +1,11 @@
 //! Pass-through: requests that came in this format, and the vendor's own events.
 
+use std::borrow::Cow;
+
 use domain::json_text::{self, Edit, Token, quoted};
 use domain::original::{Original, PieceKind, SourceEvent, SourcePiece, WireFormat};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::adapter::request::Attempt;
 use crate::chat_form::text;
@@ -40,6 +44,37 @@ pub(super) fn body(
     Ok(Some(edited.into_bytes()))
 }
 
+/// An item of an input.
+#[derive(Deserialize)]
+struct InputItem<'a> {
+    #[serde(rename = "type", default, borrow)]
+    kind: Cow<'a, str>,
+    #[serde(default, borrow)]
+    encrypted_content: Option<&'a RawValue>,
+}
+
+/// Returns a body without the encrypted reasoning of its input. The ids of what was written after it go as
+/// well: by its id an item asks for the reasoning before it.
+pub(super) fn without_encrypted_thoughts(body: &[u8]) -> Option<Vec<u8>> {
+    let body = std::str::from_utf8(body).ok()?;
+    let input = json_text::member(body, "input").ok()??;
+    let items: Vec<&RawValue> = serde_json::from_str(input).ok()?;
+    let mut kept = Vec::with_capacity(items.len());
+    for item in &items {
+        let item = item.get();
+        match serde_json::from_str::<InputItem<'_>>(item) {
+            Ok(read) if read.kind == "reasoning" && read.encrypted_content.is_some() => {}
+            Ok(read) if ["message", "function_call", "custom_tool_call"].contains(&&*read.kind) => {
+                kept.push(Cow::Owned(json_text::edited(item, &[("id", Edit::Remove)]).ok()?));
+            }
+            _ => kept.push(Cow::Borrowed(item)),
+        }
+    }
+    let input = format!("[{}]", kept.join(","));
+    let edited = json_text::edited(body, &[("input", Edit::Set(&input))]);
+    edited.ok().filter(|_| kept.len() < items.len()).map(String::into_bytes)
+}
+
 /// Returns an event as it came. Its piece is the `delta` that most events of this format have, whatever
 /// it continues: text, code, the transcript of a sound.
 pub(super) fn event(data: &[u8], event: &Event) -> Result<SourceEvent, Error> {
@@ -63,7 +98,7 @@ pub(super) fn event(data: &[u8], event: &Event) -> Result<SourceEvent, Error> {
             && place.is_at(&["delta"])
         {
             let (range, text) = (place.range.clone(), text.to_owned());
-            pieces.push(SourcePiece { block, kind, range, text, is_changed: false });
+            pieces.push(SourcePiece::new(block, kind, range, text));
         }
     });
     read.map_err(|_| malformed())?;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::testing::{attempt, model};
+use crate::testing::{After, Server, attempt, client, json as whole, model, step};
 use crate::vendors::adapter;
 use crate::vendors::openai::Openai;
 
@@ -275,6 +275,48 @@ fn a_whole_answer_is_read() {
     assert!(error.to_string().contains("It broke."), "{error}");
     assert_eq!(error.usage().map(Usage::counts), Some(expected_usage().counts()));
     assert!(decode(&json!({"object": "chat.completion", "choices": []})).is_err());
+}
+
+#[test]
+fn thoughts_that_another_account_has_encrypted_can_be_left_out() {
+    let body = r#"{"model":"m", "input": [{"role":"user","content":"Hi."},
+        {"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"e"},
+        {"type":"function_call","id":"fc_1","call_id":"c","name":"f","arguments":"{}"},
+        {"type":"reasoning","id":"rs_2","summary":[]}, {"type":"item_reference","id":"i"}], "n":1.0}"#;
+    let expected = r#"{"model":"m", "input": [{"role":"user","content":"Hi."},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"reasoning","id":"rs_2","summary":[]},{"type":"item_reference","id":"i"}], "n":1.0}"#;
+    let left = |body: &str| {
+        let left = own(&model(Provider::Openai, None)).without_encrypted_thoughts(body.as_bytes());
+        left.map(|body| String::from_utf8(body).unwrap())
+    };
+    assert_eq!(left(body).as_deref(), Some(expected));
+    assert_eq!(left(expected), None, "nothing is left to leave out");
+    assert_eq!(left(r#"{"input":"Hi."}"#), None);
+}
+
+#[tokio::test]
+async fn thoughts_that_another_account_has_encrypted_are_left_out_once() {
+    let refused = json!({"error": {"code": "invalid_encrypted_content", "message": "No."}});
+    let refused = || step(whole("400 Bad Request", &refused.to_string()), After::Keep);
+    let answer = json!({"status": "completed", "output": [{"type": "message",
+        "content": [{"type": "output_text", "text": "Hi"}]}]});
+    let answer = step(whole("200 OK", &answer.to_string()), After::Keep);
+    let server = Server::new(vec![refused(), answer, refused(), refused()]).await;
+    let mut model = model(Provider::Internal, Some(&server.url()));
+    model.config.all.insert("responses".to_owned(), true.into());
+    let body = json!({"input": [{"type": "reasoning", "encrypted_content": "e"},
+        {"role": "user", "content": "Hi."}]});
+    let prompt = prompt(&body.to_string(), 100);
+    let reply = client().complete(attempt(&model, &prompt)).await.unwrap();
+    assert_eq!(
+        (reply.text.as_str(), &reply.dropped[..]),
+        ("Hi", &["input.encrypted_content".to_owned()][..])
+    );
+    let error = client().complete(attempt(&model, &prompt)).await.unwrap_err();
+    assert_eq!(error.provider_status(), Some(400), "it is sent no third time");
+    let requests = server.requests.lock().unwrap();
+    let has_thoughts: Vec<bool> =
+        requests.iter().map(|request| request.contains("encrypted_content")).collect();
+    assert_eq!(has_thoughts, [true, false, true, false]);
 }
 
 #[test]
