@@ -16,7 +16,7 @@ const MAKE: [&str; 24] = [
     "make", "turn", "put", "write", "format", "convert", "mach", "mache", "schreib", "schreibe", "écris", "mets", "rends",
     "fais", "escribe", "pon", "scrivi", "metti", "rendi", "transforma", "faça", "zrób", "napisz", "сделай",
 ];
-/// What points at the text before.
+/// Words that point at the text before.
 #[rustfmt::skip]
 const POINTERS: [&str; 24] = [
     "this", "that", "it", "these", "them", "to", "into", "das", "dies", "daraus", "es", "ça", "ca", "cela", "esto",

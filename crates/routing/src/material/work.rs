@@ -32,7 +32,7 @@ pub(crate) fn is_worked_on(text: &str, at: &Range<usize>, instruction: &Reading)
         return false;
     }
     let fields = instruction.fields();
-    // Whoever defines a task at length names its field beside the work, and what is hard about it.
+    // The definition of a task at length names its field beside the work, and the hard part of it.
     let is_definition = counts.sentences >= 2 || counts.characters > NAMED_CHARS;
     if is_definition
         && (heard(Group::Build) + fields > task
@@ -57,7 +57,7 @@ pub(crate) fn is_worked_on(text: &str, at: &Range<usize>, instruction: &Reading)
     if asks_for_amount || nature.is_formal(material.len()) || nature.options >= 2 {
         return false;
     }
-    // What stands first may be the request itself: a claim, a problem, before somebody asks for it to be put well.
+    // Material that stands first may be the request itself: a claim, a problem, before somebody asks for it to be put well.
     let names_work = counts.named_tasks > 0 && !before.trim().is_empty();
     names_work || !is_hard(material, asks_for_help(before))
 }
