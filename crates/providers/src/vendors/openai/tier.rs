@@ -17,9 +17,12 @@ pub(crate) fn surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
     surcharges_if(is_priority(text(prompt.params.get(SERVICE_TIER))).unwrap_or(false))
 }
 
-/// Returns the surcharges that may apply to a prompt: a vendor that is to choose may serve it faster.
+/// Returns the surcharges that may apply to a prompt: a vendor that is asked to choose may serve it faster.
+/// One that is not asked does so for accounts that are set to it; to set money aside for that would take
+/// most of a cap from all others.
 pub(crate) fn possible_surcharges(prompt: &Prompt) -> PerSurcharge<bool> {
-    surcharges_if(is_priority(text(prompt.params.get(SERVICE_TIER))).unwrap_or(true))
+    let tier = text(prompt.params.get(SERVICE_TIER));
+    surcharges_if(is_priority(tier).unwrap_or(tier == "auto"))
 }
 
 fn surcharges_if(is_priority: bool) -> PerSurcharge<bool> {
