@@ -11,7 +11,6 @@ use domain::ids::{KeyId, StepId};
 use domain::money::Usd;
 use domain::settings::Limits;
 use domain::time::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::backtest::report::{Limit, MOST_IDS, Refused};
 
