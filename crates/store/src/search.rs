@@ -27,6 +27,9 @@ pub(crate) use terms::{TermRow, WrittenTerms};
 /// A term of fewer traces is the way to them, whatever else is asked for.
 const RARE: i64 = 5_000;
 
+/// The most traces that are looked at one by one for the number of those that fit.
+const MOST_LOOKED_AT: i64 = 20_000;
+
 /// The conditions under which a trace is listed.
 #[derive(Clone, Debug, Default)]
 pub struct TraceFilter {
@@ -236,7 +239,8 @@ impl Store {
         rows.into_iter().map(Row::read).collect()
     }
 
-    /// How many traces of a project fit a filter; `None` above [`COUNT_LIMIT`].
+    /// How many traces of a project fit a filter; `None` above [`COUNT_LIMIT`], or if more than
+    /// [`MOST_LOOKED_AT`] would have to be looked at for it: a page is found long before.
     #[boxed]
     pub async fn count_traces(
         &self,
@@ -244,8 +248,23 @@ impl Store {
         filter: &TraceFilter,
     ) -> Result<Option<i64>> {
         let by = self.leading_term(project, filter).await?;
-        let (mut asked, _) = ids(project, filter, by);
-        asked.with(" LIMIT ?", Value::Int(COUNT_LIMIT + 1));
+        if filter.is_search() {
+            let lead = by.and_then(|at| filter.terms.get(at)).cloned();
+            let TraceFilter { from, to, .. } = *filter;
+            let terms = lead.into_iter().collect();
+            let all = TraceFilter { from, to, terms, ..TraceFilter::default() };
+            let looked_at = self.count(ids(project, &all, by.map(|_| 0)).0, MOST_LOOKED_AT).await?;
+            if looked_at > MOST_LOOKED_AT {
+                return Ok(None);
+            }
+        }
+        let count = self.count(ids(project, filter, by).0, COUNT_LIMIT).await?;
+        Ok((count <= COUNT_LIMIT).then_some(count))
+    }
+
+    /// How many rows a question has; counting ends above `most`.
+    async fn count(&self, mut asked: Question, most: i64) -> Result<i64> {
+        asked.with(" LIMIT ?", Value::Int(most + 1));
         let sql = format!("SELECT count(*) FROM ({}) AS counted", asked.sql);
         let count: i64 = on!(&self.reader, db => {
             let mut query = sqlx::query_scalar(AssertSqlSafe(sql));
@@ -258,7 +277,7 @@ impl Store {
             }
             query.fetch_one(db).await?
         });
-        Ok((count <= COUNT_LIMIT).then_some(count))
+        Ok(count)
     }
 
     /// The term that leads to the traces: the rarest, unless it is frequent and the index of all traces

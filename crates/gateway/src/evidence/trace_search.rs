@@ -104,7 +104,7 @@ impl TraceQuery {
 pub struct TracePage {
     /// The traces, in the order that was asked for.
     pub traces: Vec<Trace>,
-    /// The number of matches of the filter; `None` above the limit.
+    /// The number of matches of the filter; `None` above the limit, or if it takes too long to find.
     pub total: Option<i64>,
 }
 
