@@ -53,6 +53,8 @@ pub struct SourcePieces<F> {
     held_bytes: usize,
     /// The filters of strings that have ended and that others may continue.
     ended: BTreeMap<Key, F>,
+    /// The ends of events that were held back whole.
+    ends_due: Vec<u64>,
 }
 
 /// A string that has not ended.
@@ -71,13 +73,28 @@ struct Open<F> {
 
 impl<F> Default for SourcePieces<F> {
     fn default() -> Self {
-        Self { open: BTreeMap::new(), held_bytes: 0, ended: BTreeMap::new() }
+        let (open, ended) = (BTreeMap::new(), BTreeMap::new());
+        Self { open, held_bytes: 0, ended, ends_due: Vec::new() }
     }
 }
 
 impl<F: PieceFilter> SourcePieces<F> {
     /// Takes an event, and adds what may leave. After an error, the event is left out.
     pub fn pass(
+        &mut self,
+        event: SourceEvent,
+        begin: impl Fn(PieceKind) -> F,
+        out: &mut Vec<SourceEvent>,
+    ) -> Result<(), TooMuchHeld> {
+        let (at, due) = (out.len(), std::mem::take(&mut self.ends_due));
+        let passed = self.pass_event(event, begin, out);
+        // The next filter needs the ends of an event that did not leave before what came behind it.
+        let ends = out.get_mut(at).map_or(&mut self.ends_due, |event| &mut event.ends);
+        ends.splice(0..0, due);
+        passed
+    }
+
+    fn pass_event(
         &mut self,
         mut event: SourceEvent,
         begin: impl Fn(PieceKind) -> F,
@@ -93,9 +110,7 @@ impl<F: PieceFilter> SourcePieces<F> {
             self.release(None, out);
         }
         let carrier = event.carrier;
-        // An event that ends a string leaves even without a text: the next filter needs that end.
-        let mut is_held =
-            carrier == Carrier::Copy && !event.pieces.is_empty() && event.ends.is_empty();
+        let mut is_held = carrier == Carrier::Copy && !event.pieces.is_empty();
         let (mut holding, mut hides) = (BTreeMap::new(), false);
         for at in 0..event.pieces.len() {
             let (before, later) = event.pieces.split_at_mut(at + 1);
@@ -165,7 +180,9 @@ impl<F: PieceFilter> SourcePieces<F> {
         if hides && carrier != Carrier::Copy {
             clear_log_probabilities(&mut event);
         }
-        if !is_held {
+        if is_held {
+            self.ends_due.extend(event.ends);
+        } else {
             out.push(event);
         }
         Ok(())

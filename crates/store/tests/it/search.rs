@@ -168,7 +168,8 @@ fn filter(dice: &mut Dice) -> (TraceFilter, Vec<Condition>) {
                 let list = if wanted { &mut filter.terms } else { &mut filter.without };
                 list.push(Term::error());
                 plain.push(Box::new(move |it| {
-                    let fails = |step: &Step| step.status == StepStatus::Failed;
+                    let fails =
+                        |step: &Step| step.status == StepStatus::Failed && !step.is_shadow();
                     it.steps.iter().any(fails) == wanted
                 }));
             }
