@@ -52,7 +52,7 @@ GROUND = 100.0
 FEW, ENOUGH = 8, 40
 # The more stretches a text has, the likelier one looks like an attack by chance: so many times the logarithm of their
 # number, up to the second, are taken off.
-BY_CHANCE, MANY = 0.6, 16
+BY_CHANCE, MANY = 0.3, 16
 # A word is known that so many texts hold. A stretch of which no more than the first share of words is known proves nothing
 # by its words, one with the second counts in full.
 SEEN, STRANGE, FAMILIAR = 3, 0.4, 0.7

@@ -24,7 +24,7 @@ const STRANGE: f32 = 0.4;
 const FAMILIAR: f32 = 0.7;
 /// The more stretches a text has, the likelier one looks like an attack by chance: so many times the logarithm of their
 /// number, up to [`MANY`], are taken off.
-const BY_CHANCE: f32 = 0.6;
+const BY_CHANCE: f32 = 0.3;
 const MANY: u32 = 16;
 /// Points of the curve from evidence to score.
 const POINTS: usize = 8;
