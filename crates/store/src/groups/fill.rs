@@ -24,7 +24,7 @@ const GRACE: i64 = 5 * MINUTE;
 const SLICES: i64 = 12;
 /// The most hours that are summed again after the clock was ahead. Steps of older hours may be gone: a clock
 /// that is behind must not take their sums with it.
-const MOST_TAKEN_BACK: i64 = DAY_HOURS;
+const MOST_TAKEN_BACK: i64 = DAY_HOURS - 2;
 /// The most rows that one transaction writes, which keeps the writer waiting.
 const BATCH_ROWS: usize = 200;
 
@@ -119,19 +119,24 @@ impl Store {
     pub async fn group_next_hour(&self, project: ProjectId, now: Timestamp) -> Result<bool> {
         let over = now.minus_micros(GRACE).0.div_euclid(HOUR);
         let known = self.grouped_until(project).await?;
-        match known.map_or(0, |until| until - over) {
+        // Other nodes may be a little ahead: an hour that has ended by this clock, too, stays summed.
+        let begun = now.0.div_euclid(HOUR);
+        match known.map_or(0, |until| until - begun) {
             ..=0 => {}
             1..=MOST_TAKEN_BACK => {
-                self.ungroup(project, over).await?;
+                self.ungroup(project, begun).await?;
                 return Ok(true);
             }
             _ => return Ok(false),
         }
         let since = known.unwrap_or(0);
         let Some(hour) = self.next_hour(project, since).await?.filter(|&hour| hour < over) else {
-            // The days up to now may have to be summed all the same.
-            if known.is_some_and(|until| until < over) {
-                self.finish_hours(project, since, over).await?;
+            // The day of the last hour may be over all the same. Time without steps is noted no further, so
+            // that a clock that is days ahead leaves no gap.
+            let day_end = since + (-since).rem_euclid(DAY_HOURS);
+            let reach = over.min(day_end);
+            if known.is_some_and(|until| until < reach) {
+                self.finish_hours(project, since, reach).await?;
             }
             return Ok(false);
         };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::fees::Surcharge;
 use domain::model::Provider;
 use domain::step::FinishReason;
 use domain::usage::Usage;
@@ -40,7 +41,10 @@ async fn the_vendor_finds_no_fault() {
             ..Usage::default()
         };
         assert_eq!((&*reply.text, &*heard.text), ("Grüße 🙂", "Grüße 🙂"));
-        assert_eq!((reply.usage, heard.usage), (Some(usage), Some(usage)));
+        // Whole answers report the tier that served them.
+        let mut served = usage;
+        served.extras.surcharges[Surcharge::Priority] = Some(false);
+        assert_eq!((reply.usage, heard.usage), (Some(served), Some(usage)));
 
         // Rounds of tools.
         sim.chain(&model, &json!({"tools": tools()}), &rounds()).await;

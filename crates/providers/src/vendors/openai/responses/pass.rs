@@ -64,7 +64,10 @@ pub(super) fn without_encrypted_thoughts(body: &[u8]) -> Option<Vec<u8>> {
         let item = item.get();
         match serde_json::from_str::<InputItem<'_>>(item) {
             Ok(read) if read.kind == "reasoning" && read.encrypted_content.is_some() => {}
-            Ok(read) if ["message", "function_call", "custom_tool_call"].contains(&&*read.kind) => {
+            // A message needs no type.
+            Ok(read)
+                if ["", "message", "function_call", "custom_tool_call"].contains(&&*read.kind) =>
+            {
                 kept.push(Cow::Owned(json_text::edited(item, &[("id", Edit::Remove)]).ok()?));
             }
             _ => kept.push(Cow::Borrowed(item)),
