@@ -184,7 +184,8 @@ pub struct RefusedBody {
 /// Requests that one limit would have refused.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefusedByBody {
-    /// `loop_requests`, `requests_per_hour`, `monthly_budget` or `hourly_limit`.
+    /// `loop_requests`, `requests_per_hour`, `monthly_budget`, `hourly_limit`, or `no_price`: under a cap or a
+    /// budget no model without a price is called.
     limit: &'static str,
     steps: u64,
     /// USD that would not have been spent.

@@ -11,6 +11,7 @@ use domain::tier::Tier;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::backtest::limits::Caps;
 use crate::error::{Error, Faults, Result};
 use crate::state::registry::ProjectState;
 
@@ -50,8 +51,8 @@ pub(super) struct Draft {
 /// A project as a draft would have it.
 pub(super) struct DraftProject {
     pub(super) state: ProjectState,
-    /// The models that the draft has a price for.
-    pub(super) priced: BTreeMap<String, Prices>,
+    /// The models that the draft has a price for, as they are without it.
+    pub(super) priced: BTreeMap<String, Arc<Model>>,
     /// The cap of every key; the outer `None` leaves each key its own.
     hourly_limit: Option<Option<Usd>>,
     /// The tiers to which the draft gives no other models than the project has now.
@@ -93,12 +94,14 @@ impl Draft {
 
     /// The project with this draft merged over its settings.
     pub(super) fn apply(&self, current: &ProjectState) -> Result<DraftProject> {
-        let priced = self.prices()?;
+        let prices = self.prices()?;
         let mut project = current.project.clone();
         settings::merge(&mut project.settings, self.settings.clone());
         let mut models: HashMap<String, Arc<Model>> = current.models.clone();
-        for (identifier, prices) in &priced {
-            if let Some(model) = models.get_mut(identifier) {
+        let mut priced = BTreeMap::new();
+        for (identifier, prices) in prices {
+            if let Some(model) = models.get_mut(&identifier) {
+                priced.insert(identifier, model.clone());
                 prices.give(Arc::make_mut(model));
             }
         }
@@ -191,11 +194,9 @@ impl Prices {
 
 impl DraftProject {
     /// The caps of keys, by the caps that they have now.
-    pub(super) fn caps(
-        &self,
-        keys: impl Iterator<Item = (KeyId, Option<Usd>)>,
-    ) -> HashMap<KeyId, Usd> {
-        keys.filter_map(|(key, own)| Some((key, self.hourly_limit.unwrap_or(own)?))).collect()
+    pub(super) fn caps(&self, keys: impl Iterator<Item = (KeyId, Option<Usd>)>) -> Caps {
+        let own = || keys.filter_map(|(key, own)| Some((key, own?))).collect();
+        self.hourly_limit.map_or_else(|| Caps::Own(own()), Caps::Every)
     }
 }
 

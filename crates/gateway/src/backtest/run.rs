@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backtest::ask::Payload;
 use crate::backtest::draft::DraftProject;
-use crate::backtest::judge::{self, Judged, Unjudged};
+use crate::backtest::judge::{self, Asks, Judged, Unjudged};
 use crate::backtest::limits::{self, Rules};
 use crate::backtest::report::BacktestReport;
 use crate::backtest::tally::Tally;
@@ -72,9 +72,10 @@ async fn backtest(job: &RunningJob) -> Result<Option<BacktestReport>> {
     let current = project.clone();
     let applied = Arc::new(thread.run(move || draft.apply(&current)).await??);
     let stop = gateway.winding_down.clone();
-    let judge = Judge { draft: applied, sealing: project.sealing.clone(), stop };
+    let rules = Arc::new(rules(job, window, &applied).await?);
+    let judge =
+        Judge { draft: applied, rules: rules.clone(), sealing: project.sealing.clone(), stop };
     let Some(mut tally) = tally(job, window, &judge, &mut thread).await? else { return Ok(None) };
-    let rules = rules(job, window, &judge.draft).await?;
     let calls = tally.take_calls();
     let refusals = thread.run(move || limits::replay(calls, &rules)).await?;
     Ok(Some(tally.report(refusals, ignored)))
@@ -220,10 +221,11 @@ async fn rules(job: &RunningJob, window: Window, draft: &DraftProject) -> Result
     })
 }
 
-/// The draft, and the means to open contents and to stop.
+/// The draft with its limits, and the means to open contents and to stop.
 #[derive(Clone)]
 struct Judge {
     draft: Arc<DraftProject>,
+    rules: Arc<Rules>,
     sealing: SealingKey,
     stop: CancellationToken,
 }
@@ -261,6 +263,7 @@ impl Judge {
     fn one(&self, request: &RecordedRequest, json: &[u8]) -> Outcome {
         let stop = || self.stop.is_cancelled();
         let RecordedRequest { step, asks_secure, .. } = request;
-        judge::judge(&self.draft, step, json, *asks_secure, GiveUp::All(&stop))
+        let asks = Asks { secure: *asks_secure, price: self.rules.bound(step.key) };
+        judge::judge(&self.draft, step, json, asks, GiveUp::All(&stop))
     }
 }
