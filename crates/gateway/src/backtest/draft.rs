@@ -31,6 +31,8 @@ const SECTIONS: [&str; 8] = [
 const PRICES: &str = "prices";
 /// The cap of every key, in the section `limits` of a draft.
 const HOURLY_LIMIT: &str = "hourly_limit";
+/// The most faults of prices that are named.
+const MOST_FAULTS: usize = 20;
 const PRICE_NAMES: [&str; 5] = [
     "input_cost_per_1k",
     "output_cost_per_1k",
@@ -77,6 +79,11 @@ impl Draft {
         draft
     }
 
+    /// The names of the sections that are used.
+    pub(super) fn sections(&self) -> Vec<&str> {
+        self.settings.keys().map(String::as_str).collect()
+    }
+
     /// Refuses faults of what only a draft has; the rest is validated as a change of the project.
     pub(super) fn check(&self, project: &ProjectState) -> Result<()> {
         let mut faults = Faults::default();
@@ -87,6 +94,7 @@ impl Draft {
             let sentences = shown.map(|model| {
                 format!("settings.{PRICES}.{model} is not registered: a price is for a model")
             });
+            let sentences = sentences.take(MOST_FAULTS);
             faults.sentences().extend(sentences);
         }
         faults.none()
@@ -138,10 +146,14 @@ impl Draft {
         let mut faults = Faults::default();
         let mut all = BTreeMap::new();
         for (model, given) in given {
+            if faults.sentences().len() >= MOST_FAULTS {
+                break;
+            }
             if let Some(prices) = faults.note(Prices::read(model, given)) {
                 all.insert(model.clone(), prices);
             }
         }
+        faults.sentences().truncate(MOST_FAULTS);
         faults.none()?;
         Ok(all)
     }
@@ -156,6 +168,9 @@ impl Prices {
         let mut faults = Faults::default();
         let mut prices = Self::default();
         for (name, value) in given {
+            if faults.sentences().len() >= MOST_FAULTS {
+                break;
+            }
             let place = PRICE_NAMES.iter().position(|known| known == name);
             match (place, amount(value)) {
                 (Some(place), Some(price)) => prices.0[place] = Some(price),
@@ -195,8 +210,10 @@ impl Prices {
 impl DraftProject {
     /// The caps of keys, by the caps that they have now.
     pub(super) fn caps(&self, keys: impl Iterator<Item = (KeyId, Option<Usd>)>) -> Caps {
-        let own = || keys.filter_map(|(key, own)| Some((key, own?))).collect();
-        self.hourly_limit.map_or_else(|| Caps::Own(own()), Caps::Every)
+        match self.hourly_limit {
+            Some(cap) => Caps::Every(cap),
+            None => Caps::Own(keys.filter_map(|(key, own)| Some((key, own?))).collect()),
+        }
     }
 }
 

@@ -184,6 +184,15 @@ fn recorded_cause(step: &Step) -> Cause {
     }
 }
 
+/// Whether something was found in a blocked request outside its messages, which are all that is stored of it:
+/// judged without that it would seem to pass.
+fn lies_outside(step: &Step) -> bool {
+    let findings = step.security.findings.as_ref().and_then(Value::as_array);
+    let is_outside =
+        |finding: &Value| finding.get("field").is_some() && finding.get("message").is_none();
+    step.kind == StepKind::Blocked && findings.into_iter().flatten().any(is_outside)
+}
+
 fn policy(kind: &str) -> Cause {
     Cause { category: Category::Policy.as_str().to_owned(), kind: kind.to_owned() }
 }
@@ -200,6 +209,9 @@ struct Request<'a> {
 
 impl<'a> Request<'a> {
     fn read(step: &'a Step, content: &[u8], asks: Asks) -> Option<Self> {
+        if lies_outside(step) {
+            return None;
+        }
         let mut content: Content = serde_json::from_slice(content).ok()?;
         let servers = content.mcp.take().map(serde_json::from_value).transpose().ok()?;
         // Texts to be embedded are no messages.
