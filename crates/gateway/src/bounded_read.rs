@@ -10,6 +10,8 @@ use crate::request_id;
 
 /// Long reads end after this.
 pub(crate) const READ_BOUND: Duration = Duration::from_secs(5);
+/// A read that nobody waits for is repeated so often.
+const MOST_REPEATS: u32 = 3;
 
 /// Bounds a long read. It is boxed: a query is kilobytes of state in every future above, also where
 /// it is hardly ever made.
@@ -22,6 +24,20 @@ pub(crate) fn bounded<'a, T: 'a>(
             Err(_) => Err(took_too_long()),
         }
     })
+}
+
+/// Bounds a long read of work that nobody waits for, and reads again if it took too long.
+pub(crate) async fn read_again<T, F>(read: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = std::result::Result<T, store::Error>> + Send,
+{
+    for _ in 0..MOST_REPEATS {
+        match bounded(read()).await {
+            Err(Error::Unavailable(_)) => {}
+            other => return other,
+        }
+    }
+    bounded(read()).await
 }
 
 /// Bounds a long read that holds something until it ends. Nobody may wait for it any more by then: a
@@ -54,6 +70,24 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_read_is_repeated_three_times() {
+        let tried = std::sync::atomic::AtomicU32::new(0);
+        let slow_until = |fast| {
+            let number = tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+            async move {
+                if number < fast {
+                    tokio::time::sleep(Duration::from_mins(1)).await;
+                }
+                Ok(number)
+            }
+        };
+        assert_eq!(read_again(|| slow_until(4)).await.unwrap(), 4);
+        let late = read_again(|| slow_until(u32::MAX)).await;
+        assert!(matches!(late, Err(Error::Unavailable(_))), "{late:?}");
+        assert_eq!(tried.into_inner(), 8);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_read_that_nobody_waits_for_holds_its_place() {

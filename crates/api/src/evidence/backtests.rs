@@ -184,7 +184,8 @@ pub struct RefusedBody {
 /// Requests that one limit would have refused.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefusedByBody {
-    /// `loop_requests`, `requests_per_hour`, `monthly_budget` or `hourly_limit`.
+    /// `loop_requests`, `requests_per_hour`, `monthly_budget`, `hourly_limit`, or `no_price`: under a cap or a
+    /// budget no model without a price is called.
     limit: &'static str,
     steps: u64,
     /// USD that would not have been spent.
@@ -331,12 +332,12 @@ impl From<(Limit, Refused)> for RefusedByBody {
 
 impl From<&Costs> for CostsBody {
     fn from(costs: &Costs) -> Self {
-        let (recorded, draft) = (costs.recorded.dollars(), costs.draft.dollars());
+        // Whole nano-dollars, for a change that is exactly a limit not to cross it.
+        let change = || (costs.draft - costs.recorded).0 as f64 * 100.0 / costs.recorded.0 as f64;
         Self {
-            recorded,
-            draft,
-            change_pct: (costs.recorded != Usd::ZERO)
-                .then(|| (draft - recorded) / recorded * 100.0),
+            recorded: costs.recorded.dollars(),
+            draft: costs.draft.dollars(),
+            change_pct: (costs.recorded != Usd::ZERO).then(change),
             newly_blocked: costs.newly_blocked.dollars(),
             newly_passed: costs.newly_passed.dollars(),
             refused: costs.refused.dollars(),
@@ -372,4 +373,19 @@ pub async fn show(
 ) -> Result<Json<BacktestJobBody>> {
     let (project, id) = (path.project("project_id")?, path.text("job_id")?);
     Ok(Json(app.gateway.backtest_job(&by.member, project, id).await?.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_more_is_ten_percent() {
+        for dollars in 1..200 {
+            let (recorded, draft) = (Usd(dollars * 1_000_000_000), Usd(dollars * 1_100_000_000));
+            let body = CostsBody::from(&Costs { recorded, draft, ..Costs::default() });
+            assert_eq!(body.change_pct, Some(10.0), "{dollars}");
+        }
+        assert_eq!(CostsBody::from(&Costs::default()).change_pct, None);
+    }
 }

@@ -7,9 +7,10 @@ use domain::ids::{JobId, ProjectId};
 use domain::job::{Job, JobKind, JobState, Progress};
 use domain::model::Model;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use store::{AddedJob, NewJob};
 
+use crate::audit::Event;
 use crate::backtest::draft::Draft;
 use crate::backtest::report::BacktestReport;
 use crate::backtest::window::Window;
@@ -28,6 +29,19 @@ const MOST_OPEN: i64 = 1;
 pub(super) struct Payload {
     pub(super) window: Window,
     pub(super) draft: Draft,
+}
+
+impl Payload {
+    /// The window and the sections of the draft: its rules find texts that no other request shows.
+    fn audited(&self, project: ProjectId) -> Map<String, Value> {
+        let Window { from, to } = self.window;
+        Map::from_iter([
+            ("project_id".to_owned(), json!(project)),
+            ("from".to_owned(), json!(from)),
+            ("to".to_owned(), json!(to)),
+            ("sections".to_owned(), json!(self.draft.sections())),
+        ])
+    }
 }
 
 /// A request for a backtest.
@@ -100,16 +114,22 @@ impl Gateway {
         faults.note(self.merge_settings(&mut changed, patch, &models, &project.sealing));
         faults.none()?;
         let window = window.ok_or_else(|| Error::Internal("a window is missing".to_owned()))?;
-        self.add_backtest(id, &Payload { window, draft }).await
+        self.add_backtest(member, id, &Payload { window, draft }).await
     }
 
-    async fn add_backtest(&self, project: ProjectId, payload: &Payload) -> Result<BacktestJob> {
+    async fn add_backtest(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        payload: &Payload,
+    ) -> Result<BacktestJob> {
         let now = self.clock.now();
         let id = JobId(time_ordered_id(now)?);
         // The settings that a draft is merged over change: no two requests are the same.
         let mut request = [0; 32];
         let hash = digest::digest(&digest::SHA256, id.0.as_bytes());
         request.copy_from_slice(hash.as_ref());
+        let audited = payload.audited(project);
         let payload =
             serde_json::to_string(payload).map_err(|error| Error::Internal(error.to_string()))?;
         let job = NewJob {
@@ -121,16 +141,18 @@ impl Gateway {
             payload,
             created_at: now,
         };
-        match self.store.add_job(job, MOST_OPEN).await? {
-            AddedJob::Job(job) => {
-                self.job_wakes.wake(JobKind::Backtest);
-                BacktestJob::read(job)
-            }
-            AddedJob::TooMany => Err(Error::Busy {
+        let mut tx = self.store.begin().await?;
+        let AddedJob::Job(job) = tx.add_job(&job, MOST_OPEN).await? else {
+            return Err(Error::Busy {
                 why: "A backtest of this project waits or runs already",
                 retry_after: 10,
-            }),
-        }
+            });
+        };
+        let target = ("backtest", id.to_string());
+        self.note_act(&mut tx, member, Event::BacktestCreated, target, audited).await?;
+        tx.commit().await?;
+        self.job_wakes.wake(JobKind::Backtest);
+        BacktestJob::read(job)
     }
 
     /// A backtest of a project that a member may see.

@@ -11,6 +11,7 @@ use domain::tier::Tier;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::backtest::limits::Caps;
 use crate::error::{Error, Faults, Result};
 use crate::state::registry::ProjectState;
 
@@ -30,6 +31,8 @@ const SECTIONS: [&str; 8] = [
 const PRICES: &str = "prices";
 /// The cap of every key, in the section `limits` of a draft.
 const HOURLY_LIMIT: &str = "hourly_limit";
+/// The most faults of prices that are named.
+const MOST_FAULTS: usize = 20;
 const PRICE_NAMES: [&str; 5] = [
     "input_cost_per_1k",
     "output_cost_per_1k",
@@ -50,8 +53,8 @@ pub(super) struct Draft {
 /// A project as a draft would have it.
 pub(super) struct DraftProject {
     pub(super) state: ProjectState,
-    /// The models that the draft has a price for.
-    pub(super) priced: BTreeMap<String, Prices>,
+    /// The models that the draft has a price for, as they are without it.
+    pub(super) priced: BTreeMap<String, Arc<Model>>,
     /// The cap of every key; the outer `None` leaves each key its own.
     hourly_limit: Option<Option<Usd>>,
     /// The tiers to which the draft gives no other models than the project has now.
@@ -76,6 +79,11 @@ impl Draft {
         draft
     }
 
+    /// The names of the sections that are used.
+    pub(super) fn sections(&self) -> Vec<&str> {
+        self.settings.keys().map(String::as_str).collect()
+    }
+
     /// Refuses faults of what only a draft has; the rest is validated as a change of the project.
     pub(super) fn check(&self, project: &ProjectState) -> Result<()> {
         let mut faults = Faults::default();
@@ -86,6 +94,7 @@ impl Draft {
             let sentences = shown.map(|model| {
                 format!("settings.{PRICES}.{model} is not registered: a price is for a model")
             });
+            let sentences = sentences.take(MOST_FAULTS);
             faults.sentences().extend(sentences);
         }
         faults.none()
@@ -93,12 +102,14 @@ impl Draft {
 
     /// The project with this draft merged over its settings.
     pub(super) fn apply(&self, current: &ProjectState) -> Result<DraftProject> {
-        let priced = self.prices()?;
+        let prices = self.prices()?;
         let mut project = current.project.clone();
         settings::merge(&mut project.settings, self.settings.clone());
         let mut models: HashMap<String, Arc<Model>> = current.models.clone();
-        for (identifier, prices) in &priced {
-            if let Some(model) = models.get_mut(identifier) {
+        let mut priced = BTreeMap::new();
+        for (identifier, prices) in prices {
+            if let Some(model) = models.get_mut(&identifier) {
+                priced.insert(identifier, model.clone());
                 prices.give(Arc::make_mut(model));
             }
         }
@@ -135,10 +146,14 @@ impl Draft {
         let mut faults = Faults::default();
         let mut all = BTreeMap::new();
         for (model, given) in given {
+            if faults.sentences().len() >= MOST_FAULTS {
+                break;
+            }
             if let Some(prices) = faults.note(Prices::read(model, given)) {
                 all.insert(model.clone(), prices);
             }
         }
+        faults.sentences().truncate(MOST_FAULTS);
         faults.none()?;
         Ok(all)
     }
@@ -153,6 +168,9 @@ impl Prices {
         let mut faults = Faults::default();
         let mut prices = Self::default();
         for (name, value) in given {
+            if faults.sentences().len() >= MOST_FAULTS {
+                break;
+            }
             let place = PRICE_NAMES.iter().position(|known| known == name);
             match (place, amount(value)) {
                 (Some(place), Some(price)) => prices.0[place] = Some(price),
@@ -191,11 +209,11 @@ impl Prices {
 
 impl DraftProject {
     /// The caps of keys, by the caps that they have now.
-    pub(super) fn caps(
-        &self,
-        keys: impl Iterator<Item = (KeyId, Option<Usd>)>,
-    ) -> HashMap<KeyId, Usd> {
-        keys.filter_map(|(key, own)| Some((key, self.hourly_limit.unwrap_or(own)?))).collect()
+    pub(super) fn caps(&self, keys: impl Iterator<Item = (KeyId, Option<Usd>)>) -> Caps {
+        match self.hourly_limit {
+            Some(cap) => Caps::Every(cap),
+            None => Caps::Own(keys.filter_map(|(key, own)| Some((key, own?))).collect()),
+        }
     }
 }
 

@@ -1,6 +1,10 @@
 //! One recorded request, judged by a draft. Nothing here reads or writes anything but its arguments.
 
+use std::sync::Arc;
+
 use checks::{GiveUp, Report};
+use domain::conversation::Role;
+use domain::fees::Surcharge;
 use domain::ids::{KeyId, StepId};
 use domain::model::Model;
 use domain::money::{Prices, Usd};
@@ -15,6 +19,7 @@ use crate::backtest::draft::DraftProject;
 use crate::inference::embeddings::leak;
 use crate::inference::simulate;
 use crate::pipeline::choose::shape;
+use crate::pipeline::pricing_basis::PricingBasis;
 use crate::pipeline::screen::{Leaks, PiiRule, Replaces, question};
 use crate::pipeline::tokens;
 use crate::replay::recorded::{Recorded, pii_rule};
@@ -81,6 +86,10 @@ pub(super) struct Judged {
     pub(super) key: Option<KeyId>,
     pub(super) started_at: Timestamp,
     pub(super) finished_at: Timestamp,
+    /// Whether it is a later round of a conversation with MCP tools.
+    pub(super) is_round: bool,
+    /// Whether it needs a model with a price and there is none.
+    pub(super) lacks_price: bool,
     pub(super) recorded: Fate,
     pub(super) draft: Fate,
     pub(super) pricing: Pricing,
@@ -95,15 +104,24 @@ pub(super) enum Unjudged {
     Abandoned,
 }
 
-/// Judges a recorded request. `asks_secure`: whether its trace does.
+/// The demands on the model of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asks {
+    /// Its trace asks for a private one.
+    pub(super) secure: bool,
+    /// A cap or a budget of the draft asks for one with a price.
+    pub(super) price: bool,
+}
+
+/// Judges a recorded request.
 pub(super) fn judge(
     project: &DraftProject,
     step: &Step,
     content: &[u8],
-    asks_secure: bool,
+    asks: Asks,
     give_up: GiveUp<'_>,
 ) -> Result<Judged, Unjudged> {
-    let request = Request::read(step, content, asks_secure).ok_or(Unjudged::Unreadable)?;
+    let request = Request::read(step, content, asks).ok_or(Unjudged::Unreadable)?;
     let report = request.inspect(&project.state, give_up);
     if report.abandoned {
         return Err(Unjudged::Abandoned);
@@ -115,11 +133,14 @@ pub(super) fn judge(
             None => request.passed(project, &report),
         },
     };
+    let lacks_price = request.lacks_price(project, &draft);
     Ok(Judged {
         step: step.id,
         key: step.key,
         started_at: step.started_at,
         finished_at: step.finished_at,
+        is_round: request.is_round(),
+        lacks_price,
         recorded: recorded(step),
         draft,
         pricing,
@@ -163,6 +184,15 @@ fn recorded_cause(step: &Step) -> Cause {
     }
 }
 
+/// Whether something was found in a blocked request outside its messages, which are all that is stored of it:
+/// judged without that it would seem to pass.
+fn lies_outside(step: &Step) -> bool {
+    let findings = step.security.findings.as_ref().and_then(Value::as_array);
+    let is_outside =
+        |finding: &Value| finding.get("field").is_some() && finding.get("message").is_none();
+    step.kind == StepKind::Blocked && findings.into_iter().flatten().any(is_outside)
+}
+
 fn policy(kind: &str) -> Cause {
     Cause { category: Category::Policy.as_str().to_owned(), kind: kind.to_owned() }
 }
@@ -173,11 +203,15 @@ struct Request<'a> {
     recorded: Recorded,
     servers: Vec<Server>,
     pii: PiiRule,
-    asks_secure: bool,
+    basis: PricingBasis,
+    asks: Asks,
 }
 
 impl<'a> Request<'a> {
-    fn read(step: &'a Step, content: &[u8], asks_secure: bool) -> Option<Self> {
+    fn read(step: &'a Step, content: &[u8], asks: Asks) -> Option<Self> {
+        if lies_outside(step) {
+            return None;
+        }
         let mut content: Content = serde_json::from_slice(content).ok()?;
         let servers = content.mcp.take().map(serde_json::from_value).transpose().ok()?;
         // Texts to be embedded are no messages.
@@ -191,7 +225,34 @@ impl<'a> Request<'a> {
             ApiEndpoint::Embeddings | ApiEndpoint::Images => PiiRule::Settings,
             _ => pii_rule(step),
         };
-        Some(Self { step, recorded, servers: servers.unwrap_or_default(), pii, asks_secure })
+        let basis = PricingBasis::of(step.api_endpoint, &recorded.prompt);
+        Some(Self { step, recorded, servers: servers.unwrap_or_default(), pii, basis, asks })
+    }
+
+    /// Whether the gateway sent it itself, with the results of tools that it had run.
+    fn is_round(&self) -> bool {
+        let last = self.recorded.prompt.messages.last();
+        self.step.parent.is_some()
+            && self.servers.iter().any(|server| server.runs)
+            && last.is_some_and(|message| message.role == Role::Tool)
+    }
+
+    /// Whether it needs a model with a price, and gets one without.
+    fn lacks_price(&self, project: &DraftProject, draft: &Fate) -> bool {
+        // A blocked request without a tier may have named any model.
+        let is_known = self.step.call.is_some() || draft.tier.is_some();
+        let model = draft.model.as_ref().filter(|_| self.asks.price && is_known);
+        let model = model.and_then(|model| project.state.models.get(model));
+        model.is_some_and(|model| !self.basis.is_priced(model))
+    }
+
+    /// The first of a tier's models that may be called; one without a price only if all are.
+    fn first<'m>(&self, models: &'m [Arc<Model>]) -> Option<&'m Arc<Model>> {
+        models.iter().find(|model| self.fits(model)).or(models.first())
+    }
+
+    fn fits(&self, model: &Model) -> bool {
+        !self.asks.price || self.basis.is_priced(model)
     }
 
     fn inspect(&self, project: &ProjectState, give_up: GiveUp<'_>) -> Report {
@@ -225,9 +286,14 @@ impl<'a> Request<'a> {
                 report.findings.iter().find(is_cause).map(of)
             }
             ApiEndpoint::Images => {
-                let mut texts = self.recorded.prompt.texts();
-                let violates = |text: &str| !project.blocked_terms.violations(text).is_empty();
-                texts.any(violates).then(|| policy(BLOCKED_TERM))
+                // The terms are those of the prompt as the caller wrote it.
+                let Recorded { prompt, placeholders, .. } = &self.recorded;
+                let violates = |text: &str| {
+                    let original = placeholders.originals_in(text);
+                    let text = original.as_deref().unwrap_or(text);
+                    !project.blocked_terms.violations(text).is_empty()
+                };
+                prompt.texts().any(violates).then(|| policy(BLOCKED_TERM))
             }
             _ => None,
         }
@@ -250,8 +316,8 @@ impl<'a> Request<'a> {
         };
         // Likewise within a tier whose models the draft does not change: a model may have been out of order.
         let stays = project.unchanged.contains(&tier)
-            && models.iter().any(|model| model.identifier == call.model);
-        let model = match models.first() {
+            && models.iter().any(|model| model.identifier == call.model && self.fits(model));
+        let model = match self.first(&models) {
             Some(first) if !stays => &first.identifier,
             _ => &call.model,
         };
@@ -262,12 +328,21 @@ impl<'a> Request<'a> {
     /// The cost of a call with its recorded tokens, made by a model of the draft.
     fn cost(&self, project: &DraftProject, call: &Call, model: &str) -> (Usd, Pricing) {
         let is_same = model == call.model;
-        if is_same && !project.priced.contains_key(model) {
+        let current = project.priced.get(model);
+        if is_same && current.is_none() {
             return (call.cost, Pricing::Known);
         }
         let found = project.state.models.get(model);
-        let Some(prices) = found.and_then(|model| self.prices(model)) else {
+        if is_same && found.is_some_and(|model| self.basis.image_price(model).is_some()) {
+            // It is charged by the image, and a draft has only prices of tokens.
+            return (call.cost, Pricing::Known);
+        }
+        let Some(prices) = found.and_then(|model| self.basis.prices(model)) else {
             return (call.cost, Pricing::Unpriced);
+        };
+        let prices = match current {
+            Some(current) if is_same => self.surcharged(prices, current, call),
+            _ => prices,
         };
         // Fees for a vendor's own tools stay, and so does what is charged by the image.
         let was = call.prices.map_or(Usd::ZERO, |prices| prices.cost(&call.usage));
@@ -275,11 +350,17 @@ impl<'a> Request<'a> {
         (prices.cost(&call.usage) + rest, Pricing::Known)
     }
 
-    fn prices(&self, model: &Model) -> Option<Prices> {
-        match self.step.api_endpoint {
-            ApiEndpoint::Embeddings => model.input_prices(),
-            _ => model.prices(),
-        }
+    /// Prices of a draft with the surcharges of a call. Which those were is not recorded: they are the ones that
+    /// make the prices that the model has without the draft those of the call.
+    fn surcharged(&self, prices: Prices, current: &Model, call: &Call) -> Prices {
+        let (Some(was), Some(plain)) = (call.prices, self.basis.prices(current)) else {
+            return prices;
+        };
+        let fees = &current.config.fees;
+        let mut sets = 0..1_u32 << Surcharge::ALL.len();
+        let applies = |set: u32| move |surcharge: Surcharge| set & (1 << surcharge as u32) != 0;
+        let found = sets.find(|set| fees.raised(plain, applies(*set)) == was);
+        found.map_or(prices, |set| fees.raised(prices, applies(set)))
     }
 
     /// The fate of a blocked request that the draft lets through.
@@ -294,7 +375,7 @@ impl<'a> Request<'a> {
         };
         let tier = self.classify(&project.state, report);
         let models = project.state.candidates(tier).unwrap_or_default();
-        let Some(model) = models.first() else {
+        let Some(model) = self.first(&models) else {
             // One that may have named its model does not depend on the tier.
             return if is_routed { (unresolved(tier), Pricing::Known) } else { unknown };
         };
@@ -314,7 +395,7 @@ impl<'a> Request<'a> {
         let routing = project.classify(&question(prompt, placeholders), &shape);
         let is_sensitive = report.pii_detected() && self.pii == PiiRule::Route;
         let vpc_only = self.servers.iter().any(|server| server.vpc_only);
-        project.route(routing, is_sensitive, vpc_only, self.asks_secure).0.classified
+        project.route(routing, is_sensitive, vpc_only, self.asks.secure).0.classified
     }
 }
 

@@ -21,6 +21,10 @@ pub(super) struct LimitedCall {
     pub(super) key: Option<KeyId>,
     pub(super) started_at: Timestamp,
     pub(super) finished_at: Timestamp,
+    /// Whether it is a later round of a conversation with MCP tools: the gate has seen only the first.
+    pub(super) is_round: bool,
+    /// Whether a cap or a budget leaves no model for it, since none has a price.
+    pub(super) lacks_price: bool,
     /// Its cost by the draft.
     pub(super) cost: Usd,
     /// The money that the draft saves on it, if it is answered with and without it.
@@ -32,10 +36,35 @@ pub(super) struct LimitedCall {
 pub(super) struct Rules {
     pub(super) limits: Limits,
     pub(super) monthly_budget: Option<Usd>,
-    /// The cap of each key that has one.
-    pub(super) caps: HashMap<KeyId, Usd>,
+    pub(super) caps: Caps,
     /// The begin of the window, and the money that the project had spent in its month by then.
     pub(super) spent_before: (Timestamp, Usd),
+}
+
+/// The caps of keys.
+#[derive(Debug)]
+pub(super) enum Caps {
+    /// The cap of each key that has one.
+    Own(HashMap<KeyId, Usd>),
+    /// One for every key, also for those that are revoked by now.
+    Every(Option<Usd>),
+}
+
+impl Caps {
+    /// The cap of a key.
+    pub(super) fn of(&self, key: KeyId) -> Option<Usd> {
+        match self {
+            Self::Own(caps) => caps.get(&key).copied(),
+            Self::Every(cap) => *cap,
+        }
+    }
+}
+
+impl Rules {
+    /// Whether a cap or a budget bounds what may be spent with a key.
+    pub(super) fn bound(&self, key: Option<KeyId>) -> bool {
+        self.monthly_budget.is_some() || key.and_then(|key| self.caps.of(key)).is_some()
+    }
 }
 
 /// The calls that the gate would have refused.
@@ -83,17 +112,22 @@ impl Gate<'_> {
     fn refusal(&mut self, call: &LimitedCall) -> Option<Limit> {
         let (now, rules) = (call.started_at, self.rules);
         let windows = self.keys.entry(call.key).or_insert_with(|| KeyWindows::new(&rules.limits));
-        if windows.record_attempt(now) {
-            return Some(Limit::LoopRequests);
-        }
-        if windows.admit(now).is_err() {
-            return Some(Limit::RequestsPerHour);
+        if !call.is_round {
+            if windows.record_attempt(now) {
+                return Some(Limit::LoopRequests);
+            }
+            if windows.admit(now).is_err() {
+                return Some(Limit::RequestsPerHour);
+            }
         }
         if rules.monthly_budget.is_some_and(|budget| self.month.total(now) >= budget) {
             return Some(Limit::MonthlyBudget);
         }
-        let cap = call.key.and_then(|key| rules.caps.get(&key));
-        cap.is_some_and(|cap| windows.spent(now) >= *cap).then_some(Limit::HourlyLimit)
+        let cap = call.key.and_then(|key| rules.caps.of(key));
+        if cap.is_some_and(|cap| windows.spent(now) >= cap) {
+            return Some(Limit::HourlyLimit);
+        }
+        call.lacks_price.then_some(Limit::NoPrice)
     }
 
     fn settle(&mut self, call: &LimitedCall) {

@@ -22,16 +22,19 @@ pub enum Limit {
     MonthlyBudget,
     /// The cap of a key.
     HourlyLimit,
+    /// A cap or a budget, under which no model without a price is called.
+    NoPrice,
 }
 
 impl Limit {
-    /// The word that stands for it: the key of its setting.
+    /// The word that stands for it: the key of its setting, if it has one.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::LoopRequests => "loop_requests",
             Self::RequestsPerHour => "requests_per_hour",
             Self::MonthlyBudget => "monthly_budget",
             Self::HourlyLimit => "hourly_limit",
+            Self::NoPrice => "no_price",
         }
     }
 }

@@ -7,20 +7,20 @@ use std::time::Duration;
 use checks::GiveUp;
 use domain::job::{JobKind, Progress};
 use domain::money::Usd;
-use store::{SealedContent, SealingKey};
+use store::{PackedContent, SealedContent, SealingKey};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::backtest::ask::Payload;
 use crate::backtest::draft::DraftProject;
-use crate::backtest::judge::{self, Judged, Unjudged};
+use crate::backtest::judge::{self, Asks, Judged, Unjudged};
 use crate::backtest::limits::{self, Rules};
 use crate::backtest::report::BacktestReport;
 use crate::backtest::tally::Tally;
 use crate::backtest::window::{MOST_STEPS, Pages, RecordedRequest, Window};
-use crate::bounded_read::bounded;
+use crate::bounded_read::read_again;
 use crate::capacity::background_thread::BackgroundThread;
-use crate::capacity::body_memory::json_bytes;
+use crate::capacity::body_memory::{BodyCharge, json_bytes, plain_bytes};
 use crate::error::{Error, Result};
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::running::RunningJob;
@@ -72,9 +72,10 @@ async fn backtest(job: &RunningJob) -> Result<Option<BacktestReport>> {
     let current = project.clone();
     let applied = Arc::new(thread.run(move || draft.apply(&current)).await??);
     let stop = gateway.winding_down.clone();
-    let judge = Judge { draft: applied, sealing: project.sealing.clone(), stop };
+    let rules = Arc::new(rules(job, window, &applied).await?);
+    let judge =
+        Judge { draft: applied, rules: rules.clone(), sealing: project.sealing.clone(), stop };
     let Some(mut tally) = tally(job, window, &judge, &mut thread).await? else { return Ok(None) };
-    let rules = rules(job, window, &judge.draft).await?;
     let calls = tally.take_calls();
     let refusals = thread.run(move || limits::replay(calls, &rules)).await?;
     Ok(Some(tally.report(refusals, ignored)))
@@ -88,8 +89,8 @@ async fn tally(
     thread: &mut BackgroundThread,
 ) -> Result<Option<Tally>> {
     let (store, project) = (&job.gateway.store, job.job.project);
-    let count = store.count_ended_steps(project, window.from, window.to, MOST_STEPS);
-    let count = bounded(count).await?;
+    let count = || store.count_ended_steps(project, window.from, window.to, MOST_STEPS);
+    let count = read_again(count).await?;
     let mut progress = Progress { done: 0, total: count.min(MOST_STEPS).unsigned_abs() };
     let mut tally = Tally::default();
     tally.steps.truncated = count > MOST_STEPS;
@@ -130,18 +131,14 @@ async fn judge_all(
 ) -> Result<bool> {
     while !requests.is_empty() {
         let (judging, rest) = (judge.clone(), std::mem::take(&mut requests));
-        let judged = thread.run(move || judging.small(rest)).await??;
+        let judged = thread.run(move || judging.small(rest)).await?;
         judged.outcomes.into_iter().for_each(|outcome| tally.add(outcome));
         requests = judged.rest;
-        if let Some((request, json)) = judged.large {
-            let Ok(weight) = json_bytes(&json, true) else {
-                tally.add(Err(Unjudged::Unreadable));
-                continue;
-            };
-            let Some(charge) = job.memory(weight).await? else { return Ok(false) };
-            let judging = judge.clone();
-            tally.add(thread.run(move || judging.one(&request, &json)).await?);
-            drop(charge);
+        if let Some((request, packed)) = judged.large {
+            match judge_large(job, judge, thread, request, packed).await? {
+                Some(outcome) => tally.add(outcome),
+                None => return Ok(false),
+            }
         }
         if job.gateway.winding_down.is_cancelled() {
             // The last verdicts may have been given up.
@@ -149,6 +146,57 @@ async fn judge_all(
         }
     }
     Ok(true)
+}
+
+/// Judges a request with a large content, whose memory is taken before it is unpacked and before it is read.
+/// `None` if the gateway stops meanwhile.
+async fn judge_large(
+    job: &RunningJob,
+    judge: &Judge,
+    thread: &mut BackgroundThread,
+    request: RecordedRequest,
+    packed: PackedContent,
+) -> Result<Option<Outcome>> {
+    let plain = plain_bytes(packed.size());
+    let held = match memory(job, plain).await? {
+        Memory::Taken(charge) => charge,
+        Memory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
+        Memory::Stop => return Ok(None),
+    };
+    let weighed = thread.run(move || {
+        let json = packed.unpack().ok()?;
+        let weight = json_bytes(&json, true).ok()?;
+        Some((json, weight))
+    });
+    let Some((json, weight)) = weighed.await? else {
+        return Ok(Some(Err(Unjudged::Unreadable)));
+    };
+    let held = match memory(job, weight.saturating_sub(plain)).await? {
+        Memory::Taken(charge) => (held, charge),
+        Memory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
+        Memory::Stop => return Ok(None),
+    };
+    let judging = judge.clone();
+    let outcome = thread.run(move || judging.one(&request, &json)).await?;
+    drop(held);
+    Ok(Some(outcome))
+}
+
+/// Memory that was asked for.
+enum Memory {
+    Taken(BodyCharge),
+    /// Requests have left none for too long: one content is no reason to end the job.
+    Missing,
+    Stop,
+}
+
+async fn memory(job: &RunningJob, bytes: usize) -> Result<Memory> {
+    match job.memory(bytes).await {
+        Ok(Some(charge)) => Ok(Memory::Taken(charge)),
+        Ok(None) => Ok(Memory::Stop),
+        Err(Error::Busy { .. }) => Ok(Memory::Missing),
+        Err(error) => Err(error),
+    }
 }
 
 /// The limits that the draft would have, for the keys that there are.
@@ -160,7 +208,7 @@ async fn rules(job: &RunningJob, window: Window, draft: &DraftProject) -> Result
         None => Vec::new(),
         Some(_) => {
             let (from, to) = (month.minute(), window.from.minute());
-            bounded(gateway.store.usage(project, from, to)).await?
+            read_again(|| gateway.store.usage(project, from, to)).await?
         }
     };
     let spent: Usd = before.iter().map(|row| row.cost).sum();
@@ -173,44 +221,49 @@ async fn rules(job: &RunningJob, window: Window, draft: &DraftProject) -> Result
     })
 }
 
-/// The draft, and the means to open contents and to stop.
+/// The draft with its limits, and the means to open contents and to stop.
 #[derive(Clone)]
 struct Judge {
     draft: Arc<DraftProject>,
+    rules: Arc<Rules>,
     sealing: SealingKey,
     stop: CancellationToken,
 }
 
+/// The verdict on a request, or why there is none.
+type Outcome = std::result::Result<Judged, Unjudged>;
+
 /// Some requests, judged up to a large one.
 struct JudgedRequests {
-    outcomes: Vec<std::result::Result<Judged, Unjudged>>,
-    /// A request that takes more memory, with its content, which is opened.
-    large: Option<(RecordedRequest, Vec<u8>)>,
+    outcomes: Vec<Outcome>,
+    /// A request that takes more memory, with its content, which is opened and still compressed.
+    large: Option<(RecordedRequest, PackedContent)>,
     rest: VecDeque<(RecordedRequest, SealedContent)>,
 }
 
 impl Judge {
-    /// Judges requests until one takes more memory.
-    fn small(
-        &self,
-        mut requests: VecDeque<(RecordedRequest, SealedContent)>,
-    ) -> Result<JudgedRequests> {
+    /// Judges requests until one takes more memory. A content that is damaged has no verdict.
+    fn small(&self, mut requests: VecDeque<(RecordedRequest, SealedContent)>) -> JudgedRequests {
         let mut outcomes = Vec::with_capacity(requests.len());
         let mut large = None;
         while let Some((request, sealed)) = requests.pop_front() {
-            let json = sealed.open(&self.sealing)?;
-            if json.len() > LARGE {
-                large = Some((request, json));
-                break;
-            }
-            outcomes.push(self.one(&request, &json));
+            let outcome = match sealed.open_packed(&self.sealing) {
+                Ok(packed) if packed.size() > LARGE => {
+                    large = Some((request, packed));
+                    break;
+                }
+                Ok(packed) => packed.unpack().map(|json| self.one(&request, &json)),
+                Err(error) => Err(error),
+            };
+            outcomes.push(outcome.unwrap_or(Err(Unjudged::Unreadable)));
         }
-        Ok(JudgedRequests { outcomes, large, rest: requests })
+        JudgedRequests { outcomes, large, rest: requests }
     }
 
-    fn one(&self, request: &RecordedRequest, json: &[u8]) -> std::result::Result<Judged, Unjudged> {
+    fn one(&self, request: &RecordedRequest, json: &[u8]) -> Outcome {
         let stop = || self.stop.is_cancelled();
         let RecordedRequest { step, asks_secure, .. } = request;
-        judge::judge(&self.draft, step, json, *asks_secure, GiveUp::All(&stop))
+        let asks = Asks { secure: *asks_secure, price: self.rules.bound(step.key) };
+        judge::judge(&self.draft, step, json, asks, GiveUp::All(&stop))
     }
 }

@@ -10,7 +10,7 @@ use domain::time::{HOUR, MINUTE, SECOND, Timestamp};
 use proptest::prelude::*;
 
 use super::judge::{Cause, Fate, Judged, Pricing};
-use super::limits::{Rules, replay};
+use super::limits::{Caps, Rules, replay};
 use super::report::{BacktestReport, Limit, MOST_IDS};
 use super::tally::Tally;
 
@@ -35,14 +35,17 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 fn judged() -> impl Strategy<Value = Vec<Judged>> {
-    let one = (fate(), fate(), 0u64..3, 0i64..3 * HOUR, 0i64..5 * MINUTE);
+    let flags = (prop::bool::weighted(0.2), prop::bool::weighted(0.1));
+    let one = (fate(), fate(), 0u64..3, 0i64..3 * HOUR, 0i64..5 * MINUTE, flags);
     prop::collection::vec(one, 0..60).prop_map(|all| {
         let steps = all.into_iter().enumerate();
-        let judged = steps.map(|(index, (recorded, draft, key, began, took))| Judged {
+        let judged = steps.map(|(index, (recorded, draft, key, began, took, flags))| Judged {
             step: StepId(index as i64),
             key: (key > 0).then_some(KeyId(key)),
             started_at: Timestamp(NOW.0 + began),
             finished_at: Timestamp(NOW.0 + began + took),
+            is_round: flags.0,
+            lacks_price: flags.1,
             recorded,
             draft,
             pricing: Pricing::Known,
@@ -66,7 +69,9 @@ fn plainly_refused(all: &[Judged], rules: &Rules) -> BTreeMap<StepId, Limit> {
         };
         let (most, length) = (rules.limits.loop_requests, rules.limits.loop_window_seconds as i64);
         let mut limit = None;
-        if let Some(most) = most {
+        if let Some(most) = most
+            && !call.is_round
+        {
             if within(&attempts, length * SECOND) <= most {
                 attempts.push((call.key, now));
             }
@@ -75,6 +80,7 @@ fn plainly_refused(all: &[Judged], rules: &Rules) -> BTreeMap<StepId, Limit> {
             }
         }
         if limit.is_none()
+            && !call.is_round
             && let Some(most) = rules.limits.requests_per_hour
         {
             if within(&admitted, HOUR) >= most {
@@ -90,13 +96,14 @@ fn plainly_refused(all: &[Judged], rules: &Rules) -> BTreeMap<StepId, Limit> {
             other.key == call.key && other.finished_at.unix_seconds() >= oldest
         });
         let hour: Usd = hour.map(|other| other.draft.cost).sum();
-        let cap = call.key.and_then(|key| rules.caps.get(&key));
+        let cap = call.key.and_then(|key| rules.caps.of(key));
         limit = limit
             .or(rules
                 .monthly_budget
                 .filter(|budget| month + rules.spent_before.1 >= *budget)
                 .map(|_| Limit::MonthlyBudget))
-            .or(cap.filter(|cap| hour >= **cap).map(|_| Limit::HourlyLimit));
+            .or(cap.filter(|cap| hour >= *cap).map(|_| Limit::HourlyLimit))
+            .or(call.lacks_price.then_some(Limit::NoPrice));
         match limit {
             Some(limit) => drop(refused.insert(call.step, limit)),
             None => answered.push(call),
@@ -167,6 +174,7 @@ proptest! {
         attempts in prop::option::of(1u64..6),
         budget in prop::option::of(0i64..20_000_000_000),
         cap in prop::option::of(0i64..8_000_000_000),
+        every in any::<bool>(),
         before in 0i64..2_000_000_000,
     ) {
         let limits = Limits {
@@ -175,7 +183,9 @@ proptest! {
             loop_window_seconds: 600,
             strict: false,
         };
-        let caps = cap.into_iter().map(|cap| (KeyId(1), Usd(cap))).collect();
+        let cap = cap.map(Usd);
+        let own = cap.into_iter().map(|cap| (KeyId(1), cap)).collect();
+        let caps = if every { Caps::Every(cap) } else { Caps::Own(own) };
         let spent_before = (NOW, Usd(before));
         let rules = Rules { limits, monthly_budget: budget.map(Usd), caps, spent_before };
         let mut tally = Tally::default();

@@ -73,6 +73,8 @@ impl Tally {
             key: judged.key,
             started_at: judged.started_at,
             finished_at: judged.finished_at,
+            is_round: judged.is_round,
+            lacks_price: judged.lacks_price,
             cost: draft.cost,
             saving,
         });

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use store::{SealedContent, StepCursor, Store};
 
 use crate::backtest::judge;
-use crate::bounded_read::bounded;
+use crate::bounded_read::read_again;
 use crate::error::{Faults, Result};
 use crate::state::known_traces::asks_secure;
 
@@ -101,7 +101,8 @@ impl<'s> Pages<'s> {
 
     /// The next steps, none at the end.
     pub(super) async fn next(&mut self) -> Result<Page> {
-        let steps = bounded(self.store.next_ended_steps(self.project, self.last, self.to)).await?;
+        let steps =
+            read_again(|| self.store.next_ended_steps(self.project, self.last, self.to)).await?;
         let Some(last) = steps.last() else { return Ok(Page::default()) };
         self.last = StepCursor::after(last);
         let read = steps.len() as u64;
@@ -109,8 +110,8 @@ impl<'s> Pages<'s> {
         let (ids, traces): (Vec<_>, Vec<_>) =
             steps.iter().map(|step| (step.id, step.trace)).unzip();
         let (sizes, sensitivities) = tokio::try_join!(
-            bounded(self.store.sealed_sizes(&ids)),
-            bounded(self.store.sensitivities(&traces)),
+            read_again(|| self.store.sealed_sizes(&ids)),
+            read_again(|| self.store.sensitivities(&traces)),
         )?;
         let without_content = (steps.len() - sizes.len()) as u64;
         let stored = steps.into_iter().filter_map(|step| {
@@ -136,7 +137,7 @@ impl<'s> Pages<'s> {
             return Ok(VecDeque::new());
         }
         let ids: Vec<StepId> = requests.iter().map(|request| request.step.id).collect();
-        let mut sealed = bounded(self.store.sealed_contents(&ids)).await?;
+        let mut sealed = read_again(|| self.store.sealed_contents(&ids)).await?;
         let with_content = requests.into_iter().filter_map(|request| {
             let place = sealed.iter().position(|content| content.step() == request.step.id);
             match place {

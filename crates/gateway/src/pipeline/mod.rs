@@ -22,7 +22,7 @@ pub(crate) mod operation;
 pub(crate) mod passed_content;
 mod pending_start;
 pub(crate) mod present;
-mod pricing_basis;
+pub(crate) mod pricing_basis;
 mod prompt_size;
 pub(crate) mod record;
 pub(crate) mod refusal;

@@ -32,7 +32,7 @@ pub(crate) enum PricingBasis {
 }
 
 impl PricingBasis {
-    pub(super) fn of(api_endpoint: ApiEndpoint, prompt: &Prompt) -> Self {
+    pub(crate) fn of(api_endpoint: ApiEndpoint, prompt: &Prompt) -> Self {
         match api_endpoint {
             ApiEndpoint::Embeddings => Self::Input,
             ApiEndpoint::Images => {
@@ -57,7 +57,7 @@ impl PricingBasis {
     }
 
     /// The prices of tokens, if tokens are charged by themselves.
-    pub(super) fn prices(self, model: &Model) -> Option<Prices> {
+    pub(crate) fn prices(self, model: &Model) -> Option<Prices> {
         match self {
             Self::Input => model.input_prices(),
             Self::Images(_) if model.config.image_price.is_some() => None,
@@ -66,12 +66,12 @@ impl PricingBasis {
     }
 
     /// The price of one image.
-    pub(super) fn image_price(self, model: &Model) -> Option<Usd> {
+    pub(crate) fn image_price(self, model: &Model) -> Option<Usd> {
         model.config.image_price.filter(|_| matches!(self, Self::Images(_)))
     }
 
     /// Whether the call has a price.
-    pub(super) fn is_priced(self, model: &Model) -> bool {
+    pub(crate) fn is_priced(self, model: &Model) -> bool {
         self.image_price(model).is_some() || self.prices(model).is_some()
     }
 

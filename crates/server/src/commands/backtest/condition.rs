@@ -83,7 +83,8 @@ impl Condition {
         if !self.is_percent {
             return Some((part as f64, part.to_string()));
         }
-        let share = (of > 0).then(|| part as f64 / of as f64 * 100.0)?;
+        // In this order the share of 7 in 100 is 7, and not a little more.
+        let share = (of > 0).then(|| part as f64 * 100.0 / of as f64)?;
         Some((share, format!("{share:.2} % ({part} of {of})")))
     }
 }
@@ -132,6 +133,16 @@ mod tests {
         assert_eq!(none.as_deref(), Some("blocked>1%: there is nothing to compare"));
         let none = Condition::parse("cost>+10%").unwrap().failure(&Figures::default());
         assert_eq!(none.as_deref(), Some("cost>+10%: there is nothing to compare"));
+    }
+
+    #[test]
+    fn a_share_that_is_its_limit_is_not_beyond_it() {
+        for blocked in 0..=100 {
+            let figures = Figures { judged: 100, blocked, ..Figures::default() };
+            for text in [format!("blocked>{blocked}%"), format!("blocked<{blocked}%")] {
+                assert_eq!(Condition::parse(&text).unwrap().failure(&figures), None);
+            }
+        }
     }
 
     #[test]

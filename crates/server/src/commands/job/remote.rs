@@ -64,19 +64,23 @@ impl Remote {
     }
 
     async fn finished(&mut self, job: &JobRequest<'_>) -> Result<Value, Failure> {
-        let asked = self.ask(job.path, &job.body).await?;
-        let begun = match asked.status {
-            200 | 202 => asked.body,
-            400 | 404 | 422 => return Ok(json!({"error": message(&asked)})),
-            _ => return Err(refused(&asked)),
-        };
         let timeout = self.timeout;
-        match tokio::time::timeout(timeout, self.over(job, begun)).await {
+        // The wait for a place counts as well: another job may hold it for as long as it likes.
+        match tokio::time::timeout(timeout, self.asked_and_over(job)).await {
             Ok(over) => over,
             Err(_) => {
                 let error = format!("the {} is not over after {} s", job.kind, timeout.as_secs());
                 Ok(json!({"error": error}))
             }
+        }
+    }
+
+    async fn asked_and_over(&mut self, job: &JobRequest<'_>) -> Result<Value, Failure> {
+        let asked = self.ask(job.path, &job.body).await?;
+        match asked.status {
+            200 | 202 => self.over(job, asked.body).await,
+            400 | 404 | 422 => Ok(json!({"error": message(&asked)})),
+            _ => Err(refused(&asked)),
         }
     }
 
