@@ -101,7 +101,8 @@ impl<'s> Pages<'s> {
 
     /// The next steps, none at the end.
     pub(super) async fn next(&mut self) -> Result<Page> {
-        let steps = read_again(|| self.store.next_ended_steps(self.project, self.last, self.to)).await?;
+        let steps =
+            read_again(|| self.store.next_ended_steps(self.project, self.last, self.to)).await?;
         let Some(last) = steps.last() else { return Ok(Page::default()) };
         self.last = StepCursor::after(last);
         let read = steps.len() as u64;
