@@ -16,6 +16,8 @@ mod tally;
 pub(crate) mod window;
 
 #[cfg(test)]
+mod judge_tests;
+#[cfg(test)]
 mod plain_tests;
 #[cfg(test)]
 mod sums_tests;

@@ -109,6 +109,13 @@ async fn a_draft_shows_what_would_change(backend: Backend) {
     is_about(&found["recorded_cost"], 4.0 * CALL);
     is_about(&found["draft_cost"], 4.0 * CALL / 5.0);
     is_about(&report["estimated_savings_usd"], 4.0 * CALL * 0.8);
+
+    let events = owner.get("/api/v1/audit-events?event=backtest_created").await.ok(200);
+    let sections = |place: usize| &events[place]["metadata"]["sections"];
+    assert_eq!(events.as_array().unwrap().len(), 3);
+    assert_eq!((sections(2), &events[2]["metadata"]["project_id"]), (&json!([]), &json!(1)));
+    assert!(sections(1).to_string().contains("safety"), "{events}");
+    assert!(!events.to_string().contains("Bluebird"), "patterns are not in the log");
 }
 
 async fn personal_data_is_judged_behind_its_placeholders(backend: Backend) {
