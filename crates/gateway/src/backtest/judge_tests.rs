@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use checks::GiveUp;
 use domain::fees::{Factor, Surcharge};
-use domain::ids::{KeyId, ProjectId, StepId};
+use domain::ids::{KeyId, ModelId, ProjectId, StepId};
 use domain::model::{Model, Provider};
 use domain::money::Usd;
 use domain::step::{ApiEndpoint, Call, Routing, Security, Step, StepKind, StepStatus};
@@ -21,6 +21,8 @@ use crate::testing::Fresh;
 fn model(like: &Model, name: &str, prices: Option<(f64, f64)>) -> Model {
     let usd = |dollars| Usd::from_dollars(dollars).unwrap();
     let mut model = Model {
+        // Another one for each name.
+        id: ModelId(name.bytes().map(i64::from).sum()),
         identifier: name.to_owned(),
         provider: Provider::Openai,
         is_public: true,
