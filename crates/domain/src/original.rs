@@ -54,7 +54,8 @@ pub struct Original {
     pub is_partial: bool,
     /// The addresses and tools that a provider would call for the caller.
     pub external_access: Vec<ExternalAccess>,
-    /// The tools that items of the conversation add to those of the request, each with its place.
+    /// The tools that items of the conversation add to those of the request, each with its place. Those
+    /// of stored responses that it continues are reduced to what their charges depend on.
     pub added_tools: Vec<(String, Value)>,
     /// The tools that were left out of the body, as the caller learns it.
     pub left_out: Vec<String>,

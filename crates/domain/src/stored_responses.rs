@@ -1,12 +1,16 @@
 //! Responses that a vendor stores for the account that requested them, and the items of their outputs.
 //! Later requests continue them.
 
+use serde_json::Value;
+
 /// The most items of one response that are remembered.
 pub const MOST_ITEMS: usize = 256;
 /// The most references of one request: each is looked up.
 pub const MOST_REFERENCES: usize = 512;
 /// The longest id of a vendor's, in bytes.
 pub const LONGEST_ID: usize = 128;
+/// The types of items that add tools to those of a request.
+const ADDS_TOOLS: [&str; 2] = ["additional_tools", "tool_search_output"];
 
 /// The parts of a response that a vendor stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +23,9 @@ pub struct StoredResponse {
     pub items: Vec<String>,
     /// The ids of the containers that its code ran in. They outlive a response that is not stored.
     pub containers: Vec<String>,
+    /// The tools that the vendor runs among those that items of its output add to the conversation,
+    /// reduced to what their charges depend on.
+    pub tools: Vec<Value>,
 }
 
 /// The kind of something that a vendor stores.
@@ -63,6 +70,12 @@ pub struct Continuation {
     pub session: Option<[u8; 16]>,
     /// The placeholders that stand in what is continued, with their originals.
     pub placeholders: Vec<(String, String)>,
+}
+
+/// The tools that an item adds to those of the request, as it has them; `None` if it is no such item.
+pub fn added_tools(item: &Value) -> Option<&Value> {
+    let kind = item.get("type").and_then(Value::as_str)?;
+    item.get("tools").filter(|tools| ADDS_TOOLS.contains(&kind) && !tools.is_null())
 }
 
 impl Continuation {

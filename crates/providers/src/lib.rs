@@ -45,6 +45,6 @@ pub use crate::mcp::{McpClient, McpSession};
 pub use crate::net::egress::{Egress, validate_base_url};
 pub use crate::vendors::bedrock::is_region as is_aws_region;
 pub use crate::vendors::{
-    charges, check_embeddings, check_images, keeps_answers, may_keep_for_an_hour, may_write_cache,
-    surcharges,
+    charges, check_embeddings, check_images, keeps_answers, lasting_tools, may_keep_for_an_hour,
+    may_write_cache, surcharges,
 };

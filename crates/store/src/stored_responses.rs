@@ -1,7 +1,10 @@
 //! Responses that vendors store, and their items, for requests that continue them.
 
+use std::borrow::Cow;
+
 use async_recursion::async_recursion as boxed;
 use domain::ids::{ProjectId, StepId};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::Store;
@@ -34,6 +37,10 @@ pub struct StoredResource {
     pub tokens: Option<u64>,
     /// The session of the call.
     pub session: SessionHash,
+    /// The vendor's own tools that a request gets by continuing it, as [`StoredResponse::tools`] has them.
+    ///
+    /// [`StoredResponse::tools`]: domain::stored_responses::StoredResponse::tools
+    pub tools: Vec<Value>,
 }
 
 from_row! {
@@ -45,6 +52,7 @@ from_row! {
         account: i64,
         tokens: Option<i64>,
         session: String,
+        tools: Option<String>,
     }
 }
 
@@ -52,29 +60,42 @@ impl StoredRow {
     fn read(self, project: ProjectId) -> Result<StoredResource> {
         let session = Uuid::parse_str(&self.session);
         let session = session.map_err(|error| Error::Corrupt(error.to_string()))?.into_bytes();
+        let tools = self.tools.as_deref().map_or(Ok(Vec::new()), serde_json::from_str);
+        let tools = tools.map_err(|error| Error::Corrupt(error.to_string()))?;
         let Self { id, response, model, account, .. } = self;
         let (step, tokens) = (StepId(self.step_id), self.tokens.map(i64::unsigned_abs));
-        Ok(StoredResource { project, id, response, step, model, account, tokens, session })
+        Ok(StoredResource { project, id, response, step, model, account, tokens, session, tools })
     }
 }
 
 impl Row for StoredResource {
     const TABLE: &'static str = "kept_responses";
-    const COLUMNS: &'static [&'static str] =
-        &["project_id", "id", "response", "step_id", "model", "account", "tokens", "session"];
+    const COLUMNS: &'static [&'static str] = &[
+        "project_id",
+        "id",
+        "response",
+        "step_id",
+        "model",
+        "account",
+        "tokens",
+        "session",
+        "tools",
+    ];
     /// A vendor that gives an id twice means the same.
     const CONFLICT: &'static str = " ON CONFLICT DO NOTHING";
 
     fn fields(&self) -> Result<Vec<Field<'_>>> {
+        let tools = (!self.tools.is_empty()).then(|| Value::from(self.tools.clone()).to_string());
         Ok(vec![
             self.project.0.into(),
-            std::borrow::Cow::Borrowed(self.id.as_str()).into(),
-            std::borrow::Cow::Borrowed(self.response.as_str()).into(),
+            Cow::Borrowed(self.id.as_str()).into(),
+            Cow::Borrowed(self.response.as_str()).into(),
             self.step.0.into(),
-            std::borrow::Cow::Borrowed(self.model.as_str()).into(),
+            Cow::Borrowed(self.model.as_str()).into(),
             self.account.into(),
             self.tokens.and_then(|tokens| i64::try_from(tokens).ok()).into(),
             Field::Text(Some(session_text(self.session).into())),
+            Field::Text(tools.map(Cow::Owned)),
         ])
     }
 }
@@ -88,7 +109,7 @@ impl Store {
         ids: &[&str],
     ) -> Result<Vec<StoredResource>> {
         const FIND: &str = "
-            SELECT id, response, step_id, model, account, tokens, session
+            SELECT id, response, step_id, model, account, tokens, session, tools
             FROM kept_responses WHERE project_id = $1
             AND id IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
         let mut all = Vec::new();

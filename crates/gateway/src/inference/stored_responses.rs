@@ -10,6 +10,7 @@ use domain::json_text::{Edit, Token, edited, quoted, rewrite};
 use domain::stored_responses::{Continuation, StoredKind};
 use futures_util::future::BoxFuture;
 use providers::{StoredResponseAction, StoredResponseCall};
+use serde_json::Value;
 use store::StoredResource;
 
 use crate::bounded_read::bounded;
@@ -70,6 +71,7 @@ impl Gateway {
         for step in referred.opened.values() {
             continuation.placeholders.extend(self.placeholders_of(caller, *step).await?);
         }
+        original.added_tools.extend(referred.tools);
         continuation.tokens = referred.tokens.unwrap_or(0);
         let models = referred.models;
         let is_counted = referred.tokens.is_some() && models.len() == 1;
@@ -192,6 +194,8 @@ struct Referred {
     tokens: Option<u64>,
     /// The models that counted them.
     models: BTreeSet<String>,
+    /// The tools that it adds to those of the request, each with the parameter that refers to it.
+    tools: Vec<(String, Value)>,
     /// The steps of the responses whose words the request does not send itself.
     opened: BTreeMap<String, StepId>,
 }
@@ -225,6 +229,7 @@ impl Referred {
                 session: stored.session,
                 tokens: Some(0),
                 models: BTreeSet::new(),
+                tools: Vec::new(),
                 opened: BTreeMap::new(),
             });
             if known.account != stored.account {
@@ -238,6 +243,13 @@ impl Referred {
                 continue;
             }
             known.models.insert(stored.model.clone());
+            let at = if is_response { "previous_response_id" } else { "input" };
+            for tool in &stored.tools {
+                let added = (at.to_owned(), tool.clone());
+                if !known.tools.contains(&added) {
+                    known.tools.push(added);
+                }
+            }
             if reference.kind != StoredKind::OptionalItem {
                 known.opened.insert(stored.response.clone(), stored.step);
             }

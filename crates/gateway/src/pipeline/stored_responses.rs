@@ -135,6 +135,8 @@ pub(super) fn stored_rows(
     let original = screened.prompt().original.as_ref()?;
     let is_stored = stored.is_stored && original.continuation.asks_to_store;
     // A container outlives the response that made it: it belongs to none.
+    let added = original.added_tools.iter().map(|(_, tool)| tool);
+    let tools = providers::lasting_tools(added.chain(&stored.tools));
     let row = |id: &String, response: &str| StoredResource {
         project: context.caller.project.id(),
         id: id.clone(),
@@ -144,9 +146,12 @@ pub(super) fn stored_rows(
         account,
         tokens: if *id == stored.id { tokens.response } else { tokens.items },
         session: context.session(screened.prompt()).bytes(),
+        tools: Vec::new(),
     };
-    let own = std::iter::once(&stored.id).chain(&stored.items).filter(|_| is_stored);
-    let own = own.map(|id| row(id, &stored.id));
+    let response = StoredResource { tools, ..row(&stored.id, &stored.id) };
+    let item = |id| StoredResource { tools: stored.tools.clone(), ..row(id, &stored.id) };
+    let own = std::iter::once(response).chain(stored.items.iter().map(item));
+    let own = own.filter(|_| is_stored);
     Some(own.chain(stored.containers.iter().map(|id| row(id, ""))).collect())
 }
 

@@ -11,6 +11,7 @@ use domain::conversation::Prompt;
 use domain::fees::{Charges, PerSurcharge};
 use domain::model::{Model, Provider};
 use domain::original::WireFormat;
+use serde_json::Value;
 
 use crate::adapter::Adapter;
 use crate::adapter::embeddings::Embedder;
@@ -102,6 +103,13 @@ fn places(model: &Model) -> impl Iterator<Item = &Model> {
 /// The charges beside tokens that a prompt allows a provider.
 pub fn charges(model: &Model, prompt: &Prompt) -> Charges {
     spoken(model, prompt).charges(prompt)
+}
+
+/// The tools that the vendor runs among those that items of a response and of its request have added, reduced
+/// to what their charges depend on, each once: a stored response makes them available to requests that
+/// continue it.
+pub fn lasting_tools<'a>(added: impl IntoIterator<Item = &'a Value>) -> Vec<Value> {
+    openai::responses::lasting_tools(added)
 }
 
 /// The surcharges that a prompt asks a provider for.

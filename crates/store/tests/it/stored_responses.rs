@@ -2,6 +2,7 @@
 
 use domain::ids::StepId;
 use domain::time::DAY;
+use serde_json::json;
 use store::StoredResource;
 
 use crate::support::{NOW, databases, project, run, trace, trace_id};
@@ -24,6 +25,7 @@ async fn a_stored_response_is_known_to_its_project_as_long_as_its_step() {
             account: -5,
             tokens: if id == response { Some(150) } else { None },
             session: [3; 16],
+            tools: if id == response { vec![json!({"type": "web_search"})] } else { Vec::new() },
         };
         let all = vec![stored("resp_1", "resp_1", 7), stored("msg_1", "resp_1", 7)];
         writer.stored_resources(all.clone()).await.unwrap();

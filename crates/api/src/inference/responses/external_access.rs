@@ -2,6 +2,7 @@
 //! for the operator's account.
 
 use domain::original::ExternalAccess;
+use domain::stored_responses;
 use serde_json::Value;
 
 use crate::inference::canonical::external_access::{address_of, is_address, tool as access};
@@ -40,8 +41,6 @@ const NETWORK: &str = "network_policy";
 const HOSTS: &str = "allowed_domains";
 /// The members of a tool that hold words, or other tools.
 const NOT_SEARCHED: [&str; 4] = ["description", "parameters", "server_url", TOOLS];
-/// The types of items that add tools to those of the request.
-const ADDS_TOOLS: [&str; 2] = ["additional_tools", "tool_search_output"];
 /// The members of an answer that name the files which it quotes, with the types of the objects around
 /// them. Sent back, they are history: the vendor reads no file for them.
 const QUOTES: [(&str, &str); 2] = [("output_text", "annotations"), ("file_search_call", "results")];
@@ -56,8 +55,8 @@ pub(super) fn added_tools(input: &Value) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for (index, item) in input.as_array().into_iter().flatten().enumerate() {
         let at = format!("input[{index}].{TOOLS}");
-        match item.get(TOOLS).filter(|_| adds_tools(item)) {
-            None | Some(Value::Null) => {}
+        match stored_responses::added_tools(item) {
+            None => {}
             Some(Value::Array(tools)) => {
                 let tools = tools.iter().enumerate();
                 all.extend(tools.map(|(index, tool)| (format!("{at}[{index}]"), tool.clone())));
@@ -66,10 +65,6 @@ pub(super) fn added_tools(input: &Value) -> Vec<(String, Value)> {
         }
     }
     all
-}
-
-fn adds_tools(item: &Value) -> bool {
-    ADDS_TOOLS.contains(&kind_of(item))
 }
 
 /// Everything that a provider would call or read for the caller, by the input, the tools that it adds, the
@@ -89,7 +84,7 @@ pub(super) fn of(
     }
     for (index, item) in input.as_array().into_iter().flatten().enumerate() {
         let at = format!("input[{index}]");
-        match item.as_object().filter(|_| adds_tools(item)) {
+        match item.as_object().filter(|_| stored_responses::added_tools(item).is_some()) {
             Some(members) => {
                 let others = members.iter().filter(|(name, _)| *name != TOOLS);
                 others.for_each(|(_, value)| in_input(&at, value, false, &mut all));
@@ -328,7 +323,7 @@ mod tests {
             {"type": "mcp", "server_url": "https://m.example/", "tunnel_id": "tunnel_1"},
             {"type": "namespace", "tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]},
         ]);
-        for kind in ADDS_TOOLS {
+        for kind in ["additional_tools", "tool_search_output"] {
             let found = found(&json!({"input": [{"type": kind, "tools": tools}]}));
             let found: Vec<_> =
                 found.iter().map(|access| (&*access.0, &*access.1, &*access.2)).collect();
@@ -342,7 +337,7 @@ mod tests {
             ];
             assert_eq!(found, expected, "{kind}");
         }
-        let unknown = json!([{"type": ADDS_TOOLS[0], "tools": {"type": "mcp"}}]);
+        let unknown = json!([{"type": "additional_tools", "tools": {"type": "mcp"}}]);
         assert_eq!(added_tools(&unknown), [("input[0].tools".to_owned(), json!({"type": "mcp"}))]);
         assert_eq!(added_tools(&json!([{"type": "message", "tools": tools}])), []);
     }

@@ -1,6 +1,9 @@
 //! The money of requests of the Responses API that pass as they came: the vendor's own tools, and what a
 //! request continues.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::passed_responses::{events, register, response, server_of, stream, with};
@@ -12,6 +15,7 @@ crate::on_every_backend!(
     a_cap_holds_with_tools_of_the_vendor,
     tools_without_a_bound_or_a_price_are_refused_under_a_cap,
     what_is_continued_is_set_aside,
+    tools_of_earlier_responses_are_set_aside_for,
 );
 
 /// A key with a cap, in USD.
@@ -168,4 +172,52 @@ async fn what_is_continued_is_set_aside(backend: Backend) {
         let reply = key.post(RESPONSES, &ask(RESPONSES, "silent", "Go on.", again.clone())).await;
         assert_eq!(reply.status, expected, "{cap}: {}", reply.text);
     }
+}
+
+async fn tools_of_earlier_responses_are_set_aside_for(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (free, owner) = (server.key(), server.owner().await);
+    // Each answer has an id of its own; one that is asked to finds a tool by itself.
+    let answers = AtomicUsize::new(0);
+    let mock = Mock::start(Duration::ZERO, None, move |body| {
+        let id = format!("resp_{}", answers.fetch_add(1, Ordering::Relaxed));
+        let mut answer = response(&id, "Fine.");
+        if body["input"] == "Find a tool." {
+            let found = json!({"type": "tool_search_output", "id": format!("tso_{id}"),
+                "tools": [{"type": "web_search"}]});
+            answer["output"].as_array_mut().unwrap().push(found);
+        }
+        Answer::json(200, &answer)
+    });
+    let mock = mock.await;
+    register(&mock, &owner, "gpt", json!({})).await;
+    let capped = capped(&server, &owner, 1000.0).await;
+    let loading = |tool: &str| {
+        let item =
+            json!({"type": "additional_tools", "role": "developer", "tools": [{"type": tool}]});
+        let question = json!({"role": "user", "content": "Hello."});
+        ask(RESPONSES, "gpt", "", json!({"input": [item, question]}))
+    };
+    let item = |id: &str| json!({"input": [{"type": "item_reference", "id": id}]});
+    let after = |id: &str| json!({"previous_response_id": id});
+    let plain = || ask(RESPONSES, "gpt", "Hello.", json!({}));
+
+    let first = async |body: Value| free.post(RESPONSES, &body).await.ok(200)["id"].clone();
+    let then = async |more: Value| {
+        let reply = capped.post(RESPONSES, &ask(RESPONSES, "gpt", "Go on.", more)).await;
+        (reply.ok(200)["id"].clone(), mock.last()["max_tool_calls"].clone())
+    };
+    assert_eq!(first(plain()).await, "resp_0");
+    assert_eq!(then(after("resp_0")).await, (json!("resp_1"), Value::Null), "no tool was loaded");
+    assert_eq!(first(loading("web_search")).await, "resp_2");
+    assert_eq!(then(after("resp_2")).await, (json!("resp_3"), json!(5)), "searches are bounded");
+    assert_eq!(then(after("resp_3")).await, (json!("resp_4"), json!(5)), "however long ago");
+    assert_eq!(then(item("msg_resp_2")).await, (json!("resp_5"), Value::Null), "words load none");
+    assert_eq!(first(ask(RESPONSES, "gpt", "Find a tool.", json!({}))).await, "resp_6");
+    assert_eq!(then(after("resp_6")).await, (json!("resp_7"), json!(5)), "the vendor loaded it");
+    assert_eq!(then(item("tso_resp_6")).await, (json!("resp_8"), json!(5)), "an item loads it");
+    assert_eq!(first(loading("code_interpreter")).await, "resp_9");
+    let endless = ask(RESPONSES, "gpt", "Go on.", after("resp_9"));
+    let refused = capped.post(RESPONSES, &endless).await;
+    refused.tells(422, "previous_response_id ('code_interpreter'): its vendor puts no bound on");
 }

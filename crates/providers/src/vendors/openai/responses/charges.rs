@@ -21,6 +21,7 @@ const USUAL_USES: u64 = 5;
 const SEARCH_TOKENS: u64 = 20_000;
 /// The passages that a search in files finds if the request names no number, and the most tokens of one.
 /// ("File search" and "Retrieval" of the vendor's manual.)
+const PASSAGES: &str = "max_num_results";
 const USUAL_PASSAGES: u64 = 20;
 const PASSAGE_TOKENS: u64 = 4096;
 /// The container that costs what the list of prices has; larger ones cost more.
@@ -42,6 +43,10 @@ const FREE_TOOLS: [&str; 9] = [
 
 /// The deepest nesting of tools in namespaces that is read one by one.
 const MOST_DEPTH: usize = 8;
+/// The most tools that are remembered of a stored response.
+const MOST_LASTING: usize = 32;
+/// The longest type of a tool that is shown or remembered, in characters.
+const LONGEST_TYPE: usize = 64;
 
 /// A tool that the vendor runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +118,7 @@ fn add(at: &str, tool: &Value, uses: u64, depth: usize, all: &mut Vec<ToolCharge
     if let Some(kind) = kind(tool) {
         all.push(charge(at, tool, kind, uses));
     }
-    let nested = tool.get("tools").and_then(Value::as_array).into_iter().flatten();
-    for (index, tool) in nested.enumerate() {
+    for (index, tool) in nested(tool).iter().enumerate() {
         let at = format!("{at}.tools[{index}]");
         match depth.checked_sub(1) {
             Some(depth) => add(&at, tool, uses, depth, all),
@@ -124,13 +128,13 @@ fn add(at: &str, tool: &Value, uses: u64, depth: usize, all: &mut Vec<ToolCharge
 }
 
 fn charge(at: &str, tool: &Value, kind: Kind, uses: u64) -> ToolCharge {
-    let name: String = text(tool.get("type")).chars().take(64).collect();
+    let name = short_type(tool);
     let at = format!("{at} ('{name}')");
     let bounded = UseBound::Of(uses);
     let (tool, uses, tokens) = match kind {
         Kind::Search => (Some(VendorTool::WebSearch), bounded, Some(SEARCH_TOKENS)),
         Kind::FileSearch => {
-            let passages = tool.get("max_num_results").and_then(Value::as_u64);
+            let passages = tool.get(PASSAGES).and_then(Value::as_u64);
             let tokens = passages.unwrap_or(USUAL_PASSAGES).saturating_mul(PASSAGE_TOKENS);
             (Some(VendorTool::FileSearch), bounded, Some(tokens))
         }
@@ -139,6 +143,56 @@ fn charge(at: &str, tool: &Value, kind: Kind, uses: u64) -> ToolCharge {
         Kind::Endless => (None, UseBound::Missing, None),
     };
     ToolCharge { at, tool, uses, tokens }
+}
+
+/// Returns the tools that the vendor runs among these tools, lists of tools and those that they hold, reduced
+/// to what their charges depend on, each once.
+pub(crate) fn lasting_tools<'a>(tools: impl IntoIterator<Item = &'a Value>) -> Vec<Value> {
+    let mut all = Vec::new();
+    for tools in tools {
+        let tools = tools.as_array().map_or(std::slice::from_ref(tools), Vec::as_slice);
+        for tool in tools {
+            reduce(tool, MOST_DEPTH, &mut all);
+        }
+    }
+    all
+}
+
+fn reduce(tool: &Value, depth: usize, all: &mut Vec<Value>) {
+    let reduced = match kind(tool) {
+        None => None,
+        Some(Kind::Container) => Some(json!({"type": "code_interpreter"})),
+        Some(Kind::FileSearch) => {
+            let passages = tool.get(PASSAGES).and_then(Value::as_u64);
+            Some(json!({"type": "file_search", PASSAGES: passages}))
+        }
+        Some(Kind::Search | Kind::Unpriced | Kind::Endless) => {
+            Some(json!({"type": short_type(tool)}))
+        }
+    };
+    if let Some(reduced) = reduced.filter(|reduced| !all.contains(reduced)) {
+        match all.len() {
+            MOST_LASTING.. => {}
+            // Nothing bounds the rest.
+            len if len + 1 == MOST_LASTING => all.push(json!({"type": "unknown"})),
+            _ => all.push(reduced),
+        }
+    }
+    match (depth.checked_sub(1), nested(tool)) {
+        (_, []) => {}
+        (Some(depth), tools) => tools.iter().for_each(|tool| reduce(tool, depth, all)),
+        // Deeper ones are not read: what they are is unknown.
+        (None, _) => reduce(&Value::Null, 0, all),
+    }
+}
+
+/// The tools that a namespace holds.
+fn nested(tool: &Value) -> &[Value] {
+    tool.get("tools").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn short_type(tool: &Value) -> String {
+    text(tool.get("type")).chars().take(LONGEST_TYPE).collect()
 }
 
 /// Returns the bound on the calls of the vendor's tools that holds a request to `most`; `None` if it has
@@ -169,9 +223,8 @@ fn has_other_container(tool: &Value, depth: usize) -> bool {
     let of = |name: &str| tool.get(name).and_then(|container| container.get("memory_limit"));
     let limits = ["container", "environment"].into_iter().filter_map(of);
     let is_other = |limit: &Value| !limit.is_null() && limit != PRICED_CONTAINER;
-    let nested = || tool.get("tools").and_then(Value::as_array).into_iter().flatten();
     limits.into_iter().any(is_other)
-        || depth > 0 && nested().any(|tool| has_other_container(tool, depth - 1))
+        || depth > 0 && nested(tool).iter().any(|tool| has_other_container(tool, depth - 1))
 }
 
 /// Notes an item of an answer. Returns whether it is a use that is charged for.

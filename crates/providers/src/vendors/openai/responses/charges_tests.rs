@@ -131,3 +131,47 @@ fn agents_of_the_vendor_have_no_price() {
         assert_eq!(unpriced, usize::from(!is_priced), "{agents}");
     }
 }
+
+#[test]
+fn tools_that_last_are_reduced_to_what_they_cost() {
+    let own = json!({"type": "function", "name": "web_search"});
+    let search = json!({"type": "web_search_preview", "user_location": {"city": "Ulm"}});
+    let files = json!({"type": "file_search", "max_num_results": 3, "vector_store_ids": ["vs_1"]});
+    let shell = json!({"type": "shell", "environment": {"type": "container_auto"}});
+    let server = json!({"type": "mcp", "server_url": "https://a.example", "authorization": "key"});
+    let namespace = json!({"type": "namespace", "tools": [files, shell]});
+    let all = json!([own, search, namespace, server, search, {"type": "image_generation"}]);
+    let lasting = lasting_tools([&all, &json!("x")]);
+    let expected = json!([
+        {"type": "web_search_preview"},
+        {"type": "file_search", "max_num_results": 3},
+        {"type": "code_interpreter"},
+        {"type": "mcp"},
+        {"type": "image_generation"},
+        {"type": ""},
+    ]);
+    assert_eq!(json!(lasting), expected);
+    let charged = charges(&json!({"tools": all}));
+    let again = charges(&json!({"tools": lasting}));
+    for charge in &charged {
+        assert!(again.contains(charge), "{charge:?}");
+    }
+    assert_eq!(lasting_tools(&lasting), lasting);
+}
+
+#[test]
+fn tools_beyond_those_that_are_remembered_are_bounded_by_nothing() {
+    let many: Vec<Value> = (0..100).map(|n| json!({"type": format!("tool_{n}")})).collect();
+    let lasting = lasting_tools(&many);
+    assert_eq!(lasting.len(), MOST_LASTING);
+    assert_eq!(lasting.last(), Some(&json!({"type": "unknown"})));
+    let nested = |depth| {
+        (0..depth).fold(
+            json!({"type": "image_generation"}),
+            |tool, _| json!({"type": "namespace", "tools": [tool]}),
+        )
+    };
+    assert_eq!(lasting_tools([&nested(MOST_DEPTH)]), [json!({"type": "image_generation"})]);
+    let unread = lasting_tools([&nested(MOST_DEPTH + 1)]);
+    assert_eq!(charges(&json!({"tools": unread})), [(None, UseBound::Missing, None)]);
+}

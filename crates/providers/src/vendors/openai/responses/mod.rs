@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::adapter::request::{Attempt, Call, Encoded};
 use crate::adapter::{Adapter, Decoder};
 use crate::error::Error;
+pub(crate) use crate::vendors::openai::responses::charges::lasting_tools;
 use crate::vendors::openai::tier::surcharges;
 
 /// The path of the endpoint, below a base URL.

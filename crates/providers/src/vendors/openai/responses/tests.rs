@@ -221,7 +221,7 @@ fn expected_usage() -> Usage {
 
 fn stored() -> StoredResponse {
     let items = ["rs_1", "ws_1", "msg_1", "fc_1", "ctc_1"].map(str::to_owned).to_vec();
-    StoredResponse { id: "resp_1".to_owned(), is_stored: true, items, containers: Vec::new() }
+    StoredResponse { id: "resp_1".to_owned(), is_stored: true, items, ..StoredResponse::default() }
 }
 
 #[test]
