@@ -2,8 +2,8 @@
 //!
 //! The values that a trace is filtered by lie in two places: its own figures, which one index holds
 //! (`traces_searched`), and terms (`trace_terms`), a row for each value that a trace or one of its steps
-//! has. A page reads the traces of the rarest term, or all in order, and asks for the other conditions one
-//! trace at a time.
+//! has. A page reads the traces of the rarest term or figure, or all in order, and asks for the other
+//! conditions one trace at a time.
 
 mod terms;
 
@@ -24,8 +24,11 @@ use crate::traces::{COLUMNS, COUNT_LIMIT, Row};
 pub use terms::Term;
 pub(crate) use terms::{TermRow, WrittenTerms};
 
-/// A term of fewer traces is the way to them, whatever else is asked for.
+/// A term or figure of fewer traces is the way to them, whatever else is asked for.
 const RARE: i64 = 5_000;
+
+/// The most traces to which a figure leads: some may have come since they were counted.
+const MOST_LED: i64 = 2 * RARE;
 
 /// The most traces that are looked at one by one for the number of those that fit.
 const MOST_LOOKED_AT: i64 = 20_000;
@@ -58,19 +61,38 @@ impl TraceFilter {
     /// those of one status, or of one term.
     pub fn is_search(&self) -> bool {
         let by_status = usize::from(self.status.is_some());
-        let others = Self { status: None, ..self.clone() };
-        others.has_figures() || by_status + self.terms.len() > 1 || !self.without.is_empty()
+        self.has_figures_beside_status()
+            || by_status + self.terms.len() > 1
+            || !self.without.is_empty()
     }
 
     /// Whether it asks for more than terms and times.
     fn has_figures(&self) -> bool {
-        let Self { status, grade, key, min_cost, min_latency, .. } = self;
-        status.is_some()
-            || grade.is_some()
-            || key.is_some()
-            || min_cost.is_some()
-            || min_latency.is_some()
+        self.status.is_some() || self.has_figures_beside_status()
     }
+
+    fn has_figures_beside_status(&self) -> bool {
+        let Self { grade, key, min_cost, min_latency, .. } = self;
+        grade.is_some() || key.is_some() || min_cost.is_some() || min_latency.is_some()
+    }
+
+    /// The conditions that an index leads to.
+    fn leads(&self) -> impl Iterator<Item = Lead<'_>> {
+        let cost = self.min_cost.map(|cost| Lead::Figure("total_cost", cost.0));
+        let latency = self.min_latency.map(|latency| Lead::Figure("latency", latency));
+        self.terms.iter().map(Lead::Term).chain(cost).chain(latency)
+    }
+}
+
+/// The way to the traces of a page.
+#[derive(Clone, Copy, Debug)]
+enum Lead<'f> {
+    /// All traces, in order.
+    All,
+    /// Those of a term.
+    Term(&'f Term),
+    /// Those with at least so much in a column, and those that are not over and have nothing in it.
+    Figure(&'static str, i64),
 }
 
 /// The order of a page.
@@ -164,38 +186,61 @@ impl Question {
     }
 }
 
-/// Asks for the ids of the traces that fit; `by` is the term that leads to them.
-fn ids(project: ProjectId, filter: &TraceFilter, by: Option<usize>) -> (Question, &'static str) {
-    let mut asked = Question { values: vec![Value::Int(project.0)], ..Question::default() };
-    let id = match by.and_then(|at| filter.terms.get(at)) {
-        Some(term) => {
-            let term = Value::Text(term.as_str().to_owned());
-            asked.text("SELECT x.trace_id AS id FROM trace_terms x WHERE x.project_id = $1");
-            asked.with(" AND x.term = ?", term);
-            "x.trace_id"
-        }
-        None => {
-            asked.text("SELECT t.id AS id FROM traces t WHERE t.project_id = $1");
-            "t.id"
-        }
-    };
+/// Asks for the ids of the traces that fit, and names the column that holds them.
+fn ids(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &'static str) {
+    let (mut asked, id) = led(project, lead);
     // Ids begin with the time.
     for (at, bound) in [(filter.from, ">="), (filter.to, "<")] {
         if let Some(at) = at {
             asked.with(&format!(" AND {id} {bound} ?"), Value::Id(TraceId::first_at(at).0));
         }
     }
-    if by.is_none() {
+    if matches!(lead, Lead::All) {
         asked.figures(filter);
     } else if filter.has_figures() {
-        asked.text(" AND EXISTS (SELECT 1 FROM traces t WHERE t.id = x.trace_id");
+        asked.text(&format!(" AND EXISTS (SELECT 1 FROM traces t WHERE t.id = {id}"));
         asked.figures(filter);
         asked.text(")");
     }
-    let others = filter.terms.iter().enumerate().filter(|(at, _)| by != Some(*at));
-    asked.terms(id, "EXISTS", others.map(|(_, term)| term));
+    let others = filter.terms.iter().filter(|term| !matches!(lead, Lead::Term(by) if by == *term));
+    asked.terms(id, "EXISTS", others);
     asked.terms(id, "NOT EXISTS", filter.without.iter());
     (asked, id)
+}
+
+/// Asks for the ids of the traces to which a condition leads, and names the column that holds them.
+fn led(project: ProjectId, lead: Lead<'_>) -> (Question, &'static str) {
+    let mut asked = Question { values: vec![Value::Int(project.0)], ..Question::default() };
+    match lead {
+        Lead::All => {
+            asked.text("SELECT t.id AS id FROM traces t WHERE t.project_id = $1");
+            (asked, "t.id")
+        }
+        Lead::Term(term) => {
+            asked.text("SELECT x.trace_id AS id FROM trace_terms x WHERE x.project_id = $1");
+            asked.with(" AND x.term = ?", Value::Text(term.as_str().to_owned()));
+            (asked, "x.trace_id")
+        }
+        Lead::Figure(column, least) => {
+            // The order and the limit keep PostgreSQL to the index of the column: it does not know how
+            // few they are, and would read all traces.
+            let highest = format!(
+                "SELECT x.id AS id FROM (
+                    SELECT id FROM (
+                        SELECT id FROM traces WHERE project_id = $1 AND {column} >= ?
+                        ORDER BY {column} DESC LIMIT {MOST_LED}
+                    ) highest
+                    UNION ALL
+                    SELECT id FROM traces WHERE project_id = $1 AND status = 'pending'
+                    UNION ALL
+                    SELECT id FROM traces
+                    WHERE project_id = $1 AND status = 'replay' AND {column} IS NULL
+                ) x WHERE 1 = 1"
+            );
+            asked.with(&highest, Value::Int(least));
+            (asked, "x.id")
+        }
+    }
 }
 
 impl Store {
@@ -210,8 +255,8 @@ impl Store {
         filter: &TraceFilter,
         page: Page,
     ) -> Result<Vec<Trace>> {
-        let by = self.leading_term(project, filter).await?;
-        let (mut asked, id) = ids(project, filter, by);
+        let lead = self.lead(project, filter).await?;
+        let (mut asked, id) = ids(project, filter, lead);
         let (beyond, direction) = match page.order {
             Order::Newest => ("<", "DESC"),
             Order::Oldest => (">", "ASC"),
@@ -247,18 +292,16 @@ impl Store {
         project: ProjectId,
         filter: &TraceFilter,
     ) -> Result<Option<i64>> {
-        let by = self.leading_term(project, filter).await?;
+        let lead = self.lead(project, filter).await?;
         if filter.is_search() {
-            let lead = by.and_then(|at| filter.terms.get(at)).cloned();
             let TraceFilter { from, to, .. } = *filter;
-            let terms = lead.into_iter().collect();
-            let all = TraceFilter { from, to, terms, ..TraceFilter::default() };
-            let looked_at = self.count(ids(project, &all, by.map(|_| 0)).0, MOST_LOOKED_AT).await?;
+            let all = TraceFilter { from, to, ..TraceFilter::default() };
+            let looked_at = self.count(ids(project, &all, lead).0, MOST_LOOKED_AT).await?;
             if looked_at > MOST_LOOKED_AT {
                 return Ok(None);
             }
         }
-        let count = self.count(ids(project, filter, by).0, COUNT_LIMIT).await?;
+        let count = self.count(ids(project, filter, lead).0, COUNT_LIMIT).await?;
         Ok((count <= COUNT_LIMIT).then_some(count))
     }
 
@@ -280,30 +323,22 @@ impl Store {
         Ok(count)
     }
 
-    /// The term that leads to the traces: the rarest, unless it is frequent and the index of all traces
-    /// answers the rest.
-    async fn leading_term(
-        &self,
-        project: ProjectId,
-        filter: &TraceFilter,
-    ) -> Result<Option<usize>> {
-        const COUNT: &str = "
-            SELECT count(*)
-            FROM (SELECT 1 AS one FROM trace_terms WHERE project_id = $1 AND term = $2 LIMIT $3) AS counted";
-        if filter.terms.len() == 1 && !filter.has_figures() {
-            return Ok(Some(0));
+    /// The condition that leads to the traces: the rarest, unless it is frequent and the index of all
+    /// traces answers the rest.
+    async fn lead<'f>(&self, project: ProjectId, filter: &'f TraceFilter) -> Result<Lead<'f>> {
+        if let ([term], false) = (&filter.terms[..], filter.has_figures()) {
+            return Ok(Lead::Term(term));
         }
-        let mut rarest: Option<(i64, usize)> = None;
-        for (at, term) in filter.terms.iter().enumerate() {
-            let count: i64 = on!(&self.reader, db => {
-                sqlx::query_scalar(COUNT)
-                    .bind(project.0).bind(term.as_str()).bind(RARE + 1)
-                    .fetch_one(db).await?
-            });
-            rarest = Some(rarest.map_or((count, at), |known| known.min((count, at))));
+        let mut rarest = (i64::MAX, Lead::All);
+        for lead in filter.leads() {
+            let count = self.count(led(project, lead).0, RARE).await?;
+            if count < rarest.0 {
+                rarest = (count, lead);
+            }
         }
-        let leads = |&(count, _): &(i64, usize)| count <= RARE || !filter.has_figures();
-        Ok(rarest.filter(leads).map(|(_, at)| at))
+        let (count, lead) = rarest;
+        let leads = count <= RARE || !filter.has_figures();
+        Ok(if leads { lead } else { Lead::All })
     }
 }
 
@@ -321,7 +356,7 @@ mod tests {
             min_latency: Some(1),
             ..TraceFilter::default()
         };
-        let (asked, _) = ids(ProjectId(1), &filter, None);
+        let (asked, _) = ids(ProjectId(1), &filter, Lead::All);
         let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
         let named = asked.sql.split(|c| !is_name(c)).filter_map(|word| word.strip_prefix("t."));
         // The columns of `traces_searched`.

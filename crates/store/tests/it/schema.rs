@@ -7,12 +7,13 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    ALTER TABLE kept_responses DROP COLUMN tools;
-    DELETE FROM _sqlx_migrations WHERE version = 22";
+    DROP INDEX traces_by_cost;
+    DROP INDEX traces_by_latency;
+    DELETE FROM _sqlx_migrations WHERE version = 23";
 
 /// The beginnings of the SHA-384 sums of every migration, for SQLite and for PostgreSQL. A row is added, and
 /// none is changed: a database keeps the sums of what has run, and no binary with another text opens it.
-const SUMS: [(u32, u32); 22] = [
+const SUMS: [(u32, u32); 23] = [
     (0x813e_4a40, 0xddfe_27c9),
     (0x5f0e_cbcf, 0x7c62_e46e),
     (0xcdcd_5a47, 0x6fad_5095),
@@ -35,6 +36,7 @@ const SUMS: [(u32, u32); 22] = [
     (0x5e53_1d07, 0x24a8_29c1),
     (0x0470_2661, 0x1197_41a6),
     (0x7717_b3ff, 0x7717_b3ff),
+    (0x65bf_a2da, 0x98fc_311a),
 ];
 
 async fn execute(database: &Database, statement: &'static str) {

@@ -233,6 +233,43 @@ async fn a_filter_finds_what_fits_page_by_page() {
 }
 
 #[tokio::test]
+async fn costs_of_traces_that_are_not_over_are_found_however_many_there_are() {
+    for database in databases().await {
+        let store = database.open().await;
+        // Of few, an index leads to them; of many, all are looked through.
+        for others in [2, 5_100] {
+            let (project, _) = project(&store).await;
+            let first = u128::from(project.0.unsigned_abs()) << 32;
+            let traces = (0..others).map(|number| {
+                let mut trace = trace(project, first + number);
+                // A replay that runs has no figures either.
+                trace.status =
+                    [TraceStatus::Pending, TraceStatus::Replay][usize::from(number == 1)];
+                store.writer().trace(trace)
+            });
+            for written in futures_util::future::join_all(traces).await {
+                written.unwrap();
+            }
+            for number in [0, 1] {
+                let id = (first >> 8) as i64 + number;
+                let mut step = run(project, trace_id(first + number as u128), StepId(id));
+                step.call.as_mut().unwrap().cost = Usd(7_000);
+                store.writer().step(step, None).await.unwrap();
+            }
+            for (least, expected) in [(7_000, 2), (7_001, 0)] {
+                let filter = TraceFilter { min_cost: Some(Usd(least)), ..TraceFilter::default() };
+                let page = Page { order: Order::Newest, beyond: None, offset: 0, limit: 3 };
+                let found = store.traces(project, &filter, page).await.unwrap();
+                assert_eq!(found.len(), expected, "{} {others} {least}", database.kind);
+                let count = store.count_traces(project, &filter).await.unwrap();
+                assert_eq!(count, Some(expected as i64), "{} {others} {least}", database.kind);
+            }
+        }
+        store.close().await;
+    }
+}
+
+#[tokio::test]
 async fn another_project_has_none_of_them() {
     for database in databases().await {
         let store = database.open().await;
