@@ -9,7 +9,7 @@ use domain::money::Usd;
 use domain::time::Timestamp;
 use domain::trace::{Trace, TraceStatus};
 use store::{Order, Page, Term, TraceFilter};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::bounded_read::bounded_holding;
@@ -18,9 +18,10 @@ use crate::gateway::Gateway;
 use crate::state::caller::Caller;
 use crate::state::registry::ProjectState;
 
-/// Lists at a time for which traces are looked through one by one, and statistics for which steps are. A
-/// long one holds a connection to the database, of which there are few.
-pub(crate) const TRACE_SEARCHES: usize = 2;
+/// Lists at a time for which traces are looked through one by one, and statistics for which steps are: of
+/// all projects together, and of one. A long one holds a connection to the database, of which there are few.
+pub(crate) const TRACE_SEARCHES: usize = 3;
+pub(crate) const SEARCHES_OF_PROJECT: usize = 2;
 /// For how long such a list waits for others.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -113,7 +114,10 @@ impl Gateway {
     pub async fn list_traces(&self, caller: &Caller, query: &TraceQuery) -> Result<TracePage> {
         let project = caller.project.id();
         let filter = query.filter(&caller.project);
-        let place = if filter.is_search() { Some(self.search_place().await?) } else { None };
+        let place = match filter.is_search() {
+            true => Some(self.search_place(&caller.project).await?),
+            false => None,
+        };
         let (gateway, page) = (self.clone(), query.page());
         let waits = CancellationToken::new();
         let gone = waits.clone();
@@ -131,11 +135,18 @@ impl Gateway {
         .await
     }
 
-    /// Waits a little for a permit to look through traces or steps.
-    pub(super) async fn search_place(&self) -> Result<OwnedSemaphorePermit> {
-        let place = self.trace_searches.clone().acquire_owned();
-        let place = tokio::time::timeout(SEARCH_PATIENCE, place).await;
-        place.ok().and_then(std::result::Result::ok).ok_or(Error::Busy {
+    /// Waits a little for the permits to look through traces or steps of a project: its own, so that others
+    /// find one, and one of all.
+    pub(super) async fn search_place(
+        &self,
+        project: &ProjectState,
+    ) -> Result<[OwnedSemaphorePermit; 2]> {
+        let places = async {
+            let own = project.searches.clone().acquire_owned().await?;
+            Ok::<_, AcquireError>([own, self.trace_searches.clone().acquire_owned().await?])
+        };
+        let places = tokio::time::timeout(SEARCH_PATIENCE, places).await;
+        places.ok().and_then(std::result::Result::ok).ok_or(Error::Busy {
             why: "Other searches and statistics take all the time that there is for them",
             retry_after: 5,
         })
@@ -176,13 +187,17 @@ mod tests {
         fresh.trace().await;
         let dear = TraceQuery { min_cost: Some(Usd(1)), limit: 50, ..TraceQuery::default() };
         let all = TraceQuery { limit: 50, ..TraceQuery::default() };
-        let places = fresh.gateway.trace_searches.clone();
-        let taken = places.acquire_many_owned(2).await.unwrap();
-        let busy = fresh.gateway.list_traces(&fresh.caller, &dear).await;
-        assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
-        let listed = fresh.gateway.list_traces(&fresh.caller, &all).await.unwrap();
-        assert_eq!((listed.traces.len(), listed.total), (1, Some(1)));
-        drop(taken);
+        let of_all = fresh.gateway.trace_searches.clone();
+        let of_project = fresh.caller.project.searches.clone();
+        for places in [of_all, of_project] {
+            let number = places.available_permits();
+            let taken = places.acquire_many_owned(number as u32).await.unwrap();
+            let busy = fresh.gateway.list_traces(&fresh.caller, &dear).await;
+            assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
+            let listed = fresh.gateway.list_traces(&fresh.caller, &all).await.unwrap();
+            assert_eq!((listed.traces.len(), listed.total), (1, Some(1)));
+            drop(taken);
+        }
         let found = fresh.gateway.list_traces(&fresh.caller, &dear).await.unwrap();
         assert_eq!((found.traces.len(), found.total), (0, Some(0)));
     }

@@ -71,7 +71,7 @@ impl Gateway {
         // Hours that are over are sums: the first one counts in full.
         let hour = period.start.0.div_euclid(HOUR);
         let period = Period { start: Timestamp(hour * HOUR), ..period };
-        let place = self.search_place().await?;
+        let place = self.search_place(project).await?;
         let (gateway, id, by, end) = (self.clone(), project.id(), dimension.clone(), period.end);
         let read = async move { gateway.store.usage_by(id, &by, hour, end, MOST_GROUPS).await };
         let Grouped { groups, without, rest, total } =

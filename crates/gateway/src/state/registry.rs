@@ -23,8 +23,10 @@ use domain::settings::{Limits, ModelAliases, Settings};
 use domain::time::{Clock, HOUR, Timestamp};
 use limits::{KeyWindows, MonthSpend};
 use store::{SealingKey, Store};
+use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result};
+use crate::evidence::trace_search::SEARCHES_OF_PROJECT;
 use crate::lock::lock;
 use crate::state::mcp_servers::Allowed;
 use crate::state::session::SessionKey;
@@ -49,6 +51,8 @@ pub struct ProjectState {
     pub(crate) print_key: hmac::Key,
     pub(crate) session_key: SessionKey,
     pub(crate) month: Arc<Mutex<MonthSpend>>,
+    /// The permits of its searches and statistics that look through traces or steps one by one.
+    pub(crate) searches: Arc<Semaphore>,
 }
 
 impl ProjectState {
@@ -75,6 +79,7 @@ impl ProjectState {
             print_key: self.print_key.clone(),
             session_key: self.session_key.clone(),
             month: Arc::default(),
+            searches: self.searches.clone(),
             project,
             settings,
             models,
@@ -308,6 +313,10 @@ impl Registry {
             print_key: hmac::Key::new(hmac::HMAC_SHA256, print_key.as_ref()),
             session_key: SessionKey::new(session_key.as_ref()),
             month,
+            searches: old.map_or_else(
+                || Arc::new(Semaphore::new(SEARCHES_OF_PROJECT)),
+                |old| old.searches.clone(),
+            ),
         })
     }
 
