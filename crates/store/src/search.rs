@@ -144,6 +144,16 @@ impl Question {
         self.sql += &text.replace('?', &format!("${}", self.values.len()));
     }
 
+    /// Adds the bounds of the filter's time to an id: ids begin with the time.
+    fn within(&mut self, id: &str, filter: &TraceFilter) {
+        for (at, bound) in [(filter.from, ">="), (filter.to, "<")] {
+            if let Some(at) = at {
+                let first = Value::Id(TraceId::first_at(at).0);
+                self.with(&format!(" AND {id} {bound} ?"), first);
+            }
+        }
+    }
+
     /// Adds the conditions on the trace `t` itself.
     fn figures(&mut self, filter: &TraceFilter) {
         // A trace that is not over has no figures yet: its steps are summed. What the index lacks is read
@@ -188,13 +198,7 @@ impl Question {
 
 /// Asks for the ids of the traces that fit, and names the column that holds them.
 fn ids(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &'static str) {
-    let (mut asked, id) = led(project, lead);
-    // Ids begin with the time.
-    for (at, bound) in [(filter.from, ">="), (filter.to, "<")] {
-        if let Some(at) = at {
-            asked.with(&format!(" AND {id} {bound} ?"), Value::Id(TraceId::first_at(at).0));
-        }
-    }
+    let (mut asked, id) = led(project, filter, lead);
     if matches!(lead, Lead::All) {
         asked.figures(filter);
     } else if filter.has_figures() {
@@ -208,39 +212,43 @@ fn ids(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &
     (asked, id)
 }
 
-/// Asks for the ids of the traces to which a condition leads, and names the column that holds them.
-fn led(project: ProjectId, lead: Lead<'_>) -> (Question, &'static str) {
+/// Asks for the ids of the traces of the filter's time to which a condition leads, and names the column that
+/// holds them.
+fn led(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &'static str) {
     let mut asked = Question { values: vec![Value::Int(project.0)], ..Question::default() };
-    match lead {
+    let id = match lead {
         Lead::All => {
             asked.text("SELECT t.id AS id FROM traces t WHERE t.project_id = $1");
-            (asked, "t.id")
+            "t.id"
         }
         Lead::Term(term) => {
             asked.text("SELECT x.trace_id AS id FROM trace_terms x WHERE x.project_id = $1");
             asked.with(" AND x.term = ?", Value::Text(term.as_str().to_owned()));
-            (asked, "x.trace_id")
+            "x.trace_id"
         }
         Lead::Figure(column, least) => {
             // The order and the limit keep PostgreSQL to the index of the column: it does not know how
             // few they are, and would read all traces.
             let highest = format!(
-                "SELECT x.id AS id FROM (
-                    SELECT id FROM (
-                        SELECT id FROM traces WHERE project_id = $1 AND {column} >= ?
-                        ORDER BY {column} DESC LIMIT {MOST_LED}
-                    ) highest
-                    UNION ALL
-                    SELECT id FROM traces WHERE project_id = $1 AND status = 'pending'
-                    UNION ALL
-                    SELECT id FROM traces
-                    WHERE project_id = $1 AND status = 'replay' AND {column} IS NULL
-                ) x WHERE 1 = 1"
+                "SELECT x.id AS id FROM (SELECT id FROM (
+                    SELECT h.id FROM traces h WHERE h.project_id = $1 AND h.{column} >= ?"
             );
             asked.with(&highest, Value::Int(least));
-            (asked, "x.id")
+            asked.within("h.id", filter);
+            asked.text(&format!(
+                " ORDER BY h.{column} DESC LIMIT {MOST_LED}) highest
+                UNION ALL
+                SELECT id FROM traces WHERE project_id = $1 AND status = 'pending'
+                UNION ALL
+                SELECT r.id FROM traces r WHERE r.project_id = $1 AND r.status = 'replay'
+                AND EXISTS (SELECT 1 FROM traces u WHERE u.id = r.id AND u.{column} IS NULL)
+                ) x WHERE 1 = 1"
+            ));
+            "x.id"
         }
-    }
+    };
+    asked.within(id, filter);
+    (asked, id)
 }
 
 impl Store {
@@ -294,9 +302,7 @@ impl Store {
     ) -> Result<Option<i64>> {
         let lead = self.lead(project, filter).await?;
         if filter.is_search() {
-            let TraceFilter { from, to, .. } = *filter;
-            let all = TraceFilter { from, to, ..TraceFilter::default() };
-            let looked_at = self.count(ids(project, &all, lead).0, MOST_LOOKED_AT).await?;
+            let looked_at = self.count(led(project, filter, lead).0, MOST_LOOKED_AT).await?;
             if looked_at > MOST_LOOKED_AT {
                 return Ok(None);
             }
@@ -331,7 +337,7 @@ impl Store {
         }
         let mut rarest = (i64::MAX, Lead::All);
         for lead in filter.leads() {
-            let count = self.count(led(project, lead).0, RARE).await?;
+            let count = self.count(led(project, filter, lead).0, RARE).await?;
             if count < rarest.0 {
                 rarest = (count, lead);
             }
