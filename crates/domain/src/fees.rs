@@ -176,6 +176,13 @@ pub struct ToolCharge {
     pub tokens: Option<u64>,
 }
 
+impl ToolCharge {
+    /// Whether another tool is charged in the same way, wherever it stands.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.tool, self.uses, self.tokens) == (other.tool, other.uses, other.tokens)
+    }
+}
+
 /// A bound on the uses of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UseBound {

@@ -19,12 +19,19 @@ pub struct StoredResponse {
     pub id: String,
     /// Whether it is stored itself.
     pub is_stored: bool,
-    /// The ids of the items of its output.
-    pub items: Vec<String>,
+    /// The items of its output.
+    pub items: Vec<StoredItem>,
     /// The ids of the containers that its code ran in. They outlive a response that is not stored.
     pub containers: Vec<String>,
-    /// The tools that the vendor runs among those that items of its output add to the conversation,
-    /// reduced to what their charges depend on.
+}
+
+/// An item of a response that a vendor stores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredItem {
+    /// Its id at the vendor.
+    pub id: String,
+    /// The tools that the vendor runs among those that it adds to the conversation, reduced to what their
+    /// charges depend on.
     pub tools: Vec<Value>,
 }
 

@@ -71,7 +71,11 @@ impl Gateway {
         for step in referred.opened.values() {
             continuation.placeholders.extend(self.placeholders_of(caller, *step).await?);
         }
-        original.added_tools.extend(referred.tools);
+        let has_response =
+            continuation.references.iter().any(|other| other.kind == StoredKind::Response);
+        let at = if has_response { "previous_response_id" } else { "input" };
+        let tools = providers::lasting_tools(&referred.tools).into_iter();
+        original.added_tools.extend(tools.map(|tool| (at.to_owned(), tool)));
         continuation.tokens = referred.tokens.unwrap_or(0);
         let models = referred.models;
         let is_counted = referred.tokens.is_some() && models.len() == 1;
@@ -194,8 +198,8 @@ struct Referred {
     tokens: Option<u64>,
     /// The models that counted them.
     models: BTreeSet<String>,
-    /// The tools that it adds to those of the request, each with the parameter that refers to it.
-    tools: Vec<(String, Value)>,
+    /// The tools that it adds to those of the request.
+    tools: Vec<Value>,
     /// The steps of the responses whose words the request does not send itself.
     opened: BTreeMap<String, StepId>,
 }
@@ -243,13 +247,7 @@ impl Referred {
                 continue;
             }
             known.models.insert(stored.model.clone());
-            let at = if is_response { "previous_response_id" } else { "input" };
-            for tool in &stored.tools {
-                let added = (at.to_owned(), tool.clone());
-                if !known.tools.contains(&added) {
-                    known.tools.push(added);
-                }
-            }
+            known.tools.extend(stored.tools.iter().cloned());
             if reference.kind != StoredKind::OptionalItem {
                 known.opened.insert(stored.response.clone(), stored.step);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aws_lc_rs::hmac::Key;
 use domain::model::Model;
 use domain::original::WireFormat;
-use domain::stored_responses::Continuation;
+use domain::stored_responses::{Continuation, StoredItem};
 use domain::usage::Usage;
 use providers::{StoredResponseAction, StoredResponseBody, StoredResponseCall};
 use routing::allows_region;
@@ -136,7 +136,8 @@ pub(super) fn stored_rows(
     let is_stored = stored.is_stored && original.continuation.asks_to_store;
     // A container outlives the response that made it: it belongs to none.
     let added = original.added_tools.iter().map(|(_, tool)| tool);
-    let tools = providers::lasting_tools(added.chain(&stored.tools));
+    let found = stored.items.iter().flat_map(|item| &item.tools);
+    let tools = providers::lasting_tools(added.chain(found));
     let row = |id: &String, response: &str| StoredResource {
         project: context.caller.project.id(),
         id: id.clone(),
@@ -149,7 +150,10 @@ pub(super) fn stored_rows(
         tools: Vec::new(),
     };
     let response = StoredResource { tools, ..row(&stored.id, &stored.id) };
-    let item = |id| StoredResource { tools: stored.tools.clone(), ..row(id, &stored.id) };
+    let item = |item: &StoredItem| StoredResource {
+        tools: item.tools.clone(),
+        ..row(&item.id, &stored.id)
+    };
     let own = std::iter::once(response).chain(stored.items.iter().map(item));
     let own = own.filter(|_| is_stored);
     Some(own.chain(stored.containers.iter().map(|id| row(id, ""))).collect())

@@ -215,9 +215,10 @@ async fn tools_of_earlier_responses_are_set_aside_for(backend: Backend) {
     assert_eq!(then(item("msg_resp_2")).await, (json!("resp_5"), Value::Null), "words load none");
     assert_eq!(first(ask(RESPONSES, "gpt", "Find a tool.", json!({}))).await, "resp_6");
     assert_eq!(then(after("resp_6")).await, (json!("resp_7"), json!(5)), "the vendor loaded it");
-    assert_eq!(then(item("tso_resp_6")).await, (json!("resp_8"), json!(5)), "an item loads it");
-    assert_eq!(first(loading("code_interpreter")).await, "resp_9");
-    let endless = ask(RESPONSES, "gpt", "Go on.", after("resp_9"));
+    assert_eq!(then(item("msg_resp_6")).await.1, Value::Null, "words beside it load none");
+    assert_eq!(then(item("tso_resp_6")).await, (json!("resp_9"), json!(5)), "an item loads it");
+    assert_eq!(first(loading("code_interpreter")).await, "resp_10");
+    let endless = ask(RESPONSES, "gpt", "Go on.", after("resp_10"));
     let refused = capped.post(RESPONSES, &endless).await;
     refused.tells(422, "previous_response_id ('code_interpreter'): its vendor puts no bound on");
 }

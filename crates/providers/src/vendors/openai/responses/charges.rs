@@ -41,6 +41,8 @@ const FREE_TOOLS: [&str; 9] = [
     "computer_use",
 ];
 
+/// The tool whose price is not known here.
+const UNPRICED: &str = "image_generation";
 /// The deepest nesting of tools in namespaces that is read one by one.
 const MOST_DEPTH: usize = 8;
 /// The most tools that are remembered of a stored response.
@@ -73,7 +75,7 @@ fn kind(tool: &Value) -> Option<Kind> {
         Kind::Search
     } else if is("file_search") {
         Kind::FileSearch
-    } else if is("image_generation") {
+    } else if is(UNPRICED) {
         Kind::Unpriced
     } else {
         Kind::Endless
@@ -103,7 +105,12 @@ pub(super) fn of(prompt: &Prompt) -> Charges {
         add(&format!("tools[{index}]"), tool, uses, MOST_DEPTH, &mut charges.tools);
     }
     for (at, tool) in added_tools(prompt) {
-        add(at, tool, uses, MOST_DEPTH, &mut charges.tools);
+        let mut added = Vec::new();
+        add(at, tool, uses, MOST_DEPTH, &mut added);
+        // One that is there already, and the same in the history, cannot be used any more by that.
+        let is_new = |charge: &ToolCharge| !charges.tools.iter().any(|other| charge.is_like(other));
+        added.retain(is_new);
+        charges.tools.append(&mut added);
     }
     if has_agents(body) {
         let at = format!("{AGENTS} (the vendor runs agents within the response)");
@@ -166,12 +173,13 @@ fn reduce(tool: &Value, depth: usize, all: &mut Vec<Value>) {
             let passages = tool.get(PASSAGES).and_then(Value::as_u64);
             Some(json!({"type": "file_search", PASSAGES: passages}))
         }
-        Some(Kind::Search | Kind::Unpriced | Kind::Endless) => {
-            Some(json!({"type": short_type(tool)}))
-        }
+        // Without a price however many there are: it is kept beside the others.
+        Some(Kind::Unpriced) => Some(json!({"type": UNPRICED})),
+        Some(Kind::Search | Kind::Endless) => Some(json!({"type": short_type(tool)})),
     };
     if let Some(reduced) = reduced.filter(|reduced| !all.contains(reduced)) {
         match all.len() {
+            _ if reduced["type"] == UNPRICED => all.push(reduced),
             MOST_LASTING.. => {}
             // Nothing bounds the rest.
             len if len + 1 == MOST_LASTING => all.push(json!({"type": "unknown"})),

@@ -112,6 +112,9 @@ fn tools_that_items_add_are_charged() {
     assert_eq!(charges.tools[0].at, "input[0].tools[0] ('web_search')");
     assert_eq!(charges.rounds, Some(USUAL_USES));
     assert_eq!(bounded(&prompt, "{}", 2).as_deref(), Some("2"));
+    let search = ("previous_response_id".to_owned(), json!({"type": "web_search_preview"}));
+    prompt.original.as_mut().unwrap().added_tools.push(search);
+    assert_eq!(of(&prompt).tools, charges.tools, "a search is a search");
     let large = json!({"type": "code_interpreter", "container": {"memory_limit": "64g"}});
     prompt.original.as_mut().unwrap().added_tools[0].1 = large;
     assert!(check(&prompt).unwrap_err().is_unpriced());
@@ -165,6 +168,10 @@ fn tools_beyond_those_that_are_remembered_are_bounded_by_nothing() {
     let lasting = lasting_tools(&many);
     assert_eq!(lasting.len(), MOST_LASTING);
     assert_eq!(lasting.last(), Some(&json!({"type": "unknown"})));
+    let priceless = json!({"type": "image_generation_2"});
+    let beyond = lasting_tools(many.iter().chain([&priceless, &priceless]));
+    assert_eq!(beyond.len(), MOST_LASTING + 1);
+    assert_eq!(beyond.last(), Some(&json!({"type": "image_generation"})));
     let nested = |depth| {
         (0..depth).fold(
             json!({"type": "image_generation"}),

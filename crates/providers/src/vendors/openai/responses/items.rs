@@ -2,7 +2,7 @@
 
 use domain::fees::{Extras, Surcharge};
 use domain::step::FinishReason;
-use domain::stored_responses::{LONGEST_ID, MOST_ITEMS, StoredResponse, added_tools};
+use domain::stored_responses::{LONGEST_ID, MOST_ITEMS, StoredItem, StoredResponse, added_tools};
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 
@@ -123,8 +123,11 @@ pub(super) fn stored(response: &Map<String, Value>) -> Option<StoredResponse> {
     containers.sort_unstable();
     containers.dedup();
     let is_stored = response.get("store") != Some(&Value::Bool(false));
-    let tools = charges::lasting_tools(output(response).iter().filter_map(added_tools));
-    let items = items().filter_map(|item| id(item.get("id"))).collect();
+    let stored_item = |item: &Value| {
+        let tools = charges::lasting_tools(added_tools(item));
+        id(item.get("id")).map(|id| StoredItem { id, tools })
+    };
+    let items = items().filter_map(stored_item).collect();
     let id = id(response.get("id")).filter(|_| is_stored || !containers.is_empty())?;
-    Some(StoredResponse { id, is_stored, items, containers, tools })
+    Some(StoredResponse { id, is_stored, items, containers })
 }

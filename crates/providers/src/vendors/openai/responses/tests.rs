@@ -3,7 +3,7 @@ use domain::fees::{Extras, Surcharge, VendorTool};
 use domain::model::Provider;
 use domain::original::SourceEvent;
 use domain::step::FinishReason;
-use domain::stored_responses::StoredResponse;
+use domain::stored_responses::{StoredItem, StoredResponse};
 use domain::usage::Usage;
 use proptest::prelude::*;
 use serde_json::json;
@@ -220,7 +220,9 @@ fn expected_usage() -> Usage {
 }
 
 fn stored() -> StoredResponse {
-    let items = ["rs_1", "ws_1", "msg_1", "fc_1", "ctc_1"].map(str::to_owned).to_vec();
+    let items = ["rs_1", "ws_1", "msg_1", "fc_1", "ctc_1"]
+        .map(|id| StoredItem { id: id.to_owned(), ..StoredItem::default() })
+        .to_vec();
     StoredResponse { id: "resp_1".to_owned(), is_stored: true, items, ..StoredResponse::default() }
 }
 
