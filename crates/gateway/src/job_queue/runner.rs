@@ -149,7 +149,10 @@ async fn run<W: JobHandler>(gateway: &Gateway, job: Job) {
             expires_at: now.plus(RESULT_RETENTION),
         };
         match gateway.store.finish_job(id, end).await {
-            Ok(true) => break,
+            Ok(true) => {
+                W::export_spans(&job).await;
+                break;
+            }
             Ok(false) => return,
             Err(error) => {
                 tracing::warn!(%error, job = %id, "the end of a job was not written");
