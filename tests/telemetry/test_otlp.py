@@ -85,12 +85,15 @@ class Gateway:
         body = {"email": "owner@localhost", "password": self.password}
         headers, _ = self.send("POST", "/api/v1/session", body)
         cookie = {"Cookie": headers["Set-Cookie"].split(";")[0], "Authorization": ""}
-        settings = {"safety": {"pii": {"action": "redact"}}}
-        settings["mcp"] = {"allowed_servers": [models.address]}
-        self.send("PATCH", "/api/v1/projects/1", {"project": {"settings": settings}}, cookie)
         for model in models.models():
             body = {"model_definition": model}
             self.send("POST", "/api/v1/projects/1/models", body, cookie)
+        settings = {
+            "safety": {"pii": {"action": "redact"}},
+            "mcp": {"allowed_servers": [models.address]},
+            "routing_tiers": {tier: "plain" for tier in ("simple", "complex", "secure")},
+        }
+        self.send("PATCH", "/api/v1/projects/1", {"project": {"settings": settings}}, cookie)
 
     def open_trace(self):
         _, made = self.send("POST", "/api/v1/traces", {})
@@ -104,7 +107,7 @@ class Gateway:
             _, found = self.send("GET", f"/api/v1/replay/{job}")
             found = json.loads(found)
             if found["status"] == "completed":
-                return found["comparison"]["replay"]["trace_id"]
+                return found["replay_trace_id"]
             assert found["status"] in ("queued", "running"), found
             time.sleep(0.1)
         raise SystemExit("the replay did not end")
@@ -140,7 +143,8 @@ def traffic(gateway, models):
         "server_url": f"{models.address}/mcp",
         "require_approval": "never",
     }
-    gateway.send("POST", "/api/v1/chat/completions", {**asked, "model": "plain", "tools": [server]})
+    routed = {"trace_id": trace, "input": "How warm is it in Bergen?", "tools": [server]}
+    gateway.send("POST", "/api/v1/executions", routed)
     gateway.send("POST", "/api/v1/chat/completions", {**asked, "model": "gemini-own"})
     try:
         gateway.send("POST", "/api/v1/chat/completions", {**asked, "model": "failing"})
@@ -242,7 +246,7 @@ class Exported:
             point.count
             for point in metrics["gen_ai.client.operation.duration"].histogram.data_points
         )
-        self.assertEqual(calls, 10)
+        self.assertEqual(calls, 11)
         failures = [
             error
             for point in metrics["gen_ai.client.operation.duration"].histogram.data_points
