@@ -339,6 +339,37 @@ async fn a_trace_that_several_complete_at_once_has_one_span() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_a_crash_interrupted_is_marked_and_not_measured() {
+    let collector = collector().await;
+    let mut server = exporting(&Backend::Sqlite, &collector)
+        .env("SLUICE_EGRESS_ALLOW", "127.0.0.1")
+        .start()
+        .await;
+    let (key, owner) = (server.key(), server.owner().await);
+    // The start of a call is on disk before the call leaves.
+    settings(&owner, 1, json!({"limits": {"strict": true}})).await;
+    let mock = Mock::start(Duration::from_hours(1), None, |_| Answer::text("")).await;
+    mock.register(&owner, "hanging").await;
+    let trace = key.trace().await;
+    let call = tokio::spawn(async move {
+        let messages = json!([{"role": "user", "content": QUESTION}]);
+        let body = json!({"trace_id": trace, "model": "hanging", "messages": messages});
+        key.post("/api/v1/chat/completions", &body).await;
+    });
+    until("the call has left", async || (mock.begun() > 0).then_some(())).await;
+    server.kill().await;
+    // It has no answer.
+    assert!(call.await.is_err());
+    server.up().await;
+    let sent = awaited(&collector, 1).await;
+    let lost = named(&sent, "chat hanging");
+    assert_eq!(attribute(lost, "sluice.step.lost"), "true");
+    assert_eq!(attribute(lost, "gen_ai.usage.input_tokens"), "");
+    server.stop().await;
+    assert!(collector.requests().iter().all(|asked| asked.path == "/v1/traces"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_variable_that_cannot_be_read_keeps_nothing_from_starting() {
     let collector = collector().await;
     let address = collector.url();
