@@ -1,8 +1,10 @@
 """A collector on loopback that keeps what it gets, read with the official types."""
 
 import base64
+import gzip
 import json
 import threading
+from collections import namedtuple
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from google.protobuf import json_format
@@ -20,6 +22,8 @@ TYPES = {
     "/v1/traces": (ExportTraceServiceRequest, ExportTraceServiceResponse),
     "/v1/metrics": (ExportMetricsServiceRequest, ExportMetricsServiceResponse),
 }
+# What came: the body is decompressed, and the message read from it.
+Request = namedtuple("Request", "path kind compression body message")
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 # Bytes that OTLP writes as hexadecimal digits, and the JSON of protobuf as base64.
 IDS = {"traceId", "spanId", "parentSpanId"}
@@ -69,9 +73,11 @@ class Receiver:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                kind = self.headers["Content-Type"]
+                kind, compression = self.headers["Content-Type"], self.headers["Content-Encoding"]
                 try:
-                    receiver.requests.append((self.path, kind, body, read(self.path, kind, body)))
+                    body = gzip.decompress(body) if compression == "gzip" else body
+                    message = read(self.path, kind, body)
+                    receiver.requests.append(Request(self.path, kind, compression, body, message))
                 except Exception as fault:
                     receiver.faults.append(f"{self.path}: {fault!r}")
                 answer = TYPES[self.path][1]()
@@ -93,12 +99,15 @@ class Receiver:
         self.server.shutdown()
         self.server.server_close()
 
+    def _sent_to(self, path):
+        """The requests to a path."""
+        return [request.message for request in self.requests if request.path == path]
+
     def spans(self):
         return [
             span
-            for path, _, _, request in self.requests
-            if path == "/v1/traces"
-            for resource in request.resource_spans
+            for message in self._sent_to("/v1/traces")
+            for resource in message.resource_spans
             for scope in resource.scope_spans
             for span in scope.spans
         ]
@@ -106,18 +115,15 @@ class Receiver:
     def metrics(self):
         return [
             metric
-            for path, _, _, request in self.requests
-            if path == "/v1/metrics"
-            for resource in request.resource_metrics
+            for message in self._sent_to("/v1/metrics")
+            for resource in message.resource_metrics
             for scope in resource.scope_metrics
             for metric in scope.metrics
         ]
 
     def resources(self):
-        return [
-            group.resource
-            for path, _, _, request in self.requests
-            for group in (
-                request.resource_spans if path == "/v1/traces" else request.resource_metrics
-            )
+        groups = [
+            *(group for it in self._sent_to("/v1/traces") for group in it.resource_spans),
+            *(group for it in self._sent_to("/v1/metrics") for group in it.resource_metrics),
         ]
+        return [group.resource for group in groups]

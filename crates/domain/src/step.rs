@@ -238,6 +238,9 @@ pub struct Call {
     pub is_public: bool,
     /// How many calls were tried for it, this one included.
     pub attempts: i64,
+    /// The HTTP status with which the provider failed or refused, if it answered one. It is not stored:
+    /// `None` for a call that was read.
+    pub failure_status: Option<u16>,
     /// The usage of the call.
     pub usage: Usage,
     /// The prices at that time; `None` when the model had none.
@@ -275,6 +278,7 @@ impl Call {
             infrastructure: String::new(),
             is_public: false,
             attempts: 1,
+            failure_status: None,
             usage: Usage::default(),
             prices: None,
             cost: Usd::ZERO,

@@ -28,10 +28,21 @@ pub struct Otlp {
     pub collector: Collector,
     /// The encoding of requests.
     pub protocol: OtlpProtocol,
+    /// The compression of requests.
+    pub compression: OtlpCompression,
     /// Whether inputs and outputs are exported, of projects that store them.
     pub content: bool,
     /// The attributes of the process, by name.
     pub resource: Vec<(String, String)>,
+}
+
+/// The compression of requests to a collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtlpCompression {
+    /// None.
+    None,
+    /// Gzip (RFC 1952).
+    Gzip,
 }
 
 /// The encoding of requests to a collector.

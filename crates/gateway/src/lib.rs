@@ -47,7 +47,7 @@ pub use crate::capacity::body_memory::{
 };
 pub use crate::capacity::hang_up::{CallerWaits, until_hang_up};
 pub use crate::capacity::offload::{Share, offload};
-pub use crate::config::{Config, Otlp, OtlpProtocol};
+pub use crate::config::{Config, Otlp, OtlpCompression, OtlpProtocol};
 pub use crate::control::bootstrap::{FirstCredentials, FirstSettings, bootstrap};
 pub use crate::control::command_line::{
     NewUser, create_key, create_user, reset_password, rotate_master_key,

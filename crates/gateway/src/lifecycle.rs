@@ -41,11 +41,11 @@ impl Gateway {
         config: Config,
         clock: Clock,
     ) -> Result<Self> {
-        let (telemetry, waiting) = config.otlp.as_ref().map(|otlp| queue(otlp.content)).unzip();
+        let telemetry = config.otlp.as_ref().map(|otlp| queue(otlp.content, clock.now()));
+        let (telemetry, waiting) = telemetry.unzip();
         if let Some(queue) = telemetry.clone() {
             // Before lost calls are settled: they are steps too.
-            let observer = move |step, content| queue.step(step, content);
-            store.writer().observe(Box::new(observer));
+            store.writer().observe(Box::new(move |observed| queue.step(observed)));
         }
         let otlp = config.otlp.clone();
         let registry = match load(&store, &clock).await {

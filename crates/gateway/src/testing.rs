@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use domain::ids::{KeyId, ProjectId, StepId};
 use domain::secret::Secret;
-use domain::step::Step;
+use domain::step::{ApiEndpoint, Call, Security, Step, StepKind, StepStatus};
 use domain::time::{Clock, Timestamp};
 use serde_json::{Map, Value, json};
-use store::{Claim, Location, Options, SealingKey, Store};
+use store::{Claim, Location, ObservedStep, Options, SealingKey, Store};
 use tempfile::TempDir;
 
 use crate::admission::admit::Spends;
@@ -19,6 +20,8 @@ use crate::state::caller::{Caller, Origin};
 use domain::conversation::{Body, Message, Prompt, Role};
 
 const KEY: &str = "ak_00000000000000aa.0123456789abcdefghijABCDEFGHIJ0123456789_-x";
+/// The trace of every step of [`step`].
+pub(crate) const TRACE: &str = "01a1fe4e-57c4-731b-a4e9-4b060946c0d9";
 /// Nothing that a test waits for takes longer, on however slow a machine.
 const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -77,6 +80,27 @@ impl Fresh {
         }
     }
 
+    /// Stores steps with their contents, each under a key, and returns them as an observer of the writer
+    /// receives them.
+    pub(crate) async fn observed(
+        &self,
+        steps: Vec<(Step, &[u8], &SealingKey)>,
+    ) -> Vec<ObservedStep> {
+        let store = &self.gateway.store;
+        let trace = self.trace().await.parse().unwrap();
+        let (send, mut observed) = tokio::sync::mpsc::unbounded_channel();
+        store.writer().observe(Box::new(move |step| send.send(step).unwrap()));
+        let mut found = Vec::new();
+        for (step, content, key) in steps {
+            let id = store.step_id().await.unwrap();
+            let project = self.caller.project.id();
+            let step = Step { id, trace, project, key: None, ..step };
+            store.writer().step(Box::new(step), Some((content, key))).await.unwrap();
+            found.push(observed.recv().await.unwrap());
+        }
+        found
+    }
+
     /// The steps of a trace, once there is one.
     pub(crate) async fn steps(&self, trace: &str) -> Vec<Step> {
         let id = trace.parse().unwrap();
@@ -101,6 +125,31 @@ impl Fresh {
     }
 }
 
+/// A completed step with nothing else in it, which took a second and a half.
+pub(crate) fn step(kind: StepKind, call: Option<Call>) -> Step {
+    Step {
+        id: StepId(7),
+        trace: TRACE.parse().unwrap(),
+        project: ProjectId(1),
+        key: Some(KeyId(0xaa)),
+        kind,
+        parent: None,
+        source: None,
+        trace_context: None,
+        attributes: None,
+        api_endpoint: ApiEndpoint::Executions,
+        status: StepStatus::Completed,
+        reason: None,
+        error: None,
+        started_at: Timestamp(1_000_000),
+        finished_at: Timestamp(2_500_000),
+        routing: None,
+        security: Security::default(),
+        call,
+        user_rating: None,
+    }
+}
+
 /// A message of a user with these parts.
 pub(crate) fn of_parts(parts: Vec<Value>) -> Prompt {
     let message = Message { role: Role::User, body: Body::Parts(parts), extra: Map::new() };
@@ -112,6 +161,16 @@ pub(crate) fn pdf(bytes: usize) -> Value {
     let data = format!("JVBERi0xLjcKJeLjz9MK{}", "gP3A".repeat(bytes / 3));
     json!({"type": "file", "file": {"filename": "a.pdf",
         "file_data": format!("data:application/pdf;base64,{data}")}})
+}
+
+/// So many bytes that cannot be compressed, always the same.
+pub(crate) fn noise(bytes: usize) -> Vec<u8> {
+    let mut seed = 1_u64;
+    let mut next = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 56) as u8
+    };
+    (0..bytes).map(|_| next()).collect()
 }
 
 /// Asks again and again until there is an answer.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::secret::Secret;
-use http::header::{CONTENT_TYPE, HeaderName};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
 
 use crate::adapter::request::Outgoing;
@@ -55,6 +55,17 @@ impl CollectorAddress {
     }
 }
 
+/// The body of a request.
+#[derive(Clone, Debug)]
+pub struct CollectorBody {
+    /// Its media type.
+    pub content_type: &'static str,
+    /// The name of its compression, if it is compressed.
+    pub content_encoding: Option<&'static str>,
+    /// The body as it is sent.
+    pub bytes: Vec<u8>,
+}
+
 /// What became of a request.
 #[derive(Clone, Debug)]
 pub enum Delivery {
@@ -91,10 +102,14 @@ impl Collector {
     }
 
     /// Posts a body to a path, once.
-    pub async fn post(&self, path: &str, content_type: &'static str, body: Vec<u8>) -> Delivery {
+    pub async fn post(&self, path: &str, body: &CollectorBody) -> Delivery {
         let mut headers = self.address.headers.clone();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        let outgoing = Outgoing { url: format!("{}{path}", self.address.base), body };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(body.content_type));
+        if let Some(encoding) = body.content_encoding {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
+        }
+        let url = format!("{}{path}", self.address.base);
+        let outgoing = Outgoing { url, body: body.bytes.clone() };
         let limit = self.address.timeout;
         match exchange(&self.client, Method::POST, outgoing, headers, limit).await {
             Ok(answer) => match answer.status {

@@ -36,7 +36,7 @@ pub use crate::client::event_stream::EventStream;
 pub use crate::client::stored_responses::{
     StoredResponseAction, StoredResponseBody, StoredResponseCall,
 };
-pub use crate::collector::{Collector, CollectorAddress, Delivery};
+pub use crate::collector::{Collector, CollectorAddress, CollectorBody, Delivery};
 pub use crate::error::codes::FaultCode;
 pub use crate::error::retry::{MAX_BACK_OFF, back_off};
 pub use crate::error::{Error, ErrorKind};

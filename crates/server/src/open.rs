@@ -99,6 +99,7 @@ fn otlp(config: &Config) -> Result<Option<gateway::Otlp>, Failure> {
     Ok(Some(gateway::Otlp {
         collector: Collector::new(client, address),
         protocol: otlp.protocol,
+        compression: otlp.compression,
         content: otlp.content,
         resource: otlp.resource()?,
     }))

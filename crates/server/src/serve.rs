@@ -26,7 +26,7 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Serves until SIGTERM or SIGINT, or until another process serves the database.
 pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     telemetry::start_logs(&config.log)?;
-    for warning in config::unknown_variables() {
+    for warning in config::unknown_variables().iter().chain(&config.otlp.warnings) {
         tracing::warn!("{warning}");
     }
     let connections = listen::connections();

@@ -107,7 +107,7 @@ enum Kind {
 }
 
 /// Every metric that any crate records, with the text that goes with it.
-const METRICS: [(&str, Kind, &str); 24] = [
+const METRICS: [(&str, Kind, &str); 25] = [
     ("sluice_requests_total", Kind::Counter(Unit::Count), "Requests, by route and status."),
     (
         "sluice_request_seconds",
@@ -210,6 +210,11 @@ const METRICS: [(&str, Kind, &str); 24] = [
         "sluice_otlp_spans_total",
         Kind::Counter(Unit::Count),
         "Spans for the collector of OpenTelemetry, by outcome.",
+    ),
+    (
+        "sluice_otlp_contents_omitted_total",
+        Kind::Counter(Unit::Count),
+        "Contents that spans leave out although they would be shown, by reason.",
     ),
     (
         "sluice_dropped_total",

@@ -57,9 +57,9 @@ pub use session_traces::{IdleSession, SessionHash};
 pub use stats::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};
 pub use steps::{Outline, STEPS_AT_ONCE, SealedContent, StepCursor};
 pub use stored_responses::StoredResource;
-pub use traces::{AgentFigures, COUNT_LIMIT};
+pub use traces::{AgentFigures, COUNT_LIMIT, Completion};
+pub use writer::{ObservedStep, Start, StepObserver, Writer};
 use writer::{PostgresCommits, SqliteCommits};
-pub use writer::{Start, StepObserver, Writer};
 
 use db::{Pool, WritePool, on};
 use ids::StepIds;

@@ -33,6 +33,17 @@ pub struct AgentFigures {
     pub latency: i64,
 }
 
+/// The effect of [`Tx::complete_trace`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// The trace was pending, and is completed now.
+    First,
+    /// It was completed before, and has new grades.
+    Again,
+    /// Nothing was written.
+    Unwritten,
+}
+
 /// The columns of a [`Row`].
 pub(crate) const COLUMNS: &str = "
     id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment, purged_cost,
@@ -157,7 +168,7 @@ impl Store {
 
 impl Tx {
     /// Writes the end of a trace, or its new grades; those of a trace that has lost steps since it
-    /// was graded stay, because it cannot be graded again. Returns whether anything was written.
+    /// was graded stay, because it cannot be graded again.
     #[boxed]
     pub async fn complete_trace(
         &mut self,
@@ -165,33 +176,42 @@ impl Tx {
         at: Timestamp,
         assessment: &Assessment,
         agent: AgentFigures,
-    ) -> Result<bool> {
+    ) -> Result<Completion> {
         const COMPLETE: &str = "
             UPDATE traces
             SET status = 'completed', completed_at = COALESCE(completed_at, $2), assessment = $3,
                 chain_depth = $4, stall_probability = $5, tool_fidelity = $6,
                 total_cost = $7, latency = $8, grade = $9,
                 session = NULL, active_at = NULL
-            WHERE id = $1 AND status IN ('pending', 'completed')
+            WHERE id = $1 AND status = $10
               AND (assessment IS NULL OR purged_cost IS NULL)";
         let text =
             serde_json::to_string(assessment).map_err(|error| Error::Corrupt(error.to_string()))?;
-        let changed = within!(self, db => {
-            sqlx::query(COMPLETE)
-                .bind(id.0)
-                .bind(at.0)
-                .bind(text)
-                .bind(agent.chain_depth)
-                .bind(agent.stall_probability)
-                .bind(agent.tool_fidelity)
-                .bind(assessment.total_cost.0)
-                .bind(agent.latency)
-                .bind(assessment.grades.overall.as_str())
-                .execute(&mut *db)
-                .await?
-                .rows_affected()
-        });
-        Ok(changed > 0)
+        // Of several that complete a trace at once, the first to write it finds it pending.
+        for (status, completion) in
+            [(TraceStatus::Pending, Completion::First), (TraceStatus::Completed, Completion::Again)]
+        {
+            let changed = within!(self, db => {
+                sqlx::query(COMPLETE)
+                    .bind(id.0)
+                    .bind(at.0)
+                    .bind(text.as_str())
+                    .bind(agent.chain_depth)
+                    .bind(agent.stall_probability)
+                    .bind(agent.tool_fidelity)
+                    .bind(assessment.total_cost.0)
+                    .bind(agent.latency)
+                    .bind(assessment.grades.overall.as_str())
+                    .bind(status.as_str())
+                    .execute(&mut *db)
+                    .await?
+                    .rows_affected()
+            });
+            if changed > 0 {
+                return Ok(completion);
+            }
+        }
+        Ok(Completion::Unwritten)
     }
 
     /// Writes the end and the grades of the trace of a replay. It adds nothing to the agent statistics:

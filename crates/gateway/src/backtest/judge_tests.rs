@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use checks::GiveUp;
 use domain::fees::{Factor, Surcharge};
-use domain::ids::{KeyId, ModelId, ProjectId, StepId};
+use domain::ids::{ModelId, StepId};
 use domain::model::{Model, Provider};
 use domain::money::Usd;
 use domain::step::{ApiEndpoint, Call, Routing, Security, Step, StepKind, StepStatus};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::draft::{Draft, DraftProject};
 use super::judge::{Asks, Judged, Unjudged, judge};
-use crate::testing::Fresh;
+use crate::testing::{Fresh, step};
 
 /// A public model with prices in USD per 1,000 tokens.
 fn model(like: &Model, name: &str, prices: Option<(f64, f64)>) -> Model {
@@ -48,25 +48,10 @@ async fn drafted(draft: Value, models: impl FnOnce(&Model) -> Vec<Model>) -> Dra
 fn call(endpoint: ApiEndpoint, call: Call) -> Step {
     let now = Timestamp::parse("2026-11-21T12:00:00Z").unwrap();
     Step {
-        id: StepId(1),
-        trace: "01a21d56-979b-7ba5-ac1c-36674ff08a57".parse().unwrap(),
-        project: ProjectId(1),
-        key: Some(KeyId(1)),
-        kind: StepKind::Run,
-        parent: None,
-        source: None,
-        trace_context: None,
-        attributes: None,
         api_endpoint: endpoint,
-        status: StepStatus::Completed,
-        reason: None,
-        error: None,
         started_at: now.minus_micros(SECOND),
         finished_at: now,
-        routing: None,
-        security: Security::default(),
-        call: Some(call),
-        user_rating: None,
+        ..step(StepKind::Run, Some(call))
     }
 }
 

@@ -15,7 +15,7 @@ use domain::step::{Step, StepKind};
 use domain::time::{DAY, MINUTE, Timestamp};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::{Map, Value};
-use store::AgentFigures;
+use store::{AgentFigures, Completion};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -248,7 +248,6 @@ impl Gateway {
         // Traces that are graded together and called the same models have the same baselines.
         let mut known: HashMap<Vec<String>, Baselines> = HashMap::new();
         let mut graded = Vec::with_capacity(traces.len());
-        let mut completed = Vec::new();
         for trace in traces {
             let steps = crate::bounded_read::bounded(self.store.steps(trace.id)).await?;
             let baselines = match &trace.assessment {
@@ -270,9 +269,9 @@ impl Gateway {
             let pause = baselines.pause;
             let mut assessment = grading::assess(&steps, baselines);
             assessment.total_cost += trace.purged.unwrap_or_default().cost;
-            if trace.status == TraceStatus::Pending && self.telemetry.is_some() {
-                completed.push(CompletedTrace::new(trace, &steps, &assessment));
-            }
+            let is_ending = trace.status == TraceStatus::Pending && self.telemetry.is_some();
+            let ended =
+                is_ending.then(|| CompletedTrace::new(trace, &steps, &assessment)).flatten();
             let figures = grading::figures_in_turns(trace.created_at, &steps, gap, pause);
             let agent = AgentFigures {
                 chain_depth: figures.chain_depth as i64,
@@ -280,11 +279,15 @@ impl Gateway {
                 tool_fidelity: figures.tool_fidelity_score,
                 latency: (figures.total_latency_ms * 1000.0).round() as i64,
             };
-            graded.push((trace.id, assessment, agent));
+            graded.push((trace.id, assessment, agent, ended));
         }
         let mut tx = self.store.begin().await?;
-        for (trace, assessment, agent) in graded {
-            tx.complete_trace(trace, self.clock.now(), &assessment, agent).await?;
+        let mut completed = Vec::new();
+        for (trace, assessment, agent, ended) in graded {
+            let now = self.clock.now();
+            let completion = tx.complete_trace(trace, now, &assessment, agent).await?;
+            // Another call, or another node, may have completed it since it was read.
+            completed.extend(ended.filter(|_| completion == Completion::First));
         }
         tx.commit().await?;
         if let Some(telemetry) = &self.telemetry {

@@ -13,6 +13,11 @@ pub(crate) trait JobHandler: 'static {
 
     /// Does a job, or the rest of one that another node began.
     fn run(job: &RunningJob) -> impl Future<Output = JobOutcome> + Send;
+
+    /// Exports the spans that show its end. Called by the node that wrote that end, once it is stored.
+    fn export_spans(_job: &RunningJob) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 }
 
 /// The outcome of one run of a job. Results are JSON of the kind.

@@ -149,7 +149,10 @@ async fn run<W: JobHandler>(gateway: &Gateway, job: Job) {
             expires_at: now.plus(RESULT_RETENTION),
         };
         match gateway.store.finish_job(id, end).await {
-            Ok(true) => break,
+            Ok(true) => {
+                W::export_spans(&job).await;
+                break;
+            }
             Ok(false) => return,
             Err(error) => {
                 tracing::warn!(%error, job = %id, "the end of a job was not written");
@@ -164,4 +167,63 @@ async fn run<W: JobHandler>(gateway: &Gateway, job: Job) {
     metrics::counter!("sluice_jobs_finished_total",
         "kind" => W::KIND.as_str(), "outcome" => label)
     .increment(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use domain::ids::JobId;
+    use domain::job::JobState;
+    use serde_json::json;
+    use store::NewJob;
+
+    use super::*;
+    use crate::testing::Fresh;
+
+    /// How often the spans of a job were exported.
+    static EXPORTS: AtomicUsize = AtomicUsize::new(0);
+
+    struct Done;
+
+    impl JobHandler for Done {
+        const KIND: JobKind = JobKind::Replay;
+        const AT_ONCE: usize = 1;
+
+        async fn run(_: &RunningJob) -> JobOutcome {
+            JobOutcome::Completed("{}".to_owned())
+        }
+
+        async fn export_spans(job: &RunningJob) {
+            let (gateway, Job { id, project, .. }) = (&job.gateway, &job.job);
+            let stored = gateway.store.job(*project, *id, gateway.clock.now()).await.unwrap();
+            assert_eq!(stored.map(|job| job.state), Some(JobState::Completed));
+            EXPORTS.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test]
+    async fn spans_are_exported_by_the_node_that_ends_a_job_and_once_it_is_stored() {
+        let fresh = Fresh::with(json!({})).await;
+        let gateway = &fresh.gateway;
+        // The gateway's own runner leaves the job alone.
+        gateway.wind_down();
+        let now = gateway.clock.now();
+        let job = NewJob {
+            id: JobId(uuid::Uuid::from_u128(1)),
+            kind: Done::KIND,
+            project: fresh.caller.project.id(),
+            key: None,
+            request: [0; 32],
+            payload: "{}".to_owned(),
+            created_at: now,
+        };
+        gateway.store.add_job(job, 1).await.unwrap();
+        let job = gateway.store.claim_job(Done::KIND, &[], now).await.unwrap().unwrap();
+        run::<Done>(gateway, job.clone()).await;
+        assert_eq!(EXPORTS.load(Ordering::SeqCst), 1);
+        // By now it is not this node's.
+        run::<Done>(gateway, job).await;
+        assert_eq!(EXPORTS.load(Ordering::SeqCst), 1);
+    }
 }

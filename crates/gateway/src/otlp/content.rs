@@ -16,10 +16,15 @@ pub(crate) enum Shown {
     Everything,
 }
 
+/// Whether the span of a step shows messages, if they may be shown.
+pub(super) fn has_messages(step: &Step) -> bool {
+    let is_message = matches!(step.kind, StepKind::Run | StepKind::Blocked);
+    is_message && step.api_endpoint != ApiEndpoint::Embeddings
+}
+
 /// Adds the messages and parameters of a call, or the request that was refused.
 pub(super) fn add_messages(attributes: &mut Vec<Attribute>, step: &Step, content: &Content) {
-    let is_message = matches!(step.kind, StepKind::Run | StepKind::Blocked);
-    if !is_message || step.api_endpoint == ApiEndpoint::Embeddings {
+    if !has_messages(step) {
         return;
     }
     let mut inner = InnerJson::default();

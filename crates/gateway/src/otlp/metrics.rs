@@ -1,9 +1,8 @@
 //! The metrics of calls: tokens and durations as histograms that count from the start of the process.
 
-use std::collections::HashMap;
-
 use domain::step::{Step, StepKind};
 use domain::time::{SECOND, Timestamp};
+use indexmap::{Equivalent, IndexMap};
 
 use super::names;
 use super::spans::{error_type, operation, provider_name};
@@ -34,7 +33,7 @@ const SECOND_BOUNDS: [f64; 14] =
     [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
 /// The metrics of all calls since a moment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CallHistograms {
     since: Timestamp,
     tokens: Histograms,
@@ -43,28 +42,30 @@ pub(crate) struct CallHistograms {
 
 impl CallHistograms {
     pub(crate) fn new(since: Timestamp) -> Self {
-        let of = |bounds| Histograms { bounds, series: HashMap::new() };
+        let of = |bounds| Histograms { bounds, series: IndexMap::new() };
         Self { since, tokens: of(&TOKEN_BOUNDS), durations: of(&SECOND_BOUNDS) }
     }
 
     /// Counts a step, if a model was called.
     pub(crate) fn record(&mut self, step: &Step) {
         let Some(call) = step.call.as_ref().filter(|_| step.kind == StepKind::Run) else { return };
-        let series = |detail| Series {
+        let series = SeriesRef {
             operation: operation(step.api_endpoint, call.provider),
             provider: provider_name(call.provider),
-            request_model: call.model.clone(),
-            response_model: call.upstream_model.clone(),
-            detail,
+            request_model: &call.model,
+            response_model: call.upstream_model.as_deref(),
+            detail: None,
         };
         for (kind, tokens) in [("input", call.usage.prompt), ("output", call.usage.completion)] {
             if tokens > 0 {
-                let detail = Some((names::TOKEN_TYPE, kind.to_owned()));
-                self.tokens.record(series(detail), tokens as f64);
+                let detail = Some((names::TOKEN_TYPE, kind));
+                self.tokens.record(SeriesRef { detail, ..series }, tokens as f64);
             }
         }
-        let detail = error_type(step).map(|error| (names::ERROR_TYPE, error));
-        self.durations.record(series(detail), step.latency() as f64 / SECOND as f64);
+        let error = error_type(step);
+        let detail = error.as_deref().map(|error| (names::ERROR_TYPE, error));
+        let seconds = step.latency() as f64 / SECOND as f64;
+        self.durations.record(SeriesRef { detail, ..series }, seconds);
     }
 
     /// The metrics so far.
@@ -97,6 +98,16 @@ struct Series {
 }
 
 impl Series {
+    fn borrowed(&self) -> SeriesRef<'_> {
+        SeriesRef {
+            operation: self.operation,
+            provider: self.provider,
+            request_model: &self.request_model,
+            response_model: self.response_model.as_deref(),
+            detail: self.detail.as_ref().map(|(name, value)| (*name, value.as_str())),
+        }
+    }
+
     fn attributes(&self) -> Vec<Attribute> {
         if self.operation.is_empty() {
             return vec![Attribute::new(names::METRIC_OVERFLOW, true)];
@@ -114,13 +125,41 @@ impl Series {
     }
 }
 
-#[derive(Debug)]
-struct Histograms {
-    bounds: &'static [f64; 14],
-    series: HashMap<Series, Histogram>,
+/// The same values, borrowed: a series that exists is found without a copy of its names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct SeriesRef<'a> {
+    operation: &'static str,
+    provider: &'static str,
+    request_model: &'a str,
+    response_model: Option<&'a str>,
+    detail: Option<(&'static str, &'a str)>,
 }
 
-#[derive(Debug, Default)]
+impl Equivalent<Series> for SeriesRef<'_> {
+    fn equivalent(&self, series: &Series) -> bool {
+        *self == series.borrowed()
+    }
+}
+
+impl SeriesRef<'_> {
+    fn to_owned(self) -> Series {
+        Series {
+            operation: self.operation,
+            provider: self.provider,
+            request_model: self.request_model.to_owned(),
+            response_model: self.response_model.map(str::to_owned),
+            detail: self.detail.map(|(name, value)| (name, value.to_owned())),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Histograms {
+    bounds: &'static [f64; 14],
+    series: IndexMap<Series, Histogram>,
+}
+
+#[derive(Clone, Debug, Default)]
 struct Histogram {
     count: u64,
     sum: f64,
@@ -131,12 +170,16 @@ struct Histogram {
 }
 
 impl Histograms {
-    fn record(&mut self, series: Series, value: f64) {
-        let is_full = self.series.len() >= MOST_SERIES && !self.series.contains_key(&series);
-        // The series without values is that of all others.
-        let series = if is_full { Series::default() } else { series };
-        let histogram = self.series.entry(series).or_default();
+    fn record(&mut self, series: SeriesRef<'_>, value: f64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
+        let histogram = match self.series.get_index_of(&series) {
+            Some(known) => &mut self.series[known],
+            // The series without values is that of all others.
+            None if self.series.len() >= MOST_SERIES => {
+                self.series.entry(Series::default()).or_default()
+            }
+            None => self.series.entry(series.to_owned()).or_default(),
+        };
         histogram.buckets[bucket] += 1;
         let is_first = histogram.count == 0;
         histogram.min = if is_first { value } else { histogram.min.min(value) };
@@ -165,9 +208,25 @@ impl Histograms {
 mod tests {
     use super::*;
 
-    fn series(model: &str) -> Series {
-        let (operation, provider) = ("chat", "openai");
-        Series { operation, provider, request_model: model.to_owned(), ..Series::default() }
+    fn series(model: &str) -> SeriesRef<'_> {
+        SeriesRef {
+            operation: "chat",
+            provider: "openai",
+            request_model: model,
+            response_model: Some("m-2026"),
+            detail: Some((names::TOKEN_TYPE, "input")),
+        }
+    }
+
+    #[test]
+    fn a_series_is_found_by_its_borrowed_names() {
+        let mut histograms = CallHistograms::new(Timestamp(0)).tokens;
+        for _ in 0..3 {
+            histograms.record(series("m"), 1.0);
+        }
+        histograms.record(SeriesRef { response_model: None, ..series("m") }, 1.0);
+        let counts: Vec<_> = histograms.series.values().map(|histogram| histogram.count).collect();
+        assert_eq!(counts, [3, 1]);
     }
 
     #[test]

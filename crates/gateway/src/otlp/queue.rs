@@ -1,23 +1,28 @@
-//! The queue of records that wait to be exported. Whoever records does not wait: what finds no room is
-//! dropped and counted.
+//! The queue of records that wait to be exported, and the metrics of calls. Whoever records does not wait:
+//! what finds no room is dropped and counted.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use domain::step::{Step, StepKind};
-use store::SealedContent;
+use domain::time::Timestamp;
+use store::{ObservedStep, SealedContent};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::spans::CompletedTrace;
+use super::content;
+use super::metrics::CallHistograms;
+use super::spans::{self, CompletedTrace};
+use crate::lock::lock;
 
 /// The most records that wait.
 const MOST_RECORDS: usize = 4_096;
 /// The most bytes of sealed contents that wait.
 const MOST_CONTENT_BYTES: usize = 32 * 1024 * 1024;
 
-/// The fate of a record.
+/// The fate of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The collector has it.
@@ -46,11 +51,30 @@ pub(crate) fn count(fate: Fate, spans: u64) {
     }
 }
 
-/// A record that becomes a span.
+/// A record that becomes one span.
 #[derive(Debug)]
 pub(crate) enum Record {
-    Step(Box<Step>, Option<HeldContent>),
+    Step(StepRecord),
     Trace(Box<CompletedTrace>),
+}
+
+/// A step, and the content that its span may show.
+#[derive(Debug)]
+pub(crate) struct StepRecord {
+    pub(crate) step: Box<Step>,
+    pub(crate) content: QueuedContent,
+    /// Whether its call was lost with its node.
+    pub(crate) is_lost: bool,
+}
+
+/// The content of a step that waits.
+#[derive(Debug)]
+pub(crate) enum QueuedContent {
+    /// There is none, or its span shows none.
+    None,
+    /// There was no room for it.
+    NoRoom,
+    Held(HeldContent),
 }
 
 /// The sealed content of a step, and its part of the memory for all of them.
@@ -73,7 +97,7 @@ impl Drop for Held {
     }
 }
 
-/// The end of the queue at which records come in, and the owner of the task that takes them. Cheap to
+/// The end of the queue at which records come in, and the owner of the tasks that export. Cheap to
 /// clone.
 #[derive(Clone, Debug)]
 pub(crate) struct TelemetryQueue {
@@ -82,19 +106,25 @@ pub(crate) struct TelemetryQueue {
     content_bytes: Arc<AtomicUsize>,
     /// Whether inputs and outputs are exported.
     shows_content: bool,
-    /// The task that exports.
+    /// The metrics of all calls, also of those whose spans find no room.
+    pub(crate) metrics: Arc<Mutex<CallHistograms>>,
+    /// The tasks that export.
     pub(crate) tasks: TaskTracker,
     /// Cancelled when nothing more will be recorded.
     pub(crate) closing: CancellationToken,
 }
 
-/// A queue, and the end at which records are taken.
-pub(crate) fn queue(shows_content: bool) -> (TelemetryQueue, mpsc::Receiver<Record>) {
+/// A queue, and the end at which records are taken. Metrics count from a time on.
+pub(crate) fn queue(
+    shows_content: bool,
+    since: Timestamp,
+) -> (TelemetryQueue, mpsc::Receiver<Record>) {
     let (waiting, records) = mpsc::channel(MOST_RECORDS);
     let queue = TelemetryQueue {
         waiting,
         content_bytes: Arc::default(),
         shows_content,
+        metrics: Arc::new(Mutex::new(CallHistograms::new(since))),
         tasks: TaskTracker::new(),
         closing: CancellationToken::new(),
     };
@@ -103,14 +133,18 @@ pub(crate) fn queue(shows_content: bool) -> (TelemetryQueue, mpsc::Receiver<Reco
 
 impl TelemetryQueue {
     /// Takes a step that is on disk.
-    pub(crate) fn step(&self, step: Box<Step>, content: Option<SealedContent>) {
-        // Which tools there were is only in the content.
-        let is_wanted = self.shows_content || step.kind == StepKind::ToolCall;
-        match content.filter(|_| is_wanted).map(|content| self.hold(content)) {
-            None => self.add(Record::Step(step, None)),
-            Some(Some(content)) => self.add(Record::Step(step, Some(content))),
-            Some(None) => count(Fate::QueueFull, 1),
+    pub(crate) fn step(&self, observed: ObservedStep) {
+        let ObservedStep { step, content, is_lost } = observed;
+        // Neither the time nor the tokens of a lost call were measured.
+        if !is_lost {
+            lock(&self.metrics).record(&step);
         }
+        if !spans::is_recorded(&step) {
+            return;
+        }
+        let content = content.filter(|_| self.shows(&step));
+        let content = content.map_or(QueuedContent::None, |sealed| self.hold(sealed));
+        self.add(Record::Step(StepRecord { step, content, is_lost }));
     }
 
     /// Takes a trace that was completed.
@@ -118,37 +152,31 @@ impl TelemetryQueue {
         self.add(Record::Trace(Box::new(trace)));
     }
 
+    /// Whether the span of a step shows anything of its content.
+    fn shows(&self, step: &Step) -> bool {
+        // Which tools there were is only in the content.
+        step.kind == StepKind::ToolCall || self.shows_content && content::has_messages(step)
+    }
+
     fn add(&self, record: Record) {
-        if self.waiting.try_send(record).is_err() {
-            count(Fate::QueueFull, 1);
+        match self.waiting.try_send(record) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => count(Fate::QueueFull, 1),
+            Err(TrySendError::Closed(_)) => count(Fate::Stopped, 1),
         }
     }
 
-    /// `None` if there is no room for it.
-    fn hold(&self, sealed: SealedContent) -> Option<HeldContent> {
+    fn hold(&self, sealed: SealedContent) -> QueuedContent {
         let bytes = sealed.size();
         let before = self.content_bytes.fetch_add(bytes, Ordering::Relaxed);
         let held = Held { bytes, all: self.content_bytes.clone() };
-        let fits = before.saturating_add(bytes) <= MOST_CONTENT_BYTES;
-        fits.then_some(HeldContent { sealed, _held: held })
+        if before.saturating_add(bytes) > MOST_CONTENT_BYTES {
+            return QueuedContent::NoRoom;
+        }
+        QueuedContent::Held(HeldContent { sealed, _held: held })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::otlp::testing::step;
-
-    #[test]
-    fn what_finds_no_room_is_dropped_at_once() {
-        let (queue, mut records) = queue(false);
-        let add = || queue.step(Box::new(step(StepKind::Run, None)), None);
-        for _ in 0..MOST_RECORDS + 3 {
-            add();
-        }
-        assert_eq!(records.len(), MOST_RECORDS);
-        assert!(records.try_recv().is_ok());
-        add();
-        assert_eq!(records.len(), MOST_RECORDS);
-    }
-}
+#[path = "queue_tests.rs"]
+mod tests;

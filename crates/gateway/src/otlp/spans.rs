@@ -1,5 +1,7 @@
 //! Steps and traces as spans.
 
+use std::borrow::Cow;
+
 use domain::grade::{Assessment, Grades};
 use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
@@ -11,11 +13,15 @@ use domain::trace_context::TraceContext;
 
 use super::content::{self, Shown};
 use super::names;
-use super::wire::{Attribute, CLIENT, ERROR, INTERNAL, Span, Status, nanos};
+use super::wire::{Attribute, CLIENT, ERROR, INTERNAL, Link, Span, Status, nanos};
 
 /// The flag that the origin of the parent is known, and that of a parent in another process.
 const HAS_ORIGIN: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
+/// The most links of a span, which is the default limit of OpenTelemetry's own libraries.
+const MOST_LINKS: usize = 128;
+/// The attributes that are missing where the content is omitted: what came in, and what went out.
+const CONTENT_ATTRIBUTES: u32 = 2;
 
 /// The state of a trace when it was completed.
 #[derive(Clone, Debug)]
@@ -24,8 +30,12 @@ pub(crate) struct CompletedTrace {
     project: ProjectId,
     key: Option<KeyId>,
     status: TraceStatus,
-    /// The place of its first step in the caller's own trace.
+    /// The span of the caller that it is below, if all steps are in one trace of the caller's.
     caller: Option<TraceContext>,
+    /// The spans of steps that are in traces of callers, if it is not: the first ones.
+    links: Vec<TraceContext>,
+    /// The number of such spans beyond those.
+    dropped_links: usize,
     began: Timestamp,
     ended: Timestamp,
     steps: usize,
@@ -34,30 +44,43 @@ pub(crate) struct CompletedTrace {
 }
 
 impl CompletedTrace {
-    /// A trace that is being completed, or that of a replay.
-    pub(crate) fn new(trace: &Trace, steps: &[Step], assessment: &Assessment) -> Self {
+    /// A trace that is being completed, or that of a replay. `None` if no caller of a step records its
+    /// trace.
+    pub(crate) fn new(trace: &Trace, steps: &[Step], assessment: &Assessment) -> Option<Self> {
+        if !steps.is_empty() && !steps.iter().any(is_recorded) {
+            return None;
+        }
+        let caller = one_caller(steps);
+        let with_caller = steps.iter().filter(|step| is_recorded(step)).filter_map(|step| {
+            let context = step.trace_context.filter(|_| caller.is_none())?;
+            Some(context.of_step(step.id))
+        });
+        let mut links: Vec<_> = with_caller.collect();
+        let dropped_links = links.len().saturating_sub(MOST_LINKS);
+        links.truncate(MOST_LINKS);
         let status = match trace.status {
             TraceStatus::Pending => TraceStatus::Completed,
             other => other,
         };
         let last = steps.iter().map(|step| step.finished_at).max();
-        Self {
+        Some(Self {
             id: trace.id,
             project: trace.project,
             key: trace.key,
             status,
-            caller: steps.first().and_then(|step| step.trace_context),
+            caller,
+            links,
+            dropped_links,
             began: trace.created_at,
             ended: last.unwrap_or(trace.created_at),
             steps: steps.len(),
             grades: assessment.grades,
             cost: assessment.total_cost,
-        }
+        })
     }
 
-    /// Its span: the root of those of its steps, or a child of the caller's span. `None` if the caller
-    /// does not record its trace.
-    pub(crate) fn span(&self) -> Option<Span> {
+    /// Its span: the root of those of its steps, or a child of the caller's span.
+    pub(crate) fn span(&self) -> Span {
         let own = TraceContext::of_trace(self.id);
         let within = self.caller.unwrap_or(own);
         let mut attributes = vec![
@@ -72,7 +95,12 @@ impl CompletedTrace {
         ];
         attributes.extend(self.key.map(|key| Attribute::new("sluice.key.id", key.to_string())));
         let parent = self.caller.map(|caller| caller.parent().to_be_bytes().to_vec());
-        within.is_sampled().then(|| Span {
+        let links = self.links.iter().map(|span| Link {
+            trace_id: span.trace().to_be_bytes().to_vec(),
+            span_id: span.parent().to_be_bytes().to_vec(),
+            flags: flags(*span, false),
+        });
+        Span {
             trace_id: within.trace().to_be_bytes().to_vec(),
             id: own.parent().to_be_bytes().to_vec(),
             parent_span_id: parent.unwrap_or_default(),
@@ -82,27 +110,61 @@ impl CompletedTrace {
             start_time_unix_nano: nanos(self.began),
             end_time_unix_nano: nanos(self.ended.max(self.began)),
             attributes,
+            links: links.collect(),
+            dropped_links_count: u32::try_from(self.dropped_links).unwrap_or(u32::MAX),
             ..Span::default()
-        })
+        }
+    }
+}
+
+/// The caller's span above all steps: that of the first, if all are in one trace of the caller's.
+fn one_caller(steps: &[Step]) -> Option<TraceContext> {
+    let first = steps.iter().find(|step| is_recorded(step))?.trace_context?;
+    let is_there = |step: &Step| step.trace_context.map(|context| context.trace());
+    steps.iter().all(|step| is_there(step) == Some(first.trace())).then_some(first)
+}
+
+/// Whether a step has a span: not if its caller does not record its own trace.
+pub(crate) fn is_recorded(step: &Step) -> bool {
+    step.trace_context.is_none_or(|context| context.is_sampled())
+}
+
+/// Why a span does not show the content that it could show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Omission {
+    /// The contents that wait took all the memory for them.
+    NoRoom,
+    /// It is longer than a span may be.
+    TooLong,
+    /// It cannot be opened: it is damaged, or its key is gone.
+    Unreadable,
+}
+
+impl Omission {
+    /// The word for it in attributes and metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::NoRoom => "no_room",
+            Self::TooLong => "too_long",
+            Self::Unreadable => "unreadable",
+        }
     }
 }
 
 /// The content of a step, as far as its span may show it.
+#[derive(Debug)]
 pub(crate) enum StepContent {
-    /// There is none, or it is not wanted.
-    Unknown,
-    /// There is one, and it is too long.
-    TooLong,
+    /// There is none, or the span shows none.
+    None,
+    /// There is one, and it is left out.
+    Omitted(Omission),
     /// The content, and whether inputs and outputs are shown.
     Read(Box<Content>, Shown),
 }
 
-/// The span of a step. `None` if the caller does not record its trace.
-pub(crate) fn of_step(step: &Step, content: StepContent) -> Option<Span> {
+/// The span of a step. `is_lost` tells whether its call was lost with its node.
+pub(crate) fn of_step(step: &Step, content: StepContent, is_lost: bool) -> Span {
     let context = step.trace_context.unwrap_or_else(|| TraceContext::of_trace(step.trace));
-    if !context.is_sampled() {
-        return None;
-    }
     let mut attributes = common(step);
     let mut name = format!("sluice.{}", step.kind.as_str());
     let mut kind = INTERNAL;
@@ -111,13 +173,20 @@ pub(crate) fn of_step(step: &Step, content: StepContent) -> Option<Span> {
         name = format!("{} {}", operation(step.api_endpoint, call.provider), call.model);
         kind = CLIENT;
         add_call(&mut attributes, step, call);
+        if is_lost {
+            attributes.push(Attribute::new("sluice.step.lost", true));
+        } else {
+            add_usage(&mut attributes, step, call);
+        }
     }
     let mut left_out = 0;
     let mut shows_error = step.kind != StepKind::ToolCall;
     match content {
-        StepContent::Unknown => {}
-        // Of the messages that came, and those that went.
-        StepContent::TooLong => left_out = 2,
+        StepContent::None => {}
+        StepContent::Omitted(reason) => {
+            left_out = CONTENT_ATTRIBUTES;
+            attributes.push(Attribute::new("sluice.content.omitted", reason.as_str()));
+        }
         StepContent::Read(content, shown) => {
             // A server of tools may repeat their arguments in its error.
             shows_error |= shown == Shown::Everything;
@@ -131,11 +200,11 @@ pub(crate) fn of_step(step: &Step, content: StepContent) -> Option<Span> {
         }
     }
     let failed = error_type(step).map(|error| {
-        attributes.push(Attribute::new(names::ERROR_TYPE, error));
+        attributes.push(Attribute::new(names::ERROR_TYPE, &*error));
         let message = step.error.as_deref().filter(|_| shows_error).unwrap_or_default();
         Status { message: message.to_owned(), code: ERROR }
     });
-    Some(Span {
+    Span {
         trace_id: context.trace().to_be_bytes().to_vec(),
         id: context.of_step(step.id).parent().to_be_bytes().to_vec(),
         parent_span_id: context.parent().to_be_bytes().to_vec(),
@@ -147,7 +216,8 @@ pub(crate) fn of_step(step: &Step, content: StepContent) -> Option<Span> {
         attributes,
         dropped_attributes_count: left_out,
         status: failed,
-    })
+        ..Span::default()
+    }
 }
 
 fn flags(context: TraceContext, is_remote: bool) -> u32 {
@@ -231,18 +301,6 @@ fn add_call(attributes: &mut Vec<Attribute>, step: &Step, call: &Call) {
     }
     let finish = call.finish.map(|reason| vec![reason.chat_word().to_owned()]);
     attributes.extend(finish.map(|reasons| Attribute::new(names::FINISH_REASONS, reasons)));
-    let usage = &call.usage;
-    attributes.push(Attribute::new(names::INPUT_TOKENS, usage.prompt));
-    attributes.push(Attribute::new(names::OUTPUT_TOKENS, usage.completion));
-    for (name, tokens) in [
-        (names::CACHE_READ_TOKENS, usage.cached),
-        (names::CACHE_CREATION_TOKENS, usage.cache_write),
-        (names::REASONING_TOKENS, usage.reasoning),
-    ] {
-        if tokens > 0 {
-            attributes.push(Attribute::new(name, tokens));
-        }
-    }
     attributes.push(Attribute::new("sluice.cost.usd", call.cost.dollars()));
     attributes.push(Attribute::new("sluice.attempts", call.attempts));
     if call.cost_estimated {
@@ -253,6 +311,26 @@ fn add_call(attributes: &mut Vec<Attribute>, step: &Step, call: &Call) {
     }
     let similarity = call.similarity.map(|value| Attribute::new("sluice.shadow.similarity", value));
     attributes.extend(similarity);
+}
+
+/// Adds the tokens of a call, as far as they are known. A call that did not get its answer has a count of 0
+/// where nobody counted.
+fn add_usage(attributes: &mut Vec<Attribute>, step: &Step, call: &Call) {
+    let usage = &call.usage;
+    let is_known = usage.prompt > 0 && step.status == StepStatus::Completed;
+    // An embedding has no output to count.
+    let has_output = is_known && step.api_endpoint != ApiEndpoint::Embeddings;
+    for (name, tokens, is_shown) in [
+        (names::INPUT_TOKENS, usage.prompt, false),
+        (names::OUTPUT_TOKENS, usage.completion, has_output),
+        (names::CACHE_READ_TOKENS, usage.cached, false),
+        (names::CACHE_CREATION_TOKENS, usage.cache_write, false),
+        (names::REASONING_TOKENS, usage.reasoning, false),
+    ] {
+        if tokens > 0 || is_shown {
+            attributes.push(Attribute::new(name, tokens));
+        }
+    }
 }
 
 /// The operation of a call, in the word of the conventions.
@@ -278,18 +356,13 @@ pub(super) fn provider_name(provider: Provider) -> &'static str {
 
 /// The class of a failure: the status that the provider answered, `cancelled`, or `_OTHER`. A refusal by
 /// safety or routing is none.
-pub(super) fn error_type(step: &Step) -> Option<String> {
+pub(super) fn error_type(step: &Step) -> Option<Cow<'static, str>> {
     match step.status {
         StepStatus::Completed | StepStatus::Blocked => None,
-        StepStatus::Cancelled => Some("cancelled".to_owned()),
+        StepStatus::Cancelled => Some("cancelled".into()),
         StepStatus::Failed => {
-            let error = step.error.as_deref().unwrap_or_default();
-            let status = error.strip_suffix(')').and_then(|text| text.rsplit_once('('));
-            let status = status.map(|(_, status)| status);
-            let is_status = |status: &&str| {
-                status.len() == 3 && status.bytes().all(|byte| byte.is_ascii_digit())
-            };
-            Some(status.filter(is_status).unwrap_or("_OTHER").to_owned())
+            let status = step.call.as_ref().and_then(|call| call.failure_status);
+            Some(status.map_or("_OTHER".into(), |status| status.to_string().into()))
         }
     }
 }

@@ -5,7 +5,7 @@ use domain::usage::Usage;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::otlp::testing::{TRACE, step};
+use crate::testing::{TRACE, step};
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -23,6 +23,11 @@ fn read(content: Value, shown: Shown) -> StepContent {
     StepContent::Read(Box::new(serde_json::from_value(content).unwrap()), shown)
 }
 
+/// The span of a step without a content.
+fn span_of(step: &Step) -> Span {
+    of_step(step, StepContent::None, false)
+}
+
 fn call(provider: Provider) -> Call {
     Call {
         upstream_model: Some("gpt-4o-2026".to_owned()),
@@ -35,8 +40,7 @@ fn call(provider: Provider) -> Call {
 
 #[test]
 fn a_call_has_the_attributes_of_the_conventions() {
-    let span = of_step(&step(StepKind::Run, Some(call(Provider::Openai))), StepContent::Unknown);
-    let span = span.unwrap();
+    let span = span_of(&step(StepKind::Run, Some(call(Provider::Openai))));
     assert_eq!((span.name.as_str(), span.kind), ("chat gpt-4o", CLIENT));
     assert_eq!(span.end_time_unix_nano - span.start_time_unix_nano, 1_500_000_000);
     assert!(span.status.is_none());
@@ -79,64 +83,153 @@ fn operations_follow_from_endpoint_and_provider() {
 #[test]
 fn spans_hang_under_the_caller_or_under_their_trace() {
     let own = step(StepKind::Run, Some(call(Provider::Openai)));
-    let span = of_step(&own, StepContent::Unknown).unwrap();
+    let span = span_of(&own);
     assert_eq!(span.trace_id, own.trace.0.as_bytes());
     assert_eq!(span.flags, 0x101);
     let context = TraceContext::parse(PARENT);
     let asked = Step { trace_context: context, ..own.clone() };
-    let under = of_step(&asked, StepContent::Unknown).unwrap();
+    let under = span_of(&asked);
     assert_eq!(under.trace_id, context.unwrap().trace().to_be_bytes());
     assert_eq!(under.parent_span_id, 0x00f0_67aa_0ba9_02b7_u64.to_be_bytes());
     assert_eq!((under.flags, under.id.len()), (0x301, 8));
     assert_ne!(under.id, span.id);
 
-    let trace = |steps: &[Step]| {
-        let assessment = grading::assess(steps, domain::grade::Baselines::default());
-        let trace = Trace {
-            id: own.trace,
-            project: own.project,
-            key: None,
-            status: TraceStatus::Pending,
-            created_at: Timestamp(500_000),
-            completed_at: None,
-            metadata: None,
-            revenue: None,
-            assessment: None,
-            purged: None,
-        };
-        CompletedTrace::new(&trace, steps, &assessment).span()
-    };
-    let root = trace(std::slice::from_ref(&own)).unwrap();
+    let root = trace_span(std::slice::from_ref(&own)).unwrap();
     assert_eq!((&root.trace_id, &root.id), (&span.trace_id, &span.parent_span_id));
-    assert!(root.parent_span_id.is_empty());
+    assert!(root.parent_span_id.is_empty() && root.links.is_empty());
     assert_eq!((root.start_time_unix_nano, root.end_time_unix_nano), (500_000_000, 2_500_000_000));
-    let beside = trace(std::slice::from_ref(&asked)).unwrap();
+    let beside = trace_span(std::slice::from_ref(&asked)).unwrap();
     assert_eq!(
         (&beside.trace_id, &beside.parent_span_id),
         (&under.trace_id, &under.parent_span_id)
     );
     assert_ne!(beside.id, under.id);
-    assert!(trace(&[]).unwrap().parent_span_id.is_empty());
+    assert!(trace_span(&[]).unwrap().parent_span_id.is_empty());
 
     // What the caller does not record is not recorded here.
     let silent = TraceContext::parse(&PARENT.replace("-01", "-00"));
     let silent = Step { trace_context: silent, ..own.clone() };
-    assert!(of_step(&silent, StepContent::Unknown).is_none());
-    assert!(trace(&[silent]).is_none());
+    assert!(!is_recorded(&silent) && is_recorded(&asked) && is_recorded(&own));
+    assert!(trace_span(std::slice::from_ref(&silent)).is_none());
+    assert!(trace_span(&[silent, own]).is_some());
+}
+
+/// The span of a trace with these steps.
+fn trace_span(steps: &[Step]) -> Option<Span> {
+    let assessment = grading::assess(steps, domain::grade::Baselines::default());
+    let own = step(StepKind::Log, None);
+    let trace = Trace {
+        id: own.trace,
+        project: own.project,
+        key: None,
+        status: TraceStatus::Pending,
+        created_at: Timestamp(500_000),
+        completed_at: None,
+        metadata: None,
+        revenue: None,
+        assessment: None,
+        purged: None,
+    };
+    CompletedTrace::new(&trace, steps, &assessment).map(|trace| trace.span())
+}
+
+#[test]
+fn a_trace_joins_the_callers_only_if_all_its_steps_are_there() {
+    let under = |id: i64, parent: Option<&str>| Step {
+        id: StepId(id),
+        trace_context: parent.map(|parent| TraceContext::parse(parent).unwrap()),
+        ..step(StepKind::Run, Some(call(Provider::Openai)))
+    };
+    let sibling = PARENT.replace("00f067aa0ba902b7", "00f067aa0ba902b8");
+    let foreign = PARENT.replace("4bf92f35", "5bf92f35");
+    let silent = foreign.replace("-01", "-00");
+    let within = |steps: &[Step]| {
+        let root = trace_span(steps).unwrap();
+        let own = steps[0].trace.0.as_bytes().to_vec();
+        // A root of its own, or a child of the first caller.
+        assert_eq!(root.parent_span_id.is_empty(), root.trace_id == own);
+        root.trace_id != own
+    };
+    assert!(within(&[under(1, Some(PARENT)), under(2, Some(&sibling))]));
+    for (first, second, linked) in [
+        (Some(PARENT), None, vec![1]),
+        (None, Some(PARENT), vec![2]),
+        (Some(PARENT), Some(foreign.as_str()), vec![1, 2]),
+        (Some(PARENT), Some(silent.as_str()), vec![1]),
+        (Some(silent.as_str()), Some(PARENT), vec![2]),
+    ] {
+        let steps = [under(1, first), under(2, second)];
+        assert!(!within(&steps), "{first:?} {second:?}");
+        let root = trace_span(&steps).unwrap();
+        let expected: Vec<_> = linked
+            .into_iter()
+            .map(|id| span_of(&steps[id - 1]))
+            .map(|span| (span.trace_id, span.id))
+            .collect();
+        let links: Vec<_> =
+            root.links.iter().map(|link| (link.trace_id.clone(), link.span_id.clone())).collect();
+        assert_eq!(links, expected, "{first:?} {second:?}");
+        // A step without a caller is below the root.
+        for step in steps.iter().filter(|step| step.trace_context.is_none()) {
+            let below = span_of(step);
+            assert_eq!(
+                (below.trace_id, below.parent_span_id),
+                (root.trace_id.clone(), root.id.clone())
+            );
+        }
+    }
+    let many: Vec<_> = (0..131).map(|id| under(id, (id > 0).then_some(PARENT))).collect();
+    let root = trace_span(&many).unwrap();
+    assert_eq!((root.links.len(), root.dropped_links_count), (128, 2));
+}
+
+#[test]
+fn unknown_tokens_are_left_out() {
+    let used = |status, endpoint, prompt, completion| {
+        let usage = Usage { prompt, completion, ..Usage::default() };
+        let call = Call { usage, ..Call::of("m".to_owned(), Provider::Openai) };
+        let run = step(StepKind::Run, Some(call));
+        let step = Step { status, api_endpoint: endpoint, ..run };
+        let attributes = attributes(&span_of(&step));
+        ["input", "output"]
+            .map(|kind| attributes.get(&format!("gen_ai.usage.{kind}_tokens")).cloned())
+    };
+    let known = |tokens: &str| Some(json!(tokens));
+    let (done, failed) = (StepStatus::Completed, StepStatus::Failed);
+    let chat = ApiEndpoint::Chat;
+    assert_eq!(used(done, chat, 5, 3), [known("5"), known("3")]);
+    assert_eq!(used(done, chat, 5, 0), [known("5"), known("0")]);
+    assert_eq!(used(done, ApiEndpoint::Embeddings, 5, 0), [known("5"), None]);
+    assert_eq!(used(done, ApiEndpoint::Images, 0, 0), [None, None]);
+    assert_eq!(used(failed, chat, 0, 0), [None, None]);
+    assert_eq!(used(failed, chat, 5, 0), [known("5"), None]);
+    assert_eq!(used(failed, chat, 5, 3), [known("5"), known("3")]);
+}
+
+#[test]
+fn a_lost_call_shows_that_its_end_is_none() {
+    let lost =
+        Step { status: StepStatus::Failed, ..step(StepKind::Run, Some(call(Provider::Openai))) };
+    let shown = attributes(&of_step(&lost, StepContent::None, true));
+    assert_eq!(shown["sluice.step.lost"], json!(true));
+    assert!(!shown.keys().any(|name| name.starts_with("gen_ai.usage.")), "{shown:?}");
+    assert!(!attributes(&span_of(&lost)).contains_key("sluice.step.lost"));
 }
 
 #[test]
 fn failures_have_a_class_and_refusals_are_none() {
     let run = step(StepKind::Run, Some(call(Provider::Openai)));
-    for (status, error, class) in [
-        (StepStatus::Failed, "The provider failed (503)", Some("503")),
-        (StepStatus::Failed, "The provider is rate limiting (429)", Some("429")),
-        (StepStatus::Failed, "Something (else)", Some("_OTHER")),
-        (StepStatus::Cancelled, "The caller hung up", Some("cancelled")),
-        (StepStatus::Blocked, "", None),
+    for (status, answered, error, class) in [
+        (StepStatus::Failed, Some(503), "The provider failed (503)", Some("503")),
+        (StepStatus::Failed, Some(429), "The provider is rate limiting (429)", Some("429")),
+        (StepStatus::Failed, None, "The model wrote (404)", Some("_OTHER")),
+        (StepStatus::Cancelled, None, "The caller hung up", Some("cancelled")),
+        (StepStatus::Blocked, None, "", None),
     ] {
-        let failed = Step { status, error: Some(error.to_owned()), ..run.clone() };
-        let span = of_step(&failed, StepContent::Unknown).unwrap();
+        let call = Call { failure_status: answered, ..call(Provider::Openai) };
+        let failed =
+            Step { status, error: Some(error.to_owned()), call: Some(call), ..run.clone() };
+        let span = span_of(&failed);
         let attributes = attributes(&span);
         assert_eq!(attributes.get("error.type").and_then(Value::as_str), class, "{error}");
         let code = span.status.as_ref().map(|status| (status.code, status.message.as_str()));
@@ -167,7 +260,7 @@ fn messages_are_in_the_form_of_the_conventions() {
         "output": "A boat.",
         "placeholders": {"[EMAIL_1]": "jane@acme.org"},
     });
-    let span = of_step(&run, read(content.clone(), Shown::Everything)).unwrap();
+    let span = of_step(&run, read(content.clone(), Shown::Everything), false);
     let attributes = attributes(&span);
     let json =
         |name: &str| -> Value { serde_json::from_str(attributes[name].as_str().unwrap()).unwrap() };
@@ -197,10 +290,17 @@ fn messages_are_in_the_form_of_the_conventions() {
     assert!(!attributes.contains_key("gen_ai.request.choice.count"));
     assert!(!format!("{attributes:?}").contains("jane@acme.org"));
 
-    let names = of_step(&run, read(content, Shown::Names)).unwrap();
+    let names = of_step(&run, read(content, Shown::Names), false);
     assert!(!format!("{names:?}").contains("boat"));
-    let long = of_step(&run, StepContent::TooLong).unwrap();
-    assert_eq!(long.dropped_attributes_count, 2);
+    for (omission, word) in [
+        (Omission::TooLong, "too_long"),
+        (Omission::NoRoom, "no_room"),
+        (Omission::Unreadable, "unreadable"),
+    ] {
+        let span = of_step(&run, StepContent::Omitted(omission), false);
+        assert_eq!(span.dropped_attributes_count, 2);
+        assert_eq!(self::attributes(&span)["sluice.content.omitted"], json!(word));
+    }
 }
 
 #[test]
@@ -212,10 +312,10 @@ fn tools_are_named_and_their_values_are_content() {
         "input": {"server_label": "weather", "id": "c1", "name": "look", "arguments": {"city": "Bonn"}},
         "output": "Mild in Bonn.",
     });
-    let names = of_step(&ran, read(content.clone(), Shown::Names)).unwrap();
+    let names = of_step(&ran, read(content.clone(), Shown::Names), false);
     assert_eq!((names.name.as_str(), names.kind), ("execute_tool look", INTERNAL));
     assert!(!format!("{names:?}").contains("Bonn"));
-    let whole = attributes(&of_step(&ran, read(content, Shown::Everything)).unwrap());
+    let whole = attributes(&of_step(&ran, read(content, Shown::Everything), false));
     for (name, value) in [
         ("gen_ai.operation.name", "execute_tool"),
         ("gen_ai.tool.name", "look"),
@@ -229,7 +329,7 @@ fn tools_are_named_and_their_values_are_content() {
     let content = json!({"output": {"tool_calls": [
         {"id": "c1", "name": "look", "arguments": {"city": "Bonn"}}, {"id": "c2", "name": "go"}]}});
     let handed = step(StepKind::ToolCall, None);
-    let span = of_step(&handed, read(content, Shown::Everything)).unwrap();
+    let span = of_step(&handed, read(content, Shown::Everything), false);
     assert_eq!(span.name, "sluice.tool_call");
     let names = &attributes(&span)["sluice.tool.names"];
     assert_eq!(names["values"], json!([{"stringValue": "look"}, {"stringValue": "go"}]));

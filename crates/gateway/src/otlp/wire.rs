@@ -153,9 +153,28 @@ pub(crate) struct Span {
     pub(crate) attributes: Vec<Attribute>,
     #[prost(uint32, tag = "10")]
     pub(crate) dropped_attributes_count: u32,
+    #[prost(message, repeated, tag = "13")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) links: Vec<Link>,
+    #[prost(uint32, tag = "14")]
+    pub(crate) dropped_links_count: u32,
     #[prost(message, optional, tag = "15")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<Status>,
+}
+
+/// A span of another trace that has to do with this one.
+#[derive(Clone, PartialEq, Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Link {
+    #[prost(bytes = "vec", tag = "1")]
+    #[serde(serialize_with = "hex")]
+    pub(crate) trace_id: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    #[serde(serialize_with = "hex")]
+    pub(crate) span_id: Vec<u8>,
+    #[prost(fixed32, tag = "6")]
+    pub(crate) flags: u32,
 }
 
 #[derive(Clone, PartialEq, Message, Serialize)]
@@ -318,6 +337,12 @@ impl Metric {
             unit: unit.to_owned(),
             histogram: Some(Histogram { data_points, aggregation_temporality: CUMULATIVE }),
         }
+    }
+
+    /// The values of all series together.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.iter().flat_map(|it| &it.data_points).map(|point| point.count).sum()
     }
 }
 

@@ -129,8 +129,7 @@ impl Gateway {
                 last.get_or_insert_with(|| to_gateway_error(&error));
                 continue;
             }
-            flight.outcome.status = StepStatus::Failed;
-            flight.outcome.error = Some(what);
+            flight.outcome.note_failure(&error);
             flight.outcome.usage = error.usage();
             held = flight.funded()?.keep(if error.may_be_charged() { Usd::MOST } else { before });
             flight.finish().await?;
@@ -230,10 +229,20 @@ impl Gateway {
                 return Err(error);
             }
             // If the caller hangs up during the pause, the failed attempt is recorded.
-            (outcome.status, outcome.error) = (StepStatus::Failed, Some(failure_text(&error)));
+            outcome.note_failure(&error);
             tokio::time::sleep(pause).await;
             (outcome.status, outcome.error) = (StepStatus::Completed, None);
+            outcome.failure_status = None;
         }
+    }
+}
+
+impl CallOutcome {
+    /// Notes that an error of the provider, or on the way to it, ended the call.
+    pub(super) fn note_failure(&mut self, error: &providers::Error) {
+        self.status = StepStatus::Failed;
+        self.error = Some(failure_text(error));
+        self.failure_status = error.provider_status();
     }
 }
 

@@ -17,6 +17,8 @@ use crate::safety::answer_strings::tool_message;
 pub(crate) struct CallOutcome {
     pub(crate) status: StepStatus,
     pub(crate) error: Option<String>,
+    /// The status with which the provider failed or refused, if it answered one.
+    pub(crate) failure_status: Option<u16>,
     /// The model's text, as the provider sent it.
     pub(crate) text: String,
     /// Bytes of the answer beside the text: tool calls, reasoning, further choices.
@@ -62,6 +64,7 @@ impl Default for CallOutcome {
         Self {
             status: StepStatus::Completed,
             error: None,
+            failure_status: None,
             text: String::new(),
             beside: 0,
             instead: None,

@@ -375,6 +375,7 @@ fn call(
         infrastructure: model.infrastructure().to_owned(),
         is_public: model.is_public,
         attempts: outcome.attempts,
+        failure_status: outcome.failure_status,
         usage: usage_cost.usage,
         prices: usage_cost.prices,
         cost: usage_cost.cost,

@@ -27,7 +27,6 @@ use grading::Output;
 use crate::capacity::offload::offload_always;
 use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::pipeline::call::failure_text;
 use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::choose::Routed;
 use crate::pipeline::fund::Funded;
@@ -187,8 +186,7 @@ impl Gateway {
                 return Ok(ShadowOutcome::Unsupported);
             }
             Err(error) => {
-                flight.outcome.status = StepStatus::Failed;
-                flight.outcome.error = Some(failure_text(&error));
+                flight.outcome.note_failure(&error);
                 flight.outcome.usage = error.usage();
                 flight.finish().await?;
                 return Ok(ShadowOutcome::Failed);

@@ -104,35 +104,22 @@ pub(super) fn changes<'s>(
 
 #[cfg(test)]
 mod tests {
-    use domain::ids::{ProjectId, TraceId};
     use domain::model::Provider;
-    use domain::step::{ApiEndpoint, Call, Security};
+    use domain::step::{ApiEndpoint, Call};
     use domain::time::Timestamp;
 
     use super::*;
+    use crate::testing::step;
 
     fn run(id: i64, source: Option<i64>, cost: i64, took: i64) -> Step {
         let call = Call { cost: Usd(cost), ..Call::of(format!("m{id}"), Provider::Openai) };
         Step {
             id: StepId(id),
-            trace: TraceId::first_at(Timestamp(0)),
-            project: ProjectId(1),
-            key: None,
-            kind: StepKind::Run,
-            parent: None,
             source: source.map(StepId),
-            trace_context: None,
-            attributes: None,
             api_endpoint: ApiEndpoint::Replay,
-            status: StepStatus::Completed,
-            reason: None,
-            error: None,
             started_at: Timestamp(0),
             finished_at: Timestamp(took),
-            routing: None,
-            security: Security::default(),
-            call: Some(call),
-            user_rating: None,
+            ..step(StepKind::Run, Some(call))
         }
     }
 

@@ -82,33 +82,18 @@ fn note(positions: &mut HashMap<StepId, usize>, group: &[StepId]) {
 
 #[cfg(test)]
 mod tests {
-    use domain::ids::{ProjectId, TraceId};
     use domain::model::Provider;
-    use domain::step::Security;
 
     use super::*;
+    use crate::testing::step;
 
     fn run(id: i64, parent: Option<i64>, began: i64, ended: i64) -> Step {
         Step {
             id: StepId(id),
-            trace: TraceId::first_at(Timestamp(0)),
-            project: ProjectId(1),
-            key: None,
-            kind: StepKind::Run,
             parent: parent.map(StepId),
-            source: None,
-            trace_context: None,
-            attributes: None,
-            api_endpoint: ApiEndpoint::Executions,
-            status: StepStatus::Completed,
-            reason: None,
-            error: None,
             started_at: Timestamp(began),
             finished_at: Timestamp(ended),
-            routing: None,
-            security: Security::default(),
-            call: Some(Call::of("own".to_owned(), Provider::Openai)),
-            user_rating: None,
+            ..step(StepKind::Run, Some(Call::of("own".to_owned(), Provider::Openai)))
         }
     }
 

@@ -62,6 +62,33 @@ impl JobHandler for Replays {
             }
         }
     }
+
+    async fn export_spans(job: &RunningJob) {
+        if let Err(error) = export_spans(job).await {
+            let error = error.cause();
+            tracing::warn!(job = %job.job.id, error, "the spans of a replay are not exported");
+        }
+    }
+}
+
+/// Exports the spans of the traces of a replay that has ended.
+async fn export_spans(job: &RunningJob) -> Result<()> {
+    let gateway = &job.gateway;
+    let Some(telemetry) = &gateway.telemetry else { return Ok(()) };
+    let payload: Payload = serde_json::from_str(&job.job.payload)
+        .map_err(|error| Error::Internal(format!("a job: {error}")))?;
+    for id in payload.traces {
+        let Some(trace) = bounded(gateway.store.trace(job.job.project, id)).await? else {
+            continue;
+        };
+        // Without grades it was not compared: the replay failed before.
+        let Some(assessment) = &trace.assessment else { continue };
+        let steps = bounded(gateway.store.steps(id)).await?;
+        if let Some(trace) = CompletedTrace::new(&trace, &steps, assessment) {
+            telemetry.trace(trace);
+        }
+    }
+    Ok(())
 }
 
 /// A replay that runs.
@@ -241,9 +268,6 @@ impl<'j> Replay<'j> {
         let steps = bounded(self.store().steps(trace.id)).await?;
         let assessment = self.job.gateway.assess(project, &steps).await?;
         self.grade(trace.id, &assessment).await?;
-        if let Some(telemetry) = &self.job.gateway.telemetry {
-            telemetry.trace(CompletedTrace::new(trace, &steps, &assessment));
-        }
         let records = comparison::records(&steps);
         let calls = || self.steps.iter().filter(|step| plan::action(step) == Action::Repeat);
         let answered = |step: &Step| {

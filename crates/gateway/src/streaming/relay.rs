@@ -127,8 +127,11 @@ impl Relay {
                     }
                 }
                 Some(Err(error)) => {
-                    if let (Some(flight), Some(used)) = (&mut self.flight, error.usage()) {
-                        flight.outcome.note_usage(used);
+                    if let Some(flight) = &mut self.flight {
+                        flight.outcome.failure_status = error.provider_status();
+                        if let Some(used) = error.usage() {
+                            flight.outcome.note_usage(used);
+                        }
                     }
                     let (what, class) = (failure_text(&error), error.class());
                     return Some(self.broken(what, class, to_gateway_error(&error)).await);

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use domain::net::Cidr;
-use gateway::OtlpProtocol;
+use gateway::{OtlpCompression, OtlpProtocol};
 use store::Location;
 use toml::Value;
 
-use super::{Failure, say, warn_of_unknown_variables};
+use super::{Failure, say, warn, warn_of_unknown_variables};
 use crate::config::{Config, DEFAULTS, Flags};
 
 /// Checks the configuration and prints it, or the defaults.
@@ -17,6 +17,9 @@ pub(crate) fn run(flags: &Flags, defaults: bool) -> Result<(), Failure> {
     }
     warn_of_unknown_variables();
     let config = Config::load(flags)?;
+    for warning in &config.otlp.warnings {
+        warn(warning);
+    }
     lines(&config).iter().try_for_each(|line| say(line))
 }
 
@@ -28,6 +31,10 @@ fn lines(config: &Config) -> Vec<String> {
     let protocol = match otlp.protocol {
         OtlpProtocol::Protobuf => "http/protobuf",
         OtlpProtocol::Json => "http/json",
+    };
+    let compression = match otlp.compression {
+        OtlpCompression::None => "none",
+        OtlpCompression::Gzip => "gzip",
     };
     let ca_file = egress.ca_file.as_deref().map(text);
     let metrics = config.metrics_listen.map_or("off".to_owned(), |at| at.to_string());
@@ -51,6 +58,7 @@ fn lines(config: &Config) -> Vec<String> {
         set("otlp_endpoint", otlp.address.as_ref().map_or("off", |address| address.url())),
         secret("otlp_headers", otlp.has_headers),
         set("otlp_protocol", protocol),
+        set("otlp_compression", compression),
         format!("otlp_timeout_ms = {}", otlp.timeout_ms),
         format!("otlp_content = {}", otlp.content),
         given("otlp_resource_attributes", otlp.resource_attributes.clone()),

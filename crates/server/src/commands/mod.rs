@@ -56,8 +56,13 @@ pub(crate) fn complain(failure: &Failure) {
 /// Names the ignored variables on the standard error output.
 pub(crate) fn warn_of_unknown_variables() {
     for warning in config::unknown_variables() {
-        complain(&Failure(format!("warning: {warning}")));
+        warn(&warning);
     }
+}
+
+/// Prints a warning on the standard error output.
+pub(crate) fn warn(warning: &str) {
+    complain(&Failure(format!("warning: {warning}")));
 }
 
 /// Prints a line on the standard output. A closed output ends the command quietly.

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::Error;
@@ -44,13 +43,13 @@ macro_rules! layer {
 
         impl Layer {
             /// Reads `SLUICE_...` variables.
-            pub(crate) fn from_env(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, Error> {
+            pub(crate) fn from_env(get: Get<'_>) -> Result<Self, Error> {
                 Ok(Self { $( $name: read!($kind, $env, get) ),+ })
             }
 
             /// This layer over another.
             pub(crate) fn or(self, mut below: Self) -> Self {
-                self.hide_secrets(&mut below);
+                self.hide_settings(&mut below);
                 Self { $( $name: self.$name.or(below.$name) ),+ }
             }
         }
@@ -127,6 +126,9 @@ layer!(
     /// Encoding for the collector: http/protobuf or http/json
     #[arg(long, global = true, value_name = "NAME")]
     text otlp_protocol / "SLUICE_OTLP_PROTOCOL": String,
+    /// Compression for the collector: gzip or none
+    #[arg(long, global = true, value_name = "NAME")]
+    text otlp_compression / "SLUICE_OTLP_COMPRESSION": String,
     /// Time limit of a request to the collector
     #[arg(long, global = true, value_name = "MILLISECONDS")]
     parsed otlp_timeout_ms / "SLUICE_OTLP_TIMEOUT_MS": u64,
@@ -167,24 +169,26 @@ impl Layer {
         })
     }
 
-    /// Reads the variables that OpenTelemetry defines for every exporter.
-    pub(crate) fn from_otel(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, Error> {
-        if text("OTEL_SDK_DISABLED", get).is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-            return Ok(Self::default());
+    /// Whether it has an endpoint for telemetry, or headers for one.
+    pub(super) fn names_collector(&self) -> bool {
+        self.otlp_endpoint.is_some()
+            || self.otlp_headers.is_some()
+            || self.otlp_headers_file.is_some()
+    }
+
+    /// Hides in the layer below what is one setting with a key of this layer.
+    fn hide_settings(&self, below: &mut Self) {
+        self.hide_secrets(below);
+        // A token goes to the address that it was given with, and to no other.
+        if self.names_collector() {
+            below.otlp_endpoint = None;
+            below.otlp_headers = None;
+            below.otlp_headers_file = None;
         }
-        // The last attribute of a name counts.
-        let name = text("OTEL_SERVICE_NAME", get)
-            .map(|name| format!("service.name={}", utf8_percent_encode(&name, NON_ALPHANUMERIC)));
-        let attributes: Vec<String> =
-            text("OTEL_RESOURCE_ATTRIBUTES", get).into_iter().chain(name).collect();
-        Ok(Self {
-            otlp_endpoint: text("OTEL_EXPORTER_OTLP_ENDPOINT", get),
-            otlp_headers: text("OTEL_EXPORTER_OTLP_HEADERS", get),
-            otlp_protocol: text("OTEL_EXPORTER_OTLP_PROTOCOL", get),
-            otlp_timeout_ms: parsed("OTEL_EXPORTER_OTLP_TIMEOUT", get)?,
-            otlp_resource_attributes: (!attributes.is_empty()).then(|| attributes.join(",")),
-            ..Self::default()
-        })
+        // Contents go to an endpoint of the layer that allows it, or of one below.
+        if self.otlp_endpoint.is_some() {
+            below.otlp_content = None;
+        }
     }
 
     /// A secret and the file that holds it are one setting: a layer with either of them hides both
@@ -214,12 +218,6 @@ impl Layer {
                 &self.bootstrap_key_file,
                 &mut below.bootstrap_key,
                 &mut below.bootstrap_key_file,
-            ),
-            (
-                &self.otlp_headers,
-                &self.otlp_headers_file,
-                &mut below.otlp_headers,
-                &mut below.otlp_headers_file,
             ),
         ] {
             if value.is_some() || file.is_some() {
@@ -253,9 +251,10 @@ fn without_value(message: &str) -> String {
     }
 }
 
-type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// Reads a variable of the environment.
+pub(super) type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-fn text(name: &str, get: Get<'_>) -> Option<String> {
+pub(super) fn text(name: &str, get: Get<'_>) -> Option<String> {
     get(name).filter(|value| !value.is_empty())
 }
 

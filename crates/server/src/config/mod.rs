@@ -1,6 +1,8 @@
-//! Configuration: defaults, then `sluice.toml`, then the environment, then flags.
+//! Configuration: defaults, then the variables of OpenTelemetry, then `sluice.toml`, then our own
+//! variables, then flags.
 
 mod layer;
+mod otel;
 mod otlp;
 mod variables;
 
@@ -18,6 +20,7 @@ use store::Location;
 
 use crate::telemetry;
 
+use layer::Get;
 pub(crate) use layer::{Flags, Layer};
 pub(crate) use otlp::Otlp;
 pub(crate) use variables::unknown as unknown_variables;
@@ -64,14 +67,15 @@ impl Config {
             Some(path) => Layer::from_file(&path)?,
             None => Layer::default(),
         };
-        let get = |name: &str| std::env::var(name).ok();
-        let environment = Layer::from_env(&get)?.or(Layer::from_otel(&get)?);
-        let defaults = Layer::from_toml(DEFAULTS, "the defaults")?;
-        Self::resolve(flags.layer.clone().or(environment).or(file).or(defaults))
+        Self::resolve(flags.layer.clone(), &|name| std::env::var(name).ok(), file)
     }
 
-    fn resolve(layer: Layer) -> Result<Self, Error> {
-        let otlp = Otlp::read(&layer)?;
+    /// Merges flags, variables and a file.
+    fn resolve(flags: Layer, get: Get<'_>, file: Layer) -> Result<Self, Error> {
+        let own = flags.or(Layer::from_env(get)?).or(file);
+        let (standard, warnings) = otel::read(get, &own);
+        let layer = own.or(standard).or(Layer::from_toml(DEFAULTS, "the defaults")?);
+        let otlp = Otlp::read(&layer, warnings)?;
         let data_dir = PathBuf::from(layer.data_dir.unwrap_or_default());
         let database_url = secret(layer.database_url, layer.database_url_file, "database_url")?;
         let location = match database_url {
@@ -239,10 +243,7 @@ pub(super) mod tests {
         let env = |name: &str| {
             env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        let file = Layer::from_toml(toml, "sluice.toml")?;
-        let defaults = Layer::from_toml(DEFAULTS, "the defaults")?;
-        let environment = Layer::from_env(&env)?.or(Layer::from_otel(&env)?);
-        Config::resolve(flags.or(environment).or(file).or(defaults))
+        Config::resolve(flags, &env, Layer::from_toml(toml, "sluice.toml")?)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::secret::Secret;
-use gateway::OtlpProtocol;
+use gateway::{OtlpCompression, OtlpProtocol};
 use percent_encoding::percent_decode_str;
 use providers::CollectorAddress;
 
@@ -12,6 +12,12 @@ use super::{Error, Layer, secret};
 /// The longest time limit of a request, in milliseconds.
 const LONGEST_TIMEOUT: u64 = 60_000;
 
+/// The valid values of the settings that other than texts and numbers are read from, in words.
+pub(super) const PROTOCOLS: &str = "http/protobuf or http/json";
+pub(super) const COMPRESSIONS: &str = "gzip or none";
+pub(super) const TIMEOUTS: &str = "1 to 60000 milliseconds";
+pub(super) const PAIRS: &str = "name=value, several with commas between them";
+
 /// The settings of the export.
 #[derive(Debug)]
 pub(crate) struct Otlp {
@@ -19,63 +25,66 @@ pub(crate) struct Otlp {
     pub(crate) address: Option<CollectorAddress>,
     pub(crate) has_headers: bool,
     pub(crate) protocol: OtlpProtocol,
+    pub(crate) compression: OtlpCompression,
     pub(crate) timeout_ms: u64,
     pub(crate) content: bool,
     /// The attributes of the process, as they were given.
     pub(crate) resource_attributes: Option<String>,
+    /// A message for every variable of OpenTelemetry that is ignored.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Otlp {
-    /// Without an endpoint nothing else is checked: other programs may have use for the variables.
-    pub(super) fn read(layer: &Layer) -> Result<Self, Error> {
-        let headers =
+    /// Without an endpoint nothing else is checked, but for headers that were meant for one.
+    pub(super) fn read(layer: &Layer, warnings: Vec<String>) -> Result<Self, Error> {
+        // The lowest layer has an endpoint, or the word for none; headers of another layer hide it.
+        let Some(url) = layer.otlp_endpoint.as_deref() else {
+            return Err(Error(
+                "otlp_headers is set without otlp_endpoint: the two are one setting, so that a token goes to \
+                 no other address, and must come from the same place (file, SLUICE_... variables or flags)"
+                    .to_owned(),
+            ));
+        };
+        let given =
             secret(layer.otlp_headers.clone(), layer.otlp_headers_file.clone(), "otlp_headers")?;
         let otlp = Self {
             address: None,
-            has_headers: headers.is_some(),
+            has_headers: given.is_some(),
             protocol: OtlpProtocol::Protobuf,
+            compression: OtlpCompression::None,
             timeout_ms: layer.otlp_timeout_ms.unwrap_or_default(),
             content: layer.otlp_content.unwrap_or_default(),
             resource_attributes: layer.otlp_resource_attributes.clone(),
+            warnings,
         };
-        let Some(url) = layer.otlp_endpoint.as_deref().filter(|url| *url != "off") else {
+        if !is_on(url) {
             return Ok(otlp);
-        };
-        let protocol = match layer.otlp_protocol.as_deref().unwrap_or_default() {
-            "http/protobuf" => OtlpProtocol::Protobuf,
-            "http/json" => OtlpProtocol::Json,
-            other => {
-                return Err(Error(format!(
-                    "otlp_protocol is '{other}': it must be http/protobuf or http/json"
-                )));
-            }
-        };
-        if !(1..=LONGEST_TIMEOUT).contains(&otlp.timeout_ms) {
-            return Err(Error(format!(
-                "otlp_timeout_ms is {}: it must be 1 to {LONGEST_TIMEOUT}",
-                otlp.timeout_ms
-            )));
         }
-        let headers = headers.as_ref().map_or("", Secret::expose);
-        let headers = pairs(headers).ok_or_else(|| {
-            Error("otlp_headers must be name=value, several with commas between them".to_owned())
-        })?;
-        let headers: Vec<_> =
-            headers.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
-        let timeout = Duration::from_millis(otlp.timeout_ms);
+        let wrong = |key: &str, value: &str, valid: &str| {
+            Error(format!("{key} is {value}: it must be {valid}"))
+        };
+        let name = layer.otlp_protocol.as_deref().unwrap_or_default();
+        let protocol = protocol(name)
+            .ok_or_else(|| wrong("otlp_protocol", &format!("'{name}'"), PROTOCOLS))?;
+        let name = layer.otlp_compression.as_deref().unwrap_or_default();
+        let compression = compression(name)
+            .ok_or_else(|| wrong("otlp_compression", &format!("'{name}'"), COMPRESSIONS))?;
+        let millis = otlp.timeout_ms;
+        let timeout = timeout(millis)
+            .ok_or_else(|| wrong("otlp_timeout_ms", &millis.to_string(), TIMEOUTS))?;
+        let headers = headers(given.as_ref().map_or("", Secret::expose))
+            .ok_or_else(|| Error(format!("otlp_headers must be {PAIRS}")))?;
         let address = CollectorAddress::new(url, &headers, timeout)
             .map_err(|fault| Error(format!("otlp_endpoint or otlp_headers: {fault}")))?;
         otlp.resource()?;
-        Ok(Self { address: Some(address), protocol, ..otlp })
+        Ok(Self { address: Some(address), protocol, compression, ..otlp })
     }
 
     /// The attributes of the process: those that were given over our own.
     pub(crate) fn resource(&self) -> Result<Vec<(String, String)>, Error> {
         let given = self.resource_attributes.as_deref().unwrap_or_default();
         let given = pairs(given).ok_or_else(|| {
-            Error(format!(
-                "otlp_resource_attributes is '{given}': it must be name=value, several with commas between them"
-            ))
+            Error(format!("otlp_resource_attributes is '{given}': it must be {PAIRS}"))
         })?;
         let own = [("service.name", "sluice"), ("service.version", env!("CARGO_PKG_VERSION"))];
         let mut resource: Vec<(String, String)> =
@@ -88,9 +97,44 @@ impl Otlp {
     }
 }
 
+/// Whether an endpoint is one, and not the word for none.
+pub(super) fn is_on(endpoint: &str) -> bool {
+    endpoint != "off"
+}
+
+pub(super) fn protocol(name: &str) -> Option<OtlpProtocol> {
+    match name {
+        "http/protobuf" => Some(OtlpProtocol::Protobuf),
+        "http/json" => Some(OtlpProtocol::Json),
+        _ => None,
+    }
+}
+
+pub(super) fn compression(name: &str) -> Option<OtlpCompression> {
+    match name {
+        "none" => Some(OtlpCompression::None),
+        "gzip" => Some(OtlpCompression::Gzip),
+        _ => None,
+    }
+}
+
+pub(super) fn timeout(millis: u64) -> Option<Duration> {
+    (1..=LONGEST_TIMEOUT).contains(&millis).then(|| Duration::from_millis(millis))
+}
+
+/// Whether there can be requests with these headers to a URL.
+pub(super) fn can_be_sent(url: &str, headers: &[(String, Secret)]) -> bool {
+    CollectorAddress::new(url, headers, Duration::ZERO).is_ok()
+}
+
+pub(super) fn headers(text: &str) -> Option<Vec<(String, Secret)>> {
+    let pairs = pairs(text)?.into_iter();
+    Some(pairs.map(|(name, value)| (name, Secret::new(value))).collect())
+}
+
 /// Reads `name=value,name=value`, with values in percent-encoding (the form of W3C Baggage). `None` if it
 /// is anything else.
-fn pairs(text: &str) -> Option<Vec<(String, String)>> {
+pub(super) fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     let pair = |item: &str| {
         let (name, value) = item.split_once('=')?;
@@ -107,6 +151,7 @@ mod tests {
     use super::*;
 
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/");
+    const OWN: (&str, &str) = ("SLUICE_OTLP_ENDPOINT", "http://collector:4318/");
 
     fn otlp(env: &[(&str, &str)]) -> Result<Otlp, Error> {
         load("", env, Layer::default()).map(|config| config.otlp)
@@ -120,12 +165,14 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20hush, x-scope=1"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "500"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
             ("OTEL_RESOURCE_ATTRIBUTES", "service.name=x,deployment.environment.name=prod%2C1"),
             ("OTEL_SERVICE_NAME", "my gateway"),
         ];
         let read = otlp(&standard).unwrap();
         assert_eq!(read.address.as_ref().unwrap().url(), "http://collector:4318");
         assert_eq!((read.protocol, read.timeout_ms), (OtlpProtocol::Json, 500));
+        assert_eq!(read.compression, OtlpCompression::Gzip);
         assert!(read.has_headers && !read.content && !format!("{read:?}").contains("hush"));
         let resource = read.resource().unwrap();
         for pair in [
@@ -149,8 +196,9 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_refused_and_no_header_is_shown() {
         for (wrong, said) in [
-            (("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), "otlp_protocol is 'grpc': it must be http/"),
-            (("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"), "OTEL_EXPORTER_OTLP_TIMEOUT"),
+            (("SLUICE_OTLP_PROTOCOL", "grpc"), "otlp_protocol is 'grpc': it must be http/"),
+            (("SLUICE_OTLP_COMPRESSION", "zstd"), "otlp_compression is 'zstd': it must be gzip"),
+            (("SLUICE_OTLP_TIMEOUT_MS", "soon"), "SLUICE_OTLP_TIMEOUT_MS"),
             (("SLUICE_OTLP_TIMEOUT_MS", "0"), "otlp_timeout_ms is 0: it must be 1 to"),
             (("SLUICE_OTLP_ENDPOINT", "collector:4318"), "the URL must begin with"),
             (("SLUICE_OTLP_HEADERS", "hush"), "otlp_headers must be name=value"),
@@ -158,10 +206,10 @@ mod tests {
             (("SLUICE_OTLP_HEADERS", "x=hush%0A"), "forbidden characters"),
             (("SLUICE_OTLP_RESOURCE_ATTRIBUTES", "x"), "otlp_resource_attributes is 'x'"),
         ] {
-            let error = otlp(&[ENDPOINT, wrong]).unwrap_err();
+            let error = otlp(&[wrong, OWN]).unwrap_err();
             assert!(error.0.contains(said) && !error.0.contains("hush"), "{wrong:?}: {error}");
         }
-        // Without an endpoint they may be meant for others.
-        assert!(otlp(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]).unwrap().address.is_none());
+        // Without an endpoint they are of no use yet.
+        assert!(otlp(&[("SLUICE_OTLP_PROTOCOL", "grpc")]).unwrap().address.is_none());
     }
 }

@@ -282,6 +282,7 @@ impl StepRow<String> {
             infrastructure: self.infrastructure.unwrap_or_default(),
             is_public: self.is_public.unwrap_or_default(),
             attempts: self.attempts.unwrap_or(1),
+            failure_status: None,
             usage: Usage {
                 prompt: tokens(self.prompt_tokens),
                 cached: tokens(self.cached_tokens),

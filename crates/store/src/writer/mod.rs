@@ -70,9 +70,20 @@ pub(crate) enum Ends {
     Lost,
 }
 
-/// Receives each step, with its sealed content, once it is on disk. It is called between two commits
-/// and must not wait.
-pub type StepObserver = Box<dyn Fn(Box<Step>, Option<SealedContent>) + Send + Sync>;
+/// A step that is on disk, as an observer receives it.
+#[derive(Debug)]
+pub struct ObservedStep {
+    /// The step.
+    pub step: Box<Step>,
+    /// Its sealed content, if there is one.
+    pub content: Option<SealedContent>,
+    /// Whether its call was lost with its node: its end is the time of the settlement, and its usage an
+    /// estimate that was made before the call.
+    pub is_lost: bool,
+}
+
+/// Receives each step once it is on disk. It is called between two commits and must not wait.
+pub type StepObserver = Box<dyn Fn(ObservedStep) + Send + Sync>;
 
 #[derive(Debug)]
 struct Queued {
@@ -317,9 +328,10 @@ impl<C: Commit> Loop<C> {
             }
             let is_stored = result.is_ok();
             let (write, observed) = match (write, self.observer.get()) {
-                (Write::Step(step, content, _), Some(observer)) if is_stored => {
+                (Write::Step(step, content, ends), Some(observer)) if is_stored => {
                     let content = content.map(|sealed| SealedContent::new(step.id, sealed));
-                    (None, Some((observer, step, content)))
+                    let is_lost = ends == Ends::Lost;
+                    (None, Some((observer, ObservedStep { step, content, is_lost })))
                 }
                 (write, _) => (Some(write), None),
             };
@@ -327,8 +339,8 @@ impl<C: Commit> Loop<C> {
                 // The caller may have given up; a stored row stays stored.
                 let _ = done.send(Done { result, _write: write });
             }
-            if let Some((observer, step, content)) = observed {
-                observer(step, content);
+            if let Some((observer, step)) = observed {
+                observer(step);
             }
         }
     }

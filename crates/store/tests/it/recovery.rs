@@ -47,7 +47,12 @@ async fn a_call_whose_end_was_lost_becomes_a_failed_step_that_costs_its_prompt()
         store.close().await;
 
         let store = database.open().await;
+        let (send, mut observed) = tokio::sync::mpsc::unbounded_channel();
+        store.writer().observe(Box::new(move |observed| {
+            send.send((observed.step.id, observed.is_lost)).unwrap();
+        }));
         assert_eq!(store.settle_lost_calls(&database.clock).await.unwrap(), 1, "{}", database.kind);
+        assert_eq!(observed.recv().await, Some((lost, true)));
         let steps = store.steps(trace_id(1)).await.unwrap();
         let found = steps.iter().find(|step| step.id == lost).unwrap();
         let call = found.call.as_ref().unwrap();

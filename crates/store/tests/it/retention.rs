@@ -6,7 +6,7 @@ use domain::money::Usd;
 use domain::step::{Security, Step, StepKind};
 use domain::time::{DAY, HOUR, Timestamp};
 use domain::trace::Purged;
-use store::{AgentFigures, ModelRow, Store};
+use store::{AgentFigures, Completion, ModelRow, Store};
 
 use crate::registry::model;
 use crate::support::{NOW, databases, project, run, trace, trace_id};
@@ -120,13 +120,15 @@ async fn a_trace_keeps_its_grades_its_cost_and_its_findings_when_its_steps_go() 
             done
         };
         let found = async || store.trace(project, trace_id(1)).await.unwrap().unwrap();
-        assert!(grade(Grade::B, both).await);
-        assert!(grade(Grade::F, both).await, "{}: all steps are there", database.kind);
+        assert_eq!(grade(Grade::B, both).await, Completion::First);
+        let again = grade(Grade::F, both).await;
+        assert_eq!(again, Completion::Again, "{}: all steps are there", database.kind);
         assert_eq!(found().await.purged, None);
         assert_eq!(left(&store, 1, in_days(2)).await, [2], "{}", database.kind);
         let gone = Purged { cost: first, pii: true, ..Purged::default() };
         assert_eq!(found().await.purged, Some(gone), "{}", database.kind);
-        assert!(!grade(Grade::A, Usd(0)).await, "{}: a step is gone", database.kind);
+        let late = grade(Grade::A, Usd(0)).await;
+        assert_eq!(late, Completion::Unwritten, "{}: a step is gone", database.kind);
         assert!(left(&store, 1, in_days(10)).await.is_empty());
         let gone = Purged { cost: both, secret: true, ..gone };
         let after = found().await;

@@ -10,7 +10,7 @@ use domain::step::{Step, StepStatus};
 use domain::time::SECOND;
 use domain::trace::{Trace, TraceStatus};
 use serde_json::json;
-use store::{AgentFigures, Order, Page, Store, Term, TraceFilter};
+use store::{AgentFigures, Completion, Order, Page, Store, Term, TraceFilter};
 
 use crate::support::{Dice, NOW, databases, project, run, trace, trace_id};
 
@@ -93,7 +93,8 @@ async fn write(store: &Store, dice: &mut Dice, written: &mut Written) {
     let agent =
         AgentFigures { chain_depth: 0, stall_probability: 0.0, tool_fidelity: 1.0, latency };
     let mut tx = store.begin().await.unwrap();
-    assert!(tx.complete_trace(written.trace.id, NOW, &assessment, agent).await.unwrap());
+    let done = tx.complete_trace(written.trace.id, NOW, &assessment, agent).await.unwrap();
+    assert_eq!(done, Completion::First);
     tx.commit().await.unwrap();
     written.trace.status = TraceStatus::Completed;
     written.trace.assessment = Some(assessment);

@@ -8,7 +8,7 @@ use domain::step::{ApiEndpoint, Content, Step, StepStatus};
 use domain::time::{DAY, HOUR};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::json;
-use store::{AgentFigures, Error, Order, Page, STEPS_AT_ONCE, TraceFilter};
+use store::{AgentFigures, Completion, Error, Order, Page, STEPS_AT_ONCE, TraceFilter};
 
 use crate::support::{NOW, databases, project, run, trace, trace_id};
 
@@ -287,7 +287,8 @@ async fn a_completed_trace_keeps_its_assessment_and_counts_in_agent_figures() {
         let agent =
             AgentFigures { chain_depth: 7, stall_probability: 0.8, tool_fidelity: 0.5, latency: 0 };
         let mut tx = store.begin().await.unwrap();
-        assert!(tx.complete_trace(trace_id(1), NOW, &assessment, agent).await.unwrap());
+        let done = tx.complete_trace(trace_id(1), NOW, &assessment, agent).await.unwrap();
+        assert_eq!(done, Completion::First);
         tx.commit().await.unwrap();
         let found = store.trace(project, trace_id(1)).await.unwrap().unwrap();
         assert_eq!(found.status, TraceStatus::Completed);
@@ -347,8 +348,9 @@ async fn an_observer_receives_what_is_on_disk() {
         let store = database.open().await;
         let (project, key) = project(&store).await;
         let (send, mut observed) = tokio::sync::mpsc::unbounded_channel();
-        store.writer().observe(Box::new(move |step, content| {
-            send.send((step.id, content)).unwrap();
+        store.writer().observe(Box::new(move |observed| {
+            assert!(!observed.is_lost);
+            send.send((observed.step.id, observed.content)).unwrap();
         }));
         store.writer().trace(trace(project, 1)).await.unwrap();
         let (one, other) = (store.step_id().await.unwrap(), store.step_id().await.unwrap());

@@ -1,15 +1,12 @@
 //! Steps and traces at a collector of OpenTelemetry: what it gets, and that nobody waits for it. The
 //! official types read the same requests in `tests/telemetry`.
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::logs_and_metrics::page;
-use crate::harness::{
-    Answer, Backend, Caller, Mock, Server, Setup, call, free_port, settings, until,
-};
+use crate::harness::{Answer, Backend, Caller, Mock, Setup, call, free_port, settings, until};
 
 crate::on_every_backend!(
     steps_are_spans_of_their_trace,
@@ -239,16 +236,21 @@ async fn contents_leave_only_if_they_are_asked_for(backend: Backend) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_that_does_not_answer_delays_nobody() {
     let silent = Mock::start(Duration::from_hours(1), None, |_| Answer::text("")).await;
-    let mut server = exporting(&Backend::Sqlite, &silent).start().await;
+    let mut server =
+        exporting(&Backend::Sqlite, &silent).env("SLUICE_OTLP_TIMEOUT_MS", "60000").start().await;
     let key = server.key();
     let trace = key.trace().await;
     key.execute(&trace, QUESTION).await.ok(200);
     until("the collector is asked", async || (silent.begun() > 0).then_some(())).await;
-    // It holds that request, and all others are answered.
+    let began = Instant::now();
     for _ in 0..20 {
         key.execute(&trace, QUESTION).await.ok(200);
     }
-    assert_eq!(silent.served(), 0);
+    // The collector still holds its first request: a call that had waited for it would have waited for the
+    // minute after which that is given up and the next attempt comes.
+    let attempts = silent.requests().iter().filter(|asked| asked.path == "/v1/traces").count();
+    assert_eq!((attempts, silent.served(), silent.gone()), (1, 0, 0));
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     let began = Instant::now();
     server.stop().await;
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
@@ -293,37 +295,95 @@ async fn what_was_not_taken_is_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn contents_that_find_no_room_are_counted() {
-    let metrics = format!("127.0.0.1:{}", free_port());
-    let silent = Mock::start(Duration::from_hours(1), None, |_| Answer::text("")).await;
-    let server: Server = exporting(&Backend::Sqlite, &silent)
-        .env("SLUICE_METRICS_LISTEN", &metrics)
-        .env("SLUICE_OTLP_CONTENT", "true")
-        .start()
-        .await;
-    server.lift_limits().await;
+async fn metrics_do_not_wait_for_spans() {
+    const BUSY: &str = "text/plain\r\nretry-after: 40";
+    let collector = Mock::start(Duration::ZERO, None, |body| match body.get("resourceSpans") {
+        Some(_) => Answer::Body(503, BUSY, String::new()),
+        None => Answer::json(200, &json!({})),
+    });
+    let collector = collector.await;
+    let mut server = exporting(&Backend::Sqlite, &collector).start().await;
     let key = server.key();
     let trace = key.trace().await;
-    // Nothing can be compressed in it: 48 contents of 900 kB are more than may wait.
-    let mut seed = 1_u64;
-    for _ in 0..48 {
-        let mut noise = String::new();
-        while noise.len() < 900_000 {
-            seed = seed
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            write!(noise, "{:08x}", seed >> 32).unwrap();
-        }
-        let body = json!({"trace_id": trace, "output": {"noise": noise}});
-        key.post("/api/v1/logs", &body).await.ok(200);
+    key.execute(&trace, QUESTION).await.ok(200);
+    until("it is asked", async || (collector.begun() > 0).then_some(())).await;
+    // Recorded while the spans wait for their next attempt.
+    key.execute(&trace, QUESTION).await.ok(200);
+    server.stop().await;
+    let requests = collector.requests();
+    let metrics = requests.iter().find(|asked| asked.path == "/v1/metrics").unwrap();
+    let metrics = &metrics.body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+    let durations = named(metrics.as_array().unwrap(), "gen_ai.client.operation.duration");
+    assert_eq!(durations["histogram"]["dataPoints"][0]["count"], "2");
+    let log = server.log();
+    assert!(log.contains("spans were not exported before the stop"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trace_that_several_complete_at_once_has_one_span() {
+    let collector = collector().await;
+    let mut server = exporting(&Backend::Sqlite, &collector).start().await;
+    let key = server.key();
+    let mut traces = Vec::new();
+    for _ in 0..4 {
+        let trace = key.trace().await;
+        key.execute(&trace, QUESTION).await.ok(200);
+        futures_util::future::join_all((0..8).map(|_| complete(&key, &trace))).await;
+        traces.push(trace.replace('-', ""));
     }
-    until("some are counted", async || {
-        page(&metrics)
-            .await
-            .contains("sluice_otlp_spans_total{outcome=\"queue_full\"}")
-            .then_some(())
-    })
-    .await;
+    server.stop().await;
+    let sent = spans(&collector);
+    let roots: Vec<_> = sent.iter().filter(|span| span["name"] == "sluice.trace").collect();
+    let ids: Vec<_> = roots.iter().map(|root| root["traceId"].as_str().unwrap()).collect();
+    assert_eq!(ids, traces);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_a_crash_interrupted_is_marked_and_not_measured() {
+    let collector = collector().await;
+    let mut server = exporting(&Backend::Sqlite, &collector)
+        .env("SLUICE_EGRESS_ALLOW", "127.0.0.1")
+        .start()
+        .await;
+    let (key, owner) = (server.key(), server.owner().await);
+    // The start of a call is on disk before the call leaves.
+    settings(&owner, 1, json!({"limits": {"strict": true}})).await;
+    let mock = Mock::start(Duration::from_hours(1), None, |_| Answer::text("")).await;
+    mock.register(&owner, "hanging").await;
+    let trace = key.trace().await;
+    let call = tokio::spawn(async move {
+        let messages = json!([{"role": "user", "content": QUESTION}]);
+        let body = json!({"trace_id": trace, "model": "hanging", "messages": messages});
+        key.post("/api/v1/chat/completions", &body).await;
+    });
+    until("the call has left", async || (mock.begun() > 0).then_some(())).await;
+    server.kill().await;
+    // It has no answer.
+    assert!(call.await.is_err());
+    server.up().await;
+    let sent = awaited(&collector, 1).await;
+    let lost = named(&sent, "chat hanging");
+    assert_eq!(attribute(lost, "sluice.step.lost"), "true");
+    assert_eq!(attribute(lost, "gen_ai.usage.input_tokens"), "");
+    server.stop().await;
+    assert!(collector.requests().iter().all(|asked| asked.path == "/v1/traces"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_variable_that_cannot_be_read_keeps_nothing_from_starting() {
+    let collector = collector().await;
+    let address = collector.url();
+    let server = Setup::new(&Backend::Sqlite)
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", address.strip_suffix("/v1").unwrap())
+        .env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
+        .env("OTEL_EXPORTER_OTLP_TIMEOUT", "10s")
+        .start()
+        .await;
+    let key = server.key();
+    key.execute(&key.trace().await, QUESTION).await.ok(200);
+    awaited(&collector, 1).await;
+    let log = server.log();
+    assert!(log.contains("OTEL_EXPORTER_OTLP_TIMEOUT is '10s' and is ignored"), "{log}");
 }
 
 /// Waits until so many spans have an outcome.
