@@ -20,11 +20,11 @@ use crate::backtest::tally::Tally;
 use crate::backtest::window::{MOST_STEPS, Pages, RecordedRequest, Window};
 use crate::bounded_read::read_again;
 use crate::capacity::background_thread::BackgroundThread;
-use crate::capacity::body_memory::{BodyCharge, json_bytes, plain_bytes};
+use crate::capacity::body_memory::{json_bytes, plain_bytes};
 use crate::error::{Error, Result};
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::queued;
-use crate::job_queue::running::RunningJob;
+use crate::job_queue::running::{JobMemory, RunningJob};
 
 /// Memory for a larger content, in bytes of JSON, is taken from that of requests.
 const LARGE: usize = 256 * 1024;
@@ -141,10 +141,10 @@ async fn judge_large(
     packed: PackedContent,
 ) -> Result<Option<Outcome>> {
     let plain = plain_bytes(packed.size());
-    let held = match memory(job, plain).await? {
-        Memory::Taken(charge) => charge,
-        Memory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
-        Memory::Stop => return Ok(None),
+    let held = match job.try_memory(plain).await? {
+        JobMemory::Taken(charge) => charge,
+        JobMemory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
+        JobMemory::Stop => return Ok(None),
     };
     let weighed = thread.run(move || {
         let json = packed.unpack().ok()?;
@@ -154,32 +154,15 @@ async fn judge_large(
     let Some((json, weight)) = weighed.await? else {
         return Ok(Some(Err(Unjudged::Unreadable)));
     };
-    let held = match memory(job, weight.saturating_sub(plain)).await? {
-        Memory::Taken(charge) => (held, charge),
-        Memory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
-        Memory::Stop => return Ok(None),
+    let held = match job.try_memory(weight.saturating_sub(plain)).await? {
+        JobMemory::Taken(charge) => (held, charge),
+        JobMemory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
+        JobMemory::Stop => return Ok(None),
     };
     let judging = judge.clone();
     let outcome = thread.run(move || judging.one(&request, &json)).await?;
     drop(held);
     Ok(Some(outcome))
-}
-
-/// Memory that was asked for.
-enum Memory {
-    Taken(BodyCharge),
-    /// Requests have left none for too long: one content is no reason to end the job.
-    Missing,
-    Stop,
-}
-
-async fn memory(job: &RunningJob, bytes: usize) -> Result<Memory> {
-    match job.memory(bytes).await {
-        Ok(Some(charge)) => Ok(Memory::Taken(charge)),
-        Ok(None) => Ok(Memory::Stop),
-        Err(Error::Busy { .. }) => Ok(Memory::Missing),
-        Err(error) => Err(error),
-    }
 }
 
 /// The limits that the draft would have, for the keys that there are.

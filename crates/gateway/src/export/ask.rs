@@ -13,7 +13,7 @@ use serde_json::Map;
 use store::{AddedJob, NewJob};
 
 use crate::audit::Event;
-use crate::bounded_read::bounded;
+use crate::bounded_read::{bounded, read_again};
 use crate::capacity::offload::hand_over;
 use crate::error::{Error, Result};
 use crate::evidence::traces::time_ordered_id;
@@ -44,6 +44,11 @@ pub(super) struct Payload {
 }
 
 impl Payload {
+    pub(super) fn of(selection: Selection, steps: u64) -> Self {
+        let Selection { format, since, until, content } = selection;
+        Self { format, since: since.0, until: until.0, content, steps }
+    }
+
     pub(super) fn selection(&self) -> Selection {
         Selection {
             format: self.format,
@@ -63,6 +68,9 @@ pub struct ExportFile {
     pub bytes: u64,
     /// The pieces that it is kept in.
     pub(super) pieces: u64,
+    /// How many of its steps lack their stored content.
+    #[serde(default)]
+    pub content_errors: u64,
 }
 
 /// An export that was asked for.
@@ -128,7 +136,8 @@ impl Gateway {
             let project = self.visible_project(member, project)?.id();
             member.check_admin()?;
             let now = self.clock.now();
-            let Selection { format, since, until, content } = request.read(now)?;
+            let selection = request.read(now)?;
+            let Selection { since, until, .. } = selection;
             if until.since(since) > LONGEST {
                 return Err(Error::invalid("since: an export covers at most 366 days"));
             }
@@ -140,8 +149,7 @@ impl Gateway {
                      or use `sluice export`"
                 )));
             }
-            let steps = steps.unsigned_abs();
-            let payload = Payload { format, since: since.0, until: until.0, content, steps };
+            let payload = Payload::of(selection, steps.unsigned_abs());
             self.add_export(member, project, &payload, now).await
         })
     }
@@ -252,7 +260,8 @@ impl ExportPieces {
 
     async fn read(&self) -> Result<Vec<u8>> {
         let Self { gateway, project, job, run, next, .. } = self;
-        let sealed = bounded(gateway.store.export_piece(*job, *run, *next)).await?;
+        // A download that breaks off begins anew.
+        let sealed = read_again(|| gateway.store.export_piece(*job, *run, *next)).await?;
         let gone = || Error::Internal(format!("piece {next} of export {job} is gone"));
         let sealed = sealed.ok_or_else(gone)?;
         let place = place(*job, *run, *next);
