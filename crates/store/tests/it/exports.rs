@@ -1,6 +1,5 @@
 //! Exports: steps in the order in which they ended, and the pieces of files.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::{JobId, ProjectId, StepId};
@@ -111,16 +110,14 @@ async fn claimed(store: &Store, project: ProjectId, number: u8) -> Job {
 #[tokio::test]
 async fn jobs_that_are_added_at_once_are_counted_one_after_the_other() {
     for database in databases().await {
-        let store = Arc::new(database.open().await);
+        let store = database.open().await;
         let (owner, _) = project(&store).await;
         let (other, _) = project(&store).await;
         let mut first = store.begin().await.unwrap();
         let job = new_job(owner, 1, NOW);
         assert!(matches!(first.add_job(&job, 1).await.unwrap(), AddedJob::Job(_)));
-        let mut second = tokio::spawn({
-            let store = store.clone();
-            async move { store.add_job(new_job(owner, 2, NOW), 1).await.unwrap() }
-        });
+        let second = store.add_job(new_job(owner, 2, NOW), 1);
+        tokio::pin!(second);
         let waits = tokio::time::timeout(Duration::from_millis(200), &mut second).await;
         assert!(waits.is_err(), "{}: {waits:?}", database.kind);
         if database.kind == "postgres" {
