@@ -9,8 +9,9 @@ use domain::ids::ProjectId;
 use domain::time::Clock;
 use gateway::{ExportRequest, ExportedSteps, export_offline};
 use tempfile::NamedTempFile;
+use tokio::signal::unix::SignalKind;
 
-use super::{Failure, complain, say, visit};
+use super::{Failure, complain, say, visit, watch};
 use crate::config::Config;
 
 #[derive(Args)]
@@ -49,12 +50,15 @@ pub(crate) async fn run(config: &Config, command: ExportCommand) -> Result<(), F
         None => export_offline(&store, project, &request, &clock, &mut io::stdout()).await?,
         Some(path) => {
             let fault = |error| Failure(format!("{} cannot be written: {error}", path.display()));
+            // Before there is a file that a signal would leave behind.
+            let (mut interrupt, mut terminate) =
+                (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?);
             let mut file = begin(path).map_err(fault)?;
             let exporting = export_offline(&store, project, &request, &clock, &mut file);
             let exported = tokio::select! {
                 exported = exporting => exported?,
-                // The file that was begun goes.
-                _ = tokio::signal::ctrl_c() => return Err(Failure("interrupted".to_owned())),
+                _ = interrupt.recv() => return Err(Failure("interrupted".to_owned())),
+                _ = terminate.recv() => return Err(Failure("terminated".to_owned())),
             };
             file.as_file().sync_all().map_err(fault)?;
             file.persist(path).map_err(|error| fault(error.error))?;

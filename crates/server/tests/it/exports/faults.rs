@@ -15,6 +15,7 @@ crate::on_every_backend!(
     a_request_is_refused_while_the_database_is_too_busy,
     a_damaged_content_is_marked,
     the_command_reads_no_other_project,
+    an_interrupted_command_leaves_no_file,
 );
 
 /// A lock on a table, which nobody can read meanwhile. It is given back when this is dropped.
@@ -140,4 +141,23 @@ async fn the_command_reads_no_other_project(backend: Backend) {
             assert!(fault.contains(&format!("project {other} cannot be read")), "{fault}");
         }
     }
+}
+
+async fn an_interrupted_command_leaves_no_file(backend: Backend) {
+    let Some((server, _)) = prepared(&backend).await else { return };
+    let _lock = TableLock::take(&server, "traces").await;
+    let folder = server.data().parent().unwrap().join("exports");
+    std::fs::create_dir(&folder).unwrap();
+    let output = folder.join("steps.jsonl");
+    let mut command = server.command(&["export", "--project", "1", "--format", "jsonl"]);
+    command.args(["--since", "1h", "--output"]).arg(&output).stderr(Stdio::null());
+    let mut command = command.spawn().unwrap();
+    let files = || std::fs::read_dir(&folder).unwrap().count();
+    until("the file is begun", async || (files() == 1).then_some(())).await;
+    assert!(!output.exists(), "it has another name until it is whole");
+    let pid = command.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let status = until("the command ends", async || command.try_wait().unwrap()).await;
+    assert!(!status.success(), "{status}");
+    assert_eq!(files(), 0);
 }
