@@ -22,7 +22,7 @@ use crate::job_queue::queued;
 use crate::job_queue::running::{JobMemory, RunningJob};
 
 /// The largest file.
-pub(super) const MOST_BYTES: u64 = 1024 * 1024 * 1024;
+const MOST_BYTES: u64 = 1024 * 1024 * 1024;
 /// Memory for a larger content, in bytes of JSON, is taken from that of requests.
 const LARGE: usize = 256 * 1024;
 /// The progress of a file that grows slowly is noted this often.
