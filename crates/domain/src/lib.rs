@@ -16,6 +16,7 @@ pub mod json_text;
 pub mod json_weight;
 pub mod key;
 pub mod model;
+pub mod moment;
 pub mod money;
 pub mod net;
 pub mod original;

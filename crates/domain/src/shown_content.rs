@@ -10,7 +10,7 @@ use crate::step::{Step, StepKind};
 const DEEPEST: usize = 127;
 
 /// The parts of a [`crate::step::Content`] that are shown. Null counts as absent.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct ShownContent<'a> {
     /// The input.
     #[serde(borrow, default)]

@@ -2,14 +2,40 @@
 
 use std::borrow::Cow;
 
+/// Characters at which programs begin another cell or row. The file separates cells by commas, and quotes
+/// texts that have some. A program in a country that writes decimals with a comma takes the semicolon
+/// instead, and quotes protect nothing there: they do not stand at the begin of what it takes for a cell.
+const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
+
 /// A text that a spreadsheet program takes for a text. A cell that begins like a formula would be
 /// computed, and could send other cells elsewhere: an apostrophe goes before it, as people write it too.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) {
-        format!("'{text}").into()
-    } else {
-        text.into()
+    let (mut guarded, mut copied) = (String::new(), 0);
+    let mut is_begin = true;
+    for (at, c) in text.char_indices() {
+        if (is_begin && begins_formula(c)) || (at == 0 && matches!(c, '\t' | '\r' | '\n')) {
+            guarded.push_str(&text[copied..at]);
+            guarded.push('\'');
+            copied = at;
+        }
+        is_begin = SEPARATORS.contains(&c) || (is_begin && (c == '"' || c.is_whitespace()));
     }
+    if guarded.is_empty() {
+        return text.into();
+    }
+    guarded.push_str(&text[copied..]);
+    guarded.into()
+}
+
+/// Whether a formula begins with a character; in Japanese also with its full-width form.
+fn begins_formula(c: char) -> bool {
+    matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠')
+}
+
+/// A text of JSON in which no program finds a separator. The value is the same.
+pub(crate) fn json(text: &str) -> String {
+    // The others are escaped in JSON, and a semicolon is nowhere but in strings.
+    text.replace(';', "\\u003b")
 }
 
 #[cfg(test)]
@@ -18,11 +44,20 @@ mod tests {
 
     #[test]
     fn formulas_become_texts() {
-        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"] {
+        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", "\t1", "\r1", "\n1", "＝1", "－1"] {
             assert_eq!(text(formula), format!("'{formula}"));
         }
-        for harmless in ["", "gpt-4o", "a=b", "'=1", "Ümit"] {
+        for harmless in ["", "gpt-4o", "a=b", "'=1", "Ümit", "a;b", "a;'=1", "a, =1", "a\"=1"] {
             assert_eq!(text(harmless), harmless);
+        }
+        for (hidden, shown) in [
+            ("a;=1", "a;'=1"),
+            ("a; \"@b;-c", "a; \"'@b;'-c"),
+            (" =1", " '=1"),
+            ("a\n=1", "a\n'=1"),
+            ("\t=1", "'\t'=1"),
+        ] {
+            assert_eq!(text(hidden), shown);
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::{ProjectFacts, Result, cell};
 /// The most charges that are kept until the end of their day. If there are more, a day has several rows
 /// for some of them.
 const MOST_CHARGES: usize = 50_000;
+/// The most bytes of the texts of these charges, likewise.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 /// What a row charges for, within its day.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +32,15 @@ struct Charge {
     user: Option<String>,
     tags: BTreeMap<String, String>,
     meter: Meter,
+}
+
+impl Charge {
+    /// The bytes of its texts.
+    fn bytes(&self) -> usize {
+        let Self { model, infrastructure, user, tags, .. } = self;
+        let tags: usize = tags.iter().map(|(name, value)| name.len() + value.len()).sum();
+        model.len() + infrastructure.len() + user.as_ref().map_or(0, String::len) + tags
+    }
 }
 
 /// What is counted.
@@ -84,7 +95,7 @@ type Value = for<'a> fn(&Row<'a>) -> Cow<'a, str>;
 const COLUMNS: &[(&str, Value)] = &[
     ("BilledCost", |row| cost(row)),
     ("BillingAccountId", |row| row.project.org.to_string().into()),
-    ("BillingAccountName", |_| "".into()),
+    ("BillingAccountName", |row| cell::text(&row.project.name)),
     ("BillingAccountType", |_| "Organization".into()),
     ("BillingCurrency", |_| "USD".into()),
     ("BillingPeriodEnd", |row| moment(row.day.next_month_start())),
@@ -92,7 +103,8 @@ const COLUMNS: &[(&str, Value)] = &[
     ("ChargeCategory", |_| "Usage".into()),
     ("ChargeClass", |_| "".into()),
     ("ChargeDescription", |row| {
-        format!("{} of {}", row.charge.meter.name(), row.charge.model).into()
+        let described = format!("{} of {}", row.charge.meter.name(), row.charge.model);
+        cell::text(&described).into_owned().into()
     }),
     ("ChargeFrequency", |_| "Usage-Based".into()),
     ("ChargePeriodEnd", |row| moment(Timestamp(row.day.0.saturating_add(DAY)))),
@@ -122,7 +134,7 @@ const COLUMNS: &[(&str, Value)] = &[
     ("SubAccountName", |row| cell::text(&row.project.name)),
     ("SubAccountType", |_| "Project".into()),
     // An object begins with a brace, which begins no formula.
-    ("Tags", |row| serde_json::json!(row.charge.tags).to_string().into()),
+    ("Tags", |row| cell::json(&serde_json::json!(row.charge.tags).to_string()).into()),
     ("x_Infrastructure", |row| cell::text(&row.charge.infrastructure)),
     ("x_User", |row| row.charge.user.as_deref().map(cell::text).unwrap_or_default()),
 ];
@@ -157,13 +169,15 @@ pub(crate) struct FocusFile {
     /// The day of the charges, as whole days since 1970.
     day: i64,
     charges: BTreeMap<Charge, Sums>,
+    /// The bytes of their texts.
+    bytes: usize,
 }
 
 impl FocusFile {
     pub(crate) fn new() -> Result<Self> {
         let mut rows = csv::Writer::from_writer(Vec::new());
         rows.write_record(COLUMNS.iter().map(|(name, _)| name))?;
-        Ok(Self { rows, project: None, day: 0, charges: BTreeMap::new() })
+        Ok(Self { rows, project: None, day: 0, charges: BTreeMap::new(), bytes: 0 })
     }
 
     pub(crate) fn begin_project(&mut self, project: ProjectFacts) -> Result<()> {
@@ -175,7 +189,8 @@ impl FocusFile {
     pub(crate) fn write(&mut self, step: &Step) -> Result<()> {
         let Some(call) = &step.call else { return Ok(()) };
         let day = step.finished_at.0.div_euclid(DAY);
-        if day != self.day || self.charges.len() >= MOST_CHARGES {
+        let is_full = self.charges.len() >= MOST_CHARGES || self.bytes >= MOST_BYTES;
+        if day != self.day || is_full {
             self.end_day()?;
             self.day = day;
         }
@@ -190,7 +205,11 @@ impl FocusFile {
                 tags: attributes.map(|attributes| attributes.tags.clone()).unwrap_or_default(),
                 meter,
             };
-            let sums = self.charges.entry(charge).or_default();
+            let bytes = charge.bytes();
+            let sums = self.charges.entry(charge).or_insert_with(|| {
+                self.bytes += bytes;
+                Sums::default()
+            });
             sums.quantity = sums.quantity.saturating_add(quantity);
             sums.cost += cost;
         }
@@ -200,12 +219,17 @@ impl FocusFile {
     /// Writes the charges of the day.
     fn end_day(&mut self) -> Result<()> {
         let charges = std::mem::take(&mut self.charges);
+        self.bytes = 0;
         let Some(project) = &self.project else { return Ok(()) };
         for (charge, sums) in &charges {
             let row = Row { project, day: Timestamp(self.day * DAY), charge, sums };
             self.rows.write_record(COLUMNS.iter().map(|(_, value)| value(&row).into_owned()))?;
         }
         Ok(())
+    }
+
+    pub(crate) fn ready(&self) -> usize {
+        self.rows.get_ref().len()
     }
 
     pub(crate) fn take(&mut self) -> Result<Vec<u8>> {

@@ -22,7 +22,7 @@ use domain::ids::{KeyId, OrgId, ProjectId};
 use focus::FocusFile;
 use parquet_file::ParquetFile;
 
-pub use record::{Record, TraceFacts};
+pub use record::{ContentFault, Record, RecordedContent, TraceFacts};
 
 /// Why a file could not be written. All are defects of ours: the file is in memory.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +96,15 @@ impl Exporter {
             }
             File::Parquet(file) => file.write(&record.line()),
             File::Focus(file) => file.write(record.step),
+        }
+    }
+
+    /// About how many bytes can be taken. Rows that wait for the others of their group or day do not count.
+    pub fn ready(&self) -> usize {
+        match &self.0 {
+            File::Jsonl(lines) => lines.len(),
+            File::Parquet(file) => file.ready(),
+            File::Focus(file) => file.ready(),
         }
     }
 

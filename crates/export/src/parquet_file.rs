@@ -99,6 +99,7 @@ const COLUMNS: &[Column] = columns! {
     "input": Text = |line| line.input.map(serde_json::value::RawValue::get),
     "output": Text = |line| line.output.as_ref().and_then(json),
     "passed": Text = |line| line.passed.map(serde_json::value::RawValue::get),
+    "content_error": Text = |line| line.content_error,
     "status": Text = |line| Some(line.status),
     "reason": Text = |line| line.reason,
     "error": Text = |line| line.error,
@@ -217,6 +218,10 @@ impl ParquetFile {
         group.close()?;
         (self.rows, self.bytes) = (0, 0);
         Ok(())
+    }
+
+    pub(crate) fn ready(&self) -> usize {
+        self.writer.0.inner().len()
     }
 
     /// Takes the bytes that are written. The writer counts them, so that the places it notes stay right.

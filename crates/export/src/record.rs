@@ -22,9 +22,38 @@ pub struct Record<'a> {
     pub step: &'a Step,
     /// The trace that it belongs to, as far as it is known.
     pub trace: Option<TraceFacts>,
-    /// Its content, a [`domain::step::Content`] as JSON, if it is exported. One that cannot be read is
-    /// left out.
-    pub content: Option<&'a [u8]>,
+    /// Its content.
+    pub content: RecordedContent<'a>,
+}
+
+/// The content of a step in an export.
+#[derive(Clone, Copy, Debug)]
+pub enum RecordedContent<'a> {
+    /// None is stored, or none is exported.
+    Absent,
+    /// The parts that are shown.
+    Shown(ShownContent<'a>),
+    /// One is stored, and the file does not have it.
+    Missing(ContentFault),
+}
+
+/// The reason why a stored content is not in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentFault {
+    /// It is damaged.
+    Unreadable,
+    /// There was no memory for it.
+    NoMemory,
+}
+
+impl ContentFault {
+    /// The word for it in a file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable",
+            Self::NoMemory => "no_memory",
+        }
+    }
 }
 
 /// The trace of a step.
@@ -68,6 +97,8 @@ pub(crate) struct Line<'a> {
     pub(crate) output: Option<Output<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) passed: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) content_error: Option<&'static str>,
     pub(crate) status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<&'a str>,
@@ -138,7 +169,11 @@ pub(crate) struct SecurityLine<'a> {
 impl<'a> Record<'a> {
     pub(crate) fn line(&self) -> Line<'a> {
         let step = self.step;
-        let content = self.content.and_then(ShownContent::read).unwrap_or_default();
+        let (content, content_error) = match self.content {
+            RecordedContent::Absent => (ShownContent::default(), None),
+            RecordedContent::Shown(content) => (content, None),
+            RecordedContent::Missing(fault) => (ShownContent::default(), Some(fault.as_str())),
+        };
         let attributes = step.attributes.as_deref();
         let call = step.call.as_ref();
         let usage = call.map(|call| &call.usage);
@@ -162,6 +197,7 @@ impl<'a> Record<'a> {
             input: content.input,
             output: content.output(step),
             passed: content.passed,
+            content_error,
             status: step.status.as_str(),
             reason: step.reason.as_deref(),
             error: step.error.as_deref(),

@@ -1,8 +1,10 @@
 //! Files read back, and compared with the steps that they were written from.
 
+use domain::attributes::Attributes;
 use domain::export::ExportFormat;
 use domain::grade::Grade;
 use domain::money::Usd;
+use domain::shown_content::ShownContent;
 use domain::step::Step;
 use domain::time::DAY;
 use domain::trace::TraceStatus;
@@ -18,6 +20,11 @@ use crate::testing::{attributes, note, project, run};
 
 /// The file of some steps, taken in as many parts as there are steps.
 fn file(format: ExportFormat, steps: &[Step], content: Option<&[u8]>) -> Vec<u8> {
+    let shown = content.map(|json| RecordedContent::Shown(ShownContent::read(json).unwrap()));
+    file_with(format, steps, shown.unwrap_or(RecordedContent::Absent))
+}
+
+fn file_with(format: ExportFormat, steps: &[Step], content: RecordedContent<'_>) -> Vec<u8> {
     let mut exporter = Exporter::new(format).unwrap();
     exporter.begin_project(project()).unwrap();
     let mut bytes = Vec::new();
@@ -147,6 +154,106 @@ fn parquet_has_the_types_of_its_values_and_bounded_row_groups() {
     assert_eq!(first.get_string(index).unwrap(), "ak_0000000000000002");
 }
 
+#[test]
+fn a_content_that_is_missing_is_marked() {
+    let step = run(7, 0, usage([9, 1, 0, 3, 0]), 0);
+    for (fault, word) in
+        [(ContentFault::Unreadable, "unreadable"), (ContentFault::NoMemory, "no_memory")]
+    {
+        let missing = RecordedContent::Missing(fault);
+        let line = file_with(ExportFormat::Jsonl, std::slice::from_ref(&step), missing);
+        let line: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!((&line["content_error"], line.get("input")), (&word.into(), None));
+        let parquet = file_with(ExportFormat::Parquet, std::slice::from_ref(&step), missing);
+        let row = rows(parquet).get_row_iter(None).unwrap().next().unwrap().unwrap();
+        let index = |name| row.get_column_iter().position(|(known, _)| known == name).unwrap();
+        assert_eq!(row.get_string(index("content_error")).unwrap(), word);
+    }
+}
+
+#[test]
+fn charges_are_bounded_by_their_bytes() {
+    // Each with as much text as a step can have.
+    let steps = (1..=1_500).map(|id| {
+        let mut attributes = Attributes::clone(&attributes(&format!("{id:0>128}"), "support"));
+        let tag = |number| (format!("{number:🙂>64}"), "🙂".repeat(128));
+        attributes.tags = (0..8).map(tag).collect();
+        Step { attributes: Some(attributes.into()), ..run(id, id, usage([9, 0, 0, 0, 0]), 0) }
+    });
+    let mut exporter = Exporter::new(ExportFormat::Focus).unwrap();
+    exporter.begin_project(project()).unwrap();
+    let (mut bytes, mut early, mut total) = (exporter.take().unwrap(), 0, Usd::ZERO);
+    for step in steps {
+        total += step.cost();
+        exporter
+            .write(&Record { step: &step, trace: None, content: RecordedContent::Absent })
+            .unwrap();
+        let taken = exporter.take().unwrap();
+        early += taken.len();
+        bytes.extend(taken);
+    }
+    // Of 9 MB of texts at least one part is written before the day ends; a row repeats none of its tags.
+    assert!(early > 4_000_000, "{early}");
+    bytes.extend(exporter.finish().unwrap());
+    let costs = charges(&bytes, b',').map(|row| Usd(nanos(&row[0])));
+    assert_eq!(costs.sum::<Usd>(), total);
+}
+
+/// The rows of charges as a program reads them that takes a separator.
+fn charges(file: &[u8], separator: u8) -> impl Iterator<Item = Vec<String>> {
+    let reader = csv::ReaderBuilder::new().delimiter(separator).flexible(true).from_reader(file);
+    reader.into_records().map(|row| row.unwrap().iter().map(str::to_owned).collect())
+}
+
+/// A text of parts that mean something to a program that reads CSV.
+fn hostile() -> impl Strategy<Value = String> {
+    let part = proptest::sample::select(vec![
+        "=", "+", "-", "@", "＝", ";", ",", "\"", "'", "\t", "\n", "\r", " ", "x", "\\",
+    ]);
+    proptest::collection::vec(part, 1..8).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #[test]
+    fn no_text_of_a_user_begins_a_formula(name in hostile(), model in hostile(), user in hostile()) {
+        let mut facts = project();
+        facts.name.clone_from(&name);
+        facts.keys.insert(KeyId(2), name.clone());
+        let mut step =
+            Step { attributes: Some(attributes(&user, &user)), ..run(3, 0, usage([9, 0, 0, 0, 0]), 0) };
+        let call = step.call.as_mut().unwrap();
+        (call.model, call.infrastructure) = (model.clone(), user.clone());
+        let mut exporter = Exporter::new(ExportFormat::Focus).unwrap();
+        exporter.begin_project(facts).unwrap();
+        exporter.write(&Record { step: &step, trace: None, content: RecordedContent::Absent }).unwrap();
+        let bytes = exporter.finish().unwrap();
+
+        // By commas each text is in its cell.
+        let mut reader = csv::Reader::from_reader(&*bytes);
+        let row: HashMap<String, String> = reader.deserialize().next().unwrap().unwrap();
+        let without = |text: &str| text.replace('\'', "");
+        for (column, text) in [
+            ("BillingAccountName", &name),
+            ("SubAccountName", &name),
+            ("ResourceName", &name),
+            ("SkuId", &model),
+            ("x_Infrastructure", &user),
+            ("x_User", &user),
+        ] {
+            prop_assert_eq!(without(&row[column]), without(text), "{}", column);
+        }
+        let tags: Value = serde_json::from_str(&row["Tags"]).unwrap();
+        prop_assert_eq!(&tags, &serde_json::json!({"team": user}));
+
+        for separator in [b',', b';', b'\t'] {
+            for cell in charges(&bytes, separator).flatten() {
+                let begin = cell.trim_start_matches(|c: char| c == '"' || c.is_whitespace());
+                prop_assert!(!begin.starts_with(['=', '+', '-', '@', '＝']), "{:?}", cell);
+            }
+        }
+    }
+}
+
 /// The columns of FOCUS 1.2 that a data set must have: feature level "Mandatory".
 const MANDATORY: [&str; 21] = [
     "BilledCost",
@@ -172,7 +279,7 @@ const MANDATORY: [&str; 21] = [
     "ServiceName",
 ];
 /// Those among them that may be null.
-const NULLABLE: [&str; 2] = ["BillingAccountName", "ChargeClass"];
+const NULLABLE: [&str; 1] = ["ChargeClass"];
 
 #[test]
 fn costs_have_the_columns_of_focus() {
@@ -213,6 +320,7 @@ fn costs_have_the_columns_of_focus() {
         ("BillingPeriodStart", "2026-11-01T00:00:00Z"),
         ("BillingPeriodEnd", "2026-12-01T00:00:00Z"),
         ("BillingAccountId", "3"),
+        ("BillingAccountName", "Support"),
         ("SubAccountId", "1"),
         ("SubAccountName", "Support"),
         ("ResourceId", "ak_0000000000000002"),

@@ -10,7 +10,7 @@ use crate::request_id;
 
 /// Long reads end after this.
 pub(crate) const READ_BOUND: Duration = Duration::from_secs(5);
-/// A read that nobody waits for is repeated so often.
+/// Work that nobody waits for is repeated so often when the database is busy.
 const MOST_REPEATS: u32 = 3;
 
 /// Bounds a long read. It is boxed: a query is kilobytes of state in every future above, also where
@@ -31,13 +31,38 @@ pub(crate) async fn read_again<T, F>(read: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = std::result::Result<T, store::Error>> + Send,
 {
+    again(|| bounded(read())).await
+}
+
+/// Writes again what nobody waits for, if the database was busy. It may then be done twice: the write has to
+/// be one that changes nothing the second time. Its waits are bounded by the store.
+pub(crate) async fn write_again<T, F>(write: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = std::result::Result<T, store::Error>> + Send,
+{
+    again(|| async { Ok(write().await?) }).await
+}
+
+async fn again<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
     for _ in 0..MOST_REPEATS {
-        match bounded(read()).await {
+        match attempt().await {
             Err(Error::Unavailable(_)) => {}
             other => return other,
         }
     }
-    bounded(read()).await
+    attempt().await
+}
+
+/// How many records of these sizes are read at once, in their order: as many as have `most` bytes together,
+/// and one at least.
+pub(crate) fn light(sizes: impl ExactSizeIterator<Item = usize>, most: usize) -> usize {
+    let count = sizes.len();
+    let mut held = 0_usize;
+    let fits = sizes.take_while(|size| {
+        held = held.saturating_add(*size);
+        held <= most
+    });
+    fits.count().max(1).min(count)
 }
 
 /// Bounds a long read that holds something until it ends. Nobody may wait for it any more by then: a
@@ -87,6 +112,38 @@ mod tests {
         let late = read_again(|| slow_until(u32::MAX)).await;
         assert!(matches!(late, Err(Error::Unavailable(_))), "{late:?}");
         assert_eq!(tried.into_inner(), 8);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_meets_a_busy_database_is_repeated_three_times() {
+        let tried = std::sync::atomic::AtomicU32::new(0);
+        let busy_until = |free| {
+            let number = tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+            async move {
+                let busy = || store::Error::Unavailable("other writes take too long".to_owned());
+                if number < free { Err(busy()) } else { Ok(number) }
+            }
+        };
+        assert_eq!(write_again(|| busy_until(4)).await.unwrap(), 4);
+        let refused = write_again(|| busy_until(u32::MAX)).await;
+        assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+        assert_eq!(tried.into_inner(), 8);
+        let damaged = || async { Err::<(), _>(store::Error::Seal) };
+        assert!(matches!(write_again(damaged).await, Err(Error::Internal(_))));
+    }
+
+    #[test]
+    fn as_many_records_are_read_as_fit_and_one_at_least() {
+        for (sizes, count) in [
+            (&[][..], 0),
+            (&[10], 1),
+            (&[11, 1], 1),
+            (&[4, 6, 0], 3),
+            (&[4, 7, 1], 1),
+            (&[1, usize::MAX, 1], 1),
+        ] {
+            assert_eq!(light(sizes.iter().copied(), 10), count, "{sizes:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

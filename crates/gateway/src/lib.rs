@@ -69,6 +69,7 @@ pub use crate::evidence::traces::writing::DetailText;
 pub use crate::evidence::traces::{MAX_METADATA_BYTES, metadata_too_large};
 pub use crate::evidence::usage::{Usage, UsageGroup};
 pub use crate::export::ask::{ExportFile, ExportJob, ExportPieces};
+pub use crate::export::reader::ExportedSteps;
 pub use crate::export::selection::{ExportRequest, Selection};
 pub use crate::gateway::{Gateway, Inner};
 pub use crate::inference::assistants::{AssistantRequest, Assisted};

@@ -8,12 +8,12 @@ use domain::time::Clock;
 use gateway::{FirstCredentials, Gateway};
 use metrics_exporter_prometheus::PrometheusHandle;
 use store::Claim;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::commands::Failure;
+use crate::commands::{Failure, watch};
 use crate::config::{self, Config};
 use crate::loops::Loops;
 use crate::{listen, open, telemetry};
@@ -108,13 +108,11 @@ fn wind_down_at(stop: &CancellationToken, gateway: &Gateway, tasks: &TaskTracker
 const SIGXFSZ: i32 = 25;
 
 fn watch_signals(stop: &CancellationToken, tasks: &TaskTracker) -> Result<(), Failure> {
-    let listen =
-        |kind| signal(kind).map_err(|error| Failure(format!("signals cannot be watched: {error}")));
     let (mut terminate, mut interrupt) =
-        (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+        (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
     // A write beyond the largest file that the system allows fails then, as on a full disk; it does not
     // end the process.
-    let beyond_limit = listen(SignalKind::from_raw(SIGXFSZ))?;
+    let beyond_limit = watch(SignalKind::from_raw(SIGXFSZ))?;
     let stop = stop.clone();
     tasks.spawn(async move {
         let _held = beyond_limit;

@@ -62,30 +62,50 @@ impl Store {
     }
 
     /// Adds the next piece of the file of a job that this node runs, and notes the job's progress.
-    /// False if the node has the job no more.
+    /// False if the node has the job no more. May be done again if it is not known whether it was done.
     #[boxed]
     pub async fn add_export_piece(
         &self,
         job: &Job,
         number: u64,
-        sealed: Vec<u8>,
+        sealed: &[u8],
         progress: Progress,
     ) -> Result<bool> {
         const ADD: &str = "
-            INSERT INTO export_pieces (job_id, run, number, sealed) VALUES ($1, $2, $3, $4)";
+            INSERT INTO export_pieces (job_id, run, number, sealed)
+            VALUES ($1, $2, $3, $4)
+            ON CONFLICT (job_id, run, number) DO NOTHING";
+        const IS_SAME: &str = "
+            SELECT count(*)
+            FROM export_pieces
+            WHERE job_id = $1 AND run = $2 AND number = $3 AND sealed = $4";
         let mut tx = self.begin().await?;
         if !tx.note_job_progress(self.node, job.id, progress).await? {
             return Ok(false);
         }
-        within!(tx, db => {
-            sqlx::query(ADD)
+        let is_stored = within!(tx, db => {
+            let added = sqlx::query(ADD)
                 .bind(job.id.to_string())
                 .bind(job.runs as i64)
                 .bind(number as i64)
                 .bind(sealed)
                 .execute(&mut *db)
                 .await?;
+            added.rows_affected() > 0 || {
+                let same: i64 = sqlx::query_scalar(IS_SAME)
+                    .bind(job.id.to_string())
+                    .bind(job.runs as i64)
+                    .bind(number as i64)
+                    .bind(sealed)
+                    .fetch_one(&mut *db)
+                    .await?;
+                same > 0
+            }
         });
+        if !is_stored {
+            // No two pieces are sealed alike, and a run has one writer.
+            return Err(Error::Corrupt(format!("piece {number} of export {}: another", job.id)));
+        }
         tx.commit().await?;
         Ok(true)
     }

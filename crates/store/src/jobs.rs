@@ -12,7 +12,7 @@ use domain::job::{Job, JobKind, JobState, Progress};
 use domain::time::Timestamp;
 
 use crate::Store;
-use crate::db::{Tx, on, within};
+use crate::db::{AnyTx, Tx, on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
 
@@ -105,16 +105,8 @@ impl Store {
     /// most `most` jobs of a kind and project wait or run.
     #[boxed]
     pub async fn add_job(&self, job: NewJob, most: i64) -> Result<AddedJob> {
-        match self.try_add_job(&job, most).await {
-            // Another node has added it meanwhile.
-            Err(Error::Taken) => self.try_add_job(&job, most).await,
-            added => added,
-        }
-    }
-
-    async fn try_add_job(&self, job: &NewJob, most: i64) -> Result<AddedJob> {
         let mut tx = self.begin().await?;
-        let added = tx.add_job(job, most).await?;
+        let added = tx.add_job(&job, most).await?;
         tx.commit().await?;
         Ok(added)
     }
@@ -287,10 +279,11 @@ impl Store {
 }
 
 impl Tx {
-    /// Adds a job as [`Store::add_job`] does, together with what else its request writes. Fails with
-    /// [`Error::Taken`] if another node adds one for the same request at this moment.
+    /// Adds a job as [`Store::add_job`] does, together with what else its request writes. Other requests for
+    /// jobs of the project wait until this transaction ends.
     #[boxed]
     pub async fn add_job(&mut self, job: &NewJob, most: i64) -> Result<AddedJob> {
+        self.lock_project(job.project).await?;
         Ok(match self.same_job(job).await? {
             Some(same) => AddedJob::Job(same),
             None if self.count_open_jobs(job.kind, job.project).await? >= most => AddedJob::TooMany,
@@ -349,6 +342,20 @@ impl Tx {
                 .rows_affected()
         });
         Ok(changed > 0)
+    }
+
+    /// Has other transactions that add jobs of a project wait for this one: what they count is what it adds.
+    /// The lock lets through what only refers to the project, as steps do.
+    async fn lock_project(&mut self, project: ProjectId) -> Result<()> {
+        const LOCK: &str = "SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE";
+        match &mut self.0 {
+            // One transaction writes at a time.
+            AnyTx::Sqlite(_) => {}
+            AnyTx::Postgres(tx) => {
+                sqlx::query(LOCK).bind(project.0).execute(&mut **tx).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The job of an earlier request for the same; one that has expired is deleted.

@@ -24,7 +24,7 @@ use crate::http::extract::Segments;
 pub struct ExportRequest {
     /// `jsonl` or `parquet` for steps, `focus` for costs as CSV in the columns of FOCUS 1.2.
     format: String,
-    /// The first moment: a date, a time, or an age such as `7d` or `12h`. A step counts by when it ended.
+    /// The first moment: a date, a time, or an age such as `7d`, `12h` or `90m`. A step counts by when it ended.
     since: String,
     /// The moment after the last, likewise; now by default.
     #[serde(default)]
@@ -59,6 +59,11 @@ pub struct ExportBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     bytes: Option<u64>,
+    /// How many of the steps lack a content that is stored (`content_error` in the file), if contents are
+    /// exported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    content_errors: Option<u64>,
     /// The path of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -74,16 +79,18 @@ pub struct ExportBody {
 impl From<ExportJob> for ExportBody {
     fn from(job: ExportJob) -> Self {
         let download = || format!("/api/v1/projects/{}/exports/{}/download", job.project, job.id);
+        let with_content = job.selection.content;
         Self {
             job_id: job.id,
             status: job.state.as_str(),
             format: job.selection.format.as_str(),
             since: job.selection.since,
             until: job.selection.until,
-            content: job.selection.content,
+            content: with_content,
             progress: job.progress.into(),
             steps: job.file.map(|file| file.steps),
             bytes: job.file.map(|file| file.bytes),
+            content_errors: job.file.map(|file| file.content_errors).filter(|_| with_content),
             download: job.file.map(|_| download()),
             error: job.error,
             created_at: job.created_at,

@@ -20,10 +20,11 @@ use crate::backtest::tally::Tally;
 use crate::backtest::window::{MOST_STEPS, Pages, RecordedRequest, Window};
 use crate::bounded_read::read_again;
 use crate::capacity::background_thread::BackgroundThread;
-use crate::capacity::body_memory::{BodyCharge, json_bytes, plain_bytes};
+use crate::capacity::body_memory::{json_bytes, plain_bytes};
 use crate::error::{Error, Result};
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
-use crate::job_queue::running::RunningJob;
+use crate::job_queue::queued;
+use crate::job_queue::running::{JobMemory, RunningJob};
 
 /// Memory for a larger content, in bytes of JSON, is taken from that of requests.
 const LARGE: usize = 256 * 1024;
@@ -38,31 +39,13 @@ impl JobHandler for Backtests {
     const AT_ONCE: usize = 1;
 
     async fn run(job: &RunningJob) -> JobOutcome {
-        let report = match Box::pin(backtest(job)).await {
-            Ok(None) => return JobOutcome::Interrupted,
-            Ok(Some(report)) => report,
-            Err(error) => return failed(error),
-        };
-        match serde_json::to_string(&report) {
-            Ok(report) => JobOutcome::Completed(report),
-            Err(error) => failed(Error::Internal(error.to_string())),
-        }
+        JobOutcome::of(Self::KIND, Box::pin(backtest(job)).await)
     }
-}
-
-/// Logs an internal error, whose cause the message does not have.
-fn failed(error: Error) -> JobOutcome {
-    let message = error.to_string();
-    if matches!(error, Error::Internal(_)) {
-        tracing::error!(error = error.cause(), "a backtest met a fault");
-    }
-    JobOutcome::Failed { error: message, result: None }
 }
 
 /// Judges the window of a job. `None` if the gateway stops meanwhile: a later run begins again.
 async fn backtest(job: &RunningJob) -> Result<Option<BacktestReport>> {
-    let Payload { window, draft } = serde_json::from_str(&job.job.payload)
-        .map_err(|error| Error::Internal(format!("a job: {error}")))?;
+    let Payload { window, draft } = queued::payload(&job.job)?;
     let gateway = &job.gateway;
     let project = gateway.registry.project(job.job.project)?;
     let project = project.ok_or_else(|| Error::invalid("The project was deleted"))?;
@@ -108,7 +91,7 @@ async fn tally(
             // Steps were purged meanwhile.
             break;
         }
-        while Pages::has_more(&page) {
+        while !page.is_empty() {
             let requests = pages.contents(&mut page).await?;
             if !judge_all(job, requests, judge, thread, &mut tally).await? {
                 return Ok(None);
@@ -158,10 +141,10 @@ async fn judge_large(
     packed: PackedContent,
 ) -> Result<Option<Outcome>> {
     let plain = plain_bytes(packed.size());
-    let held = match memory(job, plain).await? {
-        Memory::Taken(charge) => charge,
-        Memory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
-        Memory::Stop => return Ok(None),
+    let held = match job.try_memory(plain).await? {
+        JobMemory::Taken(charge) => charge,
+        JobMemory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
+        JobMemory::Stop => return Ok(None),
     };
     let weighed = thread.run(move || {
         let json = packed.unpack().ok()?;
@@ -171,32 +154,15 @@ async fn judge_large(
     let Some((json, weight)) = weighed.await? else {
         return Ok(Some(Err(Unjudged::Unreadable)));
     };
-    let held = match memory(job, weight.saturating_sub(plain)).await? {
-        Memory::Taken(charge) => (held, charge),
-        Memory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
-        Memory::Stop => return Ok(None),
+    let held = match job.try_memory(weight.saturating_sub(plain)).await? {
+        JobMemory::Taken(charge) => (held, charge),
+        JobMemory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
+        JobMemory::Stop => return Ok(None),
     };
     let judging = judge.clone();
     let outcome = thread.run(move || judging.one(&request, &json)).await?;
     drop(held);
     Ok(Some(outcome))
-}
-
-/// Memory that was asked for.
-enum Memory {
-    Taken(BodyCharge),
-    /// Requests have left none for too long: one content is no reason to end the job.
-    Missing,
-    Stop,
-}
-
-async fn memory(job: &RunningJob, bytes: usize) -> Result<Memory> {
-    match job.memory(bytes).await {
-        Ok(Some(charge)) => Ok(Memory::Taken(charge)),
-        Ok(None) => Ok(Memory::Stop),
-        Err(Error::Busy { .. }) => Ok(Memory::Missing),
-        Err(error) => Err(error),
-    }
 }
 
 /// The limits that the draft would have, for the keys that there are.

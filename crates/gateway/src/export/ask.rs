@@ -13,12 +13,13 @@ use serde_json::Map;
 use store::{AddedJob, NewJob};
 
 use crate::audit::Event;
-use crate::bounded_read::bounded;
+use crate::bounded_read::{bounded, read_again};
 use crate::capacity::offload::hand_over;
 use crate::error::{Error, Result};
 use crate::evidence::traces::time_ordered_id;
 use crate::export::selection::{ExportRequest, Selection};
 use crate::gateway::Gateway;
+use crate::job_queue::queued;
 use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 
@@ -43,8 +44,9 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    pub(super) fn read(job: &Job) -> Result<Self> {
-        serde_json::from_str(&job.payload).map_err(unreadable)
+    pub(super) fn of(selection: Selection, steps: u64) -> Self {
+        let Selection { format, since, until, content } = selection;
+        Self { format, since: since.0, until: until.0, content, steps }
     }
 
     pub(super) fn selection(&self) -> Selection {
@@ -66,6 +68,9 @@ pub struct ExportFile {
     pub bytes: u64,
     /// The pieces that it is kept in.
     pub(super) pieces: u64,
+    /// How many of its steps lack their stored content.
+    #[serde(default)]
+    pub content_errors: u64,
 }
 
 /// An export that was asked for.
@@ -93,8 +98,7 @@ pub struct ExportJob {
 
 impl ExportJob {
     fn read(job: Job) -> Result<Self> {
-        let payload = Payload::read(&job)?;
-        let file = job.result.as_deref().map(serde_json::from_str).transpose();
+        let payload: Payload = queued::payload(&job)?;
         Ok(Self {
             id: job.id,
             project: job.project,
@@ -104,7 +108,7 @@ impl ExportJob {
                 _ => job.progress,
             },
             selection: payload.selection(),
-            file: file.map_err(unreadable)?,
+            file: queued::result(&job)?,
             error: job.error,
             created_at: job.created_at,
             run: job.runs,
@@ -132,7 +136,8 @@ impl Gateway {
             let project = self.visible_project(member, project)?.id();
             member.check_admin()?;
             let now = self.clock.now();
-            let Selection { format, since, until, content } = request.read(now)?;
+            let selection = request.read(now)?;
+            let Selection { since, until, .. } = selection;
             if until.since(since) > LONGEST {
                 return Err(Error::invalid("since: an export covers at most 366 days"));
             }
@@ -144,8 +149,7 @@ impl Gateway {
                      or use `sluice export`"
                 )));
             }
-            let steps = steps.unsigned_abs();
-            let payload = Payload { format, since: since.0, until: until.0, content, steps };
+            let payload = Payload::of(selection, steps.unsigned_abs());
             self.add_export(member, project, &payload, now).await
         })
     }
@@ -165,7 +169,7 @@ impl Gateway {
             key: None,
             // No two exports are the same: there may be further steps by now.
             request: store::random::<32>()?,
-            payload: serde_json::to_string(payload).map_err(unreadable)?,
+            payload: queued::to_json(payload)?,
             created_at: now,
         };
         let mut tx = self.store.begin().await?;
@@ -194,10 +198,7 @@ impl Gateway {
         Box::pin(async move {
             let project = self.visible_project(member, project)?.id();
             member.check_admin()?;
-            let id: JobId = id.parse().map_err(|_| Error::NotFound)?;
-            let found = bounded(self.store.job(project, id, self.clock.now())).await?;
-            let job = found.filter(|job| job.kind == JobKind::Export).ok_or(Error::NotFound)?;
-            ExportJob::read(job)
+            ExportJob::read(self.queued_job(JobKind::Export, project, id).await?)
         })
     }
 
@@ -259,7 +260,8 @@ impl ExportPieces {
 
     async fn read(&self) -> Result<Vec<u8>> {
         let Self { gateway, project, job, run, next, .. } = self;
-        let sealed = bounded(gateway.store.export_piece(*job, *run, *next)).await?;
+        // A download that breaks off begins anew.
+        let sealed = read_again(|| gateway.store.export_piece(*job, *run, *next)).await?;
         let gone = || Error::Internal(format!("piece {next} of export {job} is gone"));
         let sealed = sealed.ok_or_else(gone)?;
         let place = place(*job, *run, *next);
@@ -270,8 +272,4 @@ impl ExportPieces {
 /// The location that ties a sealed piece to its file.
 pub(super) fn place(job: JobId, run: u64, number: u64) -> String {
     format!("export:{job}:{run}:{number}")
-}
-
-fn unreadable(error: serde_json::Error) -> Error {
-    Error::Internal(format!("an export: {error}"))
 }

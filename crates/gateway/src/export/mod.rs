@@ -5,3 +5,6 @@ pub(crate) mod ask;
 pub(crate) mod reader;
 pub(crate) mod run;
 pub(crate) mod selection;
+
+#[cfg(test)]
+mod run_tests;

@@ -1,23 +1,27 @@
 //! The steps of an export, read from the database a few at a time and written into its file.
+//!
+//! A batch is bounded where it is read, by its steps and by its sealed contents, and again where it is
+//! written: contents are opened one at a time, and writing pauses when the file has a piece to store, so
+//! that contents which compress well are never held all at once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
-use domain::ids::{ProjectId, StepId};
+use domain::ids::{ProjectId, StepId, TraceId};
+use domain::shown_content::ShownContent;
 use domain::step::Step;
-use export::{Exporter, ProjectFacts, Record, TraceFacts};
-use store::{SealedContent, SealingKey, StepCursor, Store};
+use export::{ContentFault, Exporter, ProjectFacts, Record, RecordedContent, TraceFacts};
+use store::{PackedContent, SealedContent, SealingKey, StepCursor, Store};
 
-use crate::bounded_read::bounded;
-use crate::capacity::offload::{Share, offload_always};
+use crate::bounded_read::{light, read_again};
 use crate::error::{Error, Result};
 use crate::export::selection::Selection;
 
 /// Bytes of sealed contents that are read at once; a single step may have more.
 const BATCH_CONTENT: usize = 1024 * 1024;
-/// A step without its content takes about this many bytes of a file.
-const STEP_BYTES: usize = 1024;
-/// Content that is worth compressing is rarely compressed better.
-const COMPRESSED: usize = 8;
+/// Writing pauses when so many bytes can be taken from the file: a piece of a file that is kept in pieces.
+pub(crate) const PIECE: usize = 256 * 1024;
+/// The most contents with a fault that the log names.
+const MOST_LOGGED: u64 = 10;
 
 /// Reads the steps of one project.
 #[derive(Debug)]
@@ -41,58 +45,144 @@ impl<'s> StepReader<'s> {
         Self { store, project, selection, sealing, cursor }
     }
 
-    /// Writes the next steps into a file. Returns how many there were: 0 at the end.
-    pub(crate) async fn write_next(&mut self, file: &mut Exporter) -> Result<usize> {
+    /// The next steps; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Batch>> {
         let (store, cursor) = (self.store, self.cursor);
         let until = self.selection.until;
-        let mut steps = bounded(store.next_ended_steps(self.project, cursor, until)).await?;
-        if steps.is_empty() {
-            return Ok(0);
-        }
+        let mut steps = read_again(|| store.next_ended_steps(self.project, cursor, until)).await?;
+        let mut contents = HashMap::new();
         if self.selection.content {
-            let ids: Vec<StepId> = steps.iter().map(|step| step.id).collect();
-            let sizes = bounded(store.sealed_sizes(&ids)).await?;
-            steps.truncate(light(&steps, &sizes));
+            let mut ids: Vec<StepId> = steps.iter().map(|step| step.id).collect();
+            let sizes = read_again(|| store.sealed_sizes(&ids)).await?;
+            let sizes = steps.iter().map(|step| sizes.get(&step.id).copied().unwrap_or_default());
+            steps.truncate(light(sizes, BATCH_CONTENT));
+            ids.truncate(steps.len());
+            let sealed = read_again(|| store.sealed_contents(&ids)).await?;
+            contents.extend(sealed.into_iter().map(|content| (content.step(), content)));
         }
-        let ids: Vec<StepId> = steps.iter().map(|step| step.id).collect();
-        let contents = if self.selection.content {
-            bounded(store.sealed_contents(&ids)).await?
-        } else {
-            Vec::new()
-        };
-        let traces = bounded(store.trace_grades(&steps)).await?;
-        let sealed: usize = contents.iter().map(SealedContent::size).sum();
-        let mut contents: HashMap<StepId, SealedContent> =
-            contents.into_iter().map(|content| (content.step(), content)).collect();
-        let bytes = sealed.saturating_mul(COMPRESSED) + steps.len() * STEP_BYTES;
-        let share = Share::of_project(self.project);
-        let written = offload_always(share, bytes, || {
-            for step in &steps {
-                let content = contents.remove(&step.id);
-                let content = content.map(|content| content.open(self.sealing)).transpose()?;
-                let trace = traces.get(&step.trace);
-                let trace = trace.map(|&(status, grade)| TraceFacts { status, grade });
-                file.write(&Record { step, trace, content: content.as_deref() })
-                    .map_err(file_fault)?;
-            }
-            Ok::<_, Error>(())
+        let Some(last) = steps.last() else { return Ok(None) };
+        self.cursor = StepCursor::after(last);
+        let traces = read_again(|| store.trace_grades(&steps)).await?;
+        let steps = steps.into_iter().map(|step| {
+            let content = contents.remove(&step.id);
+            (step, content.map_or(StoredContent::Absent, StoredContent::Sealed))
         });
-        written.await?;
-        if let Some(last) = steps.last() {
-            self.cursor = StepCursor::after(last);
-        }
-        Ok(steps.len())
+        let facts = |(trace, (status, grade))| (trace, TraceFacts { status, grade });
+        Ok(Some(Batch {
+            steps: steps.collect(),
+            traces: traces.into_iter().map(facts).collect(),
+            sealing: self.sealing.clone(),
+        }))
     }
 }
 
-/// The first steps whose contents may be read at once: one at least.
-fn light(steps: &[Step], sizes: &HashMap<StepId, usize>) -> usize {
-    let mut weight = 0_usize;
-    let light = steps.iter().take_while(|step| {
-        weight = weight.saturating_add(sizes.get(&step.id).copied().unwrap_or_default());
-        weight <= BATCH_CONTENT
-    });
-    light.count().max(1)
+/// Steps that were read.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// Those that are not written yet.
+    steps: VecDeque<(Step, StoredContent)>,
+    traces: HashMap<TraceId, TraceFacts>,
+    sealing: SealingKey,
+}
+
+/// The content of a step that is not written yet.
+#[derive(Debug)]
+enum StoredContent {
+    Absent,
+    Sealed(SealedContent),
+    /// It is opened and still compressed, and waits for memory.
+    Packed(PackedContent),
+    Missing(ContentFault),
+}
+
+/// The reason why a batch is written no further for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// All of its steps are written.
+    Written,
+    /// A piece of the file can be taken.
+    Piece,
+    /// The content of the next step has so many bytes, more than may be opened.
+    Large(usize),
+}
+
+/// The steps that were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExportedSteps {
+    /// How many they are.
+    pub steps: u64,
+    /// How many of them have a stored content that the file lacks.
+    pub content_errors: u64,
+}
+
+impl Batch {
+    /// Writes the next steps into a file, and counts them. A content of more than `most` bytes is not
+    /// decompressed: the next call may allow more. A content that cannot be read ends nothing.
+    pub(crate) fn write(
+        &mut self,
+        file: &mut Exporter,
+        most: usize,
+        written: &mut ExportedSteps,
+    ) -> Result<Pause> {
+        while let Some((step, content)) = self.steps.pop_front() {
+            let packed = match content {
+                StoredContent::Absent => Ok(None),
+                StoredContent::Missing(fault) => Err(fault),
+                StoredContent::Packed(packed) => Ok(Some(packed)),
+                StoredContent::Sealed(sealed) => sealed
+                    .open_packed(&self.sealing)
+                    .map(Some)
+                    .map_err(|_| ContentFault::Unreadable),
+            };
+            let json = match packed {
+                Ok(Some(packed)) if packed.size() > most => {
+                    let size = packed.size();
+                    self.steps.push_front((step, StoredContent::Packed(packed)));
+                    return Ok(Pause::Large(size));
+                }
+                Ok(Some(packed)) => packed.unpack().map(Some).map_err(|_| ContentFault::Unreadable),
+                Ok(None) => Ok(None),
+                Err(fault) => Err(fault),
+            };
+            self.write_step(&step, &json, file, written)?;
+            if file.ready() >= PIECE {
+                return Ok(Pause::Piece);
+            }
+        }
+        Ok(Pause::Written)
+    }
+
+    fn write_step(
+        &self,
+        step: &Step,
+        json: &std::result::Result<Option<Vec<u8>>, ContentFault>,
+        file: &mut Exporter,
+        written: &mut ExportedSteps,
+    ) -> Result<()> {
+        let content = match json {
+            Ok(None) => RecordedContent::Absent,
+            Ok(Some(json)) => ShownContent::read(json)
+                .map_or(RecordedContent::Missing(ContentFault::Unreadable), RecordedContent::Shown),
+            Err(fault) => RecordedContent::Missing(*fault),
+        };
+        if let RecordedContent::Missing(fault) = content {
+            if written.content_errors < MOST_LOGGED {
+                let fault = fault.as_str();
+                tracing::warn!(step = step.id.0, fault, "a content is missing in an export");
+            }
+            written.content_errors += 1;
+        }
+        written.steps += 1;
+        let trace = self.traces.get(&step.trace).copied();
+        file.write(&Record { step, trace, content }).map_err(file_fault)
+    }
+
+    /// Has the next step written without its content, for which there is no memory.
+    pub(crate) fn leave_out(&mut self) {
+        if let Some((_, content)) = self.steps.front_mut() {
+            *content = StoredContent::Missing(ContentFault::NoMemory);
+        }
+    }
 }
 
 /// The facts of a project that exports name.
@@ -100,7 +190,7 @@ pub(crate) async fn facts(
     store: &Store,
     project: &domain::project::Project,
 ) -> Result<ProjectFacts> {
-    let keys = bounded(store.key_names(project.id)).await?;
+    let keys = read_again(|| store.key_names(project.id)).await?;
     Ok(ProjectFacts { id: project.id, name: project.name.clone(), org: project.org, keys })
 }
 

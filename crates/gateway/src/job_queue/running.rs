@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::job::{Job, Progress};
 
+use crate::bounded_read::write_again;
 use crate::capacity::body_memory::{BodyCharge, BodyOwner};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -20,6 +21,17 @@ pub(crate) struct RunningJob {
     pub(crate) job: Job,
 }
 
+/// The memory that a job asked for, for one of its contents.
+#[derive(Debug)]
+pub(crate) enum JobMemory {
+    /// It is taken.
+    Taken(BodyCharge),
+    /// Requests have left none for too long.
+    Missing,
+    /// There must be no next part.
+    Stop,
+}
+
 impl RunningJob {
     /// Writes the progress before the next part of the job. Returns false if there must be no next part: the
     /// node is about to stop, or lost the job to another.
@@ -27,7 +39,7 @@ impl RunningJob {
         if self.gateway.winding_down.is_cancelled() {
             return Ok(false);
         }
-        Ok(self.gateway.store.note_job_progress(self.job.id, progress).await?)
+        write_again(|| self.gateway.store.note_job_progress(self.job.id, progress)).await
     }
 
     /// Does work that takes long. `None` if the gateway stops meanwhile: then the work is dropped.
@@ -51,6 +63,16 @@ impl RunningJob {
             }
         }
         self.gateway.body_memory.charge(owner, bytes).await.map(Some)
+    }
+
+    /// Waits for memory as [`RunningJob::memory`] does, for a content that is no reason to end the job.
+    pub(crate) async fn try_memory(&self, bytes: usize) -> Result<JobMemory> {
+        match self.memory(bytes).await {
+            Ok(Some(charge)) => Ok(JobMemory::Taken(charge)),
+            Ok(None) => Ok(JobMemory::Stop),
+            Err(Error::Busy { .. }) => Ok(JobMemory::Missing),
+            Err(error) => Err(error),
+        }
     }
 
     /// Waits until work has to be dropped, so that the gateway can stop.

@@ -1,18 +1,17 @@
 //! `sluice export`: the steps or the costs of projects, as a file. It reads the database itself, beside a
 //! gateway that may be running, and so has no bound on the size of the file.
 
-use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use domain::ids::ProjectId;
 use domain::time::Clock;
-use gateway::{ExportRequest, export_offline};
+use gateway::{ExportRequest, ExportedSteps, export_offline};
+use tempfile::NamedTempFile;
+use tokio::signal::unix::SignalKind;
 
-use super::{Failure, say, visit};
+use super::{Failure, complain, say, visit, watch};
 use crate::config::Config;
 
 #[derive(Args)]
@@ -26,7 +25,7 @@ pub(crate) struct ExportCommand {
     /// `jsonl` or `parquet` for steps; `focus` for costs as CSV in the columns of FOCUS 1.2
     #[arg(long, value_name = "FORMAT")]
     format: String,
-    /// The first moment: a date, a time, or an age such as 7d or 12h
+    /// The first moment: a date, a time, or an age such as 7d, 12h or 90m
     #[arg(long, value_name = "WHEN")]
     since: String,
     /// The moment after the last, likewise [default: now]
@@ -47,37 +46,48 @@ pub(crate) async fn run(config: &Config, command: ExportCommand) -> Result<(), F
     let clock = Clock::system();
     let mut store = visit(config).await?;
     store.release_claim().await;
-    let done = match &output {
-        None => {
-            export_offline(&store, project, &request, &clock, &mut io::stdout()).await.map(drop)?;
-            Ok(())
-        }
+    let exported = match &output {
+        None => export_offline(&store, project, &request, &clock, &mut io::stdout()).await?,
         Some(path) => {
-            let part = part_of(path);
-            let mut file = open(&part).map_err(|error| fault(&part, &error))?;
-            let exported = export_offline(&store, project, &request, &clock, &mut file).await;
-            let count = exported.inspect_err(|_| drop(std::fs::remove_file(&part)))?;
-            // A reader finds the whole file or none.
-            let moved = file.sync_all().and_then(|()| std::fs::rename(&part, path));
-            moved.map_err(|error| fault(path, &error))?;
-            say(&format!("{count} steps were exported to {}.", path.display()))
+            let fault = |error| Failure(format!("{} cannot be written: {error}", path.display()));
+            // Before there is a file that a signal would leave behind.
+            let (mut interrupt, mut terminate) =
+                (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?);
+            let mut file = begin(path).map_err(fault)?;
+            let exporting = export_offline(&store, project, &request, &clock, &mut file);
+            let exported = tokio::select! {
+                exported = exporting => exported?,
+                _ = interrupt.recv() => return Err(Failure("interrupted".to_owned())),
+                _ = terminate.recv() => return Err(Failure("terminated".to_owned())),
+            };
+            file.as_file().sync_all().map_err(fault)?;
+            file.persist(path).map_err(|error| fault(error.error))?;
+            exported
         }
     };
     store.close().await;
-    done
+    let ExportedSteps { steps, content_errors } = exported;
+    if content_errors > 0 {
+        complain(&Failure(format!(
+            "warning: the file lacks contents that cannot be read: {content_errors}"
+        )));
+    }
+    output
+        .map_or(Ok(()), |path| say(&format!("{steps} steps were exported to {}.", path.display())))
 }
 
-/// The file that is written until it is whole.
-fn part_of(path: &Path) -> PathBuf {
-    let mut part = OsString::from(path);
-    part.push(".part");
-    part.into()
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
-}
-
-fn fault(path: &Path, error: &io::Error) -> Failure {
-    Failure(format!("{} cannot be written: {error}", path.display()))
+/// A new file in the folder of the one that it becomes once it is whole. Nobody else can have made or opened
+/// it: it has a name of its own until then, and mode 0600. It is deleted if it is dropped.
+fn begin(path: &Path) -> io::Result<NamedTempFile> {
+    // A device or a pipe would be replaced, and not written to.
+    if let Ok(there) = std::fs::symlink_metadata(path)
+        && !there.is_file()
+        && !there.is_symlink()
+    {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    tempfile::Builder::new()
+        .prefix(".sluice-export-")
+        .tempfile_in(folder.unwrap_or_else(|| Path::new(".")))
 }

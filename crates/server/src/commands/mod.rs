@@ -16,6 +16,7 @@ use std::io::Write as _;
 use domain::secret::Secret;
 use domain::time::Clock;
 use store::{Claim, SealingKey, Store};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::Config;
 use crate::{config, master_key, open};
@@ -84,6 +85,11 @@ pub(crate) async fn migrate(config: &Config) -> Result<(), Failure> {
     };
     store.close().await;
     say("The database schema is up to date.")
+}
+
+/// Watches a signal from now on: it ends the process no more.
+pub(crate) fn watch(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure(format!("signals cannot be watched: {error}")))
 }
 
 /// Opens the store beside a gateway that may be running.

@@ -1,5 +1,7 @@
 //! Exports: steps in the order in which they ended, and the pieces of files.
 
+use std::time::Duration;
+
 use domain::ids::{JobId, ProjectId, StepId};
 use domain::job::{Job, JobKind, Progress};
 use domain::step::Step;
@@ -105,6 +107,30 @@ async fn claimed(store: &Store, project: ProjectId, number: u8) -> Job {
     store.claim_job(JobKind::Export, &[], NOW).await.unwrap().unwrap()
 }
 
+#[tokio::test]
+async fn jobs_that_are_added_at_once_are_counted_one_after_the_other() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (owner, _) = project(&store).await;
+        let (other, _) = project(&store).await;
+        let mut first = store.begin().await.unwrap();
+        let job = new_job(owner, 1, NOW);
+        assert!(matches!(first.add_job(&job, 1).await.unwrap(), AddedJob::Job(_)));
+        let second = store.add_job(new_job(owner, 2, NOW), 1);
+        tokio::pin!(second);
+        let waits = tokio::time::timeout(Duration::from_millis(200), &mut second).await;
+        assert!(waits.is_err(), "{}: {waits:?}", database.kind);
+        if database.kind == "postgres" {
+            // Jobs of others do not wait, nor do records of the project.
+            let added = store.add_job(new_job(other, 3, NOW), 1).await.unwrap();
+            assert!(matches!(added, AddedJob::Job(_)));
+            store.writer().trace(trace(owner, 1)).await.unwrap();
+        }
+        first.commit().await.unwrap();
+        assert!(matches!(second.await.unwrap(), AddedJob::TooMany), "{}", database.kind);
+    }
+}
+
 async fn finish(store: &Store, job: &Job) {
     let expires_at = NOW.minus_micros(-HOUR);
     let end = JobEnd { error: None, result: None, at: NOW, expires_at };
@@ -120,20 +146,26 @@ async fn pieces_belong_to_one_run_of_a_job_and_go_with_it() {
         let first = claimed(&store, owner, 1).await;
         for number in 0..45 {
             let piece = vec![number as u8; 3];
-            assert!(store.add_export_piece(&first, number, piece, progress).await.unwrap());
+            assert!(store.add_export_piece(&first, number, &piece, progress).await.unwrap());
         }
         let found = store.export_piece(first.id, first.runs, 44).await.unwrap();
         assert_eq!(found, Some(vec![44; 3]), "{}", database.kind);
         assert_eq!(store.export_piece(first.id, first.runs, 45).await.unwrap(), None);
         assert_eq!(store.purge_export_pieces().await.unwrap(), 0, "its job runs");
+        // A piece whose answer was lost is stored again; no other takes its place.
+        assert!(store.add_export_piece(&first, 44, &[44; 3], progress).await.unwrap());
+        let other = store.add_export_piece(&first, 44, &[45; 3], progress).await;
+        assert!(matches!(other, Err(store::Error::Corrupt(_))), "{other:?}");
+        let kept = store.export_piece(first.id, first.runs, 44).await.unwrap();
+        assert_eq!(kept, Some(vec![44; 3]), "{}", database.kind);
         let noted = store.job(owner, first.id, NOW).await.unwrap().unwrap();
         assert_eq!(noted.progress, progress);
 
         // Another run begins the file again; the old one can write no more, and its pieces go.
         store.release_job(first.id).await.unwrap();
-        assert!(!store.add_export_piece(&first, 45, vec![0], progress).await.unwrap());
+        assert!(!store.add_export_piece(&first, 45, &[0], progress).await.unwrap());
         let again = store.claim_job(JobKind::Export, &[], NOW).await.unwrap().unwrap();
-        assert!(store.add_export_piece(&again, 0, vec![9], progress).await.unwrap());
+        assert!(store.add_export_piece(&again, 0, &[9], progress).await.unwrap());
         let mut gone = 0;
         loop {
             let some = store.purge_export_pieces().await.unwrap();
@@ -150,7 +182,7 @@ async fn pieces_belong_to_one_run_of_a_job_and_go_with_it() {
         // Of the jobs that are over, the latest stay.
         for number in 2..=4 {
             let job = claimed(&store, owner, number).await;
-            assert!(store.add_export_piece(&job, 0, vec![number], progress).await.unwrap());
+            assert!(store.add_export_piece(&job, 0, &[number], progress).await.unwrap());
             finish(&store, &job).await;
         }
         let mut tx = store.begin().await.unwrap();

@@ -3,7 +3,6 @@
 
 mod condition;
 mod figures;
-mod since;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -11,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use domain::moment::Moment;
 use domain::secret::Secret;
 use domain::time::{Clock, Timestamp};
 use providers::ApiClient;
@@ -25,7 +25,6 @@ use crate::config::Config;
 use crate::open;
 use condition::Condition;
 use figures::Figures;
-use since::Since;
 
 /// For how long a backtest may wait and run, in seconds.
 const TIMEOUT: u64 = 3600;
@@ -50,12 +49,12 @@ pub(crate) struct BacktestCommand {
     /// A file with the draft: the settings that are merged over those of the project, as JSON
     #[arg(long, value_name = "FILE")]
     settings: PathBuf,
-    /// The begin of the window: so long ago (90m, 24h, 7d), or a time such as 2026-11-21T12:00:00Z
-    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = Since::parse)]
-    since: Since,
+    /// The begin of the window: a date, a time, or an age such as 7d, 12h or 90m
+    #[arg(long, value_name = "WHEN", default_value = "7d", value_parser = moment)]
+    since: Moment,
     /// The end of the window, likewise [default: now]
-    #[arg(long, value_name = "TIME", value_parser = Since::parse)]
-    until: Option<Since>,
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    until: Option<Moment>,
     /// Fail if this holds: blocked>1%, passed>0, moved>5%, refused>0, cost>+10%, savings<5, unjudged>10%.
     /// A number without % counts requests; of savings it is USD
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
@@ -72,6 +71,11 @@ pub(crate) struct BacktestCommand {
     /// Address of the gateway [default: `public_url`, else `listen` of the configuration]
     #[arg(long)]
     url: Option<String>,
+}
+
+/// Reads a time of the command line. The error names the fault.
+fn moment(text: &str) -> Result<Moment, String> {
+    Moment::parse(text).ok_or_else(|| format!("it must be {}", Moment::FORMS))
 }
 
 /// Has a gateway judge the requests. Fails if it cannot be asked.
@@ -136,9 +140,9 @@ impl BacktestCommand {
 
     /// The request.
     fn body(&self, settings: Map<String, Value>, now: Timestamp) -> Value {
-        let mut body = json!({"settings": settings, "from": self.since.at(now)});
+        let mut body = json!({"settings": settings, "from": self.since.seen_from(now)});
         if let Some(until) = &self.until {
-            body["to"] = until.at(now).into();
+            body["to"] = json!(until.seen_from(now));
         }
         body
     }
@@ -169,7 +173,7 @@ mod tests {
         let command = BacktestCommand {
             project: 1,
             settings: PathBuf::from("draft.json"),
-            since: Since::parse("7d").unwrap(),
+            since: Moment::Ago(7),
             until: None,
             fail_if: Vec::new(),
             junit: None,

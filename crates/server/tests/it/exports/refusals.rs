@@ -17,7 +17,7 @@ async fn faults_name_their_fields(backend: Backend) {
         ),
         (
             json!({"format": "jsonl", "since": "soon"}),
-            "since must be a date, a time, or an age such as 7d or 12h, not 'soon'",
+            "since must be a date, a time, or an age such as 7d, 12h or 90m, not 'soon'",
         ),
         (
             json!({"format": "jsonl", "since": "1d", "until": "2d"}),
