@@ -40,6 +40,18 @@ where
     bounded(read()).await
 }
 
+/// How many records of these sizes are read at once, in their order: as many as have `most` bytes together,
+/// and one at least.
+pub(crate) fn light(sizes: impl ExactSizeIterator<Item = usize>, most: usize) -> usize {
+    let count = sizes.len();
+    let mut held = 0_usize;
+    let fits = sizes.take_while(|size| {
+        held = held.saturating_add(*size);
+        held <= most
+    });
+    fits.count().max(1).min(count)
+}
+
 /// Bounds a long read that holds something until it ends. Nobody may wait for it any more by then: a
 /// statement goes on in the database, and takes a connection, when its caller has gone.
 pub(crate) async fn bounded_holding<H: Send + 'static, T: Send + 'static>(
@@ -87,6 +99,20 @@ mod tests {
         let late = read_again(|| slow_until(u32::MAX)).await;
         assert!(matches!(late, Err(Error::Unavailable(_))), "{late:?}");
         assert_eq!(tried.into_inner(), 8);
+    }
+
+    #[test]
+    fn as_many_records_are_read_as_fit_and_one_at_least() {
+        for (sizes, count) in [
+            (&[][..], 0),
+            (&[10], 1),
+            (&[11, 1], 1),
+            (&[4, 6, 0], 3),
+            (&[4, 7, 1], 1),
+            (&[1, usize::MAX, 1], 1),
+        ] {
+            assert_eq!(light(sizes.iter().copied(), 10), count, "{sizes:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest;
 use domain::ids::{JobId, ProjectId};
 use domain::job::{Job, JobKind, JobState, Progress};
 use domain::model::Model;
@@ -14,11 +13,11 @@ use crate::audit::Event;
 use crate::backtest::draft::Draft;
 use crate::backtest::report::BacktestReport;
 use crate::backtest::window::Window;
-use crate::bounded_read::bounded;
 use crate::control::safety_preview::check_new_patterns;
 use crate::error::{Error, Faults, Result};
 use crate::evidence::traces::time_ordered_id;
 use crate::gateway::Gateway;
+use crate::job_queue::queued;
 use crate::state::member::Member;
 
 /// The most backtests of a project that wait or run.
@@ -74,15 +73,13 @@ pub struct BacktestJob {
 
 impl BacktestJob {
     fn read(job: Job) -> Result<Self> {
-        let unreadable = |error: serde_json::Error| Error::Internal(format!("a job: {error}"));
-        let payload: Payload = serde_json::from_str(&job.payload).map_err(unreadable)?;
-        let report = job.result.as_deref().map(serde_json::from_str).transpose();
+        let payload: Payload = queued::payload(&job)?;
         Ok(Self {
             id: job.id,
             state: job.state,
             progress: job.progress,
             window: payload.window,
-            report: report.map_err(unreadable)?,
+            report: queued::result(&job)?,
             error: job.error,
         })
     }
@@ -125,20 +122,14 @@ impl Gateway {
     ) -> Result<BacktestJob> {
         let now = self.clock.now();
         let id = JobId(time_ordered_id(now)?);
-        // The settings that a draft is merged over change: no two requests are the same.
-        let mut request = [0; 32];
-        let hash = digest::digest(&digest::SHA256, id.0.as_bytes());
-        request.copy_from_slice(hash.as_ref());
-        let audited = payload.audited(project);
-        let payload =
-            serde_json::to_string(payload).map_err(|error| Error::Internal(error.to_string()))?;
         let job = NewJob {
             id,
             kind: JobKind::Backtest,
             project,
             key: None,
-            request,
-            payload,
+            // The settings that a draft is merged over change: no two requests are the same.
+            request: store::random::<32>()?,
+            payload: queued::to_json(payload)?,
             created_at: now,
         };
         let mut tx = self.store.begin().await?;
@@ -149,7 +140,8 @@ impl Gateway {
             });
         };
         let target = ("backtest", id.to_string());
-        self.note_act(&mut tx, member, Event::BacktestCreated, target, audited).await?;
+        self.note_act(&mut tx, member, Event::BacktestCreated, target, payload.audited(project))
+            .await?;
         tx.commit().await?;
         self.job_wakes.wake(JobKind::Backtest);
         BacktestJob::read(job)
@@ -163,9 +155,6 @@ impl Gateway {
         id: &str,
     ) -> Result<BacktestJob> {
         self.visible_project(member, project)?;
-        let id: JobId = id.parse().map_err(|_| Error::NotFound)?;
-        let found = bounded(self.store.job(project, id, self.clock.now())).await?;
-        let job = found.filter(|job| job.kind == JobKind::Backtest);
-        BacktestJob::read(job.ok_or(Error::NotFound)?)
+        BacktestJob::read(self.queued_job(JobKind::Backtest, project, id).await?)
     }
 }

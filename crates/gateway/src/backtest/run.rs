@@ -23,6 +23,7 @@ use crate::capacity::background_thread::BackgroundThread;
 use crate::capacity::body_memory::{BodyCharge, json_bytes, plain_bytes};
 use crate::error::{Error, Result};
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
+use crate::job_queue::queued;
 use crate::job_queue::running::RunningJob;
 
 /// Memory for a larger content, in bytes of JSON, is taken from that of requests.
@@ -38,31 +39,13 @@ impl JobHandler for Backtests {
     const AT_ONCE: usize = 1;
 
     async fn run(job: &RunningJob) -> JobOutcome {
-        let report = match Box::pin(backtest(job)).await {
-            Ok(None) => return JobOutcome::Interrupted,
-            Ok(Some(report)) => report,
-            Err(error) => return failed(error),
-        };
-        match serde_json::to_string(&report) {
-            Ok(report) => JobOutcome::Completed(report),
-            Err(error) => failed(Error::Internal(error.to_string())),
-        }
+        JobOutcome::of(Self::KIND, Box::pin(backtest(job)).await)
     }
-}
-
-/// Logs an internal error, whose cause the message does not have.
-fn failed(error: Error) -> JobOutcome {
-    let message = error.to_string();
-    if matches!(error, Error::Internal(_)) {
-        tracing::error!(error = error.cause(), "a backtest met a fault");
-    }
-    JobOutcome::Failed { error: message, result: None }
 }
 
 /// Judges the window of a job. `None` if the gateway stops meanwhile: a later run begins again.
 async fn backtest(job: &RunningJob) -> Result<Option<BacktestReport>> {
-    let Payload { window, draft } = serde_json::from_str(&job.job.payload)
-        .map_err(|error| Error::Internal(format!("a job: {error}")))?;
+    let Payload { window, draft } = queued::payload(&job.job)?;
     let gateway = &job.gateway;
     let project = gateway.registry.project(job.job.project)?;
     let project = project.ok_or_else(|| Error::invalid("The project was deleted"))?;
@@ -108,7 +91,7 @@ async fn tally(
             // Steps were purged meanwhile.
             break;
         }
-        while Pages::has_more(&page) {
+        while !page.is_empty() {
             let requests = pages.contents(&mut page).await?;
             if !judge_all(job, requests, judge, thread, &mut tally).await? {
                 return Ok(None);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use store::{SealedContent, StepCursor, Store};
 
 use crate::backtest::judge;
-use crate::bounded_read::read_again;
+use crate::bounded_read::{light, read_again};
 use crate::error::{Faults, Result};
 use crate::state::known_traces::asks_secure;
 
@@ -86,6 +86,13 @@ pub(super) struct Page {
     requests: VecDeque<RecordedRequest>,
 }
 
+impl Page {
+    /// Whether all requests of the page have been taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+}
+
 /// The steps of a window, read page by page in the order in which they ended.
 pub(super) struct Pages<'s> {
     store: &'s Store,
@@ -126,12 +133,8 @@ impl<'s> Pages<'s> {
         &self,
         page: &mut Page,
     ) -> Result<VecDeque<(RecordedRequest, SealedContent)>> {
-        let mut held = 0_usize;
-        let fits = page.requests.iter().take_while(|request| {
-            held = held.saturating_add(request.size);
-            held <= MOST_SEALED
-        });
-        let count = fits.count().max(1).min(page.requests.len());
+        let sizes = page.requests.iter().map(|request| request.size);
+        let count = light(sizes, MOST_SEALED);
         let requests: Vec<_> = page.requests.drain(..count).collect();
         if requests.is_empty() {
             return Ok(VecDeque::new());
@@ -150,11 +153,6 @@ impl<'s> Pages<'s> {
             }
         });
         Ok(with_content.collect())
-    }
-
-    /// Whether a page has requests left.
-    pub(super) fn has_more(page: &Page) -> bool {
-        !page.requests.is_empty()
     }
 }
 

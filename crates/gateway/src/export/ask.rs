@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::evidence::traces::time_ordered_id;
 use crate::export::selection::{ExportRequest, Selection};
 use crate::gateway::Gateway;
+use crate::job_queue::queued;
 use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 
@@ -43,10 +44,6 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    pub(super) fn read(job: &Job) -> Result<Self> {
-        serde_json::from_str(&job.payload).map_err(unreadable)
-    }
-
     pub(super) fn selection(&self) -> Selection {
         Selection {
             format: self.format,
@@ -93,8 +90,7 @@ pub struct ExportJob {
 
 impl ExportJob {
     fn read(job: Job) -> Result<Self> {
-        let payload = Payload::read(&job)?;
-        let file = job.result.as_deref().map(serde_json::from_str).transpose();
+        let payload: Payload = queued::payload(&job)?;
         Ok(Self {
             id: job.id,
             project: job.project,
@@ -104,7 +100,7 @@ impl ExportJob {
                 _ => job.progress,
             },
             selection: payload.selection(),
-            file: file.map_err(unreadable)?,
+            file: queued::result(&job)?,
             error: job.error,
             created_at: job.created_at,
             run: job.runs,
@@ -165,7 +161,7 @@ impl Gateway {
             key: None,
             // No two exports are the same: there may be further steps by now.
             request: store::random::<32>()?,
-            payload: serde_json::to_string(payload).map_err(unreadable)?,
+            payload: queued::to_json(payload)?,
             created_at: now,
         };
         let mut tx = self.store.begin().await?;
@@ -194,10 +190,7 @@ impl Gateway {
         Box::pin(async move {
             let project = self.visible_project(member, project)?.id();
             member.check_admin()?;
-            let id: JobId = id.parse().map_err(|_| Error::NotFound)?;
-            let found = bounded(self.store.job(project, id, self.clock.now())).await?;
-            let job = found.filter(|job| job.kind == JobKind::Export).ok_or(Error::NotFound)?;
-            ExportJob::read(job)
+            ExportJob::read(self.queued_job(JobKind::Export, project, id).await?)
         })
     }
 
@@ -270,8 +263,4 @@ impl ExportPieces {
 /// The location that ties a sealed piece to its file.
 pub(super) fn place(job: JobId, run: u64, number: u64) -> String {
     format!("export:{job}:{run}:{number}")
-}
-
-fn unreadable(error: serde_json::Error) -> Error {
-    Error::Internal(format!("an export: {error}"))
 }

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use domain::ids::{ProjectId, StepId};
-use domain::step::Step;
 use export::{Exporter, ProjectFacts, Record, TraceFacts};
 use store::{SealedContent, SealingKey, StepCursor, Store};
 
-use crate::bounded_read::bounded;
+use crate::bounded_read::{bounded, light};
 use crate::capacity::offload::{Share, offload_always};
 use crate::error::{Error, Result};
 use crate::export::selection::Selection;
@@ -52,7 +51,8 @@ impl<'s> StepReader<'s> {
         if self.selection.content {
             let ids: Vec<StepId> = steps.iter().map(|step| step.id).collect();
             let sizes = bounded(store.sealed_sizes(&ids)).await?;
-            steps.truncate(light(&steps, &sizes));
+            let sizes = steps.iter().map(|step| sizes.get(&step.id).copied().unwrap_or_default());
+            steps.truncate(light(sizes, BATCH_CONTENT));
         }
         let ids: Vec<StepId> = steps.iter().map(|step| step.id).collect();
         let contents = if self.selection.content {
@@ -83,16 +83,6 @@ impl<'s> StepReader<'s> {
         }
         Ok(steps.len())
     }
-}
-
-/// The first steps whose contents may be read at once: one at least.
-fn light(steps: &[Step], sizes: &HashMap<StepId, usize>) -> usize {
-    let mut weight = 0_usize;
-    let light = steps.iter().take_while(|step| {
-        weight = weight.saturating_add(sizes.get(&step.id).copied().unwrap_or_default());
-        weight <= BATCH_CONTENT
-    });
-    light.count().max(1)
 }
 
 /// The facts of a project that exports name.

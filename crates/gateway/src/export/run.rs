@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::export::ask::{ExportFile, Payload, place};
 use crate::export::reader::{StepReader, facts, file_fault};
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
+use crate::job_queue::queued;
 use crate::job_queue::running::RunningJob;
 use crate::state::registry::ProjectState;
 
@@ -30,28 +31,14 @@ impl JobHandler for Exports {
     const AT_ONCE: usize = 2;
 
     async fn run(job: &RunningJob) -> JobOutcome {
-        let result = match write_file(job).await {
-            Ok(Some(file)) => serde_json::to_string(&file),
-            Ok(None) => return JobOutcome::Interrupted,
-            Err(error) => {
-                let message = error.to_string();
-                if matches!(error, Error::Internal(_)) {
-                    tracing::error!(error = error.cause(), "an export met a fault");
-                }
-                return JobOutcome::Failed { error: message, result: None };
-            }
-        };
-        match result {
-            Ok(result) => JobOutcome::Completed(result),
-            Err(error) => JobOutcome::Failed { error: error.to_string(), result: None },
-        }
+        JobOutcome::of(Self::KIND, write_file(job).await)
     }
 }
 
 /// Writes the file. `None` if the node must not continue.
 async fn write_file(job: &RunningJob) -> Result<Option<ExportFile>> {
     let gateway = &job.gateway;
-    let payload = Payload::read(&job.job)?;
+    let payload: Payload = queued::payload(&job.job)?;
     let project = gateway.registry.project(job.job.project)?;
     let project = project.ok_or_else(|| Error::invalid("The project was deleted"))?;
     let selection = payload.selection();

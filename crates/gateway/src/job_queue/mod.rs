@@ -6,5 +6,6 @@
 //! those that an earlier node completed.
 
 pub(crate) mod job_handler;
+pub(crate) mod queued;
 pub(crate) mod runner;
 pub(crate) mod running;

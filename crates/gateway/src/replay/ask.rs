@@ -10,6 +10,7 @@ use crate::bounded_read::bounded;
 use crate::error::{Error, Result};
 use crate::evidence::traces::time_ordered_id;
 use crate::gateway::Gateway;
+use crate::job_queue::queued;
 use crate::replay::overrides::Overrides;
 use crate::replay::result::ReplayResult;
 use crate::state::caller::Caller;
@@ -52,9 +53,7 @@ pub struct ReplayJob {
 
 impl ReplayJob {
     fn read(job: Job) -> Result<Self> {
-        let unreadable = |error: serde_json::Error| Error::Internal(format!("a job: {error}"));
-        let payload: Payload = serde_json::from_str(&job.payload).map_err(unreadable)?;
-        let result = job.result.as_deref().map(serde_json::from_str).transpose();
+        let payload: Payload = queued::payload(&job)?;
         Ok(Self {
             id: job.id,
             state: job.state,
@@ -62,7 +61,7 @@ impl ReplayJob {
             source: payload.trace_id,
             overrides: payload.overrides,
             traces: payload.traces,
-            result: result.map_err(unreadable)?,
+            result: queued::result(&job)?,
             error: job.error,
         })
     }
@@ -90,8 +89,7 @@ impl Gateway {
             let traces = (0..targets.len()).map(new_trace).collect::<Result<_>>()?;
             let request = overrides.hash(trace);
             let payload = Payload { trace_id: trace, overrides, traces };
-            let payload = serde_json::to_string(&payload)
-                .map_err(|error| Error::Internal(error.to_string()))?;
+            let payload = queued::to_json(&payload)?;
             self.add_replay(caller.project.id(), caller.key.key.id, request, payload).await
         })
     }
@@ -132,10 +130,8 @@ impl Gateway {
         id: &'a str,
     ) -> BoxFuture<'a, Result<ReplayJob>> {
         Box::pin(async move {
-            let id: JobId = id.parse().map_err(|_| Error::NotFound)?;
-            let found = self.store.job(caller.project.id(), id, self.clock.now());
-            let job = bounded(found).await?.filter(|job| job.kind == JobKind::Replay);
-            ReplayJob::read(job.ok_or(Error::NotFound)?)
+            let job = self.queued_job(JobKind::Replay, caller.project.id(), id).await?;
+            ReplayJob::read(job)
         })
     }
 }

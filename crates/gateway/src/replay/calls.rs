@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::ids::StepId;
+use domain::job::JobKind;
 use domain::model::Model;
 use domain::money::Usd;
 use domain::step::{ApiEndpoint, Content, Step};
@@ -14,6 +15,7 @@ use crate::capacity::offload::offload;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::inference::simulate;
+use crate::job_queue::job_handler::reason;
 use crate::job_queue::running::RunningJob;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::context::{RecordedCall, RequestContext};
@@ -37,14 +39,9 @@ pub(super) enum ReplayError {
     Interrupted,
 }
 
-/// Logs an internal error, whose cause the message does not have.
 impl From<Error> for ReplayError {
     fn from(error: Error) -> Self {
-        let message = error.to_string();
-        if matches!(error, Error::Internal(_)) {
-            tracing::error!(error = error.cause(), "a replay met a fault");
-        }
-        Self::Failed(message)
+        Self::Failed(reason(JobKind::Replay, error))
     }
 }
 

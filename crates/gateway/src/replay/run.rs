@@ -17,6 +17,7 @@ use crate::capacity::body_memory::HeldCharge;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
+use crate::job_queue::queued;
 use crate::job_queue::running::RunningJob;
 use crate::otlp::spans::CompletedTrace;
 use crate::replay::ask::{MOST_STEPS, Payload, too_many_steps};
@@ -48,19 +49,9 @@ impl JobHandler for Replays {
             Err(ReplayError::Failed(error)) => Some(error),
         };
         let compared = replay.compare().await;
-        let result = compared.and_then(|result| {
-            serde_json::to_string(&result).map_err(|error| Error::Internal(error.to_string()))
-        });
-        match (result, stopped) {
-            (Ok(result), None) => JobOutcome::Completed(result),
-            (result, Some(error)) => JobOutcome::Failed { error, result: result.ok() },
-            (Err(error), None) => {
-                let ReplayError::Failed(error) = ReplayError::from(error) else {
-                    return JobOutcome::Interrupted;
-                };
-                JobOutcome::Failed { error, result: None }
-            }
-        }
+        let Some(error) = stopped else { return JobOutcome::of(Self::KIND, compared.map(Some)) };
+        let result = compared.and_then(|result| queued::to_json(&result));
+        JobOutcome::Failed { error, result: result.ok() }
     }
 }
 
@@ -80,8 +71,7 @@ impl<'j> Replay<'j> {
     /// Reads the job and its source. Fails before anything is paid for if the replay cannot be complete.
     async fn read(job: &'j RunningJob) -> std::result::Result<Self, ReplayError> {
         let gateway = &job.gateway;
-        let payload: Payload = serde_json::from_str(&job.job.payload)
-            .map_err(|error| Error::Internal(format!("a job: {error}")))?;
+        let payload: Payload = queued::payload(&job.job)?;
         let project = project(job)?;
         project.check_active()?;
         let source = bounded(gateway.store.trace(project.id(), payload.trace_id)).await?;

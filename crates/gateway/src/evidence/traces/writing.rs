@@ -27,6 +27,7 @@ use store::{STEPS_AT_ONCE, SealedContent};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, timeout};
 
+use crate::bounded_read::{bounded, light};
 use crate::capacity::offload::hand_over;
 use crate::error::{Error, Result};
 use crate::evidence::traces::detail::{Entry, StepList};
@@ -221,10 +222,10 @@ impl Writer {
         let with_content = entries.iter().filter(|entry| entry.sealed > 0);
         let with_content: Vec<StepId> = with_content.map(|entry| entry.id).collect();
         let store = &self.gateway.store;
-        let steps = crate::bounded_read::bounded(store.steps_by_id(self.steps.trace, &ids)).await?;
+        let steps = bounded(store.steps_by_id(self.steps.trace, &ids)).await?;
         let contents = match with_content.as_slice() {
             [] => Vec::new(),
-            ids => crate::bounded_read::bounded(store.sealed_contents(ids)).await?,
+            ids => bounded(store.sealed_contents(ids)).await?,
         };
         let mut steps: HashMap<_, _> = steps.into_iter().map(|step| (step.id, step)).collect();
         let mut contents: HashMap<_, _> =
@@ -310,14 +311,11 @@ fn gone() -> Error {
 
 /// The first entries that may be read at once: one at least.
 fn batch(entries: &[Entry]) -> &[Entry] {
-    let mut weight = 0_usize;
-    let light = entries.iter().take(STEPS_AT_ONCE).take_while(|entry| {
+    let sizes = entries.iter().take(STEPS_AT_ONCE).map(|entry| {
         let own = (entry.texts as usize).saturating_mul(FINDINGS);
-        weight = weight.saturating_add(own).saturating_add(entry.sealed as usize);
-        weight <= BATCH
+        own.saturating_add(entry.sealed as usize)
     });
-    let count = light.count().max(1).min(entries.len());
-    &entries[..count]
+    &entries[..light(sizes, BATCH)]
 }
 
 #[cfg(test)]

@@ -1,17 +1,11 @@
 //! Conditions under which a backtest fails: `blocked>1%`, `cost>+10%`.
 
 use super::figures::Figures;
-use crate::commands::job::condition::{Parsed, parse};
+use crate::commands::job::condition::Parsed;
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Condition {
-    text: String,
-    figure: Figure,
-    is_above: bool,
-    limit: f64,
-    is_percent: bool,
-}
+pub(crate) struct Condition(Parsed<Figure>);
 
 /// A figure of a backtest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,18 +45,17 @@ impl Condition {
                  cost>+10% or savings<5"
             )
         };
-        let Parsed { figure: name, is_above, limit, is_percent } = parse(text).ok_or_else(fault)?;
-        let known = FIGURES.iter().find(|(known, _)| *known == name);
-        let (_, figure) = *known.ok_or_else(fault)?;
-        if figure == Figure::Savings && is_percent {
+        let parsed = Parsed::read(text, &FIGURES).ok_or_else(fault)?;
+        if parsed.figure == Figure::Savings && parsed.is_percent {
             return Err(fault());
         }
-        Ok(Self { text: text.to_owned(), figure, is_above, limit, is_percent })
+        Ok(Self(parsed))
     }
 
     /// Why a backtest fails by it; `None` if it does not. A figure that is not known is no success.
     pub(crate) fn failure(&self, figures: &Figures) -> Option<String> {
-        let found = match self.figure {
+        let Self(condition) = self;
+        let found = match condition.figure {
             Figure::Blocked => self.part(figures.blocked, figures.judged),
             Figure::Passed => self.part(figures.passed, figures.judged),
             Figure::Moved => self.part(figures.moved, figures.judged),
@@ -72,15 +65,14 @@ impl Condition {
             Figure::Savings => Some((figures.savings, format!("${:.6}", figures.savings))),
         };
         let Some((found, shown)) = found else {
-            return Some(format!("{}: there is nothing to compare", self.text));
+            return Some(format!("{}: there is nothing to compare", condition.text));
         };
-        let holds = if self.is_above { found > self.limit } else { found < self.limit };
-        holds.then(|| format!("{}: it is {shown}", self.text))
+        condition.holds(found).then(|| format!("{}: it is {shown}", condition.text))
     }
 
     /// A number of requests, or their share in percent. No requests have no share.
     fn part(&self, part: u64, of: u64) -> Option<(f64, String)> {
-        if !self.is_percent {
+        if !self.0.is_percent {
             return Some((part as f64, part.to_string()));
         }
         // In this order the share of 7 in 100 is 7, and not a little more.

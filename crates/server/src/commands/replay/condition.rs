@@ -1,16 +1,11 @@
 //! Conditions under which a replay fails: `cost>+10%`, `similarity<0.8`.
 
 use super::figures::Figures;
-use crate::commands::job::condition::{Parsed, parse};
+use crate::commands::job::condition::Parsed;
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Condition {
-    text: String,
-    figure: Figure,
-    is_above: bool,
-    limit: f64,
-}
+pub(crate) struct Condition(Parsed<Figure>);
 
 /// A figure of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,27 +39,26 @@ impl Condition {
                  blocked>0"
             )
         };
-        let Parsed { figure: name, is_above, limit, is_percent } = parse(text).ok_or_else(fault)?;
-        let known = FIGURES.iter().find(|(known, _)| *known == name);
-        let (_, figure) = known.ok_or_else(fault)?;
-        let limit = match figure {
-            Figure::Similarity if is_percent => limit / 100.0,
-            Figure::Skipped | Figure::Blocked if is_percent => return Err(fault()),
-            _ => limit,
-        };
-        Ok(Self { text: text.to_owned(), figure: *figure, is_above, limit })
+        let mut parsed = Parsed::read(text, &FIGURES).ok_or_else(fault)?;
+        match parsed.figure {
+            Figure::Similarity if parsed.is_percent => parsed.limit /= 100.0,
+            Figure::Skipped | Figure::Blocked if parsed.is_percent => return Err(fault()),
+            _ => {}
+        }
+        Ok(Self(parsed))
     }
 
     /// Why a replay fails by it; `None` if it does not. A figure that is not known is no success, unless
     /// calls have failed, which is none by itself. Neither is a likeness that only some of the calls have.
     pub(crate) fn failure(&self, figures: &Figures) -> Option<String> {
+        let Self(condition) = self;
         let unanswered = figures.skipped + figures.blocked;
-        if self.figure == Figure::Similarity && !self.is_above && unanswered > 0 {
+        if condition.figure == Figure::Similarity && !condition.is_above && unanswered > 0 {
             let calls =
                 if unanswered == 1 { "1 call has" } else { &format!("{unanswered} calls have") };
-            return Some(format!("{}: {calls} no answer", self.text));
+            return Some(format!("{}: {calls} no answer", condition.text));
         }
-        let found = match self.figure {
+        let found = match condition.figure {
             Figure::Cost => figures.cost_change,
             Figure::Latency => figures.latency_change,
             Figure::Similarity => figures.least_similarity,
@@ -74,15 +68,14 @@ impl Condition {
         let Some(found) = found else {
             // Where calls have failed, that is why: it was not measured.
             let is_measured = figures.errors.is_empty();
-            return is_measured.then(|| format!("{}: there is nothing to compare", self.text));
+            return is_measured.then(|| format!("{}: there is nothing to compare", condition.text));
         };
-        let holds = if self.is_above { found > self.limit } else { found < self.limit };
-        let shown = match self.figure {
+        let shown = match condition.figure {
             Figure::Cost | Figure::Latency => format!("{found:+.1} %"),
             Figure::Similarity => format!("{found:.3}"),
             Figure::Skipped | Figure::Blocked => format!("{found:.0}"),
         };
-        holds.then(|| format!("{}: it is {shown}", self.text))
+        condition.holds(found).then(|| format!("{}: it is {shown}", condition.text))
     }
 }
 
