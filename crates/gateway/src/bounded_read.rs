@@ -10,8 +10,14 @@ use crate::request_id;
 
 /// Long reads end after this.
 pub(crate) const READ_BOUND: Duration = Duration::from_secs(5);
-/// A read that nobody waits for is repeated so often.
-const MOST_REPEATS: u32 = 3;
+/// The pauses before a read that nobody waits for is repeated: a database that starts again is away for
+/// some seconds.
+const REPEAT_PAUSES: [Duration; 4] = [
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+    Duration::from_secs(10),
+];
 
 /// Bounds a long read. It is boxed: a query is kilobytes of state in every future above, also where
 /// it is hardly ever made.
@@ -26,14 +32,15 @@ pub(crate) fn bounded<'a, T: 'a>(
     })
 }
 
-/// Bounds a long read of work that nobody waits for, and reads again if it took too long.
+/// Bounds a long read of work that nobody waits for, and reads again after a pause if it took too long or the
+/// database was away. It may be dropped at any time.
 pub(crate) async fn read_again<T, F>(read: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = std::result::Result<T, store::Error>> + Send,
 {
-    for _ in 0..MOST_REPEATS {
+    for pause in REPEAT_PAUSES {
         match bounded(read()).await {
-            Err(Error::Unavailable(_)) => {}
+            Err(Error::Unavailable(_)) => tokio::time::sleep(pause).await,
             other => return other,
         }
     }
@@ -84,7 +91,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_read_is_repeated_three_times() {
+    async fn a_slow_read_is_repeated_four_times() {
         let tried = std::sync::atomic::AtomicU32::new(0);
         let slow_until = |fast| {
             let number = tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
@@ -95,10 +102,20 @@ mod tests {
                 Ok(number)
             }
         };
-        assert_eq!(read_again(|| slow_until(4)).await.unwrap(), 4);
+        assert_eq!(read_again(|| slow_until(5)).await.unwrap(), 5);
         let late = read_again(|| slow_until(u32::MAX)).await;
         assert!(matches!(late, Err(Error::Unavailable(_))), "{late:?}");
-        assert_eq!(tried.into_inner(), 8);
+        assert_eq!(tried.into_inner(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_database_that_is_away_for_ten_seconds_is_read_when_it_is_back() {
+        let back = tokio::time::Instant::now() + Duration::from_secs(10);
+        let read = || async move {
+            let is_back = tokio::time::Instant::now() >= back;
+            is_back.then_some(5).ok_or_else(|| store::Error::Unavailable("refused".to_owned()))
+        };
+        assert_eq!(read_again(read).await.unwrap(), 5);
     }
 
     #[test]
