@@ -122,7 +122,7 @@ impl Draft {
         let is_unchanged = |tier: &Tier| chain(current, *tier) == chain(&state, *tier);
         let unchanged = Tier::ALL.iter().copied().filter(is_unchanged).collect();
         let (current, hourly_limit) = (current.clone(), self.hourly_limit()?);
-        Ok(DraftProject { unchanged, state, current, priced, hourly_limit })
+        Ok(DraftProject { state, current, priced, hourly_limit, unchanged })
     }
 
     fn hourly_limit(&self) -> Result<Option<Option<Usd>>> {

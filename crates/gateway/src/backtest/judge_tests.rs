@@ -132,14 +132,14 @@ async fn an_image_charged_by_the_piece_keeps_its_cost() {
 }
 
 /// A recorded classification, with the tier that the request went to.
-fn routing(classified: Tier, tier: Tier) -> Option<Routing> {
-    Some(Routing {
+fn routing(classified: Tier, tier: Tier) -> Routing {
+    Routing {
         tier: Some(tier),
         classified,
         complexity: 0.0,
         intent: Intent::Answer,
         reasons: Vec::new(),
-    })
+    }
 }
 
 /// A completed call of chat completions that names its model.
@@ -176,7 +176,7 @@ async fn a_bound_asks_for_a_model_with_a_price() {
         ]
     });
     let project = project.await;
-    let routed = Step { routing: routing(Tier::Simple, Tier::Simple), ..named("old") };
+    let routed = Step { routing: Some(routing(Tier::Simple, Tier::Simple)), ..named("old") };
     let run = |name: &str| Step { api_endpoint: ApiEndpoint::Runs, ..named(name) };
     let content = json!({"input": "Hello."});
     for (step, price, model, lacks) in [
@@ -283,8 +283,10 @@ async fn a_call_stays_where_it_went_unless_the_draft_moves_it() {
     };
     let tiers = json!({"simple": "first", "complex": "second"});
     let content = json!({"input": "Hello."});
-    let of =
-        |name: &str, classified, tier| Step { routing: routing(classified, tier), ..named(name) };
+    let of = |name: &str, classified, tier| Step {
+        routing: Some(routing(classified, tier)),
+        ..named(name)
+    };
     // The settings of now have the same tiers, so that the draft changes the models of none.
     let fresh = Fresh::with(json!({"routing_tiers": {}})).await;
     let project = &fresh.caller.project;
