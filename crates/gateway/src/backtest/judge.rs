@@ -95,7 +95,7 @@ pub(super) struct Judged {
 /// Why a recorded request has no verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unjudged {
-    /// Its content holds no conversation that can be read.
+    /// Its content holds no conversation that can be read, not all of what decides, or there is no memory for it.
     Unreadable,
     /// Judging was given up.
     Abandoned,
