@@ -26,6 +26,7 @@ fn model(like: &Model, name: &str, prices: Option<(f64, f64)>) -> Model {
         id: ModelId(name.bytes().map(i64::from).sum()),
         identifier: name.to_owned(),
         provider: Provider::Openai,
+        base_url: None,
         is_public: true,
         input_price: prices.map(|(input, _)| usd(input)),
         output_price: prices.map(|(_, output)| usd(output)),
@@ -239,6 +240,33 @@ async fn a_model_that_is_named_is_called_in_an_allowed_region() {
     let json = content.to_string();
     let secure = judge(&project, &of("near"), json.as_bytes(), asks, GiveUp::Never).unwrap();
     assert_eq!(outcome(&secure), "secure");
+}
+
+#[tokio::test]
+async fn images_of_another_model_are_paid_for_at_its_price() {
+    let draft = json!({"allowed_regions": ["eu"]});
+    let project = drafted(draft, |like| {
+        let painter = |name: &str, region: &str, price| {
+            let mut model = model(like, name, None);
+            model.region = region.to_owned();
+            model.config.image_price = Some(Usd(price));
+            model
+        };
+        let writer = Model { provider: Provider::Anthropic, ..painter("writer", "eu", 1) };
+        vec![
+            with_fallback(painter("far", "us", 40_000_000), "near"),
+            painter("near", "eu", 80_000_000),
+            with_fallback(painter("alone", "us", 40_000_000), "writer"),
+            writer,
+        ]
+    });
+    let project = project.await;
+    let content = json!({"input": "A red house.", "params": {"n": 2}});
+    for (name, expected, cost) in [("far", "near", 160_000_000), ("alone", "region", 0)] {
+        let of = Call { cost: Usd(80_000_000), ..Call::of(name.to_owned(), Provider::Openai) };
+        let judged = verdict(&project, &call(ApiEndpoint::Images, of), &content, false).unwrap();
+        assert_eq!((outcome(&judged), judged.draft.cost), (expected, Usd(cost)));
+    }
 }
 
 #[tokio::test]
