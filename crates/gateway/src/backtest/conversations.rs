@@ -22,8 +22,15 @@ pub(super) struct Conversations {
 }
 
 impl Conversations {
-    /// Notes the steps of tools among some steps.
-    pub(super) fn note(&mut self, steps: &[Step]) {
+    /// Notes the steps of tools among the next steps, of which the first ended at a time. Requests among them
+    /// may follow any of these.
+    pub(super) fn note(&mut self, since: Timestamp, steps: &[Step]) {
+        while let Some((at, old)) = self.order.front().copied()
+            && at.plus(LONGEST) < since
+        {
+            self.links.remove(&old);
+            self.order.pop_front();
+        }
         for step in steps.iter().filter(|step| step.kind == StepKind::ToolCall) {
             if let Some(run) = step.parent {
                 self.link(step.id, run, step.finished_at);
@@ -40,12 +47,6 @@ impl Conversations {
     }
 
     fn link(&mut self, step: StepId, earlier: StepId, ended: Timestamp) {
-        while let Some((at, old)) = self.order.front().copied()
-            && at.plus(LONGEST) < ended
-        {
-            self.links.remove(&old);
-            self.order.pop_front();
-        }
         self.links.insert(step, earlier);
         self.order.push_back((ended, step));
     }

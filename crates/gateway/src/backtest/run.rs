@@ -100,7 +100,7 @@ async fn tally(
             // Steps were purged meanwhile.
             break;
         }
-        tally.conversations.note(&page.others);
+        tally.conversations.note(page.since, &page.others);
         while let Some(next) = page.peek() {
             let owner = BodyOwner::Project(project);
             let mut charge = job.gateway.body_memory.charge(owner, 0).await?;

@@ -244,7 +244,8 @@ fn replayed(all: &[Judged], rules: &Both<Rules>) -> BacktestReport {
     let mut tally = Tally::new(true);
     for judged in all {
         if let Some(tool) = judged.round_after {
-            tally.conversations.note(&[tool_step(tool, first(judged), judged.finished_at)]);
+            let of_tool = tool_step(tool, first(judged), judged.finished_at);
+            tally.conversations.note(judged.finished_at, &[of_tool]);
         }
         tally.add(Ok(judged.clone()));
     }
@@ -356,14 +357,16 @@ fn what_the_limits_of_now_refuse_as_well_is_no_difference() {
 fn rounds_are_linked_to_the_request_of_their_conversation() {
     let at = |minutes: i64| Timestamp(NOW.0 + minutes * MINUTE);
     let mut conversations = Conversations::default();
-    conversations.note(&[tool_step(StepId(2), StepId(1), at(0))]);
+    let tool = |id, answer, minutes| tool_step(StepId(id), StepId(answer), at(minutes));
+    // Where there are few requests, those of hours are read at once.
+    conversations.note(at(0), &[tool(2, 1, 0), tool(4, 3, 2), tool(8, 7, 60)]);
     assert_eq!(conversations.first(StepId(3), StepId(2), at(1)), StepId(1));
-    conversations.note(&[tool_step(StepId(4), StepId(3), at(2))]);
     assert_eq!(conversations.first(StepId(5), StepId(4), at(3)), StepId(1));
-    // One whose tool ended before the window begins a conversation of its own.
-    assert_eq!(conversations.first(StepId(6), StepId(90), at(3)), StepId(90));
-    // Nothing follows after so long.
-    conversations.note(&[tool_step(StepId(8), StepId(7), at(60))]);
-    assert_eq!(conversations.first(StepId(9), StepId(4), at(60)), StepId(4));
     assert_eq!(conversations.first(StepId(10), StepId(8), at(61)), StepId(7));
+    // One whose tool ended before the window begins a conversation of its own.
+    assert_eq!(conversations.first(StepId(6), StepId(90), at(62)), StepId(90));
+    // Nothing follows after so long.
+    conversations.note(at(65), &[tool(12, 11, 65)]);
+    assert_eq!(conversations.first(StepId(13), StepId(4), at(66)), StepId(4));
+    assert_eq!(conversations.first(StepId(14), StepId(8), at(66)), StepId(7));
 }

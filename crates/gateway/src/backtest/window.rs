@@ -90,6 +90,8 @@ pub(super) struct Page {
     pub(super) read: u64,
     /// Requests whose content is not stored.
     pub(super) without_content: u64,
+    /// When its first step ended.
+    pub(super) since: Timestamp,
     /// All its steps but the requests: those of tools link the rounds of a conversation.
     pub(super) others: Vec<Step>,
     /// The other requests.
@@ -125,7 +127,10 @@ impl<'s> Pages<'s> {
     pub(super) async fn next(&mut self) -> Result<Page> {
         let steps =
             read_again(|| self.store.next_ended_steps(self.project, self.last, self.to)).await?;
-        let Some(last) = steps.last() else { return Ok(Page::default()) };
+        let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
+            return Ok(Page::default());
+        };
+        let since = first.finished_at;
         self.last = StepCursor::after(last);
         let read = steps.len() as u64;
         let (steps, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(judge::counts);
@@ -140,7 +145,7 @@ impl<'s> Pages<'s> {
             let asks_secure = asks_secure(sensitivities.get(&step.trace));
             Some(RecordedRequest { size: *sizes.get(&step.id)?, step, asks_secure })
         });
-        Ok(Page { read, without_content, others, requests: stored.collect() })
+        Ok(Page { read, without_content, since, others, requests: stored.collect() })
     }
 
     /// The next requests of a page, with their sealed contents; none at its end.
