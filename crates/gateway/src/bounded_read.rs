@@ -10,8 +10,14 @@ use crate::request_id;
 
 /// Long reads end after this.
 pub(crate) const READ_BOUND: Duration = Duration::from_secs(5);
-/// Work that nobody waits for is repeated so often when the database is busy.
-const MOST_REPEATS: u32 = 3;
+/// The pauses before work that nobody waits for is repeated: a database that starts again is away for
+/// some seconds.
+const REPEAT_PAUSES: [Duration; 4] = [
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+    Duration::from_secs(10),
+];
 
 /// Bounds a long read. It is boxed: a query is kilobytes of state in every future above, also where
 /// it is hardly ever made.
@@ -26,7 +32,8 @@ pub(crate) fn bounded<'a, T: 'a>(
     })
 }
 
-/// Bounds a long read of work that nobody waits for, and reads again if it took too long.
+/// Bounds a long read of work that nobody waits for, and reads again after a pause if it took too long or the
+/// database was away. It may be dropped at any time.
 pub(crate) async fn read_again<T, F>(read: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = std::result::Result<T, store::Error>> + Send,
@@ -34,8 +41,8 @@ where
     again(|| bounded(read())).await
 }
 
-/// Writes again what nobody waits for, if the database was busy. It may then be done twice: the write has to
-/// be one that changes nothing the second time. Its waits are bounded by the store.
+/// Writes again what nobody waits for, after a pause, if the database was busy or away. It may then be done
+/// twice: the write has to be one that changes nothing the second time. Its waits are bounded by the store.
 pub(crate) async fn write_again<T, F>(write: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = std::result::Result<T, store::Error>> + Send,
@@ -44,9 +51,9 @@ where
 }
 
 async fn again<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
-    for _ in 0..MOST_REPEATS {
+    for pause in REPEAT_PAUSES {
         match attempt().await {
-            Err(Error::Unavailable(_)) => {}
+            Err(Error::Unavailable(_)) => tokio::time::sleep(pause).await,
             other => return other,
         }
     }
@@ -97,7 +104,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_read_is_repeated_three_times() {
+    async fn a_slow_read_is_repeated_four_times() {
         let tried = std::sync::atomic::AtomicU32::new(0);
         let slow_until = |fast| {
             let number = tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
@@ -108,14 +115,24 @@ mod tests {
                 Ok(number)
             }
         };
-        assert_eq!(read_again(|| slow_until(4)).await.unwrap(), 4);
+        assert_eq!(read_again(|| slow_until(5)).await.unwrap(), 5);
         let late = read_again(|| slow_until(u32::MAX)).await;
         assert!(matches!(late, Err(Error::Unavailable(_))), "{late:?}");
-        assert_eq!(tried.into_inner(), 8);
+        assert_eq!(tried.into_inner(), 10);
     }
 
-    #[tokio::test]
-    async fn a_write_that_meets_a_busy_database_is_repeated_three_times() {
+    #[tokio::test(start_paused = true)]
+    async fn a_database_that_is_away_for_ten_seconds_is_read_when_it_is_back() {
+        let back = tokio::time::Instant::now() + Duration::from_secs(10);
+        let read = || async move {
+            let is_back = tokio::time::Instant::now() >= back;
+            is_back.then_some(5).ok_or_else(|| store::Error::Unavailable("refused".to_owned()))
+        };
+        assert_eq!(read_again(read).await.unwrap(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_meets_a_busy_database_is_repeated_four_times() {
         let tried = std::sync::atomic::AtomicU32::new(0);
         let busy_until = |free| {
             let number = tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
@@ -124,10 +141,10 @@ mod tests {
                 if number < free { Err(busy()) } else { Ok(number) }
             }
         };
-        assert_eq!(write_again(|| busy_until(4)).await.unwrap(), 4);
+        assert_eq!(write_again(|| busy_until(5)).await.unwrap(), 5);
         let refused = write_again(|| busy_until(u32::MAX)).await;
         assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
-        assert_eq!(tried.into_inner(), 8);
+        assert_eq!(tried.into_inner(), 10);
         let damaged = || async { Err::<(), _>(store::Error::Seal) };
         assert!(matches!(write_again(damaged).await, Err(Error::Internal(_))));
     }

@@ -38,7 +38,7 @@ pub use providers::{FaultCode, StoredResponseAction};
 pub use crate::admission::admit::Spends;
 pub use crate::backtest::ask::{BacktestJob, BacktestRequest};
 pub use crate::backtest::report::{
-    BacktestReport, ByCause, Costs, Limit, ModelCosts, Refused, StepCounts, TierMove,
+    BacktestReport, ByCause, Costs, Limit, ModelCosts, RefusalCounts, Refused, StepCounts, TierMove,
 };
 pub use crate::backtest::window::Window;
 pub use crate::capacity::body_memory::{

@@ -128,8 +128,8 @@ impl PackedContent {
     }
 
     /// Decompresses it.
-    pub fn unpack(self) -> Result<Vec<u8>> {
-        let packed = self.opened.get(self.packed).ok_or(Error::Seal)?;
+    pub fn unpack(&self) -> Result<Vec<u8>> {
+        let packed = self.opened.get(self.packed.clone()).ok_or(Error::Seal)?;
         lz4_flex::block::decompress_size_prepended(packed).map_err(|_| Error::Seal)
     }
 }

@@ -8,8 +8,8 @@ use domain::job::{JobState, Progress};
 use domain::money::Usd;
 use domain::time::Timestamp;
 use gateway::{
-    BacktestJob, BacktestReport, BacktestRequest, ByCause, Costs, Limit, ModelCosts, Refused,
-    StepCounts, TierMove, Window,
+    BacktestJob, BacktestReport, BacktestRequest, ByCause, Costs, Limit, ModelCosts, RefusalCounts,
+    Refused, StepCounts, TierMove, Window,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -106,7 +106,8 @@ pub struct StepCountsBody {
     judged: u64,
     /// Completed and blocked requests whose content is not stored.
     without_content: u64,
-    /// Requests whose stored content holds no conversation that can be read.
+    /// Requests that could not be judged: their content is damaged, there was no memory for it, or the part for
+    /// which they were blocked is not stored.
     unreadable: u64,
     /// Whether the window has more than 1,000,000 steps: the earliest were read.
     truncated: bool,
@@ -128,9 +129,11 @@ pub struct BlockedBody {
 /// Requests with one cause.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ByCauseBody {
-    /// `pii`, `injection`, `secret`, `policy`; `routing` for a tier without a model.
+    /// `pii`, `injection`, `secret`, `policy`; `routing` for a request without a model.
     category: String,
-    /// The type of the finding, or the tier.
+    /// The type of the finding. Of `routing` the tier that has no model, or `region` if the model that the
+    /// request names is in no allowed one; `secure` also if only a private model may be called and that model
+    /// is public.
     r#type: String,
     steps: u64,
     share: f64,
@@ -139,7 +142,7 @@ pub struct ByCauseBody {
     step_ids: Vec<StepId>,
 }
 
-/// Routed requests, by tier.
+/// Routed requests that are answered with and without the draft, by tier; refused ones are left out.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TiersBody {
     /// Requests that would be sent to another tier.
@@ -168,24 +171,31 @@ pub struct ModelCostsBody {
     recorded_steps: u64,
     /// USD.
     recorded_cost: f64,
+    /// Without refused requests.
     draft_steps: u64,
     /// USD.
     draft_cost: f64,
 }
 
-/// Requests that a limit would have refused.
+/// Requests that a limit of the draft would have refused and none of now. The limits of now are replayed in the
+/// same way over what was recorded.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefusedBody {
     steps: u64,
     share: f64,
     by_limit: Vec<RefusedByBody>,
+    /// Requests that the limits of now would have refused as well: no difference that the draft makes.
+    already: u64,
+    /// Requests that only the limits of now would have refused.
+    no_longer: u64,
 }
 
 /// Requests that one limit would have refused.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefusedByBody {
     /// `loop_requests`, `requests_per_hour`, `monthly_budget`, `hourly_limit`, or `no_price`: under a cap or a
-    /// budget no model without a price is called.
+    /// budget no model without a price is called, and none that would run a vendor's tool without a price or a
+    /// bound.
     limit: &'static str,
     steps: u64,
     /// USD that would not have been spent.
@@ -208,8 +218,8 @@ pub struct CostsBody {
     newly_passed: f64,
     /// The cost of refused requests.
     refused: f64,
-    /// Requests that would be answered by a model without a price, or by one that is not known. Answered
-    /// ones count with their recorded cost, newly passed ones with none.
+    /// Requests that would be answered by a model without a price, or by one that is not known, whether or not
+    /// they stay with it. Answered ones count with their recorded cost, newly passed ones with none.
     unpriced_steps: u64,
 }
 
@@ -250,6 +260,7 @@ impl From<BacktestReport> for BacktestReportBody {
         let moves = report.tiers.iter().filter(|cell| cell.from != cell.to);
         let moved = moves.map(|cell| cell.steps).sum();
         let refused = report.refused.values().map(|refused| refused.steps).sum();
+        let RefusalCounts { already, no_longer } = report.refusal_counts;
         let mut models: Vec<(String, ModelCosts)> = report.models.into_iter().collect();
         models.sort_by_key(|(_, costs)| std::cmp::Reverse(costs.draft_cost));
         Self {
@@ -274,6 +285,8 @@ impl From<BacktestReport> for BacktestReportBody {
                 steps: refused,
                 share: share(refused, judged),
                 by_limit: report.refused.into_iter().map(Into::into).collect(),
+                already,
+                no_longer,
             },
             cost: (&report.costs).into(),
             estimated_savings_usd: report.costs.savings.dollars(),

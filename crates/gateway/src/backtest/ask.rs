@@ -30,6 +30,12 @@ pub(super) struct Payload {
     pub(super) draft: Draft,
 }
 
+/// The part of a payload that answers show: the settings of a draft may be long.
+#[derive(Debug, Deserialize)]
+struct ShownPayload {
+    window: Window,
+}
+
 impl Payload {
     /// The window and the sections of the draft: its rules find texts that no other request shows.
     fn audited(&self, project: ProjectId) -> Map<String, Value> {
@@ -73,12 +79,12 @@ pub struct BacktestJob {
 
 impl BacktestJob {
     fn read(job: Job) -> Result<Self> {
-        let payload: Payload = queued::payload(&job)?;
+        let ShownPayload { window } = queued::payload(&job)?;
         Ok(Self {
             id: job.id,
             state: job.state,
             progress: job.progress,
-            window: payload.window,
+            window,
             report: queued::result(&job)?,
             error: job.error,
         })

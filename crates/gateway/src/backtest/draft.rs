@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use domain::ids::KeyId;
 use domain::model::Model;
 use domain::money::{Price, Usd};
 use domain::settings;
@@ -53,6 +52,8 @@ pub(super) struct Draft {
 /// A project as a draft would have it.
 pub(super) struct DraftProject {
     pub(super) state: ProjectState,
+    /// The project without the draft.
+    pub(super) current: Arc<ProjectState>,
     /// The models that the draft has a price for, as they are without it.
     pub(super) priced: BTreeMap<String, Arc<Model>>,
     /// The cap of every key; the outer `None` leaves each key its own.
@@ -101,7 +102,7 @@ impl Draft {
     }
 
     /// The project with this draft merged over its settings.
-    pub(super) fn apply(&self, current: &ProjectState) -> Result<DraftProject> {
+    pub(super) fn apply(&self, current: &Arc<ProjectState>) -> Result<DraftProject> {
         let prices = self.prices()?;
         let mut project = current.project.clone();
         settings::merge(&mut project.settings, self.settings.clone());
@@ -120,7 +121,8 @@ impl Draft {
         };
         let is_unchanged = |tier: &Tier| chain(current, *tier) == chain(&state, *tier);
         let unchanged = Tier::ALL.iter().copied().filter(is_unchanged).collect();
-        Ok(DraftProject { unchanged, state, priced, hourly_limit: self.hourly_limit()? })
+        let (current, hourly_limit) = (current.clone(), self.hourly_limit()?);
+        Ok(DraftProject { state, current, priced, hourly_limit, unchanged })
     }
 
     fn hourly_limit(&self) -> Result<Option<Option<Usd>>> {
@@ -208,12 +210,9 @@ impl Prices {
 }
 
 impl DraftProject {
-    /// The caps of keys, by the caps that they have now.
-    pub(super) fn caps(&self, keys: impl Iterator<Item = (KeyId, Option<Usd>)>) -> Caps {
-        match self.hourly_limit {
-            Some(cap) => Caps::Every(cap),
-            None => Caps::Own(keys.filter_map(|(key, own)| Some((key, own?))).collect()),
-        }
+    /// The caps of keys by the draft, if each has the one that it has now without it.
+    pub(super) fn caps(&self, now: &Caps) -> Caps {
+        self.hourly_limit.map_or_else(|| now.clone(), Caps::Every)
     }
 }
 

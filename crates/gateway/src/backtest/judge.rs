@@ -1,29 +1,25 @@
 //! One recorded request, judged by a draft. Nothing here reads or writes anything but its arguments.
 
-use std::sync::Arc;
+mod answer;
+mod round;
 
 use checks::{GiveUp, Report};
-use domain::conversation::Role;
-use domain::fees::Surcharge;
+use domain::conversation::Prompt;
 use domain::ids::{KeyId, StepId};
-use domain::model::Model;
-use domain::money::{Prices, Usd};
+use domain::money::Usd;
 use domain::safety::Category;
-use domain::step::{ApiEndpoint, Call, Content, Step, StepKind, StepStatus};
+use domain::step::{ApiEndpoint, Content, Step, StepKind, StepStatus};
 use domain::tier::Tier;
 use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::backtest::both::Both;
 use crate::backtest::draft::DraftProject;
 use crate::inference::embeddings::leak;
-use crate::inference::simulate;
-use crate::pipeline::choose::shape;
 use crate::pipeline::pricing_basis::PricingBasis;
-use crate::pipeline::screen::{Leaks, PiiRule, Replaces, question};
-use crate::pipeline::tokens;
+use crate::pipeline::screen::{Leaks, PiiRule, Replaces};
 use crate::replay::recorded::{Recorded, pii_rule};
-use crate::safety::prompt_strings;
 use crate::state::registry::ProjectState;
 use crate::tools::mcp::round::{Server, lists};
 
@@ -50,7 +46,8 @@ pub(super) fn counts(step: &Step) -> bool {
 pub(crate) struct Cause {
     /// A category of findings, or `routing`.
     pub(crate) category: String,
-    /// The type of the finding; of `routing` the tier that has no model.
+    /// The type of the finding; of `routing` the tier that has no model, or `region` if the model that the
+    /// request names and its fallbacks are in none that is allowed.
     pub(crate) kind: String,
 }
 
@@ -86,10 +83,10 @@ pub(super) struct Judged {
     pub(super) key: Option<KeyId>,
     pub(super) started_at: Timestamp,
     pub(super) finished_at: Timestamp,
-    /// Whether it is a later round of a conversation with MCP tools.
-    pub(super) is_round: bool,
+    /// The step of a tool that it follows, if it is a later round of a conversation with MCP tools.
+    pub(super) round_after: Option<StepId>,
     /// Whether it needs a model with a price and there is none.
-    pub(super) lacks_price: bool,
+    pub(super) lacks_price: Both<bool>,
     pub(super) recorded: Fate,
     pub(super) draft: Fate,
     pub(super) pricing: Pricing,
@@ -98,7 +95,7 @@ pub(super) struct Judged {
 /// Why a recorded request has no verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unjudged {
-    /// Its content holds no conversation that can be read.
+    /// Its content holds no conversation that can be read, not all of what decides, or there is no memory for it.
     Unreadable,
     /// Judging was given up.
     Abandoned,
@@ -109,8 +106,8 @@ pub(super) enum Unjudged {
 pub(super) struct Asks {
     /// Its trace asks for a private one.
     pub(super) secure: bool,
-    /// A cap or a budget of the draft asks for one with a price.
-    pub(super) price: bool,
+    /// A cap or a budget asks for one with a price.
+    pub(super) price: Both<bool>,
 }
 
 /// Judges a recorded request.
@@ -126,24 +123,25 @@ pub(super) fn judge(
     if report.abandoned {
         return Err(Unjudged::Abandoned);
     }
-    let (draft, pricing) = match request.block(&project.state, &report) {
-        Some(block) => (Fate { block: Some(block), ..Fate::default() }, Pricing::Known),
+    let answer = match request.block(&project.state, &report) {
+        Some(block) => Answer::blocked(block),
         None => match &step.call {
             Some(call) => request.answered(project, call, &report),
             None => request.passed(project, &report),
         },
     };
-    let lacks_price = request.lacks_price(project, &draft);
+    let lacks_price =
+        Both { now: request.lacks_price(&project.current, &report), draft: answer.lacks_price };
     Ok(Judged {
         step: step.id,
         key: step.key,
         started_at: step.started_at,
         finished_at: step.finished_at,
-        is_round: request.is_round(),
+        round_after: step.parent.filter(|_| request.is_round()),
         lacks_price,
         recorded: recorded(step),
-        draft,
-        pricing,
+        draft: answer.fate,
+        pricing: answer.pricing,
     })
 }
 
@@ -197,6 +195,21 @@ fn policy(kind: &str) -> Cause {
     Cause { category: Category::Policy.as_str().to_owned(), kind: kind.to_owned() }
 }
 
+/// What the draft makes of a request.
+struct Answer {
+    fate: Fate,
+    pricing: Pricing,
+    /// Whether it needs a model with a price, and gets one without.
+    lacks_price: bool,
+}
+
+impl Answer {
+    fn blocked(block: Cause) -> Self {
+        let fate = Fate { block: Some(block), ..Fate::default() };
+        Self { fate, pricing: Pricing::Known, lacks_price: false }
+    }
+}
+
 /// A recorded request, read.
 struct Request<'a> {
     step: &'a Step,
@@ -204,6 +217,8 @@ struct Request<'a> {
     servers: Vec<Server>,
     pii: PiiRule,
     basis: PricingBasis,
+    /// The request by which its vendor charges for tools, if it went to the vendor as it came.
+    passed: Option<Prompt>,
     asks: Asks,
 }
 
@@ -214,6 +229,7 @@ impl<'a> Request<'a> {
         }
         let mut content: Content = serde_json::from_slice(content).ok()?;
         let servers = content.mcp.take().map(serde_json::from_value).transpose().ok()?;
+        let passed = content.passed.take();
         // Texts to be embedded are no messages.
         if let Some(Value::Array(texts)) = &mut content.input {
             for text in texts.iter_mut().filter(|text| text.is_string()) {
@@ -226,33 +242,10 @@ impl<'a> Request<'a> {
             _ => pii_rule(step),
         };
         let basis = PricingBasis::of(step.api_endpoint, &recorded.prompt);
-        Some(Self { step, recorded, servers: servers.unwrap_or_default(), pii, basis, asks })
-    }
-
-    /// Whether the gateway sent it itself, with the results of tools that it had run.
-    fn is_round(&self) -> bool {
-        let last = self.recorded.prompt.messages.last();
-        self.step.parent.is_some()
-            && self.servers.iter().any(|server| server.runs)
-            && last.is_some_and(|message| message.role == Role::Tool)
-    }
-
-    /// Whether it needs a model with a price, and gets one without.
-    fn lacks_price(&self, project: &DraftProject, draft: &Fate) -> bool {
-        // A blocked request without a tier may have named any model.
-        let is_known = self.step.call.is_some() || draft.tier.is_some();
-        let model = draft.model.as_ref().filter(|_| self.asks.price && is_known);
-        let model = model.and_then(|model| project.state.models.get(model));
-        model.is_some_and(|model| !self.basis.is_priced(model))
-    }
-
-    /// The first of a tier's models that may be called; one without a price only if all are.
-    fn first<'m>(&self, models: &'m [Arc<Model>]) -> Option<&'m Arc<Model>> {
-        models.iter().find(|model| self.fits(model)).or(models.first())
-    }
-
-    fn fits(&self, model: &Model) -> bool {
-        !self.asks.price || self.basis.is_priced(model)
+        let passed = passed.filter(|_| asks.price.now || asks.price.draft);
+        let passed = passed.and_then(|passed| answer::passing(step.api_endpoint, &passed));
+        let servers = servers.unwrap_or_default();
+        Some(Self { step, recorded, servers, pii, basis, passed, asks })
     }
 
     fn inspect(&self, project: &ProjectState, give_up: GiveUp<'_>) -> Report {
@@ -298,108 +291,4 @@ impl<'a> Request<'a> {
             _ => None,
         }
     }
-
-    /// The fate of a request that a model has answered.
-    fn answered(&self, project: &DraftProject, call: &Call, report: &Report) -> (Fate, Pricing) {
-        let was = self.step.routing.as_ref();
-        let Some((was, tier)) = was.and_then(|was| Some((was, was.tier?))) else {
-            let (cost, pricing) = self.cost(project, call, &call.model);
-            let model = Some(call.model.clone());
-            return (Fate { block: None, tier: None, model, cost }, pricing);
-        };
-        let classified = self.classify(&project.state, report);
-        // A call that classifies as it did then goes where it went: a session may have stayed with the
-        // model of another tier.
-        let tier = if classified == was.classified { tier } else { classified };
-        let Ok(models) = project.state.candidates(tier) else {
-            return (unresolved(tier), Pricing::Known);
-        };
-        // Likewise within a tier whose models the draft does not change: a model may have been out of order.
-        let stays = project.unchanged.contains(&tier)
-            && models.iter().any(|model| model.identifier == call.model && self.fits(model));
-        let model = match self.first(&models) {
-            Some(first) if !stays => &first.identifier,
-            _ => &call.model,
-        };
-        let (cost, pricing) = self.cost(project, call, model);
-        (Fate { block: None, tier: Some(tier), model: Some(model.clone()), cost }, pricing)
-    }
-
-    /// The cost of a call with its recorded tokens, made by a model of the draft.
-    fn cost(&self, project: &DraftProject, call: &Call, model: &str) -> (Usd, Pricing) {
-        let is_same = model == call.model;
-        let current = project.priced.get(model);
-        if is_same && current.is_none() {
-            return (call.cost, Pricing::Known);
-        }
-        let found = project.state.models.get(model);
-        if is_same && found.is_some_and(|model| self.basis.image_price(model).is_some()) {
-            // It is charged by the image, and a draft has only prices of tokens.
-            return (call.cost, Pricing::Known);
-        }
-        let Some(prices) = found.and_then(|model| self.basis.prices(model)) else {
-            return (call.cost, Pricing::Unpriced);
-        };
-        let prices = match current {
-            Some(current) if is_same => self.surcharged(prices, current, call),
-            _ => prices,
-        };
-        // Fees for a vendor's own tools stay, and so does what is charged by the image.
-        let was = call.prices.map_or(Usd::ZERO, |prices| prices.cost(&call.usage));
-        let rest = if is_same { call.cost - was } else { Usd::ZERO };
-        (prices.cost(&call.usage) + rest, Pricing::Known)
-    }
-
-    /// Prices of a draft with the surcharges of a call. Which those were is not recorded: they are the ones that
-    /// make the prices that the model has without the draft those of the call.
-    fn surcharged(&self, prices: Prices, current: &Model, call: &Call) -> Prices {
-        let (Some(was), Some(plain)) = (call.prices, self.basis.prices(current)) else {
-            return prices;
-        };
-        let fees = &current.config.fees;
-        let mut sets = 0..1_u32 << Surcharge::ALL.len();
-        let applies = |set: u32| move |surcharge: Surcharge| set & (1 << surcharge as u32) != 0;
-        let found = sets.find(|set| fees.raised(plain, applies(*set)) == was);
-        found.map_or(prices, |set| fees.raised(prices, applies(set)))
-    }
-
-    /// The fate of a blocked request that the draft lets through.
-    fn passed(&self, project: &DraftProject, report: &Report) -> (Fate, Pricing) {
-        let unknown = (Fate::default(), Pricing::Unpriced);
-        let was_routed = self.step.routing.as_ref().is_some_and(|was| was.tier.is_some());
-        let is_routed = match self.step.api_endpoint {
-            // Their models are named, and the record of a block does not have them.
-            ApiEndpoint::Runs | ApiEndpoint::Embeddings | ApiEndpoint::Images => return unknown,
-            ApiEndpoint::Executions | ApiEndpoint::Stream => true,
-            _ => was_routed,
-        };
-        let tier = self.classify(&project.state, report);
-        let models = project.state.candidates(tier).unwrap_or_default();
-        let Some(model) = self.first(&models) else {
-            // One that may have named its model does not depend on the tier.
-            return if is_routed { (unresolved(tier), Pricing::Known) } else { unknown };
-        };
-        let count = tokens::count(&self.recorded.prompt, "", model.config.context_window);
-        let (cost, pricing) = match simulate::estimate(model, count.prompt) {
-            Some(cost) => (cost, Pricing::Estimated),
-            None => (Usd::ZERO, Pricing::Unpriced),
-        };
-        let model = Some(model.identifier.clone());
-        (Fate { block: None, tier: is_routed.then_some(tier), model, cost }, pricing)
-    }
-
-    /// The tier that the request goes to by the draft.
-    fn classify(&self, project: &ProjectState, report: &Report) -> Tier {
-        let Recorded { prompt, placeholders, .. } = &self.recorded;
-        let shape = shape(prompt, prompt_strings::length(prompt));
-        let routing = project.classify(&question(prompt, placeholders), &shape);
-        let is_sensitive = report.pii_detected() && self.pii == PiiRule::Route;
-        let vpc_only = self.servers.iter().any(|server| server.vpc_only);
-        project.route(routing, is_sensitive, vpc_only, self.asks.secure).0.classified
-    }
-}
-
-fn unresolved(tier: Tier) -> Fate {
-    let block = Cause { category: ROUTING.to_owned(), kind: tier.as_str().to_owned() };
-    Fate { block: Some(block), tier: Some(tier), ..Fate::default() }
 }

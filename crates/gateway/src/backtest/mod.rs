@@ -3,10 +3,13 @@
 //!
 //! A request makes a job ([`ask`]), a node runs it ([`run`]): the steps of the window are read page by page
 //! ([`window`]), each is judged by the draft on a thread of low priority ([`judge`]), and what differs from
-//! its record is counted ([`tally`]). At the end the limits of the draft are replayed over all of them
-//! ([`limits`]). The counts of a run are in memory alone: after a crash a backtest begins again.
+//! its record is counted ([`tally`]). At the end the limits of the draft and those of now are replayed over all of
+//! them ([`limits`]). The counts of a run are in memory alone: after a crash a backtest begins again.
 
 pub(crate) mod ask;
+mod both;
+mod content_memory;
+mod conversations;
 mod draft;
 mod judge;
 pub(crate) mod limits;
@@ -19,5 +22,7 @@ pub(crate) mod window;
 mod judge_tests;
 #[cfg(test)]
 mod plain_tests;
+#[cfg(test)]
+mod run_tests;
 #[cfg(test)]
 mod sums_tests;

@@ -25,7 +25,7 @@ use crate::testing::{Fresh, until};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     Timestamp::parse(NOW).unwrap()
 }
 
@@ -47,7 +47,7 @@ struct Sample {
     text: usize,
     kind: u8,
     tokens: (u64, u64),
-    cost: i64,
+    fee: i64,
     minutes: i64,
     tier: Option<Tier>,
     model: &'static str,
@@ -62,11 +62,11 @@ fn sample() -> impl Strategy<Value = Sample> {
     let flags = (prop::bool::weighted(0.9), prop::bool::weighted(0.1));
     let model = prop::sample::select(vec!["small", "large", "gone"]);
     (0..TEXTS.len(), 0u8..8, of_call, 1i64..600, routed, model, flags).prop_map(
-        |(text, kind, (prompt, completion, cost), minutes, tier, model, flags)| Sample {
+        |(text, kind, (prompt, completion, fee), minutes, tier, model, flags)| Sample {
             text,
             kind,
             tokens: (prompt, completion),
-            cost,
+            fee,
             minutes,
             tier,
             model,
@@ -86,13 +86,23 @@ impl Sample {
         self.kind == 0
     }
 
+    fn usage(&self) -> Usage {
+        Usage { prompt: self.tokens.0, completion: self.tokens.1, ..Usage::default() }
+    }
+
+    /// The cost of its tokens, and a fee beside them.
+    fn recorded_cost(&self) -> Usd {
+        let tokens = listed(self.model).map_or(Usd::ZERO, |prices| prices.cost(&self.usage()));
+        if self.is_blocked() { Usd::ZERO } else { tokens + Usd(self.fee) }
+    }
+
     fn step(&self, id: i64, fresh: &Fresh, traces: [TraceId; 2]) -> Step {
         let ended = now().minus_micros(self.minutes * MINUTE);
         let is_blocked = self.is_blocked();
-        let usage = Usage { prompt: self.tokens.0, completion: self.tokens.1, ..Usage::default() };
         let call = Call {
-            usage,
-            cost: Usd(self.cost),
+            usage: self.usage(),
+            prices: listed(self.model),
+            cost: self.recorded_cost(),
             shadow: self.kind == 2,
             ..Call::of(self.model.to_owned(), Provider::Openai)
         };
@@ -136,6 +146,15 @@ fn prices(input: i64, output: i64) -> Prices {
     Prices::new(Usd(input), Usd(output), CachePrices::default())
 }
 
+/// The prices of a model when it was called; none of one that is not registered.
+fn listed(model: &str) -> Option<Prices> {
+    match model {
+        "small" => Some(prices(1_000_000, 2_000_000)),
+        "large" => Some(prices(10_000_000, 30_000_000)),
+        _ => None,
+    }
+}
+
 /// The outcome of a sample by the draft, computed from public parts: the model and its cost, or none.
 fn plainly(
     sample: &Sample,
@@ -159,7 +178,7 @@ fn plainly(
         (true, Tier::Simple) => "large",
         (true, Tier::Complex | Tier::Secure) => "small",
     };
-    let usage = Usage { prompt: sample.tokens.0, completion: sample.tokens.1, ..Usage::default() };
+    let usage = sample.usage();
     let of_model = |usage: &Usage| match chosen {
         "large" => drafted.cost(usage),
         _ => prices(1_000_000, 2_000_000).cost(usage),
@@ -173,15 +192,15 @@ fn plainly(
     Some((
         chosen,
         match (stays, chosen) {
-            // A draft price; nothing recorded has had one, so all of its cost stays beside it.
-            (true, "large") => Usd(sample.cost) + of_model(&usage),
-            (true, _) => Usd(sample.cost),
+            // At the price of the draft, with the fee as it was.
+            (true, "large") => Usd(sample.fee) + of_model(&usage),
+            (true, _) => sample.recorded_cost(),
             (false, _) => of_model(&usage),
         },
     ))
 }
 
-async fn add_models(fresh: &Fresh) {
+pub(super) async fn add_models(fresh: &Fresh) {
     for (identifier, input, output) in [("small", 0.001, 0.002), ("large", 0.01, 0.03)] {
         let model = ModelChange {
             name: Some(identifier.to_owned()),
@@ -209,7 +228,7 @@ fn admin(fresh: &Fresh) -> Member {
     }
 }
 
-async fn run(fresh: &Fresh, settings: &Value) -> BacktestJob {
+pub(super) async fn run(fresh: &Fresh, settings: &Value) -> BacktestJob {
     let (member, project) = (admin(fresh), fresh.caller.project.id());
     let settings = settings.as_object().unwrap().clone();
     let from = now().minus_micros(10 * HOUR).to_string();
@@ -266,8 +285,8 @@ async fn compare(samples: Vec<Sample>, fresh: &Fresh, first: i64) {
     let told = |causes: &[ByCause]| causes.iter().map(|cause| cause.steps).sum::<u64>();
     assert_eq!(told(&report.newly_blocked), count(&|was, is| !was && is));
     assert_eq!(told(&report.newly_passed), count(&|was, is| was && !is));
-    let recorded = |sample: &Sample| if sample.is_blocked() { Usd::ZERO } else { Usd(sample.cost) };
-    assert_eq!(report.costs.recorded, judged.iter().map(|(sample, _)| recorded(sample)).sum());
+    let recorded = judged.iter().map(|(sample, _)| sample.recorded_cost());
+    assert_eq!(report.costs.recorded, recorded.sum());
     let drafted = judged.iter().filter_map(|(_, is)| is.map(|(_, cost)| cost));
     assert_eq!(report.costs.draft, drafted.sum());
     for model in ["small", "large", "gone"] {
@@ -276,6 +295,24 @@ async fn compare(samples: Vec<Sample>, fresh: &Fresh, first: i64) {
         let (steps, cost) =
             of.fold((0, Usd::ZERO), |(steps, sum), (_, cost)| (steps + 1, sum + cost));
         assert_eq!((costs.draft_steps, costs.draft_cost), (steps, cost), "{model}");
+    }
+    let answered = || {
+        let compared = judged.iter().filter(|(sample, _)| !sample.is_blocked());
+        compared.filter_map(|(sample, is)| is.map(|(model, cost)| (*sample, model, cost)))
+    };
+    let saved = answered().map(|(sample, _, cost)| sample.recorded_cost() - cost);
+    assert_eq!(report.costs.savings, saved.sum());
+    let unpriced = answered().filter(|(_, model, _)| *model == "gone").count() as u64;
+    assert_eq!(report.costs.unpriced_steps, unpriced);
+    let routed = || answered().filter(|(sample, ..)| sample.tier.is_some());
+    for from in Tier::ALL.iter().copied() {
+        let of = || routed().filter(move |(sample, ..)| sample.tier == Some(from));
+        let cells = || report.tiers.iter().filter(move |cell| cell.from == from);
+        assert_eq!(cells().map(|cell| cell.steps).sum::<u64>(), of().count() as u64);
+        let was: Usd = of().map(|(sample, ..)| sample.recorded_cost()).sum();
+        let is: Usd = of().map(|(_, _, cost)| cost).sum();
+        assert_eq!(cells().map(|cell| cell.recorded_cost).sum::<Usd>(), was);
+        assert_eq!(cells().map(|cell| cell.draft_cost).sum::<Usd>(), is);
     }
     assert_eq!(report.ignored_settings, ["auto_trace"]);
 }

@@ -22,7 +22,8 @@ pub enum Limit {
     MonthlyBudget,
     /// The cap of a key.
     HourlyLimit,
-    /// A cap or a budget, under which no model without a price is called.
+    /// A cap or a budget, under which no model is called that has no price, or would run a vendor's tool
+    /// without a price or a bound.
     NoPrice,
 }
 
@@ -52,12 +53,14 @@ pub struct BacktestReport {
     pub newly_blocked: Vec<ByCause>,
     /// Requests that were blocked and that the draft lets through, by the finding that was the cause.
     pub newly_passed: Vec<ByCause>,
-    /// Requests that were answered, and are by the draft, by their tiers.
+    /// Requests that were answered, and are by the draft, by their tiers. Refused ones are left out.
     pub tiers: Vec<TierMove>,
     /// Answers by model.
     pub models: BTreeMap<String, ModelCosts>,
-    /// Requests that a limit of the draft would have refused.
+    /// Requests that a limit of the draft would have refused, and none of now.
     pub refused: BTreeMap<Limit, Refused>,
+    /// The requests for which the limits of now matter.
+    pub refusal_counts: RefusalCounts,
     /// Money.
     pub costs: Costs,
     /// The sections of the draft that have no effect on a backtest.
@@ -73,7 +76,8 @@ pub struct StepCounts {
     pub judged: u64,
     /// Requests whose content is not stored.
     pub without_content: u64,
-    /// Requests whose content cannot be read.
+    /// Requests that could not be judged: a damaged content, no memory for it, or a block outside the messages,
+    /// which are all that is stored of it.
     pub unreadable: u64,
     /// Whether the window has more than were read: then the earliest were.
     pub truncated: bool,
@@ -114,7 +118,7 @@ pub struct ModelCosts {
     pub recorded_steps: u64,
     /// Their cost.
     pub recorded_cost: Usd,
-    /// Answers by the draft.
+    /// Answers by the draft, without the refused ones.
     pub draft_steps: u64,
     /// Their cost.
     pub draft_cost: Usd,
@@ -129,6 +133,16 @@ pub struct Refused {
     pub cost: Usd,
     /// The first of them.
     pub step_ids: Vec<StepId>,
+}
+
+/// Requests that the limits of now would have refused, replayed as those of the draft are. They were answered
+/// when other limits held, or the replay is coarser than the gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusalCounts {
+    /// Those that the draft refuses as well: no difference that it makes.
+    pub already: u64,
+    /// Those that the draft lets through.
+    pub no_longer: u64,
 }
 
 /// The money of a window. `draft` is `recorded - newly_blocked + newly_passed - refused - savings`.

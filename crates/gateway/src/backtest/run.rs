@@ -7,24 +7,27 @@ use std::time::Duration;
 use checks::GiveUp;
 use domain::job::{JobKind, Progress};
 use domain::money::Usd;
+use domain::settings::Settings;
 use store::{PackedContent, SealedContent, SealingKey};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::backtest::ask::Payload;
+use crate::backtest::both::Both;
+use crate::backtest::content_memory::{ContentMemory, Memory};
 use crate::backtest::draft::DraftProject;
 use crate::backtest::judge::{self, Asks, Judged, Unjudged};
-use crate::backtest::limits::{self, Rules};
+use crate::backtest::limits::{self, Caps, Rules};
 use crate::backtest::report::BacktestReport;
 use crate::backtest::tally::Tally;
 use crate::backtest::window::{MOST_STEPS, Pages, RecordedRequest, Window};
 use crate::bounded_read::read_again;
 use crate::capacity::background_thread::BackgroundThread;
-use crate::capacity::body_memory::{json_bytes, plain_bytes};
+use crate::capacity::body_memory::{BodyCharge, BodyOwner, json_bytes, plain_bytes};
 use crate::error::{Error, Result};
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::queued;
-use crate::job_queue::running::{JobMemory, RunningJob};
+use crate::job_queue::running::RunningJob;
 
 /// Memory for a larger content, in bytes of JSON, is taken from that of requests.
 const LARGE: usize = 256 * 1024;
@@ -55,10 +58,15 @@ async fn backtest(job: &RunningJob) -> Result<Option<BacktestReport>> {
     let current = project.clone();
     let applied = Arc::new(thread.run(move || draft.apply(&current)).await??);
     let stop = gateway.winding_down.clone();
-    let rules = Arc::new(rules(job, window, &applied).await?);
-    let judge =
-        Judge { draft: applied, rules: rules.clone(), sealing: project.sealing.clone(), stop };
-    let Some(mut tally) = tally(job, window, &judge, &mut thread).await? else { return Ok(None) };
+    let Some(rules) = stop.run_until_cancelled(rules(job, window, &applied)).await else {
+        return Ok(None);
+    };
+    let rules = Arc::new(rules?);
+    let sealing = project.sealing.clone();
+    let judge = Judge { draft: applied, rules: rules.clone(), sealing, stop: stop.clone() };
+    // The reads of the database pause when it is away; a stop does not wait for them.
+    let tally = stop.run_until_cancelled(tally(job, window, &judge, &mut thread)).await;
+    let Some(mut tally) = tally.transpose()?.flatten() else { return Ok(None) };
     let calls = tally.take_calls();
     let refusals = thread.run(move || limits::replay(calls, &rules)).await?;
     Ok(Some(tally.report(refusals, ignored)))
@@ -75,10 +83,11 @@ async fn tally(
     let count = || store.count_ended_steps(project, window.from, window.to, MOST_STEPS);
     let count = read_again(count).await?;
     let mut progress = Progress { done: 0, total: count.min(MOST_STEPS).unsigned_abs() };
-    let mut tally = Tally::default();
+    let mut tally = Tally::new(!judge.rules.now.is_empty() || !judge.rules.draft.is_empty());
     tally.steps.truncated = count > MOST_STEPS;
     let mut pages = Pages::of(store, project, window);
     let mut noted: Option<Instant> = None;
+    let mut memory = ContentMemory::default();
     while progress.done < progress.total {
         if noted.is_none_or(|at| at.elapsed() >= PROGRESS_INTERVAL) {
             if !job.checkpoint(progress).await? {
@@ -91,9 +100,22 @@ async fn tally(
             // Steps were purged meanwhile.
             break;
         }
-        while !page.is_empty() {
+        tally.conversations.note(page.since, &page.others);
+        while let Some(next) = page.peek() {
+            let owner = BodyOwner::Project(project);
+            let mut charge = job.gateway.body_memory.charge(owner, 0).await?;
+            match memory.raise(job, &mut charge, next.charged()).await? {
+                Memory::Taken => {}
+                Memory::Missing => {
+                    page.skip();
+                    tally.add(Err(Unjudged::Unreadable));
+                    continue;
+                }
+                Memory::Stop => return Ok(None),
+            }
             let requests = pages.contents(&mut page).await?;
-            if !judge_all(job, requests, judge, thread, &mut tally).await? {
+            let mut taken = TakenMemory { memory: &mut memory, charge };
+            if !judge_all(job, requests, judge, thread, &mut tally, &mut taken).await? {
                 return Ok(None);
             }
         }
@@ -111,6 +133,7 @@ async fn judge_all(
     judge: &Judge,
     thread: &mut BackgroundThread,
     tally: &mut Tally,
+    taken: &mut TakenMemory<'_>,
 ) -> Result<bool> {
     while !requests.is_empty() {
         let (judging, rest) = (judge.clone(), std::mem::take(&mut requests));
@@ -118,7 +141,7 @@ async fn judge_all(
         judged.outcomes.into_iter().for_each(|outcome| tally.add(outcome));
         requests = judged.rest;
         if let Some((request, packed)) = judged.large {
-            match judge_large(job, judge, thread, request, packed).await? {
+            match judge_large(job, judge, thread, (request, packed), taken).await? {
                 Some(outcome) => tally.add(outcome),
                 None => return Ok(false),
             }
@@ -131,46 +154,56 @@ async fn judge_all(
     Ok(true)
 }
 
+/// The memory that sealed contents hold, and the means to take more.
+struct TakenMemory<'m> {
+    memory: &'m mut ContentMemory,
+    charge: BodyCharge,
+}
+
 /// Judges a request with a large content, whose memory is taken before it is unpacked and before it is read.
-/// `None` if the gateway stops meanwhile.
+/// Nothing but the sealed content is held while it waits. `None` if the gateway stops meanwhile.
 async fn judge_large(
     job: &RunningJob,
     judge: &Judge,
     thread: &mut BackgroundThread,
-    request: RecordedRequest,
-    packed: PackedContent,
+    (request, packed): (RecordedRequest, PackedContent),
+    TakenMemory { memory, charge }: &mut TakenMemory<'_>,
 ) -> Result<Option<Outcome>> {
-    let plain = plain_bytes(packed.size());
-    let held = match job.try_memory(plain).await? {
-        JobMemory::Taken(charge) => charge,
-        JobMemory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
-        JobMemory::Stop => return Ok(None),
+    let (request, packed) = (Arc::new(request), Arc::new(packed));
+    let mut needed = plain_bytes(packed.size());
+    let outcome = loop {
+        match memory.raise(job, charge, request.charged() + needed).await? {
+            Memory::Taken => {}
+            Memory::Missing => break Err(Unjudged::Unreadable),
+            Memory::Stop => return Ok(None),
+        }
+        let unpacking = packed.clone();
+        let weighed = thread.run(move || {
+            let json = unpacking.unpack().ok()?;
+            let weight = json_bytes(&json, true).ok()?;
+            Some((json, weight))
+        });
+        let Some((json, weight)) = weighed.await? else { break Err(Unjudged::Unreadable) };
+        if memory.raise_at_once(charge, request.charged() + weight).await? {
+            let (judging, request) = (judge.clone(), request.clone());
+            break thread.run(move || judging.one(&request, &json)).await?;
+        }
+        // The whole is asked for the next time, so it is there before the content is unpacked again.
+        needed = weight;
+        drop(json);
+        charge.lower(request.charged());
     };
-    let weighed = thread.run(move || {
-        let json = packed.unpack().ok()?;
-        let weight = json_bytes(&json, true).ok()?;
-        Some((json, weight))
-    });
-    let Some((json, weight)) = weighed.await? else {
-        return Ok(Some(Err(Unjudged::Unreadable)));
-    };
-    let held = match job.try_memory(weight.saturating_sub(plain)).await? {
-        JobMemory::Taken(charge) => (held, charge),
-        JobMemory::Missing => return Ok(Some(Err(Unjudged::Unreadable))),
-        JobMemory::Stop => return Ok(None),
-    };
-    let judging = judge.clone();
-    let outcome = thread.run(move || judging.one(&request, &json)).await?;
-    drop(held);
+    charge.lower(request.charged());
     Ok(Some(outcome))
 }
 
-/// The limits that the draft would have, for the keys that there are.
-async fn rules(job: &RunningJob, window: Window, draft: &DraftProject) -> Result<Rules> {
+/// The limits of now and those that the draft would have, for the keys that there are.
+async fn rules(job: &RunningJob, window: Window, draft: &DraftProject) -> Result<Both<Rules>> {
     let gateway = &job.gateway;
-    let (settings, project) = (&draft.state.settings, job.job.project);
+    let project = job.job.project;
+    let (now, drafted) = (&draft.current.settings, &draft.state.settings);
     let month = window.from.month_start();
-    let before = match settings.monthly_budget {
+    let before = match now.monthly_budget.or(drafted.monthly_budget) {
         None => Vec::new(),
         Some(_) => {
             let (from, to) = (month.minute(), window.from.minute());
@@ -179,19 +212,22 @@ async fn rules(job: &RunningJob, window: Window, draft: &DraftProject) -> Result
     };
     let spent: Usd = before.iter().map(|row| row.cost).sum();
     let keys = gateway.registry.keys().into_iter().filter(|state| state.key.project == project);
-    Ok(Rules {
+    let own = keys.filter_map(|state| Some((state.key.id, state.key.hourly_limit?)));
+    let own = Caps::Own(own.collect());
+    let rules = |settings: &Settings, caps| Rules {
         limits: settings.limits.clone(),
         monthly_budget: settings.monthly_budget,
-        caps: draft.caps(keys.map(|state| (state.key.id, state.key.hourly_limit))),
+        caps,
         spent_before: (window.from, spent),
-    })
+    };
+    Ok(Both { draft: rules(drafted, draft.caps(&own)), now: rules(now, own) })
 }
 
 /// The draft with its limits, and the means to open contents and to stop.
 #[derive(Clone)]
 struct Judge {
     draft: Arc<DraftProject>,
-    rules: Arc<Rules>,
+    rules: Arc<Both<Rules>>,
     sealing: SealingKey,
     stop: CancellationToken,
 }
@@ -229,7 +265,9 @@ impl Judge {
     fn one(&self, request: &RecordedRequest, json: &[u8]) -> Outcome {
         let stop = || self.stop.is_cancelled();
         let RecordedRequest { step, asks_secure, .. } = request;
-        let asks = Asks { secure: *asks_secure, price: self.rules.bound(step.key) };
+        let Both { now, draft } = &*self.rules;
+        let price = Both { now: now.bound(step.key), draft: draft.bound(step.key) };
+        let asks = Asks { secure: *asks_secure, price };
         judge::judge(&self.draft, step, json, asks, GiveUp::All(&stop))
     }
 }

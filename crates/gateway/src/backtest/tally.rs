@@ -6,6 +6,8 @@ use domain::ids::StepId;
 use domain::money::Usd;
 use domain::tier::Tier;
 
+use crate::backtest::both::Both;
+use crate::backtest::conversations::Conversations;
 use crate::backtest::judge::{Cause, Fate, Judged, Pricing, Unjudged};
 use crate::backtest::limits::{LimitedCall, Refusals};
 use crate::backtest::report::{
@@ -26,10 +28,18 @@ pub(super) struct Tally {
     newly_blocked: Causes,
     newly_passed: Causes,
     tiers: BTreeMap<(Tier, Tier), (u64, Usd, Usd)>,
-    models: BTreeMap<String, ModelCosts>,
+    models: Models,
     costs: Costs,
-    /// Every judged request, for the limits, which go by another order.
-    calls: Vec<LimitedCall>,
+    /// Every judged request, for the limits, which go by another order; none if there are no limits.
+    calls: Option<Vec<LimitedCall>>,
+    pub(super) conversations: Conversations,
+}
+
+/// Answers by model.
+#[derive(Debug, Default)]
+struct Models {
+    places: BTreeMap<String, u8>,
+    costs: Vec<ModelCosts>,
 }
 
 /// Requests by cause.
@@ -37,6 +47,11 @@ pub(super) struct Tally {
 struct Causes(BTreeMap<Cause, (u64, Vec<StepId>)>);
 
 impl Tally {
+    /// Nothing yet. Without limits the requests themselves are not kept.
+    pub(super) fn new(is_limited: bool) -> Self {
+        Self { calls: is_limited.then(Vec::new), ..Self::default() }
+    }
+
     /// Counts a request.
     pub(super) fn add(&mut self, outcome: Result<Judged, Unjudged>) {
         let Ok(judged) = outcome else {
@@ -50,7 +65,6 @@ impl Tally {
         self.costs.recorded += recorded.cost;
         self.costs.draft += draft.cost;
         self.costs.unpriced_steps += u64::from(judged.pricing == Pricing::Unpriced);
-        let mut saving = Usd::ZERO;
         match (&recorded.block, &draft.block) {
             (None, Some(cause)) => {
                 self.newly_blocked.add(cause, judged.step);
@@ -61,22 +75,29 @@ impl Tally {
                 self.costs.newly_passed += draft.cost;
             }
             (None, None) => {
-                saving = recorded.cost - draft.cost;
-                self.costs.savings += saving;
+                self.costs.savings += recorded.cost - draft.cost;
                 self.add_move(recorded, draft);
             }
             (Some(_), Some(_)) => {}
         }
-        self.add_models(recorded, draft);
-        self.calls.push(LimitedCall {
+        let model = self.add_models(recorded, draft);
+        let Some(calls) = &mut self.calls else { return };
+        let first = judged.round_after.map_or(judged.step, |tool| {
+            self.conversations.first(judged.step, tool, judged.finished_at)
+        });
+        let is_answered = Both { now: recorded.block.is_none(), draft: draft.block.is_none() };
+        let is_compared = is_answered.now && is_answered.draft;
+        calls.push(LimitedCall {
             step: judged.step,
+            first,
             key: judged.key,
             started_at: judged.started_at,
             finished_at: judged.finished_at,
-            is_round: judged.is_round,
             lacks_price: judged.lacks_price,
-            cost: draft.cost,
-            saving,
+            cost: Both { now: recorded.cost, draft: draft.cost },
+            is_answered,
+            tiers: recorded.tier.zip(draft.tier).filter(|_| is_compared),
+            model,
         });
     }
 
@@ -88,27 +109,22 @@ impl Tally {
         *is += draft.cost;
     }
 
-    fn add_models(&mut self, recorded: &Fate, draft: &Fate) {
+    /// Counts the models of a request. Returns the place of the draft's.
+    fn add_models(&mut self, recorded: &Fate, draft: &Fate) -> Option<u8> {
         if let Some(model) = &recorded.model {
-            let costs = self.model(model);
+            let (_, costs) = self.models.of(model);
             costs.recorded_steps += 1;
             costs.recorded_cost += recorded.cost;
         }
-        if let Some(model) = &draft.model {
-            let costs = self.model(model);
-            costs.draft_steps += 1;
-            costs.draft_cost += draft.cost;
-        }
-    }
-
-    fn model(&mut self, model: &str) -> &mut ModelCosts {
-        let is_other = self.models.len() >= MOST_NAMES && !self.models.contains_key(model);
-        self.models.entry(if is_other { OTHER } else { model }.to_owned()).or_default()
+        let (place, costs) = self.models.of(draft.model.as_ref()?);
+        costs.draft_steps += 1;
+        costs.draft_cost += draft.cost;
+        Some(place)
     }
 
     /// Takes the requests that the limits are replayed over.
     pub(super) fn take_calls(&mut self) -> Vec<LimitedCall> {
-        std::mem::take(&mut self.calls)
+        self.calls.take().unwrap_or_default()
     }
 
     /// The report of everything that was counted.
@@ -117,12 +133,15 @@ impl Tally {
         costs.draft = costs.draft - refusals.cost;
         costs.savings = costs.savings - refusals.saving;
         costs.refused = refusals.cost + refusals.saving;
-        let moves = self.tiers.into_iter().map(|((from, to), (steps, was, is))| TierMove {
-            from,
-            to,
-            steps,
-            recorded_cost: was,
-            draft_cost: is,
+        let moves = self.tiers.into_iter().map(|(tiers, (steps, was, is))| {
+            let refused = refusals.tiers.get(&tiers).copied().unwrap_or_default();
+            TierMove {
+                from: tiers.0,
+                to: tiers.1,
+                steps: steps - refused.0,
+                recorded_cost: was - refused.1,
+                draft_cost: is - refused.2,
+            }
         });
         BacktestReport {
             steps: self.steps,
@@ -130,12 +149,45 @@ impl Tally {
             draft_blocked: self.draft_blocked,
             newly_blocked: self.newly_blocked.into_list(),
             newly_passed: self.newly_passed.into_list(),
-            tiers: moves.collect(),
-            models: self.models,
+            tiers: moves.filter(|cell| cell.steps > 0).collect(),
+            models: self.models.without(&refusals.models),
             refused: refusals.by_limit,
+            refusal_counts: refusals.counts,
             costs,
             ignored_settings: ignored,
         }
+    }
+}
+
+impl Models {
+    /// The costs of a model, and their place.
+    fn of(&mut self, model: &str) -> (u8, &mut ModelCosts) {
+        let is_other = self.costs.len() >= MOST_NAMES && !self.places.contains_key(model);
+        let name = if is_other { OTHER } else { model };
+        let place = match self.places.get(name) {
+            Some(place) => *place,
+            None => {
+                // `MOST_NAMES` is less than 255.
+                let place = u8::try_from(self.costs.len()).unwrap_or(u8::MAX);
+                self.places.insert(name.to_owned(), place);
+                self.costs.push(ModelCosts::default());
+                place
+            }
+        };
+        (place, &mut self.costs[usize::from(place)])
+    }
+
+    /// The costs by model, without refused answers by the draft.
+    fn without(self, refused: &BTreeMap<u8, (u64, Usd)>) -> BTreeMap<String, ModelCosts> {
+        let Self { places, costs } = self;
+        let by_model = places.into_iter().map(|(model, place)| {
+            let mut costs = costs[usize::from(place)];
+            let (steps, cost) = refused.get(&place).copied().unwrap_or_default();
+            costs.draft_steps -= steps;
+            costs.draft_cost = costs.draft_cost - cost;
+            (model, costs)
+        });
+        by_model.collect()
     }
 }
 

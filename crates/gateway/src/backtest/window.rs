@@ -75,6 +75,14 @@ pub(super) struct RecordedRequest {
     size: usize,
 }
 
+impl RecordedRequest {
+    /// The bytes of its sealed content for which memory is taken before it is read: those of a content that is
+    /// larger than all that are held at a time.
+    pub(super) fn charged(&self) -> usize {
+        if self.size > MOST_SEALED { self.size } else { 0 }
+    }
+}
+
 /// A part of the steps of a window.
 #[derive(Default)]
 pub(super) struct Page {
@@ -82,14 +90,23 @@ pub(super) struct Page {
     pub(super) read: u64,
     /// Requests whose content is not stored.
     pub(super) without_content: u64,
+    /// When its first step ended.
+    pub(super) since: Timestamp,
+    /// All its steps but the requests: those of tools link the rounds of a conversation.
+    pub(super) others: Vec<Step>,
     /// The other requests.
     requests: VecDeque<RecordedRequest>,
 }
 
 impl Page {
-    /// Whether all requests of the page have been taken.
-    pub(super) fn is_empty(&self) -> bool {
-        self.requests.is_empty()
+    /// The next request; `None` if all have been taken.
+    pub(super) fn peek(&self) -> Option<&RecordedRequest> {
+        self.requests.front()
+    }
+
+    /// Leaves out the next request.
+    pub(super) fn skip(&mut self) {
+        self.requests.pop_front();
     }
 }
 
@@ -110,10 +127,13 @@ impl<'s> Pages<'s> {
     pub(super) async fn next(&mut self) -> Result<Page> {
         let steps =
             read_again(|| self.store.next_ended_steps(self.project, self.last, self.to)).await?;
-        let Some(last) = steps.last() else { return Ok(Page::default()) };
+        let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
+            return Ok(Page::default());
+        };
+        let since = first.finished_at;
         self.last = StepCursor::after(last);
         let read = steps.len() as u64;
-        let steps: Vec<Step> = steps.into_iter().filter(judge::counts).collect();
+        let (steps, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(judge::counts);
         let (ids, traces): (Vec<_>, Vec<_>) =
             steps.iter().map(|step| (step.id, step.trace)).unzip();
         let (sizes, sensitivities) = tokio::try_join!(
@@ -125,7 +145,7 @@ impl<'s> Pages<'s> {
             let asks_secure = asks_secure(sensitivities.get(&step.trace));
             Some(RecordedRequest { size: *sizes.get(&step.id)?, step, asks_secure })
         });
-        Ok(Page { read, without_content, requests: stored.collect() })
+        Ok(Page { read, without_content, since, others, requests: stored.collect() })
     }
 
     /// The next requests of a page, with their sealed contents; none at its end.

@@ -196,6 +196,11 @@ impl BodyMemory {
         self.0.held().total > self.0.limit / 2
     }
 
+    /// Whether so many bytes may ever be held for one body.
+    pub(crate) fn can_hold(&self, bytes: usize) -> bool {
+        bytes <= self.0.limit
+    }
+
     /// Takes memory for a body. If there is none, waits up to a second for it.
     pub async fn charge(&self, owner: BodyOwner, bytes: usize) -> Result<BodyCharge> {
         let mut charge = BodyCharge { shared: self.0.clone(), owner, bytes: 0 };

@@ -36,10 +36,10 @@ impl RunningJob {
     /// Writes the progress before the next part of the job. Returns false if there must be no next part: the
     /// node is about to stop, or lost the job to another.
     pub(crate) async fn checkpoint(&self, progress: Progress) -> Result<bool> {
-        if self.gateway.winding_down.is_cancelled() {
-            return Ok(false);
-        }
-        write_again(|| self.gateway.store.note_job_progress(self.job.id, progress)).await
+        // A second write of the same progress changes nothing.
+        let note = || self.gateway.store.note_job_progress(self.job.id, progress);
+        let noted = self.gateway.winding_down.run_until_cancelled(write_again(note)).await;
+        noted.unwrap_or(Ok(false))
     }
 
     /// Does work that takes long. `None` if the gateway stops meanwhile: then the work is dropped.
@@ -53,16 +53,22 @@ impl RunningJob {
     /// Waits for the memory that a content takes. `None` if there must be no next part.
     pub(crate) async fn memory(&self, bytes: usize) -> Result<Option<BodyCharge>> {
         let owner = BodyOwner::Project(self.job.project);
+        let mut charge = self.gateway.body_memory.charge(owner, 0).await?;
+        Ok(self.raise(&mut charge, bytes).await?.then_some(charge))
+    }
+
+    /// Waits until a charge holds as many bytes as this. Returns false if there must be no next part.
+    pub(crate) async fn raise(&self, charge: &mut BodyCharge, bytes: usize) -> Result<bool> {
         // The last attempt follows the loop.
         for _ in 1..MEMORY_ATTEMPTS {
-            match self.gateway.body_memory.charge(owner, bytes).await {
-                Ok(charge) => return Ok(Some(charge)),
+            match charge.raise(bytes).await {
+                Ok(()) => return Ok(true),
                 Err(Error::Busy { .. }) if !self.gateway.winding_down.is_cancelled() => {}
-                Err(Error::Busy { .. }) => return Ok(None),
+                Err(Error::Busy { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
-        self.gateway.body_memory.charge(owner, bytes).await.map(Some)
+        charge.raise(bytes).await.map(|()| true)
     }
 
     /// Waits for memory as [`RunningJob::memory`] does, for a content that is no reason to end the job.

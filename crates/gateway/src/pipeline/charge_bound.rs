@@ -101,7 +101,7 @@ pub(super) fn reported_prices(
 
 /// Refuses a request with a tool that has no known price, or that the vendor puts no bound on, for a
 /// model whose window does not bound it either: no cap could hold.
-pub(super) fn check_bounded(model: &Model, prompt: &Prompt) -> Result<()> {
+pub(crate) fn check_bounded(model: &Model, prompt: &Prompt) -> Result<()> {
     let charges = providers::charges(model, prompt);
     if let Some(charge) = charges.tools.iter().find(|charge| charge.uses == UseBound::Unpriced) {
         return Err(Error::Unbounded(format!(

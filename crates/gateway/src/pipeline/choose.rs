@@ -11,6 +11,7 @@ use routing::{DEFAULT_THRESHOLD, Shape, Unresolved};
 
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::pipeline::pricing_basis::PricingBasis;
 use crate::pipeline::refusal::UnrecordedRefusal;
 use crate::pipeline::screen::Screened;
 use crate::state::registry::ProjectState;
@@ -66,18 +67,9 @@ impl Screened {
         let screened = self;
         let project = screened.context().caller.project.clone();
         let first = project.model(name)?;
-        let find = |identifier: &str| project.models.get(identifier).map(|model| &**model);
-        // Sensitive content that may not leave stays with private models, by fallbacks too.
-        let private_only = screened.context().trace.is_sensitive()
-            || (screened.security().pii && first.is_private());
-        let regions = project.settings.allowed_regions.as_deref();
-        let chain = routing::chain(first, find, private_only, regions);
-        let mut models = project.shared(&chain);
-        if fallbacks == Fallbacks::No {
-            models.retain(|model| model.identifier == first.identifier);
-        }
-        let pricing_basis = screened.pricing_basis();
-        models.retain(|model| pricing_basis.fits(model));
+        let private_only =
+            private_only(screened.context().trace.is_sensitive(), screened.security().pii, first);
+        let models = project.named(first, private_only, fallbacks, screened.pricing_basis());
         if models.is_empty() {
             return Err(crate::error::Error::invalid(format!(
                 "Model {name} may not be used here: the trace is sensitive or its region is not allowed"
@@ -85,6 +77,12 @@ impl Screened {
         }
         Ok(Routed { screened, routing: OnceLock::new(), models })
     }
+}
+
+/// Whether only private models may answer a request that names its model: sensitive content that may not
+/// leave stays with them, by fallbacks too.
+pub(crate) fn private_only(asks_secure: bool, pii: bool, named: &Model) -> bool {
+    asks_secure || (pii && named.is_private())
 }
 
 impl Screened {
@@ -174,6 +172,25 @@ impl ProjectState {
             (&self.settings.routing_tiers, self.settings.allowed_regions.as_deref());
         let models = routing::resolve(tier, tiers, find, regions);
         models.map(|models| self.shared(&models))
+    }
+
+    /// The models to try for a call that names its model: that one, and its fallbacks if the endpoint has
+    /// them. None if all of them are left out.
+    pub(crate) fn named(
+        &self,
+        first: &Model,
+        private_only: bool,
+        fallbacks: Fallbacks,
+        pricing_basis: PricingBasis,
+    ) -> Vec<Arc<Model>> {
+        let find = |identifier: &str| self.models.get(identifier).map(|model| &**model);
+        let regions = self.settings.allowed_regions.as_deref();
+        let mut chain = routing::chain(first, find, private_only, regions);
+        if fallbacks == Fallbacks::No {
+            chain.retain(|model| model.identifier == first.identifier);
+        }
+        chain.retain(|model| pricing_basis.fits(model));
+        self.shared(&chain)
     }
 
     /// Whether there is more than one model to route to.

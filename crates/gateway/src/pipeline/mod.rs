@@ -9,7 +9,7 @@ pub(crate) mod attributes;
 pub(crate) mod auto_trace;
 pub(crate) mod call;
 pub(crate) mod call_outcome;
-mod charge_bound;
+pub(crate) mod charge_bound;
 pub(crate) mod choose;
 pub(crate) mod context;
 mod counted;

@@ -43,7 +43,7 @@ impl PricingBasis {
     }
 
     /// Whether a model can be used for a call that is charged so.
-    pub(super) fn fits(self, model: &Model) -> bool {
+    pub(crate) fn fits(self, model: &Model) -> bool {
         match self {
             Self::Tokens => true,
             Self::Input => providers::check_embeddings(model).is_ok(),
@@ -92,7 +92,7 @@ impl PricingBasis {
     }
 
     /// The cost of the requested images, as far as it is known before they are made.
-    pub(super) fn cost_of_images(self, model: &Model, prompt: &Prompt) -> Option<Usd> {
+    pub(crate) fn cost_of_images(self, model: &Model, prompt: &Prompt) -> Option<Usd> {
         let Self::Images(count) = self else { return None };
         match self.image_price(model) {
             Some(price) => Some(price.times(count)),

@@ -258,7 +258,9 @@ impl Gateway {
             };
             let refusal = Refusal { reason, step: step.id, trace: step.trace, cause };
             let input = Some(Input::of(context.api_endpoint, &prompt));
-            self.store(context, step.into(), &Stored { input, ..Stored::default() }).await?;
+            // By its servers a backtest knows a later round of a conversation.
+            let mcp = context.mcp.as_ref().map(Round::servers);
+            self.store(context, step.into(), &Stored { input, mcp, ..Stored::default() }).await?;
             Ok(refusal)
         })
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(crate) struct Figures {
     /// Requests that were judged.
     pub(crate) judged: u64,
-    /// Requests without a content, or with one that cannot be read.
+    /// Requests without a stored content, or that could not be judged.
     pub(crate) unjudged: u64,
     /// Requests that would be blocked and were not, and the other way round.
     pub(crate) blocked: u64,
@@ -26,6 +26,8 @@ pub(crate) struct Figures {
     pub(crate) cost_change: Option<f64>,
     /// Whether there were more requests than were read.
     pub(crate) is_truncated: bool,
+    /// The sections of the draft that have no effect.
+    pub(crate) ignored: Vec<String>,
 }
 
 impl Figures {
@@ -34,6 +36,7 @@ impl Figures {
         let report = job.get("report").filter(|report| report.is_object())?;
         let count = |of: &Value| of.as_u64().unwrap_or(0);
         let dollars = |of: &Value| of.as_f64().unwrap_or(0.0);
+        let ignored = report["ignored_settings"].as_array().into_iter().flatten();
         let (steps, blocked, cost) = (&report["steps"], &report["blocked"], &report["cost"]);
         Some(Self {
             judged: count(&steps["judged"]),
@@ -47,7 +50,23 @@ impl Figures {
             savings: dollars(&report["estimated_savings_usd"]),
             cost_change: cost["change_pct"].as_f64(),
             is_truncated: steps["truncated"].as_bool().unwrap_or(false),
+            ignored: ignored.filter_map(Value::as_str).map(str::to_owned).collect(),
         })
+    }
+
+    /// Why the figures are not those of the window, if they are not.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let Self { judged, unjudged, is_truncated, .. } = self;
+        if *judged == 0 && *unjudged > 0 {
+            Some(format!("none of {unjudged} requests could be judged"))
+        } else if *is_truncated {
+            Some(
+                "the window has more steps than are read: later requests were not judged"
+                    .to_owned(),
+            )
+        } else {
+            None
+        }
     }
 }
 
@@ -63,10 +82,13 @@ impl fmt::Display for Figures {
         }
         write!(f, ", savings ${:.6}", self.savings)?;
         if self.unjudged > 0 {
-            write!(f, ", {} without a content", self.unjudged)?;
+            write!(f, ", {} not judged", self.unjudged)?;
         }
         if self.is_truncated {
             f.write_str(", later ones left out")?;
+        }
+        if !self.ignored.is_empty() {
+            write!(f, ", ignored: {}", self.ignored.join(", "))?;
         }
         Ok(())
     }

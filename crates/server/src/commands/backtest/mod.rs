@@ -36,9 +36,10 @@ const PASSWORD_VARIABLE: &str = "SLUICE_USER_PASSWORD";
 /// The exit codes, for the help.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  the requests were judged, and no condition holds
+  0  the requests were judged, but for single ones, and no condition holds
   1  a condition of --fail-if holds, whatever else failed
-  2  wrong usage, no gateway, a draft that is refused, or a backtest that failed, and no condition holds";
+  2  wrong usage, no gateway, a draft that is refused, a backtest that failed, none of the requests judged, or
+     more of them than are read, and no condition holds";
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -158,7 +159,7 @@ impl BacktestCommand {
             name: self.name(),
             figures: figures.to_string(),
             failures: failures.collect(),
-            errors: Vec::new(),
+            errors: figures.fault().into_iter().collect(),
             seconds: 0.0,
         }
     }
@@ -168,9 +169,8 @@ impl BacktestCommand {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_job_without_a_report_is_trouble() {
-        let command = BacktestCommand {
+    fn command() -> BacktestCommand {
+        BacktestCommand {
             project: 1,
             settings: PathBuf::from("draft.json"),
             since: Moment::Ago(7),
@@ -180,7 +180,38 @@ mod tests {
             json: false,
             timeout: TIMEOUT,
             url: None,
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_not_judged_is_trouble() {
+        let case = |steps: Value| {
+            let report = json!({"steps": steps, "ignored_settings": ["model_aliases", "mcp"]});
+            command().case(&json!({"status": "completed", "report": report}))
         };
+        for (steps, fault) in [
+            (json!({"judged": 5, "without_content": 2, "unreadable": 1}), None),
+            (json!({"judged": 0}), None),
+            (
+                json!({"judged": 0, "without_content": 2, "unreadable": 1}),
+                Some("none of 3 requests could be judged"),
+            ),
+            (
+                json!({"judged": 5, "truncated": true}),
+                Some("the window has more steps than are read: later requests were not judged"),
+            ),
+        ] {
+            let case = case(steps);
+            assert_eq!(case.errors.first().map(String::as_str), fault);
+            assert!(case.figures.ends_with(", ignored: model_aliases, mcp"), "{}", case.figures);
+        }
+        let some = case(json!({"judged": 5, "without_content": 2, "unreadable": 1}));
+        assert!(some.figures.contains(", 3 not judged"), "{}", some.figures);
+    }
+
+    #[test]
+    fn a_job_without_a_report_is_trouble() {
+        let command = command();
         assert!(command.case(&json!({"status": "completed", "report": {"steps": {}}})).is_fine());
         for job in [
             json!({"status": "completed"}),

@@ -34,7 +34,7 @@ async fn ended(owner: &Caller, job: &str) -> Value {
 }
 
 /// The report of a backtest that is completed.
-async fn backtest(owner: &Caller, settings: &Value) -> Value {
+pub(crate) async fn backtest(owner: &Caller, settings: &Value) -> Value {
     let job = ask(owner, settings).await;
     let job = ended(owner, &job).await;
     assert_eq!(job["status"], "completed", "{job}");

@@ -8,6 +8,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Server, settings};
 crate::on_every_backend!(
     a_draft_shows_what_would_change,
     personal_data_is_judged_behind_its_placeholders,
+    a_model_of_another_region_is_not_called,
     limits_are_replayed,
     a_cap_counts_what_the_draft_costs,
     requests_without_content_are_counted_apart,
@@ -140,6 +141,28 @@ async fn personal_data_is_judged_behind_its_placeholders(backend: Backend) {
     assert!(!stored.contains("jane.doe"), "nor in its job");
 }
 
+async fn a_model_of_another_region_is_not_called(backend: Backend) {
+    let (server, mock) = prepared(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    mock.register_with(&owner, "far", json!({"region_restriction": "us"})).await;
+    settings(&owner, 1, json!({"routing_tiers": {"simple": "far"}})).await;
+    let trace = key.trace().await;
+    let chat = json!({"trace_id": trace, "model": "far",
+        "messages": [{"role": "user", "content": "Hello."}]});
+    key.post("/api/v1/chat/completions", &chat).await.ok(200);
+    execute(&key, &trace, "Hello.").await;
+    let draft = json!({"allowed_regions": ["eu"]});
+    let report = backtest(&owner, &draft).await;
+    let blocked = report["newly_blocked"].as_array().unwrap();
+    let mut kinds: Vec<_> = blocked.iter().map(|by| (&by["category"], &by["type"])).collect();
+    kinds.sort_by_key(|(_, kind)| kind.as_str());
+    let routing = json!("routing");
+    assert_eq!(kinds, [(&routing, &json!("region")), (&routing, &json!("simple"))]);
+    assert_eq!(report["cost"]["draft"], 0.0);
+    settings(&owner, 1, draft).await;
+    key.post("/api/v1/chat/completions", &chat).await.says(422, "its region is not allowed");
+}
+
 async fn limits_are_replayed(backend: Backend) {
     let (server, _mock) = prepared(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
@@ -157,6 +180,18 @@ async fn limits_are_replayed(backend: Backend) {
     is_about(&by["cost"], 2.0 * CALL);
     is_about(&report["cost"]["draft"], 3.0 * CALL);
     assert_eq!(report["estimated_savings_usd"], 0.0, "work that is not done saves nothing");
+
+    // Once it is saved, an empty draft changes nothing.
+    settings(&owner, 1, json!({"limits": {"requests_per_hour": 3}})).await;
+    let report = backtest(&owner, &json!({})).await;
+    assert_eq!(
+        report["refused"],
+        json!({"steps": 0, "share": 0.0, "by_limit": [], "already": 2, "no_longer": 0})
+    );
+    assert_eq!(report["cost"]["draft"], report["cost"]["recorded"]);
+    let report = backtest(&owner, &json!({"limits": {"requests_per_hour": 4}})).await;
+    let counts = (&report["refused"]["already"], &report["refused"]["no_longer"]);
+    assert_eq!(counts, (&json!(1), &json!(1)));
 }
 
 async fn a_cap_counts_what_the_draft_costs(backend: Backend) {

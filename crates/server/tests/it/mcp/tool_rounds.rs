@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::backtests::backtest;
 use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, call, settings};
 
 crate::on_every_backend!(
     the_gateway_runs_what_nobody_has_to_approve,
     what_has_to_be_approved_goes_to_the_caller,
     a_mixed_round_needs_only_the_callers_results,
+    a_backtest_knows_the_rounds_that_the_gateway_has_sent,
     what_goes_wrong_is_recorded_and_told,
     what_a_tool_says_is_screened,
     steps_of_tools_have_the_placeholders_of_the_conversation,
@@ -209,6 +211,32 @@ async fn a_mixed_round_needs_only_the_callers_results(backend: Backend) {
     let results = json!([{"tool_call_id": "a", "content": "noon"}]);
     let more = json!({"parent_step_id": ran["id"], "tool_results": results});
     stage.ask(&trace, more).await.says(422, "the gateway has run");
+}
+
+async fn a_backtest_knows_the_rounds_that_the_gateway_has_sent(backend: Backend) {
+    let model = |request: &Value| {
+        let messages = request["messages"].as_array().unwrap();
+        match messages.iter().filter(|message| message["role"] == "tool").count() {
+            0 => calling(&json!([call("a", "clock", "{}"), call("b", "weather", "{}")])),
+            2 => calling(&json!([call("c", "weather", "{}")])),
+            _ => saying("It is mild."),
+        }
+    };
+    let stage = Stage::with(&backend, model, warm).await;
+    let trace = stage.key.trace().await;
+    let first = stage.ask(&trace, json!({"tools": [clock(), stage.entry("never")]})).await.ok(200);
+    let results = json!([{"tool_call_id": "a", "content": "noon"}]);
+    let more = json!({"parent_step_id": first["step_id"], "tool_results": results});
+    assert_eq!(stage.ask(&trace, more).await.ok(200)["output"], "It is mild.");
+    assert_eq!(stage.model.begun(), 3, "the request, its follow-up, and a round of the gateway's");
+    let refused = async |most: u64| {
+        let draft = json!({"limits": {"requests_per_hour": most}});
+        let report = backtest(&stage.owner, &draft).await;
+        assert_eq!(report["steps"]["judged"], 3, "{report}");
+        report["refused"]["steps"].clone()
+    };
+    assert_eq!(refused(2).await, 0, "the caller has sent two");
+    assert_eq!(refused(1).await, 2, "the follow-up, and the round with it");
 }
 
 async fn what_goes_wrong_is_recorded_and_told(backend: Backend) {
