@@ -8,7 +8,6 @@
 
 pub(crate) mod ask;
 mod both;
-mod content_memory;
 mod conversations;
 mod draft;
 mod judge;

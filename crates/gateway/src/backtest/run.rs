@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backtest::ask::Payload;
 use crate::backtest::both::Both;
-use crate::backtest::content_memory::{ContentMemory, Memory};
 use crate::backtest::draft::DraftProject;
 use crate::backtest::judge::{self, Asks, Judged, Unjudged};
 use crate::backtest::limits::{self, Caps, Rules};
@@ -25,6 +24,7 @@ use crate::bounded_read::read_again;
 use crate::capacity::background_thread::BackgroundThread;
 use crate::capacity::body_memory::{BodyCharge, BodyOwner, json_bytes, plain_bytes};
 use crate::error::{Error, Result};
+use crate::job_queue::content_memory::{ContentMemory, Memory};
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::queued;
 use crate::job_queue::running::RunningJob;

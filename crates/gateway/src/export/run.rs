@@ -13,13 +13,14 @@ use tokio::time::Instant;
 
 use crate::bounded_read::write_again;
 use crate::capacity::background_thread::BackgroundThread;
-use crate::capacity::body_memory::plain_bytes;
+use crate::capacity::body_memory::{BodyOwner, plain_bytes};
 use crate::error::{Error, Result};
 use crate::export::ask::{ExportFile, Payload, place};
 use crate::export::reader::{Batch, ExportedSteps, PIECE, Pause, StepReader, facts, file_fault};
+use crate::job_queue::content_memory::{ContentMemory, Memory};
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::queued;
-use crate::job_queue::running::{JobMemory, RunningJob};
+use crate::job_queue::running::RunningJob;
 
 /// The largest file.
 const MOST_BYTES: u64 = 1024 * 1024 * 1024;
@@ -62,6 +63,7 @@ pub(super) async fn write_file(job: &RunningJob, most_bytes: u64) -> Result<Opti
         steps: ExportedSteps::default(),
         total: payload.steps,
         noted: Instant::now(),
+        memory: ContentMemory::default(),
     };
     while let Some(batch) = steps.next().await? {
         file = match pieces.write(file, batch).await? {
@@ -91,6 +93,7 @@ struct Pieces<'j> {
     /// The steps that were counted.
     total: u64,
     noted: Instant,
+    memory: ContentMemory,
 }
 
 impl Pieces<'_> {
@@ -116,11 +119,15 @@ impl Pieces<'_> {
             match pause {
                 Pause::Written => return Ok(Some(file)),
                 Pause::Piece => {}
-                Pause::Large(size) => match self.job.try_memory(plain_bytes(size)).await? {
-                    JobMemory::Taken(charge) => (most, held) = (size, Some(charge)),
-                    JobMemory::Missing => batch.leave_out(),
-                    JobMemory::Stop => return Ok(None),
-                },
+                Pause::Large(size) => {
+                    let owner = BodyOwner::Project(self.job.job.project);
+                    let mut charge = self.job.gateway.body_memory.charge(owner, 0).await?;
+                    match self.memory.raise(self.job, &mut charge, plain_bytes(size)).await? {
+                        Memory::Taken => (most, held) = (size, Some(charge)),
+                        Memory::Missing => batch.leave_out(),
+                        Memory::Stop => return Ok(None),
+                    }
+                }
             }
         }
     }

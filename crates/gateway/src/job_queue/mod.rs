@@ -5,6 +5,7 @@
 //! type that implements [`job_handler::JobHandler`]; it does its job in parts, and finds in the database
 //! those that an earlier node completed.
 
+pub(crate) mod content_memory;
 pub(crate) mod job_handler;
 pub(crate) mod queued;
 pub(crate) mod runner;

@@ -21,17 +21,6 @@ pub(crate) struct RunningJob {
     pub(crate) job: Job,
 }
 
-/// The memory that a job asked for, for one of its contents.
-#[derive(Debug)]
-pub(crate) enum JobMemory {
-    /// It is taken.
-    Taken(BodyCharge),
-    /// Requests have left none for too long.
-    Missing,
-    /// There must be no next part.
-    Stop,
-}
-
 impl RunningJob {
     /// Writes the progress before the next part of the job. Returns false if there must be no next part: the
     /// node is about to stop, or lost the job to another.
@@ -69,16 +58,6 @@ impl RunningJob {
             }
         }
         charge.raise(bytes).await.map(|()| true)
-    }
-
-    /// Waits for memory as [`RunningJob::memory`] does, for a content that is no reason to end the job.
-    pub(crate) async fn try_memory(&self, bytes: usize) -> Result<JobMemory> {
-        match self.memory(bytes).await {
-            Ok(Some(charge)) => Ok(JobMemory::Taken(charge)),
-            Ok(None) => Ok(JobMemory::Stop),
-            Err(Error::Busy { .. }) => Ok(JobMemory::Missing),
-            Err(error) => Err(error),
-        }
     }
 
     /// Waits until work has to be dropped, so that the gateway can stop.

@@ -1,4 +1,4 @@
-//! The memory of large contents, which a backtest takes from that of requests, and its waits for it.
+//! The memory of large contents, which a job takes from that of requests, and its waits for it.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ const NO_MEMORY: &str = "The gateway had no memory for the large contents of the
 
 /// The waits of one run for memory.
 #[derive(Debug, Default)]
-pub(super) struct ContentMemory {
+pub(crate) struct ContentMemory {
     waited: Duration,
 }
 
 /// Memory that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(crate) enum Memory {
     /// The charge holds it.
     Taken,
     /// There was none for a minute, or never will be: one content is no reason to end the job.
@@ -33,7 +33,7 @@ pub(super) enum Memory {
 impl ContentMemory {
     /// Waits up to a minute until a charge holds so many bytes. Fails once the run has waited for too long
     /// in all.
-    pub(super) async fn raise(
+    pub(crate) async fn raise(
         &mut self,
         job: &RunningJob,
         charge: &mut BodyCharge,
@@ -62,7 +62,7 @@ impl ContentMemory {
 
     /// Raises a charge that holds memory already as a request does, by one wait of up to a second. Returns
     /// whether it holds so many bytes now.
-    pub(super) async fn raise_at_once(
+    pub(crate) async fn raise_at_once(
         &mut self,
         charge: &mut BodyCharge,
         bytes: usize,
