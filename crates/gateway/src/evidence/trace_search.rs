@@ -18,10 +18,9 @@ use crate::gateway::Gateway;
 use crate::state::caller::Caller;
 use crate::state::registry::ProjectState;
 
-/// Lists at a time for which traces are looked through one by one, and statistics for which steps are: of
-/// all projects together, and of one. A long one holds a connection to the database, of which there are few.
+/// Lists at a time for which traces are looked through one by one, and statistics for which steps are, of all
+/// projects together. A long one holds a connection to the database, of which there are few.
 pub(crate) const TRACE_SEARCHES: usize = 3;
-pub(crate) const SEARCHES_OF_PROJECT: usize = 2;
 /// For how long such a list waits for others.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(2);
 

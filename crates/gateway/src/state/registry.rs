@@ -26,13 +26,16 @@ use store::{SealingKey, Store};
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result};
-use crate::evidence::trace_search::SEARCHES_OF_PROJECT;
 use crate::lock::lock;
 use crate::state::mcp_servers::Allowed;
 use crate::state::session::SessionKey;
 use crate::state::stored_model;
 use crate::state::verdict_cache::{VerdictCache, VerdictStore};
 use rows::Rows;
+
+/// The searches and statistics of one project at a time that look through traces or steps one by one: others
+/// find a place beside them.
+const SEARCHES_OF_PROJECT: usize = 2;
 
 /// A project as the request path needs it.
 #[derive(Debug)]

@@ -179,14 +179,16 @@ impl Layer {
     /// Hides in the layer below what is one setting with a key of this layer.
     fn hide_settings(&self, below: &mut Self) {
         self.hide_secrets(below);
-        // A token goes to the address that it was given with, and to no other.
-        if self.names_collector() {
-            below.otlp_endpoint = None;
+        if self.otlp_headers.is_some() || self.otlp_headers_file.is_some() {
             below.otlp_headers = None;
             below.otlp_headers_file = None;
         }
-        // Contents go to an endpoint of the layer that allows it, or of one below.
+        // A token and contents go to an endpoint of the layer that has them, or of one below: to no other that
+        // is set above them.
         if self.otlp_endpoint.is_some() {
+            below.otlp_endpoint = None;
+            below.otlp_headers = None;
+            below.otlp_headers_file = None;
             below.otlp_content = None;
         }
     }

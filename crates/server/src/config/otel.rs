@@ -18,7 +18,8 @@ const DISABLED: &str = "OTEL_SDK_DISABLED";
 
 /// The layer of these variables below another, and a warning for each that is ignored. Those of the
 /// exporter belong to their endpoint: if the layer above has one, or headers for one, they are not read.
-/// Without any endpoint none is read.
+/// Without any endpoint none is read. Nothing is exported by a protocol that the gateway does not have, or
+/// without the credential that was meant.
 pub(super) fn read(get: Get<'_>, above: &Layer) -> (Layer, Vec<String>) {
     let mut variables = Variables { get, warnings: Vec::new() };
     if variables.text(DISABLED).is_some_and(|value| value.eq_ignore_ascii_case("true")) {
@@ -28,6 +29,11 @@ pub(super) fn read(get: Get<'_>, above: &Layer) -> (Layer, Vec<String>) {
     let layer = if own.is_some_and(otlp::is_on) {
         Layer { otlp_resource_attributes: variables.resource(), ..Layer::default() }
     } else if above.names_collector() {
+        if variables.text(ENDPOINT).is_some() {
+            variables.warnings.push(format!(
+                "{ENDPOINT} is not read: otlp_endpoint or otlp_headers is set, also where the former is 'off'"
+            ));
+        }
         Layer::default()
     } else {
         variables.exporter().unwrap_or_default()
@@ -49,14 +55,19 @@ impl Variables<'_> {
             return None;
         }
         let headers = self.text(HEADERS);
-        let headers = headers.filter(|text| {
-            let headers = otlp::headers(text);
-            headers.is_some_and(|headers| otlp::can_be_sent(&endpoint, &headers))
-                || self.ignored(HEADERS, None, otlp::PAIRS)
-        });
-        let protocol = self.text(PROTOCOL).filter(|name| {
-            otlp::protocol(name).is_some() || self.ignored(PROTOCOL, Some(name), otlp::PROTOCOLS)
-        });
+        let can_be_sent = |text: &String| {
+            otlp::headers(text).is_some_and(|headers| otlp::can_be_sent(&endpoint, &headers))
+        };
+        if headers.as_ref().is_some_and(|text| !can_be_sent(text)) {
+            self.ignored(HEADERS, None, &format!("{}; nothing is exported", otlp::PAIRS));
+            return None;
+        }
+        let protocol = self.text(PROTOCOL);
+        if let Some(name) = protocol.as_ref().filter(|name| otlp::protocol(name).is_none()) {
+            let valid = format!("{}; nothing is exported", otlp::PROTOCOLS);
+            self.ignored(PROTOCOL, Some(name), &valid);
+            return None;
+        }
         let compression = self.text(COMPRESSION).filter(|name| {
             otlp::compression(name).is_some()
                 || self.ignored(COMPRESSION, Some(name), otlp::COMPRESSIONS)
@@ -141,7 +152,8 @@ mod tests {
             (RESOURCE, "x", "OTEL_RESOURCE_ATTRIBUTES is 'x' and is ignored"),
         ] {
             let read = of("", &[COLLECTOR, (name, value)]).unwrap();
-            assert_eq!(url(&read), Some("http://collector:4318"), "{name}");
+            let is_exported = ![PROTOCOL, HEADERS].contains(&name);
+            assert_eq!(url(&read), is_exported.then_some("http://collector:4318"), "{name}");
             let defaults = of("", &[COLLECTOR]).unwrap();
             assert_eq!(read.timeout_ms, defaults.timeout_ms);
             assert_eq!(
@@ -176,19 +188,20 @@ mod tests {
             (10_000, Some("service.name=x"))
         );
         assert_eq!(read.protocol, gateway::OtlpProtocol::Protobuf);
-        // Headers without an endpoint take no other's.
+        // Headers without an endpoint take none of another exporter, but one below them.
         for (toml, env) in [
             ("otlp_headers = \"x-token=hush\"", &others[..]),
-            ("otlp_headers_file = \"/run/secrets/token\"", &others),
-            (file, &[("SLUICE_OTLP_HEADERS", "x-token=hush")]),
             ("", &[("SLUICE_OTLP_HEADERS", "x-token=hush")]),
+            ("otlp_endpoint = \"off\"", &[("SLUICE_OTLP_HEADERS", "x-token=hush")]),
         ] {
-            let error = of(toml, env).unwrap_err();
-            assert!(
-                error.0.starts_with("otlp_headers is set without otlp_endpoint"),
-                "{toml}: {error}"
-            );
+            let read = of(toml, env).unwrap();
+            let warning = read.warnings.last().unwrap();
+            assert!(url(&read).is_none() && warning.starts_with("otlp_headers is set"), "{toml}");
         }
+        let read = of(file, &[("SLUICE_OTLP_HEADERS", "x-token=hush")]).unwrap();
+        assert_eq!((url(&read), read.has_headers), (Some("http://own:4318"), true));
+        let off = of("otlp_endpoint = \"off\"", &[COLLECTOR]).unwrap();
+        assert!(url(&off).is_none() && off.warnings[0].contains("is not read"), "{off:?}");
         // A higher endpoint leaves what a lower layer has for its own.
         let lower = format!("{file}otlp_headers = \"x-token=hush\"\notlp_content = true\n");
         let read = of(&lower, &[]).unwrap();

@@ -35,18 +35,17 @@ pub(crate) struct Otlp {
 }
 
 impl Otlp {
-    /// Without an endpoint nothing else is checked, but for headers that were meant for one.
-    pub(super) fn read(layer: &Layer, warnings: Vec<String>) -> Result<Self, Error> {
-        // The lowest layer has an endpoint, or the word for none; headers of another layer hide it.
-        let Some(url) = layer.otlp_endpoint.as_deref() else {
-            return Err(Error(
-                "otlp_headers is set without otlp_endpoint: the two are one setting, so that a token goes to \
-                 no other address, and must come from the same place (file, SLUICE_... variables or flags)"
-                    .to_owned(),
-            ));
-        };
+    /// Without an endpoint nothing else is checked.
+    pub(super) fn read(layer: &Layer, mut warnings: Vec<String>) -> Result<Self, Error> {
+        // The lowest layer has the word for none.
+        let url = layer.otlp_endpoint.as_deref().unwrap_or_default();
         let given =
             secret(layer.otlp_headers.clone(), layer.otlp_headers_file.clone(), "otlp_headers")?;
+        if given.is_some() && !is_on(url) {
+            warnings.push(
+                "otlp_headers is set and otlp_endpoint is not: nothing is exported".to_owned(),
+            );
+        }
         let otlp = Self {
             address: None,
             has_headers: given.is_some(),

@@ -165,6 +165,11 @@ fn take_spans(gateway: &Gateway, records: &mut Vec<Record>, shows_content: bool)
                         }
                     }
                 };
+                // Where none is shown only the name of a tool is lost.
+                let content = match content {
+                    StepContent::Omitted(_) if !shows_content => StepContent::None,
+                    content => content,
+                };
                 if let StepContent::Omitted(omission) = content {
                     let reason = omission.as_str();
                     metrics::counter!("sluice_otlp_contents_omitted_total", "reason" => reason)
