@@ -95,7 +95,7 @@ type Value = for<'a> fn(&Row<'a>) -> Cow<'a, str>;
 const COLUMNS: &[(&str, Value)] = &[
     ("BilledCost", |row| cost(row)),
     ("BillingAccountId", |row| row.project.org.to_string().into()),
-    ("BillingAccountName", |row| cell::text(&row.project.name)),
+    ("BillingAccountName", |_| "".into()),
     ("BillingAccountType", |_| "Organization".into()),
     ("BillingCurrency", |_| "USD".into()),
     ("BillingPeriodEnd", |row| moment(row.day.next_month_start())),

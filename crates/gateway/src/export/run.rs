@@ -65,7 +65,10 @@ pub(super) async fn write_file(job: &RunningJob, most_bytes: u64) -> Result<Opti
         noted: Instant::now(),
         memory: ContentMemory::default(),
     };
-    while let Some(batch) = steps.next().await? {
+    let stops = &job.gateway.winding_down;
+    loop {
+        let Some(batch) = stops.run_until_cancelled(steps.next()).await else { return Ok(None) };
+        let Some(batch) = batch? else { break };
         file = match pieces.write(file, batch).await? {
             Some(file) => file,
             None => return Ok(None),
@@ -198,7 +201,8 @@ impl Pieces<'_> {
         self.count += 1;
         self.noted = Instant::now();
         let progress = self.progress();
-        write_again(|| gateway.store.add_export_piece(job, number, &sealed, progress)).await
+        let add = write_again(|| gateway.store.add_export_piece(job, number, &sealed, progress));
+        gateway.winding_down.run_until_cancelled(add).await.unwrap_or(Ok(false))
     }
 
     fn progress(&self) -> Progress {

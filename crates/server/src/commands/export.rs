@@ -51,14 +51,16 @@ pub(crate) async fn run(config: &Config, command: ExportCommand) -> Result<(), F
         Some(path) => {
             let fault = |error| Failure(format!("{} cannot be written: {error}", path.display()));
             // Before there is a file that a signal would leave behind.
-            let (mut interrupt, mut terminate) =
-                (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?);
+            let mut interrupt = watch(SignalKind::interrupt())?;
+            let mut terminate = watch(SignalKind::terminate())?;
+            let mut hang_up = watch(SignalKind::hangup())?;
             let mut file = begin(path).map_err(fault)?;
             let exporting = export_offline(&store, project, &request, &clock, &mut file);
             let exported = tokio::select! {
                 exported = exporting => exported?,
                 _ = interrupt.recv() => return Err(Failure("interrupted".to_owned())),
                 _ = terminate.recv() => return Err(Failure("terminated".to_owned())),
+                _ = hang_up.recv() => return Err(Failure("the terminal is gone".to_owned())),
             };
             file.as_file().sync_all().map_err(fault)?;
             file.persist(path).map_err(|error| fault(error.error))?;
@@ -79,11 +81,9 @@ pub(crate) async fn run(config: &Config, command: ExportCommand) -> Result<(), F
 /// A new file in the folder of the one that it becomes once it is whole. Nobody else can have made or opened
 /// it: it has a name of its own until then, and mode 0600. It is deleted if it is dropped.
 fn begin(path: &Path) -> io::Result<NamedTempFile> {
-    // A device or a pipe would be replaced, and not written to.
-    if let Ok(there) = std::fs::symlink_metadata(path)
-        && !there.is_file()
-        && !there.is_symlink()
-    {
+    // A device or a pipe would be replaced, and not written to; so would a link to one, as `/dev/stdout` is.
+    // A link to a file is replaced itself.
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return Err(io::Error::other("it is not a regular file"));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -50,6 +50,11 @@ async fn an_output_is_a_file_of_its_own(backend: Backend) {
     // A folder, as a device, is not replaced.
     let refused = export(&server, &folder).await.unwrap_err();
     assert!(refused.contains("it is not a regular file"), "{refused}");
+    let device = folder.join("device");
+    std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+    let refused = export(&server, &device).await.unwrap_err();
+    assert!(refused.contains("it is not a regular file") && device.is_symlink(), "{refused}");
+    fs::remove_file(&device).unwrap();
     let refused = export(&server, &folder.join("missing/steps")).await.unwrap_err();
     assert!(refused.contains("cannot be written"), "{refused}");
     let mut left: Vec<_> =

@@ -128,8 +128,11 @@ async fn the_command_reads_no_other_project(backend: Backend) {
         server.cli(&args, &[]).await
     };
     for damage in [
-        format!("UPDATE data_keys SET wrapped = '\\x00' WHERE project_id = {other}"),
         format!("UPDATE projects SET status = 'lost' WHERE id = {other}"),
+        format!(
+            "UPDATE projects SET status = 'active' WHERE id = {other};
+             UPDATE data_keys SET wrapped = '\\x00' WHERE project_id = {other}"
+        ),
     ] {
         server.sql(&damage);
         let done = export(&["--project", "1"]).await;
