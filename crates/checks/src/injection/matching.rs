@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::injection::attempt::{Attempt, keep_strongest};
-use crate::injection::forbidden::{is_denied_behind, is_denied_clause, is_forbidden};
+use crate::injection::forbidden::{is_denied_behind, is_denied_predicate, is_forbidden};
 use crate::injection::rules::{SEQUENCES, Sequence, TOGETHER, Together};
 use crate::scan::hits::Anchor;
 use crate::vocabulary::injection::{REVEAL, SHOWN, UPDATE, YOUR};
@@ -19,8 +19,6 @@ const TOGETHER_SHOWN: usize = 160;
 const MAX_NAME_BYTES: usize = 96;
 /// A text overrides instructions where a rule is so sure of it.
 const SURE_OVERRIDE: f64 = 0.5;
-/// A rule as weak as this is not met where the clause behind it ends with a denial.
-const MAX_DOUBTFUL_WEIGHT: f64 = 0.35;
 /// So many words of a step are remembered: the last of them may overlap the word that is looked at.
 const REMEMBERED: usize = 3;
 
@@ -141,9 +139,10 @@ fn sequence(
                 begin = from.begin;
             }
             if step + 1 == rule.steps.len() {
-                let is_denied = !overrides
+                let is_denied = rule.kind == "prompt_extraction"
+                    && !overrides
                     && (class & SHOWN != 0 && is_denied_behind(text, anchor)
-                        || rule.weight <= MAX_DOUBTFUL_WEIGHT && is_denied_clause(text, anchor));
+                        || is_denied_predicate(text, anchor));
                 if is_denied {
                     continue;
                 }
