@@ -113,10 +113,8 @@ impl Gateway {
     pub async fn list_traces(&self, caller: &Caller, query: &TraceQuery) -> Result<TracePage> {
         let project = caller.project.id();
         let filter = query.filter(&caller.project);
-        let place = match filter.is_search() {
-            true => Some(self.search_place(&caller.project).await?),
-            false => None,
-        };
+        let place =
+            if filter.is_search() { Some(self.search_place(&caller.project).await?) } else { None };
         let (gateway, page) = (self.clone(), query.page());
         let waits = CancellationToken::new();
         let gone = waits.clone();
