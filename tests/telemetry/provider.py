@@ -1,8 +1,8 @@
 """A provider on loopback in the formats of OpenAI and Gemini, and an MCP server beside it."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from loopback import Handler, Loopback
 
 ANSWER = "A boat of Bergen."
 RESULT = "Mild in Bergen."
@@ -71,38 +71,19 @@ ROUTES = {
 }
 
 
-class Provider:
+class ProviderHandler(Handler):
+    def do_POST(self):
+        status, answer = ROUTES.get(self.path, generate_content)(json.loads(self.body()))
+        self.answer(status, "application/json", b"" if answer is None else json.dumps(answer).encode())
+
+    def do_GET(self):
+        # No events of the MCP server beside its answers.
+        self.answer(405, "application/json", b"")
+
+
+class Provider(Loopback):
     def __init__(self):
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                route = ROUTES.get(self.path, generate_content)
-                self.answer(*route(body))
-
-            def do_GET(self):
-                # No events of the MCP server beside its answers.
-                self.answer(405, None)
-
-            def answer(self, status, body):
-                text = b"" if body is None else json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def stop(self):
-        self.server.shutdown()
-        self.server.server_close()
+        super().__init__(ProviderHandler)
 
     def models(self):
         """The definitions of its models."""

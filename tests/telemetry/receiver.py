@@ -3,9 +3,7 @@
 import base64
 import gzip
 import json
-import threading
 from collections import namedtuple
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from google.protobuf import json_format
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -18,11 +16,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from loopback import Handler, Loopback
+
 TYPES = {
     "/v1/traces": (ExportTraceServiceRequest, ExportTraceServiceResponse),
     "/v1/metrics": (ExportMetricsServiceRequest, ExportMetricsServiceResponse),
 }
-# What came: the body is decompressed, and the message read from it.
+# A request as it came: its body is decompressed, and the message read from it.
 Request = namedtuple("Request", "path kind compression body message")
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 # Bytes that OTLP writes as hexadecimal digits, and the JSON of protobuf as base64.
@@ -62,17 +62,15 @@ def read(path, content_type, body):
     return message
 
 
-class Receiver:
+class Receiver(Loopback):
     def __init__(self):
         self.requests = []
         self.faults = []
         receiver = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class ReceiverHandler(Handler):
             def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.body()
                 kind, compression = self.headers["Content-Type"], self.headers["Content-Encoding"]
                 try:
                     body = gzip.decompress(body) if compression == "gzip" else body
@@ -81,23 +79,9 @@ class Receiver:
                 except Exception as fault:
                     receiver.faults.append(f"{self.path}: {fault!r}")
                 answer = TYPES[self.path][1]()
-                text = answer.SerializeToString() if kind == PROTOBUF else b"{}"
-                self.send_response(200)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
+                self.answer(200, kind, answer.SerializeToString() if kind == PROTOBUF else b"{}")
 
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def stop(self):
-        self.server.shutdown()
-        self.server.server_close()
+        super().__init__(ReceiverHandler)
 
     def _sent_to(self, path):
         """The requests to a path."""
