@@ -263,7 +263,7 @@ impl Store {
         filter: &TraceFilter,
         page: Page,
     ) -> Result<Vec<Trace>> {
-        let lead = self.lead(project, filter).await?;
+        let (lead, _) = self.lead(project, filter).await?;
         let (mut asked, id) = ids(project, filter, lead);
         let (beyond, direction) = match page.order {
             Order::Newest => ("<", "DESC"),
@@ -300,8 +300,8 @@ impl Store {
         project: ProjectId,
         filter: &TraceFilter,
     ) -> Result<Option<i64>> {
-        let lead = self.lead(project, filter).await?;
-        if filter.is_search() {
+        let (lead, is_rare) = self.lead(project, filter).await?;
+        if filter.is_search() && !is_rare {
             let looked_at = self.count(led(project, filter, lead).0, MOST_LOOKED_AT).await?;
             if looked_at > MOST_LOOKED_AT {
                 return Ok(None);
@@ -329,11 +329,15 @@ impl Store {
         Ok(count)
     }
 
-    /// The condition that leads to the traces: the rarest, unless it is frequent and the index of all
-    /// traces answers the rest.
-    async fn lead<'f>(&self, project: ProjectId, filter: &'f TraceFilter) -> Result<Lead<'f>> {
+    /// The condition that leads to the traces, and whether it is known to lead to few: the rarest, unless it
+    /// is frequent and the index of all traces answers the rest.
+    async fn lead<'f>(
+        &self,
+        project: ProjectId,
+        filter: &'f TraceFilter,
+    ) -> Result<(Lead<'f>, bool)> {
         if let ([term], false) = (&filter.terms[..], filter.has_figures()) {
-            return Ok(Lead::Term(term));
+            return Ok((Lead::Term(term), false));
         }
         let mut rarest = (i64::MAX, Lead::All);
         for lead in filter.leads() {
@@ -343,8 +347,9 @@ impl Store {
             }
         }
         let (count, lead) = rarest;
-        let leads = count <= RARE || !filter.has_figures();
-        Ok(if leads { lead } else { Lead::All })
+        let is_rare = count <= RARE;
+        let leads = is_rare || !filter.has_figures();
+        Ok((if leads { lead } else { Lead::All }, is_rare))
     }
 }
 
