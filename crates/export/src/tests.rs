@@ -192,7 +192,7 @@ fn charges_are_bounded_by_their_bytes() {
         early += taken.len();
         bytes.extend(taken);
     }
-    // Of 9 MB of texts at least one part is written before the day ends; a row repeats none of its tags.
+    // At least one part of 9 MB of texts is written before the day ends; a row repeats none of its tags.
     assert!(early > 4_000_000, "{early}");
     bytes.extend(exporter.finish().unwrap());
     let costs = charges(&bytes, b',').map(|row| Usd(nanos(&row[0])));

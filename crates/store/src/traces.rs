@@ -187,7 +187,7 @@ impl Tx {
               AND (assessment IS NULL OR purged_cost IS NULL)";
         let text =
             serde_json::to_string(assessment).map_err(|error| Error::Corrupt(error.to_string()))?;
-        // Of several that complete a trace at once, the first to write it finds it pending.
+        // The first to write a trace that several complete at once finds it pending.
         for (status, completion) in
             [(TraceStatus::Pending, Completion::First), (TraceStatus::Completed, Completion::Again)]
         {

@@ -14,8 +14,8 @@ const MAX_SUBJECT_BYTES: usize = 32;
 /// So many words of a list, or of the vocabulary before it, are looked at.
 const MAX_LISTED: usize = 8;
 
-/// What may stand between a word and the end of its clause that denies it, in languages that deny behind the verb: the
-/// rest of the same verb, and particles. Another verb may not: in "表示して要約しないで" it alone is denied.
+/// The text that may stand between a word and the end of its clause that denies it, in languages that deny behind the
+/// verb: the rest of the same verb, and particles. Another verb may not: in "表示して要約しないで" it alone is denied.
 const VERB_RESTS: [&str; 15] = [
     "し",
     "する",
@@ -67,7 +67,7 @@ const DENIALS: [&str; 26] = [
 /// Signs and reasons behind a denial that is the end: "しないといけない", "しないなら" and "「表示禁止」を解除" ask for it after
 /// all. Only white space may follow a sign of Europe.
 const ENDS: [&str; 7] = ["。", "！", "\n", "から、", "から。", "ので、", "ので。"];
-/// What people may be denied to do with a noun.
+/// The uses of a noun that people may be denied.
 const PREDICATES: [&str; 4] = ["を与える", "を出す", "を変える", "を変更する"];
 
 /// Words that begin a condition or a question: what they deny is wished for.

@@ -195,7 +195,7 @@ fn policy(kind: &str) -> Cause {
     Cause { category: Category::Policy.as_str().to_owned(), kind: kind.to_owned() }
 }
 
-/// What the draft makes of a request.
+/// The outcome of a request by the draft.
 struct Answer {
     fate: Fate,
     pricing: Pricing,

@@ -22,7 +22,7 @@ use crate::backtest::tally::Tally;
 use crate::backtest::window::{MOST_STEPS, Pages, RecordedRequest, Window};
 use crate::bounded_read::read_again;
 use crate::capacity::background_thread::BackgroundThread;
-use crate::capacity::body_memory::{BodyCharge, BodyOwner, json_bytes, plain_bytes};
+use crate::capacity::body_memory::{BodyCharge, json_bytes, plain_bytes};
 use crate::error::{Error, Result};
 use crate::job_queue::content_memory::{ContentMemory, Memory};
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
@@ -102,8 +102,7 @@ async fn tally(
         }
         tally.conversations.note(page.since, &page.others);
         while let Some(next) = page.peek() {
-            let owner = BodyOwner::Project(project);
-            let mut charge = job.gateway.body_memory.charge(owner, 0).await?;
+            let mut charge = job.empty_charge().await?;
             match memory.raise(job, &mut charge, next.charged()).await? {
                 Memory::Taken => {}
                 Memory::Missing => {

@@ -358,7 +358,7 @@ fn rounds_are_linked_to_the_request_of_their_conversation() {
     let at = |minutes: i64| Timestamp(NOW.0 + minutes * MINUTE);
     let mut conversations = Conversations::default();
     let tool = |id, answer, minutes| tool_step(StepId(id), StepId(answer), at(minutes));
-    // Where there are few requests, those of hours are read at once.
+    // Hours with few requests are read at once.
     conversations.note(at(0), &[tool(2, 1, 0), tool(4, 3, 2), tool(8, 7, 60)]);
     assert_eq!(conversations.first(StepId(3), StepId(2), at(1)), StepId(1));
     assert_eq!(conversations.first(StepId(5), StepId(4), at(3)), StepId(1));

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::bounded_read::write_again;
 use crate::capacity::background_thread::BackgroundThread;
-use crate::capacity::body_memory::{BodyOwner, plain_bytes};
+use crate::capacity::body_memory::plain_bytes;
 use crate::error::{Error, Result};
 use crate::export::ask::{ExportFile, Payload, place};
 use crate::export::reader::{Batch, ExportedSteps, PIECE, Pause, StepReader, facts, file_fault};
@@ -41,8 +41,14 @@ impl JobHandler for Exports {
     }
 }
 
-/// Writes the file, of at most so many bytes. `None` if the node must not continue.
+/// Writes the file, of at most so many bytes. `None` if the node must not continue: a stop does not wait for
+/// the database or for memory, and the next run writes a file of its own.
 pub(super) async fn write_file(job: &RunningJob, most_bytes: u64) -> Result<Option<ExportFile>> {
+    let written = job.gateway.winding_down.run_until_cancelled(write_pieces(job, most_bytes));
+    written.await.unwrap_or(Ok(None))
+}
+
+async fn write_pieces(job: &RunningJob, most_bytes: u64) -> Result<Option<ExportFile>> {
     let gateway = &job.gateway;
     let payload: Payload = queued::payload(&job.job)?;
     let project = gateway.registry.project(job.job.project)?;
@@ -65,10 +71,7 @@ pub(super) async fn write_file(job: &RunningJob, most_bytes: u64) -> Result<Opti
         noted: Instant::now(),
         memory: ContentMemory::default(),
     };
-    let stops = &job.gateway.winding_down;
-    loop {
-        let Some(batch) = stops.run_until_cancelled(steps.next()).await else { return Ok(None) };
-        let Some(batch) = batch? else { break };
+    while let Some(batch) = steps.next().await? {
         file = match pieces.write(file, batch).await? {
             Some(file) => file,
             None => return Ok(None),
@@ -123,8 +126,7 @@ impl Pieces<'_> {
                 Pause::Written => return Ok(Some(file)),
                 Pause::Piece => {}
                 Pause::Large(size) => {
-                    let owner = BodyOwner::Project(self.job.job.project);
-                    let mut charge = self.job.gateway.body_memory.charge(owner, 0).await?;
+                    let mut charge = self.job.empty_charge().await?;
                     match self.memory.raise(self.job, &mut charge, plain_bytes(size)).await? {
                         Memory::Taken => (most, held) = (size, Some(charge)),
                         Memory::Missing => batch.leave_out(),
@@ -177,7 +179,7 @@ impl Pieces<'_> {
         self.rest.drain(..stored);
         self.rest.shrink_to(PIECE);
         if self.noted.elapsed() < NOTE_INTERVAL {
-            return Ok(!self.job.gateway.winding_down.is_cancelled());
+            return Ok(true);
         }
         self.noted = Instant::now();
         self.job.checkpoint(self.progress()).await
@@ -186,9 +188,6 @@ impl Pieces<'_> {
     /// Stores the piece that begins at a place of the rest. False if the node must not continue.
     async fn store_piece(&mut self, begin: usize) -> Result<bool> {
         let RunningJob { gateway, job } = self.job;
-        if gateway.winding_down.is_cancelled() {
-            return Ok(false);
-        }
         let (number, sealing) = (self.count, self.sealing.clone());
         let (place, rest) = (place(job.id, job.runs, number), std::mem::take(&mut self.rest));
         let sealing = self.thread.run(move || {
@@ -201,8 +200,7 @@ impl Pieces<'_> {
         self.count += 1;
         self.noted = Instant::now();
         let progress = self.progress();
-        let add = write_again(|| gateway.store.add_export_piece(job, number, &sealed, progress));
-        gateway.winding_down.run_until_cancelled(add).await.unwrap_or(Ok(false))
+        write_again(|| gateway.store.add_export_piece(job, number, &sealed, progress)).await
     }
 
     fn progress(&self) -> Progress {

@@ -41,9 +41,13 @@ impl RunningJob {
 
     /// Waits for the memory that a content takes. `None` if there must be no next part.
     pub(crate) async fn memory(&self, bytes: usize) -> Result<Option<BodyCharge>> {
-        let owner = BodyOwner::Project(self.job.project);
-        let mut charge = self.gateway.body_memory.charge(owner, 0).await?;
+        let mut charge = self.empty_charge().await?;
         Ok(self.raise(&mut charge, bytes).await?.then_some(charge))
+    }
+
+    /// A charge of the job's project that holds nothing yet.
+    pub(crate) async fn empty_charge(&self) -> Result<BodyCharge> {
+        self.gateway.body_memory.charge(BodyOwner::Project(self.job.project), 0).await
     }
 
     /// Waits until a charge holds as many bytes as this. Returns false if there must be no next part.

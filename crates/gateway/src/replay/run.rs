@@ -66,8 +66,7 @@ impl JobHandler for Replays {
 async fn export_spans(job: &RunningJob) -> Result<()> {
     let gateway = &job.gateway;
     let Some(telemetry) = &gateway.telemetry else { return Ok(()) };
-    let payload: Payload = serde_json::from_str(&job.job.payload)
-        .map_err(|error| Error::Internal(format!("a job: {error}")))?;
+    let payload: Payload = queued::payload(&job.job)?;
     for id in payload.traces {
         let Some(trace) = bounded(gateway.store.trace(job.job.project, id)).await? else {
             continue;

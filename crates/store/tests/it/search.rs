@@ -237,7 +237,7 @@ async fn a_filter_finds_what_fits_page_by_page() {
 async fn costs_of_traces_that_are_not_over_are_found_however_many_there_are() {
     for database in databases().await {
         let store = database.open().await;
-        // Of few, an index leads to them; of many, all are looked through.
+        // An index leads to few of them; all are looked through if there are many.
         for others in [2, 5_100] {
             let (project, _) = project(&store).await;
             let first = u128::from(project.0.unsigned_abs()) << 32;

@@ -147,7 +147,7 @@ impl Request<'_> {
         let Some(found) = priced else { return (call.cost, Pricing::Unpriced) };
         let current = project.priced.get(model);
         if is_same && (current.is_none() || self.basis.image_price(found).is_some()) {
-            // What is charged by the image stays: a draft has only prices of tokens.
+            // The charge for an image stays: a draft has only prices of tokens.
             return (call.cost, Pricing::Known);
         }
         // A call that was charged by the image may have no tokens.

@@ -57,7 +57,7 @@ impl SpanExporter {
             () = self.export_until_closed() => {}
             () = late => {}
         }
-        // What comes from now on is counted by the queue.
+        // The queue counts what comes from now on.
         self.waiting.close();
         let mut left = self.in_hand;
         while self.waiting.recv().await.is_some() {
@@ -154,33 +154,34 @@ fn take_spans(gateway: &Gateway, records: &mut Vec<Record>, shows_content: bool)
             Record::Step(record) => {
                 let content = match record.content {
                     QueuedContent::None => StepContent::None,
-                    QueuedContent::NoRoom => StepContent::Omitted(Omission::NoRoom),
+                    QueuedContent::NoRoom => omitted(Omission::NoRoom, shows_content),
                     QueuedContent::Held(held) => {
                         match open(gateway, &record.step, held, shows_content) {
                             Ok((content, size)) => {
                                 bytes += size;
                                 content
                             }
-                            Err(omission) => StepContent::Omitted(omission),
+                            Err(omission) => omitted(omission, shows_content),
                         }
                     }
                 };
-                // Where none is shown only the name of a tool is lost.
-                let content = match content {
-                    StepContent::Omitted(_) if !shows_content => StepContent::None,
-                    content => content,
-                };
-                if let StepContent::Omitted(omission) = content {
-                    let reason = omission.as_str();
-                    metrics::counter!("sluice_otlp_contents_omitted_total", "reason" => reason)
-                        .increment(1);
-                }
                 spans::of_step(&record.step, content, record.is_lost)
             }
         });
     }
     records.extend(rest);
     spans
+}
+
+/// Counts a content that is left out. If none is shown, only the name of a tool is lost, and nothing is
+/// counted.
+fn omitted(omission: Omission, shows_content: bool) -> StepContent {
+    if !shows_content {
+        return StepContent::None;
+    }
+    let reason = omission.as_str();
+    metrics::counter!("sluice_otlp_contents_omitted_total", "reason" => reason).increment(1);
+    StepContent::Omitted(omission)
 }
 
 /// Opens a content, and returns its size as JSON too.

@@ -30,7 +30,7 @@ async fn an_output_is_a_file_of_its_own(backend: Backend) {
     fs::create_dir(&folder).unwrap();
     let (output, other) = (folder.join("steps.jsonl"), folder.join("other"));
 
-    // What lies at the name, and at the one that it had on the way, gives neither its mode nor its place.
+    // The file takes neither mode nor place from what lies at its name, or at the one that it had on the way.
     fs::write(&other, "kept").unwrap();
     fs::set_permissions(&other, fs::Permissions::from_mode(0o666)).unwrap();
     for name in ["steps.jsonl", "steps.jsonl.part"] {
