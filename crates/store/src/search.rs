@@ -27,8 +27,12 @@ pub(crate) use terms::{TermRow, WrittenTerms};
 /// A term or figure of fewer traces is the way to them, whatever else is asked for.
 const RARE: i64 = 5_000;
 
-/// The most traces to which a figure leads: some may have come since they were counted.
-const MOST_LED: i64 = 2 * RARE;
+/// A figure of fewer traces is the way to them where only other figures are asked for beside it: its index
+/// holds those, too, and is read faster than terms are looked up.
+const RARE_BESIDE_FIGURES: i64 = 40_000;
+
+/// The most traces that may come between the count of those of a figure and the page.
+const MOST_SINCE: i64 = 5_000;
 
 /// The most traces that are looked at one by one for the number of those that fit.
 const MOST_LOOKED_AT: i64 = 20_000;
@@ -61,19 +65,29 @@ impl TraceFilter {
     /// those of one status, or of one term.
     pub fn is_search(&self) -> bool {
         let by_status = usize::from(self.status.is_some());
-        self.has_figures_beside_status()
+        self.figures_beside_status() > 0
             || by_status + self.terms.len() > 1
             || !self.without.is_empty()
     }
 
     /// Whether it asks for more than terms and times.
     fn has_figures(&self) -> bool {
-        self.status.is_some() || self.has_figures_beside_status()
+        self.status.is_some() || self.figures_beside_status() > 0
     }
 
-    fn has_figures_beside_status(&self) -> bool {
+    fn figures_beside_status(&self) -> usize {
         let Self { grade, key, min_cost, min_latency, .. } = self;
-        grade.is_some() || key.is_some() || min_cost.is_some() || min_latency.is_some()
+        [grade.is_some(), key.is_some(), min_cost.is_some(), min_latency.is_some()]
+            .into_iter()
+            .filter(|is_asked| *is_asked)
+            .count()
+    }
+
+    /// The most traces to which a figure leads rather than the order of all.
+    fn most_by_figure(&self) -> i64 {
+        let has_terms = !self.terms.is_empty() || !self.without.is_empty();
+        let has_others = self.figures_beside_status() > 1 || self.status.is_some();
+        if has_others && !has_terms { RARE_BESIDE_FIGURES } else { RARE }
     }
 
     /// The conditions that an index leads to.
@@ -117,6 +131,9 @@ pub struct Page {
     /// The number of traces to return.
     pub limit: i64,
 }
+
+/// What a trace is filtered by itself, in the index of each figure.
+const FIGURES: [&str; 6] = ["id", "total_cost", "latency", "grade", "status", "key_id"];
 
 /// A value of a question.
 #[derive(Clone, Debug)]
@@ -199,7 +216,7 @@ impl Question {
 /// Asks for the ids of the traces that fit, and names the column that holds them.
 fn ids(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &'static str) {
     let (mut asked, id) = led(project, filter, lead);
-    if matches!(lead, Lead::All) {
+    if !matches!(lead, Lead::Term(_)) {
         asked.figures(filter);
     } else if filter.has_figures() {
         asked.text(&format!(" AND EXISTS (SELECT 1 FROM traces t WHERE t.id = {id}"));
@@ -229,22 +246,23 @@ fn led(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &
         Lead::Figure(column, least) => {
             // The order and the limit keep PostgreSQL to the index of the column: it does not know how
             // few they are, and would read all traces.
-            let highest = format!(
-                "SELECT x.id AS id FROM (SELECT id FROM (
-                    SELECT h.id FROM traces h WHERE h.project_id = $1 AND h.{column} >= ?"
-            );
+            let columns = |of: &str| FIGURES.map(|name| format!("{of}.{name}")).join(", ");
+            let (of_highest, of_pending, of_replay) = (columns("h"), columns("p"), columns("u"));
+            asked.text(&format!("SELECT t.id AS id FROM (SELECT * FROM (SELECT {of_highest}"));
+            let highest = format!(" FROM traces h WHERE h.project_id = $1 AND h.{column} >= ?");
             asked.with(&highest, Value::Int(least));
             asked.within("h.id", filter);
+            let most = filter.most_by_figure() + MOST_SINCE;
             asked.text(&format!(
-                " ORDER BY h.{column} DESC LIMIT {MOST_LED}) highest
+                " ORDER BY h.{column} DESC LIMIT {most}) highest
                 UNION ALL
-                SELECT id FROM traces WHERE project_id = $1 AND status = 'pending'
+                SELECT {of_pending} FROM traces p WHERE p.project_id = $1 AND p.status = 'pending'
                 UNION ALL
-                SELECT r.id FROM traces r WHERE r.project_id = $1 AND r.status = 'replay'
-                AND EXISTS (SELECT 1 FROM traces u WHERE u.id = r.id AND u.{column} IS NULL)
-                ) x WHERE 1 = 1"
+                SELECT {of_replay} FROM traces r JOIN traces u ON u.id = r.id
+                WHERE r.project_id = $1 AND r.status = 'replay' AND u.{column} IS NULL
+                ) t WHERE 1 = 1"
             ));
-            "x.id"
+            "t.id"
         }
     };
     asked.within(id, filter);
@@ -300,8 +318,8 @@ impl Store {
         project: ProjectId,
         filter: &TraceFilter,
     ) -> Result<Option<i64>> {
-        let (lead, is_rare) = self.lead(project, filter).await?;
-        if filter.is_search() && !is_rare {
+        let (lead, count) = self.lead(project, filter).await?;
+        if filter.is_search() && count.is_none_or(|count| count > MOST_LOOKED_AT) {
             let looked_at = self.count(led(project, filter, lead).0, MOST_LOOKED_AT).await?;
             if looked_at > MOST_LOOKED_AT {
                 return Ok(None);
@@ -329,27 +347,34 @@ impl Store {
         Ok(count)
     }
 
-    /// The condition that leads to the traces, and whether it is known to lead to few: the rarest, unless it
-    /// is frequent and the index of all traces answers the rest.
+    /// The condition that leads to the traces, and how many they are if that is known: the rarest, if one is
+    /// rare. Of frequent terms the first leads, unless the index of all traces answers the rest.
     async fn lead<'f>(
         &self,
         project: ProjectId,
         filter: &'f TraceFilter,
-    ) -> Result<(Lead<'f>, bool)> {
+    ) -> Result<(Lead<'f>, Option<i64>)> {
         if let ([term], false) = (&filter.terms[..], filter.has_figures()) {
-            return Ok((Lead::Term(term), false));
+            return Ok((Lead::Term(term), None));
         }
-        let mut rarest = (i64::MAX, Lead::All);
+        let mut rarest = None;
         for lead in filter.leads() {
-            let count = self.count(led(project, filter, lead).0, RARE).await?;
-            if count < rarest.0 {
-                rarest = (count, lead);
+            let most = match lead {
+                Lead::Figure(..) => filter.most_by_figure(),
+                _ => RARE,
+            };
+            // What is more frequent than another is not counted to its end.
+            let most = rarest.map_or(most, |(count, _)| most.min(count));
+            let count = self.count(led(project, filter, lead).0, most).await?;
+            if count <= most {
+                rarest = Some((count, lead));
             }
         }
-        let (count, lead) = rarest;
-        let is_rare = count <= RARE;
-        let leads = is_rare || !filter.has_figures();
-        Ok((if leads { lead } else { Lead::All }, is_rare))
+        Ok(match (rarest, filter.terms.first()) {
+            (Some((count, lead)), _) => (lead, Some(count)),
+            (None, Some(term)) if !filter.has_figures() => (Lead::Term(term), None),
+            (None, _) => (Lead::All, None),
+        })
     }
 }
 
@@ -367,13 +392,19 @@ mod tests {
             min_latency: Some(1),
             ..TraceFilter::default()
         };
-        let (asked, _) = ids(ProjectId(1), &filter, Lead::All);
         let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-        let named = asked.sql.split(|c| !is_name(c)).filter_map(|word| word.strip_prefix("t."));
-        // The columns of `traces_searched`.
-        let indexed = ["project_id", "id", "status", "key_id", "grade", "total_cost", "latency"];
-        let named: Vec<&str> = named.collect();
-        assert!(named.len() >= indexed.len(), "{named:?}");
-        assert!(named.iter().all(|name| indexed.contains(name)), "{named:?}");
+        // The columns of `traces_searched`, and those of `traces_by_cost` and `traces_by_latency`.
+        let searched = ["project_id", "id", "status", "key_id", "grade", "total_cost", "latency"];
+        for (lead, of, indexed) in [
+            (Lead::All, "t.", &searched[..]),
+            (Lead::Figure("total_cost", 1), "t.", &FIGURES[..]),
+            (Lead::Figure("total_cost", 1), "h.", &searched[..]),
+        ] {
+            let (asked, _) = ids(ProjectId(1), &filter, lead);
+            let named = asked.sql.split(|c| !is_name(c)).filter_map(|word| word.strip_prefix(of));
+            let named: Vec<&str> = named.collect();
+            assert!(named.len() >= indexed.len(), "{named:?}");
+            assert!(named.iter().all(|name| indexed.contains(name)), "{named:?}");
+        }
     }
 }

@@ -9,11 +9,13 @@ use crate::support::{Database, databases};
 const DOWNGRADE: &str = "
     DROP INDEX traces_by_cost;
     DROP INDEX traces_by_latency;
-    DELETE FROM _sqlx_migrations WHERE version = 23";
+    CREATE INDEX traces_by_cost ON traces (project_id, total_cost, id) WHERE total_cost IS NOT NULL;
+    CREATE INDEX traces_by_latency ON traces (project_id, latency, id) WHERE latency IS NOT NULL;
+    DELETE FROM _sqlx_migrations WHERE version = 24";
 
 /// The beginnings of the SHA-384 sums of every migration, for SQLite and for PostgreSQL. A row is added, and
 /// none is changed: a database keeps the sums of what has run, and no binary with another text opens it.
-const SUMS: [(u32, u32); 23] = [
+const SUMS: [(u32, u32); 24] = [
     (0x813e_4a40, 0xddfe_27c9),
     (0x5f0e_cbcf, 0x7c62_e46e),
     (0xcdcd_5a47, 0x6fad_5095),
@@ -37,6 +39,7 @@ const SUMS: [(u32, u32); 23] = [
     (0x0470_2661, 0x1197_41a6),
     (0x7717_b3ff, 0x7717_b3ff),
     (0x65bf_a2da, 0x98fc_311a),
+    (0xcdbd_ae5c, 0x7d1d_38dd),
 ];
 
 async fn execute(database: &Database, statement: &'static str) {
