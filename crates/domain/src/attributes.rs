@@ -28,7 +28,7 @@ pub struct Attributes {
 }
 
 /// The name of an attribute: `user`, `session` or `tag:NAME`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AttributeName {
     /// The user.
     User,

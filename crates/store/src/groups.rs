@@ -3,29 +3,35 @@
 //! Steps are the truth, and too many of them to be summed for each question. Once an hour is over, its
 //! steps are summed by every dimension into rows of `usage_groups`, and once a day is over, its hours
 //! are; such rows never change, so that none is hot. A question is answered from whole days, from the
-//! hours before and after them, and from the steps since.
+//! hours before and after them, and from the steps since. What the rows of a period come to is kept for
+//! the next question about it.
 
 mod fill;
+mod kept;
 mod parts;
+
+use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use domain::attributes::AttributeName;
 use domain::ids::ProjectId;
 use domain::money::Usd;
-use domain::time::Timestamp;
+use domain::time::{HOUR, Timestamp};
 use sqlx::AssertSqlSafe;
 
 use crate::Store;
 use crate::db::{Pool, Tx, within};
 use crate::error::Result;
 use crate::from_row::from_row;
+pub(crate) use kept::KeptSums;
+use kept::{Kept, Question, SummedHours};
 use parts::{DAY_HOURS, Parts};
 
 /// The dimension of rows that hold all usage.
 const ALL: &str = "";
 
 /// A dimension that usage is grouped by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Dimension {
     /// The model that was called.
     Model,
@@ -123,6 +129,22 @@ impl GroupRow {
             && self.cost() == Usd::ZERO
     }
 
+    /// This usage and more of the same group.
+    #[must_use]
+    fn with(&self, more: &Self) -> Self {
+        Self {
+            value: self.value.clone(),
+            requests: self.requests + more.requests,
+            blocked: self.blocked + more.blocked,
+            failures: self.failures + more.failures,
+            prompt_tokens: self.prompt_tokens + more.prompt_tokens,
+            cached_tokens: self.cached_tokens + more.cached_tokens,
+            completion_tokens: self.completion_tokens + more.completion_tokens,
+            dollars: self.dollars + more.dollars,
+            nanos: self.nanos + more.nanos,
+        }
+    }
+
     /// This usage without a part of it.
     #[must_use]
     fn without(&self, part: &Self) -> Self {
@@ -151,6 +173,14 @@ pub struct Grouped {
     pub rest: GroupRow,
     /// All usage.
     pub total: GroupRow,
+}
+
+impl Grouped {
+    /// What is left of the total beside groups and calls without a value is the rest.
+    fn of(groups: Vec<GroupRow>, without: GroupRow, total: GroupRow) -> Self {
+        let rest = groups.iter().fold(total.without(&without), |left, group| left.without(group));
+        Self { groups, without, rest, total }
+    }
 }
 
 /// The condition of steps that count, as in the ledger.
@@ -192,9 +222,9 @@ const DEAREST_FIRST: &str = "
     ORDER BY CASE WHEN value = '' THEN 0 ELSE 1 END,
              sum(cost / 1000000000) + sum(cost % 1000000000) / 1e9 DESC, value";
 
-/// The usage of a dimension: rows of hours, days and hours, and steps whose value fits a condition.
-fn usage(columns: &Columns, value: &str, condition: &str) -> String {
-    let Columns { of_row, of_step } = columns;
+/// The rows of a dimension: of hours, days and hours.
+fn rows(columns: &Columns) -> String {
+    let of_row = columns.of_row;
     let rows = |span: i64, from: &str, to: &str| {
         format!(
             "SELECT value, {of_row}
@@ -205,12 +235,35 @@ fn usage(columns: &Columns, value: &str, condition: &str) -> String {
     };
     let (before, days, after) =
         (rows(1, "$3", "$4"), rows(DAY_HOURS, "$4", "$5"), rows(1, "$5", "$6"));
+    format!("{before} UNION ALL {days} UNION ALL {after}")
+}
+
+/// The steps that are in no row, with their value, if it fits a condition.
+fn steps(columns: &Columns, value: &str, condition: &str) -> String {
+    let of_step = columns.of_step;
     format!(
-        "({before} UNION ALL {days} UNION ALL {after} UNION ALL
-          SELECT COALESCE({value}, '') AS value, {of_step}
-          FROM steps
-          WHERE project_id = $1 AND finished_at >= $7 AND finished_at < $8 AND {IS_COUNTED}
-              {condition}) AS parts"
+        "SELECT COALESCE({value}, '') AS value, {of_step}
+         FROM steps
+         WHERE project_id = $1 AND finished_at >= $7 AND finished_at < $8 AND {IS_COUNTED}
+             {condition}"
+    )
+}
+
+/// The usage of a dimension: its rows, and the steps whose value fits a condition.
+fn usage(columns: &Columns, value: &str, condition: &str) -> String {
+    format!("({} UNION ALL {}) AS parts", rows(columns), steps(columns, value, condition))
+}
+
+/// The dearest groups of usage, of which columns make the sums and the cost.
+fn dearest(usage: impl Fn(&Columns) -> String, most: usize) -> String {
+    // The cost alone is summed first: with many groups all sums of each take longer than both questions.
+    let (all, cost, limit) = (usage(&ALL_COLUMNS), usage(&COST), most + 1);
+    format!(
+        "SELECT value, {SUMS}
+         FROM {all}
+         WHERE value IN (
+             SELECT value FROM {cost} GROUP BY value {DEAREST_FIRST} LIMIT {limit})
+         GROUP BY value {DEAREST_FIRST}"
     )
 }
 
@@ -226,48 +279,133 @@ impl Store {
         end: Timestamp,
         most: usize,
     ) -> Result<Grouped> {
-        // All questions are about the same rows and steps.
+        let mut asked = self.ask(project, from_hour, end).await?;
+        let summed = self.summed(&mut asked, dimension, most, true).await?;
+        let is_sqlite = matches!(self.reader, Pool::Sqlite(_));
+        let since = asked.since(dimension, is_sqlite, kept::MOST_SINCE).await?;
+        match since.and_then(|since| summed.joined(since, most)) {
+            Some(grouped) => Ok(grouped),
+            None => asked.at_once(dimension, is_sqlite, most).await,
+        }
+    }
+
+    /// Sums the rows of what has been asked of a project lately, if an hour is over since and they are of
+    /// many groups: the next question about as many hours does not wait for it.
+    #[boxed]
+    pub async fn renew_sums(&self, project: ProjectId) -> Result<()> {
+        let Some(until) = self.grouped_until(project).await? else { return Ok(()) };
+        for Question { dimension, hours: (from, last), most, .. } in
+            self.kept_sums.take_outdated(project, until)
+        {
+            let from = from + until - last;
+            // A question begins with the next hour before the rows of this one are there.
+            for from in [from, from + 1] {
+                let mut asked = self.ask(project, from, Timestamp(until * HOUR)).await?;
+                self.summed(&mut asked, &dimension, most, false).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a question: all its parts are about the same rows and steps.
+    async fn ask(&self, project: ProjectId, from_hour: i64, end: Timestamp) -> Result<Asked> {
         let mut tx = self.reader.snapshot().await?;
         let until: Option<i64> = within!(tx, db => {
             sqlx::query_scalar(fill::UNTIL).bind(project.0).fetch_optional(&mut *db).await?
         });
         let parts = Parts::of(from_hour, until.unwrap_or(from_hour), end);
-        let mut asked = Asked { project, parts, tx };
-        let total = asked.sum(ALL, &usage(&ALL_COLUMNS, "''", ""), None).await?;
-        let (name, tag) = (dimension.name(), dimension.tag());
-        let of_step = dimension.of_step(matches!(self.reader, Pool::Sqlite(_)));
-        // Rows hold no calls without a tag: those are what is in none of its groups.
-        let condition = tag.map_or_else(String::new, |_| format!("AND {of_step} IS NOT NULL"));
-        let usage = |columns| usage(columns, of_step, &condition);
-        let (all, cost, limit) = (usage(&ALL_COLUMNS), usage(&COST), most + 1);
-        // The cost alone is summed first: with many groups all sums of each take longer than both questions.
-        let dearest = format!(
-            "SELECT value, {SUMS}
-             FROM {all}
-             WHERE value IN (
-                 SELECT value FROM {cost} GROUP BY value {DEAREST_FIRST} LIMIT {limit})
-             GROUP BY value {DEAREST_FIRST}"
-        );
-        let mut groups = asked.rows(&name, &dearest, tag).await?;
-        let without = match tag {
-            Some(_) => total.without(&asked.sum(&name, &all, tag).await?),
-            None if groups.first().is_some_and(|row| row.value.is_empty()) => groups.remove(0),
-            None => GroupRow::default(),
-        };
-        groups.truncate(most);
-        let rest = groups.iter().fold(total.without(&without), |left, group| left.without(group));
-        Ok(Grouped { groups, without, rest, total })
+        Ok(Asked { project, until, parts, tx })
+    }
+
+    /// What the rows of a question come to, and whether a caller asks for it.
+    async fn summed(
+        &self,
+        asked: &mut Asked,
+        dimension: &Dimension,
+        most: usize,
+        is_asked: bool,
+    ) -> Result<Arc<SummedHours>> {
+        let hours = (asked.parts.from, asked.parts.until);
+        let question =
+            Question { project: asked.project, dimension: dimension.clone(), hours, most };
+        let total = asked.sum(ALL, &format!("({}) AS parts", rows(&ALL_COLUMNS)), None).await?;
+        if let Some(summed) = self.kept_sums.get(&question, &total) {
+            return Ok(summed);
+        }
+        let is_latest = asked.until == Some(hours.1);
+        let summed = asked.summed_hours(dimension, total, kept::most(most)).await?;
+        Ok(self.kept_sums.keep(question, Kept::new(summed, is_latest, is_asked)))
     }
 }
 
-/// The project whose usage is asked for, the parts of the period, and the state of the database.
+/// The project whose usage is asked for, the hour up to which it has rows, the parts of the period, and the
+/// state of the database.
 struct Asked {
     project: ProjectId,
+    until: Option<i64>,
     parts: Parts,
     tx: Tx,
 }
 
 impl Asked {
+    /// What the rows of the period come to, which are `total` together: the dearest groups, at most so many.
+    async fn summed_hours(
+        &mut self,
+        dimension: &Dimension,
+        total: GroupRow,
+        most: usize,
+    ) -> Result<SummedHours> {
+        let usage = |columns: &Columns| format!("({}) AS parts", rows(columns));
+        let name = dimension.name();
+        // One more shows whether there are others, and calls without a value may come first.
+        let mut groups = self.rows(&name, &dearest(usage, most + 1), None).await?;
+        // Rows hold no calls without a tag: those are what is in none of its groups.
+        let without = match dimension.tag() {
+            Some(_) => total.without(&self.sum(&name, &usage(&ALL_COLUMNS), None).await?),
+            None if groups.first().is_some_and(|row| row.value.is_empty()) => groups.remove(0),
+            None => GroupRow::default(),
+        };
+        let are_all = groups.len() <= most;
+        groups.truncate(most);
+        Ok(SummedHours { groups, are_all, without, total })
+    }
+
+    /// The groups of the steps that are in no row, calls without a value among them; `None` above `most`.
+    async fn since(
+        &mut self,
+        dimension: &Dimension,
+        is_sqlite: bool,
+        most: usize,
+    ) -> Result<Option<Vec<GroupRow>>> {
+        let (steps, limit) = (steps(&ALL_COLUMNS, dimension.of_step(is_sqlite), ""), most + 1);
+        let sql =
+            format!("SELECT value, {SUMS} FROM ({steps}) AS since GROUP BY value LIMIT {limit}");
+        let groups = self.rows(&dimension.name(), &sql, dimension.tag()).await?;
+        Ok((groups.len() <= most).then_some(groups))
+    }
+
+    /// The usage of rows and steps, summed together.
+    async fn at_once(
+        &mut self,
+        dimension: &Dimension,
+        is_sqlite: bool,
+        most: usize,
+    ) -> Result<Grouped> {
+        let total = self.sum(ALL, &usage(&ALL_COLUMNS, "''", ""), None).await?;
+        let (name, tag) = (dimension.name(), dimension.tag());
+        let of_step = dimension.of_step(is_sqlite);
+        let condition = tag.map_or_else(String::new, |_| format!("AND {of_step} IS NOT NULL"));
+        let usage = |columns: &Columns| usage(columns, of_step, &condition);
+        let mut groups = self.rows(&name, &dearest(usage, most), tag).await?;
+        let without = match tag {
+            Some(_) => total.without(&self.sum(&name, &usage(&ALL_COLUMNS), tag).await?),
+            None if groups.first().is_some_and(|row| row.value.is_empty()) => groups.remove(0),
+            None => GroupRow::default(),
+        };
+        groups.truncate(most);
+        Ok(Grouped::of(groups, without, total))
+    }
+
     /// The sum of usage.
     async fn sum(&mut self, dimension: &str, usage: &str, tag: Option<&str>) -> Result<GroupRow> {
         let sql = format!("SELECT '' AS value, {SUMS} FROM {usage}");
@@ -281,7 +419,7 @@ impl Asked {
         sql: &str,
         tag: Option<&str>,
     ) -> Result<Vec<GroupRow>> {
-        let Self { project, parts, tx } = self;
+        let Self { project, parts, tx, .. } = self;
         Ok(within!(tx, db => {
             let mut query = sqlx::query_as(AssertSqlSafe(sql.to_owned()))
                 .bind(project.0)

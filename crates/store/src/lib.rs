@@ -62,6 +62,7 @@ pub use writer::{ObservedStep, Start, StepObserver, Writer};
 use writer::{PostgresCommits, SqliteCommits};
 
 use db::{Pool, WritePool, on};
+use groups::KeptSums;
 use ids::StepIds;
 use lock::Lock;
 
@@ -93,6 +94,7 @@ pub struct Store {
     hot: Writer,
     tasks: TaskTracker,
     lock: Lock,
+    kept_sums: KeptSums,
 }
 
 impl Store {
@@ -129,7 +131,8 @@ impl Store {
         let hot = start_writer(location, &writer, node, clock, &tasks)?;
         let step_ids = StepIds::new(writer.clone());
         let lock = Lock::None;
-        let store = Self { reader, writer, master, node, step_ids, hot, tasks, lock };
+        let kept_sums = KeptSums::default();
+        let store = Self { reader, writer, master, node, step_ids, hot, tasks, lock, kept_sums };
         // Proves the master key before anything is written with it.
         store.pepper().await?;
         Ok(store)
