@@ -61,8 +61,8 @@ impl Store {
         Ok(rows.into_iter().map(|(id, name)| (KeyId::from_i64(id), name)).collect())
     }
 
-    /// Adds the next piece of the file of a job that this node runs, and notes the job's progress.
-    /// False if the node has the job no more. May be done again if it is not known whether it was done.
+    /// Adds the next piece of the file of this run of a job, and notes the job's progress.
+    /// False if the job is in this run no more. May be done again if it is not known whether it was done.
     #[boxed]
     pub async fn add_export_piece(
         &self,
@@ -80,7 +80,7 @@ impl Store {
             FROM export_pieces
             WHERE job_id = $1 AND run = $2 AND number = $3 AND sealed = $4";
         let mut tx = self.begin().await?;
-        if !tx.note_job_progress(self.node, job.id, progress).await? {
+        if !tx.note_job_progress(self.node, job, progress).await? {
             return Ok(false);
         }
         let is_stored = within!(tx, db => {

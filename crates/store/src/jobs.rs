@@ -5,6 +5,9 @@
 //!    ^                 |
 //!    +-----------------+  released at a stop, or taken from a node that is gone
 //! ```
+//!
+//! A claim begins a run, and what a run writes of its job is fenced by its node and its number: a node may lose a
+//! job and claim it again while the earlier run has not noticed.
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{JobId, KeyId, NodeId, ProjectId};
@@ -176,29 +179,30 @@ impl Store {
         Ok(None)
     }
 
-    /// Notes how far a job of this node has come. False if the node has the job no more: then it must
+    /// Notes how far this run of a job has come. False if the job is in this run no more: then the run must
     /// do no further part of it.
     #[boxed]
-    pub async fn note_job_progress(&self, id: JobId, progress: Progress) -> Result<bool> {
+    pub async fn note_job_progress(&self, job: &Job, progress: Progress) -> Result<bool> {
         let mut tx = self.begin().await?;
-        let noted = tx.note_job_progress(self.node, id, progress).await?;
+        let noted = tx.note_job_progress(self.node, job, progress).await?;
         tx.commit().await?;
         Ok(noted)
     }
 
-    /// Ends a job of this node. False if the node has the job no more.
+    /// Ends a job by this run of it. False if the job is in this run no more.
     #[boxed]
-    pub async fn finish_job(&self, id: JobId, end: JobEnd) -> Result<bool> {
+    pub async fn finish_job(&self, job: &Job, end: JobEnd) -> Result<bool> {
         const FINISH: &str = "
             UPDATE jobs
-            SET state = $3, node = NULL, error = $4, result = $5, finished_at = $6, expires_at = $7
-            WHERE id = $1 AND node = $2 AND state = 'running'";
+            SET state = $4, node = NULL, error = $5, result = $6, finished_at = $7, expires_at = $8
+            WHERE id = $1 AND node = $2 AND runs = $3 AND state = 'running'";
         let state = if end.error.is_some() { JobState::Failed } else { JobState::Completed };
         let mut tx = self.begin().await?;
         let changed = within!(tx, db => {
             sqlx::query(FINISH)
-                .bind(id.to_string())
+                .bind(job.id.to_string())
                 .bind(self.node.0)
+                .bind(count(job.runs))
                 .bind(state.as_str())
                 .bind(end.error)
                 .bind(end.result)
@@ -212,17 +216,18 @@ impl Store {
         Ok(changed > 0)
     }
 
-    /// Has a job of this node wait again, for this node or another.
+    /// Has the job of this run wait again, for this node or another, unless it is in the run no more.
     #[boxed]
-    pub async fn release_job(&self, id: JobId) -> Result<()> {
+    pub async fn release_job(&self, job: &Job) -> Result<()> {
         const RELEASE: &str = "
             UPDATE jobs SET state = 'queued', node = NULL
-            WHERE id = $1 AND node = $2 AND state = 'running'";
+            WHERE id = $1 AND node = $2 AND runs = $3 AND state = 'running'";
         let mut tx = self.begin().await?;
         within!(tx, db => {
             sqlx::query(RELEASE)
-                .bind(id.to_string())
+                .bind(job.id.to_string())
                 .bind(self.node.0)
+                .bind(count(job.runs))
                 .execute(&mut *db)
                 .await?;
         });
@@ -320,21 +325,21 @@ impl Tx {
         Ok(())
     }
 
-    /// Notes how far a job of a node has come. False if the node has the job no more.
+    /// Notes how far a node's run of a job has come. False if the job is in this run no more.
     pub(crate) async fn note_job_progress(
         &mut self,
         node: NodeId,
-        id: JobId,
+        job: &Job,
         progress: Progress,
     ) -> Result<bool> {
         const NOTE: &str = "
-            UPDATE jobs SET done = $3, total = $4
-            WHERE id = $1 AND node = $2 AND state = 'running'";
-        let count = |parts: u64| i64::try_from(parts).unwrap_or(i64::MAX);
+            UPDATE jobs SET done = $4, total = $5
+            WHERE id = $1 AND node = $2 AND runs = $3 AND state = 'running'";
         let changed = within!(self, db => {
             sqlx::query(NOTE)
-                .bind(id.to_string())
+                .bind(job.id.to_string())
                 .bind(node.0)
+                .bind(count(job.runs))
                 .bind(count(progress.done))
                 .bind(count(progress.total))
                 .execute(&mut *db)
@@ -419,6 +424,11 @@ impl Tx {
         });
         row.read()
     }
+}
+
+/// A number as the databases hold it.
+fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn hex(bytes: &[u8]) -> String {

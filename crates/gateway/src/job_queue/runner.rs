@@ -133,7 +133,7 @@ async fn run<W: JobHandler>(gateway: &Gateway, job: Job) {
             (Some(error), result, "failed")
         }
         JobOutcome::Interrupted => {
-            if let Err(error) = gateway.store.release_job(id).await {
+            if let Err(error) = gateway.store.release_job(&job.job).await {
                 tracing::warn!(%error, job = %id, "a job was not given back");
             }
             return;
@@ -148,7 +148,7 @@ async fn run<W: JobHandler>(gateway: &Gateway, job: Job) {
             at: now,
             expires_at: now.plus(RESULT_RETENTION),
         };
-        match gateway.store.finish_job(id, end).await {
+        match gateway.store.finish_job(&job.job, end).await {
             Ok(true) => {
                 W::export_spans(&job).await;
                 break;

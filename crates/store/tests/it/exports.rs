@@ -134,7 +134,7 @@ async fn jobs_that_are_added_at_once_are_counted_one_after_the_other() {
 async fn finish(store: &Store, job: &Job) {
     let expires_at = NOW.minus_micros(-HOUR);
     let end = JobEnd { error: None, result: None, at: NOW, expires_at };
-    assert!(store.finish_job(job.id, end).await.unwrap());
+    assert!(store.finish_job(job, end).await.unwrap());
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn pieces_belong_to_one_run_of_a_job_and_go_with_it() {
         assert_eq!(noted.progress, progress);
 
         // Another run begins the file again; the old one can write no more, and its pieces go.
-        store.release_job(first.id).await.unwrap();
+        store.release_job(&first).await.unwrap();
         assert!(!store.add_export_piece(&first, 45, &[0], progress).await.unwrap());
         let again = store.claim_job(JobKind::Export, &[], NOW).await.unwrap().unwrap();
         assert!(store.add_export_piece(&again, 0, &[9], progress).await.unwrap());
