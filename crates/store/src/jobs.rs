@@ -22,6 +22,9 @@ use crate::from_row::from_row;
 /// Projects whose longest waiting job is looked at when a job is claimed.
 const CANDIDATES: i64 = 100;
 
+/// Bounds each wait of a transaction of PostgreSQL for a lock, as the wait to write is bounded on SQLite.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '5s'";
+
 /// A job that is asked for.
 #[derive(Clone, Debug)]
 pub struct NewJob {
@@ -285,7 +288,7 @@ impl Store {
 
 impl Tx {
     /// Adds a job as [`Store::add_job`] does, together with what else its request writes. Other requests for
-    /// jobs of the project wait until this transaction ends.
+    /// jobs of the project wait until this transaction ends, for up to 5 seconds.
     #[boxed]
     pub async fn add_job(&mut self, job: &NewJob, most: i64) -> Result<AddedJob> {
         self.lock_project(job.project).await?;
@@ -350,14 +353,35 @@ impl Tx {
     }
 
     /// Has other transactions that add jobs of a project wait for this one: what they count is what it adds.
-    /// The lock lets through what only refers to the project, as steps do.
+    /// The lock lets through what only refers to the project, as steps do. It comes before any lock of a job.
     async fn lock_project(&mut self, project: ProjectId) -> Result<()> {
         const LOCK: &str = "SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE";
         match &mut self.0 {
             // One transaction writes at a time.
             AnyTx::Sqlite(_) => {}
             AnyTx::Postgres(tx) => {
+                sqlx::query(LOCK_TIMEOUT).execute(&mut **tx).await?;
                 sqlx::query(LOCK).bind(project.0).execute(&mut **tx).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks the deleted projects that have data left, as [`Tx::add_job`] locks its project: the jobs of a
+    /// project are locked after it, so that neither waits for the other.
+    pub(crate) async fn lock_deleted_projects(&mut self) -> Result<()> {
+        const LOCK: &str = "
+            SELECT p.id
+            FROM projects p
+            WHERE p.deleted_at IS NOT NULL
+              AND (p.name <> '' OR EXISTS (SELECT 1 FROM jobs j WHERE j.project_id = p.id))
+            ORDER BY p.id
+            FOR NO KEY UPDATE";
+        match &mut self.0 {
+            AnyTx::Sqlite(_) => {}
+            AnyTx::Postgres(tx) => {
+                sqlx::query(LOCK_TIMEOUT).execute(&mut **tx).await?;
+                sqlx::query(LOCK).execute(&mut **tx).await?;
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! Jobs: asked for once, run by one node, found until they expire.
 
+use std::time::Duration;
+
 use domain::ids::{JobId, ProjectId, StepId};
 use domain::job::{Job, JobKind, JobState, Progress};
 use domain::time::{HOUR, SECOND, Timestamp};
@@ -204,5 +206,47 @@ async fn jobs_go_with_their_project() {
         assert!(store.job(one, id(1), NOW).await.unwrap().is_none(), "{}", database.kind);
         assert!(store.job(other, id(2), NOW).await.unwrap().is_some());
         store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_request_waits_for_another_of_its_project_for_five_seconds() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let mut first = store.begin().await.unwrap();
+        first.add_job(&job(project, 1, 1, NOW), 100).await.unwrap();
+        let second = store.add_job(job(project, 2, 2, NOW), 100);
+        let ended = tokio::time::timeout(Duration::from_secs(15), second).await.unwrap();
+        assert!(matches!(ended, Err(store::Error::Unavailable(_))), "{}: {ended:?}", database.kind);
+        first.commit().await.unwrap();
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_purge_of_a_project_waits_for_a_request_and_holds_none_of_its_jobs() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        add(&store, job(project, 1, 1, NOW)).await;
+        let run = claimed(&store, &[]).await.unwrap();
+        assert!(store.finish_job(&run, end(None)).await.unwrap());
+        let mut tx = store.begin().await.unwrap();
+        tx.delete_project(project, NOW).await.unwrap();
+        tx.commit().await.unwrap();
+
+        // A node that has not seen the deletion.
+        let mut request = store.begin().await.unwrap();
+        request.add_job(&job(project, 2, 2, NOW), 100).await.unwrap();
+        let purge = store.purge_deleted_projects();
+        tokio::pin!(purge);
+        let waits = tokio::time::timeout(Duration::from_millis(300), &mut purge).await;
+        assert!(waits.is_err(), "{}: {waits:?}", database.kind);
+        // Its job has expired, and is deleted for this one.
+        request.add_job(&job(project, 3, 1, after(3_600)), 100).await.unwrap();
+        request.commit().await.unwrap();
+        assert!(purge.await.unwrap() > 0, "{}", database.kind);
+        assert_eq!(claim(&store, &[]).await, None);
     }
 }
