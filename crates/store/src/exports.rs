@@ -16,7 +16,7 @@ use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
 use crate::Store;
-use crate::db::{on, within};
+use crate::db::{bounded, on, within};
 use crate::error::{Error, Result};
 use crate::steps::{STEPS_AT_ONCE, by_id};
 
@@ -36,7 +36,7 @@ impl Store {
     ) -> Result<HashMap<TraceId, (TraceStatus, Option<Grade>)>> {
         let ids: HashSet<Uuid> = steps.iter().map(|step| step.trace.0).collect();
         let ids = ids.into_iter().chain(std::iter::repeat(Uuid::nil())).take(STEPS_AT_ONCE);
-        let rows: Vec<(Uuid, String, Option<String>)> = on!(&self.reader, db => {
+        let rows: Vec<(Uuid, String, Option<String>)> = bounded!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(TRACES_BY_ID.as_str()));
             ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });
@@ -52,7 +52,7 @@ impl Store {
     /// The names of the keys of a project, revoked ones included.
     #[boxed]
     pub async fn key_names(&self, project: ProjectId) -> Result<HashMap<KeyId, String>> {
-        let rows: Vec<(i64, String)> = on!(&self.reader, db => {
+        let rows: Vec<(i64, String)> = bounded!(&self.reader, db => {
             sqlx::query_as("SELECT id, name FROM api_keys WHERE project_id = $1")
                 .bind(project.0)
                 .fetch_all(db)

@@ -42,7 +42,7 @@ pub use accounts::{Account, Session};
 pub use answers::{ANSWER_BINS, AlikeAnswers};
 pub use audit::{Actor, Audit, NewAudit};
 pub use claimed::Claimed;
-pub use db::{Location, Tx};
+pub use db::{Location, READ_BOUND, Tx};
 pub use error::{Error, Result};
 pub use file_health::{FileHealth, Pages, inspect_file};
 pub use groups::{Dimension, GroupRow, Grouped};

@@ -15,7 +15,7 @@ use sqlx::AssertSqlSafe;
 use super::details::{STEPS_AT_ONCE, by_id, slots};
 use super::row::StepRow;
 use crate::Store;
-use crate::db::on;
+use crate::db::bounded;
 use crate::error::{Error, Result};
 
 static SIZES_BY_ID: LazyLock<String> = LazyLock::new(|| {
@@ -65,7 +65,7 @@ impl Store {
                 FROM steps
                 WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
                 LIMIT $4) AS counted";
-        Ok(on!(&self.reader, db => {
+        Ok(bounded!(&self.reader, db => {
             sqlx::query_scalar(COUNT)
                 .bind(project.0)
                 .bind(from.0)
@@ -94,7 +94,7 @@ impl Store {
               AND (finished_at > $2 OR id > $3)
             ORDER BY finished_at, id
             LIMIT $5";
-        let rows: Vec<StepRow<String>> = on!(&self.reader, db => {
+        let rows: Vec<StepRow<String>> = bounded!(&self.reader, db => {
             sqlx::query_as(NEXT)
                 .bind(project.0)
                 .bind(after.finished_at.0)
@@ -111,7 +111,7 @@ impl Store {
     /// are left out.
     #[boxed]
     pub async fn sealed_sizes(&self, ids: &[StepId]) -> Result<HashMap<StepId, usize>> {
-        let rows: Vec<(i64, i64)> = on!(&self.reader, db => {
+        let rows: Vec<(i64, i64)> = bounded!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(SIZES_BY_ID.as_str()));
             slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });
@@ -124,7 +124,7 @@ impl Store {
     #[boxed]
     pub async fn sensitivities(&self, ids: &[TraceId]) -> Result<HashMap<TraceId, Value>> {
         let none = std::iter::repeat(uuid::Uuid::nil());
-        let rows: Vec<(uuid::Uuid, String)> = on!(&self.reader, db => {
+        let rows: Vec<(uuid::Uuid, String)> = bounded!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(SENSITIVITIES_BY_ID.as_str()));
             let ids = ids.iter().map(|id| id.0).chain(none).take(STEPS_AT_ONCE);
             ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?

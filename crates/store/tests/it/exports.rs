@@ -7,6 +7,7 @@ use domain::job::{Job, JobKind, Progress};
 use domain::step::Step;
 use domain::time::{HOUR, Timestamp};
 use domain::trace::TraceStatus;
+use sqlx::{Connection as _, Executor as _, PgConnection};
 use store::{AddedJob, JobEnd, NewJob, StepCursor, Store};
 
 use crate::support::{Dice, NOW, databases, project, run, trace, trace_id};
@@ -194,5 +195,48 @@ async fn pieces_belong_to_one_run_of_a_job_and_go_with_it() {
         let of_kept = database.texts("SELECT job_id FROM export_pieces ORDER BY job_id").await;
         let expected = [3_u8, 4].map(|number| uuid::Uuid::from_u128(number.into()).to_string());
         assert_eq!((&kept[..], &of_kept[..]), (&expected[..], &expected[..]));
+    }
+}
+
+#[tokio::test]
+async fn postgresql_itself_ends_a_read_of_an_export_that_takes_too_long() {
+    for database in databases().await {
+        let store::Location::Postgres(url) = &database.location else { continue };
+        let store = database.open().await;
+        let (owner, _) = project(&store).await;
+        let mut other = PgConnection::connect(url.expose()).await.unwrap();
+        let lock =
+            "BEGIN; LOCK TABLE steps, step_contents, traces, api_keys IN ACCESS EXCLUSIVE MODE";
+        other.execute(sqlx::raw_sql(lock)).await.unwrap();
+        let ids = [StepId(1)];
+        let cursor = StepCursor::at(NOW);
+        let steps = [run(owner, trace_id(1), ids[0])];
+        let reads = async {
+            let (steps, sizes, contents, traces, keys) = tokio::join!(
+                store.next_ended_steps(owner, cursor, NOW),
+                store.sealed_sizes(&ids),
+                store.sealed_contents(&ids),
+                store.trace_grades(&steps),
+                store.key_names(owner),
+            );
+            let sentence = |error: store::Error| error.to_string();
+            [
+                steps.map(drop).map_err(sentence),
+                sizes.map(drop).map_err(sentence),
+                contents.map(drop).map_err(sentence),
+                traces.map(drop).map_err(sentence),
+                keys.map(drop).map_err(sentence),
+            ]
+        };
+        let ends = tokio::time::timeout(store::READ_BOUND * 2, reads).await.unwrap();
+        for end in ends {
+            assert!(
+                end.as_ref().is_err_and(|fault| fault.contains("statement timeout")),
+                "{end:?}"
+            );
+        }
+        other.execute(sqlx::raw_sql("ROLLBACK")).await.unwrap();
+        assert!(store.next_ended_steps(owner, cursor, NOW).await.unwrap().is_empty());
+        store.close().await;
     }
 }
