@@ -219,6 +219,25 @@ impl Store {
         Ok(changed > 0)
     }
 
+    /// Whether this run has ended its job. To be asked when it is not known whether [`Store::finish_job`] was
+    /// done.
+    #[boxed]
+    pub async fn has_finished_job(&self, job: &Job) -> Result<bool> {
+        // A run that ends its job is its last.
+        const ENDED: &str = "
+            SELECT count(*)
+            FROM jobs
+            WHERE id = $1 AND runs = $2 AND state IN ('completed', 'failed')";
+        let ended: i64 = on!(&self.reader, db => {
+            sqlx::query_scalar(ENDED)
+                .bind(job.id.to_string())
+                .bind(count(job.runs))
+                .fetch_one(db)
+                .await?
+        });
+        Ok(ended > 0)
+    }
+
     /// Has the job of this run wait again, for this node or another, unless it is in the run no more.
     #[boxed]
     pub async fn release_job(&self, job: &Job) -> Result<()> {

@@ -186,7 +186,11 @@ async fn an_earlier_run_writes_nothing_of_a_job_that_its_node_claimed_again() {
         let found = store.job(project, id(1), NOW).await.unwrap().unwrap();
         assert_eq!((found.state, found.progress), (JobState::Running, Progress::default()));
         assert!(store.note_job_progress(&run, progress).await.unwrap());
+        assert!(!store.has_finished_job(&run).await.unwrap());
         assert!(store.finish_job(&run, end(None)).await.unwrap());
+        assert!(!store.finish_job(&run, end(None)).await.unwrap(), "it is over");
+        assert!(store.has_finished_job(&run).await.unwrap());
+        assert!(!store.has_finished_job(&earlier).await.unwrap());
         store.close().await;
     }
 }
