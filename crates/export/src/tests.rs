@@ -172,6 +172,46 @@ fn a_content_that_is_missing_is_marked() {
 }
 
 #[test]
+fn a_step_that_cannot_be_read_is_marked_in_its_place() {
+    let at = note(8, 1);
+    let damaged = DamagedStep { id: at.id, project: at.project, finished_at: at.finished_at };
+    let file = |format| {
+        let mut exporter = Exporter::new(format).unwrap();
+        exporter.begin_project(project()).unwrap();
+        let content = RecordedContent::Absent;
+        let (before, after) = (note(7, 0), note(9, 2));
+        exporter.write(&Record { step: &before, trace: None, content }).unwrap();
+        exporter.write_damaged(&damaged).unwrap();
+        exporter.write(&Record { step: &after, trace: None, content }).unwrap();
+        exporter.finish().unwrap()
+    };
+    let lines = String::from_utf8(file(ExportFormat::Jsonl)).unwrap();
+    let line: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
+    let expected = serde_json::json!({
+        "id": 8, "project_id": 1, "step_error": "unreadable", "created_at": at.finished_at,
+    });
+    assert_eq!(line, expected);
+    assert_eq!(lines.lines().count(), 3);
+    let read = rows(file(ExportFormat::Parquet));
+    let errors: Vec<_> = read
+        .get_row_iter(None)
+        .unwrap()
+        .map(|row| {
+            let row = row.unwrap();
+            let text = |wanted: &str| {
+                let mut columns = row.get_column_iter();
+                columns.find(|(name, _)| *name == wanted).unwrap().1.to_string()
+            };
+            (text("id"), text("step_error"), text("status"))
+        })
+        .collect();
+    let whole = |id: &str| (id.to_owned(), "null".to_owned(), "\"completed\"".to_owned());
+    let marked = ("8".to_owned(), "\"unreadable\"".to_owned(), "null".to_owned());
+    assert_eq!(errors, [whole("7"), marked, whole("9")]);
+    assert_eq!(String::from_utf8(file(ExportFormat::Focus)).unwrap().lines().count(), 1);
+}
+
+#[test]
 fn charges_are_bounded_by_their_bytes() {
     // Each with as much text as a step can have.
     let steps = (1..=1_500).map(|id| {

@@ -10,7 +10,6 @@ use async_recursion::async_recursion as boxed;
 use domain::grade::Grade;
 use domain::ids::{JobId, KeyId, ProjectId, TraceId};
 use domain::job::{Job, Progress};
-use domain::step::Step;
 use domain::trace::TraceStatus;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
@@ -27,14 +26,14 @@ static TRACES_BY_ID: LazyLock<String> =
     LazyLock::new(|| by_id("SELECT id, status, grade FROM traces WHERE id"));
 
 impl Store {
-    /// The stage and the grade of the traces of steps, at most of [`STEPS_AT_ONCE`]. Traces that are
+    /// The stage and the grade of traces, at most of [`STEPS_AT_ONCE`]. Traces that are
     /// not there are left out.
     #[boxed]
     pub async fn trace_grades(
         &self,
-        steps: &[Step],
+        traces: &[TraceId],
     ) -> Result<HashMap<TraceId, (TraceStatus, Option<Grade>)>> {
-        let ids: HashSet<Uuid> = steps.iter().map(|step| step.trace.0).collect();
+        let ids: HashSet<Uuid> = traces.iter().map(|trace| trace.0).collect();
         let ids = ids.into_iter().chain(std::iter::repeat(Uuid::nil())).take(STEPS_AT_ONCE);
         let rows: Vec<(Uuid, String, Option<String>)> = bounded!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(TRACES_BY_ID.as_str()));

@@ -55,7 +55,7 @@ pub use seal::{PackedContent, SealingKey, random};
 pub use search::{Order, Page, Term, TraceFilter};
 pub use session_traces::{IdleSession, SessionHash};
 pub use stats::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};
-pub use steps::{Outline, STEPS_AT_ONCE, SealedContent, StepCursor};
+pub use steps::{EndedStep, Outline, STEPS_AT_ONCE, SealedContent, StepCursor};
 pub use stored_responses::StoredResource;
 pub use traces::{AgentFigures, COUNT_LIMIT, Completion};
 pub use writer::{ObservedStep, Start, StepObserver, Writer};

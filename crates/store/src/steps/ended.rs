@@ -43,8 +43,26 @@ impl StepCursor {
     }
 
     /// Behind a step.
-    pub fn after(step: &Step) -> Self {
+    pub fn after(step: &EndedStep) -> Self {
         Self { finished_at: step.finished_at, id: step.id }
+    }
+}
+
+/// A step as it is read in this order. One that cannot be read has its place all the same.
+#[derive(Debug)]
+pub struct EndedStep {
+    /// Its id.
+    pub id: StepId,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// The step, unless its row is damaged.
+    pub step: Result<Step>,
+}
+
+impl EndedStep {
+    fn of(row: StepRow<String>) -> Self {
+        let (id, finished_at) = (StepId(row.id), Timestamp(row.finished_at));
+        Self { id, finished_at, step: row.read() }
     }
 }
 
@@ -84,7 +102,7 @@ impl Store {
         project: ProjectId,
         after: StepCursor,
         until: Timestamp,
-    ) -> Result<Vec<Step>> {
+    ) -> Result<Vec<EndedStep>> {
         // The first comparison bounds the range of the index; the second leaves out what was read of
         // its first moment.
         const NEXT: &str = "
@@ -104,7 +122,7 @@ impl Store {
                 .fetch_all(db)
                 .await?
         });
-        rows.into_iter().map(StepRow::read).collect()
+        Ok(rows.into_iter().map(EndedStep::of).collect())
     }
 
     /// The sizes of the sealed contents of steps, at most of [`STEPS_AT_ONCE`]. Steps without a content

@@ -61,6 +61,26 @@ async fn every_step_of_a_time_is_read_once() {
 }
 
 #[tokio::test]
+async fn a_damaged_step_has_its_place() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (owner, _) = project(&store).await;
+        store.writer().trace(trace(owner, 1)).await.unwrap();
+        for number in 1..=3 {
+            store.writer().step(run(owner, trace_id(1), StepId(number)), None).await.unwrap();
+        }
+        let damage = "UPDATE steps SET status = 'odd' WHERE id = 2 RETURNING status";
+        database.texts(damage).await;
+        let until = Timestamp(i64::MAX);
+        let steps = store.next_ended_steps(owner, StepCursor::at(NOW), until).await.unwrap();
+        let read = steps.iter().map(|ended| (ended.id, ended.step.is_ok())).collect::<Vec<_>>();
+        let expected = [(StepId(1), true), (StepId(2), false), (StepId(3), true)];
+        assert_eq!(read, expected, "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
 async fn steps_have_their_traces_and_the_sizes_of_their_contents() {
     for database in databases().await {
         let store = database.open().await;
@@ -74,7 +94,7 @@ async fn steps_have_their_traces_and_the_sizes_of_their_contents() {
             store.writer().step(step.clone(), content).await.unwrap();
             steps.push(step);
         }
-        let traces = store.trace_grades(&steps).await.unwrap();
+        let traces = store.trace_grades(&[trace_id(1), trace_id(2)]).await.unwrap();
         assert_eq!(traces.len(), 1, "{}", database.kind);
         assert_eq!(traces[&trace_id(1)], (TraceStatus::Pending, None));
         let ids: Vec<StepId> = steps.iter().map(|step| step.id).collect();
@@ -210,13 +230,13 @@ async fn postgresql_itself_ends_a_read_of_an_export_that_takes_too_long() {
         other.execute(sqlx::raw_sql(lock)).await.unwrap();
         let ids = [StepId(1)];
         let cursor = StepCursor::at(NOW);
-        let steps = [run(owner, trace_id(1), ids[0])];
+        let traces = [trace_id(1)];
         let reads = async {
             let (steps, sizes, contents, traces, keys) = tokio::join!(
                 store.next_ended_steps(owner, cursor, NOW),
                 store.sealed_sizes(&ids),
                 store.sealed_contents(&ids),
-                store.trace_grades(&steps),
+                store.trace_grades(&traces),
                 store.key_names(owner),
             );
             let sentence = |error: store::Error| error.to_string();
