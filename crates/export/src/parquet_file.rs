@@ -16,10 +16,11 @@ use serde::Serialize;
 use crate::Result;
 use crate::record::Line;
 
-/// The most rows of a row group.
-const GROUP_ROWS: usize = 50_000;
-/// The most bytes of the values of a row group; one row may have more.
-const GROUP_BYTES: usize = 16 * 1024 * 1024;
+/// The most bytes of memory that the rows of a row group take until it is written; one row may take more.
+/// Writing it takes about as much again.
+const GROUP_BYTES: usize = 8 * 1024 * 1024;
+/// The memory of a text beside its characters: its place in the column, and what allocating it costs.
+const TEXT_BYTES: usize = size_of::<ByteArray>() + 16;
 
 /// A column: its name, the type of its values, and its value in a row.
 struct Column {
@@ -144,20 +145,29 @@ struct Pending {
 }
 
 impl Pending {
-    /// Adds the value of a row. Returns its size.
+    /// Adds the value of a row. Returns the memory that it takes.
     fn push(&mut self, value: Option<Value<'_>>) -> usize {
         self.levels.push(i16::from(value.is_some()));
-        match value {
-            None => return 0,
-            Some(Value::Integer(integer)) => self.integers.push(integer),
-            Some(Value::Real(real)) => self.reals.push(real),
-            Some(Value::Flag(flag)) => self.flags.push(flag),
+        let bytes = match value {
+            None => 0,
+            Some(Value::Integer(integer)) => {
+                self.integers.push(integer);
+                size_of::<i64>()
+            }
+            Some(Value::Real(real)) => {
+                self.reals.push(real);
+                size_of::<f64>()
+            }
+            Some(Value::Flag(flag)) => {
+                self.flags.push(flag);
+                size_of::<bool>()
+            }
             Some(Value::Text(text)) => {
                 self.texts.push(ByteArray::from(text.as_bytes()));
-                return text.len();
+                TEXT_BYTES + text.len()
             }
-        }
-        size_of::<i64>()
+        };
+        size_of::<i16>() + bytes
     }
 }
 
@@ -166,7 +176,7 @@ impl Pending {
 pub(crate) struct ParquetFile {
     writer: Writer,
     pending: Vec<Pending>,
-    rows: usize,
+    /// The memory that they take.
     bytes: usize,
 }
 
@@ -187,15 +197,14 @@ impl ParquetFile {
             .build();
         let writer = SerializedFileWriter::new(Vec::new(), schema()?, Arc::new(properties))?;
         let pending = COLUMNS.iter().map(|_| Pending::default()).collect();
-        Ok(Self { writer: Writer(writer), pending, rows: 0, bytes: 0 })
+        Ok(Self { writer: Writer(writer), pending, bytes: 0 })
     }
 
     pub(crate) fn write(&mut self, line: &Line<'_>) -> Result<()> {
         for (column, pending) in COLUMNS.iter().zip(&mut self.pending) {
             self.bytes += pending.push((column.value)(line));
         }
-        self.rows += 1;
-        if self.rows >= GROUP_ROWS || self.bytes >= GROUP_BYTES {
+        if self.bytes >= GROUP_BYTES {
             self.end_group()?;
         }
         Ok(())
@@ -203,7 +212,7 @@ impl ParquetFile {
 
     /// Writes the rows that are pending as a row group.
     fn end_group(&mut self) -> Result<()> {
-        if self.rows == 0 {
+        if self.bytes == 0 {
             return Ok(());
         }
         let mut group = self.writer.0.next_row_group()?;
@@ -217,7 +226,7 @@ impl ParquetFile {
             }
         }
         group.close()?;
-        (self.rows, self.bytes) = (0, 0);
+        self.bytes = 0;
         Ok(())
     }
 

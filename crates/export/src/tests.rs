@@ -137,7 +137,7 @@ fn a_line_has_the_names_of_the_interface() {
 fn parquet_has_the_types_of_its_values_and_bounded_row_groups() {
     let steps: Vec<Step> = (1..=3).map(|id| run(id, id, usage([9, 1, 0, 3, 0]), 0)).collect();
     // Two contents fill a row group.
-    let long = format!(r#"{{"input":"{}"}}"#, "x".repeat(9 * 1024 * 1024));
+    let long = format!(r#"{{"input":"{}"}}"#, "x".repeat(5 * 1024 * 1024));
     let reader = rows(file(ExportFormat::Parquet, &steps, Some(long.as_bytes())));
     assert_eq!(reader.num_row_groups(), 2);
     let schema = reader.metadata().file_metadata().schema_descr();
@@ -209,6 +209,31 @@ fn a_step_that_cannot_be_read_is_marked_in_its_place() {
     let marked = ("8".to_owned(), "\"unreadable\"".to_owned(), "null".to_owned());
     assert_eq!(errors, [whole("7"), marked, whole("9")]);
     assert_eq!(String::from_utf8(file(ExportFormat::Focus)).unwrap().lines().count(), 1);
+}
+
+/// Contents are charged to the memory of requests by whoever has them written; rows are not.
+#[test]
+fn files_keep_little_memory_however_many_steps_there_are() {
+    const MOST: u64 = 24 * 1024 * 1024;
+    for format in [ExportFormat::Jsonl, ExportFormat::Parquet, ExportFormat::Focus] {
+        for tags in [0, 8] {
+            let taken = allocation_counter::measure(|| {
+                let mut exporter = Exporter::new(format).unwrap();
+                exporter.begin_project(project()).unwrap();
+                for id in 1..=60_000 {
+                    let mut attributes = Attributes::clone(&attributes(&id.to_string(), "red"));
+                    attributes.tags = (0..tags).map(|n| (n.to_string(), id.to_string())).collect();
+                    let run = run(id, id, usage([9, 0, 0, 3, 0]), 0);
+                    let step = Step { attributes: Some(attributes.into()), ..run };
+                    let content = RecordedContent::Absent;
+                    exporter.write(&Record { step: &step, trace: None, content }).unwrap();
+                    drop(exporter.take().unwrap());
+                }
+                drop(exporter.finish().unwrap());
+            });
+            assert!(taken.bytes_max < MOST, "{format:?} with {tags} tags: {}", taken.bytes_max);
+        }
+    }
 }
 
 #[test]
