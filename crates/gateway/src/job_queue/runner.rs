@@ -175,7 +175,7 @@ async fn write_end(job: &RunningJob, error: Option<String>, result: Option<Strin
                 let pause =
                     gateway.stopping.run_until_cancelled(tokio::time::sleep(RETRY_INTERVAL));
                 if pause.await.is_none() {
-                    return false;
+                    return matches!(gateway.store.has_finished_job(job).await, Ok(true));
                 }
             }
         }

@@ -179,6 +179,11 @@ impl Layer {
         self.otlp_headers.is_some() || self.otlp_headers_file.is_some()
     }
 
+    /// The name of its headers for a collector, of those that they have as a text and in a file.
+    pub(super) fn headers_key(&self, [text, file]: [&'static str; 2]) -> &'static str {
+        if self.otlp_headers.is_some() { text } else { file }
+    }
+
     /// Whether it has an endpoint without headers over those of another layer.
     pub(super) fn hides_headers_of(&self, below: &Self) -> bool {
         self.otlp_endpoint.as_deref().is_some_and(otlp::is_on)

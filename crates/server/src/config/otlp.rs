@@ -110,13 +110,15 @@ pub(super) fn hidden_headers(flags: &Layer, env: &Layer, file: &Layer) -> Vec<St
              If they are meant for it, set {with} too"
         ));
     };
+    let of_env = env.headers_key(["SLUICE_OTLP_HEADERS", "SLUICE_OTLP_HEADERS_FILE"]);
+    let of_file = file.headers_key(["otlp_headers of the file", "otlp_headers_file of the file"]);
     if flags.hides_headers_of(env) {
-        warn("SLUICE_OTLP_HEADERS", ENDPOINT_FLAG, HEADERS_FLAG);
+        warn(of_env, ENDPOINT_FLAG, HEADERS_FLAG);
     }
     if flags.hides_headers_of(file) && !env.has_headers() {
-        warn("otlp_headers of the file", ENDPOINT_FLAG, HEADERS_FLAG);
+        warn(of_file, ENDPOINT_FLAG, HEADERS_FLAG);
     } else if !flags.has_headers() && env.hides_headers_of(file) {
-        warn("otlp_headers of the file", "SLUICE_OTLP_ENDPOINT", "SLUICE_OTLP_HEADERS");
+        warn(of_file, "SLUICE_OTLP_ENDPOINT", "SLUICE_OTLP_HEADERS");
     }
     warnings
 }

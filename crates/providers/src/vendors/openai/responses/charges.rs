@@ -121,8 +121,8 @@ pub(super) fn of(prompt: &Prompt) -> Charges {
     charges
 }
 
-/// Shows a tool and those that it holds, each with its place and its kind. What is too deep to be read may be
-/// anything: of that only the tools on top are shown, as [`Nested::Unread`].
+/// Shows a tool and those that it holds, each with its place. What is too deep to be read may be anything: of
+/// that only the tools on top are shown, as [`Nested::Unread`].
 fn each_tool(at: &str, tool: &Value, show: &mut dyn FnMut(&str, Nested<'_>)) {
     fn walk(at: &str, tool: &Value, depth: usize, show: &mut dyn FnMut(&str, Nested<'_>)) {
         show(at, Nested::Tool(tool));
