@@ -16,11 +16,15 @@ use domain::usage::TokenKind;
 
 use crate::{ProjectFacts, Result, cell};
 
-/// The most charges that are kept until the end of their day. If there are more, a day has several rows
-/// for some of them.
-const MOST_CHARGES: usize = 50_000;
-/// The most bytes of the texts of these charges, likewise.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// The most bytes of memory that the charges of a day take until its end. If there are more, a day has several
+/// rows for some of them. Its rows take twice as much when they are written.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// The memory of a charge beside its texts: nodes of a tree are half full when it is filled in order.
+const CHARGE_BYTES: usize = 2 * (size_of::<Charge>() + size_of::<Sums>());
+/// The memory of a text beside its characters, which is what allocating it costs.
+const TEXT_BYTES: usize = 16;
+/// The memory of tags beside their texts: they are a tree of one node, with room for eleven.
+const TAGS_BYTES: usize = 11 * 2 * size_of::<String>() + TEXT_BYTES;
 
 /// What a row charges for, within its day.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,11 +39,13 @@ struct Charge {
 }
 
 impl Charge {
-    /// The bytes of its texts.
+    /// The memory that it takes.
     fn bytes(&self) -> usize {
         let Self { model, infrastructure, user, tags, .. } = self;
-        let tags: usize = tags.iter().map(|(name, value)| name.len() + value.len()).sum();
-        model.len() + infrastructure.len() + user.as_ref().map_or(0, String::len) + tags
+        let texts = [model, infrastructure].into_iter().chain(user);
+        let texts = texts.chain(tags.iter().flat_map(|(name, value)| [name, value]));
+        let texts: usize = texts.map(|text| TEXT_BYTES + text.len()).sum();
+        CHARGE_BYTES + texts + if tags.is_empty() { 0 } else { TAGS_BYTES }
     }
 }
 
@@ -169,7 +175,7 @@ pub(crate) struct FocusFile {
     /// The day of the charges, as whole days since 1970.
     day: i64,
     charges: BTreeMap<Charge, Sums>,
-    /// The bytes of their texts.
+    /// The memory that they take.
     bytes: usize,
 }
 
@@ -189,8 +195,7 @@ impl FocusFile {
     pub(crate) fn write(&mut self, step: &Step) -> Result<()> {
         let Some(call) = &step.call else { return Ok(()) };
         let day = step.finished_at.0.div_euclid(DAY);
-        let is_full = self.charges.len() >= MOST_CHARGES || self.bytes >= MOST_BYTES;
-        if day != self.day || is_full {
+        if day != self.day || self.bytes >= MOST_BYTES {
             self.end_day()?;
             self.day = day;
         }
@@ -221,7 +226,9 @@ impl FocusFile {
         let charges = std::mem::take(&mut self.charges);
         self.bytes = 0;
         let Some(project) = &self.project else { return Ok(()) };
-        for (charge, sums) in &charges {
+        // Each is given back when its row is written.
+        for (charge, sums) in charges {
+            let (charge, sums) = (&charge, &sums);
             let row = Row { project, day: Timestamp(self.day * DAY), charge, sums };
             self.rows.write_record(COLUMNS.iter().map(|(_, value)| value(&row).into_owned()))?;
         }

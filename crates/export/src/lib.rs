@@ -21,8 +21,9 @@ use domain::ids::{KeyId, OrgId, ProjectId};
 
 use focus::FocusFile;
 use parquet_file::ParquetFile;
+use record::Line;
 
-pub use record::{ContentFault, Record, RecordedContent, TraceFacts};
+pub use record::{ContentFault, DamagedStep, Record, RecordedContent, TraceFacts};
 
 /// Why a file could not be written. All are defects of ours: the file is in memory.
 #[derive(Debug, thiserror::Error)]
@@ -89,13 +90,18 @@ impl Exporter {
     /// Writes a step. The steps of a project come in the order in which they ended.
     pub fn write(&mut self, record: &Record<'_>) -> Result<()> {
         match &mut self.0 {
-            File::Jsonl(lines) => {
-                serde_json::to_writer(&mut *lines, &record.line())?;
-                lines.push(b'\n');
-                Ok(())
-            }
+            File::Jsonl(lines) => write_line(lines, &record.line()),
             File::Parquet(file) => file.write(&record.line()),
             File::Focus(file) => file.write(record.step),
+        }
+    }
+
+    /// Marks a step that cannot be read, in its place. A file of costs has nothing of it.
+    pub fn write_damaged(&mut self, step: &DamagedStep) -> Result<()> {
+        match &mut self.0 {
+            File::Jsonl(lines) => write_line(lines, &step.line()),
+            File::Parquet(file) => file.write(&step.line()),
+            File::Focus(_) => Ok(()),
         }
     }
 
@@ -125,4 +131,10 @@ impl Exporter {
             File::Focus(file) => file.finish(),
         }
     }
+}
+
+fn write_line(lines: &mut Vec<u8>, line: &Line<'_>) -> Result<()> {
+    serde_json::to_writer(&mut *lines, line)?;
+    lines.push(b'\n');
+    Ok(())
 }

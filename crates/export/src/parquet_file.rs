@@ -16,10 +16,11 @@ use serde::Serialize;
 use crate::Result;
 use crate::record::Line;
 
-/// The most rows of a row group.
-const GROUP_ROWS: usize = 50_000;
-/// The most bytes of the values of a row group; one row may have more.
-const GROUP_BYTES: usize = 16 * 1024 * 1024;
+/// The most bytes of memory that the rows of a row group take until it is written; one row may take more.
+/// Writing it takes about as much again.
+const GROUP_BYTES: usize = 8 * 1024 * 1024;
+/// The memory of a text beside its characters: its place in the column, and what allocating it costs.
+const TEXT_BYTES: usize = size_of::<ByteArray>() + 16;
 
 /// A column: its name, the type of its values, and its value in a row.
 struct Column {
@@ -83,15 +84,15 @@ macro_rules! columns {
 
 const COLUMNS: &[Column] = columns! {
     "id": Integer = |line| Some(line.id),
-    "type": Text = |line| Some(line.r#type),
+    "type": Text = |line| line.r#type,
     "project_id": Integer = |line| Some(line.project_id),
-    "trace_id": Text = |line| Some(line.trace_id.to_string()),
+    "trace_id": Text = |line| line.trace_id.map(|trace| trace.to_string()),
     "trace_status": Text = |line| line.trace_status,
     "optimization_grade": Text = |line| line.optimization_grade.map(Grade::as_str),
     "parent_step_id": Integer = |line| line.parent_step_id,
     "source_step_id": Integer = |line| line.source_step_id,
     "key_id": Text = |line| line.key_id.map(|key| key.to_string()),
-    "api_endpoint": Text = |line| Some(line.api_endpoint),
+    "api_endpoint": Text = |line| line.api_endpoint,
     "model": Text = |line| line.model,
     "provider": Text = |line| line.provider,
     "infrastructure": Text = |line| line.infrastructure,
@@ -100,10 +101,11 @@ const COLUMNS: &[Column] = columns! {
     "output": Text = |line| line.output.as_ref().and_then(json),
     "passed": Text = |line| line.passed.map(serde_json::value::RawValue::get),
     "content_error": Text = |line| line.content_error,
-    "status": Text = |line| Some(line.status),
+    "step_error": Text = |line| line.step_error,
+    "status": Text = |line| line.status,
     "reason": Text = |line| line.reason,
     "error": Text = |line| line.error,
-    "latency_ms": Real = |line| Some(line.latency_ms),
+    "latency_ms": Real = |line| line.latency_ms,
     "cost_nanousd": Integer = |line| line.cost.map(|cost| cost.0),
     "cost_estimated": Flag = |line| line.cost.map(|_| line.cost_estimated.unwrap_or_default()),
     "prompt_tokens": Integer = |line| line.prompt_tokens,
@@ -121,13 +123,13 @@ const COLUMNS: &[Column] = columns! {
     "session": Text = |line| line.session,
     "tags": Text = |line| line.tags.and_then(json),
     "trace_context": Text = |line| line.trace_context.as_ref().and_then(json),
-    "pii_detected": Flag = |line| Some(line.security.pii_detected),
-    "injection_attempt": Flag = |line| Some(line.security.injection_attempt),
-    "secret_leaked": Flag = |line| Some(line.security.secret_leaked),
-    "risk_score": Real = |line| Some(line.security.risk_score),
-    "review": Flag = |line| Some(line.security.review),
-    "findings": Text = |line| line.security.findings.and_then(json),
-    "started_at": Time = |line| Some(line.started_at.0),
+    "pii_detected": Flag = |line| line.security.as_ref().map(|security| security.pii_detected),
+    "injection_attempt": Flag = |line| line.security.as_ref().map(|security| security.injection_attempt),
+    "secret_leaked": Flag = |line| line.security.as_ref().map(|security| security.secret_leaked),
+    "risk_score": Real = |line| line.security.as_ref().map(|security| security.risk_score),
+    "review": Flag = |line| line.security.as_ref().map(|security| security.review),
+    "findings": Text = |line| line.security.as_ref().and_then(|security| security.findings).and_then(json),
+    "started_at": Time = |line| line.started_at.map(|at| at.0),
     "created_at": Time = |line| Some(line.created_at.0),
 };
 
@@ -143,20 +145,29 @@ struct Pending {
 }
 
 impl Pending {
-    /// Adds the value of a row. Returns its size.
+    /// Adds the value of a row. Returns the memory that it takes.
     fn push(&mut self, value: Option<Value<'_>>) -> usize {
         self.levels.push(i16::from(value.is_some()));
-        match value {
-            None => return 0,
-            Some(Value::Integer(integer)) => self.integers.push(integer),
-            Some(Value::Real(real)) => self.reals.push(real),
-            Some(Value::Flag(flag)) => self.flags.push(flag),
+        let bytes = match value {
+            None => 0,
+            Some(Value::Integer(integer)) => {
+                self.integers.push(integer);
+                size_of::<i64>()
+            }
+            Some(Value::Real(real)) => {
+                self.reals.push(real);
+                size_of::<f64>()
+            }
+            Some(Value::Flag(flag)) => {
+                self.flags.push(flag);
+                size_of::<bool>()
+            }
             Some(Value::Text(text)) => {
                 self.texts.push(ByteArray::from(text.as_bytes()));
-                return text.len();
+                TEXT_BYTES + text.len()
             }
-        }
-        size_of::<i64>()
+        };
+        size_of::<i16>() + bytes
     }
 }
 
@@ -165,7 +176,7 @@ impl Pending {
 pub(crate) struct ParquetFile {
     writer: Writer,
     pending: Vec<Pending>,
-    rows: usize,
+    /// The memory that they take.
     bytes: usize,
 }
 
@@ -186,15 +197,14 @@ impl ParquetFile {
             .build();
         let writer = SerializedFileWriter::new(Vec::new(), schema()?, Arc::new(properties))?;
         let pending = COLUMNS.iter().map(|_| Pending::default()).collect();
-        Ok(Self { writer: Writer(writer), pending, rows: 0, bytes: 0 })
+        Ok(Self { writer: Writer(writer), pending, bytes: 0 })
     }
 
     pub(crate) fn write(&mut self, line: &Line<'_>) -> Result<()> {
         for (column, pending) in COLUMNS.iter().zip(&mut self.pending) {
             self.bytes += pending.push((column.value)(line));
         }
-        self.rows += 1;
-        if self.rows >= GROUP_ROWS || self.bytes >= GROUP_BYTES {
+        if self.bytes >= GROUP_BYTES {
             self.end_group()?;
         }
         Ok(())
@@ -202,7 +212,7 @@ impl ParquetFile {
 
     /// Writes the rows that are pending as a row group.
     fn end_group(&mut self) -> Result<()> {
-        if self.rows == 0 {
+        if self.bytes == 0 {
             return Ok(());
         }
         let mut group = self.writer.0.next_row_group()?;
@@ -216,7 +226,7 @@ impl ParquetFile {
             }
         }
         group.close()?;
-        (self.rows, self.bytes) = (0, 0);
+        self.bytes = 0;
         Ok(())
     }
 

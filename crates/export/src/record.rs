@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use domain::grade::Grade;
-use domain::ids::{KeyId, TraceId};
+use domain::ids::{KeyId, ProjectId, StepId, TraceId};
 use domain::money::Usd;
 use domain::shown_content::{Output, ShownContent};
 use domain::step::{FinishReason, Step};
@@ -56,6 +56,29 @@ impl ContentFault {
     }
 }
 
+/// A step whose record cannot be read.
+#[derive(Clone, Copy, Debug)]
+pub struct DamagedStep {
+    /// Its id.
+    pub id: StepId,
+    /// The project that it belongs to.
+    pub project: ProjectId,
+    /// When it ended.
+    pub finished_at: Timestamp,
+}
+
+impl DamagedStep {
+    pub(crate) fn line(&self) -> Line<'static> {
+        Line {
+            id: self.id.0,
+            project_id: self.project.0,
+            step_error: Some("unreadable"),
+            created_at: self.finished_at,
+            ..Line::default()
+        }
+    }
+}
+
 /// The trace of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceFacts {
@@ -65,13 +88,15 @@ pub struct TraceFacts {
     pub grade: Option<Grade>,
 }
 
-/// The fields of a step. Fields that do not apply are left out.
-#[derive(Debug, Serialize)]
+/// The fields of a step. Fields that do not apply are left out; one that cannot be read has few.
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Line<'a> {
     pub(crate) id: i64,
-    pub(crate) r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) r#type: Option<&'static str>,
     pub(crate) project_id: i64,
-    pub(crate) trace_id: TraceId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) trace_id: Option<TraceId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trace_status: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +107,8 @@ pub(crate) struct Line<'a> {
     pub(crate) source_step_id: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_id: Option<KeyId>,
-    pub(crate) api_endpoint: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) api_endpoint: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,12 +125,16 @@ pub(crate) struct Line<'a> {
     pub(crate) passed: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) content_error: Option<&'static str>,
-    pub(crate) status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) step_error: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<&'a str>,
-    pub(crate) latency_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) latency_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cost: Option<Usd>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,8 +169,10 @@ pub(crate) struct Line<'a> {
     pub(crate) tags: Option<&'a BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trace_context: Option<TraceContextLine>,
-    pub(crate) security: SecurityLine<'a>,
-    pub(crate) started_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) security: Option<SecurityLine<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) started_at: Option<Timestamp>,
     pub(crate) created_at: Timestamp,
 }
 
@@ -181,15 +213,15 @@ impl<'a> Record<'a> {
         let some = |tokens: u64| Some(tokens).filter(|tokens| *tokens > 0);
         Line {
             id: step.id.0,
-            r#type: step.kind.as_str(),
+            r#type: Some(step.kind.as_str()),
             project_id: step.project.0,
-            trace_id: step.trace,
+            trace_id: Some(step.trace),
             trace_status: self.trace.map(|trace| trace.status.as_str()),
             optimization_grade: self.trace.and_then(|trace| trace.grade),
             parent_step_id: step.parent.map(|parent| parent.0),
             source_step_id: step.source.map(|source| source.0),
             key_id: step.key,
-            api_endpoint: step.api_endpoint.as_str(),
+            api_endpoint: Some(step.api_endpoint.as_str()),
             model: call.map(|call| &*call.model),
             provider: call.map(|call| call.provider.as_str()),
             infrastructure: call.map(|call| &*call.infrastructure),
@@ -198,10 +230,11 @@ impl<'a> Record<'a> {
             output: content.output(step),
             passed: content.passed,
             content_error,
-            status: step.status.as_str(),
+            step_error: None,
+            status: Some(step.status.as_str()),
             reason: step.reason.as_deref(),
             error: step.error.as_deref(),
-            latency_ms: millis(step.latency()),
+            latency_ms: Some(millis(step.latency())),
             cost: call.map(|call| call.cost),
             cost_estimated: call.filter(|call| call.cost_estimated).map(|_| true),
             prompt_tokens: usage.map(|usage| usage.prompt),
@@ -223,15 +256,15 @@ impl<'a> Record<'a> {
                 parent_id: context.parent_id(),
                 span_id: call.map(|_| context.of_step(step.id).parent_id()),
             }),
-            security: SecurityLine {
+            security: Some(SecurityLine {
                 pii_detected: step.security.pii,
                 injection_attempt: step.security.injection,
                 secret_leaked: step.security.secret,
                 risk_score: step.security.risk_score,
                 review: step.security.review,
                 findings: step.security.findings.as_ref(),
-            },
-            started_at: step.started_at,
+            }),
+            started_at: Some(step.started_at),
             created_at: step.finished_at,
         }
     }

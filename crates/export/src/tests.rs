@@ -137,7 +137,7 @@ fn a_line_has_the_names_of_the_interface() {
 fn parquet_has_the_types_of_its_values_and_bounded_row_groups() {
     let steps: Vec<Step> = (1..=3).map(|id| run(id, id, usage([9, 1, 0, 3, 0]), 0)).collect();
     // Two contents fill a row group.
-    let long = format!(r#"{{"input":"{}"}}"#, "x".repeat(9 * 1024 * 1024));
+    let long = format!(r#"{{"input":"{}"}}"#, "x".repeat(5 * 1024 * 1024));
     let reader = rows(file(ExportFormat::Parquet, &steps, Some(long.as_bytes())));
     assert_eq!(reader.num_row_groups(), 2);
     let schema = reader.metadata().file_metadata().schema_descr();
@@ -168,6 +168,71 @@ fn a_content_that_is_missing_is_marked() {
         let row = rows(parquet).get_row_iter(None).unwrap().next().unwrap().unwrap();
         let index = |name| row.get_column_iter().position(|(known, _)| known == name).unwrap();
         assert_eq!(row.get_string(index("content_error")).unwrap(), word);
+    }
+}
+
+#[test]
+fn a_step_that_cannot_be_read_is_marked_in_its_place() {
+    let at = note(8, 1);
+    let damaged = DamagedStep { id: at.id, project: at.project, finished_at: at.finished_at };
+    let file = |format| {
+        let mut exporter = Exporter::new(format).unwrap();
+        exporter.begin_project(project()).unwrap();
+        let content = RecordedContent::Absent;
+        let (before, after) = (note(7, 0), note(9, 2));
+        exporter.write(&Record { step: &before, trace: None, content }).unwrap();
+        exporter.write_damaged(&damaged).unwrap();
+        exporter.write(&Record { step: &after, trace: None, content }).unwrap();
+        exporter.finish().unwrap()
+    };
+    let lines = String::from_utf8(file(ExportFormat::Jsonl)).unwrap();
+    let line: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
+    let expected = serde_json::json!({
+        "id": 8, "project_id": 1, "step_error": "unreadable", "created_at": at.finished_at,
+    });
+    assert_eq!(line, expected);
+    assert_eq!(lines.lines().count(), 3);
+    let read = rows(file(ExportFormat::Parquet));
+    let errors: Vec<_> = read
+        .get_row_iter(None)
+        .unwrap()
+        .map(|row| {
+            let row = row.unwrap();
+            let text = |wanted: &str| {
+                let mut columns = row.get_column_iter();
+                columns.find(|(name, _)| *name == wanted).unwrap().1.to_string()
+            };
+            (text("id"), text("step_error"), text("status"))
+        })
+        .collect();
+    let whole = |id: &str| (id.to_owned(), "null".to_owned(), "\"completed\"".to_owned());
+    let marked = ("8".to_owned(), "\"unreadable\"".to_owned(), "null".to_owned());
+    assert_eq!(errors, [whole("7"), marked, whole("9")]);
+    assert_eq!(String::from_utf8(file(ExportFormat::Focus)).unwrap().lines().count(), 1);
+}
+
+/// Contents are charged to the memory of requests by whoever has them written; rows are not.
+#[test]
+fn files_keep_little_memory_however_many_steps_there_are() {
+    const MOST: u64 = 16 * 1024 * 1024;
+    for format in [ExportFormat::Parquet, ExportFormat::Focus] {
+        for tags in [0, 8] {
+            let taken = allocation_counter::measure(|| {
+                let mut exporter = Exporter::new(format).unwrap();
+                exporter.begin_project(project()).unwrap();
+                for id in 1..=25_000 {
+                    let mut attributes = Attributes::clone(&attributes(&id.to_string(), "red"));
+                    attributes.tags = (0..tags).map(|n| (n.to_string(), id.to_string())).collect();
+                    let run = run(id, id, usage([9, 0, 0, 3, 0]), 0);
+                    let step = Step { attributes: Some(attributes.into()), ..run };
+                    let content = RecordedContent::Absent;
+                    exporter.write(&Record { step: &step, trace: None, content }).unwrap();
+                    drop(exporter.take().unwrap());
+                }
+                drop(exporter.finish().unwrap());
+            });
+            assert!(taken.bytes_max < MOST, "{format:?} with {tags} tags: {}", taken.bytes_max);
+        }
     }
 }
 

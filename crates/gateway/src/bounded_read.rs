@@ -8,8 +8,8 @@ use tokio_util::task::TaskTracker;
 use crate::error::{Error, Result};
 use crate::request_id;
 
-/// Long reads end after this.
-pub(crate) const READ_BOUND: Duration = Duration::from_secs(5);
+/// Long reads end after this; PostgreSQL ends the statements of those that are repeated itself.
+pub(crate) use store::READ_BOUND;
 /// The pauses before work that nobody waits for is repeated: a database that starts again is away for
 /// some seconds.
 const REPEAT_PAUSES: [Duration; 4] = [

@@ -39,7 +39,32 @@ macro_rules! within {
     };
 }
 
-pub(crate) use {on, within};
+/// Runs the same tokens against whichever driver is in use, as a read that PostgreSQL ends itself after
+/// [`READ_BOUND`].
+macro_rules! bounded {
+    ($pool:expr, $db:ident => $query:expr) => {
+        match $pool {
+            $crate::db::Pool::Sqlite($db) => $query,
+            $crate::db::Pool::Postgres(pool) => {
+                let mut tx = pool.begin_with($crate::db::BEGIN_BOUNDED).await?;
+                let found = {
+                    let $db = &mut *tx;
+                    $query
+                };
+                tx.commit().await?;
+                found
+            }
+        }
+    };
+}
+
+pub(crate) use {bounded, on, within};
+
+/// The bound on a long read. Whoever waits for one stops then; a read that goes on in PostgreSQL would take one
+/// of the few connections until its statement ended.
+pub const READ_BOUND: Duration = Duration::from_secs(5);
+/// Begins a read that PostgreSQL ends after [`READ_BOUND`], in one message.
+pub(crate) const BEGIN_BOUNDED: &str = "BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'";
 
 /// A pool of either driver.
 #[derive(Clone, Debug)]

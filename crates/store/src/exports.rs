@@ -10,13 +10,12 @@ use async_recursion::async_recursion as boxed;
 use domain::grade::Grade;
 use domain::ids::{JobId, KeyId, ProjectId, TraceId};
 use domain::job::{Job, Progress};
-use domain::step::Step;
 use domain::trace::TraceStatus;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
 use crate::Store;
-use crate::db::{on, within};
+use crate::db::{bounded, on, within};
 use crate::error::{Error, Result};
 use crate::steps::{STEPS_AT_ONCE, by_id};
 
@@ -27,16 +26,16 @@ static TRACES_BY_ID: LazyLock<String> =
     LazyLock::new(|| by_id("SELECT id, status, grade FROM traces WHERE id"));
 
 impl Store {
-    /// The stage and the grade of the traces of steps, at most of [`STEPS_AT_ONCE`]. Traces that are
+    /// The stage and the grade of traces, at most of [`STEPS_AT_ONCE`]. Traces that are
     /// not there are left out.
     #[boxed]
     pub async fn trace_grades(
         &self,
-        steps: &[Step],
+        traces: &[TraceId],
     ) -> Result<HashMap<TraceId, (TraceStatus, Option<Grade>)>> {
-        let ids: HashSet<Uuid> = steps.iter().map(|step| step.trace.0).collect();
+        let ids: HashSet<Uuid> = traces.iter().map(|trace| trace.0).collect();
         let ids = ids.into_iter().chain(std::iter::repeat(Uuid::nil())).take(STEPS_AT_ONCE);
-        let rows: Vec<(Uuid, String, Option<String>)> = on!(&self.reader, db => {
+        let rows: Vec<(Uuid, String, Option<String>)> = bounded!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(TRACES_BY_ID.as_str()));
             ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });
@@ -52,7 +51,7 @@ impl Store {
     /// The names of the keys of a project, revoked ones included.
     #[boxed]
     pub async fn key_names(&self, project: ProjectId) -> Result<HashMap<KeyId, String>> {
-        let rows: Vec<(i64, String)> = on!(&self.reader, db => {
+        let rows: Vec<(i64, String)> = bounded!(&self.reader, db => {
             sqlx::query_as("SELECT id, name FROM api_keys WHERE project_id = $1")
                 .bind(project.0)
                 .fetch_all(db)
@@ -61,8 +60,8 @@ impl Store {
         Ok(rows.into_iter().map(|(id, name)| (KeyId::from_i64(id), name)).collect())
     }
 
-    /// Adds the next piece of the file of a job that this node runs, and notes the job's progress.
-    /// False if the node has the job no more. May be done again if it is not known whether it was done.
+    /// Adds the next piece of the file of this run of a job, and notes the job's progress.
+    /// False if the job is in this run no more. May be done again if it is not known whether it was done.
     #[boxed]
     pub async fn add_export_piece(
         &self,
@@ -80,7 +79,7 @@ impl Store {
             FROM export_pieces
             WHERE job_id = $1 AND run = $2 AND number = $3 AND sealed = $4";
         let mut tx = self.begin().await?;
-        if !tx.note_job_progress(self.node, job.id, progress).await? {
+        if !tx.note_job_progress(self.node, job, progress).await? {
             return Ok(false);
         }
         let is_stored = within!(tx, db => {

@@ -5,6 +5,9 @@
 //!    ^                 |
 //!    +-----------------+  released at a stop, or taken from a node that is gone
 //! ```
+//!
+//! A claim begins a run, and what a run writes of its job is fenced by its node and its number: a node may lose a
+//! job and claim it again while the earlier run has not noticed.
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{JobId, KeyId, NodeId, ProjectId};
@@ -18,6 +21,9 @@ use crate::from_row::from_row;
 
 /// Projects whose longest waiting job is looked at when a job is claimed.
 const CANDIDATES: i64 = 100;
+
+/// Bounds each wait of a transaction of PostgreSQL for a lock, as the wait to write is bounded on SQLite.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '5s'";
 
 /// A job that is asked for.
 #[derive(Clone, Debug)]
@@ -176,29 +182,30 @@ impl Store {
         Ok(None)
     }
 
-    /// Notes how far a job of this node has come. False if the node has the job no more: then it must
+    /// Notes how far this run of a job has come. False if the job is in this run no more: then the run must
     /// do no further part of it.
     #[boxed]
-    pub async fn note_job_progress(&self, id: JobId, progress: Progress) -> Result<bool> {
+    pub async fn note_job_progress(&self, job: &Job, progress: Progress) -> Result<bool> {
         let mut tx = self.begin().await?;
-        let noted = tx.note_job_progress(self.node, id, progress).await?;
+        let noted = tx.note_job_progress(self.node, job, progress).await?;
         tx.commit().await?;
         Ok(noted)
     }
 
-    /// Ends a job of this node. False if the node has the job no more.
+    /// Ends a job by this run of it. False if the job is in this run no more.
     #[boxed]
-    pub async fn finish_job(&self, id: JobId, end: JobEnd) -> Result<bool> {
+    pub async fn finish_job(&self, job: &Job, end: JobEnd) -> Result<bool> {
         const FINISH: &str = "
             UPDATE jobs
-            SET state = $3, node = NULL, error = $4, result = $5, finished_at = $6, expires_at = $7
-            WHERE id = $1 AND node = $2 AND state = 'running'";
+            SET state = $4, node = NULL, error = $5, result = $6, finished_at = $7, expires_at = $8
+            WHERE id = $1 AND node = $2 AND runs = $3 AND state = 'running'";
         let state = if end.error.is_some() { JobState::Failed } else { JobState::Completed };
         let mut tx = self.begin().await?;
         let changed = within!(tx, db => {
             sqlx::query(FINISH)
-                .bind(id.to_string())
+                .bind(job.id.to_string())
                 .bind(self.node.0)
+                .bind(count(job.runs))
                 .bind(state.as_str())
                 .bind(end.error)
                 .bind(end.result)
@@ -212,17 +219,37 @@ impl Store {
         Ok(changed > 0)
     }
 
-    /// Has a job of this node wait again, for this node or another.
+    /// Whether this run has ended its job. To be asked when it is not known whether [`Store::finish_job`] was
+    /// done.
     #[boxed]
-    pub async fn release_job(&self, id: JobId) -> Result<()> {
+    pub async fn has_finished_job(&self, job: &Job) -> Result<bool> {
+        // A run that ends its job is its last.
+        const ENDED: &str = "
+            SELECT count(*)
+            FROM jobs
+            WHERE id = $1 AND runs = $2 AND state IN ('completed', 'failed')";
+        let ended: i64 = on!(&self.reader, db => {
+            sqlx::query_scalar(ENDED)
+                .bind(job.id.to_string())
+                .bind(count(job.runs))
+                .fetch_one(db)
+                .await?
+        });
+        Ok(ended > 0)
+    }
+
+    /// Has the job of this run wait again, for this node or another, unless it is in the run no more.
+    #[boxed]
+    pub async fn release_job(&self, job: &Job) -> Result<()> {
         const RELEASE: &str = "
             UPDATE jobs SET state = 'queued', node = NULL
-            WHERE id = $1 AND node = $2 AND state = 'running'";
+            WHERE id = $1 AND node = $2 AND runs = $3 AND state = 'running'";
         let mut tx = self.begin().await?;
         within!(tx, db => {
             sqlx::query(RELEASE)
-                .bind(id.to_string())
+                .bind(job.id.to_string())
                 .bind(self.node.0)
+                .bind(count(job.runs))
                 .execute(&mut *db)
                 .await?;
         });
@@ -280,7 +307,7 @@ impl Store {
 
 impl Tx {
     /// Adds a job as [`Store::add_job`] does, together with what else its request writes. Other requests for
-    /// jobs of the project wait until this transaction ends.
+    /// jobs of the project wait until this transaction ends, for up to 5 seconds.
     #[boxed]
     pub async fn add_job(&mut self, job: &NewJob, most: i64) -> Result<AddedJob> {
         self.lock_project(job.project).await?;
@@ -320,21 +347,21 @@ impl Tx {
         Ok(())
     }
 
-    /// Notes how far a job of a node has come. False if the node has the job no more.
+    /// Notes how far a node's run of a job has come. False if the job is in this run no more.
     pub(crate) async fn note_job_progress(
         &mut self,
         node: NodeId,
-        id: JobId,
+        job: &Job,
         progress: Progress,
     ) -> Result<bool> {
         const NOTE: &str = "
-            UPDATE jobs SET done = $3, total = $4
-            WHERE id = $1 AND node = $2 AND state = 'running'";
-        let count = |parts: u64| i64::try_from(parts).unwrap_or(i64::MAX);
+            UPDATE jobs SET done = $4, total = $5
+            WHERE id = $1 AND node = $2 AND runs = $3 AND state = 'running'";
         let changed = within!(self, db => {
             sqlx::query(NOTE)
-                .bind(id.to_string())
+                .bind(job.id.to_string())
                 .bind(node.0)
+                .bind(count(job.runs))
                 .bind(count(progress.done))
                 .bind(count(progress.total))
                 .execute(&mut *db)
@@ -345,14 +372,35 @@ impl Tx {
     }
 
     /// Has other transactions that add jobs of a project wait for this one: what they count is what it adds.
-    /// The lock lets through what only refers to the project, as steps do.
+    /// The lock lets through what only refers to the project, as steps do. It comes before any lock of a job.
     async fn lock_project(&mut self, project: ProjectId) -> Result<()> {
         const LOCK: &str = "SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE";
         match &mut self.0 {
             // One transaction writes at a time.
             AnyTx::Sqlite(_) => {}
             AnyTx::Postgres(tx) => {
+                sqlx::query(LOCK_TIMEOUT).execute(&mut **tx).await?;
                 sqlx::query(LOCK).bind(project.0).execute(&mut **tx).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks the deleted projects that have data left, as [`Tx::add_job`] locks its project: the jobs of a
+    /// project are locked after it, so that neither waits for the other.
+    pub(crate) async fn lock_deleted_projects(&mut self) -> Result<()> {
+        const LOCK: &str = "
+            SELECT p.id
+            FROM projects p
+            WHERE p.deleted_at IS NOT NULL
+              AND (p.name <> '' OR EXISTS (SELECT 1 FROM jobs j WHERE j.project_id = p.id))
+            ORDER BY p.id
+            FOR NO KEY UPDATE";
+        match &mut self.0 {
+            AnyTx::Sqlite(_) => {}
+            AnyTx::Postgres(tx) => {
+                sqlx::query(LOCK_TIMEOUT).execute(&mut **tx).await?;
+                sqlx::query(LOCK).execute(&mut **tx).await?;
             }
         }
         Ok(())
@@ -419,6 +467,11 @@ impl Tx {
         });
         row.read()
     }
+}
+
+/// A number as the databases hold it.
+fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -223,6 +223,7 @@ impl Tx {
         const THEM: &str = "
             UPDATE projects SET name = '', description = NULL, settings = '{}'
             WHERE deleted_at IS NOT NULL AND name <> ''";
+        self.lock_deleted_projects().await?;
         let forgotten = within!(self, db => {
             // Each time: another node may have added to a project before it had seen that it was
             // deleted.

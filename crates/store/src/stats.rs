@@ -7,7 +7,7 @@ use domain::sketch::Sketch;
 use domain::time::Timestamp;
 
 use crate::Store;
-use crate::db::on;
+use crate::db::{bounded, on};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
 
@@ -93,7 +93,7 @@ impl Store {
             FROM usage_ledger
             WHERE project_id = $1 AND minute >= $2 AND minute < $3
             GROUP BY model, infrastructure";
-        let rows: Vec<(String, String, i64, i64, i64, i64)> = on!(&self.reader, db => {
+        let rows: Vec<(String, String, i64, i64, i64, i64)> = bounded!(&self.reader, db => {
             sqlx::query_as(SUMS)
                 .bind(project.0).bind(from_minute).bind(to_minute)
                 .fetch_all(db).await?

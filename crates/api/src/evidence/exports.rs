@@ -64,6 +64,10 @@ pub struct ExportBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     content_errors: Option<u64>,
+    /// How many of the steps cannot be read (`step_error` in the file; a file of costs lacks them), if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    step_errors: Option<u64>,
     /// The path of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -91,6 +95,7 @@ impl From<ExportJob> for ExportBody {
             steps: job.file.map(|file| file.steps),
             bytes: job.file.map(|file| file.bytes),
             content_errors: job.file.map(|file| file.content_errors).filter(|_| with_content),
+            step_errors: job.file.map(|file| file.step_errors).filter(|errors| *errors > 0),
             download: job.file.map(|_| download()),
             error: job.error,
             created_at: job.created_at,

@@ -133,6 +133,8 @@ impl<'s> Pages<'s> {
         let since = first.finished_at;
         self.last = StepCursor::after(last);
         let read = steps.len() as u64;
+        let steps = steps.into_iter().map(|ended| ended.step);
+        let steps: Vec<Step> = steps.collect::<std::result::Result<_, _>>()?;
         let (steps, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(judge::counts);
         let (ids, traces): (Vec<_>, Vec<_>) =
             steps.iter().map(|step| (step.id, step.trace)).unzip();

@@ -271,7 +271,7 @@ impl Gateway {
             assessment.total_cost += trace.purged.unwrap_or_default().cost;
             let is_ending = trace.status == TraceStatus::Pending && self.telemetry.is_some();
             let ended =
-                is_ending.then(|| CompletedTrace::new(trace, &steps, &assessment)).flatten();
+                is_ending.then(|| CompletedTrace::new(trace, &steps, Some(&assessment))).flatten();
             let figures = grading::figures_in_turns(trace.created_at, &steps, gap, pause);
             let agent = AgentFigures {
                 chain_depth: figures.chain_depth as i64,

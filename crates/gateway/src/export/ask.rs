@@ -71,6 +71,9 @@ pub struct ExportFile {
     /// How many of its steps lack their stored content.
     #[serde(default)]
     pub content_errors: u64,
+    /// How many of its steps cannot be read.
+    #[serde(default)]
+    pub step_errors: u64,
 }
 
 /// An export that was asked for.

@@ -9,8 +9,10 @@ use std::collections::{HashMap, VecDeque};
 use domain::ids::{ProjectId, StepId, TraceId};
 use domain::shown_content::ShownContent;
 use domain::step::Step;
-use export::{ContentFault, Exporter, ProjectFacts, Record, RecordedContent, TraceFacts};
-use store::{PackedContent, SealedContent, SealingKey, StepCursor, Store};
+use export::{
+    ContentFault, DamagedStep, Exporter, ProjectFacts, Record, RecordedContent, TraceFacts,
+};
+use store::{EndedStep, PackedContent, SealedContent, SealingKey, StepCursor, Store};
 
 use crate::bounded_read::{light, read_again};
 use crate::error::{Error, Result};
@@ -20,7 +22,7 @@ use crate::export::selection::Selection;
 const BATCH_CONTENT: usize = 1024 * 1024;
 /// Writing pauses when so many bytes can be taken from the file: a piece of a file that is kept in pieces.
 pub(crate) const PIECE: usize = 256 * 1024;
-/// The most contents with a fault that the log names.
+/// The most contents with a fault that the log names, and the most steps.
 const MOST_LOGGED: u64 = 10;
 
 /// Reads the steps of one project.
@@ -62,10 +64,13 @@ impl<'s> StepReader<'s> {
         }
         let Some(last) = steps.last() else { return Ok(None) };
         self.cursor = StepCursor::after(last);
-        let traces = read_again(|| store.trace_grades(&steps)).await?;
-        let steps = steps.into_iter().map(|step| {
-            let content = contents.remove(&step.id);
-            (step, content.map_or(StoredContent::Absent, StoredContent::Sealed))
+        let traces = steps.iter().filter_map(|ended| Some(ended.step.as_ref().ok()?.trace));
+        let traces: Vec<TraceId> = traces.collect();
+        let traces = read_again(|| store.trace_grades(&traces)).await?;
+        let steps = steps.into_iter().map(|EndedStep { id, finished_at, step }| {
+            let damaged = DamagedStep { id, project: self.project, finished_at };
+            let content = contents.remove(&id).map_or(StoredContent::Absent, StoredContent::Sealed);
+            (step.map_err(|error| (damaged, error)), content)
         });
         let facts = |(trace, (status, grade))| (trace, TraceFacts { status, grade });
         Ok(Some(Batch {
@@ -80,10 +85,13 @@ impl<'s> StepReader<'s> {
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// Those that are not written yet.
-    steps: VecDeque<(Step, StoredContent)>,
+    steps: VecDeque<(StoredStep, StoredContent)>,
     traces: HashMap<TraceId, TraceFacts>,
     sealing: SealingKey,
 }
+
+/// A step that is not written yet, or the place and the reason of one that cannot be read.
+type StoredStep = std::result::Result<Step, (DamagedStep, store::Error)>;
 
 /// The content of a step that is not written yet.
 #[derive(Debug)]
@@ -113,11 +121,13 @@ pub struct ExportedSteps {
     pub steps: u64,
     /// How many of them have a stored content that the file lacks.
     pub content_errors: u64,
+    /// How many of them cannot be read.
+    pub step_errors: u64,
 }
 
 impl Batch {
     /// Writes the next steps into a file, and counts them. A content of more than `most` bytes is not
-    /// decompressed: the next call may allow more. A content that cannot be read ends nothing.
+    /// decompressed: the next call may allow more. A step or a content that cannot be read ends nothing.
     pub(crate) fn write(
         &mut self,
         file: &mut Exporter,
@@ -125,6 +135,13 @@ impl Batch {
         written: &mut ExportedSteps,
     ) -> Result<Pause> {
         while let Some((step, content)) = self.steps.pop_front() {
+            let step = match step {
+                Ok(step) => step,
+                Err((damaged, error)) => {
+                    write_damaged(&damaged, &error, file, written)?;
+                    continue;
+                }
+            };
             let packed = match content {
                 StoredContent::Absent => Ok(None),
                 StoredContent::Missing(fault) => Err(fault),
@@ -137,7 +154,7 @@ impl Batch {
             let json = match packed {
                 Ok(Some(packed)) if packed.size() > most => {
                     let size = packed.size();
-                    self.steps.push_front((step, StoredContent::Packed(packed)));
+                    self.steps.push_front((Ok(step), StoredContent::Packed(packed)));
                     return Ok(Pause::Large(size));
                 }
                 Ok(Some(packed)) => packed.unpack().map(Some).map_err(|_| ContentFault::Unreadable),
@@ -183,6 +200,21 @@ impl Batch {
             *content = StoredContent::Missing(ContentFault::NoMemory);
         }
     }
+}
+
+/// Marks a step that cannot be read, and counts it.
+fn write_damaged(
+    step: &DamagedStep,
+    error: &store::Error,
+    file: &mut Exporter,
+    written: &mut ExportedSteps,
+) -> Result<()> {
+    if written.step_errors < MOST_LOGGED {
+        tracing::warn!(step = step.id.0, %error, "a step cannot be read in an export");
+    }
+    written.step_errors += 1;
+    written.steps += 1;
+    file.write_damaged(step).map_err(file_fault)
 }
 
 /// The facts of a project that exports name.

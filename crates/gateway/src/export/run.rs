@@ -147,12 +147,17 @@ impl Pieces<'_> {
         if !is_whole {
             return Ok(None);
         }
-        let ExportedSteps { steps, content_errors } = self.steps;
+        let ExportedSteps { steps, content_errors, step_errors } = self.steps;
         if content_errors > 0 {
             let job = self.job.job.id;
             tracing::warn!(%job, contents = content_errors, "an export lacks contents");
         }
-        Ok(Some(ExportFile { steps, bytes: self.bytes, pieces: self.count, content_errors }))
+        if step_errors > 0 {
+            let job = self.job.job.id;
+            tracing::warn!(%job, steps = step_errors, "an export has steps that cannot be read");
+        }
+        let (bytes, pieces) = (self.bytes, self.count);
+        Ok(Some(ExportFile { steps, bytes, pieces, content_errors, step_errors }))
     }
 
     /// Adds bytes to the file, and notes its progress. False if the node must not continue.

@@ -159,7 +159,7 @@ async fn a_file_has_every_step_once_in_whole_pieces() {
     }
 
     let (counts, written) = offline(&fresh).await;
-    assert_eq!(counts, ExportedSteps { steps: 120, content_errors: 1 });
+    assert_eq!(counts, ExportedSteps { steps: 120, content_errors: 1, step_errors: 0 });
     assert!(written == bytes, "the command writes another file");
 }
 
@@ -194,7 +194,7 @@ async fn contents_that_compress_well_are_opened_one_at_a_time() {
         assert!(size > 4 * MIB);
         batch.leave_out();
     }
-    assert_eq!(counts, ExportedSteps { steps: 20, content_errors: 20 });
+    assert_eq!(counts, ExportedSteps { steps: 20, content_errors: 20, step_errors: 0 });
     let lines = String::from_utf8(file.take().unwrap()).unwrap();
     assert_eq!(lines.matches(r#""content_error":"no_memory""#).count(), 20);
 }

@@ -133,12 +133,27 @@ async fn run<W: JobHandler>(gateway: &Gateway, job: Job) {
             (Some(error), result, "failed")
         }
         JobOutcome::Interrupted => {
-            if let Err(error) = gateway.store.release_job(id).await {
+            if let Err(error) = gateway.store.release_job(&job.job).await {
                 tracing::warn!(%error, job = %id, "a job was not given back");
             }
             return;
         }
     };
+    if !write_end(&job, error, result).await {
+        return;
+    }
+    if AssertUnwindSafe(W::export_spans(&job)).catch_unwind().await.is_err() {
+        tracing::error!(job = %id, kind = W::KIND.as_str(), "the spans of a job met a fault");
+    }
+    metrics::counter!("sluice_jobs_finished_total",
+        "kind" => W::KIND.as_str(), "outcome" => label)
+    .increment(1);
+}
+
+/// Writes the end of a job. Returns whether this run ended it: the node may have lost the job, or stop.
+async fn write_end(job: &RunningJob, error: Option<String>, result: Option<String>) -> bool {
+    let RunningJob { gateway, job } = job;
+    let mut may_be_written = false;
     // While the database is away the job is this node's; after a crash another one does the rest.
     loop {
         let now = gateway.clock.now();
@@ -148,25 +163,23 @@ async fn run<W: JobHandler>(gateway: &Gateway, job: Job) {
             at: now,
             expires_at: now.plus(RESULT_RETENTION),
         };
-        match gateway.store.finish_job(id, end).await {
-            Ok(true) => {
-                W::export_spans(&job).await;
-                break;
-            }
-            Ok(false) => return,
+        let mut written = gateway.store.finish_job(job, end).await;
+        if may_be_written && matches!(written, Ok(false)) {
+            written = gateway.store.has_finished_job(job).await;
+        }
+        match written {
+            Ok(is_ours) => return is_ours,
             Err(error) => {
-                tracing::warn!(%error, job = %id, "the end of a job was not written");
+                may_be_written = true;
+                tracing::warn!(%error, job = %job.id, "the end of a job was not written");
                 let pause =
                     gateway.stopping.run_until_cancelled(tokio::time::sleep(RETRY_INTERVAL));
                 if pause.await.is_none() {
-                    return;
+                    return matches!(gateway.store.has_finished_job(job).await, Ok(true));
                 }
             }
         }
     }
-    metrics::counter!("sluice_jobs_finished_total",
-        "kind" => W::KIND.as_str(), "outcome" => label)
-    .increment(1);
 }
 
 #[cfg(test)]
@@ -202,16 +215,40 @@ mod tests {
         }
     }
 
+    /// A job whose spans cannot be exported.
+    struct Faulty;
+
+    impl JobHandler for Faulty {
+        const KIND: JobKind = JobKind::Replay;
+        const AT_ONCE: usize = 1;
+
+        async fn run(_: &RunningJob) -> JobOutcome {
+            JobOutcome::Completed("{}".to_owned())
+        }
+
+        async fn export_spans(_: &RunningJob) {
+            panic!("the exporter is broken");
+        }
+    }
+
     #[tokio::test]
-    async fn spans_are_exported_by_the_node_that_ends_a_job_and_once_it_is_stored() {
+    async fn a_fault_of_an_exporter_leaves_the_job_completed_and_its_runner_alive() {
         let fresh = Fresh::with(json!({})).await;
         let gateway = &fresh.gateway;
-        // The gateway's own runner leaves the job alone.
         gateway.wind_down();
+        let job = queued(&fresh).await;
+        run::<Faulty>(gateway, job.clone()).await;
+        let stored = gateway.store.job(job.project, job.id, gateway.clock.now()).await.unwrap();
+        assert_eq!(stored.map(|job| job.state), Some(JobState::Completed));
+    }
+
+    /// A job that is claimed for a test; the gateway's own runner has to be stopped.
+    async fn queued(fresh: &Fresh) -> Job {
+        let gateway = &fresh.gateway;
         let now = gateway.clock.now();
         let job = NewJob {
             id: JobId(uuid::Uuid::from_u128(1)),
-            kind: Done::KIND,
+            kind: JobKind::Replay,
             project: fresh.caller.project.id(),
             key: None,
             request: [0; 32],
@@ -219,7 +256,16 @@ mod tests {
             created_at: now,
         };
         gateway.store.add_job(job, 1).await.unwrap();
-        let job = gateway.store.claim_job(Done::KIND, &[], now).await.unwrap().unwrap();
+        gateway.store.claim_job(JobKind::Replay, &[], now).await.unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn spans_are_exported_by_the_node_that_ends_a_job_and_once_it_is_stored() {
+        let fresh = Fresh::with(json!({})).await;
+        let gateway = &fresh.gateway;
+        // The gateway's own runner leaves the job alone.
+        gateway.wind_down();
+        let job = queued(&fresh).await;
         run::<Done>(gateway, job.clone()).await;
         assert_eq!(EXPORTS.load(Ordering::SeqCst), 1);
         // By now it is not this node's.

@@ -26,7 +26,7 @@ impl RunningJob {
     /// node is about to stop, or lost the job to another.
     pub(crate) async fn checkpoint(&self, progress: Progress) -> Result<bool> {
         // A second write of the same progress changes nothing.
-        let note = || self.gateway.store.note_job_progress(self.job.id, progress);
+        let note = || self.gateway.store.note_job_progress(&self.job, progress);
         let noted = self.gateway.winding_down.run_until_cancelled(write_again(note)).await;
         noted.unwrap_or(Ok(false))
     }

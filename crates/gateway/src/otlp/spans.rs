@@ -39,14 +39,19 @@ pub(crate) struct CompletedTrace {
     began: Timestamp,
     ended: Timestamp,
     steps: usize,
-    grades: Grades,
+    /// Those of a replay that was never compared are not known.
+    grades: Option<Grades>,
     cost: Usd,
 }
 
 impl CompletedTrace {
     /// A trace that is being completed, or that of a replay. `None` if no caller of a step records its
-    /// trace.
-    pub(crate) fn new(trace: &Trace, steps: &[Step], assessment: &Assessment) -> Option<Self> {
+    /// trace. Without an assessment its cost is that of its calls.
+    pub(crate) fn new(
+        trace: &Trace,
+        steps: &[Step],
+        assessment: Option<&Assessment>,
+    ) -> Option<Self> {
         if !steps.is_empty() && !steps.iter().any(is_recorded) {
             return None;
         }
@@ -74,8 +79,11 @@ impl CompletedTrace {
             began: trace.created_at,
             ended: last.unwrap_or(trace.created_at),
             steps: steps.len(),
-            grades: assessment.grades,
-            cost: assessment.total_cost,
+            grades: assessment.map(|assessment| assessment.grades),
+            cost: assessment.map_or_else(
+                || steps.iter().filter_map(|step| Some(step.call.as_ref()?.cost)).sum(),
+                |assessment| assessment.total_cost,
+            ),
         })
     }
 
@@ -88,11 +96,15 @@ impl CompletedTrace {
             Attribute::new("sluice.trace.status", self.status.as_str()),
             Attribute::new("sluice.project.id", self.project.0),
             Attribute::new("sluice.trace.steps", self.steps as u64),
-            Attribute::new("sluice.trace.grade", self.grades.overall.as_str()),
-            Attribute::new("sluice.trace.grade.waste", self.grades.waste.as_str()),
-            Attribute::new("sluice.trace.grade.latency", self.grades.latency.as_str()),
-            Attribute::new("sluice.cost.usd", self.cost.dollars()),
         ];
+        if let Some(grades) = &self.grades {
+            attributes.extend([
+                Attribute::new("sluice.trace.grade", grades.overall.as_str()),
+                Attribute::new("sluice.trace.grade.waste", grades.waste.as_str()),
+                Attribute::new("sluice.trace.grade.latency", grades.latency.as_str()),
+            ]);
+        }
+        attributes.push(Attribute::new("sluice.cost.usd", self.cost.dollars()));
         attributes.extend(self.key.map(|key| Attribute::new("sluice.key.id", key.to_string())));
         let parent = self.caller.map(|caller| caller.parent().to_be_bytes().to_vec());
         let links = self.links.iter().map(|span| Link {

@@ -114,9 +114,28 @@ fn spans_hang_under_the_caller_or_under_their_trace() {
     assert!(trace_span(&[silent, own]).is_some());
 }
 
+#[test]
+fn a_replay_that_was_never_compared_has_a_span_without_grades() {
+    let steps = [step(StepKind::Run, Some(call(Provider::Openai)))];
+    let (graded, span) = (trace_span(&steps).unwrap(), assessed_span(&steps, None).unwrap());
+    let (graded, attributes) = (attributes(&graded), attributes(&span));
+    assert!(span.parent_span_id.is_empty());
+    assert!(
+        !attributes.keys().any(|name| name.starts_with("sluice.trace.grade")),
+        "{attributes:?}"
+    );
+    for (name, value) in attributes {
+        assert_eq!(graded[&name], value, "{name}");
+    }
+}
+
 /// The span of a trace with these steps.
 fn trace_span(steps: &[Step]) -> Option<Span> {
-    let assessment = grading::assess(steps, domain::grade::Baselines::default());
+    assessed_span(steps, Some(&grading::assess(steps, domain::grade::Baselines::default())))
+}
+
+/// Likewise, as its assessment has it.
+fn assessed_span(steps: &[Step], assessment: Option<&domain::grade::Assessment>) -> Option<Span> {
     let own = step(StepKind::Log, None);
     let trace = Trace {
         id: own.trace,
@@ -130,7 +149,7 @@ fn trace_span(steps: &[Step]) -> Option<Span> {
         assessment: None,
         purged: None,
     };
-    CompletedTrace::new(&trace, steps, &assessment).map(|trace| trace.span())
+    CompletedTrace::new(&trace, steps, assessment).map(|trace| trace.span())
 }
 
 #[test]

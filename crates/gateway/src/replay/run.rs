@@ -19,6 +19,7 @@ use crate::gateway::Gateway;
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::queued;
 use crate::job_queue::running::RunningJob;
+use crate::otlp::queue::{Fate, count};
 use crate::otlp::spans::CompletedTrace;
 use crate::replay::ask::{MOST_STEPS, Payload, too_many_steps};
 use crate::replay::calls::{CallResult, NOT_STORED, RepeatedCall, ReplayError};
@@ -55,30 +56,35 @@ impl JobHandler for Replays {
     }
 
     async fn export_spans(job: &RunningJob) {
-        if let Err(error) = export_spans(job).await {
-            let error = error.cause();
-            tracing::warn!(job = %job.job.id, error, "the spans of a replay are not exported");
+        let Some(telemetry) = &job.gateway.telemetry else { return };
+        let traces = match queued::payload::<Payload>(&job.job) {
+            Ok(payload) => payload.traces,
+            Err(error) => {
+                let error = error.cause();
+                tracing::warn!(job = %job.job.id, error, "the spans of a replay are not exported");
+                return;
+            }
+        };
+        for id in traces {
+            match completed_trace(job, id).await {
+                Ok(trace) => trace.into_iter().for_each(|trace| telemetry.trace(trace)),
+                Err(error) => {
+                    count(Fate::Failed, 1);
+                    let error = error.cause();
+                    tracing::warn!(job = %job.job.id, error, "the span of a replay is not exported");
+                }
+            }
         }
     }
 }
 
-/// Exports the spans of the traces of a replay that has ended.
-async fn export_spans(job: &RunningJob) -> Result<()> {
-    let gateway = &job.gateway;
-    let Some(telemetry) = &gateway.telemetry else { return Ok(()) };
-    let payload: Payload = queued::payload(&job.job)?;
-    for id in payload.traces {
-        let Some(trace) = bounded(gateway.store.trace(job.job.project, id)).await? else {
-            continue;
-        };
-        // Without grades it was not compared: the replay failed before.
-        let Some(assessment) = &trace.assessment else { continue };
-        let steps = bounded(gateway.store.steps(id)).await?;
-        if let Some(trace) = CompletedTrace::new(&trace, &steps, assessment) {
-            telemetry.trace(trace);
-        }
-    }
-    Ok(())
+/// A trace of a replay that has ended, however it did. `None` if the replay did not come to it, or its span is
+/// not recorded.
+async fn completed_trace(job: &RunningJob, id: TraceId) -> Result<Option<CompletedTrace>> {
+    let store = &job.gateway.store;
+    let Some(trace) = bounded(store.trace(job.job.project, id)).await? else { return Ok(None) };
+    let steps = bounded(store.steps(id)).await?;
+    Ok(CompletedTrace::new(&trace, &steps, trace.assessment.as_ref()))
 }
 
 /// A replay that runs.

@@ -68,7 +68,12 @@ pub(crate) async fn run(config: &Config, command: ExportCommand) -> Result<(), F
         }
     };
     store.close().await;
-    let ExportedSteps { steps, content_errors } = exported;
+    let ExportedSteps { steps, content_errors, step_errors } = exported;
+    if step_errors > 0 {
+        complain(&Failure(format!(
+            "warning: steps cannot be read, and the file has no more than their ids: {step_errors}"
+        )));
+    }
     if content_errors > 0 {
         complain(&Failure(format!(
             "warning: the file lacks contents that cannot be read: {content_errors}"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Deserialize;
 
-use super::Error;
+use super::{Error, otlp};
 
 /// Flags that every command takes.
 #[derive(Args, Clone, Debug, Default)]
@@ -171,15 +171,30 @@ impl Layer {
 
     /// Whether it has an endpoint for telemetry, or headers for one.
     pub(super) fn names_collector(&self) -> bool {
-        self.otlp_endpoint.is_some()
-            || self.otlp_headers.is_some()
-            || self.otlp_headers_file.is_some()
+        self.otlp_endpoint.is_some() || self.has_headers()
+    }
+
+    /// Whether it has headers for a collector.
+    pub(super) fn has_headers(&self) -> bool {
+        self.otlp_headers.is_some() || self.otlp_headers_file.is_some()
+    }
+
+    /// The name of its headers for a collector, of those that they have as a text and in a file.
+    pub(super) fn headers_key(&self, [text, file]: [&'static str; 2]) -> &'static str {
+        if self.otlp_headers.is_some() { text } else { file }
+    }
+
+    /// Whether it has an endpoint without headers over those of another layer.
+    pub(super) fn hides_headers_of(&self, below: &Self) -> bool {
+        self.otlp_endpoint.as_deref().is_some_and(otlp::is_on)
+            && !self.has_headers()
+            && below.has_headers()
     }
 
     /// Hides in the layer below what is one setting with a key of this layer.
     fn hide_settings(&self, below: &mut Self) {
         self.hide_secrets(below);
-        if self.otlp_headers.is_some() || self.otlp_headers_file.is_some() {
+        if self.has_headers() {
             below.otlp_headers = None;
             below.otlp_headers_file = None;
         }

@@ -72,8 +72,11 @@ impl Config {
 
     /// Merges flags, variables and a file.
     fn resolve(flags: Layer, get: Get<'_>, file: Layer) -> Result<Self, Error> {
-        let own = flags.or(Layer::from_env(get)?).or(file);
-        let (standard, warnings) = otel::read(get, &own);
+        let env = Layer::from_env(get)?;
+        let mut warnings = otlp::hidden_headers(&flags, &env, &file);
+        let own = flags.or(env).or(file);
+        let (standard, ignored) = otel::read(get, &own);
+        warnings.extend(ignored);
         let layer = own.or(standard).or(Layer::from_toml(DEFAULTS, "the defaults")?);
         let otlp = Otlp::read(&layer, warnings)?;
         let data_dir = PathBuf::from(layer.data_dir.unwrap_or_default());

@@ -27,6 +27,12 @@ pub(super) fn read(get: Get<'_>, above: &Layer) -> (Layer, Vec<String>) {
     }
     let own = above.otlp_endpoint.as_deref();
     let layer = if own.is_some_and(otlp::is_on) {
+        if !above.has_headers() && variables.text(HEADERS).is_some() {
+            variables.warnings.push(format!(
+                "{HEADERS} is ignored: otlp_endpoint is set above it, and headers go to no other address than their \
+                 own. If they are meant for it, set otlp_headers too"
+            ));
+        }
         Layer { otlp_resource_attributes: variables.resource(), ..Layer::default() }
     } else if above.names_collector() {
         if variables.text(ENDPOINT).is_some() {
@@ -183,6 +189,8 @@ mod tests {
         // An endpoint of the file, with nothing of another exporter but the attributes of the process.
         let read = of(file, &[&others[..], &[(SERVICE_NAME, "x")]].concat()).unwrap();
         assert_eq!((url(&read), read.has_headers), (Some("http://own:4318"), false));
+        let [warning] = read.warnings.as_slice() else { panic!("{:?}", read.warnings) };
+        assert!(warning.starts_with("OTEL_EXPORTER_OTLP_HEADERS is ignored: otlp_endpoint is"));
         assert_eq!(
             (read.timeout_ms, read.resource_attributes.as_deref()),
             (10_000, Some("service.name=x"))
@@ -202,6 +210,9 @@ mod tests {
         assert_eq!((url(&read), read.has_headers), (Some("http://own:4318"), true));
         let off = of("otlp_endpoint = \"off\"", &[COLLECTOR]).unwrap();
         assert!(url(&off).is_none() && off.warnings[0].contains("is not read"), "{off:?}");
+        // One that has its own takes no others, and that is meant.
+        let own = format!("{file}otlp_headers = \"x-token=own\"\n");
+        assert!(of(&own, &others).unwrap().warnings.is_empty());
         // A higher endpoint leaves what a lower layer has for its own.
         let lower = format!("{file}otlp_headers = \"x-token=hush\"\notlp_content = true\n");
         let read = of(&lower, &[]).unwrap();
@@ -209,6 +220,21 @@ mod tests {
         let read = of(&lower, &[("SLUICE_OTLP_ENDPOINT", "http://new:4318")]).unwrap();
         assert_eq!(url(&read), Some("http://new:4318"));
         assert!(!read.has_headers && !read.content);
+        let [warning] = read.warnings.as_slice() else { panic!("{:?}", read.warnings) };
+        let said = "otlp_headers of the file is ignored: SLUICE_OTLP_ENDPOINT is set above it";
+        assert!(warning.starts_with(said) && !warning.contains("hush"), "{warning}");
+        let endpoint = Some("http://flag:4318".to_owned());
+        let flags = Layer { otlp_endpoint: endpoint, ..Layer::default() };
+        let headers = ("SLUICE_OTLP_HEADERS", "x-token=hush");
+        let otlp = load(&lower, &[headers, COLLECTOR], flags.clone()).unwrap().otlp;
+        assert_eq!((url(&otlp), otlp.has_headers), (Some("http://flag:4318"), false));
+        let [warning] = otlp.warnings.as_slice() else { panic!("{:?}", otlp.warnings) };
+        let said = "SLUICE_OTLP_HEADERS is ignored: --otlp-endpoint is set above it";
+        assert!(warning.starts_with(said) && warning.ends_with("set --otlp-headers-file too"));
+        assert!(!warning.contains("hush"), "{warning}");
+        let otlp = load(&lower, &[], flags).unwrap().otlp;
+        let [warning] = otlp.warnings.as_slice() else { panic!("{:?}", otlp.warnings) };
+        assert!(warning.starts_with("otlp_headers of the file is ignored: --otlp-endpoint is set"));
         // Contents are shown to an endpoint of their own layer, or of one below it.
         let content = ("SLUICE_OTLP_CONTENT", "true");
         assert!(of(file, &[content]).unwrap().content);

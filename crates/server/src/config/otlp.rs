@@ -12,6 +12,10 @@ use super::{Error, Layer, secret};
 /// The longest time limit of a request, in milliseconds.
 const LONGEST_TIMEOUT: u64 = 60_000;
 
+/// The flags for an endpoint, and for the headers that go with it.
+const ENDPOINT_FLAG: &str = "--otlp-endpoint";
+const HEADERS_FLAG: &str = "--otlp-headers-file";
+
 /// The valid values of the settings that other than texts and numbers are read from, in words.
 pub(super) const PROTOCOLS: &str = "http/protobuf or http/json";
 pub(super) const COMPRESSIONS: &str = "gzip or none";
@@ -94,6 +98,29 @@ impl Otlp {
         }
         Ok(resource)
     }
+}
+
+/// A warning for the headers of each of our layers that an endpoint of a higher one hides: they go to no other
+/// address than that of their own layer, or of one below.
+pub(super) fn hidden_headers(flags: &Layer, env: &Layer, file: &Layer) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut warn = |headers: &str, endpoint: &str, with: &str| {
+        warnings.push(format!(
+            "{headers} is ignored: {endpoint} is set above it, and headers go to no other address than their own. \
+             If they are meant for it, set {with} too"
+        ));
+    };
+    let of_env = env.headers_key(["SLUICE_OTLP_HEADERS", "SLUICE_OTLP_HEADERS_FILE"]);
+    let of_file = file.headers_key(["otlp_headers of the file", "otlp_headers_file of the file"]);
+    if flags.hides_headers_of(env) {
+        warn(of_env, ENDPOINT_FLAG, HEADERS_FLAG);
+    }
+    if flags.hides_headers_of(file) && !env.has_headers() {
+        warn(of_file, ENDPOINT_FLAG, HEADERS_FLAG);
+    } else if !flags.has_headers() && env.hides_headers_of(file) {
+        warn(of_file, "SLUICE_OTLP_ENDPOINT", "SLUICE_OTLP_HEADERS");
+    }
+    warnings
 }
 
 /// Whether an endpoint is one, and not the word for none.

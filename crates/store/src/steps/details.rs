@@ -13,7 +13,7 @@ use sqlx::AssertSqlSafe;
 use super::row::StepRow;
 use super::{MOST_STEPS, place};
 use crate::Store;
-use crate::db::on;
+use crate::db::{bounded, on};
 use crate::error::Result;
 use crate::seal::{PackedContent, SealingKey};
 
@@ -129,7 +129,7 @@ impl Store {
     /// content are left out.
     #[boxed]
     pub async fn sealed_contents(&self, ids: &[StepId]) -> Result<Vec<SealedContent>> {
-        let rows: Vec<(i64, Vec<u8>)> = on!(&self.reader, db => {
+        let rows: Vec<(i64, Vec<u8>)> = bounded!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(CONTENTS_BY_ID.as_str()));
             slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });

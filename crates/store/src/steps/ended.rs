@@ -15,7 +15,7 @@ use sqlx::AssertSqlSafe;
 use super::details::{STEPS_AT_ONCE, by_id, slots};
 use super::row::StepRow;
 use crate::Store;
-use crate::db::on;
+use crate::db::bounded;
 use crate::error::{Error, Result};
 
 static SIZES_BY_ID: LazyLock<String> = LazyLock::new(|| {
@@ -43,8 +43,26 @@ impl StepCursor {
     }
 
     /// Behind a step.
-    pub fn after(step: &Step) -> Self {
+    pub fn after(step: &EndedStep) -> Self {
         Self { finished_at: step.finished_at, id: step.id }
+    }
+}
+
+/// A step as it is read in this order. One that cannot be read has its place all the same.
+#[derive(Debug)]
+pub struct EndedStep {
+    /// Its id.
+    pub id: StepId,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// The step, unless its row is damaged.
+    pub step: Result<Step>,
+}
+
+impl EndedStep {
+    fn of(row: StepRow<String>) -> Self {
+        let (id, finished_at) = (StepId(row.id), Timestamp(row.finished_at));
+        Self { id, finished_at, step: row.read() }
     }
 }
 
@@ -65,7 +83,7 @@ impl Store {
                 FROM steps
                 WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
                 LIMIT $4) AS counted";
-        Ok(on!(&self.reader, db => {
+        Ok(bounded!(&self.reader, db => {
             sqlx::query_scalar(COUNT)
                 .bind(project.0)
                 .bind(from.0)
@@ -84,7 +102,7 @@ impl Store {
         project: ProjectId,
         after: StepCursor,
         until: Timestamp,
-    ) -> Result<Vec<Step>> {
+    ) -> Result<Vec<EndedStep>> {
         // The first comparison bounds the range of the index; the second leaves out what was read of
         // its first moment.
         const NEXT: &str = "
@@ -94,7 +112,7 @@ impl Store {
               AND (finished_at > $2 OR id > $3)
             ORDER BY finished_at, id
             LIMIT $5";
-        let rows: Vec<StepRow<String>> = on!(&self.reader, db => {
+        let rows: Vec<StepRow<String>> = bounded!(&self.reader, db => {
             sqlx::query_as(NEXT)
                 .bind(project.0)
                 .bind(after.finished_at.0)
@@ -104,14 +122,14 @@ impl Store {
                 .fetch_all(db)
                 .await?
         });
-        rows.into_iter().map(StepRow::read).collect()
+        Ok(rows.into_iter().map(EndedStep::of).collect())
     }
 
     /// The sizes of the sealed contents of steps, at most of [`STEPS_AT_ONCE`]. Steps without a content
     /// are left out.
     #[boxed]
     pub async fn sealed_sizes(&self, ids: &[StepId]) -> Result<HashMap<StepId, usize>> {
-        let rows: Vec<(i64, i64)> = on!(&self.reader, db => {
+        let rows: Vec<(i64, i64)> = bounded!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(SIZES_BY_ID.as_str()));
             slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });
@@ -124,7 +142,7 @@ impl Store {
     #[boxed]
     pub async fn sensitivities(&self, ids: &[TraceId]) -> Result<HashMap<TraceId, Value>> {
         let none = std::iter::repeat(uuid::Uuid::nil());
-        let rows: Vec<(uuid::Uuid, String)> = on!(&self.reader, db => {
+        let rows: Vec<(uuid::Uuid, String)> = bounded!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(SENSITIVITIES_BY_ID.as_str()));
             let ids = ids.iter().map(|id| id.0).chain(none).take(STEPS_AT_ONCE);
             ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?

@@ -7,6 +7,7 @@ use domain::job::{Job, JobKind, Progress};
 use domain::step::Step;
 use domain::time::{HOUR, Timestamp};
 use domain::trace::TraceStatus;
+use sqlx::{Connection as _, Executor as _, PgConnection};
 use store::{AddedJob, JobEnd, NewJob, StepCursor, Store};
 
 use crate::support::{Dice, NOW, databases, project, run, trace, trace_id};
@@ -60,6 +61,26 @@ async fn every_step_of_a_time_is_read_once() {
 }
 
 #[tokio::test]
+async fn a_damaged_step_has_its_place() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (owner, _) = project(&store).await;
+        store.writer().trace(trace(owner, 1)).await.unwrap();
+        for number in 1..=3 {
+            store.writer().step(run(owner, trace_id(1), StepId(number)), None).await.unwrap();
+        }
+        let damage = "UPDATE steps SET status = 'odd' WHERE id = 2 RETURNING status";
+        database.texts(damage).await;
+        let until = Timestamp(i64::MAX);
+        let steps = store.next_ended_steps(owner, StepCursor::at(NOW), until).await.unwrap();
+        let read = steps.iter().map(|ended| (ended.id, ended.step.is_ok())).collect::<Vec<_>>();
+        let expected = [(StepId(1), true), (StepId(2), false), (StepId(3), true)];
+        assert_eq!(read, expected, "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
 async fn steps_have_their_traces_and_the_sizes_of_their_contents() {
     for database in databases().await {
         let store = database.open().await;
@@ -73,7 +94,7 @@ async fn steps_have_their_traces_and_the_sizes_of_their_contents() {
             store.writer().step(step.clone(), content).await.unwrap();
             steps.push(step);
         }
-        let traces = store.trace_grades(&steps).await.unwrap();
+        let traces = store.trace_grades(&[trace_id(1), trace_id(2)]).await.unwrap();
         assert_eq!(traces.len(), 1, "{}", database.kind);
         assert_eq!(traces[&trace_id(1)], (TraceStatus::Pending, None));
         let ids: Vec<StepId> = steps.iter().map(|step| step.id).collect();
@@ -134,7 +155,7 @@ async fn jobs_that_are_added_at_once_are_counted_one_after_the_other() {
 async fn finish(store: &Store, job: &Job) {
     let expires_at = NOW.minus_micros(-HOUR);
     let end = JobEnd { error: None, result: None, at: NOW, expires_at };
-    assert!(store.finish_job(job.id, end).await.unwrap());
+    assert!(store.finish_job(job, end).await.unwrap());
 }
 
 #[tokio::test]
@@ -162,7 +183,7 @@ async fn pieces_belong_to_one_run_of_a_job_and_go_with_it() {
         assert_eq!(noted.progress, progress);
 
         // Another run begins the file again; the old one can write no more, and its pieces go.
-        store.release_job(first.id).await.unwrap();
+        store.release_job(&first).await.unwrap();
         assert!(!store.add_export_piece(&first, 45, &[0], progress).await.unwrap());
         let again = store.claim_job(JobKind::Export, &[], NOW).await.unwrap().unwrap();
         assert!(store.add_export_piece(&again, 0, &[9], progress).await.unwrap());
@@ -194,5 +215,48 @@ async fn pieces_belong_to_one_run_of_a_job_and_go_with_it() {
         let of_kept = database.texts("SELECT job_id FROM export_pieces ORDER BY job_id").await;
         let expected = [3_u8, 4].map(|number| uuid::Uuid::from_u128(number.into()).to_string());
         assert_eq!((&kept[..], &of_kept[..]), (&expected[..], &expected[..]));
+    }
+}
+
+#[tokio::test]
+async fn postgresql_itself_ends_a_read_of_an_export_that_takes_too_long() {
+    for database in databases().await {
+        let store::Location::Postgres(url) = &database.location else { continue };
+        let store = database.open().await;
+        let (owner, _) = project(&store).await;
+        let mut other = PgConnection::connect(url.expose()).await.unwrap();
+        let lock =
+            "BEGIN; LOCK TABLE steps, step_contents, traces, api_keys IN ACCESS EXCLUSIVE MODE";
+        other.execute(sqlx::raw_sql(lock)).await.unwrap();
+        let ids = [StepId(1)];
+        let cursor = StepCursor::at(NOW);
+        let traces = [trace_id(1)];
+        let reads = async {
+            let (steps, sizes, contents, traces, keys) = tokio::join!(
+                store.next_ended_steps(owner, cursor, NOW),
+                store.sealed_sizes(&ids),
+                store.sealed_contents(&ids),
+                store.trace_grades(&traces),
+                store.key_names(owner),
+            );
+            let sentence = |error: store::Error| error.to_string();
+            [
+                steps.map(drop).map_err(sentence),
+                sizes.map(drop).map_err(sentence),
+                contents.map(drop).map_err(sentence),
+                traces.map(drop).map_err(sentence),
+                keys.map(drop).map_err(sentence),
+            ]
+        };
+        let ends = tokio::time::timeout(store::READ_BOUND * 2, reads).await.unwrap();
+        for end in ends {
+            assert!(
+                end.as_ref().is_err_and(|fault| fault.contains("statement timeout")),
+                "{end:?}"
+            );
+        }
+        other.execute(sqlx::raw_sql("ROLLBACK")).await.unwrap();
+        assert!(store.next_ended_steps(owner, cursor, NOW).await.unwrap().is_empty());
+        store.close().await;
     }
 }

@@ -1,5 +1,7 @@
 //! Jobs: asked for once, run by one node, found until they expire.
 
+use std::time::Duration;
+
 use domain::ids::{JobId, ProjectId, StepId};
 use domain::job::{Job, JobKind, JobState, Progress};
 use domain::time::{HOUR, SECOND, Timestamp};
@@ -39,7 +41,11 @@ async fn add(store: &Store, job: NewJob) -> Job {
 }
 
 async fn claim(store: &Store, busy: &[ProjectId]) -> Option<JobId> {
-    store.claim_job(KIND, busy, NOW).await.unwrap().map(|job| job.id)
+    claimed(store, busy).await.map(|job| job.id)
+}
+
+async fn claimed(store: &Store, busy: &[ProjectId]) -> Option<Job> {
+    store.claim_job(KIND, busy, NOW).await.unwrap()
 }
 
 fn end(error: Option<&str>) -> JobEnd {
@@ -66,9 +72,10 @@ async fn a_request_has_one_job_until_that_fails_or_expires() {
         assert_eq!(add(&store, job(other, 4, 7, NOW)).await.id, id(4), "another project's");
         assert!(store.job(other, id(1), NOW).await.unwrap().is_none());
 
-        assert_eq!(claim(&store, &[other]).await, Some(id(1)));
+        let run = claimed(&store, &[other]).await.unwrap();
+        assert_eq!(run.id, id(1));
         assert_eq!(add(&store, job(one, 5, 7, NOW)).await.state, JobState::Running);
-        assert!(store.finish_job(id(1), end(None)).await.unwrap());
+        assert!(store.finish_job(&run, end(None)).await.unwrap());
         let done = add(&store, job(one, 6, 7, after(3_599))).await;
         assert_eq!((done.id, done.state), (id(1), JobState::Completed));
         assert_eq!(done.result.as_deref(), Some("{}"));
@@ -76,8 +83,9 @@ async fn a_request_has_one_job_until_that_fails_or_expires() {
         assert!(store.job(one, id(1), after(3_600)).await.unwrap().is_none());
         assert_eq!(add(&store, job(one, 7, 7, after(3_600))).await.id, id(7), "it has expired");
 
-        assert_eq!(claim(&store, &[other]).await, Some(id(3)));
-        assert!(store.finish_job(id(3), end(Some("No."))).await.unwrap());
+        let run = claimed(&store, &[other]).await.unwrap();
+        assert_eq!(run.id, id(3));
+        assert!(store.finish_job(&run, end(Some("No."))).await.unwrap());
         let failed = store.job(one, id(3), NOW).await.unwrap().unwrap();
         assert_eq!((failed.state, failed.error.as_deref()), (JobState::Failed, Some("No.")));
         assert_eq!(add(&store, job(one, 8, 8, NOW)).await.id, id(8), "a failure is tried again");
@@ -131,9 +139,10 @@ async fn a_job_goes_to_another_node_when_its_own_is_gone() {
         store.writer().trace(trace(project, 1)).await.unwrap();
         add(&store, job(project, 1, 1, NOW)).await;
         add(&store, job(project, 2, 2, NOW)).await;
-        assert_eq!(claim(&store, &[]).await, Some(id(1)));
+        let first = claimed(&store, &[]).await.unwrap();
+        assert_eq!(first.id, id(1));
         let progress = Progress { done: 2, total: 5 };
-        assert!(store.note_job_progress(id(1), progress).await.unwrap());
+        assert!(store.note_job_progress(&first, progress).await.unwrap());
         let call = store.step_id().await.unwrap();
         store.writer().start(start(project, call)).await.unwrap();
         assert_eq!(store.release_lost_jobs(NOW).await.unwrap(), 0, "its node lives");
@@ -141,20 +150,47 @@ async fn a_job_goes_to_another_node_when_its_own_is_gone() {
 
         let store = database.open().await;
         assert_eq!(claim(&store, &[]).await, Some(id(2)), "{}", database.kind);
-        assert!(!store.note_job_progress(id(1), progress).await.unwrap(), "it is another node's");
-        assert!(!store.finish_job(id(1), end(None)).await.unwrap());
-        store.release_job(id(1)).await.unwrap();
+        assert!(!store.note_job_progress(&first, progress).await.unwrap(), "it is another node's");
+        assert!(!store.finish_job(&first, end(None)).await.unwrap());
+        store.release_job(&first).await.unwrap();
         assert_eq!(claim(&store, &[]).await, None);
         assert_eq!(store.release_lost_jobs(NOW).await.unwrap(), 1);
         // What its node had begun is settled before another goes on.
         let steps = store.steps(trace_id(1)).await.unwrap();
         assert_eq!(steps.iter().map(|step| step.source).collect::<Vec<_>>(), [Some(StepId(2))]);
-        let again = store.claim_job(KIND, &[], NOW).await.unwrap().unwrap();
+        let again = claimed(&store, &[]).await.unwrap();
         assert_eq!((again.id, again.progress, again.runs), (id(1), progress, 2));
 
-        store.release_job(id(1)).await.unwrap();
-        assert!(!store.note_job_progress(id(1), progress).await.unwrap());
+        store.release_job(&again).await.unwrap();
+        assert!(!store.note_job_progress(&again, progress).await.unwrap());
         assert_eq!(claim(&store, &[]).await, Some(id(1)));
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn an_earlier_run_writes_nothing_of_a_job_that_its_node_claimed_again() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        add(&store, job(project, 1, 1, NOW)).await;
+        let earlier = claimed(&store, &[]).await.unwrap();
+        store.release_job(&earlier).await.unwrap();
+        let run = claimed(&store, &[]).await.unwrap();
+        assert_eq!((run.id, run.runs), (id(1), 2), "{}", database.kind);
+
+        let progress = Progress { done: 4, total: 5 };
+        assert!(!store.note_job_progress(&earlier, progress).await.unwrap());
+        store.release_job(&earlier).await.unwrap();
+        assert!(!store.finish_job(&earlier, end(Some("No."))).await.unwrap());
+        let found = store.job(project, id(1), NOW).await.unwrap().unwrap();
+        assert_eq!((found.state, found.progress), (JobState::Running, Progress::default()));
+        assert!(store.note_job_progress(&run, progress).await.unwrap());
+        assert!(!store.has_finished_job(&run).await.unwrap());
+        assert!(store.finish_job(&run, end(None)).await.unwrap());
+        assert!(!store.finish_job(&run, end(None)).await.unwrap(), "it is over");
+        assert!(store.has_finished_job(&run).await.unwrap());
+        assert!(!store.has_finished_job(&earlier).await.unwrap());
         store.close().await;
     }
 }
@@ -174,5 +210,47 @@ async fn jobs_go_with_their_project() {
         assert!(store.job(one, id(1), NOW).await.unwrap().is_none(), "{}", database.kind);
         assert!(store.job(other, id(2), NOW).await.unwrap().is_some());
         store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_request_waits_for_another_of_its_project_for_five_seconds() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let mut first = store.begin().await.unwrap();
+        first.add_job(&job(project, 1, 1, NOW), 100).await.unwrap();
+        let second = store.add_job(job(project, 2, 2, NOW), 100);
+        let ended = tokio::time::timeout(Duration::from_secs(15), second).await.unwrap();
+        assert!(matches!(ended, Err(store::Error::Unavailable(_))), "{}: {ended:?}", database.kind);
+        first.commit().await.unwrap();
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_purge_of_a_project_waits_for_a_request_and_holds_none_of_its_jobs() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        add(&store, job(project, 1, 1, NOW)).await;
+        let run = claimed(&store, &[]).await.unwrap();
+        assert!(store.finish_job(&run, end(None)).await.unwrap());
+        let mut tx = store.begin().await.unwrap();
+        tx.delete_project(project, NOW).await.unwrap();
+        tx.commit().await.unwrap();
+
+        // A node that has not seen the deletion.
+        let mut request = store.begin().await.unwrap();
+        request.add_job(&job(project, 2, 2, NOW), 100).await.unwrap();
+        let purge = store.purge_deleted_projects();
+        tokio::pin!(purge);
+        let waits = tokio::time::timeout(Duration::from_millis(300), &mut purge).await;
+        assert!(waits.is_err(), "{}: {waits:?}", database.kind);
+        // Its job has expired, and is deleted for this one.
+        request.add_job(&job(project, 3, 1, after(3_600)), 100).await.unwrap();
+        request.commit().await.unwrap();
+        assert!(purge.await.unwrap() > 0, "{}", database.kind);
+        assert_eq!(claim(&store, &[]).await, None);
     }
 }

@@ -14,6 +14,7 @@ crate::on_every_backend!(
     an_export_outlasts_a_database_that_is_slow,
     a_request_is_refused_while_the_database_is_too_busy,
     a_damaged_content_is_marked,
+    a_damaged_step_is_marked,
     the_command_reads_no_other_project,
     an_interrupted_command_leaves_no_file,
 );
@@ -96,6 +97,32 @@ async fn a_request_is_refused_while_the_database_is_too_busy(backend: Backend) {
     assert_eq!(events, json!([]), "what is refused is no export");
     let job = exported(&owner, "jsonl", json!({})).await;
     assert_eq!(file(&owner, &job).await.len(), 2);
+}
+
+async fn a_damaged_step_is_marked(backend: Backend) {
+    let Some((server, owner)) = prepared(&backend).await else { return };
+    server.sql("UPDATE steps SET status = 'odd' WHERE id = 1");
+    for format in ["jsonl", "parquet", "focus"] {
+        let job = exported(&owner, format, json!({})).await;
+        assert_eq!((&job["steps"], &job["step_errors"]), (&json!(2), &json!(1)), "{job}");
+        if format == "jsonl" {
+            let lines = file(&owner, &job).await;
+            assert_eq!(
+                (&lines[0]["id"], &lines[0]["step_error"]),
+                (&json!(1), &json!("unreadable"))
+            );
+            assert_eq!(
+                (&lines[1]["status"], lines[1].get("step_error")),
+                (&json!("completed"), None)
+            );
+        }
+    }
+    assert!(server.log().contains("an export has steps that cannot be read"), "{}", server.log());
+    let args = ["export", "--project", "1", "--format", "jsonl", "--since", "1h"];
+    let done = server.cli(&args, &[]).await;
+    assert!(done.status.success(), "{done:?}");
+    let warned = String::from_utf8(done.stderr).unwrap();
+    assert!(warned.contains("the file has no more than their ids: 1"), "{warned}");
 }
 
 async fn a_damaged_content_is_marked(backend: Backend) {

@@ -102,11 +102,11 @@ pub(super) fn of(prompt: &Prompt) -> Charges {
     let Some(body) = passing_body(prompt) else { return charges };
     let uses = uses(body);
     for (index, tool) in tools(body).iter().enumerate() {
-        add(&format!("tools[{index}]"), tool, uses, MOST_DEPTH, &mut charges.tools);
+        add(&format!("tools[{index}]"), tool, uses, &mut charges.tools);
     }
     for (at, tool) in added_tools(prompt) {
         let mut added = Vec::new();
-        add(at, tool, uses, MOST_DEPTH, &mut added);
+        add(at, tool, uses, &mut added);
         // One that is there already, and the same in the history, cannot be used any more by that.
         let is_new = |charge: &ToolCharge| !charges.tools.iter().any(|other| charge.is_like(other));
         added.retain(is_new);
@@ -121,17 +121,35 @@ pub(super) fn of(prompt: &Prompt) -> Charges {
     charges
 }
 
-fn add(at: &str, tool: &Value, uses: u64, depth: usize, all: &mut Vec<ToolCharge>) {
-    if let Some(kind) = kind(tool) {
-        all.push(charge(at, tool, kind, uses));
-    }
-    for (index, tool) in nested(tool).iter().enumerate() {
-        let at = format!("{at}.tools[{index}]");
-        match depth.checked_sub(1) {
-            Some(depth) => add(&at, tool, uses, depth, all),
-            None => all.push(charge(&at, tool, Kind::Endless, uses)),
+/// Shows a tool and those that it holds, each with its place. What is too deep to be read may be anything: of
+/// that only the tools on top are shown, as [`Nested::Unread`].
+fn each_tool(at: &str, tool: &Value, show: &mut dyn FnMut(&str, Nested<'_>)) {
+    fn walk(at: &str, tool: &Value, depth: usize, show: &mut dyn FnMut(&str, Nested<'_>)) {
+        show(at, Nested::Tool(tool));
+        for (index, tool) in nested(tool).iter().enumerate() {
+            let at = format!("{at}.tools[{index}]");
+            match depth.checked_sub(1) {
+                Some(depth) => walk(&at, tool, depth, show),
+                None => show(&at, Nested::Unread(tool)),
+            }
         }
     }
+    walk(at, tool, MOST_DEPTH, show);
+}
+
+/// A tool of a request, or within one.
+#[derive(Clone, Copy)]
+enum Nested<'t> {
+    Tool(&'t Value),
+    /// One that is nested too deeply.
+    Unread(&'t Value),
+}
+
+fn add(at: &str, tool: &Value, uses: u64, all: &mut Vec<ToolCharge>) {
+    each_tool(at, tool, &mut |at, nested| match nested {
+        Nested::Tool(tool) => all.extend(kind(tool).map(|kind| charge(at, tool, kind, uses))),
+        Nested::Unread(tool) => all.push(charge(at, tool, Kind::Endless, uses)),
+    });
 }
 
 fn charge(at: &str, tool: &Value, kind: Kind, uses: u64) -> ToolCharge {
@@ -159,13 +177,17 @@ pub(crate) fn lasting_tools<'a>(tools: impl IntoIterator<Item = &'a Value>) -> V
     for tools in tools {
         let tools = tools.as_array().map_or(std::slice::from_ref(tools), Vec::as_slice);
         for tool in tools {
-            reduce(tool, MOST_DEPTH, &mut all);
+            each_tool("", tool, &mut |_, nested| match nested {
+                Nested::Tool(tool) => reduce(tool, &mut all),
+                // It is unknown what it is.
+                Nested::Unread(_) => reduce(&Value::Null, &mut all),
+            });
         }
     }
     all
 }
 
-fn reduce(tool: &Value, depth: usize, all: &mut Vec<Value>) {
+fn reduce(tool: &Value, all: &mut Vec<Value>) {
     let reduced = match kind(tool) {
         None => None,
         Some(Kind::Container) => Some(json!({"type": "code_interpreter"})),
@@ -185,12 +207,6 @@ fn reduce(tool: &Value, depth: usize, all: &mut Vec<Value>) {
             len if len + 1 == MOST_LASTING => all.push(json!({"type": "unknown"})),
             _ => all.push(reduced),
         }
-    }
-    match (depth.checked_sub(1), nested(tool)) {
-        (_, []) => {}
-        (Some(depth), tools) => tools.iter().for_each(|tool| reduce(tool, depth, all)),
-        // Deeper ones are not read: what they are is unknown.
-        (None, _) => reduce(&Value::Null, 0, all),
     }
 }
 
@@ -215,7 +231,13 @@ pub(super) fn bounded(prompt: &Prompt, body: &str, most: u64) -> Option<String> 
 /// Refuses a tool whose price is not that of the list.
 pub(super) fn check(prompt: &Prompt) -> Result<(), Error> {
     let Some(body) = passing_body(prompt) else { return Ok(()) };
-    let is_other = |tool: &Value| has_other_container(tool, MOST_DEPTH);
+    let is_other = |tool: &Value| {
+        let mut is_other = false;
+        each_tool("", tool, &mut |_, nested| {
+            is_other |= matches!(nested, Nested::Tool(tool) if has_other_container(tool));
+        });
+        is_other
+    };
     if tools(body).iter().any(is_other)
         || added_tools(prompt).iter().any(|(_, tool)| is_other(tool))
     {
@@ -227,12 +249,11 @@ pub(super) fn check(prompt: &Prompt) -> Result<(), Error> {
     Ok(())
 }
 
-fn has_other_container(tool: &Value, depth: usize) -> bool {
+fn has_other_container(tool: &Value) -> bool {
     let of = |name: &str| tool.get(name).and_then(|container| container.get("memory_limit"));
     let limits = ["container", "environment"].into_iter().filter_map(of);
     let is_other = |limit: &Value| !limit.is_null() && limit != PRICED_CONTAINER;
     limits.into_iter().any(is_other)
-        || depth > 0 && nested(tool).iter().any(|tool| has_other_container(tool, depth - 1))
 }
 
 /// Notes an item of an answer. Returns whether it is a use that is charged for.
