@@ -16,6 +16,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<Cidr>,
     /// The URL that browsers see, if one is configured. Only its scheme, host and port count.
     pub public_url: Option<String>,
+    /// Whether the console is served.
+    pub console: bool,
 }
 
 /// The state that every handler can reach.

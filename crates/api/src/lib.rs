@@ -4,6 +4,7 @@
 //! of its group (`router.rs`), and one table maps errors to responses (`error.rs`).
 
 mod app;
+mod console;
 mod control;
 mod evidence;
 mod http;

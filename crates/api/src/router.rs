@@ -15,6 +15,7 @@ use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::app::{App, Settings};
+use crate::console;
 use crate::control::{audit, keys, models, projects, safety, session};
 use crate::evidence::{backtests, exports, insights, logs, replay, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
@@ -188,6 +189,7 @@ pub fn document() -> Document {
 /// The whole API over a gateway.
 pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
     let document = Arc::new(document());
+    let settings_console = settings.console;
     let app = App::new(gateway, settings, document.clone());
     // A route is in one of the guarded groups or in the open one: there is no other way in.
     let guarded = Router::new()
@@ -248,6 +250,7 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         .merge(routes_of(by_either()).route_layer(from_fn_with_state(app.clone(), auth::either)));
     // The page and its script come from the binary: it works offline, and sends the description to
     // no validator on the internet.
+    let console = if settings_console { console::routes(&app) } else { Router::new() };
     let config = Config::new(["/api/v1/openapi.json"]).validator_url("none");
     let docs = SwaggerUi::new("/docs").config(config);
     let docs: Router<App> = docs.into();
@@ -255,6 +258,7 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         .merge(guarded)
         .merge(routes_of(open()))
         .merge(docs)
+        .merge(console)
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)

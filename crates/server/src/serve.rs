@@ -57,6 +57,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     let settings = api::Settings {
         trusted_proxies: config.trusted_proxies.clone(),
         public_url: config.public_url.clone(),
+        console: config.console,
     };
     let router = api::router(gateway.clone(), settings);
     greet(&config, credentials.as_ref());

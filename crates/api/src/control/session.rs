@@ -99,12 +99,12 @@ pub async fn delete(State(app): State<App>, BySession(session): BySession) -> Re
     Ok(with_cookie(cookie(&app, "", 0), StatusCode::NO_CONTENT))
 }
 
-fn cookie(app: &App, value: &str, max_age: i64) -> String {
+pub(crate) fn cookie(app: &App, value: &str, max_age: i64) -> String {
     let secure = if app.is_https { "; Secure" } else { "" };
     format!("{COOKIE_NAME}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Lax{secure}")
 }
 
-fn with_cookie(cookie: String, response: impl IntoResponse) -> Response {
+pub(crate) fn with_cookie(cookie: String, response: impl IntoResponse) -> Response {
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::from_str(&cookie) {
         headers.insert(SET_COOKIE, value);

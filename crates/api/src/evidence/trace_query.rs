@@ -96,7 +96,8 @@ impl FromRequestParts<App> for ListQuery {
     }
 }
 
-fn read(query: &str) -> Result<ListQuery, Error> {
+/// Reads a query.
+pub(crate) fn read(query: &str) -> Result<ListQuery, Error> {
     let mut asked = TraceQuery { limit: DEFAULT_PER_PAGE, ..TraceQuery::default() };
     let (mut number, mut before, mut after, mut rest) = (1, None, None, String::new());
     for (name, value) in parse(query.as_bytes()) {

@@ -148,10 +148,19 @@ pub async fn own_session(
     mut request: Request,
     next: Next,
 ) -> Result<Response> {
-    let claim = claim(&app, &request)?;
-    let session = sign_in(&app, claim).await.map_err(Failure::of_session)?;
+    let session = own_session_of(&app, &request).await?;
     request.extensions_mut().insert(session);
     Ok(next.run(request).await)
+}
+
+/// The session of a request, for which any reason that there is none is the same. (The request itself must
+/// not be held over the wait: its body is not `Sync`.)
+pub fn own_session_of<'a>(
+    app: &'a App,
+    request: &Request,
+) -> impl Future<Output = Result<Session>> + Send + use<'a> {
+    let claim = claim(app, request);
+    async move { sign_in(app, claim?).await.map_err(Failure::of_session) }
 }
 
 /// Admits keys and signed-in members.

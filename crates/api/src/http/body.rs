@@ -88,6 +88,15 @@ pub async fn read_json<T: DeserializeOwned>(request: Request, app: &App, most: u
     Reader { most: most.min(reader.most), ..reader }.read(request, Holds::Trees).await
 }
 
+/// Reads the fields of a form of at most `most` bytes.
+pub async fn read_form(request: Request, app: &App, most: usize) -> Result<Vec<(String, String)>> {
+    let reader = Reader::of(app, &request);
+    let (bytes, _charge) =
+        Reader { most: most.min(reader.most), ..reader }.receive(request).await?;
+    let fields = form_urlencoded::parse(&bytes);
+    Ok(fields.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+}
+
 /// The values that a body's type may hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {

@@ -1,5 +1,6 @@
 //! The origin of a web page.
 
+use std::fmt;
 use std::net::Ipv6Addr;
 
 /// Scheme, host and port of a page, as the header `Origin` carries them.
@@ -9,6 +10,16 @@ pub struct WebOrigin {
     /// In lower case; IPv6 without brackets in its canonical form.
     pub(crate) host: String,
     pub(crate) port: u16,
+}
+
+impl fmt::Display for WebOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { is_https, host, port } = self;
+        let (scheme, usual) = if *is_https { ("https", 443) } else { ("http", 80) };
+        let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
+        write!(f, "{scheme}://{open}{host}{close}")?;
+        if *port == usual { Ok(()) } else { write!(f, ":{port}") }
+    }
 }
 
 impl WebOrigin {

@@ -62,7 +62,17 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "api",
-        &["http::web_origin", "app", "http", "inference", "evidence", "control", "roots", "router"],
+        &[
+            "http::web_origin",
+            "app",
+            "http",
+            "inference",
+            "evidence",
+            "control",
+            "roots",
+            "console",
+            "router",
+        ],
     ),
     (
         "checks",

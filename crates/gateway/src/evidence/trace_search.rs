@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::attributes::AttributeName;
 use domain::grade::Grade;
-use domain::ids::{KeyId, TraceId};
+use domain::ids::{KeyId, ProjectId, TraceId};
 use domain::money::Usd;
 use domain::time::Timestamp;
 use domain::trace::{Trace, TraceStatus};
@@ -16,6 +16,7 @@ use crate::bounded_read::bounded_holding;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Caller;
+use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 
 /// Lists at a time for which traces are looked through one by one, and statistics for which steps are, of all
@@ -111,10 +112,23 @@ pub struct TracePage {
 impl Gateway {
     /// A page of the caller's traces.
     pub async fn list_traces(&self, caller: &Caller, query: &TraceQuery) -> Result<TracePage> {
-        let project = caller.project.id();
-        let filter = query.filter(&caller.project);
-        let place =
-            if filter.is_search() { Some(self.search_place(&caller.project).await?) } else { None };
+        self.traces_of(&caller.project, query).await
+    }
+
+    /// A page of the traces of a project that is a member's to see.
+    pub async fn list_traces_for_member(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        query: &TraceQuery,
+    ) -> Result<TracePage> {
+        self.traces_of(&*self.visible_project(member, project)?, query).await
+    }
+
+    async fn traces_of(&self, state: &ProjectState, query: &TraceQuery) -> Result<TracePage> {
+        let project = state.id();
+        let filter = query.filter(state);
+        let place = if filter.is_search() { Some(self.search_place(state).await?) } else { None };
         let (gateway, page) = (self.clone(), query.page());
         let waits = CancellationToken::new();
         let gone = waits.clone();

@@ -50,6 +50,7 @@ fn lines(config: &Config) -> Vec<String> {
         secret("egress_proxy", egress.proxy.is_some()),
         given("ca_file", ca_file),
         given("public_url", config.public_url.clone()),
+        format!("console = {}", config.console),
         set("trusted_proxies", ranges(&config.trusted_proxies)),
         set("perimeter_allow", ranges(&config.perimeter.allow)),
         set("perimeter_block", ranges(&config.perimeter.block)),

@@ -100,6 +100,9 @@ layer!(
     /// The URL that browsers see
     #[arg(long, global = true, value_name = "URL")]
     text public_url / "SLUICE_PUBLIC_URL": String,
+    /// Serve the console
+    #[arg(long, global = true, value_name = "BOOL")]
+    parsed console / "SLUICE_CONSOLE": bool,
     /// Peers whose X-Forwarded-For is trusted, comma-separated ranges
     #[arg(long, global = true, value_delimiter = ',', value_name = "RANGES")]
     list trusted_proxies / "SLUICE_TRUSTED_PROXIES": Vec<String>,

@@ -45,6 +45,7 @@ pub(crate) struct Config {
     pub(crate) first: FirstSettings,
     pub(crate) egress: Egress,
     pub(crate) public_url: Option<String>,
+    pub(crate) console: bool,
     pub(crate) trusted_proxies: Vec<Cidr>,
     pub(crate) perimeter: Perimeter,
     pub(crate) log: String,
@@ -137,6 +138,7 @@ impl Config {
             first,
             egress,
             public_url: layer.public_url.map(public_url).transpose()?,
+            console: layer.console.unwrap_or(true),
             trusted_proxies: ranges(layer.trusted_proxies, "trusted_proxies")?,
             perimeter: Perimeter {
                 allow: ranges(layer.perimeter_allow, "perimeter_allow")?,

@@ -21,6 +21,7 @@ mod attributes;
 mod audit_events;
 mod backtests;
 mod chat_completions;
+mod console;
 mod cost;
 mod crash;
 mod docs;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use domain::ids::{StepId, TraceId};
+use domain::ids::{ProjectId, StepId, TraceId};
 use domain::money::Usd;
 use domain::step::Step;
 use domain::trace::Trace;
@@ -15,6 +15,7 @@ use crate::bounded_read::READ_BOUND;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Caller;
+use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 
 /// A trace with its figures, and the steps that its detail shows.
@@ -66,8 +67,27 @@ impl StepList {
 impl Gateway {
     /// One of the caller's traces, with the list of its steps.
     pub async fn trace(&self, caller: &Caller, id: &str) -> Result<TraceDetail> {
+        self.trace_of(&caller.project, id).await.map(|(detail, _)| detail)
+    }
+
+    /// A trace of a project that is a member's to see, with the list of its steps and, without contents, the
+    /// steps themselves.
+    pub async fn trace_for_member(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        id: &str,
+    ) -> Result<(TraceDetail, Vec<Step>)> {
+        self.trace_of(&self.visible_project(member, project)?, id).await
+    }
+
+    async fn trace_of(
+        &self,
+        state: &Arc<ProjectState>,
+        id: &str,
+    ) -> Result<(TraceDetail, Vec<Step>)> {
         let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
-        let project = caller.project.id();
+        let project = state.id();
         // The owner is checked first: nothing of another project is read.
         let trace = crate::bounded_read::bounded(self.store.trace(project, id))
             .await?
@@ -90,9 +110,9 @@ impl Gateway {
         }
         let is_routed =
             |step: &Step| step.routing.as_ref().is_some_and(|routing| routing.tier.is_some());
-        let routed = steps.into_iter().rfind(is_routed);
-        let steps = StepList { trace: id, project: caller.project.clone(), entries };
-        Ok(TraceDetail { trace, figures, total_cost, routed, steps })
+        let routed = steps.iter().rfind(|step| is_routed(step)).cloned();
+        let list = StepList { trace: id, project: state.clone(), entries };
+        Ok((TraceDetail { trace, figures, total_cost, routed, steps: list }, steps))
     }
 }
 

@@ -1,0 +1,53 @@
+//! Requests of pages that fail, as pages.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use dashboard::FailurePage;
+use gateway::Error;
+
+use crate::console::page;
+use crate::http::error::Failure;
+
+/// A failed request of a page.
+#[derive(Debug)]
+pub(super) struct PageFailure(pub(super) Failure);
+
+pub(super) type Result<T> = std::result::Result<T, PageFailure>;
+
+impl From<Failure> for PageFailure {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
+impl From<Error> for PageFailure {
+    fn from(error: Error) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for PageFailure {
+    fn into_response(self) -> Response {
+        let status = self.0.status();
+        let advice = match status {
+            StatusCode::FORBIDDEN => {
+                "Your role does not allow this, or the request came from another page. An admin or owner can do it."
+            }
+            StatusCode::NOT_FOUND => {
+                "It does not exist, its retention is over, or it is in a project that you do not see."
+            }
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
+                "Go back, change what the message names, and try again."
+            }
+            StatusCode::TOO_MANY_REQUESTS => "Wait a little, and try again.",
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+                "The gateway is busy or cannot reach its database. Try again in a few seconds."
+            }
+            _ => "The gateway's log says more, under the id in the header X-Request-Id.",
+        };
+        let message = self.0.into_body().error;
+        let mut response = page(&FailurePage { status: status.as_u16(), message, advice });
+        *response.status_mut() = status;
+        response
+    }
+}

@@ -1,0 +1,74 @@
+//! Insights.
+
+use axum::extract::State;
+use axum::response::Response;
+use dashboard::{InsightCard, InsightsPage, Money, Section};
+use domain::insight::InsightKind;
+
+use crate::app::App;
+use crate::console::failure::Result;
+use crate::console::page;
+use crate::console::visit::{Visit, done};
+use crate::http::extract::Segments;
+
+/// The page.
+pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project(&app)?;
+    let insights = app.gateway.list_insights(visit.member(), project).await?;
+    let cards = insights.into_iter().map(|insight| {
+        let subject = insight.facts.subject.clone();
+        InsightCard {
+            id: insight.id.0,
+            title: format!("{} {subject}", title(insight.facts.kind)),
+            description: description(insight.facts.kind),
+            savings: Money(insight.facts.estimated_savings),
+            since: insight.created_at,
+            data: serde_json::to_string_pretty(&insight.facts.data).unwrap_or_default(),
+        }
+    });
+    Ok(page(&InsightsPage {
+        cards: cards.collect(),
+        frame: visit.frame(&app, Section::Insights, "Insights", Some(project)),
+        may_manage: visit.member().role.may_manage_insights(),
+    }))
+}
+
+fn title(kind: InsightKind) -> &'static str {
+    match kind {
+        InsightKind::MigrationAlert => "A cheaper model fits:",
+        InsightKind::LatencyAlert => "A model has become slow:",
+        InsightKind::IntentPattern => "An intent makes up much of the work:",
+    }
+}
+
+fn description(kind: InsightKind) -> &'static str {
+    match kind {
+        InsightKind::MigrationAlert => {
+            "The same calls would have cost a fraction on another registered model. A replay compares the answers."
+        }
+        InsightKind::LatencyAlert => {
+            "Its calls take much longer than they did. Look at its endpoints, or send the tier to another model."
+        }
+        InsightKind::IntentPattern => {
+            "Many requests have the same intent. A tier, a smaller model or a prompt of its own may serve them."
+        }
+    }
+}
+
+/// Computes them now.
+pub(super) async fn refresh(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project(&app)?;
+    app.gateway.refresh_insights(visit.member(), project).await?;
+    Ok(done("/insights", project, "insights_computed"))
+}
+
+/// Takes one off the list.
+pub(super) async fn dismiss(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    let project = visit.shown_project(&app)?;
+    app.gateway.dismiss_insight(visit.member(), project, path.insight()?).await?;
+    Ok(done("/insights", project, "insight_dismissed"))
+}

@@ -1,0 +1,110 @@
+//! API keys.
+
+use axum::extract::State;
+use axum::response::Response;
+use dashboard::{KeyRow, KeysPage, Money, NewSecret, Section};
+use domain::ids::ProjectId;
+use gateway::{KeyChange, KeyView, NewKey};
+
+use crate::app::App;
+use crate::console::address::address;
+use crate::console::failure::Result;
+use crate::console::page;
+use crate::console::visit::{Form, Visit, done};
+use crate::http::error::Failure;
+use crate::http::extract::Segments;
+
+/// The page.
+pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.project(&app)?;
+    Ok(page(&keys(&app, &visit, project)))
+}
+
+fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> KeysPage {
+    let views = app.gateway.list_keys(visit.member());
+    let of_project = |view: &KeyView| Some(view.key.project) == project;
+    KeysPage {
+        frame: visit.frame(app, Section::Keys, "Keys", project),
+        rows: views.into_iter().filter(of_project).map(|view| row(app, view)).collect(),
+        made: None,
+        may_manage: visit.member().role.may_manage_keys(),
+        address: address(app, &visit.headers),
+    }
+}
+
+fn row(app: &App, view: KeyView) -> KeyRow {
+    let spent = app.gateway.spent_in_hour(view.key.id);
+    let key = view.key;
+    let cap = key.hourly_limit;
+    KeyRow {
+        id: key.id.to_string(),
+        name: key.name,
+        masked: key.masked,
+        status: key.status.as_str(),
+        spent: Money(spent),
+        cap: cap.map(Money),
+        share: cap.map(|cap| if cap.0 > 0 { spent.dollars() / cap.dollars() } else { 1.0 }),
+        last_used: key.last_used,
+        expires_at: key.expires_at,
+    }
+}
+
+/// Makes a key, and shows its secret once.
+pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
+    let project = visit.project_of_form(&app, &form)?;
+    let made = match hourly_limit(&form) {
+        Ok(hourly_limit) => {
+            let name = form.get("name").unwrap_or_default().to_owned();
+            let new = NewKey { name, project, hourly_limit, expires_at: None };
+            app.gateway.create_key(visit.member(), new).await.map_err(Failure::from)
+        }
+        Err(fault) => Err(fault),
+    };
+    let mut shown = keys(&app, &visit, Some(project));
+    let status = match made {
+        Ok((view, secret)) => {
+            let secret = secret.expose().to_owned();
+            shown.made = Some(NewSecret { name: view.key.name, secret });
+            axum::http::StatusCode::CREATED
+        }
+        Err(failure) => {
+            let status = failure.status();
+            shown.frame.fault = Some(failure.into_body().error);
+            status
+        }
+    };
+    let mut response = page(&shown);
+    *response.status_mut() = status;
+    Ok(response)
+}
+
+fn hourly_limit(form: &Form) -> std::result::Result<Option<f64>, Failure> {
+    let read = |text: &str| {
+        let number = text.trim().trim_start_matches('$').parse();
+        number.map_err(|_| gateway::Error::invalid("The cap must be a number of dollars").into())
+    };
+    form.get("hourly_limit").map(read).transpose()
+}
+
+/// Resets a key that has paused itself.
+pub(super) async fn reset(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    let project = visit.shown_project(&app)?;
+    let change = KeyChange { status: Some("active".to_owned()), ..KeyChange::default() };
+    app.gateway.update_key(visit.member(), path.key()?, change).await?;
+    Ok(done("/keys", project, "key_reset"))
+}
+
+/// Revokes a key.
+pub(super) async fn revoke(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    let project = visit.shown_project(&app)?;
+    app.gateway.revoke_key(visit.member(), path.key()?).await?;
+    Ok(done("/keys", project, "key_revoked"))
+}

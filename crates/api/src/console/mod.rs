@@ -1,0 +1,87 @@
+//! The console: pages over the same use cases as the API.
+//!
+//! A page needs a session, and leads to the sign-in without one. Forms are posted from pages of this origin
+//! only, and answered by a page or by the way to one. Nothing on a page runs but the files beside it.
+
+mod address;
+mod audit;
+mod csv;
+mod failure;
+mod files;
+mod insights;
+mod keys;
+mod models;
+mod overview;
+mod safety;
+mod sign_in;
+mod trace;
+mod traces;
+mod visit;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{Html, IntoResponse as _, Response};
+use axum::routing::{get, post};
+use dashboard::Page;
+
+use crate::app::App;
+
+/// The most bytes of a form.
+const LARGEST_FORM: usize = 256 * 1024;
+
+/// A page loads its own files, posts to its own origin, and is shown in no frame.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
+    connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+/// The routes of the console.
+pub(crate) fn routes(app: &App) -> Router<App> {
+    let pages = Router::new()
+        .route("/", get(overview::show))
+        .route("/usage.csv", get(overview::csv))
+        .route("/traces", get(traces::list))
+        .route("/traces/{id}", get(trace::show))
+        .route("/models", get(models::list))
+        .route("/keys", get(keys::list).post(keys::create))
+        .route("/keys/{id}/reset", post(keys::reset))
+        .route("/keys/{id}/revoke", post(keys::revoke))
+        .route("/safety", get(safety::show).post(safety::judge))
+        .route("/insights", get(insights::list))
+        .route("/insights/refresh", post(insights::refresh))
+        .route("/insights/{insight_id}/dismiss", post(insights::dismiss))
+        .route("/audit", get(audit::list))
+        .route("/sign-out", post(sign_in::leave))
+        .route_layer(from_fn_with_state(app.clone(), visit::signed_in));
+    Router::new()
+        .merge(pages)
+        .route("/sign-in", get(sign_in::show).post(sign_in::enter))
+        .route_layer(from_fn(guarded))
+        .route("/console/{file}", get(files::show))
+}
+
+/// Adds what keeps a page to itself.
+async fn guarded(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_FRAME_OPTIONS, "DENY"),
+        // The id of a trace is no secret, and nobody else's business.
+        (REFERRER_POLICY, "same-origin"),
+        (OPENER_POLICY, "same-origin"),
+        (CACHE_CONTROL, "no-store"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn page(page: &impl Page) -> Response {
+    Html(page.html()).into_response()
+}

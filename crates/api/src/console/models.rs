@@ -1,0 +1,53 @@
+//! The model registry.
+
+use axum::extract::State;
+use axum::response::Response;
+use dashboard::{ModelRow, ModelsPage, Rate, Section};
+use domain::model::Model;
+use domain::money::Price;
+use domain::tier::Tier;
+
+use crate::app::App;
+use crate::console::failure::Result;
+use crate::console::page;
+use crate::console::visit::Visit;
+
+/// The page.
+pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project(&app)?;
+    let settings = app.gateway.project(visit.member(), project)?.project.settings;
+    let views = app.gateway.list_models(visit.member(), project)?;
+    let rows = views.into_iter().map(|view| {
+        let model = &view.model;
+        let sent_to = |tier: &Tier| {
+            let tiers = settings.get("routing_tiers");
+            tiers.and_then(|tiers| tiers.get(tier.as_str())?.as_str()) == Some(&*model.identifier)
+        };
+        ModelRow {
+            name: model.name.clone(),
+            identifier: model.identifier.clone(),
+            provider: model.provider.as_str(),
+            base_url: model.base_url.clone(),
+            is_public: model.is_public,
+            region: model.region.clone(),
+            prices: price(model, model.input_price).zip(price(model, model.output_price)),
+            tiers: Tier::ALL
+                .iter()
+                .copied()
+                .filter(|tier| sent_to(tier))
+                .map(Tier::as_str)
+                .collect(),
+            warnings: view.warnings,
+        }
+    });
+    Ok(page(&ModelsPage {
+        rows: rows.collect(),
+        frame: visit.frame(&app, Section::Models, "Models", Some(project)),
+    }))
+}
+
+/// A price that is not known is nothing for a private model, as the registry has it.
+fn price(model: &Model, price: Option<Price>) -> Option<Rate> {
+    let free = model.is_private().then_some(Price::ZERO);
+    price.or(free).map(|price| Rate(price.dollars()))
+}

@@ -1,0 +1,95 @@
+//! Signing in and out.
+
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use dashboard::SignInPage;
+use gateway::SESSION_ABSOLUTE;
+
+use crate::app::App;
+use crate::console::failure::{PageFailure, Result};
+use crate::console::page;
+use crate::console::visit::{Form, Visit};
+use crate::control::session::{cookie, with_cookie};
+use crate::http::auth;
+use crate::http::client;
+use crate::http::cross_site;
+use crate::http::error::Failure;
+
+/// The form.
+pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Response> {
+    app.gateway.check_address(&client::origin(&app, &request)).await?;
+    let query = request.uri().query().unwrap_or_default();
+    let next = form_urlencoded::parse(query.as_bytes())
+        .find(|(name, _)| name == "next")
+        .map_or_else(|| "/".to_owned(), |(_, next)| own_path(&next));
+    if auth::own_session_of(&app, &request).await.is_ok() {
+        return Ok(Redirect::to(&next).into_response());
+    }
+    Ok(page(&SignInPage { email: String::new(), next, fault: None }))
+}
+
+/// Signs in.
+pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Response> {
+    cross_site::check(&app, &request)?;
+    let origin = client::origin(&app, &request);
+    app.gateway.check_address(&origin).await?;
+    let form = Form(crate::http::body::read_form(request, &app, super::LARGEST_FORM).await?);
+    let next = own_path(form.get("next").unwrap_or("/"));
+    let email = form.get("email").unwrap_or_default();
+    let password = form.get("password").unwrap_or_default();
+    match app.gateway.sign_in(email, password, &origin).await {
+        Ok(signed_in) => {
+            let cookie = cookie(&app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
+            Ok(with_cookie(cookie, Redirect::to(&next)))
+        }
+        Err(error) => refused(email, next, error.into()),
+    }
+}
+
+fn refused(email: &str, next: String, failure: Failure) -> Result<Response> {
+    let status = failure.status();
+    let fault = match status.as_u16() {
+        401 => "E-mail or password is wrong.".to_owned(),
+        429 => failure.into_body().error,
+        _ => return Err(PageFailure(failure)),
+    };
+    let mut response = page(&SignInPage { email: email.to_owned(), next, fault: Some(fault) });
+    *response.status_mut() = status;
+    Ok(response)
+}
+
+/// Signs out.
+pub(super) async fn leave(State(app): State<App>, visit: Visit) -> Result<Response> {
+    app.gateway.sign_out(&visit.session.token, visit.member()).await?;
+    Ok(with_cookie(cookie(&app, "", 0), Redirect::to("/sign-in")))
+}
+
+/// A path of this console: nothing that a browser would read as the address of another host.
+fn own_path(path: &str) -> String {
+    let is_path = path.starts_with('/')
+        && !path.starts_with("//")
+        && !path.contains(['\\', '\t', '\r', '\n'])
+        && !path.contains(char::is_control);
+    if is_path { path.to_owned() } else { "/".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sign_in_leads_to_no_other_host() {
+        for (next, path) in [
+            ("/traces?status=failed", "/traces?status=failed"),
+            ("/", "/"),
+            ("//evil.example", "/"),
+            ("/\\evil.example", "/"),
+            ("/\t/evil.example", "/"),
+            ("https://evil.example", "/"),
+            ("javascript:alert(1)", "/"),
+            ("", "/"),
+        ] {
+            assert_eq!(own_path(next), path, "{next:?}");
+        }
+    }
+}

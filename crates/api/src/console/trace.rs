@@ -1,0 +1,275 @@
+//! A trace with its steps, which are read while they are sent.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use dashboard::{
+    Bar, Bytes, Count, Duration, Field, Money, Page as _, Section, StepView, TRACE_END, Text, Tile,
+    TraceHead,
+};
+use domain::shown_content::{Output, ShownContent};
+use domain::step::{Step, StepStatus};
+use domain::time::millis;
+use gateway::{DetailText, TraceDetail};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::app::App;
+use crate::console::failure::Result;
+use crate::console::visit::Visit;
+use crate::http::extract::Segments;
+
+/// The steps that are drawn in time.
+const MOST_BARS: usize = 200;
+/// The most bytes of a text that a page shows.
+const LONGEST_TEXT: usize = 32 * 1024;
+/// The most messages of a conversation that a page shows, the latest.
+const MOST_MESSAGES: usize = 50;
+
+/// The page.
+pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
+    let project = visit.shown_project(&app)?;
+    let (detail, steps) =
+        app.gateway.trace_for_member(visit.member(), project, path.text("id")?).await?;
+    let frame = visit.frame(&app, Section::Traces, "Trace", Some(project));
+    let head = head(frame, &detail, &steps);
+    drop(steps);
+    let text = DetailText {
+        head: head.head().into_bytes(),
+        between: b"",
+        end: TRACE_END.as_bytes(),
+        step: write_step,
+    };
+    let pieces = app.gateway.write_detail(detail.steps, text);
+    Ok(([(CONTENT_TYPE, "text/html; charset=utf-8")], Body::from_stream(pieces)).into_response())
+}
+
+fn head(frame: dashboard::Frame, detail: &TraceDetail, steps: &[Step]) -> TraceHead {
+    let (trace, figures) = (&detail.trace, &detail.figures);
+    let assessment = trace.assessment.as_ref();
+    let tile = |label, value: String, note: String| Tile { label, value, change: None, note };
+    let mut tiles = vec![
+        tile("Cost", Money(detail.total_cost).to_string(), String::new()),
+        tile("Duration", Duration(figures.total_latency_ms).to_string(), String::new()),
+        tile(
+            "Steps",
+            Count(i64::try_from(figures.step_count).unwrap_or(i64::MAX)).to_string(),
+            format!("median {}", Duration(figures.latency_p50)),
+        ),
+    ];
+    if let Some(revenue) = trace.revenue {
+        let margin = Money(revenue - detail.total_cost);
+        tiles.push(tile("Margin", margin.to_string(), format!("of {}", Money(revenue))));
+    }
+    if let Some(score) = figures.shadow_score {
+        tiles.push(tile("Shadow model", format!("{score:.2}"), "alike, 0 to 1".to_owned()));
+    }
+    let named = [
+        (figures.pii_detected, "personal data"),
+        (figures.injection_attempt, "injection"),
+        (figures.secret_leaked, "secret"),
+    ];
+    TraceHead {
+        frame,
+        id: trace.id.to_string(),
+        status: trace.status.as_str(),
+        opened: trace.created_at,
+        grade: assessment.map(|assessment| assessment.grades.overall.as_str()),
+        reasons: assessment
+            .map(|assessment| assessment.reasons.iter().map(|why| why.reason.clone()).collect())
+            .unwrap_or_default(),
+        findings: found(named),
+        tiles,
+        bars: bars(steps),
+        more_bars: steps.len().saturating_sub(MOST_BARS),
+        metadata: trace.metadata.as_ref().and_then(|json| serde_json::to_string_pretty(json).ok()),
+    }
+}
+
+fn found(named: [(bool, &'static str); 3]) -> Vec<&'static str> {
+    named.into_iter().filter(|(is_found, _)| *is_found).map(|(_, name)| name).collect()
+}
+
+fn bars(steps: &[Step]) -> Vec<Bar> {
+    let steps = steps.get(..MOST_BARS).unwrap_or(steps);
+    let Some(begin) = steps.iter().map(|step| step.started_at).min() else { return Vec::new() };
+    let end = steps.iter().map(|step| step.finished_at).max().unwrap_or(begin);
+    let whole = (end.since(begin)).max(1) as f64;
+    let place = |micros: i64| micros as f64 / whole * 1_000.0;
+    let bar = |step: &Step| Bar {
+        id: step.id.0,
+        kind: step.kind.as_str(),
+        has_failed: step.status == StepStatus::Failed,
+        label: label(step),
+        duration: Duration(millis(step.latency())),
+        cost: step.call.as_ref().map(|call| Money(call.cost)),
+        span: (place(step.started_at.since(begin)), place(step.latency())),
+    };
+    steps.iter().map(bar).collect()
+}
+
+/// The model of a step, or the endpoint it came in by.
+fn label(step: &Step) -> String {
+    let model = step.call.as_ref().map(|call| call.model.clone());
+    model.unwrap_or_else(|| step.api_endpoint.as_str().to_owned())
+}
+
+/// Writes a step with its content, which is a [`domain::step::Content`] as JSON.
+#[expect(clippy::unnecessary_wraps, reason = "a detail's steps may be written by what can fail")]
+fn write_step(step: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_json::Result<()> {
+    let texts = match content.map(ShownContent::read) {
+        Some(Some(content)) => texts(&step, &content),
+        Some(None) => {
+            vec![text("content".to_owned(), "It cannot be shown: it is nested too deeply.")]
+        }
+        None => Vec::new(),
+    };
+    into.extend_from_slice(view(step, texts).html().as_bytes());
+    Ok(())
+}
+
+fn view(step: Step, texts: Vec<Text>) -> StepView {
+    let security = &step.security;
+    let named = [
+        (security.pii, "personal data"),
+        (security.injection, "injection"),
+        (security.secret, "secret"),
+    ];
+    let mut fields = vec![field("duration", Duration(millis(step.latency())))];
+    if let Some(call) = &step.call {
+        let usage = &call.usage;
+        fields.push(field("cost", Money(call.cost)));
+        let tokens = |count: u64| Count(i64::try_from(count).unwrap_or(i64::MAX));
+        fields.push(field("prompt tokens", tokens(usage.prompt)));
+        fields.push(field("completion tokens", tokens(usage.completion)));
+        if let Some(first) = call.first_token {
+            fields.push(field("first token after", Duration(millis(first))));
+        }
+        if call.attempts > 1 {
+            fields.push(field("attempts", call.attempts));
+        }
+        if call.shadow {
+            fields.push(field("shadow of", step.parent.map_or(0, |parent| parent.0)));
+        }
+    }
+    if let Some(routing) = &step.routing
+        && let Some(tier) = routing.tier
+    {
+        fields.push(field("tier", tier.as_str()));
+    }
+    if security.risk_score > 0.0 {
+        fields.push(field("risk score", format!("{:.2}", security.risk_score)));
+    }
+    StepView {
+        id: step.id.0,
+        kind: step.kind.as_str(),
+        status: step.status.as_str(),
+        label: label(&step),
+        started: step.started_at,
+        findings: found(named),
+        fields,
+        texts,
+        reason: step.reason.or(step.error),
+    }
+}
+
+fn field(name: &'static str, value: impl ToString) -> Field {
+    Field { name, value: value.to_string() }
+}
+
+/// A message of a conversation, as far as it is shown.
+#[derive(Deserialize)]
+struct Message {
+    role: String,
+    #[serde(default)]
+    content: Value,
+    #[serde(default)]
+    tool_calls: Value,
+}
+
+fn texts(step: &Step, content: &ShownContent<'_>) -> Vec<Text> {
+    let mut texts = Vec::new();
+    if let Some(input) = content.input {
+        let messages = Some(input.get()).filter(|json| json.starts_with('['));
+        match messages.and_then(|json| serde_json::from_str::<Vec<Message>>(json).ok()) {
+            Some(messages) => {
+                let left = messages.len().saturating_sub(MOST_MESSAGES);
+                if left > 0 {
+                    texts.push(text("input".to_owned(), &format!("{left} earlier messages")));
+                }
+                texts.extend(messages.into_iter().skip(left).map(message));
+            }
+            None => texts.push(text("input".to_owned(), &plain(input.get()))),
+        }
+    }
+    match content.output(step) {
+        Some(Output::Json(json)) => texts.push(text("output".to_owned(), &plain(json.get()))),
+        Some(Output::Text(output)) => texts.push(text("output".to_owned(), output)),
+        Some(Output::Allowed { allowed }) => {
+            let verdict = if allowed { "allowed" } else { "not allowed" };
+            texts.push(text("output".to_owned(), verdict));
+        }
+        None => {}
+    }
+    texts.retain(|text| !text.text.is_empty());
+    texts
+}
+
+fn message(message: Message) -> Text {
+    let mut shown = match message.content {
+        Value::Null => String::new(),
+        Value::String(content) => content,
+        Value::Array(parts) => parts.iter().map(part).collect::<Vec<_>>().join("\n"),
+        other => other.to_string(),
+    };
+    if !message.tool_calls.is_null() {
+        if !shown.is_empty() {
+            shown.push('\n');
+        }
+        shown.push_str(&message.tool_calls.to_string());
+    }
+    text(message.role, &shown)
+}
+
+/// A part of a message: its text, or what it is.
+fn part(part: &Value) -> String {
+    let text = part.get("text").and_then(Value::as_str);
+    text.map_or_else(|| part.to_string(), str::to_owned)
+}
+
+/// The text of a JSON string, and any other JSON as it is.
+fn plain(json: &str) -> String {
+    serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned())
+}
+
+fn text(name: String, text: &str) -> Text {
+    let end = text.floor_char_boundary(LONGEST_TEXT.min(text.len()));
+    let whole = (end < text.len()).then_some(Bytes(text.len()));
+    Text { name, text: text[..end].to_owned(), whole }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let long = "é".repeat(LONGEST_TEXT);
+        let Text { text: shown, whole, .. } = text("output".to_owned(), &long);
+        assert_eq!((shown.len(), whole), (LONGEST_TEXT, Some(Bytes(2 * LONGEST_TEXT))));
+        let odd = format!("a{long}");
+        assert_eq!(text(String::new(), &odd).text.len(), LONGEST_TEXT - 1);
+        assert_eq!(text(String::new(), "short").whole, None);
+    }
+
+    #[test]
+    fn parts_and_tool_calls_are_shown() {
+        let read = |json: &str| message(serde_json::from_str(json).unwrap());
+        let parts =
+            read(r#"{"role":"user","content":[{"type":"text","text":"<b>"},{"type":"image"}]}"#);
+        assert_eq!((&*parts.name, &*parts.text), ("user", "<b>\n{\"type\":\"image\"}"));
+        let call = read(r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a"}]}"#);
+        assert_eq!(call.text, r#"[{"id":"a"}]"#);
+    }
+}

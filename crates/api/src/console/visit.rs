@@ -1,0 +1,182 @@
+//! A signed-in user on a page: the session, the project that is shown, and the query.
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use dashboard::{Frame, Person, ProjectLink, Section};
+use domain::ids::ProjectId;
+use form_urlencoded::byte_serialize;
+use gateway::{Error, Member};
+
+use crate::app::App;
+use crate::console::failure::{PageFailure, Result};
+use crate::http::auth::{self, BySession, Session};
+use crate::http::error::Failure;
+
+/// Admits signed-in users, and leads others to the sign-in.
+pub(super) async fn signed_in(State(app): State<App>, request: Request, next: Next) -> Response {
+    let (method, target) = (request.method().clone(), request.uri().clone());
+    match auth::own_session_of(&app, &request).await {
+        Ok(session) => {
+            let mut request = request;
+            request.extensions_mut().insert(session);
+            next.run(request).await
+        }
+        Err(failure) if failure.status() == StatusCode::UNAUTHORIZED => {
+            // A form that is sent with a session that is over would be lost: its page is shown again.
+            let path = if method == Method::GET {
+                target.path_and_query().map_or("/", |path| path.as_str())
+            } else {
+                "/"
+            };
+            Redirect::to(&sign_in_path(path)).into_response()
+        }
+        Err(failure) => PageFailure(failure).into_response(),
+    }
+}
+
+/// The sign-in that leads to a path afterwards.
+pub(super) fn sign_in_path(next: &str) -> String {
+    if next == "/" {
+        return "/sign-in".to_owned();
+    }
+    format!("/sign-in?next={}", byte_serialize(next.as_bytes()).collect::<String>())
+}
+
+/// What forms have done, by the word with which the page is shown again. Addresses carry no texts: a link
+/// could have a page say anything.
+const NOTICES: [(&str, &str); 4] = [
+    ("key_reset", "The key is reset: it is active, and its windows count from now on."),
+    ("key_revoked", "The key is revoked: calls with it fail from now on."),
+    ("insights_computed", "The insights are computed anew."),
+    ("insight_dismissed", "The insight is dismissed until its facts change by a quarter."),
+];
+
+/// A visit of a page.
+#[derive(Debug)]
+pub(super) struct Visit {
+    pub(super) session: Session,
+    /// The query, without project and notice.
+    pub(super) query: Vec<(String, String)>,
+    pub(super) headers: HeaderMap,
+    project: Option<String>,
+    notice: Option<&'static str>,
+}
+
+impl FromRequestParts<App> for Visit {
+    type Rejection = PageFailure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
+        let BySession(session) = BySession::from_request_parts(parts, app).await?;
+        let (mut query, mut project, mut notice) = (Vec::new(), None, None);
+        let text = parts.uri.query().unwrap_or_default();
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            match &*name {
+                "project" => project = Some(value.into_owned()),
+                "done" => {
+                    let known = NOTICES.iter().find(|(word, _)| *word == value);
+                    notice = known.map(|(_, text)| *text);
+                }
+                _ if value.is_empty() => {}
+                _ => query.push((name.into_owned(), value.into_owned())),
+            }
+        }
+        Ok(Self { session, query, headers: parts.headers.clone(), project, notice })
+    }
+}
+
+impl Visit {
+    pub(super) fn member(&self) -> &Member {
+        &self.session.member
+    }
+
+    /// A value of the query.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The project that the query names, or the first that the user sees; `None` without any.
+    pub(super) fn project(&self, app: &App) -> Result<Option<ProjectId>> {
+        self.chosen(app, self.project.as_deref())
+    }
+
+    /// The project that a form names.
+    pub(super) fn project_of_form(&self, app: &App, form: &Form) -> Result<ProjectId> {
+        self.chosen(app, form.get("project"))?.ok_or_else(|| Error::NotFound.into())
+    }
+
+    fn chosen(&self, app: &App, named: Option<&str>) -> Result<Option<ProjectId>> {
+        let projects = app.gateway.list_projects(self.member());
+        let Some(named) = named else {
+            return Ok(projects.first().map(|view| view.project.id));
+        };
+        let id = named.parse().ok().map(ProjectId);
+        let seen = projects.iter().find(|view| Some(view.project.id) == id);
+        seen.map(|view| Some(view.project.id)).ok_or_else(|| Error::NotFound.into())
+    }
+
+    /// The project that is shown. Without any there is nothing to show.
+    pub(super) fn shown_project(&self, app: &App) -> Result<ProjectId> {
+        self.project(app)?.ok_or_else(|| {
+            let sentence = "You are a member of no project: an admin or owner can change that";
+            Failure::new(StatusCode::NOT_FOUND, sentence).into()
+        })
+    }
+
+    /// The frame of a page.
+    pub(super) fn frame(
+        &self,
+        app: &App,
+        section: Section,
+        title: impl Into<String>,
+        project: Option<ProjectId>,
+    ) -> Frame {
+        let views = app.gateway.list_projects(self.member());
+        let projects = views.into_iter().map(|view| ProjectLink {
+            id: view.project.id.0,
+            name: view.project.name,
+            is_shown: Some(view.project.id) == project,
+        });
+        let account = &self.session.account;
+        Frame {
+            title: title.into(),
+            section,
+            person: Person {
+                email: account.email.clone(),
+                role: account.role.as_str(),
+                is_admin: account.role.is_admin(),
+            },
+            projects: projects.collect(),
+            project: project.map(|id| id.0),
+            notice: self.notice.map(str::to_owned),
+            fault: None,
+        }
+    }
+}
+
+/// The fields of a form that was sent.
+#[derive(Debug)]
+pub(super) struct Form(pub(super) Vec<(String, String)>);
+
+impl Form {
+    /// A field; one that is empty counts as not given.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+}
+
+impl axum::extract::FromRequest<App> for Form {
+    type Rejection = PageFailure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        Ok(Self(crate::http::body::read_form(request, app, super::LARGEST_FORM).await?))
+    }
+}
+
+/// Shows a page again after a form, with what it has done.
+pub(super) fn done(path: &str, project: ProjectId, what: &str) -> Response {
+    Redirect::to(&format!("{path}?project={}&done={what}", project.0)).into_response()
+}

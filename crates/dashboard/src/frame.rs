@@ -1,0 +1,134 @@
+//! What every page has around its own part.
+
+use form_urlencoded::byte_serialize;
+
+/// The parts of the console that the navigation leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// Figures of a project.
+    Overview,
+    /// Traces and their steps.
+    Traces,
+    /// The model registry.
+    Models,
+    /// API keys.
+    Keys,
+    /// Trying texts.
+    Safety,
+    /// What could be saved.
+    Insights,
+    /// The actions of people.
+    Audit,
+}
+
+impl Section {
+    const ALL: [Self; 7] = [
+        Self::Overview,
+        Self::Traces,
+        Self::Models,
+        Self::Keys,
+        Self::Safety,
+        Self::Insights,
+        Self::Audit,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Overview => "Overview",
+            Self::Traces => "Traces",
+            Self::Models => "Models",
+            Self::Keys => "Keys",
+            Self::Safety => "Safety",
+            Self::Insights => "Insights",
+            Self::Audit => "Audit",
+        }
+    }
+
+    /// Its path.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Overview => "/",
+            Self::Traces => "/traces",
+            Self::Models => "/models",
+            Self::Keys => "/keys",
+            Self::Safety => "/safety",
+            Self::Insights => "/insights",
+            Self::Audit => "/audit",
+        }
+    }
+}
+
+/// The signed-in user.
+#[derive(Clone, Debug)]
+pub struct Person {
+    /// Their address.
+    pub email: String,
+    /// Their role, as a word.
+    pub role: &'static str,
+    /// Whether they decide about models, money and people.
+    pub is_admin: bool,
+}
+
+/// A project that the user may see.
+#[derive(Clone, Debug)]
+pub struct ProjectLink {
+    /// Its number.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// Whether it is shown.
+    pub is_shown: bool,
+}
+
+/// What every page of a signed-in user has around its own part.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The title of the page.
+    pub title: String,
+    /// The part of the console that it belongs to.
+    pub section: Section,
+    /// The user.
+    pub person: Person,
+    /// The projects that they may see.
+    pub projects: Vec<ProjectLink>,
+    /// The number of the project that is shown; `None` without any.
+    pub project: Option<i64>,
+    /// What a form has done.
+    pub notice: Option<String>,
+    /// Why a form was refused.
+    pub fault: Option<String>,
+}
+
+/// A link of the navigation.
+pub(crate) struct NavLink {
+    pub(crate) href: String,
+    pub(crate) name: &'static str,
+    pub(crate) is_current: bool,
+}
+
+impl Frame {
+    pub(crate) fn links(&self) -> Vec<NavLink> {
+        let shown = |section: &Section| *section != Section::Audit || self.person.is_admin;
+        let link = |section: Section| NavLink {
+            href: self.href(section.path()),
+            name: section.name(),
+            is_current: section == self.section,
+        };
+        Section::ALL.into_iter().filter(shown).map(link).collect()
+    }
+
+    /// A path of the console for the project that is shown.
+    pub(crate) fn href(&self, path: &str) -> String {
+        match self.project {
+            Some(id) if path.contains('?') => format!("{path}&project={id}"),
+            Some(id) => format!("{path}?project={id}"),
+            None => path.to_owned(),
+        }
+    }
+
+    /// The list of this project's traces that fit a filter.
+    pub(crate) fn traces_by(&self, name: &str, value: &str) -> String {
+        let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+        self.href(&format!("/traces?{}={}", encoded(name), encoded(value)))
+    }
+}

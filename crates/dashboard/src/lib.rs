@@ -1,0 +1,39 @@
+//! The pages of the console as HTML, and the files beside them.
+//!
+//! A page is a struct of what it shows and a template; it asks nothing and decides nothing. Every text of a
+//! prompt, model or user is escaped by the template. Pages hold no script and no style: those are files, so
+//! that the policy of the page can forbid all others.
+
+mod assets;
+mod format;
+mod frame;
+mod pages;
+
+pub use assets::{Asset, asset};
+pub use format::{Bytes, Count, Duration, Money, Percent, Rate};
+pub use frame::{Frame, Person, ProjectLink, Section};
+pub use pages::audit::{AuditEvent, AuditPage};
+pub use pages::failure::FailurePage;
+pub use pages::insights::{InsightCard, InsightsPage};
+pub use pages::keys::{KeyRow, KeysPage, NewSecret};
+pub use pages::models::{ModelRow, ModelsPage};
+pub use pages::overview::{Change, GroupTable, Overview, ShareRow, Tile};
+pub use pages::safety::{FindingMark, SafetyPage, Verdict};
+pub use pages::sign_in::SignInPage;
+pub use pages::trace::{Bar, Field, StepView, TRACE_END, Text, TraceHead};
+pub use pages::traces::{TraceFilters, TraceRow, TracesPage};
+
+use askama::Template;
+
+/// A page that can be written.
+pub trait Page {
+    /// The page as HTML.
+    fn html(&self) -> String;
+}
+
+impl<T: Template> Page for T {
+    fn html(&self) -> String {
+        // Templates fail only by a `Display` that does, and ours do not.
+        self.render().unwrap_or_default()
+    }
+}

@@ -1,0 +1,77 @@
+//! API keys.
+
+use askama::Template;
+use domain::time::Timestamp;
+
+use crate::format::{Money, Percent};
+use crate::frame::Frame;
+
+/// A key.
+#[derive(Clone, Debug)]
+pub struct KeyRow {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its first and last characters.
+    pub masked: String,
+    /// `active`, `tripped` or `loop_detected`.
+    pub status: &'static str,
+    /// Its spend in the last hour.
+    pub spent: Money,
+    /// Its hourly cap.
+    pub cap: Option<Money>,
+    /// The share of the cap that is spent, 0 to 1 and more.
+    pub share: Option<f64>,
+    /// Its last request.
+    pub last_used: Option<Timestamp>,
+    /// When it stops being valid.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl KeyRow {
+    fn is_active(&self) -> bool {
+        self.status == "active"
+    }
+
+    fn state(&self) -> &'static str {
+        match self.status {
+            "tripped" => "paused: cap reached",
+            "loop_detected" => "paused: loop",
+            status => status,
+        }
+    }
+
+    fn width(&self) -> Option<String> {
+        self.share.map(|share| format!("{:.1}", (share * 100.0).clamp(0.0, 100.0)))
+    }
+
+    fn percent(&self) -> Percent {
+        Percent(self.share.unwrap_or_default())
+    }
+}
+
+/// A secret that is shown once.
+#[derive(Clone, Debug)]
+pub struct NewSecret {
+    /// The name of its key.
+    pub name: String,
+    /// The secret.
+    pub secret: String,
+}
+
+/// The keys of a project.
+#[derive(Debug, Template)]
+#[template(path = "keys.html")]
+pub struct KeysPage {
+    /// The frame.
+    pub frame: Frame,
+    /// The keys.
+    pub rows: Vec<KeyRow>,
+    /// A key that was just made.
+    pub made: Option<NewSecret>,
+    /// Whether the user may make and revoke keys.
+    pub may_manage: bool,
+    /// The address of this gateway.
+    pub address: String,
+}

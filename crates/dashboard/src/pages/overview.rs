@@ -1,0 +1,146 @@
+//! The figures of a project over a period.
+
+use askama::Template;
+
+use crate::format::{Count, Money, Percent};
+use crate::frame::{Frame, NavLink};
+
+/// A figure.
+#[derive(Clone, Debug)]
+pub struct Tile {
+    /// Its name.
+    pub label: &'static str,
+    /// Its value.
+    pub value: String,
+    /// How it compares with the period before.
+    pub change: Option<Change>,
+    /// Further figures.
+    pub note: String,
+}
+
+/// A comparison with the period before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// There was nothing to compare with.
+    New,
+    /// The figure over that of the period before, less one.
+    By(f64),
+}
+
+impl Change {
+    /// The change from a figure to another; `None` if both are nothing.
+    pub fn of(before: f64, now: f64) -> Option<Self> {
+        match (before == 0.0, now == 0.0) {
+            (true, true) => None,
+            (true, false) => Some(Self::New),
+            (false, _) => Some(Self::By(now / before - 1.0)),
+        }
+    }
+
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::New => "new".to_owned(),
+            Self::By(share) if share.abs() < 0.000_5 => "as before".to_owned(),
+            Self::By(share) if share > 9.99 => format!("{:.0} times as much", share + 1.0),
+            Self::By(share) if share > 0.0 => format!("+{}", Percent(share)),
+            Self::By(share) => format!("\u{2212}{}", Percent(-share)),
+        }
+    }
+}
+
+/// The usage of a group.
+#[derive(Clone, Debug)]
+pub struct ShareRow {
+    /// Its value; `None` for calls without one.
+    pub label: Option<String>,
+    /// The list of its traces.
+    pub href: Option<String>,
+    /// Requests.
+    pub requests: Count,
+    /// Prompt and completion tokens.
+    pub tokens: Count,
+    /// Requests that failed.
+    pub failures: Count,
+    /// Its cost.
+    pub cost: Money,
+    /// Its share of the cost, 0 to 1.
+    pub share: f64,
+}
+
+impl ShareRow {
+    fn width(&self) -> String {
+        format!("{:.1}", (self.share * 100.0).clamp(0.0, 100.0))
+    }
+}
+
+/// The usage by a dimension, dearest first.
+#[derive(Clone, Debug)]
+pub struct GroupTable {
+    /// The name of a group.
+    pub title: &'static str,
+    /// The groups.
+    pub rows: Vec<ShareRow>,
+    /// The other groups, and their cost.
+    pub rest: Option<Money>,
+    /// The address of the same as CSV.
+    pub csv: String,
+}
+
+impl GroupTable {
+    fn heading(&self) -> String {
+        let mut letters = self.title.chars();
+        letters
+            .next()
+            .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    }
+}
+
+/// The figures of a project over a period.
+#[derive(Debug, Template)]
+#[template(path = "overview.html")]
+pub struct Overview {
+    /// The frame.
+    pub frame: Frame,
+    /// The hours of the period.
+    pub hours: i64,
+    /// The name of the period.
+    pub period: String,
+    /// The figures.
+    pub tiles: Vec<Tile>,
+    /// The usage by model, key, user and so on.
+    pub groups: Vec<GroupTable>,
+    /// Whether nothing was ever called.
+    pub is_empty: bool,
+    /// The address of this gateway.
+    pub address: String,
+}
+
+impl Overview {
+    /// The periods to choose from.
+    fn periods(&self) -> Vec<NavLink> {
+        let periods = [(24, "24 hours"), (168, "7 days"), (720, "30 days")];
+        let link = |(hours, name)| NavLink {
+            href: self.frame.href(&format!("/?window={hours}")),
+            name,
+            is_current: self.hours == hours,
+        };
+        periods.into_iter().map(link).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_told_in_words() {
+        let of = |before, now| Change::of(before, now).map(Change::text);
+        assert_eq!(of(0.0, 0.0), None);
+        assert_eq!(of(0.0, 3.0).as_deref(), Some("new"));
+        assert_eq!(of(2.0, 2.0).as_deref(), Some("as before"));
+        assert_eq!(of(2.0, 3.0).as_deref(), Some("+50 %"));
+        assert_eq!(of(2.0, 1.9).as_deref(), Some("\u{2212}5.0 %"));
+        assert_eq!(of(1.0, 40.0).as_deref(), Some("40 times as much"));
+        assert_eq!(of(2.0, 0.0).as_deref(), Some("\u{2212}100 %"));
+    }
+}

@@ -1,0 +1,15 @@
+//! Signing in.
+
+use askama::Template;
+
+/// The form for signing in.
+#[derive(Debug, Template)]
+#[template(path = "sign_in.html")]
+pub struct SignInPage {
+    /// The address as it was given.
+    pub email: String,
+    /// The path to go to afterwards; of this console.
+    pub next: String,
+    /// Why it was refused.
+    pub fault: Option<String>,
+}

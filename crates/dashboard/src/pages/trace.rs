@@ -1,0 +1,164 @@
+//! A trace with its steps. It is written in pieces: the head, each step, and [`TRACE_END`].
+
+use askama::Template;
+use domain::time::Timestamp;
+
+use crate::Page as _;
+use crate::format::{Bytes, Duration, Money};
+use crate::frame::Frame;
+use crate::pages::overview::Tile;
+
+/// What follows the steps.
+pub const TRACE_END: &str = "</ol>\n</section>\n</main>\n</body>\n</html>";
+
+/// The end of what precedes the steps.
+const STEPS: &str = "<ol class=\"steps\">\n";
+
+/// A step in time.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// Its number.
+    pub id: i64,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Whether it failed.
+    pub has_failed: bool,
+    /// The model or the endpoint.
+    pub label: String,
+    /// Its duration.
+    pub duration: Duration,
+    /// Its cost.
+    pub cost: Option<Money>,
+    /// Where it begins and how long it is, of 1,000.
+    pub span: (f64, f64),
+}
+
+impl Bar {
+    fn x(&self) -> String {
+        format!("{:.1}", self.span.0)
+    }
+
+    fn width(&self) -> String {
+        // What is short is seen all the same.
+        format!("{:.1}", self.span.1.max(3.0))
+    }
+}
+
+/// A trace without its steps.
+#[derive(Debug, Template)]
+#[template(path = "trace.html")]
+pub struct TraceHead {
+    /// The frame.
+    pub frame: Frame,
+    /// Its id.
+    pub id: String,
+    /// Its status.
+    pub status: &'static str,
+    /// When it was opened.
+    pub opened: Timestamp,
+    /// Its overall grade.
+    pub grade: Option<&'static str>,
+    /// The reasons for the grade.
+    pub reasons: Vec<String>,
+    /// Its findings: `personal data` and the like.
+    pub findings: Vec<&'static str>,
+    /// Its figures.
+    pub tiles: Vec<Tile>,
+    /// Its steps in time.
+    pub bars: Vec<Bar>,
+    /// The steps that are not among them.
+    pub more_bars: usize,
+    /// Its metadata as JSON.
+    pub metadata: Option<String>,
+}
+
+impl TraceHead {
+    /// The page up to its first step.
+    pub fn head(&self) -> String {
+        let mut html = self.html();
+        let end = html.find(STEPS).map_or(html.len(), |at| at + STEPS.len());
+        html.truncate(end);
+        html
+    }
+}
+
+/// A value of a step.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+}
+
+/// A text of a step.
+#[derive(Clone, Debug)]
+pub struct Text {
+    /// Its name: `system`, `user`, `output` and so on.
+    pub name: String,
+    /// Its beginning, or all of it.
+    pub text: String,
+    /// The size of all of it, if that is not shown.
+    pub whole: Option<Bytes>,
+}
+
+/// A step.
+#[derive(Debug, Template)]
+#[template(path = "step.html")]
+pub struct StepView {
+    /// Its number.
+    pub id: i64,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its status.
+    pub status: &'static str,
+    /// The model or the endpoint.
+    pub label: String,
+    /// When it began.
+    pub started: Timestamp,
+    /// Its findings.
+    pub findings: Vec<&'static str>,
+    /// Why it was blocked or failed.
+    pub reason: Option<String>,
+    /// Its figures.
+    pub fields: Vec<Field>,
+    /// Its texts.
+    pub texts: Vec<Text>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Person, Section};
+
+    #[test]
+    fn head_and_end_make_the_page() {
+        let person = Person { email: "a@b.c".to_owned(), role: "owner", is_admin: true };
+        let frame = Frame {
+            title: "Trace".to_owned(),
+            section: Section::Traces,
+            person,
+            projects: Vec::new(),
+            project: None,
+            notice: None,
+            fault: None,
+        };
+        let head = TraceHead {
+            frame,
+            id: "<id>".to_owned(),
+            status: "pending",
+            opened: Timestamp(0),
+            grade: None,
+            reasons: Vec::new(),
+            findings: Vec::new(),
+            tiles: Vec::new(),
+            bars: Vec::new(),
+            more_bars: 0,
+            // No metadata closes the list before its time.
+            metadata: Some(STEPS.to_owned()),
+        };
+        assert_eq!(head.head() + TRACE_END, head.html());
+        assert!(head.head().ends_with(STEPS));
+        assert!(!head.html().contains("<id>"));
+    }
+}

@@ -1,0 +1,83 @@
+//! The list of traces.
+
+use askama::Template;
+use domain::time::Timestamp;
+
+use crate::format::{Count, Duration, Money};
+use crate::frame::Frame;
+
+/// What the list is filtered by, as it was given.
+#[derive(Clone, Debug, Default)]
+pub struct TraceFilters(pub Vec<(String, String)>);
+
+impl TraceFilters {
+    fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    fn is(&self, name: &str, value: &str) -> bool {
+        self.get(name) == value
+    }
+
+    /// Those that the form has no field for.
+    fn others(&self) -> impl Iterator<Item = &(String, String)> {
+        self.0.iter().filter(|(name, _)| !FIELDS.contains(&&**name))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|(name, _)| name == "order")
+    }
+}
+
+/// The fields of the form.
+const FIELDS: [&str; 12] = [
+    "status",
+    "grade",
+    "model",
+    "user",
+    "session",
+    "from",
+    "to",
+    "min_cost",
+    "min_latency_ms",
+    "finding",
+    "has_error",
+    "order",
+];
+
+/// A trace of the list.
+#[derive(Clone, Debug)]
+pub struct TraceRow {
+    /// Its id.
+    pub id: String,
+    /// When it was opened.
+    pub opened: Timestamp,
+    /// Its status.
+    pub status: &'static str,
+    /// Its overall grade.
+    pub grade: Option<&'static str>,
+    /// Its cost, once completed.
+    pub cost: Option<Money>,
+    /// The time from its opening to its completion.
+    pub duration: Option<Duration>,
+    /// Its metadata, shortened.
+    pub metadata: String,
+}
+
+/// A page of traces.
+#[derive(Debug, Template)]
+#[template(path = "traces.html")]
+pub struct TracesPage {
+    /// The frame.
+    pub frame: Frame,
+    /// The filters.
+    pub filters: TraceFilters,
+    /// The traces.
+    pub rows: Vec<TraceRow>,
+    /// How many there are, if that is known.
+    pub total: Option<Count>,
+    /// The address of the next page.
+    pub next: Option<String>,
+    /// Whether this is the first page.
+    pub is_first: bool,
+}

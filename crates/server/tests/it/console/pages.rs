@@ -1,0 +1,177 @@
+//! Pages and what they show.
+
+use serde_json::json;
+
+use super::{owner, send_form, shows, signed_in};
+use crate::harness::{Backend, Caller, Server};
+use crate::session::roles::{self, USER_PASSWORD};
+
+crate::on_every_backend!(
+    every_page_is_shown_and_loads_its_files,
+    texts_of_strangers_are_no_markup,
+    a_key_is_made_reset_and_revoked,
+    a_viewer_sees_no_button_that_would_be_refused,
+    traces_are_filtered_and_paged
+);
+
+const PAGES: [&str; 8] =
+    ["/", "/traces", "/models", "/keys", "/safety", "/insights", "/audit", "/?window=720"];
+
+/// The value of an attribute behind a text of a page.
+fn attribute<'p>(page: &'p str, before: &str) -> &'p str {
+    let (_, rest) = page.split_once(before).unwrap_or_else(|| panic!("no {before}"));
+    rest.split_once('"').unwrap().0
+}
+
+async fn every_page_is_shown_and_loads_its_files(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    for path in PAGES {
+        let page = owner.get(path).await;
+        assert_eq!(page.status, 200, "{path}: {}", page.text);
+        assert!(page.header("content-type").starts_with("text/html"));
+        assert!(page.text.ends_with("</html>") && page.text.contains("aria-current"), "{path}");
+    }
+    let page = owner.get("/").await.text;
+    assert!(page.contains("Make the first call"));
+    for (before, kind) in
+        [("rel=\"stylesheet\" href=\"", "text/css"), ("<script src=\"", "text/javascript")]
+    {
+        let file = server.any.get(attribute(&page, before)).await;
+        assert!(file.status == 200 && file.header("content-type").starts_with(kind));
+        assert!(file.header("cache-control").contains("immutable"));
+    }
+    assert_eq!(server.any.get("/console/none.css").await.status, 404);
+    for (path, status) in [
+        ("/traces/none", 404),
+        ("/?project=99", 404),
+        ("/?window=x", 400),
+        ("/traces?min_cost=x", 400),
+        ("/usage.csv?by=nothing", 400),
+        // Every text of an address is one of ours.
+        ("/keys?done=%3Cscript%3E", 200),
+    ] {
+        let page = owner.get(path).await;
+        assert_eq!(page.status, status, "{path}: {}", page.text);
+        assert!(
+            page.header("content-type").starts_with("text/html") && !page.text.contains("<script>")
+        );
+    }
+}
+
+async fn texts_of_strangers_are_no_markup(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let markup = "<script>alert(1)</script>\"'><img src=x>";
+    let key = server.key().with("x-sluice-user", "<i>user</i>");
+    let new = json!({"metadata": {"name": markup}});
+    let trace = key.post("/api/v1/traces", &new).await.ok(201);
+    let trace = trace["id"].as_str().unwrap();
+    let long = "é".repeat(600_000);
+    let call = |text: &str| {
+        json!({"model": "sandbox", "trace_id": trace,
+            "messages": [{"role": "system", "content": markup}, {"role": "user", "content": text}]})
+    };
+    key.post("/api/v1/chat/completions", &call(markup)).await.ok(200);
+    key.post("/api/v1/chat/completions", &call(&long)).await.ok(200);
+    let name = [("name", markup), ("project", "1")];
+    assert_eq!(send_form(&owner, "/keys", &name).await.status, 201);
+    let of_trace = format!("/traces/{trace}");
+    for path in
+        [&*of_trace, "/", "/traces", "/keys", "/audit", "/traces?user=%3Ci%3Euser%3C%2Fi%3E"]
+    {
+        let page = owner.get(path).await;
+        assert_eq!(page.status, 200, "{path}");
+        for part in ["<script>alert", "<img src=x", "<i>user"] {
+            assert!(!page.text.contains(part), "{path} has {part}");
+        }
+    }
+    let page = owner.get(&of_trace).await.text;
+    assert!(page.contains("&#60;script&#62;alert(1)"), "it is shown as text");
+    assert!(page.contains("The beginning of 1.1 MiB") && page.len() < 400_000);
+    assert!(page.ends_with("</html>") && page.matches("class=\"card step\"").count() == 2);
+    // Safety tries it, and marks what it finds in place.
+    let text = "my mail is jane@example.com <b>";
+    let tried = send_form(&owner, "/safety", &[("text", text), ("project", "1")]).await;
+    shows(&tried, 200, ">jane@example.com</mark> &#60;b&#62;");
+    let csv = owner.get("/usage.csv?by=user").await;
+    shows(&csv, 200, "<i>user</i>,2,");
+    assert!(csv.header("content-disposition").contains("attachment"));
+}
+
+async fn a_key_is_made_reset_and_revoked(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let fields = [("name", "App"), ("hourly_limit", "0.5"), ("project", "1")];
+    let page = send_form(&owner, "/keys", &fields).await;
+    assert_eq!(page.status, 201, "{}", page.text);
+    let secret = attribute(&page.text, "id=\"secret\">");
+    let secret = secret.split('<').next().unwrap();
+    let keys = server.owner().await.get("/api/v1/keys").await.ok(200);
+    let made = keys.as_array().unwrap().iter().find(|key| key["name"] == "App").unwrap();
+    assert_eq!(made["hourly_limit"], 0.5);
+    server.with_key(secret).get("/api/v1/traces").await.ok(200);
+    let again = owner.get("/keys").await.text;
+    assert!(again.contains("App") && !again.contains(secret), "it is shown once");
+    let wrong = [("name", "Wrong"), ("hourly_limit", "much"), ("project", "1")];
+    shows(&send_form(&owner, "/keys", &wrong).await, 422, "The cap must be a number of dollars");
+    let id = made["id"].as_str().unwrap();
+    let reply = send_form(&owner, &format!("/keys/{id}/revoke?project=1"), &[]).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/keys?project=1&done=key_revoked"));
+    shows(&owner.get(reply.header("location")).await, 200, "The key is revoked");
+    assert_eq!(server.with_key(secret).get("/api/v1/traces").await.status, 401);
+}
+
+async fn a_viewer_sees_no_button_that_would_be_refused(backend: Backend) {
+    let server = Server::start(&backend).await;
+    roles::user(&server, "viewer", &["1"]).await;
+    roles::user(&server, "member", &["1"]).await;
+    let forms = async |who: &Caller| {
+        let mut forms = Vec::new();
+        for path in ["/keys", "/safety", "/insights"] {
+            let page = who.get(path).await.text;
+            let main = page.split_once("<main").unwrap().1.to_owned();
+            forms.extend(main.match_indices("method=\"post\" action=\"").map(|(at, start)| {
+                let rest = &main[at + start.len()..];
+                let action = rest.split_once('"').unwrap().0;
+                action.split('?').next().unwrap().to_owned()
+            }));
+        }
+        forms
+    };
+    let viewer = signed_in(&server, "viewer@example.org", USER_PASSWORD).await;
+    assert_eq!(forms(&viewer).await, Vec::<String>::new());
+    assert_eq!(viewer.get("/audit").await.status, 403);
+    assert!(!viewer.get("/").await.text.contains("/audit"));
+    for path in ["/keys", "/safety"] {
+        let fields = [("name", "x"), ("text", "x"), ("project", "1")];
+        assert_eq!(send_form(&viewer, path, &fields).await.status, 403, "{path}");
+    }
+    let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
+    let shown = forms(&member).await;
+    assert!(shown.contains(&"/keys".to_owned()) && shown.contains(&"/safety".to_owned()));
+    assert!(!member.get("/keys").await.text.contains("hourly_limit"), "a cap is for admins");
+}
+
+async fn traces_are_filtered_and_paged(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let owner = owner(&server).await;
+    shows(&owner.get("/traces").await, 200, "No trace yet");
+    for number in 0..60 {
+        let new = json!({"metadata": {"user": format!("u{}", number % 2)}});
+        server.key().post("/api/v1/traces", &new).await.ok(201);
+    }
+    let ids = |page: &str| {
+        let parts = page.split("href=\"/traces/").skip(1);
+        parts.map(|part| part[..36].to_owned()).collect::<Vec<_>>()
+    };
+    let first = owner.get("/traces?status=&user=").await.text;
+    assert_eq!(ids(&first).len(), 50);
+    let next = attribute(&first, "<nav class=\"pages\" aria-label=\"Pages\"> <a href=\"");
+    let second = owner.get(&next.replace("&#38;", "&")).await.text;
+    assert_eq!(ids(&second).len(), 10);
+    assert!(ids(&second).iter().all(|id| !ids(&first).contains(id)));
+    let of_user = owner.get("/traces?user=u1").await.text;
+    assert!(ids(&of_user).len() == 30 && of_user.contains("value=\"u1\""));
+    shows(&owner.get("/traces?user=nobody").await, 200, "No trace fits");
+}

@@ -1,0 +1,81 @@
+//! Signing in and out by forms.
+
+use super::{browser, owner, send_form, shows};
+use crate::harness::{Backend, OWNER, PASSWORD, Server, Setup};
+
+crate::on_every_backend!(
+    a_page_leads_to_the_sign_in_and_back,
+    forms_of_other_sites_are_refused,
+    a_gateway_without_a_console_has_no_pages
+);
+
+async fn a_page_leads_to_the_sign_in_and_back(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let stranger = browser(&server);
+    let reply = stranger.get("/traces?status=failed&user=a%26b").await;
+    let target = "/sign-in?next=%2Ftraces%3Fstatus%3Dfailed%26user%3Da%2526b";
+    assert_eq!((reply.status, reply.header("location")), (303, target));
+    let form = stranger.get(target).await;
+    assert_eq!(form.status, 200);
+    assert!(form.text.contains(r#"name="next" value="/traces?status=failed&#38;user=a%26b""#));
+    // A password that is wrong is asked for again; the address stays, and is text.
+    let wrong = [("email", "\"><script>x</script>"), ("password", "wrong"), ("next", "/keys")];
+    let reply = send_form(&stranger, "/sign-in", &wrong).await;
+    shows(&reply, 401, "E-mail or password is wrong.");
+    assert!(!reply.text.contains("<script>x") && reply.text.contains(r#"value="/keys""#));
+    assert!(reply.headers.get("set-cookie").is_none());
+    // No address of another host is gone to.
+    let evil = [("email", OWNER), ("password", PASSWORD), ("next", "//evil.example")];
+    let reply = send_form(&stranger, "/sign-in", &evil).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/"));
+    // Who is signed in sees no form.
+    let owner = owner(&server).await;
+    let reply = owner.get("/sign-in?next=/models").await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/models"));
+    let reply = send_form(&owner, "/sign-out", &[]).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/sign-in"));
+    assert!(reply.header("set-cookie").contains("Max-Age=0"));
+    assert_eq!(owner.get("/").await.status, 303, "the session is over");
+    // A form that comes too late does nothing, and leads to the sign-in.
+    let late = send_form(&owner, "/keys", &[("name", "late"), ("project", "1")]).await;
+    assert_eq!((late.status, late.header("location")), (303, "/sign-in"));
+}
+
+async fn forms_of_other_sites_are_refused(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let form = "email=a&password=b&name=stolen&project=1";
+    for path in ["/sign-in", "/sign-out", "/keys", "/keys/ak_0000000000000001/revoke", "/safety"] {
+        for (name, value) in [
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+        ] {
+            let request = owner.with(name, value).request("POST", path);
+            let kind = "application/x-www-form-urlencoded";
+            let request = request.header("content-type", kind).body(form);
+            let reply = crate::harness::Caller::try_send(request).await.unwrap();
+            assert_eq!(reply.status, 403, "{path} {name}");
+        }
+    }
+    let page = owner.get("/keys").await;
+    assert!(page.status == 200 && !page.text.contains("stolen"));
+    // Pages are shown in no frame, and run nothing but their own file.
+    let policy = page.header("content-security-policy");
+    for part in
+        ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "form-action 'self'"]
+    {
+        assert!(policy.contains(part), "{policy}");
+    }
+    assert!(!policy.contains("unsafe"));
+    assert_eq!(page.header("x-frame-options"), "DENY");
+    assert_eq!(page.header("cache-control"), "no-store");
+}
+
+async fn a_gateway_without_a_console_has_no_pages(backend: Backend) {
+    let server = Setup::new(&backend).env("SLUICE_CONSOLE", "false").start().await;
+    for path in ["/", "/sign-in", "/traces", "/keys"] {
+        assert_eq!(browser(&server).get(path).await.status, 404, "{path}");
+    }
+    server.owner().await.get("/api/v1/projects").await.ok(200);
+}
