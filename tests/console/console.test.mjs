@@ -1,0 +1,229 @@
+// The console in a real browser.
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { chromium } from "playwright-core";
+import { MARKUP, OWNER, PASSWORD, fill, start } from "./gateway.mjs";
+
+const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+const SHOTS = new URL("screenshots/", import.meta.url).pathname;
+// The most bytes of a page with its files, and without those that a browser has (they are not compressed).
+const FIRST = 100 * 1024;
+const LATER = 30 * 1024;
+
+let gateway;
+let browser;
+
+before(async () => {
+  mkdirSync(SHOTS, { recursive: true });
+  gateway = await start();
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+});
+
+after(async () => {
+  await browser?.close();
+  await gateway?.stop();
+});
+
+/** A page of a new visitor. Errors of the console are failures. */
+async function visit(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  const errors = [];
+  page.on("console", (message) => { if (message.type() === "error") errors.push(message.text()); });
+  page.on("pageerror", (error) => errors.push(String(error)));
+  return { page, errors, context };
+}
+
+async function signIn(page, email = OWNER) {
+  await page.goto(`${gateway.base}/sign-in`);
+  await page.getByLabel("E-mail").fill(email);
+  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL(`${gateway.base}/`);
+}
+
+test("a new installation leads to a first call", async () => {
+  const { page, errors, context } = await visit();
+  await page.goto(`${gateway.base}/keys`);
+  assert.equal(new URL(page.url()).pathname, "/sign-in");
+  await page.getByLabel("E-mail").fill(OWNER);
+  await page.getByLabel("Password").fill("wrong password");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("alert").getByText("wrong").waitFor();
+  errors.length = 0; // The browser notes the 401.
+  assert.equal(await page.getByLabel("E-mail").inputValue(), OWNER);
+  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL(`${gateway.base}/keys`);
+  await page.getByRole("link", { name: "Overview" }).click();
+  await page.getByRole("heading", { name: "Make the first call" }).waitFor();
+  await page.getByRole("main").getByRole("link", { name: "Keys" }).click();
+  await page.getByLabel("Name of a new key").fill("First app");
+  await page.getByRole("button", { name: "Make a key" }).click();
+  const secret = await page.locator("#secret").textContent();
+  const answer = await fetch(`${gateway.base}/openai/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "sandbox", messages: [{ role: "user", content: "Hello" }] }),
+  });
+  assert.equal(answer.status, 200);
+  await page.goto(`${gateway.base}/`);
+  await page.getByRole("table").first().getByText("sandbox").waitFor();
+  assert.equal(await page.getByRole("heading", { name: "Make the first call" }).count(), 0);
+  // The secret was shown once. Going back shows no cached page.
+  await page.goto(`${gateway.base}/keys`);
+  assert.equal(await page.locator("#secret").count(), 0);
+  page.once("dialog", (dialog) => dialog.accept());
+  await page.getByRole("button", { name: "Revoke First app" }).click();
+  await page.getByRole("status").getByText("The key is revoked").waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForURL(`${gateway.base}/sign-in`);
+  await page.goBack();
+  await page.waitForURL(/\/sign-in/);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("every page is sound at two widths in two themes", async () => {
+  const large = await fill(gateway);
+  const paths = [
+    "/", "/?window=720", "/traces", "/traces?status=failed", `/traces/${large}`, "/models", "/keys", "/safety",
+    "/insights", "/audit", "/traces/none",
+  ];
+  for (const colorScheme of ["light", "dark"]) {
+    for (const width of [1280, 390]) {
+      const { page, errors, context } = await visit({ colorScheme, viewport: { width, height: 900 } });
+      const sound = async (name) => {
+        const where = `${name}, ${colorScheme}, ${width}`;
+        // A policy that forbids foreign scripts forbids axe as well: it is run beside the page's own world.
+        const world = await context.newCDPSession(page);
+        const { frameTree } = await world.send("Page.getFrameTree");
+        const { executionContextId } = await world.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id });
+        const run = async (expression) => {
+          const found = await world.send("Runtime.evaluate", {
+            expression, contextId: executionContextId, awaitPromise: true, returnByValue: true,
+          });
+          assert.equal(found.exceptionDetails, undefined, where);
+          return found.result.value;
+        };
+        await run(`${AXE}; 0`);
+        const violations = await run("axe.run().then(({ violations }) => violations.map((found) => "
+          + "`${found.id}: ${found.nodes[0].html.slice(0, 200)}`))");
+        assert.deepEqual(violations, [], where);
+        const beyond = await run("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+        assert.equal(beyond, 0, `${where}: wider than the screen`);
+        const shift = await run("new Promise((resolve) => { let sum = 0; new PerformanceObserver((list) => "
+          + "{ for (const entry of list.getEntries()) sum += entry.value; }).observe({ type: 'layout-shift', buffered: true }); "
+          + "requestAnimationFrame(() => setTimeout(() => resolve(sum), 50)); })");
+        assert.ok(shift < 0.05, `${where}: shifted by ${shift}`);
+        await page.screenshot({ path: `${SHOTS}${where.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: true });
+      };
+      await page.goto(`${gateway.base}/sign-in`);
+      await sound("sign-in");
+      await signIn(page);
+      for (const path of paths) {
+        await page.goto(gateway.base + path);
+        assert.notEqual(await page.title(), "owned", path);
+        await sound(path.startsWith(`/traces/${large}`) ? "trace" : path);
+      }
+      // The browser notes the 404 of the last page.
+      assert.deepEqual(errors.filter((error) => !error.includes("404")), []);
+      await context.close();
+    }
+  }
+});
+
+test("texts of strangers are shown as texts", async () => {
+  const { page, context } = await visit();
+  await signIn(page);
+  await page.goto(`${gateway.base}/traces`);
+  await page.locator("tbody tr").first().getByRole("link").click();
+  await page.getByText("The beginning of 9").waitFor();
+  assert.ok((await page.locator(".step pre").first().textContent()).startsWith(MARKUP));
+  assert.equal(await page.locator(".step img, .step script").count(), 0);
+  await page.goto(`${gateway.base}/safety`);
+  await page.getByLabel("A prompt to try").fill("My mail is jane@example.com <b>bold</b>");
+  await page.getByRole("button", { name: "Try it" }).click();
+  assert.equal(await page.locator("mark").textContent(), "jane@example.com");
+  assert.equal(await page.locator(".marked b").count(), 0);
+  await context.close();
+});
+
+test("pages are small, and files are loaded once", async () => {
+  const { page, context } = await visit();
+  await signIn(page);
+  const sizes = [];
+  page.on("requestfinished", async (request) => {
+    const { responseBodySize, responseHeadersSize } = await request.sizes();
+    sizes.push([new URL(request.url()).pathname, responseBodySize + responseHeadersSize]);
+  });
+  for (const path of ["/", "/traces", "/keys"]) {
+    sizes.length = 0;
+    await page.goto(gateway.base + path, { waitUntil: "networkidle" });
+    const sum = sizes.reduce((total, [, size]) => total + size, 0);
+    assert.ok(sum > 0 && sum < LATER, `${path}: ${JSON.stringify(sizes)}`);
+  }
+  await context.close();
+  const fresh = await visit();
+  let sum = 0;
+  fresh.page.on("requestfinished", async (request) => { sum += (await request.sizes()).responseBodySize; });
+  await fresh.page.goto(`${gateway.base}/sign-in`, { waitUntil: "networkidle" });
+  assert.ok(sum > 0 && sum < FIRST, `${sum} bytes`);
+  await fresh.context.close();
+});
+
+test("keys of the keyboard, times of the reader, and no script at all", async () => {
+  const { page, context } = await visit({ timezoneId: "Asia/Tokyo", locale: "en-GB" });
+  await signIn(page);
+  await page.keyboard.press("/");
+  await page.waitForURL(`${gateway.base}/traces`);
+  await page.keyboard.press("/");
+  await page.keyboard.type("sandbox");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/model=sandbox/);
+  assert.ok(!page.url().includes("status="), "fields without a value are no part of the address");
+  const time = page.locator("time").first();
+  const shown = await time.textContent();
+  const utc = await time.getAttribute("title");
+  const tokyo = new Date(utc).toLocaleString("en-GB", { hour: "2-digit", hour12: false, timeZone: "Asia/Tokyo" });
+  assert.ok(shown.includes(`${tokyo}:`), `${shown} for ${utc}`);
+  await context.close();
+  const plain = await visit({ javaScriptEnabled: false });
+  await signIn(plain.page);
+  await plain.page.goto(`${gateway.base}/traces`);
+  await plain.page.getByLabel("Model").fill("sandbox");
+  await plain.page.getByRole("button", { name: "Filter" }).click();
+  assert.ok(await plain.page.locator("tbody tr").count() > 10);
+  await plain.page.getByRole("link", { name: "Overview" }).click();
+  await plain.page.getByRole("heading", { name: "By model" }).waitFor();
+  await plain.context.close();
+});
+
+test("a viewer sees no button that would be refused", async () => {
+  await gateway.run("user", "create", "viewer@example.org", "--role", "viewer", "--project", "1");
+  const { page, context } = await visit();
+  await signIn(page, "viewer@example.org");
+  for (const path of ["/", "/traces", "/models", "/keys", "/safety", "/insights"]) {
+    await page.goto(gateway.base + path);
+    assert.equal(await page.locator("main form[method=post]").count(), 0, path);
+  }
+  assert.equal(await page.getByRole("link", { name: "Audit" }).count(), 0);
+  await context.close();
+});
+
+test("a session that has ended in another tab leads to the sign-in and back", async () => {
+  const { page, context } = await visit();
+  await signIn(page);
+  await page.goto(`${gateway.base}/traces?status=completed`);
+  const other = await context.newPage();
+  await other.goto(`${gateway.base}/`);
+  await other.getByRole("button", { name: "Sign out" }).click();
+  await other.waitForURL(`${gateway.base}/sign-in`);
+  await page.reload();
+  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByLabel("E-mail").fill(OWNER);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL(`${gateway.base}/traces?status=completed`);
+  await context.close();
+});
