@@ -41,6 +41,7 @@ fn by_session() -> Group {
         .routes(routes!(models::show, models::update, models::delete))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::update, keys::delete))
+        .routes(routes!(keys::rotate))
         .routes(routes!(insights::list))
         .routes(routes!(insights::refresh))
         .routes(routes!(insights::dismiss))

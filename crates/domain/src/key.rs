@@ -2,6 +2,7 @@
 
 use crate::ids::{KeyId, ProjectId};
 use crate::money::Usd;
+use crate::step::ApiEndpoint;
 use crate::tier::words;
 use crate::time::Timestamp;
 
@@ -44,4 +45,32 @@ pub struct Key {
     pub reset_at: Option<Timestamp>,
     /// When it was made.
     pub created_at: Timestamp,
+    /// The models that it may call, by identifier; `None` allows all, an empty list none.
+    pub allowed_models: Option<Vec<String>>,
+    /// The endpoints that it may use; `None` allows all, an empty list none.
+    pub allowed_endpoints: Option<Vec<ApiEndpoint>>,
+    /// The secret before a rotation, while that works too.
+    pub earlier: Option<EarlierSecret>,
+}
+
+/// A secret that has been replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EarlierSecret {
+    /// Its keyed hash.
+    pub hash: [u8; 32],
+    /// When it stops working.
+    pub until: Timestamp,
+}
+
+impl Key {
+    /// Whether it may call a model.
+    pub fn may_call(&self, identifier: &str) -> bool {
+        let all = self.allowed_models.as_ref();
+        all.is_none_or(|allowed| allowed.iter().any(|name| name == identifier))
+    }
+
+    /// Whether it may use an endpoint.
+    pub fn may_use(&self, endpoint: ApiEndpoint) -> bool {
+        self.allowed_endpoints.as_ref().is_none_or(|allowed| allowed.contains(&endpoint))
+    }
 }

@@ -82,6 +82,12 @@ pub enum Error {
         /// The cap.
         limit: Usd,
     },
+    /// The key's list of models does not have it.
+    #[error("Model not allowed for this key")]
+    ModelNotAllowed,
+    /// The key's list of endpoints does not have it.
+    #[error("Endpoint not allowed for this key")]
+    EndpointNotAllowed,
     /// The key repeats itself; it is paused until an admin resets it.
     #[error("Recursive loop detected. Account throttled.")]
     LoopDetected,

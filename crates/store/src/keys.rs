@@ -2,9 +2,11 @@
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{KeyId, ProjectId};
-use domain::key::{Key, KeyStatus};
+use domain::key::{EarlierSecret, Key, KeyStatus};
 use domain::money::Usd;
 use domain::time::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
@@ -25,12 +27,24 @@ from_row! {
         last_used: Option<i64>,
         reset_at: Option<i64>,
         created_at: i64,
+        allowed_models: Option<String>,
+        allowed_endpoints: Option<String>,
+        earlier_hash: Option<Vec<u8>>,
+        earlier_until: Option<i64>,
     }
 }
 
 impl Row {
     fn read(self) -> Result<Key> {
         let corrupt = |what: &str| Error::Corrupt(format!("API key {}: {what}", self.id));
+        let earlier = match (self.earlier_hash, self.earlier_until) {
+            (Some(hash), Some(until)) => Some(EarlierSecret {
+                hash: hash.try_into().map_err(|_| corrupt("earlier_hash"))?,
+                until: Timestamp(until),
+            }),
+            _ => None,
+        };
+        let endpoints = self.allowed_endpoints.as_deref();
         Ok(Key {
             id: KeyId::from_i64(self.id),
             project: ProjectId(self.project_id),
@@ -44,8 +58,22 @@ impl Row {
             last_used: self.last_used.map(Timestamp),
             reset_at: self.reset_at.map(Timestamp),
             created_at: Timestamp(self.created_at),
+            allowed_models: list(self.allowed_models.as_deref())
+                .map_err(|_| corrupt("allowed_models"))?,
+            allowed_endpoints: list(endpoints).map_err(|_| corrupt("allowed_endpoints"))?,
+            earlier,
         })
     }
+}
+
+/// A list of names as JSON; `None` without one.
+fn list<T: DeserializeOwned>(json: Option<&str>) -> serde_json::Result<Option<Vec<T>>> {
+    json.map(serde_json::from_str).transpose()
+}
+
+fn json<T: Serialize>(list: Option<&Vec<T>>) -> Result<Option<String>> {
+    let written = list.map(serde_json::to_string).transpose();
+    written.map_err(|error| Error::Corrupt(format!("a list of an API key: {error}")))
 }
 
 /// The spend of a key in one second, for the rolling hour.
@@ -65,7 +93,8 @@ impl Store {
     pub async fn keys(&self) -> Result<PerProject<Key>> {
         const ALL: &str = "
             SELECT id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at,
-                   loop_interventions, last_used, reset_at, created_at
+                   loop_interventions, last_used, reset_at, created_at, allowed_models,
+                   allowed_endpoints, earlier_hash, earlier_until
             FROM api_keys
             WHERE revoked_at IS NULL
             ORDER BY created_at, id";
@@ -138,8 +167,11 @@ impl Tx {
     pub async fn add_key(&mut self, key: &Key) -> Result<()> {
         const ADD: &str = "
             INSERT INTO api_keys
-                (id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at, created_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+                (id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at, created_at,
+                 allowed_models, allowed_endpoints)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+        let models = json(key.allowed_models.as_ref())?;
+        let endpoints = json(key.allowed_endpoints.as_ref())?;
         within!(self, db => {
             sqlx::query(ADD)
                 .bind(key.id.to_i64())
@@ -151,6 +183,8 @@ impl Tx {
                 .bind(key.hourly_limit.map(|limit| limit.0))
                 .bind(key.expires_at.map(|at| at.0))
                 .bind(key.created_at.0)
+                .bind(models)
+                .bind(endpoints)
                 .execute(&mut *db)
                 .await?;
         });
@@ -164,7 +198,8 @@ impl Tx {
         const LOCK: &str = "
             UPDATE api_keys SET name = name WHERE id = $1 AND revoked_at IS NULL
             RETURNING id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at,
-                      loop_interventions, last_used, reset_at, created_at";
+                      loop_interventions, last_used, reset_at, created_at, allowed_models,
+                      allowed_endpoints, earlier_hash, earlier_until";
         let row: Option<Row> = within!(self, db => {
             sqlx::query_as(LOCK).bind(id.to_i64()).fetch_optional(&mut *db).await?
         });
@@ -177,8 +212,11 @@ impl Tx {
         const SAVE: &str = "
             UPDATE api_keys
             SET name = $2, status = $3, hourly_limit = $4, expires_at = $5, loop_interventions = $6,
-                reset_at = $7
+                reset_at = $7, secret_hash = $8, masked = $9, allowed_models = $10,
+                allowed_endpoints = $11, earlier_hash = $12, earlier_until = $13
             WHERE id = $1 AND revoked_at IS NULL";
+        let models = json(key.allowed_models.as_ref())?;
+        let endpoints = json(key.allowed_endpoints.as_ref())?;
         within!(self, db => {
             sqlx::query(SAVE)
                 .bind(key.id.to_i64())
@@ -188,6 +226,12 @@ impl Tx {
                 .bind(key.expires_at.map(|at| at.0))
                 .bind(key.loop_interventions)
                 .bind(key.reset_at.map(|at| at.0))
+                .bind(&key.secret_hash[..])
+                .bind(&key.masked)
+                .bind(models)
+                .bind(endpoints)
+                .bind(key.earlier.map(|earlier| earlier.hash.to_vec()))
+                .bind(key.earlier.map(|earlier| earlier.until.0))
                 .execute(&mut *db)
                 .await?;
         });

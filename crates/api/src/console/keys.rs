@@ -55,7 +55,14 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
     let made = match hourly_limit(&form) {
         Ok(hourly_limit) => {
             let name = form.get("name").unwrap_or_default().to_owned();
-            let new = NewKey { name, project, hourly_limit, expires_at: None };
+            let new = NewKey {
+                name,
+                project,
+                hourly_limit,
+                expires_at: None,
+                allowed_models: None,
+                allowed_endpoints: None,
+            };
             app.gateway.create_key(visit.member(), new).await.map_err(Failure::from)
         }
         Err(fault) => Err(fault),

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use domain::ids::{KeyId, ProjectId};
+use domain::step::ApiEndpoint;
 use domain::time::Timestamp;
 use gateway::{KeyChange, KeyView, NewKey};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,10 @@ pub struct KeyBody {
     last_used: Option<Timestamp>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
+    /// The identifiers of the models that it may call; null allows all, an empty list none.
+    allowed_models: Option<Vec<String>>,
+    /// The endpoints that it may use, as `api_endpoint` of steps names them; null allows all.
+    allowed_endpoints: Option<Vec<&'static str>>,
 }
 
 /// The project that a key is good for.
@@ -69,6 +74,10 @@ impl From<KeyView> for KeyBody {
             loop_intervention_count: key.loop_interventions,
             last_used: key.last_used,
             created_at: key.created_at,
+            allowed_models: key.allowed_models,
+            allowed_endpoints: key
+                .allowed_endpoints
+                .map(|all| all.into_iter().map(ApiEndpoint::as_str).collect()),
         }
     }
 }
@@ -88,6 +97,12 @@ pub struct NewKeyRequest {
     #[serde(default)]
     #[schema(format = DateTime)]
     expires_at: Option<String>,
+    /// The identifiers of the models that it may call; null allows all, an empty list none.
+    #[serde(default)]
+    allowed_models: Option<Vec<String>>,
+    /// The endpoints that it may use: `chat`, `executions` and so on; null allows all.
+    #[serde(default)]
+    allowed_endpoints: Option<Vec<String>>,
 }
 
 /// The fields that can be changed; a field that is left out stays as it is.
@@ -108,6 +123,23 @@ pub struct KeyRequest {
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Option<String>>,
+    /// The identifiers of the models that it may call; null allows all, an empty list none.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<Vec<String>>)]
+    allowed_models: Option<Option<Vec<String>>>,
+    /// The endpoints that it may use; null allows all, an empty list none.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<Vec<String>>)]
+    allowed_endpoints: Option<Option<Vec<String>>>,
+}
+
+/// A new secret for a key.
+#[derive(Deserialize, ToSchema)]
+pub struct RotateKeyRequest {
+    /// For how long the secret before works too.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 604_800)]
+    overlap_seconds: i64,
 }
 
 /// The keys of the projects that you may see.
@@ -130,6 +162,8 @@ pub async fn create(
         project: request.project_id,
         hourly_limit: request.hourly_limit,
         expires_at: request.expires_at,
+        allowed_models: request.allowed_models,
+        allowed_endpoints: request.allowed_endpoints,
     };
     let (view, raw) = app.gateway.create_key(&by.member, new).await?;
     let body = KeyBody { raw_key: Some(raw.expose().to_owned()), ..view.into() };
@@ -150,8 +184,25 @@ pub async fn update(
         status: request.status,
         hourly_limit: request.hourly_limit,
         expires_at: request.expires_at,
+        allowed_models: request.allowed_models,
+        allowed_endpoints: request.allowed_endpoints,
     };
     Ok(Json(app.gateway.update_key(&by.member, path.key()?, change).await?.into()))
+}
+
+/// Give a key a new secret; its id stays. The secret is returned once, here.
+#[utoipa::path(post, path = "/api/v1/keys/{id}/rotate", tag = "Keys",
+    request_body = RotateKeyRequest, params(("id" = String, Path)),
+    responses((status = 200, body = KeyBody)))]
+pub async fn rotate(
+    State(app): State<App>,
+    BySession(by): BySession,
+    path: Segments,
+    Body(request): Body<RotateKeyRequest>,
+) -> Result<Json<KeyBody>> {
+    let (view, raw) =
+        app.gateway.rotate_key(&by.member, path.key()?, request.overlap_seconds).await?;
+    Ok(Json(KeyBody { raw_key: Some(raw.expose().to_owned()), ..view.into() }))
 }
 
 /// Revoke a key for good.

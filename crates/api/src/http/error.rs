@@ -221,6 +221,8 @@ impl From<Error> for Failure {
             Error::SpendReserved { .. } => {
                 of(StatusCode::TOO_MANY_REQUESTS).code("CIRCUIT_OPEN").retry_after(1)
             }
+            Error::ModelNotAllowed => of(StatusCode::FORBIDDEN).code("MODEL_NOT_ALLOWED"),
+            Error::EndpointNotAllowed => of(StatusCode::FORBIDDEN).code("ENDPOINT_NOT_ALLOWED"),
             Error::LoopDetected => {
                 of(StatusCode::TOO_MANY_REQUESTS).code("LOOP_DETECTED").stop_retrying()
             }

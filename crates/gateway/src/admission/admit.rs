@@ -137,7 +137,11 @@ impl Gateway {
         // An unknown id takes as long as a wrong secret.
         let hash = hash_secret(self.registry.pepper(), secret);
         let expected = known.as_ref().map_or([0; 32], |known| known.key.secret_hash);
-        let right: bool = hash.ct_eq(&expected).into();
+        // The secret before a rotation works until the overlap ends.
+        let earlier = known.as_ref().and_then(|known| known.key.earlier);
+        let earlier = earlier.filter(|earlier| earlier.until > now);
+        let other = earlier.map_or(expected, |earlier| earlier.hash);
+        let right: bool = (hash.ct_eq(&expected) | hash.ct_eq(&other)).into();
         let key = known.filter(|_| right)?;
         if key.key.expires_at.is_some_and(|at| at <= now) {
             return None;

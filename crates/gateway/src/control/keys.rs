@@ -3,19 +3,25 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::ids::{KeyId, ProjectId};
-use domain::key::{Key, KeyStatus};
+use domain::key::{EarlierSecret, Key, KeyStatus};
 use domain::money::Usd;
 use domain::secret::Secret;
-use domain::time::Timestamp;
+use domain::step::ApiEndpoint;
+use domain::time::{SECOND, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::admission::admit::hash_secret;
 use crate::audit::Event;
-use crate::control::projects::{audited, clean_name};
+use crate::control::projects::{LONGEST_NAME, audited, clean_name};
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
 use crate::state::member::Member;
+
+/// The longest time for which two secrets of a key work, in seconds: a week.
+const LONGEST_OVERLAP: i64 = 604_800;
+/// The most models or endpoints of a key's list.
+const MOST_ALLOWED: usize = 200;
 
 /// A key that is about to be made.
 #[derive(Clone, Debug)]
@@ -28,6 +34,10 @@ pub struct NewKey {
     pub hourly_limit: Option<f64>,
     /// An ISO 8601 time.
     pub expires_at: Option<String>,
+    /// The models that it may call; `None` allows all.
+    pub allowed_models: Option<Vec<String>>,
+    /// The endpoints that it may use, as steps name them; `None` allows all.
+    pub allowed_endpoints: Option<Vec<String>>,
 }
 
 /// The fields that a request changes; `None` leaves a field as it is.
@@ -41,6 +51,10 @@ pub struct KeyChange {
     pub hourly_limit: Option<Option<f64>>,
     /// An ISO 8601 time; the inner `None` lifts the expiry.
     pub expires_at: Option<Option<String>>,
+    /// The models that it may call; the inner `None` allows all.
+    pub allowed_models: Option<Option<Vec<String>>>,
+    /// The endpoints that it may use; the inner `None` allows all.
+    pub allowed_endpoints: Option<Option<Vec<String>>>,
 }
 
 /// A key as its owners see it.
@@ -82,9 +96,13 @@ impl Gateway {
         let name = faults.note(clean_name(&new.name)).unwrap_or_default();
         let hourly_limit = new.hourly_limit.and_then(|given| faults.note(limit(given)));
         let expires_at = new.expires_at.and_then(|given| faults.note(expiry(&given)));
+        let models = new.allowed_models.and_then(|given| faults.note(allowed_models(given)));
+        let endpoints =
+            new.allowed_endpoints.and_then(|given| faults.note(allowed_endpoints(&given)));
         faults.none()?;
         let (mut key, raw) = mint(self.registry.pepper(), project.id(), name, self.clock.now())?;
         (key.hourly_limit, key.expires_at) = (hourly_limit, expires_at);
+        (key.allowed_models, key.allowed_endpoints) = (models, endpoints);
         let mut tx = self.store.begin().await?;
         tx.add_key(&key).await?;
         let metadata = audited(&json!({}), &shown(&key));
@@ -116,6 +134,12 @@ impl Gateway {
         if let Some(given) = change.expires_at {
             key.expires_at = given.and_then(|given| faults.note(expiry(&given)));
         }
+        if let Some(given) = change.allowed_models {
+            key.allowed_models = given.and_then(|given| faults.note(allowed_models(given)));
+        }
+        if let Some(given) = change.allowed_endpoints {
+            key.allowed_endpoints = given.and_then(|given| faults.note(allowed_endpoints(&given)));
+        }
         let resets = change.status.is_some();
         if let Some(status) = change.status {
             if status != KeyStatus::Active.as_str() {
@@ -135,6 +159,42 @@ impl Gateway {
             self.recount_whole_hours().await?;
         }
         self.key_view(member, id)
+    }
+
+    /// Gives a key a new secret, which is in the answer and nowhere else. The one before works for the
+    /// overlap, in seconds; one that was before that stops working now.
+    pub async fn rotate_key(
+        &self,
+        member: &Member,
+        id: KeyId,
+        overlap_seconds: i64,
+    ) -> Result<(KeyView, Secret)> {
+        self.key_view(member, id)?;
+        if !member.role.may_manage_keys() {
+            return Err(Error::Forbidden);
+        }
+        if !(0..=LONGEST_OVERLAP).contains(&overlap_seconds) {
+            return Err(Error::invalid(format!(
+                "overlap_seconds must be a whole number from 0 to {LONGEST_OVERLAP}"
+            )));
+        }
+        let now = self.clock.now();
+        let mut tx = self.store.begin().await?;
+        let mut key = tx.key(id).await?.ok_or(Error::NotFound)?;
+        let secret = URL_SAFE_NO_PAD.encode(store::random::<32>()?);
+        let (fresh, raw) =
+            from_parts(self.registry.pepper(), key.project, key.name.clone(), now, id, &secret);
+        let until = now.minus_micros(-overlap_seconds * SECOND);
+        let earlier = EarlierSecret { hash: key.secret_hash, until };
+        key.earlier = (overlap_seconds > 0).then_some(earlier);
+        (key.secret_hash, key.masked) = (fresh.secret_hash, fresh.masked);
+        tx.save_key(&key).await?;
+        let mut metadata = Map::new();
+        metadata.insert("rotated".to_owned(), json!({"overlap_seconds": overlap_seconds}));
+        self.note_act(&mut tx, member, Event::KeyUpdated, ("key", id.to_string()), metadata)
+            .await?;
+        self.publish(tx).await?;
+        Ok((self.key_view(member, id)?, raw))
     }
 
     /// Revokes a key for good.
@@ -203,6 +263,9 @@ pub(crate) fn from_parts(
         last_used: None,
         reset_at: None,
         created_at: now,
+        allowed_models: None,
+        allowed_endpoints: None,
+        earlier: None,
     };
     (key, Secret::new(raw))
 }
@@ -210,6 +273,28 @@ pub(crate) fn from_parts(
 fn limit(dollars: f64) -> Result<Usd> {
     Usd::from_dollars(dollars).filter(|amount| *amount >= Usd::ZERO).ok_or_else(|| {
         Error::invalid("hourly_limit must be between 0 and 9,000,000,000 USD, or null")
+    })
+}
+
+fn allowed_models(given: Vec<String>) -> Result<Vec<String>> {
+    let is_name = |name: &String| {
+        (1..=LONGEST_NAME).contains(&name.chars().count()) && !name.contains(char::is_control)
+    };
+    if given.len() > MOST_ALLOWED || !given.iter().all(is_name) {
+        return Err(Error::invalid(format!(
+            "allowed_models must be null or at most {MOST_ALLOWED} identifiers of models"
+        )));
+    }
+    Ok(given)
+}
+
+fn allowed_endpoints(given: &[String]) -> Result<Vec<ApiEndpoint>> {
+    let read = |word: &String| ApiEndpoint::parse(word);
+    let endpoints: Option<Vec<ApiEndpoint>> = given.iter().map(read).collect();
+    endpoints.filter(|all| all.len() <= MOST_ALLOWED).ok_or_else(|| {
+        let words = ApiEndpoint::ALL.iter().map(|endpoint| endpoint.as_str());
+        let words = words.collect::<Vec<_>>().join(", ");
+        Error::invalid(format!("allowed_endpoints must be null or a list of these: {words}"))
     })
 }
 
@@ -227,6 +312,8 @@ pub(crate) fn shown(key: &Key) -> Value {
         "status": key.status.as_str(),
         "hourly_limit": key.hourly_limit,
         "expires_at": key.expires_at,
+        "allowed_models": key.allowed_models,
+        "allowed_endpoints": key.allowed_endpoints,
     })
 }
 

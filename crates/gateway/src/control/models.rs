@@ -66,12 +66,15 @@ pub struct ModelChange {
 impl Gateway {
     /// The models that a key can name, oldest first.
     pub fn callable_models(&self, caller: &Caller) -> Vec<Arc<Model>> {
-        by_age(&caller.project)
+        let mut models = by_age(&caller.project);
+        models.retain(|model| caller.check_model(model).is_ok());
+        models
     }
 
     /// The model that a key names, by its identifier or an alias.
     pub fn callable_model(&self, caller: &Caller, name: &str) -> Option<Arc<Model>> {
-        caller.project.model(name).ok().cloned()
+        let model = caller.project.model(name).ok().cloned();
+        model.filter(|model| caller.check_model(model).is_ok())
     }
 
     /// A project's models, oldest first.

@@ -37,6 +37,7 @@ impl Gateway {
     ) -> BoxFuture<'a, Result<LogResult>> {
         Box::pin(async move {
             caller.project.check_active()?;
+            caller.check_endpoint(ApiEndpoint::Logs)?;
             let trace = self.find_trace(caller, trace_id).await?;
             let parent = self.find_parent(&trace, parent).await?;
             let (caller, api_endpoint) = (caller.clone(), ApiEndpoint::Logs);

@@ -91,6 +91,7 @@ impl Gateway {
             let project = context.caller.project.clone();
             let check_model = || {
                 let model = project.model_of_one_purpose(name)?;
+                context.caller.check_model(model)?;
                 providers::check_embeddings(model)
                     .map_err(|error| Error::invalid(error.to_string()))
             };

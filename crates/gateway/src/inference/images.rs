@@ -123,6 +123,7 @@ impl Gateway {
             let project = context.caller.project.clone();
             let check_model = || {
                 let model = project.model_of_one_purpose(name)?;
+                context.caller.check_model(model)?;
                 providers::check_images(model).map_err(|error| Error::invalid(error.to_string()))
             };
             // A model that the caller names wrongly is the caller's mistake, whatever the prompt holds.

@@ -9,7 +9,7 @@ use domain::step::Routing;
 use domain::tier::Tier;
 use routing::{DEFAULT_THRESHOLD, Shape, Unresolved};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::pipeline::pricing_basis::PricingBasis;
 use crate::pipeline::refusal::UnrecordedRefusal;
@@ -44,14 +44,19 @@ pub(crate) enum Choice {
 
 impl Screened {
     /// Routes a prompt by its classification, and by the models that its session has used.
-    pub(crate) fn choose(self, gateway: &Gateway) -> Choice {
+    /// Of a tier's models those count that the key may call: without any, the request is refused.
+    pub(crate) fn choose(self, gateway: &Gateway) -> Result<Choice> {
         let project = self.context().caller.project.clone();
         let secure_trace = self.context().trace.is_sensitive();
         let vpc_only = self.context().mcp.as_ref().is_some_and(Round::vpc_only);
         let (mut routing, models) =
             project.route(self.classify(), self.is_sensitive(), vpc_only, secure_trace);
-        match models {
-            Ok(models) => {
+        Ok(match models {
+            Ok(mut models) => {
+                models.retain(|model| self.context().caller.check_model(model).is_ok());
+                if models.is_empty() {
+                    return Err(Error::ModelNotAllowed);
+                }
                 let models = gateway.keep_warm(&self, &mut routing, models);
                 Choice::Route(Box::new(Routed { screened: self, routing: routing.into(), models }))
             }
@@ -59,7 +64,7 @@ impl Screened {
                 let refused = self.refused(unresolved.to_string(), "routing", Some(routing));
                 Choice::Blocked(Box::new(refused))
             }
-        }
+        })
     }
 
     /// Takes the model that the caller named, and its fallbacks if the endpoint has them.
@@ -67,9 +72,12 @@ impl Screened {
         let screened = self;
         let project = screened.context().caller.project.clone();
         let first = project.model(name)?;
+        let caller = &screened.context().caller;
+        caller.check_model(first)?;
         let private_only =
             private_only(screened.context().trace.is_sensitive(), screened.security().pii, first);
-        let models = project.named(first, private_only, fallbacks, screened.pricing_basis());
+        let mut models = project.named(first, private_only, fallbacks, screened.pricing_basis());
+        models.retain(|model| caller.check_model(model).is_ok());
         if models.is_empty() {
             return Err(crate::error::Error::invalid(format!(
                 "Model {name} may not be used here: the trace is sensitive or its region is not allowed"

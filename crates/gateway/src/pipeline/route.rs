@@ -40,6 +40,7 @@ impl Gateway {
         api_endpoint: ApiEndpoint,
         body: NamedInBody<'_>,
     ) -> Result<RequestContext> {
+        caller.check_endpoint(api_endpoint)?;
         let trace = self.find_open_trace(caller, trace_id).await?;
         let parent = self.find_parent(&trace, parent).await?;
         let attributes = attributes::gather(caller, Some(&trace), body);
@@ -61,6 +62,7 @@ impl Gateway {
         auto_tracing: AutoTracing,
         body: NamedInBody<'_>,
     ) -> std::result::Result<RequestContext, Unanswered> {
+        caller.check_endpoint(api_endpoint)?;
         if let Some(id) = trace_id {
             return Ok(self.named_context(caller, id, None, api_endpoint, body).await?);
         }
@@ -108,7 +110,7 @@ impl Gateway {
             Ok(screened) => screened,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        match screened.choose(self) {
+        match screened.choose(self)? {
             Choice::Route(routed) => Ok(Ok(routed)),
             Choice::Blocked(refused) => self.refuse(context, *refused).await.map(Err),
         }
@@ -123,7 +125,7 @@ impl Gateway {
         fallbacks: Fallbacks,
     ) -> Result<OrRefusal<Box<Routed>>> {
         // An unknown model is the caller's mistake, whatever the text holds.
-        context.caller.project.model(model)?;
+        context.caller.check_model(context.caller.project.model(model)?)?;
         match self.screened(context, request).await? {
             Ok(screened) => screened.direct(model, fallbacks).map(|routed| Ok(Box::new(routed))),
             Err(refusal) => Ok(Err(refusal)),

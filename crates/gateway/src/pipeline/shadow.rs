@@ -223,6 +223,7 @@ fn shadow_model(funded: &Funded) -> Option<Arc<Model>> {
         return None;
     }
     let model = project.models.get(shadow.model.as_deref()?)?;
+    context.caller.check_model(model).ok()?;
     is_sampled(funded.step().0, shadow.sample_rate).then(|| model.clone())
 }
 

@@ -2,6 +2,7 @@
 
 use domain::ids::{JobId, KeyId, ProjectId, TraceId};
 use domain::job::{Job, JobKind, JobState, Progress};
+use domain::step::ApiEndpoint;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use store::{AddedJob, NewJob};
@@ -78,8 +79,9 @@ impl Gateway {
         Box::pin(async move {
             overrides.check_form()?;
             caller.project.check_active()?;
+            caller.check_endpoint(ApiEndpoint::Replay)?;
             let trace = self.find_trace(caller, trace_id).await?.id();
-            overrides.check(&caller.project)?;
+            overrides.check(caller)?;
             if bounded(self.store.count_steps(trace, MOST_STEPS)).await? > MOST_STEPS {
                 return Err(too_many_steps());
             }

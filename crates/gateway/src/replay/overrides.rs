@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::error::{Error, Faults, Result};
-use crate::state::registry::ProjectState;
+use crate::state::caller::Caller;
 
 /// The most models that one list names.
 const MOST_MODELS: usize = 20;
@@ -39,8 +39,9 @@ impl Overrides {
         Ok(())
     }
 
-    /// Refuses overrides that are out of bounds, or name a model that the project does not have.
-    pub(super) fn check(&self, project: &ProjectState) -> Result<()> {
+    /// Refuses overrides that are out of bounds, or name a model that the project does not have or the key
+    /// may not call.
+    pub(super) fn check(&self, caller: &Caller) -> Result<()> {
         let mut faults = Faults::default();
         let lists =
             [("compare_models", &self.compare_models), ("force_models", &self.force_models)];
@@ -60,7 +61,7 @@ impl Overrides {
         let models = self.force_model.iter();
         let mut models =
             models.chain(self.compare_models.iter().chain(&self.force_models).flatten());
-        models.try_for_each(|model| project.model(model).map(drop))
+        models.try_for_each(|model| caller.check_model(caller.project.model(model)?))
     }
 
     /// The model of each trace of the replay; `None` if its calls keep theirs.

@@ -4,9 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use domain::attributes::AttributeName;
+use domain::model::Model;
+use domain::step::ApiEndpoint;
 
 use crate::capacity::body_memory::HeldCharge;
 use crate::capacity::offload::Share;
+use crate::error::{Error, Result};
 use crate::state::registry::{KeyState, ProjectState};
 use crate::state::session::{SessionId, is_session_name};
 
@@ -55,6 +58,17 @@ impl Caller {
     pub(crate) fn named_session(&self, name: &str) -> SessionId {
         let name = self.project.stored_value(&AttributeName::Session, name);
         self.project.session_key.named(self.key.key.id, &name)
+    }
+
+    /// Refuses a model that the key may not call.
+    pub(crate) fn check_model(&self, model: &Model) -> Result<()> {
+        let may = self.key.key.may_call(&model.identifier);
+        if may { Ok(()) } else { Err(Error::ModelNotAllowed) }
+    }
+
+    /// Refuses an endpoint that the key may not use.
+    pub(crate) fn check_endpoint(&self, endpoint: ApiEndpoint) -> Result<()> {
+        if self.key.key.may_use(endpoint) { Ok(()) } else { Err(Error::EndpointNotAllowed) }
     }
 
     /// The share that work on its texts counts for.

@@ -229,7 +229,8 @@ mod tests {
         assert_eq!(kept.take_outdated(ProjectId(1), 9), []);
         // One that is renewed and asked for is renewed again.
         assert!(kept.get(&question(1, 3, 9), &group("", 5)).is_some());
-        let renewed = kept.take_outdated(ProjectId(1), 10);
+        let mut renewed = kept.take_outdated(ProjectId(1), 10);
+        renewed.sort_by_key(|question| question.hours);
         assert_eq!(renewed, [question(1, 1, 9), question(1, 3, 9)]);
         let is_kept = |question: Question| kept.get(&question, &group("", 5)).is_some();
         assert!(!is_kept(question(1, 1, 9)) && !is_kept(question(1, 2, 9)));

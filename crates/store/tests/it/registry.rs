@@ -5,12 +5,16 @@ use domain::key::{Key, KeyStatus};
 use domain::model::Provider;
 use domain::money::Usd;
 use domain::project::ProjectStatus;
+use domain::step::ApiEndpoint;
 use store::{Error, ModelRow};
 
 use crate::support::{NOW, databases, project, trace};
 
 pub fn key(project: ProjectId) -> Key {
     Key {
+        allowed_models: Some(vec!["m".to_owned()]),
+        allowed_endpoints: Some(vec![ApiEndpoint::Chat]),
+        earlier: None,
         id: KeyId(u64::MAX - 1),
         project,
         name: "k".to_owned(),

@@ -2,3 +2,4 @@
 
 pub mod authentication;
 mod lifecycle;
+mod restrictions;
