@@ -25,7 +25,7 @@ pub struct Account {
     pub name: String,
     /// The Argon2id hash of their password, in PHC form.
     pub password_hash: String,
-    /// Whether a second factor is required.
+    /// Whether they have a second factor, which is then asked for at sign-in.
     pub mfa_enabled: bool,
     /// The organization.
     pub org: OrgId,

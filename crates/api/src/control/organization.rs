@@ -1,7 +1,7 @@
 //! The organization of the signed-in user.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use domain::ids::OrgId;
 use gateway::{OrganizationChange, OrganizationView};
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,12 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::http::auth::BySession;
-use crate::http::body::Body;
+use crate::http::body;
 use crate::http::error::Result;
 use crate::http::extract::not_null;
+
+/// The most bytes of a change: every name that is not known is a sentence of the answer.
+const LARGEST: usize = 64 * 1024;
 
 /// An organization and its settings.
 #[derive(Debug, Serialize, ToSchema)]
@@ -87,8 +90,9 @@ pub async fn show(
 pub async fn update(
     State(app): State<App>,
     BySession(by): BySession,
-    Body(request): Body<OrganizationRequest>,
+    request: Request,
 ) -> Result<Json<OrganizationDetail>> {
+    let request: OrganizationRequest = body::read_json(request, &app, LARGEST).await?;
     let change = OrganizationChange { name: request.name, settings: request.settings };
     Ok(Json(app.gateway.update_organization(&by.member, change).await?.into()))
 }

@@ -113,7 +113,7 @@ pub async fn replace_codes(
     request: Request,
 ) -> Result<Json<RecoveryCodesBody>> {
     let CodeRequest { code } = body::read_json(request, &app, LARGEST).await?;
-    Ok(Json(app.gateway.replace_recovery_codes(&by.member, &code).await?.into()))
+    Ok(Json(app.gateway.replace_recovery_codes(&by.member, &by.account, &code).await?.into()))
 }
 
 /// Remove your second factor, unless the organization requires one.

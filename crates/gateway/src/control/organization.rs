@@ -18,7 +18,7 @@ pub struct OrganizationView {
     pub id: OrgId,
     /// Its name.
     pub name: String,
-    /// Its settings, with what holds where nothing is set.
+    /// Its settings, with the default where nothing is set.
     pub settings: OrganizationSettings,
 }
 
@@ -83,7 +83,7 @@ fn view(organization: Organization) -> Result<OrganizationView> {
     Ok(OrganizationView { id: organization.id, name: organization.name, settings })
 }
 
-/// What the audit compares.
+/// The values that the audit compares.
 fn shown(organization: &Organization) -> Value {
     json!({"name": organization.name, "settings": organization.settings})
 }

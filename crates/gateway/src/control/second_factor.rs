@@ -49,11 +49,15 @@ impl Gateway {
         let booked = self.book_factor(member).await?;
         let fitting = self.fitting(member.user, code).await?;
         let mut tx = self.store.begin().await?;
+        // A password that is set meanwhile ends this session, and the one that would follow it.
+        if !tx.confirm_password(&account, None).await? {
+            return Err(Error::Unauthorized);
+        }
         let Some(used) = use_up(&mut tx, member.user, fitting).await? else {
             drop(tx);
             return self.refuse_factor(member, Error::Unauthorized).await;
         };
-        // Of several requests with the same cookie one gets through; a session that is signed in has no
+        // One of several requests with the same cookie gets through; a session that is signed in has no
         // second factor to come.
         if !tx.end_awaiting(&hash_token(token)).await? {
             return Err(Error::Unauthorized);
@@ -119,7 +123,7 @@ impl Gateway {
             return Err(none_offered());
         }
         tx.set_recovery_codes(member.user, &hashes).await?;
-        // Whoever else is signed in came without the factor.
+        // Other sessions came without the factor.
         tx.end_sessions(member.user, Some(&hash_token(token))).await?;
         self.note_factor(&mut tx, member, Event::MfaEnabled, method("totp")).await?;
         tx.commit().await?;
@@ -128,11 +132,19 @@ impl Gateway {
     }
 
     /// Replaces the recovery codes. Returns the new ones, which are not stored.
-    pub async fn replace_recovery_codes(&self, member: &Member, code: &str) -> Result<Vec<Secret>> {
+    pub async fn replace_recovery_codes(
+        &self,
+        member: &Member,
+        account: &Account,
+        code: &str,
+    ) -> Result<Vec<Secret>> {
         let booked = self.book_factor(member).await?;
         let fitting = self.fitting(member.user, code).await?;
         let (codes, hashes) = self.new_codes(member.user)?;
         let mut tx = self.store.begin().await?;
+        if !tx.confirm_password(account, None).await? {
+            return Err(changed_meanwhile());
+        }
         if use_up(&mut tx, member.user, fitting).await?.is_none() {
             drop(tx);
             return self.refuse_factor(member, Error::invalid("The code is wrong")).await;
@@ -199,7 +211,7 @@ impl Gateway {
         Ok(tx.commit().await?)
     }
 
-    /// What a code may be, before it is known whether it is used up.
+    /// Reads a code, before it is known whether it is used up.
     async fn fitting(&self, user: UserId, code: &str) -> Result<Option<Fitting>> {
         if let Some(letters) = recovery_codes::read(code) {
             let hash = recovery_codes::hash(self.registry.pepper(), user, &letters);

@@ -64,7 +64,7 @@ pub enum SignIn {
     AwaitsFactor(Secret),
 }
 
-/// What a session is good for: each for all that the ones before it are.
+/// The uses that a session is good for: each for all of the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// The password was right. Good for the second factor, and for signing out.
@@ -246,8 +246,10 @@ pub(crate) async fn compare(
     let permit = HASHING.acquire().await;
     let compared = tokio::task::spawn_blocking(move || {
         // A user who signs in another way has the empty text for a hash.
-        let hash = hash.as_deref().filter(|hash| !hash.is_empty()).unwrap_or(&NOBODY);
-        let fits = verify_password(password.expose(), hash);
+        let own = hash.as_deref().filter(|hash| !hash.is_empty());
+        let hash = own.unwrap_or(&NOBODY);
+        // The password of nobody signs in nobody.
+        let fits = verify_password(password.expose(), hash) && own.is_some();
         // Another version, or a debug build, has hashed it at another cost.
         let anew = (fits && is_outdated(hash)).then(|| hash_password(&password).ok()).flatten();
         (fits, anew)

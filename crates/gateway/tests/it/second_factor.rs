@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::project::Role;
 use domain::secret::Secret;
 use domain::time::{Clock, Timestamp};
 use gateway::{Account, Error, FACTOR_AWAITED, Gateway, Member, Origin, SignIn, Standing};
@@ -213,4 +214,25 @@ async fn a_wrong_password_uses_up_no_code() {
     let signed_in = owner.gateway.sign_in(OWNER, PASSWORD, &origin()).await.unwrap();
     assert!(matches!(signed_in, SignIn::Complete(_)));
     owner.gateway.close().await;
+}
+
+#[tokio::test]
+async fn no_password_signs_in_whoever_has_none() {
+    let database = Database::new().await;
+    let store = database.visit().await;
+    let org = store.first_org().await.unwrap().unwrap();
+    let mut tx = store.begin().await.unwrap();
+    let now = Clock::system().now();
+    tx.add_user(org, "sso@example.org", "", Role::Member, now).await.unwrap();
+    tx.commit().await.unwrap();
+    store.close().await;
+    let gateway = database.serve().await;
+    // The last is what unknown accounts are compared with.
+    for password in ["", " ", "nobody has this password"] {
+        for email in ["sso@example.org", "nobody@example.org"] {
+            let tried = gateway.sign_in(email, password, &origin()).await;
+            assert!(matches!(tried, Err(Error::Unauthorized)), "{email} {password}: {tried:?}");
+        }
+    }
+    gateway.close().await;
 }

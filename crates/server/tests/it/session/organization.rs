@@ -57,7 +57,7 @@ async fn what_is_no_setting_is_refused(backend: Backend) {
         (json!({"name": "x".repeat(256)}), 422, "Name is too long"),
         (json!({"name": 5}), 400, "expected a string"),
         (json!({"names": "x"}), 400, "unknown field `names`"),
-        (json!({"settings": 5}), 400, "expected a map"),
+        (json!({"settings": 5}), 400, "expected an object"),
         (json!({"settings": {"secure": {}}}), 422, "settings.secure is not known"),
         (json!({"settings": {"security": true}}), 422, "settings.security must be an object"),
         (security(json!({"require_mfa": "true"})), 422, "require_mfa must be true or false"),
