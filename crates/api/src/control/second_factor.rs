@@ -101,7 +101,8 @@ pub async fn confirm(
     request: Request,
 ) -> Result<Json<RecoveryCodesBody>> {
     let CodeRequest { code } = body::read_json(request, &app, LARGEST).await?;
-    Ok(Json(app.gateway.confirm_authenticator(&by.token, &by.member, &code).await?.into()))
+    let codes = app.gateway.confirm_authenticator(&by.token, &by.member, &by.account, &code);
+    Ok(Json(codes.await?.into()))
 }
 
 /// Replace the recovery codes: those that are left end.

@@ -106,6 +106,7 @@ impl Gateway {
         &self,
         token: &str,
         member: &Member,
+        account: &Account,
         code: &str,
     ) -> Result<Vec<Secret>> {
         let none_offered = || {
@@ -119,6 +120,9 @@ impl Gateway {
         };
         let (codes, hashes) = self.new_codes(member.user)?;
         let mut tx = self.store.begin().await?;
+        if !tx.confirm_password(account, None).await? {
+            return Err(changed_meanwhile());
+        }
         if !tx.activate_authenticator(member.user, &offered, step).await? {
             return Err(none_offered());
         }

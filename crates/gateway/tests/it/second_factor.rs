@@ -49,7 +49,8 @@ impl Enrolled {
         let secret = totp_rs::Secret::try_from_base32(new.secret.expose()).unwrap();
         let authenticator = Builder::new().with_secret(secret).build().unwrap();
         let code = code_at(&authenticator, &clock, 0);
-        let codes = gateway.confirm_authenticator(&session, &member, &code).await.unwrap();
+        let codes =
+            gateway.confirm_authenticator(&session, &member, &account, &code).await.unwrap();
         Self { _database: database, gateway, clock, authenticator, recovery_codes: codes, session }
     }
 
