@@ -16,7 +16,9 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::app::{App, Settings};
 use crate::console;
-use crate::control::{audit, keys, models, projects, safety, session};
+use crate::control::{
+    audit, keys, models, organization, projects, safety, second_factor, session, session_list,
+};
 use crate::evidence::{backtests, exports, insights, logs, replay, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
 use crate::http::openapi::{self, Credential, Head};
@@ -51,11 +53,25 @@ fn by_session() -> Group {
         .routes(routes!(backtests::create))
         .routes(routes!(backtests::show))
         .routes(routes!(audit::list))
+        .routes(routes!(organization::show, organization::update))
+        .routes(routes!(second_factor::reset))
 }
 
 /// The session's own routes.
 fn of_session() -> Group {
-    OpenApiRouter::new().routes(routes!(session::show, session::delete))
+    OpenApiRouter::new()
+        .routes(routes!(session::show))
+        .routes(routes!(second_factor::offer))
+        .routes(routes!(second_factor::confirm))
+        .routes(routes!(second_factor::replace_codes))
+        .routes(routes!(second_factor::remove))
+        .routes(routes!(session_list::list))
+        .routes(routes!(session_list::revoke))
+}
+
+/// Routes of a session whose second factor may still be to come.
+fn of_awaiting_session() -> Group {
+    OpenApiRouter::new().routes(routes!(session::delete)).routes(routes!(second_factor::verify))
 }
 
 /// Routes that require a key and call models.
@@ -164,6 +180,7 @@ pub fn document() -> Document {
     let groups = vec![
         (by_session(), Credential::Session, ours.clone()),
         (of_session(), Credential::Session, ours.clone()),
+        (of_awaiting_session(), Credential::Session, ours.clone()),
         (by_spending_key(), Credential::Key, ours.clone()),
         (for_messages(), Credential::Key, MessagesError::name()),
         (for_responses(), Credential::Key, ResponsesError::name()),
@@ -197,6 +214,10 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         .merge(routes_of(by_session()).route_layer(from_fn_with_state(app.clone(), auth::session)))
         .merge(
             routes_of(of_session()).route_layer(from_fn_with_state(app.clone(), auth::own_session)),
+        )
+        .merge(
+            routes_of(of_awaiting_session())
+                .route_layer(from_fn_with_state(app.clone(), auth::awaiting_session)),
         )
         .merge(
             routes_of(by_spending_key())

@@ -19,7 +19,7 @@ pub use pages::keys::{KeyRow, KeysPage, NewSecret};
 pub use pages::models::{ModelRow, ModelsPage};
 pub use pages::overview::{Change, GroupTable, Overview, ShareRow, Tile};
 pub use pages::safety::{FindingMark, SafetyPage, Verdict};
-pub use pages::sign_in::SignInPage;
+pub use pages::sign_in::{FactorPage, SignInPage};
 pub use pages::trace::{Bar, Field, StepView, TRACE_END, Text, TraceHead};
 pub use pages::traces::{TraceFilters, TraceRow, TracesPage};
 

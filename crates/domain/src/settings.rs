@@ -1,6 +1,7 @@
 //! `project.settings`: the known keys as a type; unknown keys are kept beside them.
 
 mod aliases;
+mod organization;
 mod reader;
 mod safety;
 
@@ -13,6 +14,7 @@ use crate::money::Usd;
 use crate::safety::Safety;
 use crate::tier::Tier;
 pub use aliases::ModelAliases;
+pub use organization::{OrganizationSettings, Security};
 use reader::Reader;
 pub use reader::whole;
 

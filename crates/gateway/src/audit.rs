@@ -35,6 +35,12 @@ pub(crate) enum Event {
     ExportDownloaded,
     UserCreated,
     PasswordReset,
+    MfaVerified,
+    MfaFailed,
+    MfaEnabled,
+    MfaDisabled,
+    SessionRevoked,
+    OrganizationUpdated,
     MasterKeyRotated,
 }
 
@@ -61,6 +67,12 @@ impl Event {
             Self::ExportDownloaded => "export_downloaded",
             Self::UserCreated => "user_created",
             Self::PasswordReset => "password_reset",
+            Self::MfaVerified => "mfa_verified",
+            Self::MfaFailed => "mfa_failed",
+            Self::MfaEnabled => "mfa_enabled",
+            Self::MfaDisabled => "mfa_disabled",
+            Self::SessionRevoked => "session_revoked",
+            Self::OrganizationUpdated => "organization_updated",
             Self::MasterKeyRotated => "master_key_rotated",
         }
     }

@@ -20,6 +20,11 @@ pub enum Error {
     /// Signed in, but not allowed to.
     #[error("Forbidden")]
     Forbidden,
+    /// Signed in without a second factor, which the organization requires.
+    #[error(
+        "Your organization requires a second factor: set one up with POST /api/v1/session/mfa/totp, then go on"
+    )]
+    MfaRequired,
     /// The address may not call.
     #[error("Forbidden")]
     PerimeterBlock,

@@ -50,16 +50,21 @@ pub use crate::capacity::offload::{Share, offload};
 pub use crate::config::{Config, Otlp, OtlpCompression, OtlpProtocol};
 pub use crate::control::bootstrap::{FirstCredentials, FirstSettings, bootstrap};
 pub use crate::control::command_line::{
-    NewUser, create_key, create_user, reset_password, rotate_master_key,
+    NewUser, create_key, create_user, reset_mfa, reset_password, rotate_master_key,
 };
 pub use crate::control::doctor::{Finding, inspect_models};
 pub use crate::control::keys::{KeyChange, KeyView, NewKey};
 pub use crate::control::models::{ModelChange, ModelView};
 pub use crate::control::offline_export::export_offline;
+pub use crate::control::organization::{OrganizationChange, OrganizationView};
 pub use crate::control::projects::{ProjectChange, ProjectView};
 pub use crate::control::safety_preview::{Direction, SafetyTrial, SafetyVerdict, SlowRule};
 pub use crate::control::sdk_config::SdkConfig;
-pub use crate::control::sessions::{SESSION_ABSOLUTE, SESSION_IDLE, SignedIn};
+pub use crate::control::second_factor::NewAuthenticator;
+pub use crate::control::session_list::SessionView;
+pub use crate::control::sessions::{
+    FACTOR_AWAITED, SESSION_ABSOLUTE, SESSION_IDLE, SignIn, SignedIn, Standing,
+};
 pub use crate::error::{Congestion, Error, NOT_STORED, Result};
 pub use crate::evidence::logs::LogResult;
 pub use crate::evidence::stats::{Period, Stats};

@@ -12,6 +12,7 @@ use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
+use crate::organizations::requires_factor;
 
 /// A user as member of an organization.
 #[derive(Clone, Debug)]
@@ -24,7 +25,7 @@ pub struct Account {
     pub name: String,
     /// The Argon2id hash of their password, in PHC form.
     pub password_hash: String,
-    /// Whether a second factor is required.
+    /// Whether they have a second factor, which is then asked for at sign-in.
     pub mfa_enabled: bool,
     /// The organization.
     pub org: OrgId,
@@ -43,6 +44,10 @@ pub struct Session {
     pub created_at: Timestamp,
     /// Their last request, to the minute.
     pub last_seen_at: Timestamp,
+    /// Whether the second factor is still to come.
+    pub awaits_factor: bool,
+    /// Whether the organization requires a second factor.
+    pub requires_factor: bool,
 }
 
 from_row! {
@@ -59,9 +64,11 @@ from_row! {
 }
 
 from_row! {
-    struct SessionTimes {
+    struct SessionState {
         created_at: i64,
         last_seen_at: i64,
+        awaits_factor: bool,
+        settings: String,
     }
 }
 
@@ -123,7 +130,8 @@ impl Store {
     pub async fn session(&self, token_hash: &[u8; 32]) -> Result<Option<Session>> {
         const FIND: &str = "
             SELECT u.id AS user_id, u.email, u.name, u.password_hash, u.mfa_enabled,
-                   o.id AS org_id, o.name AS org_name, m.role, s.created_at, s.last_seen_at
+                   o.id AS org_id, o.name AS org_name, m.role, s.created_at, s.last_seen_at,
+                   s.awaits_factor, o.settings
             FROM sessions s
             JOIN users u ON u.id = s.user_id
             JOIN memberships m ON m.user_id = u.id
@@ -134,14 +142,16 @@ impl Store {
         let found = on!(&self.reader, db => {
             let row = sqlx::query(FIND).bind(&token_hash[..]).fetch_optional(db).await?;
             let read =
-                |row| Ok::<_, sqlx::Error>((AccountRow::from_row(&row)?, SessionTimes::from_row(&row)?));
+                |row| Ok::<_, sqlx::Error>((AccountRow::from_row(&row)?, SessionState::from_row(&row)?));
             row.map(read).transpose()?
         });
-        let session = |(account, times): (AccountRow, SessionTimes)| {
+        let session = |(account, state): (AccountRow, SessionState)| {
             Ok(Session {
                 account: account.read()?,
-                created_at: Timestamp(times.created_at),
-                last_seen_at: Timestamp(times.last_seen_at),
+                created_at: Timestamp(state.created_at),
+                last_seen_at: Timestamp(state.last_seen_at),
+                awaits_factor: state.awaits_factor,
+                requires_factor: requires_factor(&state.settings)?,
             })
         };
         found.map(session).transpose()
@@ -189,13 +199,26 @@ impl Store {
         tx.commit().await
     }
 
-    /// Deletes sessions that began before `created` or were last used before `seen`.
+    /// Deletes sessions that began before `created`, were last used before `seen`, or have awaited a second
+    /// factor since before `awaited`.
     #[boxed]
-    pub async fn purge_sessions(&self, created: Timestamp, seen: Timestamp) -> Result<()> {
-        const PURGE: &str = "DELETE FROM sessions WHERE created_at < $1 OR last_seen_at < $2";
+    pub async fn purge_sessions(
+        &self,
+        created: Timestamp,
+        seen: Timestamp,
+        awaited: Timestamp,
+    ) -> Result<()> {
+        const PURGE: &str = "
+            DELETE FROM sessions
+            WHERE created_at < $1 OR last_seen_at < $2 OR (awaits_factor AND created_at < $3)";
         let mut tx = self.begin().await?;
         within!(tx, db => {
-            sqlx::query(PURGE).bind(created.0).bind(seen.0).execute(&mut *db).await?;
+            sqlx::query(PURGE)
+                .bind(created.0)
+                .bind(seen.0)
+                .bind(awaited.0)
+                .execute(&mut *db)
+                .await?;
         });
         tx.commit().await
     }
@@ -280,39 +303,26 @@ impl Tx {
         Ok(())
     }
 
-    /// Whether a password still has the hash that it was compared with. No other transaction changes it
-    /// before this one ends. `new` is another hash of the same password, which replaces the old one.
+    /// Whether a password still has the hash that it was compared with, and the account a second factor or
+    /// none as when it was read. No other transaction changes that before this one ends. `new` is another
+    /// hash of the same password, which replaces the old one.
     #[boxed]
-    pub async fn confirm_password(
-        &mut self,
-        user: UserId,
-        hash: &str,
-        new: Option<&str>,
-    ) -> Result<bool> {
-        const CONFIRM: &str =
-            "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2";
-        let new = new.unwrap_or(hash);
+    pub async fn confirm_password(&mut self, account: &Account, new: Option<&str>) -> Result<bool> {
+        const CONFIRM: &str = "
+            UPDATE users SET password_hash = $3
+            WHERE id = $1 AND password_hash = $2 AND mfa_enabled = $4";
+        let hash = &account.password_hash;
         let confirmed = within!(self, db => {
-            sqlx::query(CONFIRM).bind(user.0).bind(hash).bind(new).execute(&mut *db).await?.rows_affected()
+            sqlx::query(CONFIRM)
+                .bind(account.user.0)
+                .bind(hash)
+                .bind(new.unwrap_or(hash))
+                .bind(account.mfa_enabled)
+                .execute(&mut *db)
+                .await?
+                .rows_affected()
         });
         Ok(confirmed > 0)
-    }
-
-    /// Opens a session.
-    #[boxed]
-    pub async fn add_session(
-        &mut self,
-        token_hash: &[u8; 32],
-        user: UserId,
-        now: Timestamp,
-    ) -> Result<()> {
-        const ADD: &str = "
-            INSERT INTO sessions (token_hash, user_id, created_at, last_seen_at)
-            VALUES ($1, $2, $3, $3)";
-        within!(self, db => {
-            sqlx::query(ADD).bind(&token_hash[..]).bind(user.0).bind(now.0).execute(&mut *db).await?;
-        });
-        Ok(())
     }
 
     /// Records a network from which an account was signed in to. Only the latest `most` networks of each
@@ -336,18 +346,6 @@ impl Tx {
         within!(self, db => {
             sqlx::query(KEEP).bind(user.0).bind(&network).bind(now.0).execute(&mut *db).await?;
             sqlx::query(FORGET).bind(user.0).bind(&network).bind(most - 1).execute(&mut *db).await?;
-        });
-        Ok(())
-    }
-
-    /// Ends a session.
-    #[boxed]
-    pub async fn end_session(&mut self, token_hash: &[u8; 32]) -> Result<()> {
-        within!(self, db => {
-            sqlx::query("DELETE FROM sessions WHERE token_hash = $1")
-                .bind(&token_hash[..])
-                .execute(&mut *db)
-                .await?;
         });
         Ok(())
     }

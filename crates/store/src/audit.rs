@@ -175,6 +175,6 @@ impl Row {
 }
 
 /// A text from the client, in a form that a database can hold.
-fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(256).collect()
 }

@@ -61,6 +61,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
     Router::new()
         .merge(pages)
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
+        .route("/sign-in/code", post(sign_in::verify))
         .route_layer(from_fn(guarded))
         .route("/console/{file}", get(files::show))
 }

@@ -1,14 +1,15 @@
 //! Signing in and out.
 
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use dashboard::SignInPage;
-use gateway::SESSION_ABSOLUTE;
+use dashboard::{FactorPage, SignInPage};
+use gateway::{FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn, SignedIn, Standing};
 
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
 use crate::console::page;
-use crate::console::visit::{Form, Visit};
+use crate::console::visit::{Form, Visit, sign_in_path};
 use crate::control::session::{cookie, with_cookie};
 use crate::http::auth;
 use crate::http::client;
@@ -22,7 +23,7 @@ pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Res
     let next = form_urlencoded::parse(query.as_bytes())
         .find(|(name, _)| name == "next")
         .map_or_else(|| "/".to_owned(), |(_, next)| own_path(&next));
-    if auth::own_session_of(&app, &request).await.is_ok() {
+    if auth::own_session_of(&app, &request, Standing::Full).await.is_ok() {
         return Ok(Redirect::to(&next).into_response());
     }
     Ok(page(&SignInPage { email: String::new(), next, fault: None }))
@@ -38,11 +39,51 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
     let email = form.get("email").unwrap_or_default();
     let password = form.get("password").unwrap_or_default();
     match app.gateway.sign_in(email, password, &origin).await {
-        Ok(signed_in) => {
-            let cookie = cookie(&app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
-            Ok(with_cookie(cookie, Redirect::to(&next)))
+        Ok(SignIn::Complete(signed_in)) => Ok(entered(&app, &signed_in, &next)),
+        Ok(SignIn::AwaitsFactor(token)) => {
+            let cookie = cookie(&app, token.expose(), FACTOR_AWAITED / 1_000_000);
+            Ok(with_cookie(cookie, page(&FactorPage { next, fault: None })))
         }
         Err(error) => refused(email, next, error.into()),
+    }
+}
+
+fn entered(app: &App, signed_in: &SignedIn, next: &str) -> Response {
+    let cookie = cookie(app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
+    with_cookie(cookie, Redirect::to(next))
+}
+
+/// Signs in with the second factor, after the password.
+pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<Response> {
+    cross_site::check(&app, &request)?;
+    let session = auth::own_session_of(&app, &request, Standing::AwaitsFactor).await;
+    let form = Form(crate::http::body::read_form(request, &app, super::LARGEST_FORM).await?);
+    let next = own_path(form.get("next").unwrap_or("/"));
+    let session = match session {
+        Ok(session) => session,
+        // It took too long, or another tab has used it up: the password comes first again.
+        Err(failure) if failure.status() == StatusCode::UNAUTHORIZED => {
+            return Ok(Redirect::to(&sign_in_path(&next)).into_response());
+        }
+        Err(failure) => return Err(failure.into()),
+    };
+    let code = form.get("code").unwrap_or_default().trim();
+    let verified =
+        app.gateway.verify_factor(&session.token, &session.member, session.account, code);
+    match verified.await {
+        Ok(signed_in) => Ok(entered(&app, &signed_in, &next)),
+        Err(error) => {
+            let failure = Failure::from(error);
+            let status = failure.status();
+            let fault = match status {
+                StatusCode::UNAUTHORIZED => "The code is wrong, or was used before.".to_owned(),
+                StatusCode::TOO_MANY_REQUESTS => failure.into_body().error,
+                _ => return Err(failure.into()),
+            };
+            let mut response = page(&FactorPage { next, fault: Some(fault) });
+            *response.status_mut() = status;
+            Ok(response)
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{Frame, Person, ProjectLink, Section};
 use domain::ids::ProjectId;
 use form_urlencoded::byte_serialize;
-use gateway::{Error, Member};
+use gateway::{Error, Member, Standing};
 
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
@@ -18,7 +18,7 @@ use crate::http::error::Failure;
 /// Admits signed-in users, and leads others to the sign-in.
 pub(super) async fn signed_in(State(app): State<App>, request: Request, next: Next) -> Response {
     let (method, target) = (request.method().clone(), request.uri().clone());
-    match auth::own_session_of(&app, &request).await {
+    match auth::own_session_of(&app, &request, Standing::Full).await {
         Ok(session) => {
             let mut request = request;
             request.extensions_mut().insert(session);

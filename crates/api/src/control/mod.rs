@@ -3,6 +3,9 @@
 pub(crate) mod audit;
 pub(crate) mod keys;
 pub(crate) mod models;
+pub(crate) mod organization;
 pub(crate) mod projects;
 pub(crate) mod safety;
+pub(crate) mod second_factor;
 pub(crate) mod session;
+pub(crate) mod session_list;

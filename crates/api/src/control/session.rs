@@ -6,7 +6,7 @@ use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::{OrgId, UserId};
-use gateway::{Account, SESSION_ABSOLUTE};
+use gateway::{Account, FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn as SignInOutcome, SignedIn};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -17,8 +17,8 @@ use crate::http::client;
 use crate::http::cross_site;
 use crate::http::error::Result;
 
-/// The most bytes of a request that carries no credential yet.
-const LARGEST: usize = 4 * 1024;
+/// The most bytes of a request that carries no credential yet, or only codes and passwords.
+pub(super) const LARGEST: usize = 4 * 1024;
 
 /// The credentials of a user who signs in.
 #[derive(Deserialize, ToSchema)]
@@ -57,6 +57,23 @@ pub struct OrganizationBody {
     name: String,
 }
 
+/// The password was right, and the second factor is still to come.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AwaitsFactor {
+    /// Always true: `POST /api/v1/session/mfa` comes next.
+    mfa_required: bool,
+}
+
+/// The answer to a right password.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum SignInAnswer {
+    /// Signed in.
+    SignedIn(WhoAmI),
+    /// Not yet.
+    AwaitsFactor(AwaitsFactor),
+}
+
 impl From<Account> for WhoAmI {
     fn from(account: Account) -> Self {
         Self {
@@ -72,17 +89,29 @@ impl From<Account> for WhoAmI {
     }
 }
 
-/// Sign in. The session is in the cookie `sluice_session`.
+/// Sign in. The session is in the cookie `sluice_session`. With a second factor it is good for
+/// `POST /api/v1/session/mfa` alone, for ten minutes.
 #[utoipa::path(post, path = "/api/v1/session", tag = "Session", request_body = SignIn,
-    responses((status = 200, body = WhoAmI)))]
+    responses((status = 200, body = SignInAnswer)))]
 pub async fn create(State(app): State<App>, request: Request) -> Result<Response> {
     cross_site::check(&app, &request)?;
     let origin = client::origin(&app, &request);
     app.gateway.check_address(&origin).await?;
     let sign_in: SignIn = body::read_json(request, &app, LARGEST).await?;
-    let signed_in = app.gateway.sign_in(&sign_in.email, &sign_in.password, &origin).await?;
-    let cookie = cookie(&app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
-    Ok(with_cookie(cookie, Json(WhoAmI::from(signed_in.account))))
+    match app.gateway.sign_in(&sign_in.email, &sign_in.password, &origin).await? {
+        SignInOutcome::Complete(signed_in) => Ok(signed_in_answer(&app, *signed_in)),
+        SignInOutcome::AwaitsFactor(token) => {
+            let cookie = cookie(&app, token.expose(), FACTOR_AWAITED / 1_000_000);
+            let answer = SignInAnswer::AwaitsFactor(AwaitsFactor { mfa_required: true });
+            Ok(with_cookie(cookie, Json(answer)))
+        }
+    }
+}
+
+/// The answer that hands out the cookie of a session.
+pub(super) fn signed_in_answer(app: &App, signed_in: SignedIn) -> Response {
+    let cookie = cookie(app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
+    with_cookie(cookie, Json(SignInAnswer::SignedIn(signed_in.account.into())))
 }
 
 /// Read the signed-in user.

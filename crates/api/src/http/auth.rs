@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
 use axum::response::Response;
-use gateway::{Caller, Error, Member, Origin, Spends};
+use gateway::{Caller, Error, Member, Origin, Spends, Standing};
 use serde::Deserialize;
 
 use crate::app::App;
@@ -137,18 +137,36 @@ async fn with_key(
 /// Admits signed-in members.
 pub async fn session(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
     let claim = claim(&app, &request)?;
-    let session = sign_in(&app, claim).await?;
+    let session = sign_in(&app, claim, Standing::Full).await?;
     request.extensions_mut().insert(session);
     Ok(next.run(request).await)
 }
 
 /// Admits a session to its own routes, which report only that there is none.
-pub async fn own_session(
+pub fn own_session(
     State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> impl Future<Output = Result<Response>> + Send {
+    with_own_session(app, Standing::Enrols, request, next)
+}
+
+/// Admits a session to its own routes, also if its second factor is still to come.
+pub fn awaiting_session(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> impl Future<Output = Result<Response>> + Send {
+    with_own_session(app, Standing::AwaitsFactor, request, next)
+}
+
+async fn with_own_session(
+    app: App,
+    least: Standing,
     mut request: Request,
     next: Next,
 ) -> Result<Response> {
-    let session = own_session_of(&app, &request).await?;
+    let session = own_session_of(&app, &request, least).await?;
     request.extensions_mut().insert(session);
     Ok(next.run(request).await)
 }
@@ -158,9 +176,10 @@ pub async fn own_session(
 pub fn own_session_of<'a>(
     app: &'a App,
     request: &Request,
+    least: Standing,
 ) -> impl Future<Output = Result<Session>> + Send + use<'a> {
     let claim = claim(app, request);
-    async move { sign_in(app, claim?).await.map_err(Failure::of_session) }
+    async move { sign_in(app, claim?, least).await.map_err(Failure::of_session) }
 }
 
 /// Admits keys and signed-in members.
@@ -169,7 +188,7 @@ pub async fn either(State(app): State<App>, mut request: Request, next: Next) ->
         Either::Key(Box::new(admit(&app, &request, Spends::No, KeyPlace::Headers).await?))
     } else {
         let claim = claim(&app, &request)?;
-        Either::Session(Box::new(sign_in(&app, claim).await?))
+        Either::Session(Box::new(sign_in(&app, claim, Standing::Full).await?))
     };
     request.extensions_mut().insert(who);
     Ok(next.run(request).await)
@@ -206,8 +225,8 @@ fn claim(app: &App, request: &Request) -> Result<Claim> {
     Ok(Claim { token, origin: origin(app, request) })
 }
 
-async fn sign_in(app: &App, claim: Claim) -> Result<Session> {
-    let (member, account) = app.gateway.session(&claim.token, &claim.origin).await?;
+async fn sign_in(app: &App, claim: Claim, least: Standing) -> Result<Session> {
+    let (member, account) = app.gateway.session(&claim.token, &claim.origin, least).await?;
     Ok(Session { member, account, token: claim.token })
 }
 

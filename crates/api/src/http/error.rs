@@ -184,6 +184,7 @@ impl From<Error> for Failure {
                 of(StatusCode::UNAUTHORIZED)
             }
             Error::Forbidden => of(StatusCode::FORBIDDEN),
+            Error::MfaRequired => of(StatusCode::FORBIDDEN).code("MFA_REQUIRED"),
             Error::PerimeterBlock => of(StatusCode::FORBIDDEN).code("PERIMETER_BLOCK"),
             Error::NotStored(StoredKind::Response, _) => {
                 of(StatusCode::NOT_FOUND).code("previous_response_not_found")

@@ -7,7 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Query as AxumQuery, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use domain::ids::{InsightId, KeyId, ModelId, ProjectId};
+use domain::ids::{InsightId, KeyId, ModelId, ProjectId, UserId};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
@@ -72,6 +72,11 @@ impl Segments {
     /// The insight that the path names.
     pub fn insight(&self) -> Result<InsightId> {
         self.text("insight_id")?.parse().map_err(|_| not_found())
+    }
+
+    /// The user that the path names.
+    pub fn user(&self) -> Result<UserId> {
+        self.text("user_id")?.parse().map_err(|_| not_found())
     }
 
     /// The key that the path names.

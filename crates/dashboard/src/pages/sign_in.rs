@@ -2,6 +2,16 @@
 
 use askama::Template;
 
+/// The form for the second factor.
+#[derive(Debug, Template)]
+#[template(path = "factor.html")]
+pub struct FactorPage {
+    /// The path to go to afterwards; of this console.
+    pub next: String,
+    /// Why it was refused.
+    pub fault: Option<String>,
+}
+
 /// The form for signing in.
 #[derive(Debug, Template)]
 #[template(path = "sign_in.html")]

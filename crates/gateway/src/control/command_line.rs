@@ -77,6 +77,22 @@ pub async fn reset_password(
     Ok(tx.commit().await?)
 }
 
+/// Removes all second factors of a user and ends their sessions: the way back in for an owner without one.
+pub async fn reset_mfa(store: &Store, email: &str, clock: &Clock) -> Result<()> {
+    let email = clean_email(email)?;
+    let account = store
+        .account(&email)
+        .await?
+        .ok_or_else(|| Error::invalid(format!("there is no user with the address {email}")))?;
+    let mut tx = store.begin().await?;
+    tx.remove_second_factors(account.user).await?;
+    tx.end_sessions(account.user, None).await?;
+    let target = ("user", account.user.to_string());
+    let metadata = Map::from_iter([("email".to_owned(), Value::String(email))]);
+    note(&mut tx, account.org, Event::MfaDisabled, target, metadata, clock).await?;
+    Ok(tx.commit().await?)
+}
+
 /// Makes a key for a project. A running gateway loads it within a second.
 pub async fn create_key(
     store: &Store,

@@ -7,7 +7,7 @@ use domain::ids::UserId;
 use domain::secret::Secret;
 use domain::time::{DAY, HOUR, MINUTE};
 use serde_json::Map;
-use store::{Account, Actor};
+use store::{Account, Actor, NewSession, Tx};
 use tokio::sync::Semaphore;
 
 use crate::audit::{Event, Noted};
@@ -23,6 +23,8 @@ use crate::state::perimeter_counts::network;
 pub const SESSION_IDLE: i64 = 12 * HOUR;
 /// No session lasts longer, in microseconds.
 pub const SESSION_ABSOLUTE: i64 = 30 * DAY;
+/// A session that awaits its second factor ends after this time, in microseconds.
+pub const FACTOR_AWAITED: i64 = 10 * MINUTE;
 /// An ended session is still recognised for this time, in microseconds.
 pub(crate) const SESSION_REMEMBERED: i64 = 30 * DAY;
 /// An address from which an account was signed in to is known to it for this time, in microseconds.
@@ -53,9 +55,30 @@ pub struct SignedIn {
     pub account: Account,
 }
 
+/// The outcome of a right password.
+#[derive(Debug)]
+pub enum SignIn {
+    /// The account has no second factor: a session has begun.
+    Complete(Box<SignedIn>),
+    /// The second factor is still to come: the cookie's value is good for nothing else.
+    AwaitsFactor(Secret),
+}
+
+/// The uses that a session is good for: each for all of the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// The password was right. Good for the second factor, and for signing out.
+    AwaitsFactor,
+    /// Signed in without a second factor, which the organization requires. Good for the session itself, and
+    /// for setting a factor up.
+    Enrols,
+    /// Signed in.
+    Full,
+}
+
 impl Gateway {
     /// Signs in.
-    pub async fn sign_in(&self, email: &str, password: &str, origin: &Origin) -> Result<SignedIn> {
+    pub async fn sign_in(&self, email: &str, password: &str, origin: &Origin) -> Result<SignIn> {
         self.check_address(origin).await?;
         let email = email.trim().to_lowercase();
         let now = self.clock.now();
@@ -74,36 +97,62 @@ impl Gateway {
         self.login_throttle.book(&trying, now)?;
         let hash = account.as_ref().map(|account| account.password_hash.clone());
         let password = Secret::new(password.to_owned());
-        let permit = HASHING.acquire().await;
-        let compared = tokio::task::spawn_blocking(move || {
-            let hash = hash.as_deref().unwrap_or(&NOBODY);
-            let fits = verify_password(password.expose(), hash);
-            // Another version, or a debug build, has hashed it at another cost.
-            let anew = (fits && is_outdated(hash)).then(|| hash_password(&password).ok()).flatten();
-            (fits, anew)
-        });
-        let (fits, anew) = compared.await.map_err(|error| Error::Internal(error.to_string()))?;
-        drop(permit);
+        let (fits, anew) = compare(password, hash).await?;
         let Some(account) = account.filter(|_| fits) else {
             self.note_login(Event::LoginFailed, None, &email, origin).await?;
             return Err(Error::Unauthorized);
         };
         let mut tx = self.store.begin().await?;
-        // The password may have been reset since it was read.
-        if !tx.confirm_password(account.user, &account.password_hash, anew.as_deref()).await? {
+        // The password may have been reset since it was read, and a second factor set up or removed.
+        if !tx.confirm_password(&account, anew.as_deref()).await? {
             return Err(Error::Unauthorized);
         }
-        self.login_throttle.forgive(&trying, now);
-        let token = hex(&store::random::<32>()?);
-        tx.add_session(&hash_token(&token), account.user, now).await?;
-        tx.remember_network(account.user, network, now, KNOWN_NETWORKS).await?;
+        if account.mfa_enabled {
+            let token =
+                self.begin_session(&mut tx, account.user, Standing::AwaitsFactor, origin).await?;
+            tx.commit().await?;
+            self.login_throttle.take_back(&trying, now);
+            return Ok(SignIn::AwaitsFactor(token));
+        }
+        let token = self.begin_session(&mut tx, account.user, Standing::Full, origin).await?;
         tx.commit().await?;
+        self.login_throttle.forgive(&trying, now);
         self.note_login(Event::LoginSuccess, Some(&account), &email, origin).await?;
-        Ok(SignedIn { token: Secret::new(token), account })
+        Ok(SignIn::Complete(Box::new(SignedIn { token, account })))
     }
 
-    /// The member that a session cookie stands for.
-    pub async fn session(&self, token: &str, origin: &Origin) -> Result<(Member, Account)> {
+    /// Begins a session. Returns the value of its cookie.
+    pub(crate) async fn begin_session(
+        &self,
+        tx: &mut Tx,
+        user: UserId,
+        standing: Standing,
+        origin: &Origin,
+    ) -> Result<Secret> {
+        let now = self.clock.now();
+        let token = hex(&store::random::<32>()?);
+        let session = NewSession {
+            token_hash: &hash_token(&token),
+            user,
+            awaits_factor: standing == Standing::AwaitsFactor,
+            address: &origin.address.to_string(),
+            user_agent: &origin.user_agent,
+            at: now,
+        };
+        tx.add_session(&session).await?;
+        if standing > Standing::AwaitsFactor {
+            tx.remember_network(user, network(origin.address), now, KNOWN_NETWORKS).await?;
+        }
+        Ok(Secret::new(token))
+    }
+
+    /// The member that a session cookie stands for. Refuses a session that is good for less than `least`.
+    pub async fn session(
+        &self,
+        token: &str,
+        origin: &Origin,
+        least: Standing,
+    ) -> Result<(Member, Account)> {
         self.check_address(origin).await?;
         // Ours are 64 hex digits: anything else was not made here.
         if token.len() != 64 || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -116,6 +165,20 @@ impl Gateway {
             || now.since(session.created_at) > SESSION_ABSOLUTE
         {
             return Err(Error::TokenExpired);
+        }
+        let standing = if session.awaits_factor {
+            Standing::AwaitsFactor
+        } else if session.requires_factor && !session.account.mfa_enabled {
+            Standing::Enrols
+        } else {
+            Standing::Full
+        };
+        if standing == Standing::AwaitsFactor && now.since(session.created_at) > FACTOR_AWAITED {
+            return Err(Error::TokenExpired);
+        }
+        if standing < least {
+            let is_awaiting = standing == Standing::AwaitsFactor;
+            return Err(if is_awaiting { Error::Unauthorized } else { Error::MfaRequired });
         }
         if now.since(session.last_seen_at) > TOUCH_EVERY {
             self.store.touch_session(&hash, now).await?;
@@ -174,7 +237,29 @@ impl Gateway {
     }
 }
 
-fn hash_token(token: &str) -> [u8; 32] {
+/// Whether a password fits a hash, and a new hash if that one has another cost than new ones have. Takes as long
+/// without a hash, or with one that no password has.
+pub(crate) async fn compare(
+    password: Secret,
+    hash: Option<String>,
+) -> Result<(bool, Option<String>)> {
+    let permit = HASHING.acquire().await;
+    let compared = tokio::task::spawn_blocking(move || {
+        // A user who signs in another way has the empty text for a hash.
+        let own = hash.as_deref().filter(|hash| !hash.is_empty());
+        let hash = own.unwrap_or(&NOBODY);
+        // The password of nobody signs in nobody.
+        let fits = verify_password(password.expose(), hash) && own.is_some();
+        // Another version, or a debug build, has hashed it at another cost.
+        let anew = (fits && is_outdated(hash)).then(|| hash_password(&password).ok()).flatten();
+        (fits, anew)
+    });
+    let compared = compared.await.map_err(|error| Error::Internal(error.to_string()));
+    drop(permit);
+    compared
+}
+
+pub(crate) fn hash_token(token: &str) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
     hash

@@ -5,7 +5,9 @@ use std::time::Duration;
 use domain::time::{HOUR, Timestamp};
 use domain::trace::TraceStatus;
 
-use crate::control::sessions::{NETWORK_KNOWN, SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED};
+use crate::control::sessions::{
+    FACTOR_AWAITED, NETWORK_KNOWN, SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED,
+};
 use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::jobs::job::{Job, log_failure};
@@ -83,6 +85,7 @@ async fn purge_sessions(gateway: &Gateway, now: Timestamp) -> Result<()> {
     // A client that returns with an old one gets the answer that it has expired.
     let ended = now.minus_micros(SESSION_REMEMBERED);
     let (created, seen) = (ended.minus_micros(SESSION_ABSOLUTE), ended.minus_micros(SESSION_IDLE));
-    gateway.store.purge_sessions(created, seen).await?;
+    let awaited = now.minus_micros(FACTOR_AWAITED);
+    gateway.store.purge_sessions(created, seen, awaited).await?;
     Ok(gateway.store.purge_networks(now.minus_micros(NETWORK_KNOWN)).await?)
 }

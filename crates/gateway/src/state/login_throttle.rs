@@ -84,11 +84,17 @@ impl LoginThrottle {
         if let Ok(account) = trying.account() {
             all.accounts.forget(&account);
         }
-        if let Some(failures) = all.networks.find(&trying.network)
-            && let Some(own) = failures.iter().rposition(|at| *at == booked)
-        {
-            failures.remove(own);
+        all.networks.take_back(&trying.network, booked);
+    }
+
+    /// Takes back this one failure, and no other: a right password must not make room for more tries at
+    /// the second factor.
+    pub(crate) fn take_back(&self, trying: &Trying<'_>, booked: Timestamp) {
+        let mut all = lock(&self.0);
+        if let Ok(account) = trying.account() {
+            all.accounts.take_back(&account, booked);
         }
+        all.networks.take_back(&trying.network, booked);
     }
 }
 
@@ -133,6 +139,15 @@ impl<K: Eq + Hash> Recent<K> {
             self.older = std::mem::take(&mut self.newer);
         }
         self.newer.entry(key).or_insert(known).push_back(now);
+    }
+
+    /// Removes one failure of a time.
+    fn take_back(&mut self, key: &K, booked: Timestamp) {
+        if let Some(failures) = self.find(key)
+            && let Some(own) = failures.iter().rposition(|at| *at == booked)
+        {
+            failures.remove(own);
+        }
     }
 
     fn forget(&mut self, key: &K) {
@@ -181,6 +196,19 @@ mod tests {
                 throttle.forgive(&one, at(second));
             }
         }
+    }
+
+    #[test]
+    fn one_right_step_makes_no_room_for_more_wrong_ones() {
+        let throttle = LoginThrottle::default();
+        for second in 0..6 {
+            throttle.book(&known(1, 1), at(2 * second)).unwrap();
+            if second < 5 {
+                throttle.book(&known(1, 1), at(2 * second + 1)).unwrap();
+                throttle.take_back(&known(1, 1), at(2 * second + 1));
+            }
+        }
+        assert!(throttle.book(&known(1, 1), at(20)).is_err());
     }
 
     #[test]

@@ -30,6 +30,11 @@ impl Member {
         if self.role.is_admin() { Ok(()) } else { Err(Error::Forbidden) }
     }
 
+    /// Refuses everyone but owners.
+    pub fn check_owner(&self) -> Result<()> {
+        if self.role == Role::Owner { Ok(()) } else { Err(Error::Forbidden) }
+    }
+
     pub(crate) fn sees(&self, project: &ProjectState) -> bool {
         project.project.org == self.org && self.may_see(project.id())
     }

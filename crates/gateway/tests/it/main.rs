@@ -4,5 +4,6 @@
 
 mod registry;
 mod replay;
+mod second_factor;
 mod session_traces;
 mod support;

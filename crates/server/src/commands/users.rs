@@ -6,6 +6,7 @@ use domain::project::Role;
 use domain::secret::Secret;
 use domain::time::Clock;
 use gateway::NewUser;
+use store::Store;
 
 use super::{Failure, say, visit};
 use crate::config::Config;
@@ -28,28 +29,50 @@ pub(crate) enum UserCommand {
         /// The user's address
         email: String,
     },
+    /// Remove the second factors of a user who is locked out, and end all their sessions
+    ResetMfa {
+        /// The user's address
+        email: String,
+    },
 }
 
 pub(crate) async fn run(config: &Config, command: UserCommand) -> Result<(), Failure> {
     let store = visit(config).await?;
-    let (password, generated) = password()?;
+    let generated = change(&store, command).await?;
+    store.close().await;
+    match generated {
+        Some(password) => say(&format!("Password: {}", password.expose())),
+        None => Ok(()),
+    }
+}
+
+/// Returns the password if it was made here.
+async fn change(store: &Store, command: UserCommand) -> Result<Option<Secret>, Failure> {
+    let clock = Clock::system();
     match command {
         UserCommand::Create { email, role, projects } => {
             let role = Role::parse(&role).ok_or_else(|| {
                 Failure(format!("the role is '{role}': it must be owner, admin, member or viewer"))
             })?;
+            let (password, generated) = password()?;
             let projects = projects.into_iter().map(ProjectId).collect();
             let user = NewUser { email: email.clone(), password: password.clone(), role, projects };
-            gateway::create_user(&store, user, &Clock::system()).await?;
+            gateway::create_user(store, user, &clock).await?;
             say(&format!("{email} was made, as {role}."))?;
+            Ok(generated.then_some(password))
         }
         UserCommand::ResetPassword { email } => {
-            gateway::reset_password(&store, &email, &password, &Clock::system()).await?;
+            let (password, generated) = password()?;
+            gateway::reset_password(store, &email, &password, &clock).await?;
             say(&format!("{email} has a new password; all sessions have ended."))?;
+            Ok(generated.then_some(password))
+        }
+        UserCommand::ResetMfa { email } => {
+            gateway::reset_mfa(store, &email, &clock).await?;
+            say(&format!("{email} has no second factor any more; all sessions have ended."))?;
+            Ok(None)
         }
     }
-    store.close().await;
-    if generated { say(&format!("Password: {}", password.expose())) } else { Ok(()) }
 }
 
 /// The password and whether it was made here.

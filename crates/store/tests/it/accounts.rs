@@ -6,9 +6,9 @@ use domain::ids::UserId;
 use domain::project::Role;
 use domain::time::HOUR;
 use serde_json::Map;
-use store::{Error, NewAudit};
+use store::{Account, Error, NewAudit};
 
-use crate::support::{NOW, databases, project};
+use crate::support::{NOW, databases, project, session};
 
 #[tokio::test]
 async fn a_session_lives_until_it_is_ended_purged_or_the_password_changes() {
@@ -21,20 +21,24 @@ async fn a_session_lives_until_it_is_ended_purged_or_the_password_changes() {
         let user = tx.add_user(org, "a@b.test", "hash", Role::Member, NOW).await.unwrap();
         tx.add_project_member(project, user).await.unwrap();
         for token in [1, 2] {
-            tx.add_session(&[token; 32], user, NOW).await.unwrap();
+            tx.add_session(&session(&[token; 32], user)).await.unwrap();
         }
         tx.commit().await.unwrap();
         let session = store.session(&[1; 32]).await.unwrap().unwrap();
         assert_eq!((session.account.role, session.account.user), (Role::Member, user));
         assert_eq!(store.member_projects(user).await.unwrap(), [project]);
         store.touch_session(&[1; 32], NOW.minus_micros(-HOUR)).await.unwrap();
-        store.purge_sessions(NOW, NOW.minus_micros(-HOUR / 2)).await.unwrap();
+        store.purge_sessions(NOW, NOW.minus_micros(-HOUR / 2), NOW).await.unwrap();
         assert!(store.session(&[2; 32]).await.unwrap().is_none(), "{}", database.kind);
         assert!(store.session(&[1; 32]).await.unwrap().is_some());
         let mut tx = store.begin().await.unwrap();
-        assert!(tx.confirm_password(user, "hash", Some("dearer")).await.unwrap());
-        assert!(!tx.confirm_password(user, "hash", Some("too late")).await.unwrap());
-        assert!(tx.confirm_password(user, "dearer", None).await.unwrap());
+        let account = session.account;
+        assert!(tx.confirm_password(&account, Some("dearer")).await.unwrap());
+        assert!(!tx.confirm_password(&account, Some("too late")).await.unwrap());
+        let dearer = Account { password_hash: "dearer".to_owned(), ..account };
+        assert!(tx.confirm_password(&dearer, None).await.unwrap());
+        let with_factor = Account { mfa_enabled: true, ..dearer };
+        assert!(!tx.confirm_password(&with_factor, None).await.unwrap(), "it has none any more");
         tx.commit().await.unwrap();
         assert_eq!(store.account("a@b.test").await.unwrap().unwrap().password_hash, "dearer");
         assert!(store.session(&[1; 32]).await.unwrap().is_some());

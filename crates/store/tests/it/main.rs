@@ -16,6 +16,7 @@ mod registry;
 mod retention;
 mod schema;
 mod search;
+mod second_factors;
 mod session_traces;
 mod steps;
 mod stored_responses;

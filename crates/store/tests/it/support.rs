@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use domain::attributes::Attributes;
-use domain::ids::{KeyId, ProjectId, StepId, TraceId};
+use domain::ids::{KeyId, ProjectId, StepId, TraceId, UserId};
 use domain::model::Provider;
 use domain::money::{Prices, Usd};
 use domain::secret::Secret;
@@ -15,7 +15,7 @@ use domain::trace::{Trace, TraceStatus};
 use domain::trace_context::TraceContext;
 use domain::usage::Usage;
 use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
-use store::{Claim, Location, Options, SealingKey, Store};
+use store::{Claim, Location, NewSession, Options, SealingKey, Store};
 
 /// A database that can be closed and opened again.
 pub struct Database {
@@ -96,6 +96,18 @@ pub async fn project(store: &Store) -> (ProjectId, SealingKey) {
     let key = store.add_data_key(&mut tx, project, NOW).await.unwrap();
     tx.commit().await.unwrap();
     (project, key)
+}
+
+/// A session that begins now.
+pub fn session(token_hash: &[u8; 32], user: UserId) -> NewSession<'_> {
+    NewSession {
+        token_hash,
+        user,
+        awaits_factor: false,
+        address: "::1",
+        user_agent: "curl\u{0}",
+        at: NOW,
+    }
 }
 
 pub fn trace_id(number: u128) -> TraceId {

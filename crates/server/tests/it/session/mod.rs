@@ -1,5 +1,8 @@
 //! `/session`.
 
 mod cross_site;
+mod list;
+mod organization;
 pub mod roles;
+mod second_factor;
 mod sign_in;

@@ -115,6 +115,7 @@ async fn a_member_sees_no_other_project(backend: Backend) {
     assert_eq!(nobody.get("/api/v1/keys").await.ok(200), json!([]));
 }
 
+/// Makes a user, `ROLE@example.org`, and signs them in.
 pub async fn user(server: &Server, role: &str, projects: &[&str]) -> Caller {
     let email = format!("{role}@example.org");
     let mut args = vec!["user", "create", &email, "--role", role];

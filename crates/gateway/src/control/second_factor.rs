@@ -1,0 +1,316 @@
+//! Second factors: set up, asked for at sign-in, replaced and removed.
+
+use domain::ids::UserId;
+use domain::secret::Secret;
+use domain::time::Timestamp;
+use serde_json::{Map, Value, json};
+use store::{Account, Actor, Authenticator, Tx};
+
+use crate::audit::{Event, Noted};
+use crate::control::sessions::{NETWORK_KNOWN, SignedIn, Standing, compare, hash_token};
+use crate::control::{recovery_codes, totp};
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::login_throttle::Trying;
+use crate::state::member::Member;
+use crate::state::perimeter_counts::network;
+
+/// An authenticator that its first code will activate.
+#[derive(Clone, Debug)]
+pub struct NewAuthenticator {
+    /// The secret, in base32, to be typed.
+    pub secret: Secret,
+    /// The secret as an `otpauth` address, to be scanned.
+    pub uri: Secret,
+}
+
+/// A code that may fit the account, and may be used up.
+enum Fitting {
+    Step(Authenticator, i64),
+    Recovery([u8; 32]),
+}
+
+/// An attempt that counts as a failure until it is taken back.
+struct Booked {
+    trying: Trying<'static>,
+    at: Timestamp,
+}
+
+impl Gateway {
+    /// Ends a session that awaits its second factor, and begins the one that was asked for. A wrong code
+    /// counts like a wrong password.
+    pub async fn verify_factor(
+        &self,
+        token: &str,
+        member: &Member,
+        account: Account,
+        code: &str,
+    ) -> Result<SignedIn> {
+        let booked = self.book_factor(member).await?;
+        let fitting = self.fitting(member.user, code).await?;
+        let mut tx = self.store.begin().await?;
+        // A password that is set meanwhile ends this session, and the one that would follow it.
+        if !tx.confirm_password(&account, None).await? {
+            return Err(Error::Unauthorized);
+        }
+        let Some(used) = use_up(&mut tx, member.user, fitting).await? else {
+            drop(tx);
+            return self.refuse_factor(member, Error::Unauthorized).await;
+        };
+        // One of several requests with the same cookie gets through; a session that is signed in has no
+        // second factor to come.
+        if !tx.end_awaiting(&hash_token(token)).await? {
+            return Err(Error::Unauthorized);
+        }
+        let fresh =
+            self.begin_session(&mut tx, member.user, Standing::Full, &member.origin).await?;
+        self.note_factor(&mut tx, member, Event::MfaVerified, used).await?;
+        let email = Map::from_iter([("email".to_owned(), Value::from(member.email.as_str()))]);
+        self.note_factor(&mut tx, member, Event::LoginSuccess, email).await?;
+        tx.commit().await?;
+        self.login_throttle.forgive(&booked.trying, booked.at);
+        Ok(SignedIn { token: fresh, account })
+    }
+
+    /// Makes the secret of an authenticator, which counts for nothing before its first code.
+    pub async fn offer_authenticator(
+        &self,
+        member: &Member,
+        account: &Account,
+        password: Secret,
+    ) -> Result<NewAuthenticator> {
+        let booked = self.book_factor(member).await?;
+        if !compare(password, Some(account.password_hash.clone())).await?.0 {
+            return self.refuse_factor(member, Error::invalid("The password is wrong")).await;
+        }
+        let secret = totp::new_secret()?;
+        let uri = totp::uri(&secret, &account.email)?;
+        let mut tx = self.store.begin().await?;
+        if !tx.confirm_password(account, None).await? {
+            return Err(changed_meanwhile());
+        }
+        let is_new = self.store.offer_authenticator(&mut tx, member.user, &secret).await?;
+        tx.commit().await?;
+        self.login_throttle.take_back(&booked.trying, booked.at);
+        if !is_new {
+            return Err(Error::invalid(
+                "An authenticator is set up already: remove it with DELETE /api/v1/session/mfa first",
+            ));
+        }
+        Ok(NewAuthenticator { secret, uri })
+    }
+
+    /// Activates the authenticator that was offered, by its first code, and ends the user's other sessions.
+    /// Returns the recovery codes, which are not stored.
+    pub async fn confirm_authenticator(
+        &self,
+        token: &str,
+        member: &Member,
+        account: &Account,
+        code: &str,
+    ) -> Result<Vec<Secret>> {
+        let none_offered = || {
+            Error::invalid("No authenticator is being set up: POST /api/v1/session/mfa/totp begins")
+        };
+        let offered = self.store.authenticator(member.user).await?;
+        let offered = offered.filter(|offered| offered.last_step == 0).ok_or_else(none_offered)?;
+        let booked = self.book_factor(member).await?;
+        let Some(step) = totp::step_of(&offered.secret, &digits(code), self.clock.now())? else {
+            return self.refuse_factor(member, Error::invalid("The code is wrong")).await;
+        };
+        let (codes, hashes) = self.new_codes(member.user)?;
+        let mut tx = self.store.begin().await?;
+        if !tx.confirm_password(account, None).await? {
+            return Err(changed_meanwhile());
+        }
+        if !tx.activate_authenticator(member.user, &offered, step).await? {
+            return Err(none_offered());
+        }
+        tx.set_recovery_codes(member.user, &hashes).await?;
+        // Other sessions came without the factor.
+        tx.end_sessions(member.user, Some(&hash_token(token))).await?;
+        self.note_factor(&mut tx, member, Event::MfaEnabled, method("totp")).await?;
+        tx.commit().await?;
+        self.login_throttle.take_back(&booked.trying, booked.at);
+        Ok(codes)
+    }
+
+    /// Replaces the recovery codes. Returns the new ones, which are not stored.
+    pub async fn replace_recovery_codes(
+        &self,
+        member: &Member,
+        account: &Account,
+        code: &str,
+    ) -> Result<Vec<Secret>> {
+        let booked = self.book_factor(member).await?;
+        let fitting = self.fitting(member.user, code).await?;
+        let (codes, hashes) = self.new_codes(member.user)?;
+        let mut tx = self.store.begin().await?;
+        if !tx.confirm_password(account, None).await? {
+            return Err(changed_meanwhile());
+        }
+        if use_up(&mut tx, member.user, fitting).await?.is_none() {
+            drop(tx);
+            return self.refuse_factor(member, Error::invalid("The code is wrong")).await;
+        }
+        tx.set_recovery_codes(member.user, &hashes).await?;
+        self.note_factor(&mut tx, member, Event::MfaEnabled, method("recovery_codes")).await?;
+        tx.commit().await?;
+        self.login_throttle.take_back(&booked.trying, booked.at);
+        Ok(codes)
+    }
+
+    /// Removes all second factors of the member's own account.
+    pub async fn remove_own_factors(
+        &self,
+        member: &Member,
+        account: &Account,
+        password: Secret,
+        code: &str,
+    ) -> Result<()> {
+        let organization = self.store.organization(member.org).await?.ok_or(Error::NotFound)?;
+        if organization.read_settings()?.security.require_mfa {
+            return Err(Error::invalid(
+                "Your organization requires a second factor: an owner can reset yours",
+            ));
+        }
+        let wrong = || Error::invalid("The password or the code is wrong");
+        let booked = self.book_factor(member).await?;
+        // Without the right password no code is used up.
+        if !compare(password, Some(account.password_hash.clone())).await?.0 {
+            return self.refuse_factor(member, wrong()).await;
+        }
+        let fitting = self.fitting(member.user, code).await?;
+        let mut tx = self.store.begin().await?;
+        if !tx.confirm_password(account, None).await? {
+            return Err(changed_meanwhile());
+        }
+        if use_up(&mut tx, member.user, fitting).await?.is_none() {
+            drop(tx);
+            return self.refuse_factor(member, wrong()).await;
+        }
+        tx.remove_second_factors(member.user).await?;
+        self.note_factor(&mut tx, member, Event::MfaDisabled, Map::new()).await?;
+        tx.commit().await?;
+        self.login_throttle.take_back(&booked.trying, booked.at);
+        Ok(())
+    }
+
+    /// Removes all second factors of another user and ends their sessions: their password alone signs in.
+    pub async fn reset_factors(&self, member: &Member, user: UserId) -> Result<()> {
+        member.check_owner()?;
+        if user == member.user {
+            // A stolen session must not get rid of what it would need a code for.
+            return Err(Error::invalid(
+                "Your own second factor is removed with DELETE /api/v1/session/mfa",
+            ));
+        }
+        let mut tx = self.store.begin().await?;
+        let email = tx.member_email(member.org, user).await?.ok_or(Error::NotFound)?;
+        tx.remove_second_factors(user).await?;
+        tx.end_sessions(user, None).await?;
+        let target = ("user", user.to_string());
+        let metadata = Map::from_iter([("email".to_owned(), Value::String(email))]);
+        self.note_act(&mut tx, member, Event::MfaDisabled, target, metadata).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Reads a code, before it is known whether it is used up.
+    async fn fitting(&self, user: UserId, code: &str) -> Result<Option<Fitting>> {
+        if let Some(letters) = recovery_codes::read(code) {
+            let hash = recovery_codes::hash(self.registry.pepper(), user, &letters);
+            return Ok(Some(Fitting::Recovery(hash)));
+        }
+        let Some(active) = self.store.authenticator(user).await? else { return Ok(None) };
+        let step = totp::step_of(&active.secret, &digits(code), self.clock.now())?;
+        Ok(step.map(|step| Fitting::Step(active, step)))
+    }
+
+    /// A set of recovery codes and their hashes.
+    fn new_codes(&self, user: UserId) -> Result<(Vec<Secret>, Vec<[u8; 32]>)> {
+        let mut codes = Vec::with_capacity(recovery_codes::CODES);
+        let mut hashes = Vec::with_capacity(recovery_codes::CODES);
+        for _ in 0..recovery_codes::CODES {
+            let code = recovery_codes::shown(store::random::<{ recovery_codes::CODE_BYTES }>()?);
+            let letters = recovery_codes::read(code.expose());
+            let letters = letters.ok_or_else(|| Error::Internal("a code is none".to_owned()))?;
+            hashes.push(recovery_codes::hash(self.registry.pepper(), user, &letters));
+            codes.push(code);
+        }
+        Ok((codes, hashes))
+    }
+
+    /// Books an attempt of a member's like an attempt to sign in, whatever session it comes by.
+    async fn book_factor(&self, member: &Member) -> Result<Booked> {
+        let at = self.clock.now();
+        let network = network(member.origin.address);
+        let since = at.minus_micros(NETWORK_KNOWN);
+        let is_known = self.store.knows_network(member.user, network, since).await?;
+        let trying = Trying { who: Ok((member.user, is_known)), network };
+        self.login_throttle.book(&trying, at)?;
+        Ok(Booked { trying, at })
+    }
+
+    /// Records a wrong password or code, which stays booked.
+    async fn refuse_factor<T>(&self, member: &Member, error: Error) -> Result<T> {
+        let mut tx = self.store.begin().await?;
+        self.note_factor(&mut tx, member, Event::MfaFailed, Map::new()).await?;
+        tx.commit().await?;
+        Err(error)
+    }
+
+    async fn note_factor(
+        &self,
+        tx: &mut Tx,
+        member: &Member,
+        event: Event,
+        metadata: Map<String, Value>,
+    ) -> Result<()> {
+        let noted = Noted {
+            org: member.org,
+            event,
+            actor: Some(Actor::User(member.user, &member.email)),
+            target: None,
+            metadata,
+        };
+        self.note(tx, &member.origin, noted).await.map(drop)
+    }
+}
+
+/// Uses up a code. Returns what it was, for the audit; `None` if it is wrong or was used up before.
+async fn use_up(
+    tx: &mut Tx,
+    user: UserId,
+    fitting: Option<Fitting>,
+) -> Result<Option<Map<String, Value>>> {
+    match fitting {
+        None => Ok(None),
+        Some(Fitting::Step(active, step)) => {
+            Ok(tx.use_step(user, &active, step).await?.then(|| method("totp")))
+        }
+        Some(Fitting::Recovery(hash)) => {
+            if !tx.use_recovery_code(user, &hash).await? {
+                return Ok(None);
+            }
+            let mut used = method("recovery_code");
+            used.insert(
+                "recovery_codes_left".to_owned(),
+                tx.recovery_codes_left(user).await?.into(),
+            );
+            Ok(Some(used))
+        }
+    }
+}
+
+fn changed_meanwhile() -> Error {
+    Error::invalid("The account was changed meanwhile: try again")
+}
+
+fn method(name: &str) -> Map<String, Value> {
+    Map::from_iter([("method".to_owned(), json!(name))])
+}
+
+/// The digits of a code that somebody typed: authenticators show them in two groups.
+fn digits(typed: &str) -> String {
+    typed.chars().filter(|digit| *digit != ' ').take(totp::DIGITS + 1).collect()
+}
