@@ -16,7 +16,7 @@ use async_recursion::async_recursion as boxed;
 use domain::attributes::AttributeName;
 use domain::ids::ProjectId;
 use domain::money::Usd;
-use domain::time::{HOUR, Timestamp};
+use domain::time::Timestamp;
 use sqlx::AssertSqlSafe;
 
 use crate::Store;
@@ -24,7 +24,7 @@ use crate::db::{Pool, Tx, within};
 use crate::error::Result;
 use crate::from_row::from_row;
 pub(crate) use kept::KeptSums;
-use kept::{Kept, Question, SummedHours};
+use kept::{Question, SummedHours};
 use parts::{DAY_HOURS, Parts};
 
 /// The dimension of rows that hold all usage.
@@ -217,10 +217,15 @@ const ALL_COLUMNS: Columns = Columns {
     of_step: OF_STEP,
 };
 const COST: Columns = Columns { of_row: "cost", of_step: "COALESCE(cost, 0) AS cost" };
-/// Calls without a value come first: they are no group.
-const DEAREST_FIRST: &str = "
-    ORDER BY CASE WHEN value = '' THEN 0 ELSE 1 END,
-             sum(cost / 1000000000) + sum(cost % 1000000000) / 1e9 DESC, value";
+/// Calls without a value come first: they are no group. Values of the same cost are in the order of their
+/// bytes, as they are when they are joined.
+fn dearest_first(is_sqlite: bool) -> String {
+    let bytes = if is_sqlite { "BINARY" } else { "\"C\"" };
+    format!(
+        "ORDER BY CASE WHEN value = '' THEN 0 ELSE 1 END,
+             sum(cost / 1000000000) + sum(cost % 1000000000) / 1e9 DESC, value COLLATE {bytes}"
+    )
+}
 
 /// The rows of a dimension: of hours, days and hours.
 fn rows(columns: &Columns) -> String {
@@ -255,15 +260,16 @@ fn usage(columns: &Columns, value: &str, condition: &str) -> String {
 }
 
 /// The dearest groups of usage, of which columns make the sums and the cost.
-fn dearest(usage: impl Fn(&Columns) -> String, most: usize) -> String {
+fn dearest(usage: impl Fn(&Columns) -> String, most: usize, is_sqlite: bool) -> String {
     // The cost alone is summed first: with many groups all sums of each take longer than both questions.
     let (all, cost, limit) = (usage(&ALL_COLUMNS), usage(&COST), most + 1);
+    let dearest_first = dearest_first(is_sqlite);
     format!(
         "SELECT value, {SUMS}
          FROM {all}
          WHERE value IN (
-             SELECT value FROM {cost} GROUP BY value {DEAREST_FIRST} LIMIT {limit})
-         GROUP BY value {DEAREST_FIRST}"
+             SELECT value FROM {cost} GROUP BY value {dearest_first} LIMIT {limit})
+         GROUP BY value {dearest_first}"
     )
 }
 
@@ -280,31 +286,15 @@ impl Store {
         most: usize,
     ) -> Result<Grouped> {
         let mut asked = self.ask(project, from_hour, end).await?;
-        let summed = self.summed(&mut asked, dimension, most, true).await?;
-        let is_sqlite = matches!(self.reader, Pool::Sqlite(_));
-        let since = asked.since(dimension, is_sqlite, kept::MOST_SINCE).await?;
-        match since.and_then(|since| summed.joined(since, most)) {
-            Some(grouped) => Ok(grouped),
-            None => asked.at_once(dimension, is_sqlite, most).await,
-        }
-    }
-
-    /// Sums the rows of what has been asked of a project lately, if an hour is over since and they are of
-    /// many groups: the next question about as many hours does not wait for it.
-    #[boxed]
-    pub async fn renew_sums(&self, project: ProjectId) -> Result<()> {
-        let Some(until) = self.grouped_until(project).await? else { return Ok(()) };
-        for Question { dimension, hours: (from, last), most, .. } in
-            self.kept_sums.take_outdated(project, until)
-        {
-            let from = from + until - last;
-            // A question begins with the next hour before the rows of this one are there.
-            for from in [from, from + 1] {
-                let mut asked = self.ask(project, from, Timestamp(until * HOUR)).await?;
-                self.summed(&mut asked, &dimension, most, false).await?;
+        let summed = self.summed(&mut asked, dimension, most).await?;
+        if let Some(since) = asked.since(dimension, kept::MOST_SINCE).await? {
+            let candidates = summed.candidates(&since, most);
+            if candidates.len() <= kept::MOST_CANDIDATES {
+                let exact = asked.exact(dimension, candidates).await?;
+                return Ok(summed.joined(since, exact, most));
             }
         }
-        Ok(())
+        asked.at_once(dimension, most).await
     }
 
     /// Begins a question: all its parts are about the same rows and steps.
@@ -314,16 +304,15 @@ impl Store {
             sqlx::query_scalar(fill::UNTIL).bind(project.0).fetch_optional(&mut *db).await?
         });
         let parts = Parts::of(from_hour, until.unwrap_or(from_hour), end);
-        Ok(Asked { project, until, parts, tx })
+        Ok(Asked { project, parts, tx, is_sqlite: matches!(self.reader, Pool::Sqlite(_)) })
     }
 
-    /// What the rows of a question come to, and whether a caller asks for it.
+    /// What the rows of a question come to.
     async fn summed(
         &self,
         asked: &mut Asked,
         dimension: &Dimension,
         most: usize,
-        is_asked: bool,
     ) -> Result<Arc<SummedHours>> {
         let hours = (asked.parts.from, asked.parts.until);
         let question =
@@ -332,19 +321,17 @@ impl Store {
         if let Some(summed) = self.kept_sums.get(&question, &total) {
             return Ok(summed);
         }
-        let is_latest = asked.until == Some(hours.1);
         let summed = asked.summed_hours(dimension, total, kept::most(most)).await?;
-        Ok(self.kept_sums.keep(question, Kept::new(summed, is_latest, is_asked)))
+        Ok(self.kept_sums.keep(question, summed))
     }
 }
 
-/// The project whose usage is asked for, the hour up to which it has rows, the parts of the period, and the
-/// state of the database.
+/// The project whose usage is asked for, the parts of the period, and the state of the database.
 struct Asked {
     project: ProjectId,
-    until: Option<i64>,
     parts: Parts,
     tx: Tx,
+    is_sqlite: bool,
 }
 
 impl Asked {
@@ -358,7 +345,7 @@ impl Asked {
         let usage = |columns: &Columns| format!("({}) AS parts", rows(columns));
         let name = dimension.name();
         // One more shows whether there are others, and calls without a value may come first.
-        let mut groups = self.rows(&name, &dearest(usage, most + 1), None).await?;
+        let mut groups = self.rows(&name, &dearest(usage, most + 1, self.is_sqlite), None).await?;
         // Rows hold no calls without a tag: those are what is in none of its groups.
         let without = match dimension.tag() {
             Some(_) => total.without(&self.sum(&name, &usage(&ALL_COLUMNS), None).await?),
@@ -371,32 +358,66 @@ impl Asked {
     }
 
     /// The groups of the steps that are in no row, calls without a value among them; `None` above `most`.
-    async fn since(
-        &mut self,
-        dimension: &Dimension,
-        is_sqlite: bool,
-        most: usize,
-    ) -> Result<Option<Vec<GroupRow>>> {
-        let (steps, limit) = (steps(&ALL_COLUMNS, dimension.of_step(is_sqlite), ""), most + 1);
+    async fn since(&mut self, dimension: &Dimension, most: usize) -> Result<Option<Vec<GroupRow>>> {
+        let of_step = dimension.of_step(self.is_sqlite);
+        let (steps, limit) = (steps(&ALL_COLUMNS, of_step, ""), most + 1);
         let sql =
             format!("SELECT value, {SUMS} FROM ({steps}) AS since GROUP BY value LIMIT {limit}");
         let groups = self.rows(&dimension.name(), &sql, dimension.tag()).await?;
         Ok((groups.len() <= most).then_some(groups))
     }
 
+    /// What the rows of some values come to. Those are looked up one by one, hour by hour and day by day.
+    async fn exact(&mut self, dimension: &Dimension, values: Vec<String>) -> Result<Vec<GroupRow>> {
+        if values.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Parts { from, days: (first, last), until, .. } = self.parts;
+        let list = |starts: &mut dyn Iterator<Item = i64>| {
+            starts.map(|start| start.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let hours = list(&mut (from..first).chain(last..until));
+        let days = list(&mut (first..last).step_by(DAY_HOURS as usize));
+        let named: Vec<String> = (3..values.len() + 3).map(|number| format!("${number}")).collect();
+        let (named, of_row) = (named.join(", "), ALL_COLUMNS.of_row);
+        let rows = |span: i64, starts: &str| {
+            format!(
+                "SELECT value, {of_row}
+                 FROM usage_groups
+                 WHERE project_id = $1 AND dimension = $2 AND span = {span}
+                     AND start IN ({starts}) AND value IN ({named})"
+            )
+        };
+        let parts = [(1, hours), (DAY_HOURS, days)];
+        let parts: Vec<String> = parts
+            .iter()
+            .filter(|(_, starts)| !starts.is_empty())
+            .map(|(span, starts)| rows(*span, starts))
+            .collect();
+        if parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let parts = parts.join(" UNION ALL ");
+        let sql = format!("SELECT value, {SUMS} FROM ({parts}) AS parts GROUP BY value");
+        let Self { project, tx, .. } = self;
+        Ok(within!(tx, db => {
+            let mut query =
+                sqlx::query_as(AssertSqlSafe(sql)).bind(project.0).bind(dimension.name());
+            for value in values {
+                query = query.bind(value);
+            }
+            query.fetch_all(&mut *db).await?
+        }))
+    }
+
     /// The usage of rows and steps, summed together.
-    async fn at_once(
-        &mut self,
-        dimension: &Dimension,
-        is_sqlite: bool,
-        most: usize,
-    ) -> Result<Grouped> {
+    async fn at_once(&mut self, dimension: &Dimension, most: usize) -> Result<Grouped> {
         let total = self.sum(ALL, &usage(&ALL_COLUMNS, "''", ""), None).await?;
         let (name, tag) = (dimension.name(), dimension.tag());
-        let of_step = dimension.of_step(is_sqlite);
+        let of_step = dimension.of_step(self.is_sqlite);
         let condition = tag.map_or_else(String::new, |_| format!("AND {of_step} IS NOT NULL"));
         let usage = |columns: &Columns| usage(columns, of_step, &condition);
-        let mut groups = self.rows(&name, &dearest(usage, most), tag).await?;
+        let mut groups = self.rows(&name, &dearest(usage, most, self.is_sqlite), tag).await?;
         let without = match tag {
             Some(_) => total.without(&self.sum(&name, &usage(&ALL_COLUMNS), tag).await?),
             None if groups.first().is_some_and(|row| row.value.is_empty()) => groups.remove(0),

@@ -105,7 +105,7 @@ enum Lead<'f> {
     All,
     /// Those of a term.
     Term(&'f Term),
-    /// Those with at least so much in a column, and those that are not over and have nothing in it.
+    /// Those with at least so much in a column, and those that have nothing in it yet.
     Figure(&'static str, i64),
 }
 
@@ -247,7 +247,7 @@ fn led(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &
             // The order and the limit keep PostgreSQL to the index of the column: it does not know how
             // few they are, and would read all traces.
             let columns = |of: &str| FIGURES.map(|name| format!("{of}.{name}")).join(", ");
-            let (of_highest, of_pending, of_replay) = (columns("h"), columns("p"), columns("u"));
+            let (of_highest, of_unknown) = (columns("h"), columns("n"));
             asked.text(&format!("SELECT t.id AS id FROM (SELECT * FROM (SELECT {of_highest}"));
             let highest = format!(" FROM traces h WHERE h.project_id = $1 AND h.{column} >= ?");
             asked.with(&highest, Value::Int(least));
@@ -256,10 +256,7 @@ fn led(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &
             asked.text(&format!(
                 " ORDER BY h.{column} DESC LIMIT {most}) highest
                 UNION ALL
-                SELECT {of_pending} FROM traces p WHERE p.project_id = $1 AND p.status = 'pending'
-                UNION ALL
-                SELECT {of_replay} FROM traces r JOIN traces u ON u.id = r.id
-                WHERE r.project_id = $1 AND r.status = 'replay' AND u.{column} IS NULL
+                SELECT {of_unknown} FROM traces n WHERE n.project_id = $1 AND n.{column} IS NULL
                 ) t WHERE 1 = 1"
             ));
             "t.id"
@@ -319,7 +316,10 @@ impl Store {
         filter: &TraceFilter,
     ) -> Result<Option<i64>> {
         let (lead, count) = self.lead(project, filter).await?;
-        if filter.is_search() && count.is_none_or(|count| count > MOST_LOOKED_AT) {
+        if count.is_some_and(|count| count > MOST_LOOKED_AT) {
+            return Ok(None);
+        }
+        if filter.is_search() && count.is_none() {
             let looked_at = self.count(led(project, filter, lead).0, MOST_LOOKED_AT).await?;
             if looked_at > MOST_LOOKED_AT {
                 return Ok(None);
@@ -393,7 +393,7 @@ mod tests {
             ..TraceFilter::default()
         };
         let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-        // The columns of `traces_searched`, and those of `traces_by_cost` and `traces_by_latency`.
+        // The columns of `traces_searched`, and those of `traces_costing` and `traces_lasting`.
         let searched = ["project_id", "id", "status", "key_id", "grade", "total_cost", "latency"];
         for (lead, of, indexed) in [
             (Lead::All, "t.", &searched[..]),

@@ -226,7 +226,10 @@ pub(crate) async fn facts(
     Ok(ProjectFacts { id: project.id, name: project.name.clone(), org: project.org, keys })
 }
 
-/// A file that cannot be written is a defect of ours.
+/// A file that cannot be written is a defect of ours, unless a part of its costs is not known.
 pub(crate) fn file_fault(error: export::Error) -> Error {
-    Error::Internal(error.to_string())
+    match error {
+        export::Error::UnknownCost(_) => Error::invalid(error.to_string()),
+        _ => Error::Internal(error.to_string()),
+    }
 }

@@ -33,14 +33,14 @@ impl Job for GroupUsage {
     }
 }
 
-/// Sums all hours of a project that are over and are not summed yet, and then what callers have asked lately.
+/// Sums all hours of a project that are over and are not summed yet.
 async fn group(gateway: &Gateway, project: ProjectId) -> Result<()> {
     while !gateway.stopping.is_cancelled() {
         if !gateway.store.group_next_hour(project, gateway.clock.now()).await? {
             break;
         }
     }
-    Ok(gateway.store.renew_sums(project).await?)
+    Ok(())
 }
 
 async fn purge_steps(gateway: &Gateway) -> Result<()> {

@@ -1,10 +1,9 @@
 //! What the rows of a period come to, kept for the next question about it.
 //!
 //! A project may have a million sessions in a month: their sums take a second, and change only when an hour
-//! is over. The dearest groups are kept, and joined with the steps since; those of the latest questions are
-//! summed again when an hour is over.
+//! is over. The dearest groups are kept, and joined with the steps since.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::ids::ProjectId;
@@ -13,11 +12,14 @@ use hashlink::LruCache;
 
 use super::{Dimension, GroupRow, Grouped};
 
-/// The questions whose rows are kept: with [`most`] groups of 250 bytes each they take 8 MB at the most.
+/// The questions whose rows are kept: with [`most`] groups of up to 600 bytes each they take 19 MB at the most.
 const QUESTIONS: usize = 16;
 
 /// The most groups of the steps since that are joined here.
 pub(super) const MOST_SINCE: usize = 50_000;
+
+/// The most groups that are not kept and are looked up because they may be among the dearest.
+pub(super) const MOST_CANDIDATES: usize = 500;
 
 /// The groups to keep where so many are told apart: the steps since change the order of those near the end.
 pub(super) fn most(shown: usize) -> usize {
@@ -49,23 +51,46 @@ pub(super) struct SummedHours {
 }
 
 impl SummedHours {
-    /// The usage of the rows and of the steps since, with the dearest `most` groups told apart. `None` if a
-    /// group that is not kept may be one of those.
-    pub(super) fn joined(&self, since: Vec<GroupRow>, most: usize) -> Option<Grouped> {
-        let mut known: HashMap<&str, GroupRow> =
-            self.groups.iter().map(|group| (&*group.value, group.clone())).collect();
+    /// The values of the steps since that are not kept and may be among the dearest `most`: a group that is
+    /// not kept has cost at most what the last one that is kept has.
+    pub(super) fn candidates(&self, since: &[GroupRow], most: usize) -> Vec<String> {
+        if self.are_all {
+            return Vec::new();
+        }
+        let cost_of = |at: usize| self.groups.get(at).map_or(Usd::ZERO, GroupRow::cost);
+        // Steps since only raise it.
+        let least_shown = cost_of(most.saturating_sub(1));
+        let least_kept = cost_of(self.groups.len().saturating_sub(1));
+        let kept: HashSet<&str> = self.groups.iter().map(|group| &*group.value).collect();
+        let may_be_shown = |more: &&GroupRow| {
+            !more.value.is_empty()
+                && !kept.contains(&*more.value)
+                && more.cost().0.saturating_add(least_kept.0) >= least_shown.0
+        };
+        since.iter().filter(may_be_shown).map(|more| more.value.clone()).collect()
+    }
+
+    /// The usage of the rows and of the steps since, with the dearest `most` groups told apart. `exact` is
+    /// what the rows of the [candidates](Self::candidates) come to.
+    pub(super) fn joined(
+        &self,
+        since: Vec<GroupRow>,
+        exact: Vec<GroupRow>,
+        most: usize,
+    ) -> Grouped {
+        let candidates: HashSet<String> = self.candidates(&since, most).into_iter().collect();
+        let kept = self.groups.iter().cloned().chain(exact);
+        let mut known: HashMap<String, GroupRow> =
+            kept.map(|group| (group.value.clone(), group)).collect();
         let (mut without, mut total) = (self.without.clone(), self.total.clone());
-        let mut unknown = Vec::new();
-        for more in &since {
-            total = total.with(more);
+        for more in since {
+            total = total.with(&more);
             if more.value.is_empty() {
-                without = without.with(more);
-            } else if let Some(group) = known.get_mut(&*more.value) {
-                *group = group.with(more);
-            } else if self.are_all {
-                known.insert(&more.value, more.clone());
-            } else {
-                unknown.push(more.cost());
+                without = without.with(&more);
+            } else if let Some(group) = known.get_mut(&more.value) {
+                *group = group.with(&more);
+            } else if self.are_all || candidates.contains(&more.value) {
+                known.insert(more.value.clone(), more);
             }
         }
         let mut groups: Vec<GroupRow> = known.into_values().collect();
@@ -73,35 +98,13 @@ impl SummedHours {
             other.cost().cmp(&one.cost()).then_with(|| one.value.cmp(&other.value))
         });
         groups.truncate(most);
-        // A group that is not kept cost at most what the last one that is kept has.
-        let least_kept = self.groups.last().map_or(Usd::ZERO, GroupRow::cost);
-        let least_shown = groups.last().map_or(Usd::ZERO, GroupRow::cost);
-        let may_be_shown = |since: &Usd| since.0.saturating_add(least_kept.0) >= least_shown.0;
-        if unknown.iter().any(may_be_shown) {
-            return None;
-        }
-        Some(Grouped::of(groups, without, total))
-    }
-}
-
-/// What is kept for a question.
-#[derive(Debug)]
-pub(super) struct Kept {
-    summed: Arc<SummedHours>,
-    is_latest: bool,
-    is_asked: bool,
-}
-
-impl Kept {
-    /// Rows up to the latest ones or up to an earlier hour, which a caller asks for or may ask for.
-    pub(super) fn new(summed: SummedHours, is_latest: bool, is_asked: bool) -> Self {
-        Self { summed: Arc::new(summed), is_latest, is_asked }
+        Grouped::of(groups, without, total)
     }
 }
 
 /// The rows of the latest questions.
 #[derive(Clone, Debug)]
-pub(crate) struct KeptSums(Arc<Mutex<LruCache<Question, Kept>>>);
+pub(crate) struct KeptSums(Arc<Mutex<LruCache<Question, Arc<SummedHours>>>>);
 
 impl Default for KeptSums {
     fn default() -> Self {
@@ -112,33 +115,18 @@ impl Default for KeptSums {
 impl KeptSums {
     /// The rows of a question, if they still have this total. Rows change only when a clock was ahead.
     pub(super) fn get(&self, question: &Question, total: &GroupRow) -> Option<Arc<SummedHours>> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = all.get_mut(question).filter(|kept| kept.summed.total == *total)?;
-        kept.is_asked = true;
-        Some(kept.summed.clone())
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(question).filter(|summed| summed.total == *total).cloned()
     }
 
-    pub(super) fn keep(&self, question: Question, kept: Kept) -> Arc<SummedHours> {
-        let summed = kept.summed.clone();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(question, kept);
+    /// Keeps the rows of a question, unless it has none.
+    pub(super) fn keep(&self, question: Question, summed: SummedHours) -> Arc<SummedHours> {
+        let summed = Arc::new(summed);
+        if !summed.total.is_empty() {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.insert(question, summed.clone());
+        }
         summed
-    }
-
-    /// Forgets the questions of a project whose rows were the latest before this hour, and returns those
-    /// that callers have asked and that have more groups than are kept.
-    pub(super) fn take_outdated(&self, project: ProjectId, until: i64) -> Vec<Question> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut renewed = Vec::new();
-        all.retain(|question, kept| {
-            let is_outdated =
-                question.project == project && kept.is_latest && question.hours.1 < until;
-            if is_outdated && kept.is_asked && !kept.summed.are_all {
-                renewed.push(question.clone());
-            }
-            !is_outdated
-        });
-        renewed
     }
 }
 
@@ -169,13 +157,18 @@ mod tests {
             without: GroupRow::default(),
             total: total(&all),
         };
-        // One that is not kept has cost up to 60 before: 19 more are too few, 20 could be as much as "b".
-        let grouped = summed.joined(vec![group("c", 15), group("e", 19), group("", 7)], 2);
-        let grouped = grouped.unwrap();
+        // One that is not kept has cost up to 60 before: with 19 more it is not as dear as "b", with 20 it
+        // may be.
+        let since = vec![group("c", 15), group("e", 19), group("", 7)];
+        assert_eq!(summed.candidates(&since, 2), Vec::<String>::new());
+        let grouped = summed.joined(since, Vec::new(), 2);
         assert_eq!(shown(&grouped), (vec![("a", 90), ("c", 85)], 80 + 60 + 5 + 19));
         assert_eq!((grouped.without.cost(), grouped.total.requests), (Usd(7), 8));
-        assert_eq!(summed.joined(vec![group("e", 20)], 2), None);
-        assert_eq!(summed.joined(vec![group("new", 20)], 2), None);
+        // What it has cost before is looked up, and nothing for one that is new.
+        let since = vec![group("e", 86), group("new", 90)];
+        assert_eq!(summed.candidates(&since, 2), ["e", "new"]);
+        let grouped = summed.joined(since, vec![group("e", 5)], 2);
+        assert_eq!(shown(&grouped), (vec![("e", 91), ("a", 90)], 90 + 80 + 70 + 60));
     }
 
     #[test]
@@ -187,7 +180,7 @@ mod tests {
             without: group("", 3),
             total: total(&all).with(&group("", 3)),
         };
-        let grouped = summed.joined(vec![group("new", 81)], 2).unwrap();
+        let grouped = summed.joined(vec![group("new", 81)], Vec::new(), 2);
         assert_eq!(shown(&grouped), (vec![("new", 81), ("a", 80)], 80));
         assert_eq!((grouped.without.cost(), grouped.total.cost()), (Usd(3), Usd(244)));
     }
@@ -197,43 +190,14 @@ mod tests {
         let kept = KeptSums::default();
         let question =
             Question { project: ProjectId(1), dimension: Dimension::Model, hours: (1, 9), most: 2 };
-        kept.keep(question.clone(), Kept::new(some(5, true), true, true));
+        let summed = SummedHours {
+            groups: Vec::new(),
+            are_all: true,
+            without: GroupRow::default(),
+            total: group("", 5),
+        };
+        kept.keep(question.clone(), summed);
         assert!(kept.get(&question, &group("", 5)).is_some());
         assert!(kept.get(&question, &group("", 6)).is_none());
-    }
-
-    /// The rows of no group, or of more than are kept.
-    fn some(nanos: i64, are_all: bool) -> SummedHours {
-        let (groups, without) = (Vec::new(), GroupRow::default());
-        SummedHours { groups, are_all, without, total: group("", nanos) }
-    }
-
-    #[test]
-    fn what_is_asked_of_many_groups_is_renewed_when_an_hour_is_over() {
-        let kept = KeptSums::default();
-        let question = |project: i64, from: i64, until: i64| Question {
-            project: ProjectId(project),
-            dimension: Dimension::Model,
-            hours: (from, until),
-            most: 2,
-        };
-        for (question, are_all, is_latest, is_asked) in [
-            (question(1, 1, 9), false, true, true),
-            (question(1, 2, 9), true, true, true),
-            (question(1, 3, 9), false, true, false),
-            (question(1, 4, 8), false, false, true),
-            (question(2, 1, 9), false, true, true),
-        ] {
-            kept.keep(question, Kept::new(some(5, are_all), is_latest, is_asked));
-        }
-        assert_eq!(kept.take_outdated(ProjectId(1), 9), []);
-        // One that is renewed and asked for is renewed again.
-        assert!(kept.get(&question(1, 3, 9), &group("", 5)).is_some());
-        let mut renewed = kept.take_outdated(ProjectId(1), 10);
-        renewed.sort_by_key(|question| question.hours);
-        assert_eq!(renewed, [question(1, 1, 9), question(1, 3, 9)]);
-        let is_kept = |question: Question| kept.get(&question, &group("", 5)).is_some();
-        assert!(!is_kept(question(1, 1, 9)) && !is_kept(question(1, 2, 9)));
-        assert!(is_kept(question(1, 4, 8)) && is_kept(question(2, 1, 9)));
     }
 }
