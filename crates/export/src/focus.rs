@@ -16,9 +16,10 @@ use domain::usage::TokenKind;
 
 use crate::{ProjectFacts, Result, cell};
 
-/// The most bytes of memory that the charges of a day take until its end. If there are more, a day has several
-/// rows for some of them. Its rows take twice as much when they are written.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// The most bytes of memory that the charges of a day take until its end. If there are more, all are written
+/// and begin anew: a day has several rows for most of them, so that a lower bound makes far larger files.
+/// Its rows take twice as much when they are written.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// The memory of a charge beside its texts: nodes of a tree are half full when it is filled in order.
 const CHARGE_BYTES: usize = 2 * (size_of::<Charge>() + size_of::<Sums>());
 /// The memory of a text beside its characters, which is what allocating it costs.

@@ -17,7 +17,7 @@ mod tests;
 use std::collections::HashMap;
 
 use domain::export::ExportFormat;
-use domain::ids::{KeyId, OrgId, ProjectId};
+use domain::ids::{KeyId, OrgId, ProjectId, StepId};
 
 use focus::FocusFile;
 use parquet_file::ParquetFile;
@@ -37,6 +37,9 @@ pub enum Error {
     /// A part of a Parquet file.
     #[error("a Parquet file: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),
+    /// Costs of which a part is not known.
+    #[error("step {0} is damaged, and its cost is not known: a file of costs would be too low")]
+    UnknownCost(StepId),
     /// A buffer.
     #[error("a buffer: {0}")]
     Buffer(#[from] std::io::Error),
@@ -101,7 +104,7 @@ impl Exporter {
         match &mut self.0 {
             File::Jsonl(lines) => write_line(lines, &step.line()),
             File::Parquet(file) => file.write(&step.line()),
-            File::Focus(_) => Ok(()),
+            File::Focus(_) => Err(Error::UnknownCost(step.id)),
         }
     }
 
