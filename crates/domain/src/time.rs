@@ -86,6 +86,11 @@ impl Timestamp {
         Some(Self::of_civil(date.to_datetime(Time::midnight())))
     }
 
+    /// ISO 8601 in UTC with microseconds, for a request that must name this very time.
+    pub fn exact(self) -> String {
+        format!("{:.6}Z", self.civil())
+    }
+
     fn of_civil(at: DateTime) -> Self {
         // The years -9999 to 9999 are 2^59 microseconds.
         Self(at.duration_since(EPOCH).as_micros() as i64)

@@ -141,9 +141,9 @@ impl BacktestCommand {
 
     /// The request.
     fn body(&self, settings: Map<String, Value>, now: Timestamp) -> Value {
-        let mut body = json!({"settings": settings, "from": self.since.seen_from(now)});
+        let mut body = json!({"settings": settings, "from": self.since.seen_from(now).exact()});
         if let Some(until) = &self.until {
-            body["to"] = json!(until.seen_from(now));
+            body["to"] = json!(until.seen_from(now).exact());
         }
         body
     }
@@ -181,6 +181,15 @@ mod tests {
             timeout: TIMEOUT,
             url: None,
         }
+    }
+
+    #[test]
+    fn the_window_is_asked_for_to_the_microsecond() {
+        let at = |text| Moment::At(Timestamp::parse(text).unwrap());
+        let (since, until) = ("2026-11-21T12:00:00.000001Z", "2026-11-21T13:00:00.123456Z");
+        let command = BacktestCommand { since: at(since), until: Some(at(until)), ..command() };
+        let body = command.body(Map::new(), Timestamp::default());
+        assert_eq!(body, json!({"settings": {}, "from": since, "to": until}));
     }
 
     #[test]
