@@ -1,10 +1,12 @@
 //! Signing in and out by forms.
 
 use super::{browser, owner, send_form, shows};
-use crate::harness::{Backend, OWNER, PASSWORD, Server, Setup};
+use crate::harness::{Backend, Caller, OWNER, PASSWORD, Reply, Server, Setup};
+use crate::session::second_factor::enrol;
 
 crate::on_every_backend!(
     a_page_leads_to_the_sign_in_and_back,
+    the_second_factor_comes_after_the_password,
     forms_of_other_sites_are_refused,
     a_gateway_without_a_console_has_no_pages
 );
@@ -39,6 +41,30 @@ async fn a_page_leads_to_the_sign_in_and_back(backend: Backend) {
     // A form that comes too late does nothing, and leads to the sign-in.
     let late = send_form(&owner, "/keys", &[("name", "late"), ("project", "1")]).await;
     assert_eq!((late.status, late.header("location")), (303, "/sign-in"));
+}
+
+async fn the_second_factor_comes_after_the_password(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let enrolled = enrol(server.owner().await, PASSWORD).await;
+    let stranger = browser(&server);
+    let fields = [("email", OWNER), ("password", PASSWORD), ("next", "/models")];
+    let asked = send_form(&stranger, "/sign-in", &fields).await;
+    shows(&asked, 200, "Code of your authenticator");
+    let cookie = |reply: &Reply| reply.header("set-cookie").split(';').next().unwrap().to_owned();
+    let pending = stranger.with("cookie", &cookie(&asked));
+    assert_eq!(pending.get("/keys").await.status, 303, "it is good for the code alone");
+    let wrong = send_form(&pending, "/sign-in/code", &[("code", "000000"), ("next", "/models")]);
+    shows(&wrong.await, 401, "The code is wrong");
+    let foreign = pending.with("origin", "https://evil.example").request("POST", "/sign-in/code");
+    assert_eq!(Caller::try_send(foreign).await.unwrap().status, 403);
+    let code = enrolled.code();
+    let fields = [("code", &*code), ("next", "//evil.example")];
+    let done = send_form(&pending, "/sign-in/code", &fields).await;
+    assert_eq!((done.status, done.header("location")), (303, "/"), "{}", done.text);
+    assert_eq!(stranger.with("cookie", &cookie(&done)).get("/models").await.status, 200);
+    // The cookie from before the code has ended: the password comes first again.
+    let late = send_form(&pending, "/sign-in/code", &[("code", &code), ("next", "/keys")]).await;
+    assert_eq!((late.status, late.header("location")), (303, "/sign-in?next=%2Fkeys"));
 }
 
 async fn forms_of_other_sites_are_refused(backend: Backend) {

@@ -120,10 +120,7 @@ async fn a_key_uses_the_endpoints_of_its_list_alone(backend: Backend) {
     owner.patch(&path, &json!({"allowed_endpoints": null})).await.ok(200);
     key.execute(&trace, "Hi").await.ok(200);
     let wrong = json!({"allowed_endpoints": ["telnet"]});
-    owner
-        .patch(&path, &wrong)
-        .await
-        .tells(422, "allowed_endpoints must be null or a list of these");
+    owner.patch(&path, &wrong).await.says(422, "allowed_endpoints must be null or a list of these");
 }
 
 async fn a_secret_is_replaced_with_an_overlap(backend: Backend) {

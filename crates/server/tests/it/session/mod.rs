@@ -4,5 +4,5 @@ mod cross_site;
 mod list;
 mod organization;
 pub mod roles;
-mod second_factor;
+pub mod second_factor;
 mod sign_in;

@@ -28,6 +28,13 @@ pub struct Enrolled {
     recovery_codes: Vec<String>,
 }
 
+impl Enrolled {
+    /// A code that has not been used.
+    pub fn code(&self) -> String {
+        code_at(&self.authenticator, now() + 30)
+    }
+}
+
 /// Sets up an authenticator for a session.
 pub async fn enrol(caller: Caller, password: &str) -> Enrolled {
     let offered = caller.post("/api/v1/session/mfa/totp", &json!({"password": password})).await;
@@ -77,7 +84,7 @@ async fn from_the_password_to_the_session(backend: Backend) {
     }
     let pending = with_cookie(&server, &login);
     verify(&pending, "000000").await.is(401, &unauthorized());
-    let code = code_at(&owner.authenticator, now() + 30);
+    let code = owner.code();
     let foreign = pending.with("origin", "https://evil.example");
     verify(&foreign, &code).await.is(403, &json!({"error": "Forbidden"}));
     let done = verify(&pending, &code).await;
