@@ -29,12 +29,12 @@ pub struct OrganizationDetail {
 /// The settings of an organization.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OrganizationSettingsBody {
-    security: SecurityBody,
+    security: OrganizationSecurityBody,
 }
 
 /// How the people of an organization sign in.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct SecurityBody {
+pub struct OrganizationSecurityBody {
     /// Without a second factor a session is good for nothing but to set one up.
     require_mfa: bool,
     /// `admin`, `member` or `viewer`: the role of people who come by single sign-on when no rule gives them
@@ -64,7 +64,7 @@ impl From<OrganizationView> for OrganizationDetail {
             id: view.id,
             name: view.name,
             settings: OrganizationSettingsBody {
-                security: SecurityBody {
+                security: OrganizationSecurityBody {
                     require_mfa: security.require_mfa,
                     default_role: security.default_role.map(domain::project::Role::as_str),
                     disable_password_login: security.disable_password_login,
