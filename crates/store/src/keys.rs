@@ -4,6 +4,7 @@ use async_recursion::async_recursion as boxed;
 use domain::ids::{KeyId, ProjectId};
 use domain::key::{EarlierSecret, Key, KeyStatus};
 use domain::money::Usd;
+use domain::step::ApiEndpoint;
 use domain::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -60,10 +61,18 @@ impl Row {
             created_at: Timestamp(self.created_at),
             allowed_models: list(self.allowed_models.as_deref())
                 .map_err(|_| corrupt("allowed_models"))?,
-            allowed_endpoints: list(endpoints).map_err(|_| corrupt("allowed_endpoints"))?,
+            allowed_endpoints: list(endpoints)
+                .map_err(|_| corrupt("allowed_endpoints"))?
+                .map(known_endpoints),
             earlier,
         })
     }
+}
+
+/// The endpoints of a list. A newer version may have written one that this version does not have: it
+/// allows nothing here.
+fn known_endpoints(words: Vec<String>) -> Vec<ApiEndpoint> {
+    words.iter().filter_map(|word| ApiEndpoint::parse(word)).collect()
 }
 
 /// A list of names as JSON; `None` without one.

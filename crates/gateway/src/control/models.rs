@@ -66,9 +66,7 @@ pub struct ModelChange {
 impl Gateway {
     /// The models that a key can name, oldest first.
     pub fn callable_models(&self, caller: &Caller) -> Vec<Arc<Model>> {
-        let mut models = by_age(&caller.project);
-        models.retain(|model| caller.check_model(model).is_ok());
-        models
+        caller.callable(by_age(&caller.project))
     }
 
     /// The model that a key names, by its identifier or an alias.

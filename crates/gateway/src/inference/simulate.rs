@@ -108,11 +108,14 @@ impl Gateway {
                 project.route(routing, report.pii_detected(), false, asks_secure);
             let tier = routing.classified;
             let mut models = match models {
-                Ok(models) => models,
+                Ok(models) => caller.callable(models),
                 Err(unresolved) => {
                     return Ok(Simulated::Unconfigured { tier, reason: unresolved.to_string() });
                 }
             };
+            if models.is_empty() {
+                return Err(Error::ModelNotAllowed);
+            }
             // The path of an execution leaves out what the key's cap or the project's budget forbids.
             let unpriced = models.iter().find_map(|model| caller.check_price(model).err());
             models.retain(|model| caller.check_price(model).is_ok());

@@ -7,6 +7,7 @@ use checks::{Placeholders, Redactor};
 use domain::ids::StepId;
 use domain::joined_texts::{JoinedTexts, joined};
 use domain::json_text::{Edit, Token, edited, quoted, rewrite};
+use domain::step::ApiEndpoint;
 use domain::stored_responses::{Continuation, StoredKind};
 use futures_util::future::BoxFuture;
 use providers::{StoredResponseAction, StoredResponseCall};
@@ -116,10 +117,14 @@ impl Gateway {
     ) -> BoxFuture<'a, Result<Option<String>>> {
         Box::pin(async move {
             let project = &caller.project;
+            caller.check_endpoint(ApiEndpoint::Responses)?;
             let found = bounded(self.store.stored_resources(project.id(), &[id])).await?;
             let Some(stored) = found.into_iter().find(|stored| stored.id == stored.response) else {
                 return Ok(None);
             };
+            if !caller.key.key.may_call(&stored.model) {
+                return Err(Error::ModelNotAllowed);
+            }
             if matches!(action, StoredResponseAction::Cancel | StoredResponseAction::Delete) {
                 project.check_active()?;
             }

@@ -54,7 +54,8 @@ impl Gateway {
         routing: &mut Routing,
         models: Vec<Arc<Model>>,
     ) -> Vec<Arc<Model>> {
-        let project = &screened.context().caller.project;
+        let caller = &screened.context().caller;
+        let project = &caller.project;
         let Some(tier) = routing.tier.filter(|_| project.has_choice()) else { return models };
         let now = self.clock.now();
         let known = || self.warm_models.get(screened.session()?, now);
@@ -64,7 +65,7 @@ impl Gateway {
         warm.cached = warm.cached.min(prompt.saturating_mul(2));
         let goes_down = (warm.tier, tier) == (Tier::Complex, Tier::Simple);
         let complex = if goes_down {
-            project.candidates(Tier::Complex).unwrap_or_default()
+            caller.callable(project.candidates(Tier::Complex).unwrap_or_default())
         } else {
             Vec::new()
         };

@@ -52,8 +52,8 @@ impl Screened {
         let (mut routing, models) =
             project.route(self.classify(), self.is_sensitive(), vpc_only, secure_trace);
         Ok(match models {
-            Ok(mut models) => {
-                models.retain(|model| self.context().caller.check_model(model).is_ok());
+            Ok(models) => {
+                let models = self.context().caller.callable(models);
                 if models.is_empty() {
                     return Err(Error::ModelNotAllowed);
                 }
@@ -76,10 +76,10 @@ impl Screened {
         caller.check_model(first)?;
         let private_only =
             private_only(screened.context().trace.is_sensitive(), screened.security().pii, first);
-        let mut models = project.named(first, private_only, fallbacks, screened.pricing_basis());
-        models.retain(|model| caller.check_model(model).is_ok());
+        let models = project.named(first, private_only, fallbacks, screened.pricing_basis());
+        let models = caller.callable(models);
         if models.is_empty() {
-            return Err(crate::error::Error::invalid(format!(
+            return Err(Error::invalid(format!(
                 "Model {name} may not be used here: the trace is sensitive or its region is not allowed"
             )));
         }

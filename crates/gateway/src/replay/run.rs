@@ -8,7 +8,7 @@ use domain::grade::Assessment;
 use domain::ids::{StepId, TraceId};
 use domain::job::{JobKind, Progress};
 use domain::model::Model;
-use domain::step::Step;
+use domain::step::{ApiEndpoint, Step};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::{Map, json};
 
@@ -330,5 +330,13 @@ fn caller(job: &RunningJob) -> Result<Caller> {
         Error::invalid("The key that asked for this replay was revoked, or has expired")
     })?;
     key.check_active()?;
-    Ok(Caller { key, project, charge: HeldCharge::default(), session_name: None, attributes: None })
+    let caller = Caller {
+        key,
+        project,
+        charge: HeldCharge::default(),
+        session_name: None,
+        attributes: None,
+    };
+    caller.check_endpoint(ApiEndpoint::Replay)?;
+    Ok(caller)
 }

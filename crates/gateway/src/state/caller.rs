@@ -66,6 +66,12 @@ impl Caller {
         if may { Ok(()) } else { Err(Error::ModelNotAllowed) }
     }
 
+    /// Those of some models that the key may call.
+    pub(crate) fn callable(&self, mut models: Vec<Arc<Model>>) -> Vec<Arc<Model>> {
+        models.retain(|model| self.check_model(model).is_ok());
+        models
+    }
+
     /// Refuses an endpoint that the key may not use.
     pub(crate) fn check_endpoint(&self, endpoint: ApiEndpoint) -> Result<()> {
         if self.key.key.may_use(endpoint) { Ok(()) } else { Err(Error::EndpointNotAllowed) }

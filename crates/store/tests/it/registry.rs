@@ -79,6 +79,23 @@ async fn a_project_is_saved_hidden_and_shredded() {
 }
 
 #[tokio::test]
+async fn an_endpoint_of_a_newer_version_allows_nothing() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (id, _) = project(&store).await;
+        let mut tx = store.begin().await.unwrap();
+        tx.add_key(&key(id)).await.unwrap();
+        tx.commit().await.unwrap();
+        let newer =
+            "UPDATE api_keys SET allowed_endpoints = '[\"telepathy\", \"chat\"]' RETURNING name";
+        assert_eq!(database.texts(newer).await, ["k"]);
+        let read = store.keys().await.unwrap().pop().unwrap().1.unwrap();
+        assert_eq!(read.allowed_endpoints, Some(vec![ApiEndpoint::Chat]), "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
 async fn a_deleted_project_is_forgotten_but_for_its_id() {
     const TEXTS: &str = "
         SELECT name || settings FROM projects

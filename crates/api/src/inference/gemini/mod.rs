@@ -18,6 +18,7 @@ use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use domain::original::{Original, WireFormat};
+use domain::step::ApiEndpoint;
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
 use gateway::{Caller, ChatReply, Piece, Refusal, Started};
@@ -48,7 +49,7 @@ pub(crate) async fn count_tokens(
     let original = Original::new(WireFormat::GenerateContent, String::new());
     let ParsedRequest { request, .. } = request::parse(asked, None, Some(original))?;
     let model = request.model.as_deref();
-    Ok(app.gateway.count_tokens(caller, model, request.prompt).await?)
+    Ok(app.gateway.count_tokens(caller, ApiEndpoint::Gemini, model, request.prompt).await?)
 }
 
 /// Gemini's format.

@@ -15,6 +15,7 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use domain::original::{Original, WireFormat};
+use domain::step::ApiEndpoint;
 use domain::time::Timestamp;
 use futures_util::stream::BoxStream;
 use gateway::{Caller, ChatReply, Piece, Refusal, Started};
@@ -65,7 +66,7 @@ pub(crate) async fn count_tokens(app: &App, caller: &Caller, body: CountedBody) 
     let original = Original::new(WireFormat::Messages, String::new());
     let ParsedRequest { request, .. } = request::parse(body.0, None, Some(original))?;
     let model = request.model.as_deref();
-    Ok(app.gateway.count_tokens(caller, model, request.prompt).await?)
+    Ok(app.gateway.count_tokens(caller, ApiEndpoint::Messages, model, request.prompt).await?)
 }
 
 /// Anthropic's format.

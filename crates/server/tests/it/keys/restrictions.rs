@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Backend, Caller, Mock, Server};
+use crate::harness::{Answer, Backend, Caller, Mock, Server, settings};
 
 crate::on_every_backend!(
     a_key_calls_the_models_of_its_list_alone,
+    neither_fallbacks_nor_sessions_lead_beyond_a_list,
     a_key_uses_the_endpoints_of_its_list_alone,
     a_secret_is_replaced_with_an_overlap
 );
@@ -14,6 +15,7 @@ fn no_model() -> Value {
     json!({"error": "Model not allowed for this key", "code": "MODEL_NOT_ALLOWED"})
 }
 
+/// A key with these lists, and its path.
 async fn key_with(server: &Server, owner: &Caller, lists: Value) -> (Caller, String) {
     let mut new = json!({"name": "k", "project_id": 1});
     new.as_object_mut().unwrap().extend(lists.as_object().unwrap().clone());
@@ -29,8 +31,8 @@ async fn a_key_calls_the_models_of_its_list_alone(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let owner = server.owner().await;
     let mock = Mock::always(Answer::text("hello")).await;
-    mock.register_with(&owner, "other", json!({"additional_config": {"fallbacks": ["sandbox"]}}))
-        .await;
+    let fallback = json!({"additional_config": {"fallback_identifier": "sandbox"}});
+    mock.register_with(&owner, "other", fallback).await;
     let (key, path) = key_with(&server, &owner, json!({"allowed_models": ["sandbox"]})).await;
     let trace = key.trace().await;
     let chat = |model: &str| {
@@ -66,10 +68,19 @@ async fn a_key_calls_the_models_of_its_list_alone(backend: Backend) {
     assert_eq!(names, ["sandbox"]);
     assert_eq!(key.get("/openai/v1/models/other").await.status, 404);
     assert_eq!(mock.begun(), 0, "no model is called");
-    // Tiers of other models are refused; a change of the list holds at once.
+    let counted = json!({"model": "other", "messages": [{"role": "user", "content": "Hi"}]});
+    let refused = key.post("/anthropic/v1/messages/count_tokens", &counted).await;
+    refused.tells(403, "Model not allowed for this key");
+    // Of a tier's models those of the list count; a change of the list holds at once.
     let tiers = json!({"routing_tiers": {"simple": "other", "complex": "other"}});
-    crate::harness::settings(&owner, 1, tiers).await;
+    settings(&owner, 1, tiers).await;
+    let answered = key.execute(&trace, "Hi").await.ok(200);
+    assert_eq!(answered["model"], "sandbox");
+    owner.patch(&path, &json!({"allowed_models": ["nothing"]})).await.ok(200);
     key.execute(&trace, "Hi").await.is(403, &no_model());
+    let simulation = json!({"project_id": 1, "input": "Hi"});
+    key.post("/api/v1/simulate", &simulation).await.is(403, &no_model());
+    assert_eq!(mock.begun(), 0, "no model is called");
     owner.patch(&path, &json!({"allowed_models": ["other"]})).await.ok(200);
     key.execute(&trace, "Hi").await.ok(200);
     key.post("/api/v1/chat/completions", &chat("sandbox")).await.is(403, &no_model());
@@ -81,6 +92,60 @@ async fn a_key_calls_the_models_of_its_list_alone(backend: Backend) {
     let wrong = json!({"allowed_models": [""]});
     let rule = "allowed_models must be null or at most 200 identifiers of models";
     owner.patch(&path, &wrong).await.invalid(rule);
+}
+
+async fn neither_fallbacks_nor_sessions_lead_beyond_a_list(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let owner = server.owner().await;
+    let other = Mock::always(Answer::text("hello")).await;
+    other.register(&owner, "other").await;
+    let broken = Mock::always(Answer::json(500, &json!({}))).await;
+    let fallback = json!({"additional_config": {"fallback_identifier": "other"}});
+    broken.register_with(&owner, "broken", fallback).await;
+    let (key, path) = key_with(&server, &owner, json!({"allowed_models": ["broken"]})).await;
+    let ask = json!({"model": "broken", "trace_id": key.trace().await,
+        "messages": [{"role": "user", "content": "Hi"}]});
+    let chat = async || key.post("/api/v1/chat/completions", &ask).await.status;
+    assert_eq!((chat().await, other.begun()), (502, 0));
+    owner.patch(&path, &json!({"allowed_models": ["broken", "other"]})).await.ok(200);
+    assert_eq!((chat().await, other.begun()), (200, 1));
+
+    // The large model has a session's conversation in its cache, and leaves the list.
+    let large = Mock::always(cached_answer()).await;
+    let prices = json!({"is_public": false, "input_cost_per_1k": 0.06, "output_cost_per_1k": 0.1,
+        "additional_config": {"cached_input_cost_per_1k": 0.006}});
+    large.register_with(&owner, "large", prices.clone()).await;
+    let small = Mock::always(cached_answer()).await;
+    small.register_with(&owner, "small", prices).await;
+    let tiers = json!({"simple": "small", "complex": "large"});
+    settings(&owner, 1, json!({"routing_tiers": tiers})).await;
+    let hard = format!("Prove that there are infinitely many primes. {}", "Step. ".repeat(1200));
+    let mut ask = json!({"trace_id": key.trace().await,
+        "messages": [{"role": "user", "content": hard}]});
+    let mut turn = async || {
+        let answer = key.post("/api/v1/chat/completions", &ask).await.ok(200);
+        let messages = ask["messages"].as_array_mut().unwrap();
+        messages.push(answer["choices"][0]["message"].clone());
+        messages.push(json!({"role": "user", "content": "Thanks!"}));
+        (large.begun(), small.begun())
+    };
+    owner.patch(&path, &json!({"allowed_models": ["large", "small"]})).await.ok(200);
+    assert_eq!(turn().await, (1, 0));
+    assert_eq!(turn().await, (2, 0), "the session keeps its model");
+    owner.patch(&path, &json!({"allowed_models": ["small"]})).await.ok(200);
+    assert_eq!(turn().await, (2, 1));
+}
+
+/// An answer to a prompt of 2,000 tokens that its provider has in its cache.
+fn cached_answer() -> Answer {
+    let message = json!({"role": "assistant", "content": "Fine."});
+    Answer::json(
+        200,
+        &json!({"id": "x", "object": "chat.completion", "created": 1, "model": "x",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 2000, "completion_tokens": 5, "total_tokens": 2005,
+                "prompt_tokens_details": {"cached_tokens": 1900}}}),
+    )
 }
 
 async fn a_key_uses_the_endpoints_of_its_list_alone(backend: Backend) {
@@ -115,6 +180,9 @@ async fn a_key_uses_the_endpoints_of_its_list_alone(backend: Backend) {
     let gemini = "/gemini/v1beta/models/sandbox:generateContent";
     let contents = json!({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]});
     key.post(gemini, &contents).await.tells(403, "Endpoint not allowed for this key");
+    let counted = json!({"model": "sandbox", "messages": messages});
+    let count = key.post("/anthropic/v1/messages/count_tokens", &counted).await;
+    count.tells(403, "Endpoint not allowed for this key");
     owner.patch(&path, &json!({"allowed_endpoints": []})).await.ok(200);
     key.post("/api/v1/chat/completions", &chat).await.is(403, &refused);
     owner.patch(&path, &json!({"allowed_endpoints": null})).await.ok(200);

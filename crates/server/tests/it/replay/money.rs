@@ -47,13 +47,23 @@ async fn a_cap_ends_a_replay(backend: Backend) {
         Mock::start(std::time::Duration::from_millis(300), Some((10, 5)), |_| Answer::text("Yes."));
     let slow = slow.await;
     slow.register(&owner, "slow").await;
-    let job = ask(&gone, &trace, &json!({"force_model": "slow"})).await;
-    crate::harness::until("a call is open", async || (slow.begun() == 1).then_some(())).await;
     let path = format!("/api/v1/keys/{}", revoked["id"].as_str().unwrap());
+    let begun = async |calls: usize| {
+        let job = ask(&gone, &trace, &json!({"force_model": "slow"})).await;
+        crate::harness::until("a call is open", async || (slow.begun() == calls).then_some(()))
+            .await;
+        job
+    };
+    let job = begun(1).await;
+    owner.patch(&path, &json!({"allowed_endpoints": ["chat"]})).await.ok(200);
+    let job = ended(&key, &job).await;
+    assert_eq!(job["error"], "Endpoint not allowed for this key");
+    owner.patch(&path, &json!({"allowed_endpoints": null})).await.ok(200);
+    let job = begun(2).await;
     owner.delete(&path).await.ok(204);
     let job = ended(&key, &job).await;
     assert_eq!(job["error"], "The key that asked for this replay was revoked, or has expired");
-    assert_eq!(slow.begun(), 1);
+    assert_eq!(slow.begun(), 2);
 }
 
 async fn a_budget_ends_a_replay(backend: Backend) {

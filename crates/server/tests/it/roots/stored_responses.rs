@@ -12,6 +12,7 @@ crate::on_every_backend!(
     a_stored_response_is_continued_at_its_account,
     what_another_project_stored_is_not_found,
     a_stored_response_is_read_and_deleted,
+    a_key_reaches_stored_responses_within_its_lists,
     items_without_their_contents_are_those_of_the_project,
     answers_of_ours_are_continued_by_translation,
     a_response_that_its_provider_has_lost_is_forgotten,
@@ -97,6 +98,34 @@ async fn a_stored_response_is_read_and_deleted(backend: Backend) {
     for asked in mock.requests() {
         assert_eq!(asked.headers["authorization"], "Bearer sk-of-gpt-of-the-gateway");
     }
+}
+
+async fn a_key_reaches_stored_responses_within_its_lists(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = vendor(&owner, "gpt").await;
+    key.post(RESPONSES, &ask(RESPONSES, "gpt", "Hello.", json!({}))).await.ok(200);
+    let path = format!("{RESPONSES}/resp_gpt");
+    for (list, sentence) in [
+        (json!({"allowed_models": ["other"]}), "Model not allowed for this key"),
+        (json!({"allowed_endpoints": ["chat"]}), "Endpoint not allowed for this key"),
+    ] {
+        let mut new = json!({"name": "k", "project_id": 1});
+        new.as_object_mut().unwrap().extend(list.as_object().unwrap().clone());
+        let made = owner.post("/api/v1/keys", &new).await.ok(201);
+        let key = server.with_key(made["raw_key"].as_str().unwrap());
+        let input_items = format!("{path}/input_items");
+        for reply in [
+            key.get(&path).await,
+            key.get(&input_items).await,
+            key.post(&format!("{path}/cancel"), &json!({})).await,
+            key.delete(&path).await,
+        ] {
+            reply.tells(403, sentence);
+        }
+    }
+    assert_eq!(mock.begun(), 1);
+    key.get(&path).await.ok(200);
 }
 
 async fn items_without_their_contents_are_those_of_the_project(backend: Backend) {
