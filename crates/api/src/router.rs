@@ -17,7 +17,8 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use crate::app::{App, Settings};
 use crate::console;
 use crate::control::{
-    audit, keys, models, organization, projects, safety, second_factor, session, session_list,
+    audit, invitations, keys, models, organization, passwords, people, projects, safety,
+    second_factor, session, session_list,
 };
 use crate::evidence::{backtests, exports, insights, logs, replay, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
@@ -55,6 +56,11 @@ fn by_session() -> Group {
         .routes(routes!(audit::list))
         .routes(routes!(organization::show, organization::update))
         .routes(routes!(second_factor::reset))
+        .routes(routes!(people::list))
+        .routes(routes!(people::update, people::delete))
+        .routes(routes!(passwords::offer))
+        .routes(routes!(invitations::list, invitations::create))
+        .routes(routes!(invitations::delete))
 }
 
 /// The session's own routes.
@@ -67,6 +73,7 @@ fn of_session() -> Group {
         .routes(routes!(second_factor::remove))
         .routes(routes!(session_list::list))
         .routes(routes!(session_list::revoke))
+        .routes(routes!(passwords::change))
 }
 
 /// Routes of a session whose second factor may still be to come.
@@ -167,6 +174,8 @@ fn by_either() -> Group {
 fn open() -> Group {
     OpenApiRouter::new()
         .routes(routes!(session::create))
+        .routes(routes!(invitations::accept))
+        .routes(routes!(passwords::reset))
         .routes(routes!(health::up))
         .routes(routes!(health::ready))
         .routes(routes!(openapi::show))

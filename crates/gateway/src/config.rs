@@ -17,6 +17,8 @@ pub struct Config {
     /// A pending trace that is idle for this many hours has failed, unless its project sets another
     /// time.
     pub idle_hours: u64,
+    /// The address of the gateway for people, with its scheme; `None` if it is not known.
+    pub public_url: Option<String>,
     /// The export of steps and traces; `None` if there is none.
     pub otlp: Option<Otlp>,
 }

@@ -53,10 +53,13 @@ pub use crate::control::command_line::{
     NewUser, create_key, create_user, reset_mfa, reset_password, rotate_master_key,
 };
 pub use crate::control::doctor::{Finding, inspect_models};
+pub use crate::control::invitations::{InvitationView, NewInvitation};
 pub use crate::control::keys::{KeyChange, KeyView, NewKey};
+pub use crate::control::links::Link;
 pub use crate::control::models::{ModelChange, ModelView};
 pub use crate::control::offline_export::export_offline;
 pub use crate::control::organization::{OrganizationChange, OrganizationView};
+pub use crate::control::people::PersonChange;
 pub use crate::control::projects::{ProjectChange, ProjectView};
 pub use crate::control::safety_preview::{Direction, SafetyTrial, SafetyVerdict, SlowRule};
 pub use crate::control::sdk_config::SdkConfig;
@@ -99,4 +102,4 @@ pub use crate::streaming::piece::{Mode, Piece, Started, Streamed};
 pub use crate::tools::function_tools::{ToolCall, ToolResult};
 pub use checks::{Violation, ViolationKind};
 pub use grading::DriftReport;
-pub use store::{Account, Audit, COUNT_LIMIT, Dimension, GroupRow, Order, Term};
+pub use store::{Account, Audit, COUNT_LIMIT, Dimension, GroupRow, Order, Person, Term};

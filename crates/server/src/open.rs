@@ -112,6 +112,7 @@ pub(crate) fn gateway_config(config: &Config) -> Result<gateway::Config, Failure
         max_body_bytes: config.max_body_bytes,
         max_body_memory: config.max_body_memory,
         egress_allow: config.egress.allow.clone(),
+        public_url: config.public_url.clone(),
         idle_hours: config.trace_idle_hours,
         otlp: otlp(config)?,
     })

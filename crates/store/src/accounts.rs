@@ -290,7 +290,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Sets a new password and signs the user out everywhere. Known networks stay: otherwise a stranger who guesses
+    /// Sets a new password and signs the user out everywhere. Links to another one end. Known networks stay: otherwise a stranger who guesses
     /// meanwhile would lock the owner out.
     #[boxed]
     pub async fn set_password(&mut self, user: UserId, password_hash: &str) -> Result<()> {
@@ -300,7 +300,7 @@ impl Tx {
             sqlx::query(SET).bind(user.0).bind(password_hash).execute(&mut *db).await?;
             sqlx::query(OUT).bind(user.0).execute(&mut *db).await?;
         });
-        Ok(())
+        self.drop_password_links(user).await
     }
 
     /// Whether a password still has the hash that it was compared with, and the account a second factor or

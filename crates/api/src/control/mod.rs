@@ -1,9 +1,12 @@
 //! The control plane: the data that a signed-in member reads and changes.
 
 pub(crate) mod audit;
+pub(crate) mod invitations;
 pub(crate) mod keys;
 pub(crate) mod models;
 pub(crate) mod organization;
+pub(crate) mod passwords;
+pub(crate) mod people;
 pub(crate) mod projects;
 pub(crate) mod safety;
 pub(crate) mod second_factor;

@@ -3,11 +3,16 @@
 pub(crate) mod bootstrap;
 pub(crate) mod command_line;
 pub(crate) mod doctor;
+pub(crate) mod invitations;
 pub(crate) mod keys;
+pub(crate) mod link_token;
+pub(crate) mod links;
 pub(crate) mod members;
 pub(crate) mod models;
 pub(crate) mod offline_export;
 pub(crate) mod organization;
+pub(crate) mod passwords;
+pub(crate) mod people;
 pub(crate) mod projects;
 pub(crate) mod recovery_codes;
 pub(crate) mod safety_preview;

@@ -31,9 +31,9 @@ enum Fitting {
 }
 
 /// An attempt that counts as a failure until it is taken back.
-struct Booked {
-    trying: Trying<'static>,
-    at: Timestamp,
+pub(crate) struct Booked {
+    pub(crate) trying: Trying<'static>,
+    pub(crate) at: Timestamp,
 }
 
 impl Gateway {
@@ -241,7 +241,7 @@ impl Gateway {
     }
 
     /// Books an attempt of a member's like an attempt to sign in, whatever session it comes by.
-    async fn book_factor(&self, member: &Member) -> Result<Booked> {
+    pub(crate) async fn book_factor(&self, member: &Member) -> Result<Booked> {
         let at = self.clock.now();
         let network = network(member.origin.address);
         let since = at.minus_micros(NETWORK_KNOWN);

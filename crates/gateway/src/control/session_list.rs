@@ -5,6 +5,7 @@ use serde_json::Map;
 use store::ListedSession;
 
 use crate::audit::Event;
+use crate::control::links::prefix_of;
 use crate::control::sessions::{SESSION_ABSOLUTE, SESSION_IDLE, hash_token, hex};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -50,10 +51,9 @@ impl Gateway {
 
     /// Ends a session of the member's own account.
     pub async fn revoke_session(&self, member: &Member, id: &str) -> Result<()> {
-        let is_id = id.len() == 16 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        let prefix = u64::from_str_radix(id, 16).ok().filter(|_| is_id).ok_or(Error::NotFound)?;
+        let prefix = prefix_of(id).ok_or(Error::NotFound)?;
         let mut tx = self.store.begin().await?;
-        if !tx.end_session_of(member.user, prefix.to_be_bytes()).await? {
+        if !tx.end_session_of(member.user, prefix).await? {
             return Err(Error::NotFound);
         }
         let target = ("session", id.to_owned());

@@ -259,6 +259,14 @@ pub(crate) async fn compare(
     compared
 }
 
+/// The hash of a new password, made beside the event loop.
+pub(crate) async fn hash_password_aside(password: Secret) -> Result<String> {
+    let permit = HASHING.acquire().await;
+    let hash = tokio::task::spawn_blocking(move || hash_password(&password)).await;
+    drop(permit);
+    hash.map_err(|error| Error::Internal(error.to_string()))?
+}
+
 pub(crate) fn hash_token(token: &str) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());

@@ -87,5 +87,6 @@ async fn purge_sessions(gateway: &Gateway, now: Timestamp) -> Result<()> {
     let (created, seen) = (ended.minus_micros(SESSION_ABSOLUTE), ended.minus_micros(SESSION_IDLE));
     let awaited = now.minus_micros(FACTOR_AWAITED);
     gateway.store.purge_sessions(created, seen, awaited).await?;
+    gateway.store.purge_links(now).await?;
     Ok(gateway.store.purge_networks(now.minus_micros(NETWORK_KNOWN)).await?)
 }

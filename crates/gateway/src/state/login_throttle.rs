@@ -32,6 +32,9 @@ struct Failures {
     strangers: Recent<String>,
     /// Failures of addresses; IPv6 by /64.
     networks: Recent<IpAddr>,
+    /// One-time links that were not good, by the same addresses. Letters that are followed too late keep
+    /// nobody from signing in.
+    links: Recent<IpAddr>,
 }
 
 /// The times of the failures of at most [`WATCHED`] keys. Under attack those whose last failure is
@@ -75,6 +78,19 @@ impl LoginThrottle {
         }
         all.networks.add(trying.network, now);
         Ok(())
+    }
+
+    /// Books a one-time link as one that is not good. Refuses it after too many of an address.
+    pub(crate) fn book_link(&self, network: IpAddr, now: Timestamp) -> Result<()> {
+        let mut all = lock(&self.0);
+        all.links.check(&network, now)?;
+        all.links.add(network, now);
+        Ok(())
+    }
+
+    /// Takes back a link that was good.
+    pub(crate) fn take_back_link(&self, network: IpAddr, booked: Timestamp) {
+        lock(&self.0).links.take_back(&network, booked);
     }
 
     /// Takes back what a success has booked: the whole count of the account that it was booked in,

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod links;
 mod registry;
 mod replay;
 mod second_factor;

@@ -52,6 +52,7 @@ impl Database {
             max_body_bytes: 1 << 20,
             max_body_memory: 64 << 20,
             egress_allow: Vec::new(),
+            public_url: None,
             idle_hours: 24,
             otlp: None,
         };

@@ -1,0 +1,190 @@
+//! Invitations: people who do not have an account yet, the role and the projects that wait for them.
+
+use std::time::Duration;
+
+use domain::ids::ProjectId;
+use domain::project::Role;
+use domain::secret::Secret;
+use domain::time::Timestamp;
+use serde_json::{Map, Value, json};
+use store::{Account, Actor, LinkPurpose, OneTimeLink};
+
+use crate::audit::{Event, Noted};
+use crate::control::links::{Link, invalid_link, prefix_of};
+use crate::control::members::clean_email;
+use crate::control::people::{check_may_grant, read_role};
+use crate::control::projects::clean_name;
+use crate::control::sessions::{SignedIn, Standing, hash_password_aside, hex};
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::caller::Origin;
+use crate::state::member::Member;
+
+/// The time for which an invitation is good.
+const GOOD_FOR: Duration = Duration::from_hours(72);
+/// The most invitations that are listed.
+const LISTED: i64 = 1_000;
+
+/// An invitation that is about to be made.
+#[derive(Clone, Debug)]
+pub struct NewInvitation {
+    /// The address of the person.
+    pub email: String,
+    /// Their role.
+    pub role: String,
+    /// The projects that they will be a member of.
+    pub projects: Vec<ProjectId>,
+}
+
+/// An invitation as admins see it.
+#[derive(Clone, Debug)]
+pub struct InvitationView {
+    /// The first 16 hex digits of the hash of its token.
+    pub id: String,
+    /// The address of the person.
+    pub email: String,
+    /// Their role.
+    pub role: Role,
+    /// The projects that they will be a member of.
+    pub projects: Vec<ProjectId>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The time from which on it is no longer good.
+    pub expires_at: Timestamp,
+}
+
+impl Gateway {
+    /// Invites a person; an earlier invitation of the address ends. The link is in the answer and nowhere
+    /// else.
+    pub async fn invite(
+        &self,
+        member: &Member,
+        new: NewInvitation,
+    ) -> Result<(InvitationView, Link)> {
+        member.check_admin()?;
+        let email = clean_email(&new.email)?;
+        let role = read_role(&new.role)?;
+        check_may_grant(member, role)?;
+        self.check_projects(member, &new.projects)?;
+        if self.store.account(&email).await?.is_some() {
+            return Err(taken(&email));
+        }
+        let now = self.clock.now();
+        let (link, token_hash) = self.new_link(LinkPurpose::Invitation)?;
+        let row = OneTimeLink {
+            token_hash,
+            org: member.org,
+            email,
+            user: None,
+            role: Some(role),
+            projects: new.projects,
+            created_by: Some(member.user),
+            created_at: now,
+            expires_at: now.plus(GOOD_FOR),
+        };
+        let mut tx = self.store.begin().await?;
+        tx.add_link(LinkPurpose::Invitation, &row).await?;
+        let metadata = json!({"email": row.email, "role": role.as_str(), "projects": row.projects});
+        let view = view(row)?;
+        let target = ("invitation", view.id.clone());
+        let metadata = metadata.as_object().cloned().unwrap_or_default();
+        self.note_act(&mut tx, member, Event::MemberInvited, target, metadata).await?;
+        tx.commit().await?;
+        Ok((view, link))
+    }
+
+    /// The invitations that are still good, newest first; at most 1,000.
+    pub async fn list_invitations(&self, member: &Member) -> Result<Vec<InvitationView>> {
+        member.check_admin()?;
+        let now = self.clock.now();
+        let links = self.store.links(member.org, LinkPurpose::Invitation, now, LISTED).await?;
+        links.into_iter().map(view).collect()
+    }
+
+    /// Withdraws an invitation.
+    pub async fn withdraw_invitation(&self, member: &Member, id: &str) -> Result<()> {
+        member.check_admin()?;
+        let prefix = prefix_of(id).ok_or(Error::NotFound)?;
+        let mut tx = self.store.begin().await?;
+        let withdrawn = tx.withdraw_link(member.org, LinkPurpose::Invitation, prefix).await?;
+        let email = withdrawn.ok_or(Error::NotFound)?;
+        let target = ("invitation", id.to_owned());
+        let metadata = Map::from_iter([("email".to_owned(), Value::String(email))]);
+        self.note_act(&mut tx, member, Event::InvitationWithdrawn, target, metadata).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// The address that an invitation is for, to be shown before it is accepted. It is not used up.
+    pub async fn invited_address(&self, token: &str, origin: &Origin) -> Result<String> {
+        Ok(self.find_link(LinkPurpose::Invitation, token, origin).await?.email)
+    }
+
+    /// Accepts an invitation: the account is made, and signed in.
+    pub async fn accept_invitation(
+        &self,
+        token: &str,
+        name: &str,
+        password: Secret,
+        origin: &Origin,
+    ) -> Result<SignedIn> {
+        let found = self.find_link(LinkPurpose::Invitation, token, origin).await?;
+        let name = clean_name(name)?;
+        let hash = hash_password_aside(password).await?;
+        let now = self.clock.now();
+        let mut tx = self.store.begin().await?;
+        let used = tx.use_link(&found.token_hash, LinkPurpose::Invitation, now).await?;
+        let link = used.ok_or_else(invalid_link)?;
+        let role = link.role.ok_or_else(invalid_link)?;
+        let user = match tx.add_user(link.org, &link.email, &hash, role, now).await {
+            Err(store::Error::Taken) => return Err(taken(&link.email)),
+            user => user?,
+        };
+        tx.set_name(user, &name).await?;
+        for project in &link.projects {
+            // It may have been deleted since.
+            if tx.project(*project).await?.is_some_and(|project| project.org == link.org) {
+                tx.add_project_member(*project, user).await?;
+            }
+        }
+        let organization = tx.organization(link.org).await?.ok_or(Error::NotFound)?;
+        let token = self.begin_session(&mut tx, user, Standing::Full, origin).await?;
+        let account = Account {
+            user,
+            email: link.email,
+            name,
+            password_hash: hash,
+            mfa_enabled: false,
+            org: link.org,
+            org_name: organization.name,
+            role,
+        };
+        let metadata = Map::from_iter([("role".to_owned(), Value::from(role.as_str()))]);
+        let noted = Noted {
+            org: link.org,
+            event: Event::MemberJoined,
+            actor: Some(Actor::User(user, &account.email)),
+            target: Some(("user", user.to_string())),
+            metadata,
+        };
+        self.note(&mut tx, origin, noted).await?;
+        tx.commit().await?;
+        Ok(SignedIn { token, account })
+    }
+}
+
+fn taken(email: &str) -> Error {
+    Error::invalid(format!("{email} has an account already"))
+}
+
+fn view(link: OneTimeLink) -> Result<InvitationView> {
+    let role =
+        link.role.ok_or_else(|| Error::Internal("an invitation without a role".to_owned()))?;
+    Ok(InvitationView {
+        id: hex(&link.token_hash[..8]),
+        email: link.email,
+        role,
+        projects: link.projects,
+        created_at: link.created_at,
+        expires_at: link.expires_at,
+    })
+}

@@ -1,0 +1,119 @@
+//! Passwords that are replaced: by their owner, or by a link.
+
+use std::time::Duration;
+
+use domain::ids::UserId;
+use domain::secret::Secret;
+use serde_json::{Map, Value};
+use store::{Account, LinkPurpose, OneTimeLink};
+
+use crate::audit::{Event, Noted};
+use crate::control::links::{Link, invalid_link};
+use crate::control::sessions::{compare, hash_password_aside, hash_token};
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::caller::Origin;
+use crate::state::member::Member;
+
+/// The time for which a link to a new password is good.
+const GOOD_FOR: Duration = Duration::from_hours(1);
+
+impl Gateway {
+    /// Replaces the password of the member's own account, and ends their other sessions.
+    pub async fn change_own_password(
+        &self,
+        token: &str,
+        member: &Member,
+        account: &Account,
+        old: Secret,
+        new: Secret,
+    ) -> Result<()> {
+        let booked = self.book_factor(member).await?;
+        if !compare(old, Some(account.password_hash.clone())).await?.0 {
+            return self.refuse_password(member).await;
+        }
+        let hash = hash_password_aside(new).await?;
+        let mut tx = self.store.begin().await?;
+        if !tx.confirm_password(account, Some(&hash)).await? {
+            return Err(Error::invalid("The account was changed meanwhile: try again"));
+        }
+        tx.end_sessions(member.user, Some(&hash_token(token))).await?;
+        tx.drop_password_links(member.user).await?;
+        let target = ("user", member.user.to_string());
+        self.note_act(&mut tx, member, Event::PasswordChanged, target, Map::new()).await?;
+        tx.commit().await?;
+        self.login_throttle.take_back(&booked.trying, booked.at);
+        Ok(())
+    }
+
+    /// Makes a link by which a user sets a new password. The answer is the only place of it.
+    pub async fn offer_password_link(&self, member: &Member, user: UserId) -> Result<Link> {
+        member.check_owner()?;
+        if user == member.user {
+            // A stolen session must not set a password without the old one.
+            return Err(Error::invalid(
+                "Your own password is changed with POST /api/v1/session/password",
+            ));
+        }
+        let mut tx = self.store.begin().await?;
+        let email = tx.member_email(member.org, user).await?.ok_or(Error::NotFound)?;
+        let now = self.clock.now();
+        let (link, token_hash) = self.new_link(LinkPurpose::Password)?;
+        let row = OneTimeLink {
+            token_hash,
+            org: member.org,
+            email: email.clone(),
+            user: Some(user),
+            role: None,
+            projects: Vec::new(),
+            created_by: Some(member.user),
+            created_at: now,
+            expires_at: now.plus(GOOD_FOR),
+        };
+        tx.add_link(LinkPurpose::Password, &row).await?;
+        let metadata = Map::from_iter([("email".to_owned(), Value::String(email))]);
+        let target = ("user", user.to_string());
+        self.note_act(&mut tx, member, Event::PasswordLinkMade, target, metadata).await?;
+        tx.commit().await?;
+        Ok(link)
+    }
+
+    /// The address that a link to a new password is for, to be shown before it is used.
+    pub async fn address_of_password_link(&self, token: &str, origin: &Origin) -> Result<String> {
+        Ok(self.find_link(LinkPurpose::Password, token, origin).await?.email)
+    }
+
+    /// Sets a new password by a link, and ends all sessions of the user. Their second factor stays.
+    pub async fn reset_password_by_link(
+        &self,
+        token: &str,
+        password: Secret,
+        origin: &Origin,
+    ) -> Result<()> {
+        let found = self.find_link(LinkPurpose::Password, token, origin).await?;
+        let hash = hash_password_aside(password).await?;
+        let now = self.clock.now();
+        let mut tx = self.store.begin().await?;
+        let used = tx.use_link(&found.token_hash, LinkPurpose::Password, now).await?;
+        let link = used.ok_or_else(invalid_link)?;
+        let user = link.user.ok_or_else(invalid_link)?;
+        tx.set_password(user, &hash).await?;
+        let noted = Noted {
+            org: link.org,
+            event: Event::PasswordReset,
+            actor: None,
+            target: Some(("user", user.to_string())),
+            metadata: Map::from_iter([("email".to_owned(), Value::String(link.email))]),
+        };
+        self.note(&mut tx, origin, noted).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn refuse_password(&self, member: &Member) -> Result<()> {
+        let mut tx = self.store.begin().await?;
+        let target = ("user", member.user.to_string());
+        self.note_act(&mut tx, member, Event::LoginFailed, target, Map::new()).await?;
+        tx.commit().await?;
+        Err(Error::invalid("The password is wrong"))
+    }
+}

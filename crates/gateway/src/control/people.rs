@@ -1,0 +1,137 @@
+//! The people of an organization: their roles, their projects, and the way out.
+
+use domain::ids::{OrgId, ProjectId, UserId};
+use domain::project::Role;
+use serde_json::{Map, Value, json};
+use store::{Person, Tx};
+
+use crate::audit::Event;
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::member::Member;
+
+/// The most people that are listed.
+const LISTED: i64 = 1_000;
+
+/// The fields of a user that a request changes; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct PersonChange {
+    /// Another role.
+    pub role: Option<String>,
+    /// All projects that they are a member of.
+    pub projects: Option<Vec<ProjectId>>,
+}
+
+impl Gateway {
+    /// The people of the organization, oldest first; at most 1,000.
+    pub async fn list_people(&self, member: &Member) -> Result<Vec<Person>> {
+        member.check_admin()?;
+        Ok(self.store.people(member.org, LISTED).await?)
+    }
+
+    /// Changes the role or the projects of a user. It counts from the next request of their sessions on.
+    pub async fn change_person(
+        &self,
+        member: &Member,
+        user: UserId,
+        change: PersonChange,
+    ) -> Result<Person> {
+        member.check_admin()?;
+        let role = change.role.as_deref().map(read_role).transpose()?;
+        if let Some(projects) = &change.projects {
+            self.check_projects(member, projects)?;
+        }
+        let mut tx = self.store.begin().await?;
+        let person = locked(&mut tx, member.org, user).await?;
+        check_may_change(member, person.role)?;
+        let target = || ("user", user.to_string());
+        if let Some(role) = role.filter(|role| *role != person.role) {
+            check_may_grant(member, role)?;
+            if person.role == Role::Owner {
+                check_not_last(&mut tx, member.org, "demoted").await?;
+            }
+            tx.set_role(member.org, user, role).await?;
+            let change = json!({"old": person.role.as_str(), "new": role.as_str()});
+            let metadata = about(&person, "role", change);
+            self.note_act(&mut tx, member, Event::MemberRoleChanged, target(), metadata).await?;
+        }
+        if let Some(mut projects) = change.projects {
+            projects.sort_unstable();
+            projects.dedup();
+            if projects != person.projects {
+                tx.set_projects(user, &projects).await?;
+                let metadata =
+                    about(&person, "projects", json!({"old": person.projects, "new": projects}));
+                self.note_act(&mut tx, member, Event::MemberProjectsChanged, target(), metadata)
+                    .await?;
+            }
+        }
+        let person = tx.person(member.org, user).await?.ok_or(Error::NotFound)?;
+        tx.commit().await?;
+        Ok(person)
+    }
+
+    /// Removes a user from the organization: their sessions end, and their address is free again. The keys
+    /// that they made go on until they are revoked.
+    pub async fn remove_person(&self, member: &Member, user: UserId) -> Result<()> {
+        member.check_admin()?;
+        let mut tx = self.store.begin().await?;
+        let person = locked(&mut tx, member.org, user).await?;
+        check_may_change(member, person.role)?;
+        if person.role == Role::Owner {
+            check_not_last(&mut tx, member.org, "removed").await?;
+        }
+        tx.remove_person(member.org, user).await?;
+        let metadata = about(&person, "role", person.role.as_str().into());
+        let target = ("user", user.to_string());
+        self.note_act(&mut tx, member, Event::MemberRemoved, target, metadata).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Refuses projects that the member does not see.
+    pub(crate) fn check_projects(&self, member: &Member, projects: &[ProjectId]) -> Result<()> {
+        for project in projects {
+            self.visible_project(member, *project).map_err(|error| match error {
+                Error::NotFound => Error::invalid(format!("There is no project {project}")),
+                other => other,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A user of the organization, whose people nobody else changes before the transaction ends.
+async fn locked(tx: &mut Tx, org: OrgId, user: UserId) -> Result<Person> {
+    tx.organization(org).await?.ok_or(Error::NotFound)?;
+    tx.person(org, user).await?.ok_or(Error::NotFound)
+}
+
+/// A role by its word.
+pub(crate) fn read_role(word: &str) -> Result<Role> {
+    let none = || Error::invalid("role must be one of owner, admin, member, viewer");
+    Role::parse(word).ok_or_else(none)
+}
+
+/// Refuses admins the role that stands above them.
+pub(crate) fn check_may_grant(member: &Member, role: Role) -> Result<()> {
+    if role == Role::Owner { member.check_owner() } else { Ok(()) }
+}
+
+/// Refuses admins the people who stand above them.
+fn check_may_change(member: &Member, role: Role) -> Result<()> {
+    check_may_grant(member, role)
+}
+
+async fn check_not_last(tx: &mut Tx, org: OrgId, what: &str) -> Result<()> {
+    if tx.count_owners(org).await? > 1 {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "The last owner cannot be {what}: make somebody else an owner first"
+    )))
+}
+
+fn about(person: &Person, name: &str, value: Value) -> Map<String, Value> {
+    let email = Value::String(person.email.clone());
+    Map::from_iter([("email".to_owned(), email), (name.to_owned(), value)])
+}
