@@ -20,7 +20,7 @@ use crate::control::{
     audit, invitations, keys, models, organization, passwords, people, projects, safety,
     second_factor, session, session_list,
 };
-use crate::evidence::{backtests, exports, insights, logs, replay, stats, traces};
+use crate::evidence::{backtests, exports, insights, logs, own_usage, replay, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
 use crate::http::openapi::{self, Credential, Head};
 use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
@@ -45,6 +45,7 @@ fn by_session() -> Group {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::update, keys::delete))
         .routes(routes!(keys::rotate))
+        .routes(routes!(own_usage::show))
         .routes(routes!(insights::list))
         .routes(routes!(insights::refresh))
         .routes(routes!(insights::dismiss))

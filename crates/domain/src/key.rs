@@ -1,6 +1,6 @@
 //! API keys.
 
-use crate::ids::{KeyId, ProjectId};
+use crate::ids::{KeyId, ProjectId, UserId};
 use crate::money::Usd;
 use crate::step::ApiEndpoint;
 use crate::tier::words;
@@ -49,6 +49,8 @@ pub struct Key {
     pub allowed_models: Option<Vec<String>>,
     /// The endpoints that it may use; `None` allows all, an empty list none.
     pub allowed_endpoints: Option<Vec<ApiEndpoint>>,
+    /// The user who made it; `None` of keys that the machine made, or an earlier version.
+    pub owner: Option<UserId>,
     /// The secret before a rotation, while that works too.
     pub earlier: Option<EarlierSecret>,
 }

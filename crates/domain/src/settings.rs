@@ -32,6 +32,9 @@ const MAX_TERM: usize = 200;
 const MAX_MCP_SERVERS: usize = 100;
 const MAX_VENDOR_TOOLS: usize = 100;
 const MAX_ATTRIBUTES: usize = 10;
+/// The keys that a member may have in a project with self-service, if it sets no number.
+const OWN_KEYS: u64 = 5;
+const MAX_OWN_KEYS: u64 = 100;
 
 /// The known keys of a project's settings.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,6 +74,19 @@ pub struct Settings {
     pub session_idle_minutes: Option<u64>,
     /// `attributes`.
     pub attributes: AttributeRules,
+    /// `self_service`; without it members make keys without bounds.
+    pub self_service: Option<SelfService>,
+}
+
+/// `settings.self_service`: the keys that members make for themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelfService {
+    /// `max_keys`: the keys that a member may have in the project.
+    pub max_keys: u64,
+    /// `max_hourly_limit`: the highest cap of such a key, and that of one that names none. `None` allows any.
+    pub max_hourly_limit: Option<Usd>,
+    /// `models`: the models that such a key may call. `None` allows all.
+    pub models: Option<Vec<String>>,
 }
 
 /// `settings.attributes`.
@@ -163,6 +179,7 @@ impl Settings {
             mcp_servers: r.object("mcp", read_mcp_servers).unwrap_or_default(),
             vendor_tools: r.object("passthrough", read_vendor_tools).unwrap_or_default(),
             attributes: r.object("attributes", read_attributes).unwrap_or_default(),
+            self_service: r.object("self_service", read_self_service),
             routing_tiers: BTreeMap::new(),
         };
         r.object("routing_tiers", |r| {
@@ -174,6 +191,15 @@ impl Settings {
             r.only(&["simple", "complex", "secure"]);
         });
         settings
+    }
+}
+
+fn read_self_service(r: &mut Reader<'_>) -> SelfService {
+    r.only(&["max_keys", "max_hourly_limit", "models"]);
+    SelfService {
+        max_keys: r.count_within("max_keys", 1..=MAX_OWN_KEYS).unwrap_or(OWN_KEYS),
+        max_hourly_limit: r.money("max_hourly_limit"),
+        models: r.texts("models"),
     }
 }
 

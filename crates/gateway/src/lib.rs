@@ -64,6 +64,7 @@ pub use crate::control::projects::{ProjectChange, ProjectView};
 pub use crate::control::safety_preview::{Direction, SafetyTrial, SafetyVerdict, SlowRule};
 pub use crate::control::sdk_config::SdkConfig;
 pub use crate::control::second_factor::NewAuthenticator;
+pub use crate::control::self_service::OwnUsage;
 pub use crate::control::session_list::SessionView;
 pub use crate::control::sessions::{
     FACTOR_AWAITED, SESSION_ABSOLUTE, SESSION_IDLE, SignIn, SignedIn, Standing,

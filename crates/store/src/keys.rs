@@ -1,7 +1,7 @@
 //! API keys.
 
 use async_recursion::async_recursion as boxed;
-use domain::ids::{KeyId, ProjectId};
+use domain::ids::{KeyId, ProjectId, UserId};
 use domain::key::{EarlierSecret, Key, KeyStatus};
 use domain::money::Usd;
 use domain::step::ApiEndpoint;
@@ -30,6 +30,7 @@ from_row! {
         created_at: i64,
         allowed_models: Option<String>,
         allowed_endpoints: Option<String>,
+        owner_id: Option<i64>,
         earlier_hash: Option<Vec<u8>>,
         earlier_until: Option<i64>,
     }
@@ -64,6 +65,7 @@ impl Row {
             allowed_endpoints: list(endpoints)
                 .map_err(|_| corrupt("allowed_endpoints"))?
                 .map(known_endpoints),
+            owner: self.owner_id.map(UserId),
             earlier,
         })
     }
@@ -103,7 +105,7 @@ impl Store {
         const ALL: &str = "
             SELECT id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at,
                    loop_interventions, last_used, reset_at, created_at, allowed_models,
-                   allowed_endpoints, earlier_hash, earlier_until
+                   allowed_endpoints, owner_id, earlier_hash, earlier_until
             FROM api_keys
             WHERE revoked_at IS NULL
             ORDER BY created_at, id";
@@ -177,8 +179,8 @@ impl Tx {
         const ADD: &str = "
             INSERT INTO api_keys
                 (id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at, created_at,
-                 allowed_models, allowed_endpoints)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+                 allowed_models, allowed_endpoints, owner_id)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
         let models = json(key.allowed_models.as_ref())?;
         let endpoints = json(key.allowed_endpoints.as_ref())?;
         within!(self, db => {
@@ -194,6 +196,7 @@ impl Tx {
                 .bind(key.created_at.0)
                 .bind(models)
                 .bind(endpoints)
+                .bind(key.owner.map(|user| user.0))
                 .execute(&mut *db)
                 .await?;
         });
@@ -208,11 +211,23 @@ impl Tx {
             UPDATE api_keys SET name = name WHERE id = $1 AND revoked_at IS NULL
             RETURNING id, project_id, name, secret_hash, masked, status, hourly_limit, expires_at,
                       loop_interventions, last_used, reset_at, created_at, allowed_models,
-                      allowed_endpoints, earlier_hash, earlier_until";
+                      allowed_endpoints, owner_id, earlier_hash, earlier_until";
         let row: Option<Row> = within!(self, db => {
             sqlx::query_as(LOCK).bind(id.to_i64()).fetch_optional(&mut *db).await?
         });
         row.map(Row::read).transpose()
+    }
+
+    /// The keys of a project that a user has made and that are not revoked.
+    #[boxed]
+    pub async fn count_keys_of(&mut self, project: ProjectId, user: UserId) -> Result<u64> {
+        const COUNT: &str = "
+            SELECT count(*) FROM api_keys
+            WHERE project_id = $1 AND owner_id = $2 AND revoked_at IS NULL";
+        let count: i64 = within!(self, db => {
+            sqlx::query_scalar(COUNT).bind(project.0).bind(user.0).fetch_one(&mut *db).await?
+        });
+        Ok(count.unsigned_abs())
     }
 
     /// Writes every field of a key that may change.

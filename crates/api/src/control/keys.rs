@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use domain::ids::{KeyId, ProjectId};
+use domain::ids::{KeyId, ProjectId, UserId};
 use domain::step::ApiEndpoint;
 use domain::time::Timestamp;
 use gateway::{KeyChange, KeyView, NewKey};
@@ -49,6 +49,9 @@ pub struct KeyBody {
     allowed_models: Option<Vec<String>>,
     /// The endpoints that it may use, as `api_endpoint` of steps names them; null allows all.
     allowed_endpoints: Option<Vec<&'static str>>,
+    /// The user who made it; null of keys that the command line made, or an earlier version.
+    #[schema(value_type = Option<i64>)]
+    owner_id: Option<UserId>,
 }
 
 /// The project that a key is good for.
@@ -78,6 +81,7 @@ impl From<KeyView> for KeyBody {
             allowed_endpoints: key
                 .allowed_endpoints
                 .map(|all| all.into_iter().map(ApiEndpoint::as_str).collect()),
+            owner_id: key.owner,
         }
     }
 }

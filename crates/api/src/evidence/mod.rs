@@ -4,6 +4,7 @@ pub(crate) mod backtests;
 pub(crate) mod exports;
 pub(crate) mod insights;
 pub(crate) mod logs;
+pub(crate) mod own_usage;
 pub(crate) mod period;
 pub(crate) mod replay;
 pub(crate) mod stats;

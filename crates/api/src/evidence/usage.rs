@@ -1,6 +1,6 @@
 //! Usage by groups, as statistics answer it.
 
-use gateway::{Dimension, Error, GroupRow, Usage};
+use gateway::{Dimension, Error, GroupRow, Usage, UsageGroup};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -54,18 +54,19 @@ pub struct Figures {
 impl UsageBody {
     /// The answer to a question for a dimension.
     pub fn of(group_by: &str, usage: Usage) -> Self {
-        let groups = usage.groups.into_iter().map(|group| GroupBody {
-            value: group.value,
-            name: group.name,
-            figures: (&group.usage).into(),
-        });
         Self {
             period: usage.period.into(),
             group_by: group_by.to_owned(),
-            groups: groups.collect(),
+            groups: usage.groups.into_iter().map(GroupBody::from).collect(),
             rest: usage.rest.as_ref().map(Figures::from),
             total: (&usage.total).into(),
         }
+    }
+}
+
+impl From<UsageGroup> for GroupBody {
+    fn from(group: UsageGroup) -> Self {
+        Self { value: group.value, name: group.name, figures: (&group.usage).into() }
     }
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::admission::admit::hash_secret;
 use crate::audit::Event;
 use crate::control::projects::{LONGEST_NAME, audited, clean_name};
+use crate::control::self_service;
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
@@ -88,7 +89,9 @@ impl Gateway {
         if !member.role.may_manage_keys() {
             return Err(Error::Forbidden);
         }
-        if new.hourly_limit.is_some() {
+        let rules = project.settings.self_service.as_ref();
+        let rules = rules.filter(|_| !member.role.is_admin());
+        if new.hourly_limit.is_some() && rules.is_none() {
             // A limit is a decision about money.
             member.check_admin()?;
         }
@@ -99,11 +102,18 @@ impl Gateway {
         let models = new.allowed_models.and_then(|given| faults.note(allowed_models(given)));
         let endpoints =
             new.allowed_endpoints.and_then(|given| faults.note(allowed_endpoints(&given)));
-        faults.none()?;
         let (mut key, raw) = mint(self.registry.pepper(), project.id(), name, self.clock.now())?;
         (key.hourly_limit, key.expires_at) = (hourly_limit, expires_at);
         (key.allowed_models, key.allowed_endpoints) = (models, endpoints);
+        key.owner = Some(member.user);
+        if let Some(rules) = rules {
+            self_service::bound(rules, &mut key, &mut faults);
+        }
+        faults.none()?;
         let mut tx = self.store.begin().await?;
+        if let Some(rules) = rules {
+            self_service::check_room(&mut tx, rules, member, project.id()).await?;
+        }
         tx.add_key(&key).await?;
         let metadata = audited(&json!({}), &shown(&key));
         self.note_act(&mut tx, member, Event::KeyCreated, ("key", key.id.to_string()), metadata)
@@ -169,10 +179,7 @@ impl Gateway {
         id: KeyId,
         overlap_seconds: i64,
     ) -> Result<(KeyView, Secret)> {
-        self.key_view(member, id)?;
-        if !member.role.may_manage_keys() {
-            return Err(Error::Forbidden);
-        }
+        self_service::check_own(member, &self.key_view(member, id)?.key)?;
         if !(0..=LONGEST_OVERLAP).contains(&overlap_seconds) {
             return Err(Error::invalid(format!(
                 "overlap_seconds must be a whole number from 0 to {LONGEST_OVERLAP}"
@@ -202,6 +209,10 @@ impl Gateway {
         let key = self.key_view(member, id)?.key;
         if !member.role.may_manage_keys() {
             return Err(Error::Forbidden);
+        }
+        let project = self.visible_project(member, key.project)?;
+        if project.settings.self_service.is_some() {
+            self_service::check_own(member, &key)?;
         }
         let mut tx = self.store.begin().await?;
         if !tx.revoke_key(id, self.clock.now()).await? {
@@ -265,6 +276,7 @@ pub(crate) fn from_parts(
         created_at: now,
         allowed_models: None,
         allowed_endpoints: None,
+        owner: None,
         earlier: None,
     };
     (key, Secret::new(raw))
@@ -314,6 +326,7 @@ pub(crate) fn shown(key: &Key) -> Value {
         "expires_at": key.expires_at,
         "allowed_models": key.allowed_models,
         "allowed_endpoints": key.allowed_endpoints,
+        "owner_id": key.owner,
     })
 }
 

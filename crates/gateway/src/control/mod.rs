@@ -18,6 +18,7 @@ pub(crate) mod recovery_codes;
 pub(crate) mod safety_preview;
 pub(crate) mod sdk_config;
 pub(crate) mod second_factor;
+pub(crate) mod self_service;
 pub(crate) mod session_list;
 pub(crate) mod sessions;
 pub(crate) mod settings;

@@ -1,6 +1,6 @@
 //! Projects, models, keys.
 
-use domain::ids::{KeyId, ModelId, ProjectId};
+use domain::ids::{KeyId, ModelId, ProjectId, UserId};
 use domain::key::{Key, KeyStatus};
 use domain::model::Provider;
 use domain::money::Usd;
@@ -14,6 +14,7 @@ pub fn key(project: ProjectId) -> Key {
     Key {
         allowed_models: Some(vec!["m".to_owned()]),
         allowed_endpoints: Some(vec![ApiEndpoint::Chat]),
+        owner: Some(UserId(1)),
         earlier: None,
         id: KeyId(u64::MAX - 1),
         project,

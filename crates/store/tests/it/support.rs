@@ -1,7 +1,6 @@
 //! A fresh database of either kind, and things to put into it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use domain::attributes::Attributes;
 use domain::ids::{KeyId, ProjectId, StepId, TraceId, UserId};
@@ -79,8 +78,8 @@ pub async fn databases() -> Vec<Database> {
 }
 
 async fn fresh_postgres(server: &str) -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("store_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    // A server outlives many runs, and process numbers come again.
+    let name = format!("store_{:032x}", u128::from_be_bytes(store::random().unwrap()));
     let mut admin = PgConnection::connect(server).await.unwrap();
     let sql = format!("CREATE DATABASE {name}");
     admin.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(sql))).await.unwrap();

@@ -3,3 +3,4 @@
 pub mod authentication;
 mod lifecycle;
 mod restrictions;
+mod self_service;

@@ -1,0 +1,150 @@
+//! Keys that members make, rotate and revoke themselves, within the project's settings.
+
+use domain::ids::{KeyId, ProjectId};
+use domain::key::Key;
+use domain::project::Role;
+use domain::settings::SelfService;
+use store::{Dimension, Tx};
+
+use crate::error::{Error, Faults, Result};
+use crate::evidence::stats::Period;
+use crate::evidence::usage::UsageGroup;
+use crate::gateway::Gateway;
+use crate::state::member::Member;
+
+/// The most projects whose usage is read for one user.
+const MOST_PROJECTS: usize = 100;
+
+/// The usage of one's own keys over a period.
+#[derive(Debug)]
+pub struct OwnUsage {
+    /// The period, from the beginning of an hour on.
+    pub period: Period,
+    /// The keys that were used, with their projects, dearest first in each project.
+    pub keys: Vec<(ProjectId, UsageGroup)>,
+}
+
+impl Gateway {
+    /// The usage of the keys that the member has made.
+    pub async fn own_usage(&self, member: &Member, period: Period) -> Result<OwnUsage> {
+        let own: Vec<KeyId> = self
+            .list_keys(member)
+            .into_iter()
+            .filter(|view| view.key.owner == Some(member.user))
+            .map(|view| view.key.id)
+            .collect();
+        let is_own = |group: &UsageGroup| {
+            let id = group.value.as_deref().and_then(|value| value.parse().ok());
+            id.is_some_and(|id| own.contains(&id))
+        };
+        let mut projects: Vec<ProjectId> =
+            own.iter().filter_map(|id| Some(self.registry.key(*id)?.key.project)).collect();
+        projects.sort_unstable();
+        projects.dedup();
+        projects.truncate(MOST_PROJECTS);
+        let mut all = OwnUsage { period: period.clone(), keys: Vec::new() };
+        for project in projects {
+            let usage = self
+                .usage_for_member(member, Some(project), period.clone(), &Dimension::Key)
+                .await?;
+            all.period = usage.period;
+            let groups = usage.groups.into_iter().filter(is_own);
+            all.keys.extend(groups.map(|group| (project, group)));
+        }
+        Ok(all)
+    }
+}
+
+/// Holds a key that a member makes within the bounds of its project: what it leaves open is the bound.
+pub(crate) fn bound(rules: &SelfService, key: &mut Key, faults: &mut Faults) {
+    if let Some(most) = rules.max_hourly_limit {
+        let limit = *key.hourly_limit.get_or_insert(most);
+        if limit > most {
+            faults.add(format!(
+                "hourly_limit must be at most {}: settings.self_service of the project allows no more",
+                most.dollars()
+            ));
+        }
+    }
+    if let Some(models) = &rules.models {
+        let allowed = key.allowed_models.get_or_insert_with(|| models.clone());
+        if let Some(other) = allowed.iter().find(|name| !models.contains(name)) {
+            faults.add(format!(
+                "allowed_models names {other}, which settings.self_service of the project does not allow"
+            ));
+        }
+    }
+}
+
+/// Refuses one key more than a member may have in a project. The transaction holds the project, so that
+/// two requests do not both find room.
+pub(crate) async fn check_room(
+    tx: &mut Tx,
+    rules: &SelfService,
+    member: &Member,
+    project: ProjectId,
+) -> Result<()> {
+    tx.project(project).await?.ok_or(Error::NotFound)?;
+    let most = rules.max_keys;
+    if tx.count_keys_of(project, member.user).await? < most {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "You have {most} keys in this project, which is all that settings.self_service allows: revoke one first"
+    )))
+}
+
+/// Refuses members the keys of others: their secrets stand for somebody else.
+pub(crate) fn check_own(member: &Member, key: &Key) -> Result<()> {
+    let is_own = member.role == Role::Member && key.owner == Some(member.user);
+    if is_own || member.role.is_admin() { Ok(()) } else { Err(Error::Forbidden) }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::ids::UserId;
+    use domain::money::Usd;
+    use domain::time::Timestamp;
+
+    use super::*;
+    use crate::control::keys::mint;
+
+    fn key() -> Key {
+        let (key, _) = mint(&[7; 32], ProjectId(1), "k".into(), Timestamp(0)).unwrap();
+        Key { owner: Some(UserId(1)), ..key }
+    }
+
+    fn usd(dollars: f64) -> Option<Usd> {
+        Usd::from_dollars(dollars)
+    }
+
+    #[test]
+    fn a_key_of_a_member_keeps_within_the_bounds() {
+        let models = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
+        let rules =
+            SelfService { max_keys: 2, max_hourly_limit: usd(5.0), models: models(&["a", "b"]) };
+        let of = |hourly_limit, allowed_models| {
+            let mut faults = Faults::default();
+            let mut key = Key { hourly_limit, allowed_models, ..key() };
+            bound(&rules, &mut key, &mut faults);
+            faults.none().map(|()| (key.hourly_limit, key.allowed_models))
+        };
+        assert_eq!(of(None, None).unwrap(), (usd(5.0), models(&["a", "b"])));
+        let within = of(usd(0.0), models(&["b"])).unwrap();
+        assert_eq!(within, (usd(0.0), models(&["b"])));
+        assert_eq!(of(usd(5.0), models(&[])).unwrap(), (usd(5.0), models(&[])));
+        for (limit, names, fault) in [
+            (usd(5.01), None, "hourly_limit must be at most 5:"),
+            (None, models(&["a", "c"]), "allowed_models names c,"),
+        ] {
+            let error = of(limit, names).unwrap_err().to_string();
+            assert!(error.starts_with(fault), "{error}");
+        }
+        let open = SelfService { max_keys: 2, max_hourly_limit: None, models: None };
+        let mut faults = Faults::default();
+        let mut free = Key { allowed_models: models(&["z"]), ..key() };
+        bound(&open, &mut free, &mut faults);
+        faults.none().unwrap();
+        assert_eq!((free.hourly_limit, free.allowed_models), (None, models(&["z"])));
+    }
+}
