@@ -23,6 +23,7 @@ use focus::FocusFile;
 use parquet_file::ParquetFile;
 use record::Line;
 
+pub use cell::text as cell_text;
 pub use record::{ContentFault, DamagedStep, Record, RecordedContent, TraceFacts};
 
 /// Why a file could not be written. All are defects of ours: the file is in memory.

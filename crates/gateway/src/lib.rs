@@ -33,6 +33,7 @@ mod streaming;
 mod testing;
 mod tools;
 
+pub use ::export::cell_text;
 pub use providers::{FaultCode, StoredResponseAction};
 
 pub use crate::admission::admit::Spends;
