@@ -118,7 +118,7 @@ impl Frame {
     }
 
     /// A path of the console for the project that is shown.
-    pub(crate) fn href(&self, path: &str) -> String {
+    pub fn href(&self, path: &str) -> String {
         match self.project {
             Some(id) if path.contains('?') => format!("{path}&project={id}"),
             Some(id) => format!("{path}?project={id}"),
@@ -127,7 +127,7 @@ impl Frame {
     }
 
     /// The list of this project's traces that fit a filter.
-    pub(crate) fn traces_by(&self, name: &str, value: &str) -> String {
+    pub fn traces_by(&self, name: &str, value: &str) -> String {
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         self.href(&format!("/traces?{}={}", encoded(name), encoded(value)))
     }

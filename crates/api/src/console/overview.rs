@@ -2,10 +2,9 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{Change, Count, Duration, GroupTable, Money, Overview, Section, ShareRow, Tile};
+use dashboard::{Change, Count, Duration, Frame, GroupTable, Money, Overview, Section, ShareRow, Tile};
 use domain::ids::ProjectId;
 use domain::time::HOUR;
-use form_urlencoded::byte_serialize;
 use gateway::{Dimension, Error, Period, Stats, Usage, UsageGroup};
 
 use crate::app::App;
@@ -48,8 +47,8 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     for (name, filter) in GROUPS {
         let usage = usage(&app, &visit, project, &period, name).await?;
         total.get_or_insert_with(|| usage.total.clone());
-        let csv = format!("/usage.csv?by={name}&window={hours}&project={}", project.0);
-        groups.push(table(name, filter, usage, project, csv));
+        let csv = frame.href(&format!("/usage.csv?by={name}&window={hours}"));
+        groups.push(table(name, filter, usage, &frame, csv));
     }
     let total = total.unwrap_or_default();
     Ok(page(&Overview {
@@ -171,7 +170,7 @@ fn table(
     title: &'static str,
     filter: Option<&str>,
     usage: Usage,
-    project: ProjectId,
+    frame: &Frame,
     csv: String,
 ) -> GroupTable {
     let all = usage.total.cost().dollars();
@@ -179,10 +178,8 @@ fn table(
     let left = usage.rest.as_ref().map_or(left, |rest| left + rest.cost());
     let has_more = usage.groups.len() > SHOWN || usage.rest.is_some();
     let rows = usage.groups.into_iter().take(SHOWN).map(|group| {
-        let encoded = |value: &str| byte_serialize(value.as_bytes()).collect::<String>();
-        let href = group.value.as_deref().zip(filter).map(|(value, filter)| {
-            format!("/traces?{filter}={}&project={}", encoded(value), project.0)
-        });
+        let href = group.value.as_deref().zip(filter);
+        let href = href.map(|(value, filter)| frame.traces_by(filter, value));
         let usage = &group.usage;
         ShareRow {
             href,
