@@ -29,7 +29,7 @@ const GROUPS: [(&str, Option<&str>); 6] = [
 
 /// The page.
 pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
+    let project = visit.shown_project()?;
     let now = app.gateway.now();
     let period = Period::read(visit.get("window"), None, None, now)?;
     let hours = period.end.since(period.start) / HOUR;
@@ -42,7 +42,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     let stats = app.gateway.stats_for_member(member, Some(project), period.clone()).await?;
     let of_before = app.gateway.stats_for_member(member, Some(project), before).await?;
     let mut groups = Vec::with_capacity(GROUPS.len());
-    let frame = visit.frame(&app, Section::Overview, "Overview", Some(project));
+    let frame = visit.frame(Section::Overview, "Overview", Some(project));
     let mut total = None;
     for (name, filter) in GROUPS {
         let usage = usage(&app, &visit, project, &period, name).await?;
@@ -64,7 +64,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
 
 /// The usage by a dimension as CSV.
 pub(super) async fn csv(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
+    let project = visit.shown_project()?;
     let by = visit.get("by").unwrap_or("model");
     let period = Period::read(visit.get("window"), None, None, app.gateway.now())?;
     let usage = usage(&app, &visit, project, &period, by).await?;

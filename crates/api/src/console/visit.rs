@@ -61,6 +61,8 @@ pub(super) struct Visit {
     /// The query, without project and notice.
     pub(super) query: Vec<(String, String)>,
     pub(super) headers: HeaderMap,
+    /// The projects that the user sees.
+    projects: Vec<(ProjectId, String)>,
     project: Option<String>,
     notice: Option<&'static str>,
 }
@@ -83,7 +85,9 @@ impl FromRequestParts<App> for Visit {
                 _ => query.push((name.into_owned(), value.into_owned())),
             }
         }
-        Ok(Self { session, query, headers: parts.headers.clone(), project, notice })
+        let projects = app.gateway.list_projects(&session.member).into_iter();
+        let projects = projects.map(|view| (view.project.id, view.project.name)).collect();
+        Ok(Self { session, query, headers: parts.headers.clone(), projects, project, notice })
     }
 }
 
@@ -98,28 +102,27 @@ impl Visit {
     }
 
     /// The project that the query names, or the first that the user sees; `None` without any.
-    pub(super) fn project(&self, app: &App) -> Result<Option<ProjectId>> {
-        self.chosen(app, self.project.as_deref())
+    pub(super) fn project(&self) -> Result<Option<ProjectId>> {
+        self.chosen(self.project.as_deref())
     }
 
     /// The project that a form names.
-    pub(super) fn project_of_form(&self, app: &App, form: &Form) -> Result<ProjectId> {
-        self.chosen(app, form.get("project"))?.ok_or_else(|| Error::NotFound.into())
+    pub(super) fn project_of_form(&self, form: &Form) -> Result<ProjectId> {
+        self.chosen(form.get("project"))?.ok_or_else(|| Error::NotFound.into())
     }
 
-    fn chosen(&self, app: &App, named: Option<&str>) -> Result<Option<ProjectId>> {
-        let projects = app.gateway.list_projects(self.member());
+    fn chosen(&self, named: Option<&str>) -> Result<Option<ProjectId>> {
+        let mut seen = self.projects.iter().map(|(id, _)| *id);
         let Some(named) = named else {
-            return Ok(projects.first().map(|view| view.project.id));
+            return Ok(seen.next());
         };
         let id = named.parse().ok().map(ProjectId);
-        let seen = projects.iter().find(|view| Some(view.project.id) == id);
-        seen.map(|view| Some(view.project.id)).ok_or_else(|| Error::NotFound.into())
+        seen.find(|seen| Some(*seen) == id).map(Some).ok_or_else(|| Error::NotFound.into())
     }
 
     /// The project that is shown. Without any there is nothing to show.
-    pub(super) fn shown_project(&self, app: &App) -> Result<ProjectId> {
-        self.project(app)?.ok_or_else(|| {
+    pub(super) fn shown_project(&self) -> Result<ProjectId> {
+        self.project()?.ok_or_else(|| {
             let sentence = "You are a member of no project: an admin or owner can change that";
             Failure::new(StatusCode::NOT_FOUND, sentence).into()
         })
@@ -128,16 +131,14 @@ impl Visit {
     /// The frame of a page.
     pub(super) fn frame(
         &self,
-        app: &App,
         section: Section,
         title: impl Into<String>,
         project: Option<ProjectId>,
     ) -> Frame {
-        let views = app.gateway.list_projects(self.member());
-        let projects = views.into_iter().map(|view| ProjectLink {
-            id: view.project.id.0,
-            name: view.project.name,
-            is_shown: Some(view.project.id) == project,
+        let projects = self.projects.iter().map(|(id, name)| ProjectLink {
+            id: id.0,
+            name: name.clone(),
+            is_shown: Some(*id) == project,
         });
         let account = &self.session.account;
         Frame {
