@@ -1,6 +1,6 @@
 //! Signing in and out.
 
-use axum::extract::{Request, State};
+use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{FactorPage, SignInPage};
@@ -34,7 +34,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
     cross_site::check(&app, &request)?;
     let origin = client::origin(&app, &request);
     app.gateway.check_address(&origin).await?;
-    let form = Form(crate::http::body::read_form(request, &app, super::LARGEST_FORM).await?);
+    let form = Form::from_request(request, &app).await?;
     let next = own_path(form.get("next").unwrap_or("/"));
     let email = form.get("email").unwrap_or_default();
     let password = form.get("password").unwrap_or_default();
@@ -57,7 +57,7 @@ fn entered(app: &App, signed_in: &SignedIn, next: &str) -> Response {
 pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<Response> {
     cross_site::check(&app, &request)?;
     let session = auth::own_session_of(&app, &request, Standing::AwaitsFactor).await;
-    let form = Form(crate::http::body::read_form(request, &app, super::LARGEST_FORM).await?);
+    let form = Form::from_request(request, &app).await?;
     let next = own_path(form.get("next").unwrap_or("/"));
     let session = match session {
         Ok(session) => session,

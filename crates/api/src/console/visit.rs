@@ -1,6 +1,6 @@
 //! A signed-in user on a page: the session, the project that is shown, and the query.
 
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
@@ -169,7 +169,7 @@ impl Form {
     }
 }
 
-impl axum::extract::FromRequest<App> for Form {
+impl FromRequest<App> for Form {
     type Rejection = PageFailure;
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
