@@ -9,8 +9,8 @@ use gateway::{KeyChange, KeyView, NewKey};
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::failure::Result;
-use crate::console::page;
 use crate::console::visit::{Form, Visit, done};
+use crate::console::{page, page_as};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
@@ -80,9 +80,7 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
             status
         }
     };
-    let mut response = page(&shown);
-    *response.status_mut() = status;
-    Ok(response)
+    Ok(page_as(status, &shown))
 }
 
 fn hourly_limit(form: &Form) -> std::result::Result<Option<f64>, Failure> {

@@ -23,7 +23,7 @@ use axum::extract::Request;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -84,5 +84,10 @@ async fn guarded(request: Request, next: Next) -> Response {
 }
 
 fn page(page: &impl Page) -> Response {
-    Html(page.html()).into_response()
+    page_as(StatusCode::OK, page)
+}
+
+/// A page as a response of a status.
+fn page_as(status: StatusCode, page: &impl Page) -> Response {
+    (status, Html(page.html())).into_response()
 }

@@ -2,7 +2,9 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{Change, Count, Duration, Frame, GroupTable, Money, Overview, Section, ShareRow, Tile};
+use dashboard::{
+    Change, Count, Duration, Frame, GroupTable, Money, Overview, Section, ShareRow, Tile,
+};
 use domain::ids::ProjectId;
 use domain::time::HOUR;
 use gateway::{Dimension, Error, Period, Stats, Usage, UsageGroup};

@@ -8,8 +8,8 @@ use gateway::{Direction, SafetyTrial, SafetyVerdict};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::page;
 use crate::console::visit::{Form, Visit};
+use crate::console::{page, page_as};
 use crate::http::error::Failure;
 
 /// The form.
@@ -50,9 +50,7 @@ pub(super) async fn judge(State(app): State<App>, visit: Visit, form: Form) -> R
             let failure = Failure::from(error);
             let status = failure.status();
             shown.frame.fault = Some(failure.into_body().error);
-            let mut response = page(&shown);
-            *response.status_mut() = status;
-            Ok(response)
+            Ok(page_as(status, &shown))
         }
     }
 }

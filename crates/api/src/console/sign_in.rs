@@ -8,8 +8,8 @@ use gateway::{FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn, SignedIn, Standing};
 
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
-use crate::console::page;
 use crate::console::visit::{Form, Visit, sign_in_path};
+use crate::console::{page, page_as};
 use crate::control::session::{cookie, with_cookie};
 use crate::http::auth;
 use crate::http::client;
@@ -80,9 +80,7 @@ pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<R
                 StatusCode::TOO_MANY_REQUESTS => failure.into_body().error,
                 _ => return Err(failure.into()),
             };
-            let mut response = page(&FactorPage { next, fault: Some(fault) });
-            *response.status_mut() = status;
-            Ok(response)
+            Ok(page_as(status, &FactorPage { next, fault: Some(fault) }))
         }
     }
 }
@@ -94,9 +92,8 @@ fn refused(email: &str, next: String, failure: Failure) -> Result<Response> {
         429 => failure.into_body().error,
         _ => return Err(PageFailure(failure)),
     };
-    let mut response = page(&SignInPage { email: email.to_owned(), next, fault: Some(fault) });
-    *response.status_mut() = status;
-    Ok(response)
+    let email = email.to_owned();
+    Ok(page_as(status, &SignInPage { email, next, fault: Some(fault) }))
 }
 
 /// Signs out.
