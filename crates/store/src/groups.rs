@@ -11,6 +11,7 @@ mod fill;
 mod kept;
 mod parts;
 
+use std::ops::{Add, Sub};
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
@@ -133,32 +134,26 @@ impl GroupRow {
     /// This usage and more of the same group.
     #[must_use]
     fn with(&self, more: &Self) -> Self {
-        Self {
-            value: self.value.clone(),
-            requests: self.requests + more.requests,
-            blocked: self.blocked + more.blocked,
-            failures: self.failures + more.failures,
-            prompt_tokens: self.prompt_tokens + more.prompt_tokens,
-            cached_tokens: self.cached_tokens + more.cached_tokens,
-            completion_tokens: self.completion_tokens + more.completion_tokens,
-            dollars: self.dollars + more.dollars,
-            nanos: self.nanos + more.nanos,
-        }
+        self.combined(more, Add::add)
     }
 
     /// This usage without a part of it.
     #[must_use]
     fn without(&self, part: &Self) -> Self {
+        self.combined(part, Sub::sub)
+    }
+
+    fn combined(&self, other: &Self, combine: fn(i64, i64) -> i64) -> Self {
         Self {
             value: self.value.clone(),
-            requests: self.requests - part.requests,
-            blocked: self.blocked - part.blocked,
-            failures: self.failures - part.failures,
-            prompt_tokens: self.prompt_tokens - part.prompt_tokens,
-            cached_tokens: self.cached_tokens - part.cached_tokens,
-            completion_tokens: self.completion_tokens - part.completion_tokens,
-            dollars: self.dollars - part.dollars,
-            nanos: self.nanos - part.nanos,
+            requests: combine(self.requests, other.requests),
+            blocked: combine(self.blocked, other.blocked),
+            failures: combine(self.failures, other.failures),
+            prompt_tokens: combine(self.prompt_tokens, other.prompt_tokens),
+            cached_tokens: combine(self.cached_tokens, other.cached_tokens),
+            completion_tokens: combine(self.completion_tokens, other.completion_tokens),
+            dollars: combine(self.dollars, other.dollars),
+            nanos: combine(self.nanos, other.nanos),
         }
     }
 }

@@ -62,7 +62,8 @@ fn usage(columns: &Columns, value: &str, condition: &str) -> String {
     format!("({} UNION ALL {}) AS parts", rows(columns), steps(columns, value, condition))
 }
 
-/// The dearest groups of usage, of which columns make the sums and the cost.
+/// The dearest groups of usage, of which columns make the sums and the cost. There is one more than `most`:
+/// calls without a value may come first.
 fn dearest(usage: impl Fn(&Columns) -> String, most: usize, is_sqlite: bool) -> String {
     // The cost alone is summed first: with many groups all sums of each take longer than both questions.
     let (all, cost, limit) = (usage(&ALL_COLUMNS), usage(&COST), most + 1);
@@ -93,15 +94,8 @@ impl Asked {
         most: usize,
     ) -> Result<SummedHours> {
         let usage = |columns: &Columns| format!("({}) AS parts", rows(columns));
-        let name = dimension.name();
-        // One more shows whether there are others, and calls without a value may come first.
-        let mut groups = self.rows(&name, &dearest(usage, most + 1, self.is_sqlite), None).await?;
-        // Rows hold no calls without a tag: those are what is in none of its groups.
-        let without = match dimension.tag() {
-            Some(_) => total.without(&self.sum(&name, &usage(&ALL_COLUMNS), None).await?),
-            None if groups.first().is_some_and(|row| row.value.is_empty()) => groups.remove(0),
-            None => GroupRow::default(),
-        };
+        // One more shows whether there are others.
+        let (mut groups, without) = self.dearest(dimension, &total, usage, most + 1, None).await?;
         let are_all = groups.len() <= most;
         groups.truncate(most);
         Ok(SummedHours { groups, are_all, without, total })
@@ -171,18 +165,34 @@ impl Asked {
     /// The usage of rows and steps, summed together.
     pub(super) async fn at_once(&mut self, dimension: &Dimension, most: usize) -> Result<Grouped> {
         let total = self.sum(ALL, &usage(&ALL_COLUMNS, "''", ""), None).await?;
-        let (name, tag) = (dimension.name(), dimension.tag());
+        let tag = dimension.tag();
         let of_step = dimension.of_step(self.is_sqlite);
         let condition = tag.map_or_else(String::new, |_| format!("AND {of_step} IS NOT NULL"));
         let usage = |columns: &Columns| usage(columns, of_step, &condition);
-        let mut groups = self.rows(&name, &dearest(usage, most, self.is_sqlite), tag).await?;
-        let without = match tag {
+        let (groups, without) = self.dearest(dimension, &total, usage, most, tag).await?;
+        Ok(Grouped::of(groups, without, total))
+    }
+
+    /// The dearest `most` groups of usage, which is `total` in all, and the calls without a value. `tag` is
+    /// that of the dimension, if the usage is of steps.
+    async fn dearest(
+        &mut self,
+        dimension: &Dimension,
+        total: &GroupRow,
+        usage: impl Fn(&Columns) -> String,
+        most: usize,
+        tag: Option<&str>,
+    ) -> Result<(Vec<GroupRow>, GroupRow)> {
+        let (name, sql) = (dimension.name(), dearest(&usage, most, self.is_sqlite));
+        let mut groups = self.rows(&name, &sql, tag).await?;
+        // Rows hold no calls without a tag: those are what is in none of its groups.
+        let without = match dimension.tag() {
             Some(_) => total.without(&self.sum(&name, &usage(&ALL_COLUMNS), tag).await?),
             None if groups.first().is_some_and(|row| row.value.is_empty()) => groups.remove(0),
             None => GroupRow::default(),
         };
         groups.truncate(most);
-        Ok(Grouped::of(groups, without, total))
+        Ok((groups, without))
     }
 
     /// The sum of usage.
