@@ -1,5 +1,7 @@
 //! One question about usage: its SQL, and the state of the database that all its parts are about.
 
+use std::collections::HashMap;
+
 use domain::ids::ProjectId;
 use sqlx::AssertSqlSafe;
 
@@ -115,15 +117,14 @@ impl Asked {
         Ok((groups.len() <= most).then_some(groups))
     }
 
-    /// What the rows of some values come to. Those are looked up one by one, hour by hour and day by day.
+    /// The usage of some values in the rows of the period, nothing for a value without rows. Each is looked up
+    /// by itself, hour by hour and day by day.
     pub(super) async fn exact(
         &mut self,
         dimension: &Dimension,
         values: Vec<String>,
     ) -> Result<Vec<GroupRow>> {
-        if values.is_empty() {
-            return Ok(Vec::new());
-        }
+        let of_none = |value| GroupRow { value, ..GroupRow::default() };
         let Parts { from, days: (first, last), until, .. } = self.parts;
         let list = |starts: &mut dyn Iterator<Item = i64>| {
             starts.map(|start| start.to_string()).collect::<Vec<_>>().join(", ")
@@ -146,20 +147,24 @@ impl Asked {
             .filter(|(_, starts)| !starts.is_empty())
             .map(|(span, starts)| rows(*span, starts))
             .collect();
-        if parts.is_empty() {
-            return Ok(Vec::new());
+        if values.is_empty() || parts.is_empty() {
+            return Ok(values.into_iter().map(of_none).collect());
         }
         let parts = parts.join(" UNION ALL ");
         let sql = format!("SELECT value, {SUMS} FROM ({parts}) AS parts GROUP BY value");
         let Self { project, tx, .. } = self;
-        Ok(within!(tx, db => {
+        let found: Vec<GroupRow> = within!(tx, db => {
             let mut query =
                 sqlx::query_as(AssertSqlSafe(sql)).bind(project.0).bind(dimension.name());
-            for value in values {
-                query = query.bind(value);
+            for value in &values {
+                query = query.bind(value.clone());
             }
             query.fetch_all(&mut *db).await?
-        }))
+        });
+        let mut rows: HashMap<String, GroupRow> =
+            values.into_iter().map(|value| (value.clone(), of_none(value))).collect();
+        rows.extend(found.into_iter().map(|row| (row.value.clone(), row)));
+        Ok(rows.into_values().collect())
     }
 
     /// The usage of rows and steps, summed together.

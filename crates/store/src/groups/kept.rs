@@ -71,14 +71,13 @@ impl SummedHours {
     }
 
     /// The usage of the rows and of the steps since, with the dearest `most` groups told apart. `exact` is
-    /// what the rows of the [candidates](Self::candidates) come to.
+    /// the usage of each of the [candidates](Self::candidates) in the rows.
     pub(super) fn joined(
         &self,
         since: Vec<GroupRow>,
         exact: Vec<GroupRow>,
         most: usize,
     ) -> Grouped {
-        let candidates: HashSet<String> = self.candidates(&since, most).into_iter().collect();
         let kept = self.groups.iter().cloned().chain(exact);
         let mut known: HashMap<String, GroupRow> =
             kept.map(|group| (group.value.clone(), group)).collect();
@@ -89,7 +88,7 @@ impl SummedHours {
                 without = without.with(&more);
             } else if let Some(group) = known.get_mut(&more.value) {
                 *group = group.with(&more);
-            } else if self.are_all || candidates.contains(&more.value) {
+            } else if self.are_all {
                 known.insert(more.value.clone(), more);
             }
         }
@@ -167,7 +166,8 @@ mod tests {
         // What it has cost before is looked up, and nothing for one that is new.
         let since = vec![group("e", 86), group("new", 90)];
         assert_eq!(summed.candidates(&since, 2), ["e", "new"]);
-        let grouped = summed.joined(since, vec![group("e", 5)], 2);
+        let new = GroupRow { value: "new".to_owned(), ..GroupRow::default() };
+        let grouped = summed.joined(since, vec![group("e", 5), new], 2);
         assert_eq!(shown(&grouped), (vec![("e", 91), ("a", 90)], 90 + 80 + 70 + 60));
     }
 
