@@ -102,12 +102,12 @@ impl SummedHours {
 }
 
 /// The rows of the latest questions.
-#[derive(Clone, Debug)]
-pub(crate) struct KeptSums(Arc<Mutex<LruCache<Question, Arc<SummedHours>>>>);
+#[derive(Debug)]
+pub(crate) struct KeptSums(Mutex<LruCache<Question, Arc<SummedHours>>>);
 
 impl Default for KeptSums {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(LruCache::new(QUESTIONS))))
+        Self(Mutex::new(LruCache::new(QUESTIONS)))
     }
 }
 
