@@ -32,7 +32,7 @@ for (const form of document.querySelectorAll("form[data-asks]")) {
   });
 }
 
-// What has no filter makes no part of the address.
+// Fields without a value are no part of the address.
 for (const form of document.querySelectorAll("form.filters[method=get]")) {
   form.addEventListener("submit", () => {
     for (const field of form.elements) if (field.name && field.value === "") field.disabled = true;

@@ -1,4 +1,4 @@
-//! What every page has around its own part.
+//! The surroundings of every page: navigation, person, projects.
 
 use form_urlencoded::byte_serialize;
 
@@ -15,7 +15,7 @@ pub enum Section {
     Keys,
     /// Trying texts.
     Safety,
-    /// What could be saved.
+    /// Possible savings.
     Insights,
     /// The actions of people.
     Audit,
@@ -80,7 +80,7 @@ pub struct ProjectLink {
     pub is_shown: bool,
 }
 
-/// What every page of a signed-in user has around its own part.
+/// The surroundings of every page of a signed-in user.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// The title of the page.
@@ -93,7 +93,7 @@ pub struct Frame {
     pub projects: Vec<ProjectLink>,
     /// The number of the project that is shown; `None` without any.
     pub project: Option<i64>,
-    /// What a form has done.
+    /// The outcome of a form.
     pub notice: Option<String>,
     /// Why a form was refused.
     pub fault: Option<String>,

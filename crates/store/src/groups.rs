@@ -3,7 +3,7 @@
 //! Steps are the truth, and too many of them to be summed for each question. Once an hour is over, its
 //! steps are summed by every dimension into rows of `usage_groups`, and once a day is over, its hours
 //! are; such rows never change, so that none is hot. A question is answered from whole days, from the
-//! hours before and after them, and from the steps since. What the rows of a period come to is kept for
+//! hours before and after them, and from the steps since. The sums of the rows of a period are kept for
 //! the next question about it.
 
 mod asked;
@@ -172,7 +172,7 @@ pub struct Grouped {
 }
 
 impl Grouped {
-    /// What is left of the total beside groups and calls without a value is the rest.
+    /// The rest is the total without the groups and the calls without a value.
     fn of(groups: Vec<GroupRow>, without: GroupRow, total: GroupRow) -> Self {
         let rest = groups.iter().fold(total.without(&without), |left, group| left.without(group));
         Self { groups, without, rest, total }
@@ -236,7 +236,7 @@ impl Store {
         Ok(Asked { project, parts, tx, is_sqlite: matches!(self.reader, Pool::Sqlite(_)) })
     }
 
-    /// What the rows of a question come to.
+    /// The usage in the rows of a question.
     async fn summed(
         &self,
         asked: &mut Asked,

@@ -19,7 +19,7 @@ use crate::console::visit::Visit;
 /// The groups of a table; the CSV has all.
 const SHOWN: usize = 8;
 
-/// What usage is shown by: the word of the API, and the filter of traces by it.
+/// The dimensions of the tables: the word of the API, and the filter of traces by it.
 const GROUPS: [(&str, Option<&str>); 6] = [
     ("model", Some("model")),
     ("key", Some("key")),

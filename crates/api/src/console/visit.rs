@@ -45,8 +45,8 @@ pub(super) fn sign_in_path(next: &str) -> String {
     format!("/sign-in?next={}", byte_serialize(next.as_bytes()).collect::<String>())
 }
 
-/// What forms have done, by the word with which the page is shown again. Addresses carry no texts: a link
-/// could have a page say anything.
+/// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
+/// could put any sentence on a page.
 const NOTICES: [(&str, &str); 4] = [
     ("key_reset", "The key is reset: it is active, and its windows count from now on."),
     ("key_revoked", "The key is revoked: calls with it fail from now on."),

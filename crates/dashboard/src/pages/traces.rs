@@ -6,7 +6,7 @@ use domain::time::Timestamp;
 use crate::format::{Count, Duration, Money};
 use crate::frame::Frame;
 
-/// What the list is filtered by, as it was given.
+/// The filters of the list, as they were given.
 #[derive(Clone, Debug, Default)]
 pub struct TraceFilters(pub Vec<(String, String)>);
 

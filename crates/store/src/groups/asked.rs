@@ -88,7 +88,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// What the rows of the period come to, which are `total` together: the dearest groups, at most so many.
+    /// The sums of the rows of the period, which are `total` together: the dearest groups, at most so many.
     pub(super) async fn summed_hours(
         &mut self,
         dimension: &Dimension,

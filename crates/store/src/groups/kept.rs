@@ -1,4 +1,4 @@
-//! What the rows of a period come to, kept for the next question about it.
+//! The sums of the rows of a period, kept for the next question about it.
 //!
 //! A project may have a million sessions in a month: their sums take a second, and change only when an hour
 //! is over. The dearest groups are kept, and joined with the steps since.
@@ -37,7 +37,7 @@ pub(super) struct Question {
     pub(super) most: usize,
 }
 
-/// What the rows of a period come to.
+/// The sums of the rows of a period.
 #[derive(Debug)]
 pub(super) struct SummedHours {
     /// The dearest groups with a value, dearest first.
@@ -163,7 +163,7 @@ mod tests {
         let grouped = summed.joined(since, Vec::new(), 2);
         assert_eq!(shown(&grouped), (vec![("a", 90), ("c", 85)], 80 + 60 + 5 + 19));
         assert_eq!((grouped.without.cost(), grouped.total.requests), (Usd(7), 8));
-        // What it has cost before is looked up, and nothing for one that is new.
+        // The earlier cost is looked up, and is nothing for one that is new.
         let since = vec![group("e", 86), group("new", 90)];
         assert_eq!(summed.candidates(&since, 2), ["e", "new"]);
         let new = GroupRow { value: "new".to_owned(), ..GroupRow::default() };
