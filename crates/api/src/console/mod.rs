@@ -10,6 +10,7 @@ mod failure;
 mod files;
 mod insights;
 mod keys;
+mod live;
 mod models;
 mod overview;
 mod safety;
@@ -58,8 +59,13 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/audit", get(audit::list))
         .route("/sign-out", post(sign_in::leave))
         .route_layer(from_fn_with_state(app.clone(), visit::signed_in));
+    let live = Router::new()
+        .route("/live/traces", get(live::traces))
+        .route("/live/overview", get(live::overview))
+        .route_layer(from_fn_with_state(app.clone(), visit::stays_signed_in));
     Router::new()
         .merge(pages)
+        .merge(live)
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
         .route("/sign-in/code", post(sign_in::verify))
         .route_layer(from_fn(guarded))

@@ -49,7 +49,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     }))
 }
 
-fn row(trace: &Trace) -> TraceRow {
+pub(super) fn row(trace: &Trace) -> TraceRow {
     let assessment = trace.assessment.as_ref();
     let metadata = trace.metadata.as_ref().map(ToString::to_string).unwrap_or_default();
     TraceRow {

@@ -17,17 +17,34 @@ use crate::http::error::Failure;
 
 /// Admits signed-in users, and leads others to the sign-in.
 pub(super) async fn signed_in(State(app): State<App>, request: Request, next: Next) -> Response {
-    let (method, target) = (request.method().clone(), request.uri().clone());
-    match auth::own_session_of(&app, &request, Standing::Full).await {
+    let session = auth::own_session_of(&app, &request, Standing::Full).await;
+    admitted(session, request, next).await
+}
+
+/// Admits an open page of a signed-in user, whose requests do not prolong the session.
+pub(super) async fn stays_signed_in(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let session = auth::idle_session_of(&app, &request).await;
+    admitted(session, request, next).await
+}
+
+async fn admitted(
+    session: std::result::Result<Session, Failure>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match session {
         Ok(session) => {
-            let mut request = request;
             request.extensions_mut().insert(session);
             next.run(request).await
         }
         Err(failure) if failure.status() == StatusCode::UNAUTHORIZED => {
             // A form that is sent with a session that is over would be lost: its page is shown again.
-            let path = if method == Method::GET {
-                target.path_and_query().map_or("/", |path| path.as_str())
+            let path = if request.method() == Method::GET {
+                request.uri().path_and_query().map_or("/", |path| path.as_str())
             } else {
                 "/"
             };
