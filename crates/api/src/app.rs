@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use domain::net::Cidr;
-use gateway::Gateway;
+use gateway::{Gateway, LiveViews};
 use utoipa::openapi::OpenApi;
 
 use crate::http::web_origin::WebOrigin;
@@ -27,6 +27,8 @@ pub(crate) struct App(Arc<Parts>);
 /// The contents of an [`App`]: one reference count to keep per request and layer.
 pub(crate) struct Parts {
     pub(crate) gateway: Gateway,
+    /// The pages of the console that are kept up to date.
+    pub(crate) live_views: LiveViews,
     pub(crate) trusted_proxies: Vec<Cidr>,
     /// The origin of the URL that browsers see, if one is configured.
     pub(crate) public_origin: Option<WebOrigin>,
@@ -46,6 +48,7 @@ impl App {
     pub(crate) fn new(gateway: Gateway, settings: Settings, document: Arc<OpenApi>) -> Self {
         let origin = settings.public_url.as_deref().and_then(WebOrigin::of_url);
         Self(Arc::new(Parts {
+            live_views: LiveViews::new(gateway.clone()),
             gateway,
             trusted_proxies: settings.trusted_proxies,
             is_https: origin.as_ref().is_some_and(WebOrigin::is_https),

@@ -217,7 +217,7 @@ pub fn document() -> Document {
 /// The whole API over a gateway.
 pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
     let document = Arc::new(document());
-    let settings_console = settings.console;
+    let has_console = settings.console;
     let app = App::new(gateway, settings, document.clone());
     // A route is in one of the guarded groups or in the open one: there is no other way in.
     let guarded = Router::new()
@@ -282,7 +282,7 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         .merge(routes_of(by_either()).route_layer(from_fn_with_state(app.clone(), auth::either)));
     // The page and its script come from the binary: it works offline, and sends the description to
     // no validator on the internet.
-    let console = if settings_console { console::routes(&app) } else { Router::new() };
+    let console = if has_console { console::routes(&app) } else { Router::new() };
     let config = Config::new(["/api/v1/openapi.json"]).validator_url("none");
     let docs = SwaggerUi::new("/docs").config(config);
     let docs: Router<App> = docs.into();

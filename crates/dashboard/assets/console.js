@@ -5,10 +5,13 @@
 const shown = new Intl.DateTimeFormat(undefined, {
   year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
 });
-for (const time of document.querySelectorAll("time[datetime]")) {
-  const at = new Date(time.dateTime);
-  if (!Number.isNaN(at.getTime())) time.textContent = shown.format(at);
+function localise(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const at = new Date(time.dateTime);
+    if (!Number.isNaN(at.getTime())) time.textContent = shown.format(at);
+  }
 }
+localise(document);
 
 for (const button of document.querySelectorAll("[data-copies]")) {
   if (!navigator.clipboard) continue;
@@ -32,7 +35,7 @@ for (const form of document.querySelectorAll("form[data-asks]")) {
   });
 }
 
-// What has no filter makes no part of the address.
+// Fields without a value are no part of the address.
 for (const form of document.querySelectorAll("form.filters[method=get]")) {
   form.addEventListener("submit", () => {
     for (const field of form.elements) if (field.name && field.value === "") field.disabled = true;
@@ -41,6 +44,69 @@ for (const form of document.querySelectorAll("form.filters[method=get]")) {
     for (const field of form.elements) field.disabled = false;
   });
 }
+
+// A part that the gateway keeps up to date while the page is visible.
+const RETRY = 30_000;
+function follow(part, button) {
+  let stream = null;
+  let paused = false;
+  const close = () => {
+    stream?.close();
+    stream = null;
+  };
+  const adjust = () => {
+    if (paused || document.visibilityState !== "visible") {
+      close();
+    } else if (!stream) {
+      stream = new EventSource(part.dataset.live);
+      stream.addEventListener("tiles", ({ data }) => { part.innerHTML = data; });
+      stream.addEventListener("rows", ({ data }) => mergeRows(part, data));
+      // The browser connects again by itself, unless it was refused.
+      stream.addEventListener("error", () => {
+        if (stream?.readyState !== EventSource.CLOSED) return;
+        close();
+        setTimeout(adjust, RETRY);
+      });
+    }
+  };
+  document.addEventListener("visibilitychange", adjust);
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    paused = !paused;
+    button.textContent = paused ? "Resume updates" : "Pause updates";
+    adjust();
+  });
+  adjust();
+}
+
+// Puts rows in the place of older versions of them, and new ones in their order: ids begin with the time.
+const MOST_ROWS = 500;
+function mergeRows(body, html) {
+  // A page that had nothing to list has no table.
+  if (body.tagName !== "TBODY") return location.reload();
+  const received = document.createElement("template");
+  received.innerHTML = html;
+  localise(received.content);
+  for (const row of received.content.querySelectorAll("tr")) {
+    const known = document.getElementById(row.id);
+    const isFocused = known?.contains(document.activeElement);
+    if (known) known.replaceWith(row);
+    else body.insertBefore(row, [...body.rows].find((other) => other.id < row.id) ?? null);
+    if (isFocused) row.querySelector("a").focus();
+  }
+  // The next page begins where this one ends.
+  const next = document.querySelector("a[rel=next]");
+  const most = next ? 50 : MOST_ROWS;
+  while (body.rows.length > most) body.lastElementChild.remove();
+  if (next) {
+    const address = new URL(next.href);
+    address.searchParams.set("before", body.lastElementChild.id.replace("trace-", ""));
+    next.href = address;
+  }
+}
+
+const live = document.querySelector("[data-live]");
+if (live) follow(live, document.querySelector("[data-pauses]"));
 
 const HELP = "Keys:\n/  search traces\ng o  overview\ng t  traces\ng k  keys\ng m  models\n?  this help";
 const PLACES = { o: "/", t: "/traces", k: "/keys", m: "/models" };

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use domain::money::Usd;
+use domain::thousands::grouped;
 
 /// An amount in US dollars: two decimals from a dollar on, four from a cent on, six below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,20 +37,8 @@ pub struct Count(pub i64);
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
-        write!(f, "{sign}{}", grouped(&self.0.unsigned_abs().to_string()))
+        write!(f, "{sign}{}", grouped(self.0.unsigned_abs()))
     }
-}
-
-/// Digits in groups of three.
-fn grouped(digits: &str) -> String {
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A time in milliseconds.

@@ -1,4 +1,4 @@
-//! What every page has around its own part.
+//! The surroundings of every page: navigation, person, projects.
 
 use form_urlencoded::byte_serialize;
 
@@ -15,7 +15,7 @@ pub enum Section {
     Keys,
     /// Trying texts.
     Safety,
-    /// What could be saved.
+    /// Possible savings.
     Insights,
     /// The actions of people.
     Audit,
@@ -80,7 +80,7 @@ pub struct ProjectLink {
     pub is_shown: bool,
 }
 
-/// What every page of a signed-in user has around its own part.
+/// The surroundings of every page of a signed-in user.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// The title of the page.
@@ -93,7 +93,7 @@ pub struct Frame {
     pub projects: Vec<ProjectLink>,
     /// The number of the project that is shown; `None` without any.
     pub project: Option<i64>,
-    /// What a form has done.
+    /// The outcome of a form.
     pub notice: Option<String>,
     /// Why a form was refused.
     pub fault: Option<String>,
@@ -118,7 +118,7 @@ impl Frame {
     }
 
     /// A path of the console for the project that is shown.
-    pub(crate) fn href(&self, path: &str) -> String {
+    pub fn href(&self, path: &str) -> String {
         match self.project {
             Some(id) if path.contains('?') => format!("{path}&project={id}"),
             Some(id) => format!("{path}?project={id}"),
@@ -127,7 +127,7 @@ impl Frame {
     }
 
     /// The list of this project's traces that fit a filter.
-    pub(crate) fn traces_by(&self, name: &str, value: &str) -> String {
+    pub fn traces_by(&self, name: &str, value: &str) -> String {
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         self.href(&format!("/traces?{}={}", encoded(name), encoded(value)))
     }

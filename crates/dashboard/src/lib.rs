@@ -17,11 +17,11 @@ pub use pages::failure::FailurePage;
 pub use pages::insights::{InsightCard, InsightsPage};
 pub use pages::keys::{KeyRow, KeysPage, NewSecret};
 pub use pages::models::{ModelRow, ModelsPage};
-pub use pages::overview::{Change, GroupTable, Overview, ShareRow, Tile};
+pub use pages::overview::{Change, GroupTable, Overview, ShareRow, Tile, Tiles};
 pub use pages::safety::{FindingMark, SafetyPage, Verdict};
 pub use pages::sign_in::{FactorPage, SignInPage};
 pub use pages::trace::{Bar, Field, StepView, TRACE_END, Text, TraceHead};
-pub use pages::traces::{TraceFilters, TraceRow, TracesPage};
+pub use pages::traces::{TraceFilters, TraceRow, TraceRows, TracesPage};
 
 use askama::Template;
 

@@ -30,6 +30,7 @@ pub mod sketch;
 pub mod source_pieces;
 pub mod step;
 pub mod stored_responses;
+pub mod thousands;
 pub mod tier;
 pub mod time;
 pub mod trace;

@@ -9,7 +9,7 @@ const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
 
 /// A text that a spreadsheet program takes for a text. A cell that begins like a formula would be
 /// computed, and could send other cells elsewhere: an apostrophe goes before it, as people write it too.
-pub(crate) fn text(text: &str) -> Cow<'_, str> {
+pub fn text(text: &str) -> Cow<'_, str> {
     let (mut guarded, mut copied) = (String::new(), 0);
     let mut is_begin = true;
     for (at, c) in text.char_indices() {

@@ -23,9 +23,11 @@ use focus::FocusFile;
 use parquet_file::ParquetFile;
 use record::Line;
 
+pub use cell::text as cell_text;
 pub use record::{ContentFault, DamagedStep, Record, RecordedContent, TraceFacts};
 
-/// Why a file could not be written. All are defects of ours: the file is in memory.
+/// Why a file could not be written. The file is in memory, so that all but [`UnknownCost`](Self::UnknownCost)
+/// are defects of ours.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A line of JSON.
@@ -99,7 +101,8 @@ impl Exporter {
         }
     }
 
-    /// Marks a step that cannot be read, in its place. A file of costs has nothing of it.
+    /// Marks a step that cannot be read, in its place. A file of costs fails with
+    /// [`UnknownCost`](Error::UnknownCost).
     pub fn write_damaged(&mut self, step: &DamagedStep) -> Result<()> {
         match &mut self.0 {
             File::Jsonl(lines) => write_line(lines, &step.line()),

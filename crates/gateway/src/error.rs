@@ -143,6 +143,9 @@ pub enum Error {
         /// Seconds until the next attempt is worth it.
         retry_after: u64,
     },
+    /// No further page can be live: the user has many open, or the node has.
+    #[error("Too many pages are kept up to date: close one, or reload this one to see what is new")]
+    TooManyLiveViews,
     /// The stored rows of the project cannot be read by this version.
     #[error(
         "This version of the gateway cannot read the project, and serves the others; its log says why"

@@ -20,6 +20,7 @@ mod inference;
 mod job_queue;
 mod jobs;
 mod lifecycle;
+mod live;
 mod lock;
 mod metric_labels;
 mod otlp;
@@ -33,6 +34,7 @@ mod streaming;
 mod testing;
 mod tools;
 
+pub use ::export::cell_text;
 pub use providers::{FaultCode, StoredResponseAction};
 
 pub use crate::admission::admit::Spends;
@@ -70,6 +72,7 @@ pub use crate::control::sessions::{
     FACTOR_AWAITED, SESSION_ABSOLUTE, SESSION_IDLE, SignIn, SignedIn, Standing,
 };
 pub use crate::error::{Congestion, Error, NOT_STORED, Result};
+pub use crate::evidence::figures::{ComparedFigures, Figures};
 pub use crate::evidence::logs::LogResult;
 pub use crate::evidence::stats::{Period, Stats};
 pub use crate::evidence::trace_search::{TracePage, TraceQuery};
@@ -89,6 +92,7 @@ pub use crate::inference::embeddings::{EmbeddingRequest, Embeddings, MOST_TEXTS}
 pub use crate::inference::executions::{ExecuteRequest, Executed, Outcome};
 pub use crate::inference::images::{ImageRequest, Images};
 pub use crate::inference::simulate::{Simulated, Simulation};
+pub use crate::live::{LiveEvent, LiveStream, LiveView, LiveViews};
 pub use crate::pipeline::auto_trace::{AutoTracing, Unanswered};
 pub use crate::pipeline::call_outcome::CallRecord;
 pub use crate::pipeline::refusal::Refusal;

@@ -5,10 +5,9 @@ use std::borrow::Borrow;
 use domain::ids::ModelId;
 use domain::model::Model;
 use domain::money::{Prices, Usd};
+use domain::thousands::grouped;
 use domain::tier::Tier;
 use domain::usage::Usage;
-
-use crate::classify::thousands;
 
 /// The model that a session used last, and what its provider still has of the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +68,7 @@ pub fn affinity<M: Borrow<Model> + Clone>(
         return Affinity::Free;
     }
     let tokens = usize::try_from(warm.cached).unwrap_or(usize::MAX);
-    let worth = format!("{} cached tokens, {} USD", thousands(tokens), amount(again));
+    let worth = format!("{} cached tokens, {} USD", grouped(tokens), amount(again));
     if is_down(model) {
         return Affinity::Left(format!("left: {worth}; {} is not available", model.identifier));
     }

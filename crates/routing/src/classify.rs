@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use domain::thousands::grouped;
 use domain::tier::{Intent, Tier};
 
 use crate::features::{EDGE_BYTES, Features, NAMES, measure_with};
@@ -129,7 +130,7 @@ fn describe(
     let plain = match (name, harder) {
         ("length", true) if features.words >= 40 => return Some(length(features.words).into()),
         ("short", false) if features.material_words > 0 => {
-            let words = thousands(features.material_words);
+            let words = grouped(features.material_words);
             return Some(
                 format!("a short instruction with its material (about {words} words)").into(),
             );
@@ -184,20 +185,7 @@ fn describe(
 
 fn length(words: usize) -> String {
     let long = if words < 300 { "fairly long" } else { "long" };
-    format!("{long} input ({} words)", thousands(words))
-}
-
-/// 1240 as `1,240`.
-pub(crate) fn thousands(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    format!("{long} input ({} words)", grouped(words))
 }
 
 #[cfg(test)]

@@ -3,13 +3,15 @@
 //! Steps are the truth, and too many of them to be summed for each question. Once an hour is over, its
 //! steps are summed by every dimension into rows of `usage_groups`, and once a day is over, its hours
 //! are; such rows never change, so that none is hot. A question is answered from whole days, from the
-//! hours before and after them, and from the steps since. What the rows of a period come to is kept for
+//! hours before and after them, and from the steps since. The sums of the rows of a period are kept for
 //! the next question about it.
 
+mod asked;
 mod fill;
 mod kept;
 mod parts;
 
+use std::ops::{Add, Sub};
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
@@ -17,15 +19,15 @@ use domain::attributes::AttributeName;
 use domain::ids::ProjectId;
 use domain::money::Usd;
 use domain::time::Timestamp;
-use sqlx::AssertSqlSafe;
 
 use crate::Store;
-use crate::db::{Pool, Tx, within};
+use crate::db::{Pool, within};
 use crate::error::Result;
 use crate::from_row::from_row;
+use asked::{ALL_COLUMNS, Asked, rows};
 pub(crate) use kept::KeptSums;
 use kept::{Question, SummedHours};
-use parts::{DAY_HOURS, Parts};
+use parts::Parts;
 
 /// The dimension of rows that hold all usage.
 const ALL: &str = "";
@@ -132,32 +134,26 @@ impl GroupRow {
     /// This usage and more of the same group.
     #[must_use]
     fn with(&self, more: &Self) -> Self {
-        Self {
-            value: self.value.clone(),
-            requests: self.requests + more.requests,
-            blocked: self.blocked + more.blocked,
-            failures: self.failures + more.failures,
-            prompt_tokens: self.prompt_tokens + more.prompt_tokens,
-            cached_tokens: self.cached_tokens + more.cached_tokens,
-            completion_tokens: self.completion_tokens + more.completion_tokens,
-            dollars: self.dollars + more.dollars,
-            nanos: self.nanos + more.nanos,
-        }
+        self.combined(more, Add::add)
     }
 
     /// This usage without a part of it.
     #[must_use]
     fn without(&self, part: &Self) -> Self {
+        self.combined(part, Sub::sub)
+    }
+
+    fn combined(&self, other: &Self, combine: fn(i64, i64) -> i64) -> Self {
         Self {
             value: self.value.clone(),
-            requests: self.requests - part.requests,
-            blocked: self.blocked - part.blocked,
-            failures: self.failures - part.failures,
-            prompt_tokens: self.prompt_tokens - part.prompt_tokens,
-            cached_tokens: self.cached_tokens - part.cached_tokens,
-            completion_tokens: self.completion_tokens - part.completion_tokens,
-            dollars: self.dollars - part.dollars,
-            nanos: self.nanos - part.nanos,
+            requests: combine(self.requests, other.requests),
+            blocked: combine(self.blocked, other.blocked),
+            failures: combine(self.failures, other.failures),
+            prompt_tokens: combine(self.prompt_tokens, other.prompt_tokens),
+            cached_tokens: combine(self.cached_tokens, other.cached_tokens),
+            completion_tokens: combine(self.completion_tokens, other.completion_tokens),
+            dollars: combine(self.dollars, other.dollars),
+            nanos: combine(self.nanos, other.nanos),
         }
     }
 }
@@ -176,7 +172,7 @@ pub struct Grouped {
 }
 
 impl Grouped {
-    /// What is left of the total beside groups and calls without a value is the rest.
+    /// The rest is the total without the groups and the calls without a value.
     fn of(groups: Vec<GroupRow>, without: GroupRow, total: GroupRow) -> Self {
         let rest = groups.iter().fold(total.without(&without), |left, group| left.without(group));
         Self { groups, without, rest, total }
@@ -205,73 +201,6 @@ const SUMS: &str = "
     CAST(COALESCE(sum(completion_tokens), 0) AS BIGINT) AS completion_tokens,
     CAST(COALESCE(sum(cost / 1000000000), 0) AS BIGINT) AS dollars,
     CAST(COALESCE(sum(cost % 1000000000), 0) AS BIGINT) AS nanos";
-
-/// The columns of usage, in rows and of a step.
-struct Columns {
-    of_row: &'static str,
-    of_step: &'static str,
-}
-
-const ALL_COLUMNS: Columns = Columns {
-    of_row: "requests, blocked, failures, prompt_tokens, cached_tokens, completion_tokens, cost",
-    of_step: OF_STEP,
-};
-const COST: Columns = Columns { of_row: "cost", of_step: "COALESCE(cost, 0) AS cost" };
-/// Calls without a value come first: they are no group. Values of the same cost are in the order of their
-/// bytes, as they are when they are joined.
-fn dearest_first(is_sqlite: bool) -> String {
-    let bytes = if is_sqlite { "BINARY" } else { "\"C\"" };
-    format!(
-        "ORDER BY CASE WHEN value = '' THEN 0 ELSE 1 END,
-             sum(cost / 1000000000) + sum(cost % 1000000000) / 1e9 DESC, value COLLATE {bytes}"
-    )
-}
-
-/// The rows of a dimension: of hours, days and hours.
-fn rows(columns: &Columns) -> String {
-    let of_row = columns.of_row;
-    let rows = |span: i64, from: &str, to: &str| {
-        format!(
-            "SELECT value, {of_row}
-             FROM usage_groups
-             WHERE project_id = $1 AND dimension = $2 AND span = {span}
-                 AND start >= {from} AND start < {to}"
-        )
-    };
-    let (before, days, after) =
-        (rows(1, "$3", "$4"), rows(DAY_HOURS, "$4", "$5"), rows(1, "$5", "$6"));
-    format!("{before} UNION ALL {days} UNION ALL {after}")
-}
-
-/// The steps that are in no row, with their value, if it fits a condition.
-fn steps(columns: &Columns, value: &str, condition: &str) -> String {
-    let of_step = columns.of_step;
-    format!(
-        "SELECT COALESCE({value}, '') AS value, {of_step}
-         FROM steps
-         WHERE project_id = $1 AND finished_at >= $7 AND finished_at < $8 AND {IS_COUNTED}
-             {condition}"
-    )
-}
-
-/// The usage of a dimension: its rows, and the steps whose value fits a condition.
-fn usage(columns: &Columns, value: &str, condition: &str) -> String {
-    format!("({} UNION ALL {}) AS parts", rows(columns), steps(columns, value, condition))
-}
-
-/// The dearest groups of usage, of which columns make the sums and the cost.
-fn dearest(usage: impl Fn(&Columns) -> String, most: usize, is_sqlite: bool) -> String {
-    // The cost alone is summed first: with many groups all sums of each take longer than both questions.
-    let (all, cost, limit) = (usage(&ALL_COLUMNS), usage(&COST), most + 1);
-    let dearest_first = dearest_first(is_sqlite);
-    format!(
-        "SELECT value, {SUMS}
-         FROM {all}
-         WHERE value IN (
-             SELECT value FROM {cost} GROUP BY value {dearest_first} LIMIT {limit})
-         GROUP BY value {dearest_first}"
-    )
-}
 
 impl Store {
     /// The usage of a project by a dimension, from an hour on up to but without a moment. The dearest
@@ -307,7 +236,7 @@ impl Store {
         Ok(Asked { project, parts, tx, is_sqlite: matches!(self.reader, Pool::Sqlite(_)) })
     }
 
-    /// What the rows of a question come to.
+    /// The usage in the rows of a question.
     async fn summed(
         &self,
         asked: &mut Asked,
@@ -323,138 +252,5 @@ impl Store {
         }
         let summed = asked.summed_hours(dimension, total, kept::most(most)).await?;
         Ok(self.kept_sums.keep(question, summed))
-    }
-}
-
-/// The project whose usage is asked for, the parts of the period, and the state of the database.
-struct Asked {
-    project: ProjectId,
-    parts: Parts,
-    tx: Tx,
-    is_sqlite: bool,
-}
-
-impl Asked {
-    /// What the rows of the period come to, which are `total` together: the dearest groups, at most so many.
-    async fn summed_hours(
-        &mut self,
-        dimension: &Dimension,
-        total: GroupRow,
-        most: usize,
-    ) -> Result<SummedHours> {
-        let usage = |columns: &Columns| format!("({}) AS parts", rows(columns));
-        let name = dimension.name();
-        // One more shows whether there are others, and calls without a value may come first.
-        let mut groups = self.rows(&name, &dearest(usage, most + 1, self.is_sqlite), None).await?;
-        // Rows hold no calls without a tag: those are what is in none of its groups.
-        let without = match dimension.tag() {
-            Some(_) => total.without(&self.sum(&name, &usage(&ALL_COLUMNS), None).await?),
-            None if groups.first().is_some_and(|row| row.value.is_empty()) => groups.remove(0),
-            None => GroupRow::default(),
-        };
-        let are_all = groups.len() <= most;
-        groups.truncate(most);
-        Ok(SummedHours { groups, are_all, without, total })
-    }
-
-    /// The groups of the steps that are in no row, calls without a value among them; `None` above `most`.
-    async fn since(&mut self, dimension: &Dimension, most: usize) -> Result<Option<Vec<GroupRow>>> {
-        let of_step = dimension.of_step(self.is_sqlite);
-        let (steps, limit) = (steps(&ALL_COLUMNS, of_step, ""), most + 1);
-        let sql =
-            format!("SELECT value, {SUMS} FROM ({steps}) AS since GROUP BY value LIMIT {limit}");
-        let groups = self.rows(&dimension.name(), &sql, dimension.tag()).await?;
-        Ok((groups.len() <= most).then_some(groups))
-    }
-
-    /// What the rows of some values come to. Those are looked up one by one, hour by hour and day by day.
-    async fn exact(&mut self, dimension: &Dimension, values: Vec<String>) -> Result<Vec<GroupRow>> {
-        if values.is_empty() {
-            return Ok(Vec::new());
-        }
-        let Parts { from, days: (first, last), until, .. } = self.parts;
-        let list = |starts: &mut dyn Iterator<Item = i64>| {
-            starts.map(|start| start.to_string()).collect::<Vec<_>>().join(", ")
-        };
-        let hours = list(&mut (from..first).chain(last..until));
-        let days = list(&mut (first..last).step_by(DAY_HOURS as usize));
-        let named: Vec<String> = (3..values.len() + 3).map(|number| format!("${number}")).collect();
-        let (named, of_row) = (named.join(", "), ALL_COLUMNS.of_row);
-        let rows = |span: i64, starts: &str| {
-            format!(
-                "SELECT value, {of_row}
-                 FROM usage_groups
-                 WHERE project_id = $1 AND dimension = $2 AND span = {span}
-                     AND start IN ({starts}) AND value IN ({named})"
-            )
-        };
-        let parts = [(1, hours), (DAY_HOURS, days)];
-        let parts: Vec<String> = parts
-            .iter()
-            .filter(|(_, starts)| !starts.is_empty())
-            .map(|(span, starts)| rows(*span, starts))
-            .collect();
-        if parts.is_empty() {
-            return Ok(Vec::new());
-        }
-        let parts = parts.join(" UNION ALL ");
-        let sql = format!("SELECT value, {SUMS} FROM ({parts}) AS parts GROUP BY value");
-        let Self { project, tx, .. } = self;
-        Ok(within!(tx, db => {
-            let mut query =
-                sqlx::query_as(AssertSqlSafe(sql)).bind(project.0).bind(dimension.name());
-            for value in values {
-                query = query.bind(value);
-            }
-            query.fetch_all(&mut *db).await?
-        }))
-    }
-
-    /// The usage of rows and steps, summed together.
-    async fn at_once(&mut self, dimension: &Dimension, most: usize) -> Result<Grouped> {
-        let total = self.sum(ALL, &usage(&ALL_COLUMNS, "''", ""), None).await?;
-        let (name, tag) = (dimension.name(), dimension.tag());
-        let of_step = dimension.of_step(self.is_sqlite);
-        let condition = tag.map_or_else(String::new, |_| format!("AND {of_step} IS NOT NULL"));
-        let usage = |columns: &Columns| usage(columns, of_step, &condition);
-        let mut groups = self.rows(&name, &dearest(usage, most, self.is_sqlite), tag).await?;
-        let without = match tag {
-            Some(_) => total.without(&self.sum(&name, &usage(&ALL_COLUMNS), tag).await?),
-            None if groups.first().is_some_and(|row| row.value.is_empty()) => groups.remove(0),
-            None => GroupRow::default(),
-        };
-        groups.truncate(most);
-        Ok(Grouped::of(groups, without, total))
-    }
-
-    /// The sum of usage.
-    async fn sum(&mut self, dimension: &str, usage: &str, tag: Option<&str>) -> Result<GroupRow> {
-        let sql = format!("SELECT '' AS value, {SUMS} FROM {usage}");
-        let rows = self.rows(dimension, &sql, tag).await?;
-        Ok(rows.into_iter().next().unwrap_or_default())
-    }
-
-    async fn rows(
-        &mut self,
-        dimension: &str,
-        sql: &str,
-        tag: Option<&str>,
-    ) -> Result<Vec<GroupRow>> {
-        let Self { project, parts, tx, .. } = self;
-        Ok(within!(tx, db => {
-            let mut query = sqlx::query_as(AssertSqlSafe(sql.to_owned()))
-                .bind(project.0)
-                .bind(dimension)
-                .bind(parts.from)
-                .bind(parts.days.0)
-                .bind(parts.days.1)
-                .bind(parts.until)
-                .bind(parts.steps.0.0)
-                .bind(parts.steps.1.0);
-            if let Some(tag) = tag {
-                query = query.bind(tag);
-            }
-            query.fetch_all(&mut *db).await?
-        }))
     }
 }

@@ -132,7 +132,7 @@ pub struct Page {
     pub limit: i64,
 }
 
-/// What a trace is filtered by itself, in the index of each figure.
+/// The columns that a trace itself is filtered by, in the index of each figure.
 const FIGURES: [&str; 6] = ["id", "total_cost", "latency", "grade", "status", "key_id"];
 
 /// A value of a question.
@@ -363,7 +363,7 @@ impl Store {
                 Lead::Figure(..) => filter.most_by_figure(),
                 _ => RARE,
             };
-            // What is more frequent than another is not counted to its end.
+            // A filter that is more frequent than another is not counted to its end.
             let most = rarest.map_or(most, |(count, _)| most.min(count));
             let count = self.count(led(project, filter, lead).0, most).await?;
             if count <= most {

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::from_row::from_row;
 
 /// Usage of one model on one infrastructure over a period.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerRow {
     /// The model's identifier; empty for requests that reached none.
     pub model: String,
@@ -28,7 +28,7 @@ pub struct LedgerRow {
 
 from_row! {
     /// The activity in a project's traces over a period.
-    #[derive(Clone, Copy, Debug, Default)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct SecurityCounts {
         /// Traces with steps in the period, or opened in it if their steps are gone.
         pub traces: i64,

@@ -13,10 +13,10 @@ use crate::console::visit::Visit;
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
     let events = app.gateway.audit_events(visit.member(), visit.get("event")).await?;
-    let project = visit.project(&app)?;
+    let project = visit.project()?;
     Ok(page(&AuditPage {
         events: events.into_iter().map(event).collect(),
-        frame: visit.frame(&app, Section::Audit, "Audit", project),
+        frame: visit.frame(Section::Audit, "Audit", project),
     }))
 }
 

@@ -1,9 +1,11 @@
 //! Tables as CSV (RFC 4180).
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
+use gateway::cell_text;
 
 /// A file with a head and rows.
 pub(super) fn file(name: &str, head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Response {
@@ -24,13 +26,13 @@ fn line<'t>(text: &mut String, cells: impl Iterator<Item = &'t str>) {
         if at > 0 {
             text.push(',');
         }
-        // A spreadsheet would take these for formulas.
-        let guard = if cell.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
-        if guard.is_empty() && !cell.contains([',', '"', '\r', '\n']) {
-            text.push_str(cell);
+        let cell = cell_text(cell);
+        let is_plain = matches!(cell, Cow::Borrowed(_)) && !cell.contains([',', '"', '\r', '\n']);
+        if is_plain {
+            text.push_str(&cell);
         } else {
             // Writing to a String cannot fail.
-            let _ = write!(text, "\"{guard}{}\"", cell.replace('"', "\"\""));
+            let _ = write!(text, "\"{}\"", cell.replace('"', "\"\""));
         }
     }
     text.push_str("\r\n");

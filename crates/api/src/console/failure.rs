@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use dashboard::FailurePage;
 use gateway::Error;
 
-use crate::console::page;
+use crate::console::page_as;
 use crate::http::error::Failure;
 
 /// A failed request of a page.
@@ -46,8 +46,6 @@ impl IntoResponse for PageFailure {
             _ => "The gateway's log says more, under the id in the header X-Request-Id.",
         };
         let message = self.0.into_body().error;
-        let mut response = page(&FailurePage { status: status.as_u16(), message, advice });
-        *response.status_mut() = status;
-        response
+        page_as(status, &FailurePage { status: status.as_u16(), message, advice })
     }
 }

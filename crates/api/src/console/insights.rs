@@ -13,7 +13,7 @@ use crate::http::extract::Segments;
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
+    let project = visit.shown_project()?;
     let insights = app.gateway.list_insights(visit.member(), project).await?;
     let cards = insights.into_iter().map(|insight| {
         let subject = insight.facts.subject.clone();
@@ -28,7 +28,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     });
     Ok(page(&InsightsPage {
         cards: cards.collect(),
-        frame: visit.frame(&app, Section::Insights, "Insights", Some(project)),
+        frame: visit.frame(Section::Insights, "Insights", Some(project)),
         may_manage: visit.member().role.may_manage_insights(),
     }))
 }
@@ -57,7 +57,7 @@ fn description(kind: InsightKind) -> &'static str {
 
 /// Computes them now.
 pub(super) async fn refresh(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
+    let project = visit.shown_project()?;
     app.gateway.refresh_insights(visit.member(), project).await?;
     Ok(done("/insights", project, "insights_computed"))
 }
@@ -68,7 +68,7 @@ pub(super) async fn dismiss(
     visit: Visit,
     path: Segments,
 ) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
+    let project = visit.shown_project()?;
     app.gateway.dismiss_insight(visit.member(), project, path.insight()?).await?;
     Ok(done("/insights", project, "insight_dismissed"))
 }

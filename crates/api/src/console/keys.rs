@@ -9,14 +9,14 @@ use gateway::{KeyChange, KeyView, NewKey};
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::failure::Result;
-use crate::console::page;
 use crate::console::visit::{Form, Visit, done};
+use crate::console::{page, page_as};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.project(&app)?;
+    let project = visit.project()?;
     Ok(page(&keys(&app, &visit, project)))
 }
 
@@ -24,7 +24,7 @@ fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> KeysPage {
     let views = app.gateway.list_keys(visit.member());
     let of_project = |view: &KeyView| Some(view.key.project) == project;
     KeysPage {
-        frame: visit.frame(app, Section::Keys, "Keys", project),
+        frame: visit.frame(Section::Keys, "Keys", project),
         rows: views.into_iter().filter(of_project).map(|view| row(app, view)).collect(),
         made: None,
         may_manage: visit.member().role.may_manage_keys(),
@@ -51,7 +51,7 @@ fn row(app: &App, view: KeyView) -> KeyRow {
 
 /// Makes a key, and shows its secret once.
 pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
-    let project = visit.project_of_form(&app, &form)?;
+    let project = visit.project_of_form(&form)?;
     let made = match hourly_limit(&form) {
         Ok(hourly_limit) => {
             let name = form.get("name").unwrap_or_default().to_owned();
@@ -80,9 +80,7 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
             status
         }
     };
-    let mut response = page(&shown);
-    *response.status_mut() = status;
-    Ok(response)
+    Ok(page_as(status, &shown))
 }
 
 fn hourly_limit(form: &Form) -> std::result::Result<Option<f64>, Failure> {
@@ -99,7 +97,7 @@ pub(super) async fn reset(
     visit: Visit,
     path: Segments,
 ) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
+    let project = visit.shown_project()?;
     let change = KeyChange { status: Some("active".to_owned()), ..KeyChange::default() };
     app.gateway.update_key(visit.member(), path.key()?, change).await?;
     Ok(done("/keys", project, "key_reset"))
@@ -111,7 +109,7 @@ pub(super) async fn revoke(
     visit: Visit,
     path: Segments,
 ) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
+    let project = visit.shown_project()?;
     app.gateway.revoke_key(visit.member(), path.key()?).await?;
     Ok(done("/keys", project, "key_revoked"))
 }

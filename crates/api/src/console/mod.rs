@@ -10,6 +10,7 @@ mod failure;
 mod files;
 mod insights;
 mod keys;
+mod live;
 mod models;
 mod overview;
 mod safety;
@@ -23,7 +24,7 @@ use axum::extract::Request;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -58,8 +59,13 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/audit", get(audit::list))
         .route("/sign-out", post(sign_in::leave))
         .route_layer(from_fn_with_state(app.clone(), visit::signed_in));
+    let live = Router::new()
+        .route("/live/traces", get(live::traces))
+        .route("/live/overview", get(live::overview))
+        .route_layer(from_fn_with_state(app.clone(), visit::stays_signed_in));
     Router::new()
         .merge(pages)
+        .merge(live)
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
         .route("/sign-in/code", post(sign_in::verify))
         .route_layer(from_fn(guarded))
@@ -84,5 +90,10 @@ async fn guarded(request: Request, next: Next) -> Response {
 }
 
 fn page(page: &impl Page) -> Response {
-    Html(page.html()).into_response()
+    page_as(StatusCode::OK, page)
+}
+
+/// A page as a response of a status.
+fn page_as(status: StatusCode, page: &impl Page) -> Response {
+    (status, Html(page.html())).into_response()
 }

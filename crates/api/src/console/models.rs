@@ -14,7 +14,7 @@ use crate::console::visit::Visit;
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
+    let project = visit.shown_project()?;
     let settings = app.gateway.project(visit.member(), project)?.project.settings;
     let views = app.gateway.list_models(visit.member(), project)?;
     let rows = views.into_iter().map(|view| {
@@ -42,7 +42,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     });
     Ok(page(&ModelsPage {
         rows: rows.collect(),
-        frame: visit.frame(&app, Section::Models, "Models", Some(project)),
+        frame: visit.frame(Section::Models, "Models", Some(project)),
     }))
 }
 

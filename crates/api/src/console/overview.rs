@@ -2,11 +2,11 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{Change, Count, Duration, GroupTable, Money, Overview, Section, ShareRow, Tile};
+use dashboard::{
+    Change, Count, Duration, Frame, GroupTable, Money, Overview, Section, ShareRow, Tile,
+};
 use domain::ids::ProjectId;
-use domain::time::HOUR;
-use form_urlencoded::byte_serialize;
-use gateway::{Dimension, Error, Period, Stats, Usage, UsageGroup};
+use gateway::{ComparedFigures, Dimension, Error, Figures, Period, Usage, UsageGroup};
 
 use crate::app::App;
 use crate::console::address::address;
@@ -18,7 +18,7 @@ use crate::console::visit::Visit;
 /// The groups of a table; the CSV has all.
 const SHOWN: usize = 8;
 
-/// What usage is shown by: the word of the API, and the filter of traces by it.
+/// The dimensions of the tables: the word of the API, and the filter of traces by it.
 const GROUPS: [(&str, Option<&str>); 6] = [
     ("model", Some("model")),
     ("key", Some("key")),
@@ -30,31 +30,25 @@ const GROUPS: [(&str, Option<&str>); 6] = [
 
 /// The page.
 pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
-    let now = app.gateway.now();
-    let period = Period::read(visit.get("window"), None, None, now)?;
-    let hours = period.end.since(period.start) / HOUR;
-    let before = Period {
-        label: String::new(),
-        start: period.start.minus_micros(hours * HOUR),
-        end: period.start,
-    };
+    let project = visit.shown_project()?;
+    let period = Period::read(visit.get("window"), None, None, app.gateway.now())?;
+    let hours = period.hours();
     let member = visit.member();
-    let stats = app.gateway.stats_for_member(member, Some(project), period.clone()).await?;
-    let of_before = app.gateway.stats_for_member(member, Some(project), before).await?;
+    let now = app.gateway.figures_for_member(member, project, &period).await?;
+    let before = app.gateway.figures_for_member(member, project, &period.before()).await?;
     let mut groups = Vec::with_capacity(GROUPS.len());
-    let frame = visit.frame(&app, Section::Overview, "Overview", Some(project));
+    let frame = visit.frame(Section::Overview, "Overview", Some(project));
     let mut total = None;
     for (name, filter) in GROUPS {
         let usage = usage(&app, &visit, project, &period, name).await?;
         total.get_or_insert_with(|| usage.total.clone());
-        let csv = format!("/usage.csv?by={name}&window={hours}&project={}", project.0);
-        groups.push(table(name, filter, usage, project, csv));
+        let csv = frame.href(&format!("/usage.csv?by={name}&window={hours}"));
+        groups.push(table(name, filter, usage, &frame, csv));
     }
-    let total = total.unwrap_or_default();
+    let figures = ComparedFigures { now, before, usage: total.unwrap_or_default() };
     Ok(page(&Overview {
-        tiles: tiles(&stats, &of_before, &total),
-        is_empty: stats.total_requests == 0,
+        tiles: tiles(&figures),
+        is_empty: figures.now.requests == 0,
         groups,
         frame,
         hours,
@@ -65,7 +59,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
 
 /// The usage by a dimension as CSV.
 pub(super) async fn csv(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
+    let project = visit.shown_project()?;
     let by = visit.get("by").unwrap_or("model");
     let period = Period::read(visit.get("window"), None, None, app.gateway.now())?;
     let usage = usage(&app, &visit, project, &period, by).await?;
@@ -114,35 +108,37 @@ async fn usage(
     Ok(usage.await?)
 }
 
-fn tiles(stats: &Stats, before: &Stats, total: &gateway::GroupRow) -> Vec<Tile> {
-    let count = |stats: &Stats| stats.total_requests as f64;
-    let latency = |stats: &Stats, at: usize| stats.latency[at].unwrap_or_default();
-    let findings = &stats.security;
+/// The figures as the page shows them.
+pub(super) fn tiles(figures: &ComparedFigures) -> Vec<Tile> {
+    let ComparedFigures { now, before, usage } = figures;
+    let count = |figures: &Figures| figures.requests as f64;
+    let latency = |figures: &Figures, at: usize| figures.latency[at].unwrap_or_default();
+    let findings = &now.findings;
     let tile = |label, value: String, change, note: String| Tile { label, value, change, note };
     let mut tiles = vec![
         tile(
             "Spend",
-            Money(stats.cost).to_string(),
-            Change::of(before.cost.dollars(), stats.cost.dollars()),
+            Money(now.cost).to_string(),
+            Change::of(before.cost.dollars(), now.cost.dollars()),
             String::new(),
         ),
         tile(
             "Requests",
-            Count(stats.total_requests).to_string(),
-            Change::of(count(before), count(stats)),
-            format!("{} failed, {} blocked", Count(total.failures), Count(total.blocked)),
+            Count(now.requests).to_string(),
+            Change::of(count(before), count(now)),
+            format!("{} failed, {} blocked", Count(usage.failures), Count(usage.blocked)),
         ),
         tile(
             "Tokens",
-            Count(total.prompt_tokens + total.completion_tokens).to_string(),
+            Count(usage.prompt_tokens + usage.completion_tokens).to_string(),
             None,
-            format!("{} of them completion", Count(total.completion_tokens)),
+            format!("{} of them completion", Count(usage.completion_tokens)),
         ),
         tile(
             "Latency, median",
-            Duration(latency(stats, 0)).to_string(),
-            Change::of(latency(before, 0), latency(stats, 0)),
-            format!("p95 {}, p99 {}", Duration(latency(stats, 1)), Duration(latency(stats, 2))),
+            Duration(latency(now, 0)).to_string(),
+            Change::of(latency(before, 0), latency(now, 0)),
+            format!("p95 {}, p99 {}", Duration(latency(now, 1)), Duration(latency(now, 2))),
         ),
         tile(
             "Traces with findings",
@@ -156,12 +152,12 @@ fn tiles(stats: &Stats, before: &Stats, total: &gateway::GroupRow) -> Vec<Tile> 
             ),
         ),
     ];
-    if stats.revenue.0 > 0 {
+    if now.revenue.0 > 0 {
         tiles.push(tile(
             "Margin",
-            Money(stats.revenue - stats.cost).to_string(),
+            Money(now.revenue - now.cost).to_string(),
             None,
-            format!("of {} revenue", Money(stats.revenue)),
+            format!("of {} revenue", Money(now.revenue)),
         ));
     }
     tiles
@@ -171,7 +167,7 @@ fn table(
     title: &'static str,
     filter: Option<&str>,
     usage: Usage,
-    project: ProjectId,
+    frame: &Frame,
     csv: String,
 ) -> GroupTable {
     let all = usage.total.cost().dollars();
@@ -179,10 +175,8 @@ fn table(
     let left = usage.rest.as_ref().map_or(left, |rest| left + rest.cost());
     let has_more = usage.groups.len() > SHOWN || usage.rest.is_some();
     let rows = usage.groups.into_iter().take(SHOWN).map(|group| {
-        let encoded = |value: &str| byte_serialize(value.as_bytes()).collect::<String>();
-        let href = group.value.as_deref().zip(filter).map(|(value, filter)| {
-            format!("/traces?{filter}={}&project={}", encoded(value), project.0)
-        });
+        let href = group.value.as_deref().zip(filter);
+        let href = href.map(|(value, filter)| frame.traces_by(filter, value));
         let usage = &group.usage;
         ShareRow {
             href,

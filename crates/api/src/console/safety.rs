@@ -8,15 +8,15 @@ use gateway::{Direction, SafetyTrial, SafetyVerdict};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::page;
 use crate::console::visit::{Form, Visit};
+use crate::console::{page, page_as};
 use crate::http::error::Failure;
 
 /// The form.
-pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.project(&app)?;
+pub(super) async fn show(visit: Visit) -> Result<Response> {
+    let project = visit.project()?;
     Ok(page(&SafetyPage {
-        frame: visit.frame(&app, Section::Safety, "Safety", project),
+        frame: visit.frame(Section::Safety, "Safety", project),
         text: String::new(),
         verdict: None,
         may_try: visit.member().role.may_try_settings(),
@@ -25,7 +25,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
 
 /// Judges a text, and records nothing.
 pub(super) async fn judge(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
-    let project = visit.project_of_form(&app, &form)?;
+    let project = visit.project_of_form(&form)?;
     // Browsers send the ends of lines as two characters.
     let text = form.get("text").unwrap_or_default().replace("\r\n", "\n");
     let trial = SafetyTrial {
@@ -36,7 +36,7 @@ pub(super) async fn judge(State(app): State<App>, visit: Visit, form: Form) -> R
     };
     let judged = app.gateway.try_safety(visit.member(), project, trial).await;
     let mut shown = SafetyPage {
-        frame: visit.frame(&app, Section::Safety, "Safety", Some(project)),
+        frame: visit.frame(Section::Safety, "Safety", Some(project)),
         verdict: None,
         may_try: visit.member().role.may_try_settings(),
         text,
@@ -50,9 +50,7 @@ pub(super) async fn judge(State(app): State<App>, visit: Visit, form: Form) -> R
             let failure = Failure::from(error);
             let status = failure.status();
             shown.frame.fault = Some(failure.into_body().error);
-            let mut response = page(&shown);
-            *response.status_mut() = status;
-            Ok(response)
+            Ok(page_as(status, &shown))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Signing in and out.
 
-use axum::extract::{Request, State};
+use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{FactorPage, SignInPage};
@@ -8,8 +8,8 @@ use gateway::{FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn, SignedIn, Standing};
 
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
-use crate::console::page;
 use crate::console::visit::{Form, Visit, sign_in_path};
+use crate::console::{page, page_as};
 use crate::control::session::{cookie, with_cookie};
 use crate::http::auth;
 use crate::http::client;
@@ -34,7 +34,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
     cross_site::check(&app, &request)?;
     let origin = client::origin(&app, &request);
     app.gateway.check_address(&origin).await?;
-    let form = Form(crate::http::body::read_form(request, &app, super::LARGEST_FORM).await?);
+    let form = Form::from_request(request, &app).await?;
     let next = own_path(form.get("next").unwrap_or("/"));
     let email = form.get("email").unwrap_or_default();
     let password = form.get("password").unwrap_or_default();
@@ -57,7 +57,7 @@ fn entered(app: &App, signed_in: &SignedIn, next: &str) -> Response {
 pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<Response> {
     cross_site::check(&app, &request)?;
     let session = auth::own_session_of(&app, &request, Standing::AwaitsFactor).await;
-    let form = Form(crate::http::body::read_form(request, &app, super::LARGEST_FORM).await?);
+    let form = Form::from_request(request, &app).await?;
     let next = own_path(form.get("next").unwrap_or("/"));
     let session = match session {
         Ok(session) => session,
@@ -80,9 +80,7 @@ pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<R
                 StatusCode::TOO_MANY_REQUESTS => failure.into_body().error,
                 _ => return Err(failure.into()),
             };
-            let mut response = page(&FactorPage { next, fault: Some(fault) });
-            *response.status_mut() = status;
-            Ok(response)
+            Ok(page_as(status, &FactorPage { next, fault: Some(fault) }))
         }
     }
 }
@@ -94,9 +92,8 @@ fn refused(email: &str, next: String, failure: Failure) -> Result<Response> {
         429 => failure.into_body().error,
         _ => return Err(PageFailure(failure)),
     };
-    let mut response = page(&SignInPage { email: email.to_owned(), next, fault: Some(fault) });
-    *response.status_mut() = status;
-    Ok(response)
+    let email = email.to_owned();
+    Ok(page_as(status, &SignInPage { email, next, fault: Some(fault) }))
 }
 
 /// Signs out.

@@ -29,10 +29,10 @@ const MOST_MESSAGES: usize = 50;
 
 /// The page.
 pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
+    let project = visit.shown_project()?;
     let (detail, steps) =
         app.gateway.trace_for_member(visit.member(), project, path.text("id")?).await?;
-    let frame = visit.frame(&app, Section::Traces, "Trace", Some(project));
+    let frame = visit.frame(Section::Traces, "Trace", Some(project));
     let head = head(frame, &detail, &steps);
     drop(steps);
     let text = DetailText {

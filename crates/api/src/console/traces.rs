@@ -19,7 +19,7 @@ const LONGEST_PREVIEW: usize = 120;
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.shown_project(&app)?;
+    let project = visit.shown_project()?;
     let query = Serializer::new(String::new()).extend_pairs(&visit.query).finish();
     let asked = trace_query::read(&query)?.asked;
     let found = app.gateway.list_traces_for_member(visit.member(), project, &asked).await?;
@@ -40,7 +40,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
         next.append_pair(beyond, &last.id.to_string()).finish()
     });
     Ok(page(&TracesPage {
-        frame: visit.frame(&app, Section::Traces, "Traces", Some(project)),
+        frame: visit.frame(Section::Traces, "Traces", Some(project)),
         filters: TraceFilters(filters),
         is_first: asked.beyond.is_none() && asked.offset == 0,
         total: found.total.map(Count),
@@ -49,7 +49,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     }))
 }
 
-fn row(trace: &Trace) -> TraceRow {
+pub(super) fn row(trace: &Trace) -> TraceRow {
     let assessment = trace.assessment.as_ref();
     let metadata = trace.metadata.as_ref().map(ToString::to_string).unwrap_or_default();
     TraceRow {

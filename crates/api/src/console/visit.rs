@@ -1,6 +1,6 @@
 //! A signed-in user on a page: the session, the project that is shown, and the query.
 
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
@@ -17,17 +17,34 @@ use crate::http::error::Failure;
 
 /// Admits signed-in users, and leads others to the sign-in.
 pub(super) async fn signed_in(State(app): State<App>, request: Request, next: Next) -> Response {
-    let (method, target) = (request.method().clone(), request.uri().clone());
-    match auth::own_session_of(&app, &request, Standing::Full).await {
+    let session = auth::own_session_of(&app, &request, Standing::Full).await;
+    admitted(session, request, next).await
+}
+
+/// Admits an open page of a signed-in user, whose requests do not prolong the session.
+pub(super) async fn stays_signed_in(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let session = auth::idle_session_of(&app, &request).await;
+    admitted(session, request, next).await
+}
+
+async fn admitted(
+    session: std::result::Result<Session, Failure>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match session {
         Ok(session) => {
-            let mut request = request;
             request.extensions_mut().insert(session);
             next.run(request).await
         }
         Err(failure) if failure.status() == StatusCode::UNAUTHORIZED => {
             // A form that is sent with a session that is over would be lost: its page is shown again.
-            let path = if method == Method::GET {
-                target.path_and_query().map_or("/", |path| path.as_str())
+            let path = if request.method() == Method::GET {
+                request.uri().path_and_query().map_or("/", |path| path.as_str())
             } else {
                 "/"
             };
@@ -45,8 +62,8 @@ pub(super) fn sign_in_path(next: &str) -> String {
     format!("/sign-in?next={}", byte_serialize(next.as_bytes()).collect::<String>())
 }
 
-/// What forms have done, by the word with which the page is shown again. Addresses carry no texts: a link
-/// could have a page say anything.
+/// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
+/// could put any sentence on a page.
 const NOTICES: [(&str, &str); 4] = [
     ("key_reset", "The key is reset: it is active, and its windows count from now on."),
     ("key_revoked", "The key is revoked: calls with it fail from now on."),
@@ -61,6 +78,8 @@ pub(super) struct Visit {
     /// The query, without project and notice.
     pub(super) query: Vec<(String, String)>,
     pub(super) headers: HeaderMap,
+    /// The projects that the user sees.
+    projects: Vec<(ProjectId, String)>,
     project: Option<String>,
     notice: Option<&'static str>,
 }
@@ -83,7 +102,9 @@ impl FromRequestParts<App> for Visit {
                 _ => query.push((name.into_owned(), value.into_owned())),
             }
         }
-        Ok(Self { session, query, headers: parts.headers.clone(), project, notice })
+        let projects = app.gateway.list_projects(&session.member).into_iter();
+        let projects = projects.map(|view| (view.project.id, view.project.name)).collect();
+        Ok(Self { session, query, headers: parts.headers.clone(), projects, project, notice })
     }
 }
 
@@ -98,28 +119,27 @@ impl Visit {
     }
 
     /// The project that the query names, or the first that the user sees; `None` without any.
-    pub(super) fn project(&self, app: &App) -> Result<Option<ProjectId>> {
-        self.chosen(app, self.project.as_deref())
+    pub(super) fn project(&self) -> Result<Option<ProjectId>> {
+        self.chosen(self.project.as_deref())
     }
 
     /// The project that a form names.
-    pub(super) fn project_of_form(&self, app: &App, form: &Form) -> Result<ProjectId> {
-        self.chosen(app, form.get("project"))?.ok_or_else(|| Error::NotFound.into())
+    pub(super) fn project_of_form(&self, form: &Form) -> Result<ProjectId> {
+        self.chosen(form.get("project"))?.ok_or_else(|| Error::NotFound.into())
     }
 
-    fn chosen(&self, app: &App, named: Option<&str>) -> Result<Option<ProjectId>> {
-        let projects = app.gateway.list_projects(self.member());
+    fn chosen(&self, named: Option<&str>) -> Result<Option<ProjectId>> {
+        let mut seen = self.projects.iter().map(|(id, _)| *id);
         let Some(named) = named else {
-            return Ok(projects.first().map(|view| view.project.id));
+            return Ok(seen.next());
         };
         let id = named.parse().ok().map(ProjectId);
-        let seen = projects.iter().find(|view| Some(view.project.id) == id);
-        seen.map(|view| Some(view.project.id)).ok_or_else(|| Error::NotFound.into())
+        seen.find(|seen| Some(*seen) == id).map(Some).ok_or_else(|| Error::NotFound.into())
     }
 
     /// The project that is shown. Without any there is nothing to show.
-    pub(super) fn shown_project(&self, app: &App) -> Result<ProjectId> {
-        self.project(app)?.ok_or_else(|| {
+    pub(super) fn shown_project(&self) -> Result<ProjectId> {
+        self.project()?.ok_or_else(|| {
             let sentence = "You are a member of no project: an admin or owner can change that";
             Failure::new(StatusCode::NOT_FOUND, sentence).into()
         })
@@ -128,16 +148,14 @@ impl Visit {
     /// The frame of a page.
     pub(super) fn frame(
         &self,
-        app: &App,
         section: Section,
         title: impl Into<String>,
         project: Option<ProjectId>,
     ) -> Frame {
-        let views = app.gateway.list_projects(self.member());
-        let projects = views.into_iter().map(|view| ProjectLink {
-            id: view.project.id.0,
-            name: view.project.name,
-            is_shown: Some(view.project.id) == project,
+        let projects = self.projects.iter().map(|(id, name)| ProjectLink {
+            id: id.0,
+            name: name.clone(),
+            is_shown: Some(*id) == project,
         });
         let account = &self.session.account;
         Frame {
@@ -168,7 +186,7 @@ impl Form {
     }
 }
 
-impl axum::extract::FromRequest<App> for Form {
+impl FromRequest<App> for Form {
     type Rejection = PageFailure;
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {

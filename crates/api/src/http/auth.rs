@@ -182,6 +182,20 @@ pub fn own_session_of<'a>(
     async move { sign_in(app, claim?, least).await.map_err(Failure::of_session) }
 }
 
+/// The session of a request that an open page makes by itself: it is no use of the session.
+pub fn idle_session_of<'a>(
+    app: &'a App,
+    request: &Request,
+) -> impl Future<Output = Result<Session>> + Send + use<'a> {
+    let claim = claim(app, request);
+    async move {
+        let Claim { token, origin } = claim?;
+        let found = app.gateway.idle_session(&token, &origin, Standing::Full).await;
+        let (member, account) = found.map_err(|error| Failure::of_session(error.into()))?;
+        Ok(Session { member, account, token })
+    }
+}
+
 /// Admits keys and signed-in members.
 pub async fn either(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
     let who = if presents_key(request.headers()) {

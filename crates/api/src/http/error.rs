@@ -216,6 +216,7 @@ impl From<Error> for Failure {
             Error::RateLimited { retry_after } | Error::LoginThrottled { retry_after } => {
                 of(StatusCode::TOO_MANY_REQUESTS).retry_after(*retry_after)
             }
+            Error::TooManyLiveViews => of(StatusCode::TOO_MANY_REQUESTS).retry_after(30),
             Error::SpendCapped { .. } => {
                 of(StatusCode::TOO_MANY_REQUESTS).code("CIRCUIT_OPEN").stop_retrying()
             }

@@ -14,7 +14,7 @@ pub struct AuditEvent {
     pub event: String,
     /// The actor.
     pub actor: String,
-    /// What was acted on.
+    /// The thing that was acted on.
     pub target: String,
     /// The address it came from.
     pub ip: String,

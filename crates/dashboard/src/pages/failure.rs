@@ -2,14 +2,14 @@
 
 use askama::Template;
 
-/// What has happened, and what to do.
+/// A failure, and advice.
 #[derive(Debug, Template)]
 #[template(path = "failure.html")]
 pub struct FailurePage {
     /// The status of the response.
     pub status: u16,
-    /// What has happened.
+    /// The failure.
     pub message: String,
-    /// What to do.
+    /// The way on.
     pub advice: &'static str,
 }

@@ -1,4 +1,4 @@
-//! What could be saved, and what has changed.
+//! Possible savings, and changes.
 
 use askama::Template;
 use domain::time::Timestamp;
@@ -15,7 +15,7 @@ pub struct InsightCard {
     pub title: String,
     /// Its description.
     pub description: &'static str,
-    /// What would be saved in a month.
+    /// The savings in a month.
     pub savings: Money,
     /// When it became active.
     pub since: Timestamp,

@@ -115,7 +115,20 @@ pub struct Overview {
     pub address: String,
 }
 
+/// The figures alone, for a page that is open.
+#[derive(Debug, Template)]
+#[template(path = "tiles.html")]
+pub struct Tiles {
+    /// The figures.
+    pub tiles: Vec<Tile>,
+}
+
 impl Overview {
+    /// The address of the changes of the figures.
+    fn live(&self) -> String {
+        self.frame.href(&format!("/live/overview?window={}", self.hours))
+    }
+
     /// The periods to choose from.
     fn periods(&self) -> Vec<NavLink> {
         let periods = [(24, "24 hours"), (168, "7 days"), (720, "30 days")];

@@ -9,7 +9,7 @@ use crate::frame::Frame;
 pub struct FindingMark {
     /// The text.
     pub text: String,
-    /// What it is; `None` for what lies between findings.
+    /// The finding; `None` for a text between findings.
     pub finding: Option<String>,
 }
 

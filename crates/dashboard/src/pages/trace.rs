@@ -8,7 +8,7 @@ use crate::format::{Bytes, Duration, Money};
 use crate::frame::Frame;
 use crate::pages::overview::Tile;
 
-/// What follows the steps.
+/// The markup that follows the steps.
 pub const TRACE_END: &str = "</ol>\n</section>\n</main>\n</body>\n</html>";
 
 /// The end of what precedes the steps.
@@ -29,7 +29,7 @@ pub struct Bar {
     pub duration: Duration,
     /// Its cost.
     pub cost: Option<Money>,
-    /// Where it begins and how long it is, of 1,000.
+    /// Its begin and its length, of 1,000.
     pub span: (f64, f64),
 }
 
@@ -39,7 +39,7 @@ impl Bar {
     }
 
     fn width(&self) -> String {
-        // What is short is seen all the same.
+        // A short one is seen all the same.
         format!("{:.1}", self.span.1.max(3.0))
     }
 }

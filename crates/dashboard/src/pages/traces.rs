@@ -6,7 +6,7 @@ use domain::time::Timestamp;
 use crate::format::{Count, Duration, Money};
 use crate::frame::Frame;
 
-/// What the list is filtered by, as it was given.
+/// The filters of the list, as they were given.
 #[derive(Clone, Debug, Default)]
 pub struct TraceFilters(pub Vec<(String, String)>);
 
@@ -80,4 +80,21 @@ pub struct TracesPage {
     pub next: Option<String>,
     /// Whether this is the first page.
     pub is_first: bool,
+}
+
+impl TracesPage {
+    /// The address of the changes of the list: only the newest traces, without a filter, are followed.
+    fn live(&self) -> Option<String> {
+        (self.is_first && self.filters.0.is_empty()).then(|| self.frame.href("/live/traces"))
+    }
+}
+
+/// Rows of the list that are new or have changed.
+#[derive(Debug, Template)]
+#[template(path = "trace_rows.html")]
+pub struct TraceRows<'f> {
+    /// The frame of the page that shows them.
+    pub frame: &'f Frame,
+    /// The traces.
+    pub rows: Vec<TraceRow>,
 }

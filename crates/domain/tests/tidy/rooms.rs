@@ -37,6 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "export",
             "admission",
             "control",
+            "live",
             "backtest",
             "jobs",
             "lifecycle",

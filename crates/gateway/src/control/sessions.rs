@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use aws_lc_rs::digest;
 use domain::ids::UserId;
 use domain::secret::Secret;
-use domain::time::{DAY, HOUR, MINUTE};
+use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use serde_json::Map;
 use store::{Account, Actor, NewSession, Tx};
 use tokio::sync::Semaphore;
@@ -153,13 +153,39 @@ impl Gateway {
         origin: &Origin,
         least: Standing,
     ) -> Result<(Member, Account)> {
+        let (member, account, last_seen_at) = self.find_session(token, origin, least).await?;
+        let now = self.clock.now();
+        if now.since(last_seen_at) > TOUCH_EVERY {
+            self.store.touch_session(&hash_token(token), now).await?;
+        }
+        Ok((member, account))
+    }
+
+    /// The member of a session that a page asks for by itself. That is no use of the session: it ends as if
+    /// the page were closed.
+    pub async fn idle_session(
+        &self,
+        token: &str,
+        origin: &Origin,
+        least: Standing,
+    ) -> Result<(Member, Account)> {
+        let (member, account, _) = self.find_session(token, origin, least).await?;
+        Ok((member, account))
+    }
+
+    /// The member of a session, and the time of its last use.
+    async fn find_session(
+        &self,
+        token: &str,
+        origin: &Origin,
+        least: Standing,
+    ) -> Result<(Member, Account, Timestamp)> {
         self.check_address(origin).await?;
         // Ours are 64 hex digits: anything else was not made here.
         if token.len() != 64 || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(Error::InvalidToken);
         }
-        let hash = hash_token(token);
-        let session = self.store.session(&hash).await?.ok_or(Error::InvalidToken)?;
+        let session = self.store.session(&hash_token(token)).await?.ok_or(Error::InvalidToken)?;
         let now = self.clock.now();
         if now.since(session.last_seen_at) > SESSION_IDLE
             || now.since(session.created_at) > SESSION_ABSOLUTE
@@ -180,9 +206,6 @@ impl Gateway {
             let is_awaiting = standing == Standing::AwaitsFactor;
             return Err(if is_awaiting { Error::Unauthorized } else { Error::MfaRequired });
         }
-        if now.since(session.last_seen_at) > TOUCH_EVERY {
-            self.store.touch_session(&hash, now).await?;
-        }
         let account = session.account;
         let projects = if account.role.is_admin() {
             Vec::new()
@@ -197,7 +220,7 @@ impl Gateway {
             projects,
             origin: origin.clone(),
         };
-        Ok((member, account))
+        Ok((member, account, session.last_seen_at))
     }
 
     /// Signs out.

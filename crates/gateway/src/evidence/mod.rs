@@ -1,6 +1,7 @@
 //! Evidence: traces, logs, statistics and insights.
 
 mod drift;
+pub(crate) mod figures;
 pub(crate) mod insights;
 pub(crate) mod logs;
 pub(crate) mod stats;

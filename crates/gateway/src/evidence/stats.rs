@@ -66,6 +66,31 @@ pub struct Stats {
 }
 
 impl Period {
+    /// So many hours up to now.
+    pub(crate) fn last(hours: i64, now: Timestamp) -> Self {
+        let label = format!("last {hours} hours");
+        Self { label, start: now.minus_micros(hours * HOUR), end: now }
+    }
+
+    /// Its whole hours.
+    pub fn hours(&self) -> i64 {
+        self.end.since(self.start) / HOUR
+    }
+
+    /// The period before, of as many hours.
+    #[must_use]
+    pub fn before(&self) -> Self {
+        let hours = self.hours();
+        let label = format!("{hours} hours before");
+        Self { label, start: self.start.minus_micros(hours * HOUR), end: self.start }
+    }
+
+    /// The first minute of the ledger, and that after the last one. Its rows are whole minutes: the first and
+    /// the last one count in full.
+    pub(super) fn minutes(&self) -> (i64, i64) {
+        (self.start.minute(), self.end.minus_micros(1).minute() + 1)
+    }
+
     /// Reads `window` (hours) or a pair of ISO dates, both inclusive. Without either, the last 24
     /// hours.
     pub fn read(
@@ -86,8 +111,7 @@ impl Period {
                         malformed("window must be a whole number of hours, 1 to 87660")
                     })?,
             };
-            let label = format!("last {hours} hours");
-            return Ok(Self { label, start: now.minus_micros(hours * HOUR), end: now });
+            return Ok(Self::last(hours, now));
         }
         if window.is_some() {
             return Err(malformed("window and start_date/end_date are mutually exclusive"));
@@ -155,8 +179,7 @@ impl Gateway {
 
     async fn stats(&self, project: &ProjectState, period: Period) -> Result<Stats> {
         let (id, start, end) = (project.id(), period.start, period.end);
-        // Ledger rows are whole minutes: the first and the last one count in full.
-        let minutes = (start.minute(), end.minus_micros(1).minute() + 1);
+        let minutes = period.minutes();
         debug_assert!(minutes.0 * MINUTE <= start.0);
         let (usage, sketch, security, agent, tools, revenue, bias_drift) = tokio::try_join!(
             crate::bounded_read::bounded(self.store.usage(id, minutes.0, minutes.1)),

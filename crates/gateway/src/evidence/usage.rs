@@ -62,7 +62,7 @@ impl Gateway {
         self.usage(&*self.project_of_member(member, project)?, period, dimension).await
     }
 
-    async fn usage(
+    pub(super) async fn usage(
         &self,
         project: &ProjectState,
         period: Period,

@@ -44,7 +44,7 @@ pub(crate) enum Choice {
 
 impl Screened {
     /// Routes a prompt by its classification, and by the models that its session has used.
-    /// Of a tier's models those count that the key may call: without any, the request is refused.
+    /// A tier counts only its models that the key may call: without any, the request is refused.
     pub(crate) fn choose(self, gateway: &Gateway) -> Result<Choice> {
         let project = self.context().caller.project.clone();
         let secure_trace = self.context().trace.is_sensitive();

@@ -106,13 +106,6 @@ fn the_threshold_belongs_to_complex() {
 }
 
 #[test]
-fn thousands_are_grouped() {
-    for (number, text) in [(0, "0"), (999, "999"), (1240, "1,240"), (1_000_000, "1,000,000")] {
-        assert_eq!(thousands(number), text);
-    }
-}
-
-#[test]
 fn only_the_edges_of_a_long_text_are_read() {
     let middle = "prove the theorem ".repeat(2000);
     let edge = "we had cake ".repeat(1000);

@@ -1,4 +1,4 @@
-//! What the rows of a period come to, kept for the next question about it.
+//! The sums of the rows of a period, kept for the next question about it.
 //!
 //! A project may have a million sessions in a month: their sums take a second, and change only when an hour
 //! is over. The dearest groups are kept, and joined with the steps since.
@@ -37,7 +37,7 @@ pub(super) struct Question {
     pub(super) most: usize,
 }
 
-/// What the rows of a period come to.
+/// The sums of the rows of a period.
 #[derive(Debug)]
 pub(super) struct SummedHours {
     /// The dearest groups with a value, dearest first.
@@ -71,14 +71,13 @@ impl SummedHours {
     }
 
     /// The usage of the rows and of the steps since, with the dearest `most` groups told apart. `exact` is
-    /// what the rows of the [candidates](Self::candidates) come to.
+    /// the usage of each of the [candidates](Self::candidates) in the rows.
     pub(super) fn joined(
         &self,
         since: Vec<GroupRow>,
         exact: Vec<GroupRow>,
         most: usize,
     ) -> Grouped {
-        let candidates: HashSet<String> = self.candidates(&since, most).into_iter().collect();
         let kept = self.groups.iter().cloned().chain(exact);
         let mut known: HashMap<String, GroupRow> =
             kept.map(|group| (group.value.clone(), group)).collect();
@@ -89,7 +88,7 @@ impl SummedHours {
                 without = without.with(&more);
             } else if let Some(group) = known.get_mut(&more.value) {
                 *group = group.with(&more);
-            } else if self.are_all || candidates.contains(&more.value) {
+            } else if self.are_all {
                 known.insert(more.value.clone(), more);
             }
         }
@@ -103,12 +102,12 @@ impl SummedHours {
 }
 
 /// The rows of the latest questions.
-#[derive(Clone, Debug)]
-pub(crate) struct KeptSums(Arc<Mutex<LruCache<Question, Arc<SummedHours>>>>);
+#[derive(Debug)]
+pub(crate) struct KeptSums(Mutex<LruCache<Question, Arc<SummedHours>>>);
 
 impl Default for KeptSums {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(LruCache::new(QUESTIONS))))
+        Self(Mutex::new(LruCache::new(QUESTIONS)))
     }
 }
 
@@ -164,10 +163,11 @@ mod tests {
         let grouped = summed.joined(since, Vec::new(), 2);
         assert_eq!(shown(&grouped), (vec![("a", 90), ("c", 85)], 80 + 60 + 5 + 19));
         assert_eq!((grouped.without.cost(), grouped.total.requests), (Usd(7), 8));
-        // What it has cost before is looked up, and nothing for one that is new.
+        // The earlier cost is looked up, and is nothing for one that is new.
         let since = vec![group("e", 86), group("new", 90)];
         assert_eq!(summed.candidates(&since, 2), ["e", "new"]);
-        let grouped = summed.joined(since, vec![group("e", 5)], 2);
+        let new = GroupRow { value: "new".to_owned(), ..GroupRow::default() };
+        let grouped = summed.joined(since, vec![group("e", 5), new], 2);
         assert_eq!(shown(&grouped), (vec![("e", 91), ("a", 90)], 90 + 80 + 70 + 60));
     }
 

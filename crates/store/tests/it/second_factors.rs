@@ -1,21 +1,30 @@
 //! Second factors and the sessions that await one.
 
+use domain::ids::UserId;
 use domain::project::Role;
 use domain::secret::Secret;
 use domain::time::{HOUR, MINUTE};
-use store::{Claim, NewSession, SealingKey};
+use store::{Claim, NewSession, SealingKey, Store};
 
 use crate::support::{NOW, databases, project, session};
+
+/// Two members of an organization with a project.
+async fn users(store: &Store) -> [UserId; 2] {
+    project(store).await;
+    let org = store.first_org().await.unwrap().unwrap();
+    let mut tx = store.begin().await.unwrap();
+    let user = tx.add_user(org, "a@b.test", "hash", Role::Member, NOW).await.unwrap();
+    let other = tx.add_user(org, "b@b.test", "hash", Role::Member, NOW).await.unwrap();
+    tx.commit().await.unwrap();
+    [user, other]
+}
 
 #[tokio::test]
 async fn each_code_is_used_up_once() {
     for database in databases().await {
         let store = database.open().await;
-        project(&store).await;
-        let org = store.first_org().await.unwrap().unwrap();
+        let [user, other] = users(&store).await;
         let mut tx = store.begin().await.unwrap();
-        let user = tx.add_user(org, "a@b.test", "hash", Role::Member, NOW).await.unwrap();
-        let other = tx.add_user(org, "b@b.test", "hash", Role::Member, NOW).await.unwrap();
         for secret in ["FIRST", "SECOND"] {
             let secret = Secret::new(secret.to_owned());
             assert!(store.offer_authenticator(&mut tx, user, &secret).await.unwrap());
@@ -61,10 +70,8 @@ async fn each_code_is_used_up_once() {
 async fn another_master_key_seals_the_secrets_anew() {
     for database in databases().await {
         let store = database.open().await;
-        project(&store).await;
-        let org = store.first_org().await.unwrap().unwrap();
+        let [user, _] = users(&store).await;
         let mut tx = store.begin().await.unwrap();
-        let user = tx.add_user(org, "a@b.test", "hash", Role::Member, NOW).await.unwrap();
         let secret = Secret::new("SECRET".to_owned());
         store.offer_authenticator(&mut tx, user, &secret).await.unwrap();
         tx.commit().await.unwrap();
@@ -86,11 +93,8 @@ async fn another_master_key_seals_the_secrets_anew() {
 async fn sessions_are_listed_and_ended_for_their_user_alone() {
     for database in databases().await {
         let store = database.open().await;
-        project(&store).await;
-        let org = store.first_org().await.unwrap().unwrap();
+        let [user, other] = users(&store).await;
         let mut tx = store.begin().await.unwrap();
-        let user = tx.add_user(org, "a@b.test", "hash", Role::Member, NOW).await.unwrap();
-        let other = tx.add_user(org, "b@b.test", "hash", Role::Member, NOW).await.unwrap();
         let hashes: [[u8; 32]; 4] = [[0; 32], [1; 32], [255; 32], [9; 32]];
         for (minutes, hash) in (0..).zip(&hashes) {
             let at = NOW.minus_micros(-minutes * MINUTE);

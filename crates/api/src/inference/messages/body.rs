@@ -17,7 +17,7 @@ pub struct MessagesBody {
     #[serde(default)]
     pub(super) model: Option<String>,
     /// The conversation, oldest first.
-    pub(super) messages: Vec<MessageBody>,
+    pub(super) messages: Vec<AnthropicMessageBody>,
     /// The most completion tokens.
     #[schema(minimum = 1)]
     pub(super) max_tokens: u64,
@@ -71,7 +71,7 @@ pub struct MessagesBody {
 
 /// One message.
 #[derive(Deserialize, ToSchema)]
-pub struct MessageBody {
+pub struct AnthropicMessageBody {
     /// `user`, `assistant` or `system`.
     pub(super) role: String,
     /// A text, or content blocks: `text`, `image`, `document`, `tool_use`, `tool_result`, `thinking`,

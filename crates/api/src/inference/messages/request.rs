@@ -18,7 +18,7 @@ use crate::inference::canonical::translation_gaps::TranslationGaps;
 use crate::inference::format::ParsedRequest;
 use crate::inference::message_names::MessageNames;
 use crate::inference::messages::blocks::{blocks, document, image, is_of_vendors_tool, tool_use};
-use crate::inference::messages::body::{MessageBody, MessagesBody};
+use crate::inference::messages::body::{AnthropicMessageBody, MessagesBody};
 use crate::inference::messages::settings::{is_thinking, response_format, tool_choice};
 
 /// Parses the body into a canonical request.
@@ -192,7 +192,12 @@ impl Reader {
         }
     }
 
-    fn message(&mut self, at: &str, body: MessageBody, all: &mut Vec<Message>) -> Result<()> {
+    fn message(
+        &mut self,
+        at: &str,
+        body: AnthropicMessageBody,
+        all: &mut Vec<Message>,
+    ) -> Result<()> {
         let content = format!("{at}.content");
         let mut others = Node::of(at.to_owned(), Value::Object(body.others))?;
         if body.role == "system" {

@@ -30,7 +30,7 @@ async fn a_page_leads_to_the_sign_in_and_back(backend: Backend) {
     let evil = [("email", OWNER), ("password", PASSWORD), ("next", "//evil.example")];
     let reply = send_form(&stranger, "/sign-in", &evil).await;
     assert_eq!((reply.status, reply.header("location")), (303, "/"));
-    // Who is signed in sees no form.
+    // A signed-in user sees no form.
     let owner = owner(&server).await;
     let reply = owner.get("/sign-in?next=/models").await;
     assert_eq!((reply.status, reply.header("location")), (303, "/models"));

@@ -1,4 +1,4 @@
-//! What a key may call, and its secrets.
+//! The models and endpoints that a key may call, and its secrets.
 
 use serde_json::{Value, json};
 

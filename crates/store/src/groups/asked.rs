@@ -1,0 +1,238 @@
+//! One question about usage: its SQL, and the state of the database that all its parts are about.
+
+use std::collections::HashMap;
+
+use domain::ids::ProjectId;
+use sqlx::AssertSqlSafe;
+
+use super::kept::SummedHours;
+use super::parts::{DAY_HOURS, Parts};
+use super::{ALL, Dimension, GroupRow, Grouped, IS_COUNTED, OF_STEP, SUMS};
+use crate::db::{Tx, within};
+use crate::error::Result;
+
+/// The columns of usage, in rows and of a step.
+pub(super) struct Columns {
+    of_row: &'static str,
+    of_step: &'static str,
+}
+
+pub(super) const ALL_COLUMNS: Columns = Columns {
+    of_row: "requests, blocked, failures, prompt_tokens, cached_tokens, completion_tokens, cost",
+    of_step: OF_STEP,
+};
+const COST: Columns = Columns { of_row: "cost", of_step: "COALESCE(cost, 0) AS cost" };
+/// Calls without a value come first: they are no group. Values of the same cost are in the order of their
+/// bytes, as they are when they are joined.
+fn dearest_first(is_sqlite: bool) -> String {
+    let bytes = if is_sqlite { "BINARY" } else { "\"C\"" };
+    format!(
+        "ORDER BY CASE WHEN value = '' THEN 0 ELSE 1 END,
+             sum(cost / 1000000000) + sum(cost % 1000000000) / 1e9 DESC, value COLLATE {bytes}"
+    )
+}
+
+/// The rows of a dimension: of hours, days and hours.
+pub(super) fn rows(columns: &Columns) -> String {
+    let of_row = columns.of_row;
+    let rows = |span: i64, from: &str, to: &str| {
+        format!(
+            "SELECT value, {of_row}
+             FROM usage_groups
+             WHERE project_id = $1 AND dimension = $2 AND span = {span}
+                 AND start >= {from} AND start < {to}"
+        )
+    };
+    let (before, days, after) =
+        (rows(1, "$3", "$4"), rows(DAY_HOURS, "$4", "$5"), rows(1, "$5", "$6"));
+    format!("{before} UNION ALL {days} UNION ALL {after}")
+}
+
+/// The steps that are in no row, with their value, if it fits a condition.
+fn steps(columns: &Columns, value: &str, condition: &str) -> String {
+    let of_step = columns.of_step;
+    format!(
+        "SELECT COALESCE({value}, '') AS value, {of_step}
+         FROM steps
+         WHERE project_id = $1 AND finished_at >= $7 AND finished_at < $8 AND {IS_COUNTED}
+             {condition}"
+    )
+}
+
+/// The usage of a dimension: its rows, and the steps whose value fits a condition.
+fn usage(columns: &Columns, value: &str, condition: &str) -> String {
+    format!("({} UNION ALL {}) AS parts", rows(columns), steps(columns, value, condition))
+}
+
+/// The dearest groups of usage, of which columns make the sums and the cost. There is one more than `most`:
+/// calls without a value may come first.
+fn dearest(usage: impl Fn(&Columns) -> String, most: usize, is_sqlite: bool) -> String {
+    // The cost alone is summed first: with many groups all sums of each take longer than both questions.
+    let (all, cost, limit) = (usage(&ALL_COLUMNS), usage(&COST), most + 1);
+    let dearest_first = dearest_first(is_sqlite);
+    format!(
+        "SELECT value, {SUMS}
+         FROM {all}
+         WHERE value IN (
+             SELECT value FROM {cost} GROUP BY value {dearest_first} LIMIT {limit})
+         GROUP BY value {dearest_first}"
+    )
+}
+
+/// The project whose usage is asked for, the parts of the period, and the state of the database.
+pub(super) struct Asked {
+    pub(super) project: ProjectId,
+    pub(super) parts: Parts,
+    pub(super) tx: Tx,
+    pub(super) is_sqlite: bool,
+}
+
+impl Asked {
+    /// The sums of the rows of the period, which are `total` together: the dearest groups, at most so many.
+    pub(super) async fn summed_hours(
+        &mut self,
+        dimension: &Dimension,
+        total: GroupRow,
+        most: usize,
+    ) -> Result<SummedHours> {
+        let usage = |columns: &Columns| format!("({}) AS parts", rows(columns));
+        // One more shows whether there are others.
+        let (mut groups, without) = self.dearest(dimension, &total, usage, most + 1, None).await?;
+        let are_all = groups.len() <= most;
+        groups.truncate(most);
+        Ok(SummedHours { groups, are_all, without, total })
+    }
+
+    /// The groups of the steps that are in no row, calls without a value among them; `None` above `most`.
+    pub(super) async fn since(
+        &mut self,
+        dimension: &Dimension,
+        most: usize,
+    ) -> Result<Option<Vec<GroupRow>>> {
+        let of_step = dimension.of_step(self.is_sqlite);
+        let (steps, limit) = (steps(&ALL_COLUMNS, of_step, ""), most + 1);
+        let sql =
+            format!("SELECT value, {SUMS} FROM ({steps}) AS since GROUP BY value LIMIT {limit}");
+        let groups = self.rows(&dimension.name(), &sql, dimension.tag()).await?;
+        Ok((groups.len() <= most).then_some(groups))
+    }
+
+    /// The usage of some values in the rows of the period, nothing for a value without rows. Each is looked up
+    /// by itself, hour by hour and day by day.
+    pub(super) async fn exact(
+        &mut self,
+        dimension: &Dimension,
+        values: Vec<String>,
+    ) -> Result<Vec<GroupRow>> {
+        let of_none = |value| GroupRow { value, ..GroupRow::default() };
+        let Parts { from, days: (first, last), until, .. } = self.parts;
+        let list = |starts: &mut dyn Iterator<Item = i64>| {
+            starts.map(|start| start.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let hours = list(&mut (from..first).chain(last..until));
+        let days = list(&mut (first..last).step_by(DAY_HOURS as usize));
+        let named: Vec<String> = (3..values.len() + 3).map(|number| format!("${number}")).collect();
+        let (named, of_row) = (named.join(", "), ALL_COLUMNS.of_row);
+        let rows = |span: i64, starts: &str| {
+            format!(
+                "SELECT value, {of_row}
+                 FROM usage_groups
+                 WHERE project_id = $1 AND dimension = $2 AND span = {span}
+                     AND start IN ({starts}) AND value IN ({named})"
+            )
+        };
+        let parts = [(1, hours), (DAY_HOURS, days)];
+        let parts: Vec<String> = parts
+            .iter()
+            .filter(|(_, starts)| !starts.is_empty())
+            .map(|(span, starts)| rows(*span, starts))
+            .collect();
+        if values.is_empty() || parts.is_empty() {
+            return Ok(values.into_iter().map(of_none).collect());
+        }
+        let parts = parts.join(" UNION ALL ");
+        let sql = format!("SELECT value, {SUMS} FROM ({parts}) AS parts GROUP BY value");
+        let Self { project, tx, .. } = self;
+        let found: Vec<GroupRow> = within!(tx, db => {
+            let mut query =
+                sqlx::query_as(AssertSqlSafe(sql)).bind(project.0).bind(dimension.name());
+            for value in &values {
+                query = query.bind(value.clone());
+            }
+            query.fetch_all(&mut *db).await?
+        });
+        let mut rows: HashMap<String, GroupRow> =
+            values.into_iter().map(|value| (value.clone(), of_none(value))).collect();
+        rows.extend(found.into_iter().map(|row| (row.value.clone(), row)));
+        Ok(rows.into_values().collect())
+    }
+
+    /// The usage of rows and steps, summed together.
+    pub(super) async fn at_once(&mut self, dimension: &Dimension, most: usize) -> Result<Grouped> {
+        let total = self.sum(ALL, &usage(&ALL_COLUMNS, "''", ""), None).await?;
+        let tag = dimension.tag();
+        let of_step = dimension.of_step(self.is_sqlite);
+        let condition = tag.map_or_else(String::new, |_| format!("AND {of_step} IS NOT NULL"));
+        let usage = |columns: &Columns| usage(columns, of_step, &condition);
+        let (groups, without) = self.dearest(dimension, &total, usage, most, tag).await?;
+        Ok(Grouped::of(groups, without, total))
+    }
+
+    /// The dearest `most` groups of usage, which is `total` in all, and the calls without a value. `tag` is
+    /// that of the dimension, if the usage is of steps.
+    async fn dearest(
+        &mut self,
+        dimension: &Dimension,
+        total: &GroupRow,
+        usage: impl Fn(&Columns) -> String,
+        most: usize,
+        tag: Option<&str>,
+    ) -> Result<(Vec<GroupRow>, GroupRow)> {
+        let (name, sql) = (dimension.name(), dearest(&usage, most, self.is_sqlite));
+        let mut groups = self.rows(&name, &sql, tag).await?;
+        // Rows hold no calls without a tag: those are what is in none of its groups.
+        let without = match dimension.tag() {
+            Some(_) => total.without(&self.sum(&name, &usage(&ALL_COLUMNS), tag).await?),
+            None if groups.first().is_some_and(|row| row.value.is_empty()) => groups.remove(0),
+            None => GroupRow::default(),
+        };
+        groups.truncate(most);
+        Ok((groups, without))
+    }
+
+    /// The sum of usage.
+    pub(super) async fn sum(
+        &mut self,
+        dimension: &str,
+        usage: &str,
+        tag: Option<&str>,
+    ) -> Result<GroupRow> {
+        let sql = format!("SELECT '' AS value, {SUMS} FROM {usage}");
+        let rows = self.rows(dimension, &sql, tag).await?;
+        Ok(rows.into_iter().next().unwrap_or_default())
+    }
+
+    async fn rows(
+        &mut self,
+        dimension: &str,
+        sql: &str,
+        tag: Option<&str>,
+    ) -> Result<Vec<GroupRow>> {
+        let Self { project, parts, tx, .. } = self;
+        Ok(within!(tx, db => {
+            let mut query = sqlx::query_as(AssertSqlSafe(sql.to_owned()))
+                .bind(project.0)
+                .bind(dimension)
+                .bind(parts.from)
+                .bind(parts.days.0)
+                .bind(parts.days.1)
+                .bind(parts.until)
+                .bind(parts.steps.0.0)
+                .bind(parts.steps.1.0);
+            if let Some(tag) = tag {
+                query = query.bind(tag);
+            }
+            query.fetch_all(&mut *db).await?
+        }))
+    }
+}
