@@ -17,18 +17,21 @@ pub enum Section {
     Safety,
     /// Possible savings.
     Insights,
+    /// Members and invitations.
+    People,
     /// The actions of people.
     Audit,
 }
 
 impl Section {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Overview,
         Self::Traces,
         Self::Models,
         Self::Keys,
         Self::Safety,
         Self::Insights,
+        Self::People,
         Self::Audit,
     ];
 
@@ -40,6 +43,7 @@ impl Section {
             Self::Keys => "Keys",
             Self::Safety => "Safety",
             Self::Insights => "Insights",
+            Self::People => "People",
             Self::Audit => "Audit",
         }
     }
@@ -53,6 +57,7 @@ impl Section {
             Self::Keys => "/keys",
             Self::Safety => "/safety",
             Self::Insights => "/insights",
+            Self::People => "/people",
             Self::Audit => "/audit",
         }
     }
@@ -108,7 +113,8 @@ pub(crate) struct NavLink {
 
 impl Frame {
     pub(crate) fn links(&self) -> Vec<NavLink> {
-        let shown = |section: &Section| *section != Section::Audit || self.person.is_admin;
+        let for_admins = |section: &Section| matches!(section, Section::People | Section::Audit);
+        let shown = |section: &Section| self.person.is_admin || !for_admins(section);
         let link = |section: Section| NavLink {
             href: self.href(section.path()),
             name: section.name(),

@@ -18,6 +18,9 @@ pub use pages::insights::{InsightCard, InsightsPage};
 pub use pages::keys::{KeyRow, KeysPage, NewSecret};
 pub use pages::models::{ModelRow, ModelsPage};
 pub use pages::overview::{Change, GroupTable, Overview, ShareRow, Tile, Tiles};
+pub use pages::people::{
+    InvitationPage, InvitationRow, NewLink, NewPasswordPage, PeoplePage, PersonRow,
+};
 pub use pages::safety::{FindingMark, SafetyPage, Verdict};
 pub use pages::sign_in::{FactorPage, SignInPage};
 pub use pages::trace::{Bar, Field, StepView, TRACE_END, Text, TraceHead};

@@ -6,6 +6,7 @@ pub(crate) mod insights;
 pub(crate) mod keys;
 pub(crate) mod models;
 pub(crate) mod overview;
+pub(crate) mod people;
 pub(crate) mod safety;
 pub(crate) mod sign_in;
 pub(crate) mod trace;

@@ -56,7 +56,7 @@ pub use crate::control::command_line::{
 };
 pub use crate::control::doctor::{Finding, inspect_models};
 pub use crate::control::invitations::{InvitationView, NewInvitation};
-pub use crate::control::keys::{KeyChange, KeyView, NewKey};
+pub use crate::control::keys::{KeyChange, KeyRights, KeyView, NewKey};
 pub use crate::control::links::Link;
 pub use crate::control::models::{ModelChange, ModelView};
 pub use crate::control::offline_export::export_offline;

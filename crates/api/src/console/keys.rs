@@ -4,7 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 use dashboard::{KeyRow, KeysPage, Money, NewSecret, Section};
 use domain::ids::ProjectId;
-use gateway::{KeyChange, KeyView, NewKey};
+use domain::secret::Secret;
+use gateway::{KeyChange, KeyRights, KeyView, NewKey};
 
 use crate::app::App;
 use crate::console::address::address;
@@ -25,14 +26,16 @@ fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> KeysPage {
     let of_project = |view: &KeyView| Some(view.key.project) == project;
     KeysPage {
         frame: visit.frame(Section::Keys, "Keys", project),
-        rows: views.into_iter().filter(of_project).map(|view| row(app, view)).collect(),
+        rows: views.into_iter().filter(of_project).map(|view| row(app, visit, view)).collect(),
         made: None,
-        may_manage: visit.member().role.may_manage_keys(),
+        may_make: visit.member().role.may_manage_keys(),
+        may_cap: project.is_some_and(|project| app.gateway.may_cap_keys(visit.member(), project)),
         address: address(app, &visit.headers),
     }
 }
 
-fn row(app: &App, view: KeyView) -> KeyRow {
+fn row(app: &App, visit: &Visit, view: KeyView) -> KeyRow {
+    let KeyRights { may_rotate, may_revoke } = app.gateway.key_rights(visit.member(), &view.key);
     let spent = app.gateway.spent_in_hour(view.key.id);
     let key = view.key;
     let cap = key.hourly_limit;
@@ -46,6 +49,8 @@ fn row(app: &App, view: KeyView) -> KeyRow {
         share: cap.map(|cap| if cap.0 > 0 { spent.dollars() / cap.dollars() } else { 1.0 }),
         last_used: key.last_used,
         expires_at: key.expires_at,
+        may_rotate,
+        may_revoke,
     }
 }
 
@@ -67,7 +72,17 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
         }
         Err(fault) => Err(fault),
     };
-    let mut shown = keys(&app, &visit, Some(project));
+    Ok(with_secret(&app, &visit, project, made))
+}
+
+/// The page with a new secret, which is shown once, or with why there is none.
+fn with_secret(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    made: std::result::Result<(KeyView, Secret), Failure>,
+) -> Response {
+    let mut shown = keys(app, visit, Some(project));
     let status = match made {
         Ok((view, secret)) => {
             let secret = secret.expose().to_owned();
@@ -80,7 +95,20 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
             status
         }
     };
-    Ok(page_as(status, &shown))
+    page_as(status, &shown)
+}
+
+/// Gives a key a new secret, and shows it once.
+pub(super) async fn rotate(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+    form: Form,
+) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let overlap = form.get("overlap_seconds").unwrap_or("0").parse().unwrap_or(-1);
+    let rotated = app.gateway.rotate_key(visit.member(), path.key()?, overlap).await;
+    Ok(with_secret(&app, &visit, project, rotated.map_err(Failure::from)))
 }
 
 fn hourly_limit(form: &Form) -> std::result::Result<Option<f64>, Failure> {

@@ -10,9 +10,11 @@ mod failure;
 mod files;
 mod insights;
 mod keys;
+mod links;
 mod live;
 mod models;
 mod overview;
+mod people;
 mod safety;
 mod sign_in;
 mod trace;
@@ -51,11 +53,17 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/models", get(models::list))
         .route("/keys", get(keys::list).post(keys::create))
         .route("/keys/{id}/reset", post(keys::reset))
+        .route("/keys/{id}/rotate", post(keys::rotate))
         .route("/keys/{id}/revoke", post(keys::revoke))
         .route("/safety", get(safety::show).post(safety::judge))
         .route("/insights", get(insights::list))
         .route("/insights/refresh", post(insights::refresh))
         .route("/insights/{insight_id}/dismiss", post(insights::dismiss))
+        .route("/people", get(people::list).post(people::invite))
+        .route("/people/{user_id}", post(people::change))
+        .route("/people/{user_id}/remove", post(people::remove))
+        .route("/people/{user_id}/password-link", post(people::offer_password))
+        .route("/people/invitations/{id}/withdraw", post(people::withdraw))
         .route("/audit", get(audit::list))
         .route("/sign-out", post(sign_in::leave))
         .route_layer(from_fn_with_state(app.clone(), visit::signed_in));
@@ -68,6 +76,8 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .merge(live)
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
         .route("/sign-in/code", post(sign_in::verify))
+        .route("/invitation", get(links::show_invitation).post(links::accept))
+        .route("/new-password", get(links::show_password).post(links::set_password))
         .route_layer(from_fn(guarded))
         .route("/console/{file}", get(files::show))
 }

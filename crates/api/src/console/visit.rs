@@ -64,9 +64,15 @@ pub(super) fn sign_in_path(next: &str) -> String {
 
 /// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
 /// could put any sentence on a page.
-const NOTICES: [(&str, &str); 4] = [
+const NOTICES: [(&str, &str); 7] = [
     ("key_reset", "The key is reset: it is active, and its windows count from now on."),
     ("key_revoked", "The key is revoked: calls with it fail from now on."),
+    (
+        "person_changed",
+        "Role and projects are saved: they count from the person's next request on.",
+    ),
+    ("person_removed", "The person is removed, and signed out everywhere."),
+    ("invitation_withdrawn", "The invitation is withdrawn: its link is no longer good."),
     ("insights_computed", "The insights are computed anew."),
     ("insight_dismissed", "The insight is dismissed until its facts change by a quarter."),
 ];
@@ -184,6 +190,11 @@ impl Form {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
+
+    /// The text of a field; empty without one.
+    pub(super) fn text(&self, name: &str) -> String {
+        self.get(name).unwrap_or_default().to_owned()
+    }
 }
 
 impl FromRequest<App> for Form {
@@ -195,6 +206,8 @@ impl FromRequest<App> for Form {
 }
 
 /// Shows a page again after a form, with what it has done.
-pub(super) fn done(path: &str, project: ProjectId, what: &str) -> Response {
-    Redirect::to(&format!("{path}?project={}&done={what}", project.0)).into_response()
+pub(super) fn done(path: &str, project: impl Into<Option<ProjectId>>, what: &str) -> Response {
+    let project = project.into().map(|project| format!("project={}&", project.0));
+    let project = project.unwrap_or_default();
+    Redirect::to(&format!("{path}?{project}done={what}")).into_response()
 }

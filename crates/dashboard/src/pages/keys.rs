@@ -27,6 +27,10 @@ pub struct KeyRow {
     pub last_used: Option<Timestamp>,
     /// When it stops being valid.
     pub expires_at: Option<Timestamp>,
+    /// Whether the signed-in user may give it a new secret.
+    pub may_rotate: bool,
+    /// Whether the signed-in user may revoke it.
+    pub may_revoke: bool,
 }
 
 impl KeyRow {
@@ -70,8 +74,10 @@ pub struct KeysPage {
     pub rows: Vec<KeyRow>,
     /// A key that was just made.
     pub made: Option<NewSecret>,
-    /// Whether the user may make and revoke keys.
-    pub may_manage: bool,
+    /// Whether the user may make keys.
+    pub may_make: bool,
+    /// Whether the user names the cap of a key that they make.
+    pub may_cap: bool,
     /// The address of this gateway.
     pub address: String,
 }

@@ -67,6 +67,15 @@ pub struct KeyView {
     pub project_name: String,
 }
 
+/// The acts that are open to a member on a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRights {
+    /// To give it a new secret.
+    pub may_rotate: bool,
+    /// To revoke it.
+    pub may_revoke: bool,
+}
+
 impl Gateway {
     /// The keys of the projects that a member may see, oldest first.
     pub fn list_keys(&self, member: &Member) -> Vec<KeyView> {
@@ -179,7 +188,9 @@ impl Gateway {
         id: KeyId,
         overlap_seconds: i64,
     ) -> Result<(KeyView, Secret)> {
-        self_service::check_own(member, &self.key_view(member, id)?.key)?;
+        if !self_service::is_own(member, &self.key_view(member, id)?.key) {
+            return Err(Error::Forbidden);
+        }
         if !(0..=LONGEST_OVERLAP).contains(&overlap_seconds) {
             return Err(Error::invalid(format!(
                 "overlap_seconds must be a whole number from 0 to {LONGEST_OVERLAP}"
@@ -204,15 +215,20 @@ impl Gateway {
         Ok((self.key_view(member, id)?, raw))
     }
 
+    /// The acts that are open to a member on a key of a project that they see.
+    pub fn key_rights(&self, member: &Member, key: &Key) -> KeyRights {
+        let may_rotate = self_service::is_own(member, key);
+        let project = self.registry.project(key.project).ok().flatten();
+        let is_bounded = project.is_none_or(|project| project.settings.self_service.is_some());
+        let may_revoke = may_rotate || (member.role.may_manage_keys() && !is_bounded);
+        KeyRights { may_rotate, may_revoke }
+    }
+
     /// Revokes a key for good.
     pub async fn revoke_key(&self, member: &Member, id: KeyId) -> Result<()> {
         let key = self.key_view(member, id)?.key;
-        if !member.role.may_manage_keys() {
+        if !self.key_rights(member, &key).may_revoke {
             return Err(Error::Forbidden);
-        }
-        let project = self.visible_project(member, key.project)?;
-        if project.settings.self_service.is_some() {
-            self_service::check_own(member, &key)?;
         }
         let mut tx = self.store.begin().await?;
         if !tx.revoke_key(id, self.clock.now()).await? {

@@ -25,6 +25,13 @@ pub struct OwnUsage {
 }
 
 impl Gateway {
+    /// Whether a member names the cap of a key that they make in a project.
+    pub fn may_cap_keys(&self, member: &Member, project: ProjectId) -> bool {
+        let project = self.visible_project(member, project);
+        let has_rules = project.is_ok_and(|project| project.settings.self_service.is_some());
+        member.role.is_admin() || (member.role.may_manage_keys() && has_rules)
+    }
+
     /// The usage of the keys that the member has made.
     pub async fn own_usage(&self, member: &Member, period: Period) -> Result<OwnUsage> {
         let own: Vec<KeyId> = self
@@ -94,10 +101,9 @@ pub(crate) async fn check_room(
     )))
 }
 
-/// Refuses members the keys of others: their secrets stand for somebody else.
-pub(crate) fn check_own(member: &Member, key: &Key) -> Result<()> {
-    let is_own = member.role == Role::Member && key.owner == Some(member.user);
-    if is_own || member.role.is_admin() { Ok(()) } else { Err(Error::Forbidden) }
+/// Whether a key is a member's own: admins stand for everybody, and the secrets of others are not theirs.
+pub(crate) fn is_own(member: &Member, key: &Key) -> bool {
+    member.role.is_admin() || (member.role == Role::Member && key.owner == Some(member.user))
 }
 
 #[cfg(test)]

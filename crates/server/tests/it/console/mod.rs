@@ -1,6 +1,7 @@
 //! The console: pages, forms, and what keeps them to their users.
 
 mod pages;
+mod people;
 mod sign_in;
 
 use crate::harness::{Caller, Reply, Server};

@@ -14,8 +14,17 @@ crate::on_every_backend!(
     traces_are_filtered_and_paged
 );
 
-const PAGES: [&str; 8] =
-    ["/", "/traces", "/models", "/keys", "/safety", "/insights", "/audit", "/?window=720"];
+const PAGES: [&str; 9] = [
+    "/",
+    "/traces",
+    "/models",
+    "/keys",
+    "/safety",
+    "/insights",
+    "/people",
+    "/audit",
+    "/?window=720",
+];
 
 /// The value of an attribute behind a text of a page.
 fn attribute<'p>(page: &'p str, before: &str) -> &'p str {

@@ -1,0 +1,185 @@
+//! The people of the organization.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use dashboard::{InvitationRow, NewLink, PeoplePage, PersonRow, Section};
+use domain::ids::ProjectId;
+use domain::project::Role;
+use gateway::{Error, InvitationView, Link, Member, NewInvitation, Person, PersonChange};
+
+use crate::app::App;
+use crate::console::address::address;
+use crate::console::failure::Result;
+use crate::console::visit::{Form, Visit, done};
+use crate::console::{page, page_as};
+use crate::http::error::Failure;
+use crate::http::extract::Segments;
+
+/// The page.
+pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
+    Ok(page(&people(&app, &visit).await?))
+}
+
+async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
+    let member = visit.member();
+    let people = app.gateway.list_people(member).await?;
+    let invitations = app.gateway.list_invitations(member).await?;
+    Ok(PeoplePage {
+        frame: visit.frame(Section::People, "People", visit.project()?),
+        people: people.into_iter().map(|person| row(member, person)).collect(),
+        invitations: invitations.into_iter().map(invitation).collect(),
+        made: None,
+        is_owner: member.role == Role::Owner,
+    })
+}
+
+fn row(member: &Member, person: Person) -> PersonRow {
+    let is_owner = member.role == Role::Owner;
+    PersonRow {
+        id: person.user.0,
+        may_change: is_owner || person.role != Role::Owner,
+        may_reset: is_owner && person.user != member.user,
+        email: person.email,
+        name: person.name,
+        role: person.role.as_str(),
+        projects: person.projects.iter().map(|project| project.0).collect(),
+        has_factor: person.mfa_enabled,
+        last_seen_at: person.last_seen_at,
+    }
+}
+
+fn invitation(view: InvitationView) -> InvitationRow {
+    let InvitationView { id, email, role, expires_at, .. } = view;
+    InvitationRow { id, email, role: role.as_str(), expires_at }
+}
+
+/// Invites a person, and shows the link once.
+pub(super) async fn invite(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
+    let invited = async {
+        let email = form.get("email").unwrap_or_default().to_owned();
+        let role = form.get("role").unwrap_or_default().to_owned();
+        let new = NewInvitation { email, role, projects: projects(&form)? };
+        app.gateway.invite(visit.member(), new).await
+    };
+    let made = invited.await.map(|(view, link)| {
+        let title = format!("The invitation of {}", view.email);
+        new_link(&app, &visit, title, "72 hours", &link)
+    });
+    shown_with(&app, &visit, made).await
+}
+
+/// Changes the role and the projects of a user.
+pub(super) async fn change(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+    form: Form,
+) -> Result<Response> {
+    let user = path.user()?;
+    let changed = async {
+        let role = form.get("role").map(str::to_owned);
+        let change = PersonChange { role, projects: Some(projects(&form)?) };
+        app.gateway.change_person(visit.member(), user, change).await
+    };
+    let changed = changed.await.map(drop);
+    done_or_refused(&app, &visit, changed, "person_changed").await
+}
+
+/// Removes a user.
+pub(super) async fn remove(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    let removed = app.gateway.remove_person(visit.member(), path.user()?).await;
+    done_or_refused(&app, &visit, removed, "person_removed").await
+}
+
+/// Makes a link to a new password, and shows it once.
+pub(super) async fn offer_password(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    let link = app.gateway.offer_password_link(visit.member(), path.user()?).await;
+    let made = link.map(|link| {
+        new_link(&app, &visit, "A link to a new password".to_owned(), "an hour", &link)
+    });
+    shown_with(&app, &visit, made).await
+}
+
+/// Withdraws an invitation.
+pub(super) async fn withdraw(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    let withdrawn = app.gateway.withdraw_invitation(visit.member(), path.text("id")?).await;
+    done_or_refused(&app, &visit, withdrawn, "invitation_withdrawn").await
+}
+
+/// The page after a form that makes a link, which it shows, or that was refused.
+async fn shown_with(
+    app: &App,
+    visit: &Visit,
+    outcome: std::result::Result<NewLink, Error>,
+) -> Result<Response> {
+    let mut shown = people(app, visit).await?;
+    let status = match outcome {
+        Ok(made) => {
+            shown.made = Some(made);
+            StatusCode::CREATED
+        }
+        Err(error) => {
+            let failure = Failure::from(error);
+            let status = failure.status();
+            shown.frame.fault = Some(failure.into_body().error);
+            status
+        }
+    };
+    Ok(page_as(status, &shown))
+}
+
+/// The page after a form that changes something: it is loaded anew. Users who demote or remove themselves
+/// see it no more.
+async fn done_or_refused(
+    app: &App,
+    visit: &Visit,
+    outcome: std::result::Result<(), Error>,
+    what: &str,
+) -> Result<Response> {
+    match outcome {
+        Ok(()) => Ok(done("/people", visit.project()?, what)),
+        Err(error) => shown_with(app, visit, Err(error)).await,
+    }
+}
+
+/// A link, with the address that the browser uses where the gateway does not know its own.
+fn new_link(
+    app: &App,
+    visit: &Visit,
+    title: String,
+    good_for: &'static str,
+    link: &Link,
+) -> NewLink {
+    let own = link.address.expose();
+    let address = if own.starts_with('/') {
+        format!("{}{own}", address(app, &visit.headers))
+    } else {
+        own.to_owned()
+    };
+    NewLink { title, good_for, address }
+}
+
+/// The projects that a form names, by number.
+fn projects(form: &Form) -> std::result::Result<Vec<ProjectId>, Error> {
+    let numbers = form.get("projects").unwrap_or_default();
+    let numbers = numbers.split([',', ' ']).filter(|number| !number.is_empty());
+    let read = |number: &str| {
+        let fault =
+            || Error::invalid("Projects are numbers with commas between them, such as 1, 2");
+        number.parse().map(ProjectId).map_err(|_| fault())
+    };
+    numbers.map(read).collect()
+}

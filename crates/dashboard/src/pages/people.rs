@@ -1,0 +1,115 @@
+//! People: members, invitations, and the links that they follow.
+
+use askama::Template;
+use domain::time::Timestamp;
+
+use crate::frame::Frame;
+
+/// The roles that a form offers.
+const ROLES: [&str; 4] = ["owner", "admin", "member", "viewer"];
+
+/// A user of the organization.
+#[derive(Clone, Debug)]
+pub struct PersonRow {
+    /// Their number.
+    pub id: i64,
+    /// Their address.
+    pub email: String,
+    /// Their name.
+    pub name: String,
+    /// Their role.
+    pub role: &'static str,
+    /// The projects that they are a member of, by number.
+    pub projects: Vec<i64>,
+    /// Whether they have a second factor.
+    pub has_factor: bool,
+    /// Their last request.
+    pub last_seen_at: Option<Timestamp>,
+    /// Whether the signed-in user may change and remove them.
+    pub may_change: bool,
+    /// Whether the signed-in user may hand them a link to a new password.
+    pub may_reset: bool,
+}
+
+impl PersonRow {
+    /// The numbers of their projects, as a form sends them.
+    fn project_list(&self) -> String {
+        let numbers: Vec<String> = self.projects.iter().map(ToString::to_string).collect();
+        numbers.join(", ")
+    }
+}
+
+/// An invitation that is still good.
+#[derive(Clone, Debug)]
+pub struct InvitationRow {
+    /// Its id.
+    pub id: String,
+    /// The address that it is for.
+    pub email: String,
+    /// The role that it gives.
+    pub role: &'static str,
+    /// The time from which on it is no longer good.
+    pub expires_at: Timestamp,
+}
+
+/// A link that is shown once.
+#[derive(Clone, Debug)]
+pub struct NewLink {
+    /// Its purpose and the address that it is for.
+    pub title: String,
+    /// The time for which it is good.
+    pub good_for: &'static str,
+    /// The address of the link.
+    pub address: String,
+}
+
+/// The people of an organization.
+#[derive(Debug, Template)]
+#[template(path = "people.html")]
+pub struct PeoplePage {
+    /// The frame.
+    pub frame: Frame,
+    /// The users.
+    pub people: Vec<PersonRow>,
+    /// The invitations that are still good.
+    pub invitations: Vec<InvitationRow>,
+    /// A link that was just made.
+    pub made: Option<NewLink>,
+    /// Whether the signed-in user is an owner, who makes owners.
+    pub is_owner: bool,
+}
+
+impl PeoplePage {
+    /// The roles that the signed-in user may give, the least powerful last.
+    fn roles(&self) -> &'static [&'static str] {
+        if self.is_owner { &ROLES } else { &ROLES[1..] }
+    }
+}
+
+/// The form that an invitation leads to.
+#[derive(Debug, Template)]
+#[template(path = "invitation.html")]
+pub struct InvitationPage {
+    /// The address that it is for; `None` if the link is no longer good.
+    pub email: Option<String>,
+    /// The token of the link.
+    pub token: String,
+    /// The name as it was given.
+    pub name: String,
+    /// Why it was refused.
+    pub fault: Option<String>,
+}
+
+/// The form that a link to a new password leads to.
+#[derive(Debug, Template)]
+#[template(path = "new_password.html")]
+pub struct NewPasswordPage {
+    /// The address that it is for; `None` if the link is no longer good.
+    pub email: Option<String>,
+    /// The token of the link.
+    pub token: String,
+    /// Whether the password was set.
+    pub is_done: bool,
+    /// Why it was refused.
+    pub fault: Option<String>,
+}

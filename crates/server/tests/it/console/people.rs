@@ -1,0 +1,140 @@
+//! The page of people, and the pages that one-time links lead to.
+
+use serde_json::json;
+
+use super::{browser, owner, send_form, shows, signed_in};
+use crate::harness::{Backend, OWNER, Server};
+use crate::session::roles::{USER_PASSWORD, user};
+
+crate::on_every_backend!(
+    from_the_invitation_to_the_first_page,
+    a_password_is_reset_by_a_link,
+    people_are_changed_and_removed,
+    members_see_their_own_buttons_alone
+);
+
+const PASSWORD: &str = "a-long-password-1";
+
+/// The path of the link that a page shows.
+fn link(page: &str, base: &str) -> String {
+    let (_, rest) = page.split_once("id=\"link\">").unwrap_or_else(|| panic!("no link in {page}"));
+    rest.split('<').next().unwrap().strip_prefix(base).unwrap().to_owned()
+}
+
+async fn from_the_invitation_to_the_first_page(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    shows(&owner.get("/people").await, 200, "None is open");
+    let fields = [("email", "ada@example.org"), ("role", "member"), ("projects", "1")];
+    let made = send_form(&owner, "/people", &fields).await;
+    shows(&made, 201, "The invitation of ada@example.org");
+    let link = link(&made.text, &server.any.base);
+    let again = owner.get("/people").await;
+    shows(&again, 200, "Withdraw the invitation of ada@example.org");
+    assert!(!again.text.contains("token="), "the link is shown once");
+
+    // Looking at the link uses nothing up.
+    let ada = browser(&server);
+    for _ in 0..3 {
+        let page = ada.get(&link).await;
+        shows(&page, 200, "ada@example.org");
+        assert!(page.header("referrer-policy").contains("same-origin"));
+    }
+    let token = link.split_once("token=").unwrap().1;
+    let accept = |password| [("token", token), ("name", "Ada <b>"), ("password", password)];
+    let weak = send_form(&ada, "/invitation", &accept("short")).await;
+    shows(&weak, 422, "Password must have 8 to 1024 characters");
+    assert!(weak.text.contains("Ada &#60;b&#62;"), "the name is kept, as text");
+    let elsewhere = ada.with("origin", "https://evil.example");
+    assert_eq!(elsewhere.send("POST", "/invitation", None).await.status, 403);
+    let done = send_form(&ada, "/invitation", &accept(PASSWORD)).await;
+    assert_eq!((done.status, done.header("location")), (303, "/"), "{}", done.text);
+    let ada = ada.with("cookie", done.header("set-cookie").split(';').next().unwrap());
+    shows(&ada.get("/keys").await, 200, "Name of a new key");
+    assert_eq!(ada.get("/people").await.status, 403);
+    assert!(!ada.get("/").await.text.contains("/people"));
+    shows(&browser(&server).get(&link).await, 422, "The link is not good");
+    shows(&owner.get("/people").await, 200, "Ada &#60;b&#62;");
+}
+
+async fn a_password_is_reset_by_a_link(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    user(&server, "member", &["1"]).await;
+    let made = send_form(&owner, "/people/2/password-link", &[]).await;
+    shows(&made, 201, "A link to a new password");
+    let link = link(&made.text, &server.any.base);
+    let visitor = browser(&server);
+    shows(&visitor.get(&link).await, 200, "member@example.org");
+    let token = link.split_once("token=").unwrap().1;
+    let set = [("token", token), ("password", PASSWORD)];
+    let done = send_form(&visitor, "/new-password", &set).await;
+    shows(&done, 200, "The password is set");
+    assert!(done.headers.get("set-cookie").is_none());
+    shows(&send_form(&visitor, "/new-password", &set).await, 422, "The link is not good");
+    signed_in(&server, "member@example.org", PASSWORD).await;
+    shows(&send_form(&owner, "/people/1/password-link", &[]).await, 422, "Your own password");
+}
+
+async fn people_are_changed_and_removed(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    user(&server, "member", &["1"]).await;
+    let change = |role, projects| [("role", role), ("projects", projects)];
+    let changed = send_form(&owner, "/people/2?project=1", &change("viewer", "1")).await;
+    let shown = "/people?project=1&done=person_changed";
+    assert_eq!((changed.status, changed.header("location")), (303, shown));
+    shows(&owner.get(shown).await, 200, "Role and projects are saved");
+    let people = server.owner().await.get("/api/v1/users").await.ok(200);
+    assert_eq!((&people[1]["role"], &people[1]["projects"]), (&json!("viewer"), &json!([1])));
+    for (path, fields, sentence) in [
+        ("/people/2", change("viewer", "one"), "Projects are numbers"),
+        ("/people/2", change("viewer", "9"), "There is no project 9"),
+        ("/people/1", change("viewer", ""), "The last owner cannot be demoted"),
+    ] {
+        shows(&send_form(&owner, path, &fields).await, 422, sentence);
+    }
+    shows(
+        &send_form(&owner, "/people/1/remove", &[]).await,
+        422,
+        "The last owner cannot be removed",
+    );
+    assert_eq!(send_form(&owner, "/people/2/remove", &[]).await.status, 303);
+    assert!(!owner.get("/people").await.text.contains("member@example.org"));
+    user(&server, "admin", &[]).await;
+    let admin = signed_in(&server, "admin@example.org", USER_PASSWORD).await;
+    let page = admin.get("/people").await.text;
+    assert!(page.contains(OWNER) && !page.contains(&format!("Remove {OWNER}")));
+    assert!(!page.contains(">owner</option>") && !page.contains("/password-link"));
+}
+
+async fn members_see_their_own_buttons_alone(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    user(&server, "member", &["1"]).await;
+    let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
+    let make = |name| [("name", name), ("project", "1")];
+    send_form(&owner, "/keys", &make("theirs")).await;
+    assert_eq!(send_form(&member, "/keys", &make("mine")).await.status, 201);
+    let page = member.get("/keys").await.text;
+    assert!(page.contains("Rotate mine") && page.contains("Revoke theirs"));
+    assert!(!page.contains("Rotate theirs") && !page.contains("Most per hour"));
+    let api = server.owner().await;
+    let rules = json!({"self_service": {"max_hourly_limit": 1}});
+    crate::harness::settings(&api, 1, rules).await;
+    let page = member.get("/keys").await.text;
+    assert!(page.contains("Revoke mine") && !page.contains("Revoke theirs"));
+    assert!(page.contains("the highest allowed"));
+    let keys = api.get("/api/v1/keys").await.ok(200);
+    let id = |name: &str| {
+        let found = keys.as_array().unwrap().iter().find(|key| key["name"] == name);
+        found.unwrap()["id"].as_str().unwrap().to_owned()
+    };
+    let rotate = format!("/keys/{}/rotate?project=1", id("mine"));
+    let rotated = send_form(&member, &rotate, &[("overlap_seconds", "3600")]).await;
+    shows(&rotated, 201, "id=\"secret\">ak_");
+    let wrong = send_form(&member, &rotate, &[("overlap_seconds", "x")]).await;
+    shows(&wrong, 422, "overlap_seconds must be a whole number");
+    let theirs = format!("/keys/{}/rotate?project=1", id("theirs"));
+    shows(&send_form(&member, &theirs, &[]).await, 403, "Forbidden");
+}
