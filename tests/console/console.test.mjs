@@ -1,5 +1,6 @@
 // The console in a real browser.
 import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
@@ -89,7 +90,7 @@ test("every page is sound at two widths in two themes", async () => {
   const { large, several } = await fill(gateway);
   const paths = [
     "/", "/?window=720", "/traces", "/traces?status=failed", `/traces/${large}`, `/traces/${several}`, "/models", "/keys", "/safety",
-    "/insights", "/audit", "/traces/none",
+    "/insights", "/people", "/audit", "/traces/none",
   ];
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) {
@@ -119,16 +120,18 @@ test("every page is sound at two widths in two themes", async () => {
         assert.ok(shift < 0.05, `${where}: shifted by ${shift}`);
         await page.screenshot({ path: `${SHOTS}${where.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: true });
       };
-      await page.goto(`${gateway.base}/sign-in`);
-      await sound("sign-in");
+      for (const path of ["/sign-in", "/forgotten", "/invitation?token=x"]) {
+        await page.goto(gateway.base + path);
+        await sound(path.slice(1).split("?")[0]);
+      }
       await signIn(page);
       for (const path of paths) {
         await page.goto(gateway.base + path);
         assert.notEqual(await page.title(), "owned", path);
         await sound({ [`/traces/${large}`]: "trace-large", [`/traces/${several}`]: "trace" }[path] ?? path);
       }
-      // The browser notes the 404 of the last page.
-      assert.deepEqual(errors.filter((error) => !error.includes("404")), []);
+      // The browser notes the 404 of the last page, and the refusal of a link.
+      assert.deepEqual(errors.filter((error) => !/404|422/.test(error)), []);
       await context.close();
     }
   }
@@ -211,6 +214,100 @@ test("keys of the keyboard, times of the reader, and no script at all", async ()
   await plain.page.getByRole("link", { name: "Overview" }).click();
   await plain.page.getByRole("heading", { name: "By model" }).waitFor();
   await plain.context.close();
+});
+
+/** The code of an authenticator (RFC 6238) at a time. */
+function codeOf(secret, time) {
+  const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+  const bits = [...secret].map((letter) => letters.indexOf(letter).toString(2).padStart(5, "0")).join("");
+  const key = Buffer.from(bits.match(/.{8}/g).map((byte) => parseInt(byte, 2)));
+  const counter = Buffer.alloc(8);
+  counter.writeBigUInt64BE(BigInt(Math.floor(time / 30_000)));
+  const mac = createHmac("sha1", key).update(counter).digest();
+  const at = mac[19] & 15;
+  return String((mac.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, "0");
+}
+
+/** The address of the one link in a letter. */
+function linkIn({ text }) {
+  return text.match(/^http\S+$/m)[0].trim();
+}
+
+test("from an invitation to the first key, a forgotten password, and a second factor", async () => {
+  const owner = await visit();
+  await signIn(owner.page);
+  await owner.page.getByRole("link", { name: "People" }).click();
+  await owner.page.getByLabel("E-mail of a new person").fill("ada@example.org");
+  await owner.page.getByRole("button", { name: "Invite" }).click();
+  await owner.page.getByText("It is on its way by letter").waitFor();
+  const invitation = await gateway.mail.next();
+  assert.equal(invitation.to, "ada@example.org");
+  const ada = await visit();
+  await ada.page.goto(linkIn(invitation));
+  await ada.page.getByText("An account for ada@example.org").waitFor();
+  await ada.page.getByLabel("Your name").fill("Ada");
+  await ada.page.getByLabel("A password").fill(PASSWORD);
+  await ada.page.getByRole("button", { name: "Make the account" }).click();
+  await ada.page.waitForURL(`${gateway.base}/`);
+  await ada.page.getByRole("link", { name: "Keys" }).first().click();
+  await ada.page.getByLabel("Name of a new key").fill("Ada's");
+  await ada.page.getByRole("button", { name: "Make a key" }).click();
+  const secret = await ada.page.locator("#secret").textContent();
+  await ada.page.getByLabel("Rotate Ada's").click();
+  await ada.page.getByLabel("The secret of today works for").last().selectOption("3600");
+  await ada.page.getByRole("button", { name: "Make a new secret" }).last().click();
+  const rotated = await ada.page.locator("#secret").textContent();
+  assert.notEqual(rotated, secret);
+  for (const key of [secret, rotated]) {
+    const answer = await fetch(`${gateway.base}/openai/v1/models`, { headers: { authorization: `Bearer ${key}` } });
+    assert.equal(answer.status, 200);
+  }
+  // The link was good once.
+  await owner.page.goto(linkIn(invitation));
+  await owner.page.getByRole("heading", { name: "The link is not good" }).waitFor();
+
+  const visitor = await visit();
+  await visitor.page.goto(`${gateway.base}/sign-in`);
+  await visitor.page.getByRole("link", { name: "Forgotten your password?" }).click();
+  await visitor.page.getByLabel("E-mail of your account").fill("ada@example.org");
+  await visitor.page.getByRole("button", { name: "Send a link" }).click();
+  await visitor.page.getByText("a letter with a link is on its way").waitFor();
+  await visitor.page.goto(linkIn(await gateway.mail.next()));
+  await visitor.page.getByLabel("Password").fill(`${PASSWORD}-new`);
+  await visitor.page.getByRole("button", { name: "Set the password" }).click();
+  await visitor.page.getByRole("heading", { name: "The password is set" }).waitFor();
+  await ada.page.reload();
+  assert.equal(new URL(ada.page.url()).pathname, "/sign-in", "sessions of before have ended");
+
+  const enter = async () => {
+    await ada.page.goto(`${gateway.base}/sign-in`);
+    await ada.page.getByLabel("E-mail").fill("ada@example.org");
+    await ada.page.getByLabel("Password").fill(`${PASSWORD}-new`);
+    await ada.page.getByRole("button", { name: "Sign in" }).click();
+  };
+  await enter();
+  await ada.page.waitForURL(`${gateway.base}/`);
+  const send = async (path, body) => {
+    const answer = await ada.context.request.post(gateway.base + path, {
+      data: body, headers: { origin: gateway.base },
+    });
+    assert.equal(answer.status(), 200, await answer.text());
+    return answer.json();
+  };
+  const offered = await send("/api/v1/session/mfa/totp", { password: `${PASSWORD}-new` });
+  const first = Date.now() - 30_000;
+  const codes = await send("/api/v1/session/mfa/totp/confirm", { code: codeOf(offered.secret, first) });
+  for (const code of [codeOf(offered.secret, first + 30_000), codes.recovery_codes[0]]) {
+    await ada.page.getByRole("button", { name: "Sign out" }).click();
+    await enter();
+    await ada.page.getByLabel(/code/i).fill("000000");
+    await ada.page.keyboard.press("Enter");
+    await ada.page.getByRole("alert").waitFor();
+    await ada.page.getByLabel(/code/i).fill(code);
+    await ada.page.keyboard.press("Enter");
+    await ada.page.waitForURL(`${gateway.base}/`);
+  }
+  for (const { context } of [owner, ada, visitor]) await context.close();
 });
 
 test("a viewer sees no button that would be refused", async () => {

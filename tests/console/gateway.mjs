@@ -5,6 +5,7 @@ import { mkdtempSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { SMTPServer } from "smtp-server";
 
 export const PASSWORD = "a-long-password-1";
 export const OWNER = "owner@localhost";
@@ -18,13 +19,40 @@ async function freePort() {
   return port;
 }
 
-/** Starts a gateway, with no limits on requests. */
+/** A mail server. `next` waits for the next letter: its reader and its text. */
+async function mailbox() {
+  const letters = [];
+  const readers = [];
+  const server = new SMTPServer({
+    authOptional: true, disabledCommands: ["AUTH", "STARTTLS"], disableReverseLookup: true,
+    async onData(stream, session, done) {
+      const pieces = [];
+      for await (const piece of stream) pieces.push(piece);
+      // Quoted-printable: a line that goes on, and an equals sign.
+      const text = Buffer.concat(pieces).toString().replaceAll("=\r\n", "").replaceAll("=3D", "=");
+      const letter = { to: session.envelope.rcptTo[0].address, text };
+      const reader = readers.shift();
+      if (reader) reader(letter); else letters.push(letter);
+      done();
+    },
+  });
+  await new Promise((resolve) => { server.listen(0, "127.0.0.1", resolve); });
+  return {
+    url: `smtp://127.0.0.1:${server.server.address().port}`,
+    next: () => letters.shift() ?? new Promise((resolve) => { readers.push(resolve); }),
+    stop: () => new Promise((resolve) => { server.close(resolve); }),
+  };
+}
+
+/** Starts a gateway, with no limits on requests, and a mail server for its letters. */
 export async function start() {
   const port = await freePort();
   const base = `http://127.0.0.1:${port}`;
   const key = `ak_00000000000000aa.${"s".repeat(24)}`;
   const folder = mkdtempSync(join(tmpdir(), "sluice-console-data."));
+  const mail = await mailbox();
   const env = {
+    SLUICE_SMTP_URL: mail.url, SLUICE_MAIL_FROM: "Sluice <sluice@localhost>", SLUICE_PUBLIC_URL: base,
     SLUICE_LISTEN: `127.0.0.1:${port}`, SLUICE_DATA_DIR: join(folder, "data"), SLUICE_METRICS_LISTEN: "off",
     SLUICE_LOG: "warn", SLUICE_OWNER_EMAIL: OWNER, SLUICE_OWNER_PASSWORD: PASSWORD, SLUICE_BOOTSTRAP_KEY: key,
   };
@@ -45,10 +73,10 @@ export async function start() {
     const [code] = await once(command, "exit");
     if (code !== 0) throw new Error(`sluice ${args.join(" ")} ended with ${code}`);
   };
-  const stop = async () => { child.kill(); await ended; };
+  const stop = async () => { child.kill(); await ended; await mail.stop(); };
   const call = (method, path, body, headers = {}) =>
     json(base, method, path, body, { authorization: `Bearer ${key}`, ...headers });
-  return { base, call, run, stop };
+  return { base, call, mail, run, stop };
 }
 
 async function json(base, method, path, body, headers) {

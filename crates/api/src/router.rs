@@ -18,7 +18,7 @@ use crate::app::{App, Settings};
 use crate::console;
 use crate::control::{
     audit, invitations, keys, models, organization, passwords, people, projects, safety,
-    second_factor, session, session_list,
+    second_factor, session, session_list, verification,
 };
 use crate::evidence::{backtests, exports, insights, logs, own_usage, replay, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
@@ -75,6 +75,7 @@ fn of_session() -> Group {
         .routes(routes!(session_list::list))
         .routes(routes!(session_list::revoke))
         .routes(routes!(passwords::change))
+        .routes(routes!(verification::send))
 }
 
 /// Routes of a session whose second factor may still be to come.
@@ -176,7 +177,9 @@ fn open() -> Group {
     OpenApiRouter::new()
         .routes(routes!(session::create))
         .routes(routes!(invitations::accept))
+        .routes(routes!(passwords::ask))
         .routes(routes!(passwords::reset))
+        .routes(routes!(verification::verify))
         .routes(routes!(health::up))
         .routes(routes!(health::ready))
         .routes(routes!(openapi::show))

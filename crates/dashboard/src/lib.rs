@@ -19,7 +19,8 @@ pub use pages::keys::{KeyRow, KeysPage, NewSecret};
 pub use pages::models::{ModelRow, ModelsPage};
 pub use pages::overview::{Change, GroupTable, Overview, ShareRow, Tile, Tiles};
 pub use pages::people::{
-    InvitationPage, InvitationRow, NewLink, NewPasswordPage, PeoplePage, PersonRow,
+    ForgottenPage, InvitationPage, InvitationRow, NewLink, NewPasswordPage, PeoplePage, PersonRow,
+    VerificationPage,
 };
 pub use pages::safety::{FindingMark, SafetyPage, Verdict};
 pub use pages::sign_in::{FactorPage, SignInPage};

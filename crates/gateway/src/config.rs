@@ -1,6 +1,7 @@
 //! The settings that the server passes to the gateway.
 
 use domain::settings::Perimeter;
+use mail::Mailer;
 use providers::Collector;
 
 /// Settings of the whole installation.
@@ -19,6 +20,8 @@ pub struct Config {
     pub idle_hours: u64,
     /// The address of the gateway for people, with its scheme; `None` if it is not known.
     pub public_url: Option<String>,
+    /// The mail server; `None` if links are shown instead of sent.
+    pub mailer: Option<Mailer>,
     /// The export of steps and traces; `None` if there is none.
     pub otlp: Option<Otlp>,
 }

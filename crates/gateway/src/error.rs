@@ -25,6 +25,9 @@ pub enum Error {
         "Your organization requires a second factor: set one up with POST /api/v1/session/mfa/totp, then go on"
     )]
     MfaRequired,
+    /// Too many letters wait to be sent.
+    #[error("Too many letters wait to be sent: try again in a minute")]
+    OutboxFull,
     /// The address may not call.
     #[error("Forbidden")]
     PerimeterBlock,

@@ -16,6 +16,7 @@ use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
 use crate::otlp::queue::TelemetryQueue;
+use crate::outbox::Outbox;
 use crate::pipeline::upstream::Upstream;
 use crate::state::job_wakes::JobWakes;
 use crate::state::known_traces::KnownTraces;
@@ -62,6 +63,8 @@ pub struct Inner {
     pub(crate) clock: Clock,
     /// Steps and traces for a collector of OpenTelemetry, if there is one.
     pub(crate) telemetry: Option<TelemetryQueue>,
+    /// Letters that wait to be sent, if there is a mail server.
+    pub(crate) outbox: Option<Outbox>,
     pub(crate) job_wakes: JobWakes,
     pub(crate) tasks: TaskTracker,
     /// Cancelled when no further part of a job may begin: while open requests end, or later.

@@ -24,6 +24,7 @@ mod live;
 mod lock;
 mod metric_labels;
 mod otlp;
+mod outbox;
 pub mod pipeline;
 mod replay;
 pub mod request_id;
@@ -57,7 +58,7 @@ pub use crate::control::command_line::{
 pub use crate::control::doctor::{Finding, inspect_models};
 pub use crate::control::invitations::{InvitationView, NewInvitation};
 pub use crate::control::keys::{KeyChange, KeyRights, KeyView, NewKey};
-pub use crate::control::links::Link;
+pub use crate::control::links::{Handover, Link};
 pub use crate::control::models::{ModelChange, ModelView};
 pub use crate::control::offline_export::export_offline;
 pub use crate::control::organization::{OrganizationChange, OrganizationView};

@@ -20,6 +20,7 @@ use crate::gateway::{Gateway, Inner};
 use crate::jobs;
 use crate::jobs::telemetry_export;
 use crate::otlp::queue::queue;
+use crate::outbox;
 use crate::pipeline::upstream::Upstream;
 use crate::state::job_wakes::JobWakes;
 use crate::state::known_traces::KnownTraces;
@@ -48,6 +49,8 @@ impl Gateway {
             store.writer().observe(Box::new(move |observed| queue.step(observed)));
         }
         let otlp = config.otlp.clone();
+        let mailer = config.mailer.clone();
+        let (outbox, letters) = mailer.as_ref().map(|_| outbox::queue()).unzip();
         let registry = match load(&store, &clock).await {
             Ok(registry) => registry,
             Err(error) => {
@@ -76,6 +79,7 @@ impl Gateway {
             config,
             clock,
             telemetry,
+            outbox,
             job_wakes: JobWakes::default(),
             tasks: TaskTracker::new(),
             winding_down: CancellationToken::new(),
@@ -86,6 +90,9 @@ impl Gateway {
         jobs::start(&gateway);
         if let (Some(otlp), Some(waiting)) = (otlp, waiting) {
             telemetry_export::start(&gateway, otlp, waiting);
+        }
+        if let (Some(mailer), Some(letters)) = (mailer, letters) {
+            outbox::start(&gateway, mailer, letters);
         }
         Ok(gateway)
     }

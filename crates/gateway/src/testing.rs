@@ -202,6 +202,7 @@ async fn serve(store: Store, clock: Clock) -> Gateway {
         max_body_memory: 64 << 20,
         egress_allow: Vec::new(),
         public_url: None,
+        mailer: None,
         idle_hours: 24,
         otlp: None,
     };

@@ -113,6 +113,7 @@ pub(crate) fn gateway_config(config: &Config) -> Result<gateway::Config, Failure
         max_body_memory: config.max_body_memory,
         egress_allow: config.egress.allow.clone(),
         public_url: config.public_url.clone(),
+        mailer: config.mailer.clone(),
         idle_hours: config.trace_idle_hours,
         otlp: otlp(config)?,
     })

@@ -207,6 +207,11 @@ const METRICS: [(&str, Kind, &str); 25] = [
         "Jobs that have come to their end, by kind and outcome.",
     ),
     (
+        "sluice_letters_total",
+        Kind::Counter(Unit::Count),
+        "Letters that the mail server took, and those that it did not take, by outcome.",
+    ),
+    (
         "sluice_otlp_spans_total",
         Kind::Counter(Unit::Count),
         "Spans for the collector of OpenTelemetry, by outcome.",

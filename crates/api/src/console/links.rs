@@ -3,7 +3,7 @@
 use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::response::{Redirect, Response};
-use dashboard::{InvitationPage, NewPasswordPage};
+use dashboard::{ForgottenPage, InvitationPage, NewPasswordPage, VerificationPage};
 use domain::secret::Secret;
 use gateway::{Error, SESSION_ABSOLUTE};
 
@@ -82,6 +82,63 @@ pub(super) async fn set_password(State(app): State<App>, request: Request) -> Re
     let (status, fault) = refused(error)?;
     let email = app.gateway.address_of_password_link(&token, &origin).await.ok();
     Ok(page_as(status, &NewPasswordPage { email, token, is_done: false, fault: Some(fault) }))
+}
+
+/// The form of somebody who has forgotten their password.
+pub(super) async fn show_forgotten(State(app): State<App>, request: Request) -> Result<Response> {
+    app.gateway.check_address(&client::origin(&app, &request)).await?;
+    Ok(page(&ForgottenPage { is_done: false, fault: None }))
+}
+
+/// Has a link sent. The page is the same whether the address has an account or not.
+pub(super) async fn ask_password(State(app): State<App>, request: Request) -> Result<Response> {
+    cross_site::check(&app, &request)?;
+    let origin = client::origin(&app, &request);
+    app.gateway.check_address(&origin).await?;
+    let form = Form::from_request(request, &app).await?;
+    Ok(match app.gateway.ask_new_password(&form.text("email"), &origin).await {
+        Ok(()) => page(&ForgottenPage { is_done: true, fault: None }),
+        Err(error) => {
+            let (status, fault) = refused(error)?;
+            page_as(status, &ForgottenPage { is_done: false, fault: Some(fault) })
+        }
+    })
+}
+
+/// The form that verifies an address.
+pub(super) async fn show_verification(
+    State(app): State<App>,
+    request: Request,
+) -> Result<Response> {
+    let origin = client::origin(&app, &request);
+    let token = token(&request);
+    let address = app.gateway.address_to_verify(&token, &origin).await;
+    let shown = |email, fault| VerificationPage { email, token, is_done: false, fault };
+    Ok(match address {
+        Ok(email) => page(&shown(Some(email), None)),
+        Err(error) => {
+            let (status, fault) = refused(error)?;
+            page_as(status, &shown(None, Some(fault)))
+        }
+    })
+}
+
+/// Verifies an address.
+pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<Response> {
+    cross_site::check(&app, &request)?;
+    let origin = client::origin(&app, &request);
+    app.gateway.check_address(&origin).await?;
+    let form = Form::from_request(request, &app).await?;
+    let token = form.text("token");
+    let verified = app.gateway.verify_email(&token, &origin).await;
+    let shown = |is_done, fault| VerificationPage { email: None, token, is_done, fault };
+    Ok(match verified {
+        Ok(()) => page(&shown(true, None)),
+        Err(error) => {
+            let (status, fault) = refused(error)?;
+            page_as(status, &shown(false, Some(fault)))
+        }
+    })
 }
 
 /// The token in the address of a link.

@@ -77,6 +77,8 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
         .route("/sign-in/code", post(sign_in::verify))
         .route("/invitation", get(links::show_invitation).post(links::accept))
+        .route("/forgotten", get(links::show_forgotten).post(links::ask_password))
+        .route("/verification", get(links::show_verification).post(links::verify))
         .route("/new-password", get(links::show_password).post(links::set_password))
         .route_layer(from_fn(guarded))
         .route("/console/{file}", get(files::show))

@@ -6,7 +6,7 @@ use axum::response::Response;
 use dashboard::{InvitationRow, NewLink, PeoplePage, PersonRow, Section};
 use domain::ids::ProjectId;
 use domain::project::Role;
-use gateway::{Error, InvitationView, Link, Member, NewInvitation, Person, PersonChange};
+use gateway::{Error, Handover, InvitationView, Member, NewInvitation, Person, PersonChange};
 
 use crate::app::App;
 use crate::console::address::address;
@@ -62,9 +62,9 @@ pub(super) async fn invite(State(app): State<App>, visit: Visit, form: Form) -> 
         let new = NewInvitation { email, role, projects: projects(&form)? };
         app.gateway.invite(visit.member(), new).await
     };
-    let made = invited.await.map(|(view, link)| {
+    let made = invited.await.map(|(view, handover)| {
         let title = format!("The invitation of {}", view.email);
-        new_link(&app, &visit, title, "72 hours", &link)
+        new_link(&app, &visit, title, "72 hours", handover)
     });
     shown_with(&app, &visit, made).await
 }
@@ -103,8 +103,8 @@ pub(super) async fn offer_password(
     path: Segments,
 ) -> Result<Response> {
     let link = app.gateway.offer_password_link(visit.member(), path.user()?).await;
-    let made = link.map(|link| {
-        new_link(&app, &visit, "A link to a new password".to_owned(), "an hour", &link)
+    let made = link.map(|handover| {
+        new_link(&app, &visit, "A link to a new password".to_owned(), "an hour", handover)
     });
     shown_with(&app, &visit, made).await
 }
@@ -161,13 +161,15 @@ fn new_link(
     visit: &Visit,
     title: String,
     good_for: &'static str,
-    link: &Link,
+    handover: Handover,
 ) -> NewLink {
-    let own = link.address.expose();
-    let address = if own.starts_with('/') {
-        format!("{}{own}", address(app, &visit.headers))
-    } else {
-        own.to_owned()
+    let address = match handover {
+        Handover::Sent => None,
+        Handover::Shown(link) => {
+            let own = link.address.expose();
+            let base = own.starts_with('/').then(|| address(app, &visit.headers));
+            Some(base.unwrap_or_default() + own)
+        }
     };
     NewLink { title, good_for, address }
 }

@@ -26,7 +26,8 @@ pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Res
     if auth::own_session_of(&app, &request, Standing::Full).await.is_ok() {
         return Ok(Redirect::to(&next).into_response());
     }
-    Ok(page(&SignInPage { email: String::new(), next, fault: None }))
+    let has_mail = app.gateway.has_mail();
+    Ok(page(&SignInPage { email: String::new(), next, has_mail, fault: None }))
 }
 
 /// Signs in.
@@ -44,7 +45,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
             let cookie = cookie(&app, token.expose(), FACTOR_AWAITED / 1_000_000);
             Ok(with_cookie(cookie, page(&FactorPage { next, fault: None })))
         }
-        Err(error) => refused(email, next, error.into()),
+        Err(error) => refused(&app, email, next, error.into()),
     }
 }
 
@@ -85,7 +86,7 @@ pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<R
     }
 }
 
-fn refused(email: &str, next: String, failure: Failure) -> Result<Response> {
+fn refused(app: &App, email: &str, next: String, failure: Failure) -> Result<Response> {
     let status = failure.status();
     let fault = match status.as_u16() {
         401 => "E-mail or password is wrong.".to_owned(),
@@ -93,7 +94,10 @@ fn refused(email: &str, next: String, failure: Failure) -> Result<Response> {
         _ => return Err(PageFailure(failure)),
     };
     let email = email.to_owned();
-    Ok(page_as(status, &SignInPage { email, next, fault: Some(fault) }))
+    Ok(page_as(
+        status,
+        &SignInPage { email, next, fault: Some(fault), has_mail: app.gateway.has_mail() },
+    ))
 }
 
 /// Signs out.

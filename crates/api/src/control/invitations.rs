@@ -7,7 +7,7 @@ use axum::response::Response;
 use domain::ids::ProjectId;
 use domain::secret::Secret;
 use domain::time::Timestamp;
-use gateway::{InvitationView, NewInvitation};
+use gateway::{Handover, InvitationView, NewInvitation};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -52,8 +52,10 @@ pub struct InvitationBody {
 pub struct NewInvitationBody {
     #[serde(flatten)]
     invitation: InvitationBody,
-    /// The link, to be handed to the person. It is good once, and in this answer only.
-    link: String,
+    /// Whether the link goes to the person by letter.
+    sent: bool,
+    /// The link, to be handed to the person: without a mail server, and in this answer only.
+    link: Option<String>,
 }
 
 /// The token of an invitation, and the account to make.
@@ -92,9 +94,17 @@ pub async fn create(
 ) -> Result<Json<NewInvitationBody>> {
     let new: InvitationRequest = body::read_json(request, &app, LARGEST).await?;
     let new = NewInvitation { email: new.email, role: new.role, projects: new.projects };
-    let (view, link) = app.gateway.invite(&by.member, new).await?;
-    let link = link.address.expose().to_owned();
-    Ok(Json(NewInvitationBody { invitation: view.into(), link }))
+    let (view, handover) = app.gateway.invite(&by.member, new).await?;
+    let link = shown_link(handover);
+    Ok(Json(NewInvitationBody { invitation: view.into(), sent: link.is_none(), link }))
+}
+
+/// The link that a person has to hand over; `None` of one that is sent.
+pub(super) fn shown_link(handover: Handover) -> Option<String> {
+    match handover {
+        Handover::Sent => None,
+        Handover::Shown(link) => Some(link.address.expose().to_owned()),
+    }
 }
 
 /// The invitations that are still good, newest first; at most 1,000 (admin or owner).

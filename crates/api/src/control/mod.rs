@@ -12,3 +12,4 @@ pub(crate) mod safety;
 pub(crate) mod second_factor;
 pub(crate) mod session;
 pub(crate) mod session_list;
+pub(crate) mod verification;

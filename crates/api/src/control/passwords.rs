@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::app::App;
+use crate::control::invitations::shown_link;
 use crate::control::session::LARGEST;
 use crate::http::auth::BySession;
 use crate::http::error::Result;
@@ -40,8 +41,10 @@ pub struct NewPasswordRequest {
 /// A link to a new password.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PasswordLinkBody {
-    /// The link, to be handed to the user. It is good once, for an hour, and in this answer only.
-    link: String,
+    /// Whether the link goes to the user by letter.
+    sent: bool,
+    /// The link, good once, for an hour: without a mail server, and in this answer only.
+    link: Option<String>,
 }
 
 /// Replace your password. All other sessions of yours end.
@@ -66,8 +69,29 @@ pub async fn offer(
     BySession(by): BySession,
     path: Segments,
 ) -> Result<Json<PasswordLinkBody>> {
-    let link = app.gateway.offer_password_link(&by.member, path.user()?).await?;
-    Ok(Json(PasswordLinkBody { link: link.address.expose().to_owned() }))
+    let link = shown_link(app.gateway.offer_password_link(&by.member, path.user()?).await?);
+    Ok(Json(PasswordLinkBody { sent: link.is_none(), link }))
+}
+
+/// The address of somebody who has forgotten their password.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PasswordResetRequest {
+    /// The address of the account.
+    email: String,
+}
+
+/// Have a link to a new password sent to you. The answer is the same whether the address has an account or
+/// not. Needs a mail server.
+#[utoipa::path(post, path = "/api/v1/password-resets", tag = "Session",
+    request_body = PasswordResetRequest, responses((status = 202)))]
+pub async fn ask(State(app): State<App>, request: Request) -> Result<StatusCode> {
+    cross_site::check(&app, &request)?;
+    let origin = client::origin(&app, &request);
+    app.gateway.check_address(&origin).await?;
+    let PasswordResetRequest { email } = body::read_json(request, &app, LARGEST).await?;
+    app.gateway.ask_new_password(&email, &origin).await?;
+    Ok(StatusCode::ACCEPTED)
 }
 
 /// Set a new password by a link. All sessions of the user end; their second factor stays.

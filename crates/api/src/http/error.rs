@@ -184,6 +184,7 @@ impl From<Error> for Failure {
                 of(StatusCode::UNAUTHORIZED)
             }
             Error::Forbidden => of(StatusCode::FORBIDDEN),
+            Error::OutboxFull => of(StatusCode::SERVICE_UNAVAILABLE).retry_after(60),
             Error::MfaRequired => of(StatusCode::FORBIDDEN).code("MFA_REQUIRED"),
             Error::PerimeterBlock => of(StatusCode::FORBIDDEN).code("PERIMETER_BLOCK"),
             Error::NotStored(StoredKind::Response, _) => {

@@ -52,15 +52,15 @@ pub struct InvitationRow {
     pub expires_at: Timestamp,
 }
 
-/// A link that is shown once.
+/// A link that is shown once, or sent.
 #[derive(Clone, Debug)]
 pub struct NewLink {
     /// Its purpose and the address that it is for.
     pub title: String,
     /// The time for which it is good.
     pub good_for: &'static str,
-    /// The address of the link.
-    pub address: String,
+    /// The address of the link; `None` if it is sent by letter.
+    pub address: Option<String>,
 }
 
 /// The people of an organization.
@@ -96,6 +96,30 @@ pub struct InvitationPage {
     pub token: String,
     /// The name as it was given.
     pub name: String,
+    /// Why it was refused.
+    pub fault: Option<String>,
+}
+
+/// The form by which somebody asks for a link to a new password.
+#[derive(Debug, Template)]
+#[template(path = "forgotten.html")]
+pub struct ForgottenPage {
+    /// Whether a letter is on its way, if the address has an account.
+    pub is_done: bool,
+    /// Why it was refused.
+    pub fault: Option<String>,
+}
+
+/// The form that a link in a letter to an address leads to.
+#[derive(Debug, Template)]
+#[template(path = "verification.html")]
+pub struct VerificationPage {
+    /// The address; `None` if the link is no longer good.
+    pub email: Option<String>,
+    /// The token of the link.
+    pub token: String,
+    /// Whether it is verified.
+    pub is_done: bool,
     /// Why it was refused.
     pub fault: Option<String>,
 }

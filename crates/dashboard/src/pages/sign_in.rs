@@ -20,6 +20,8 @@ pub struct SignInPage {
     pub email: String,
     /// The path to go to afterwards; of this console.
     pub next: String,
+    /// Whether letters can be sent to somebody who has forgotten their password.
+    pub has_mail: bool,
     /// Why it was refused.
     pub fault: Option<String>,
 }

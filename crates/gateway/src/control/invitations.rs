@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use store::{Account, Actor, LinkPurpose, OneTimeLink};
 
 use crate::audit::{Event, Noted};
-use crate::control::links::{Link, invalid_link, prefix_of};
+use crate::control::links::{Handover, invalid_link, prefix_of};
 use crate::control::members::clean_email;
 use crate::control::people::{check_may_grant, read_role};
 use crate::control::projects::clean_name;
@@ -54,13 +54,13 @@ pub struct InvitationView {
 }
 
 impl Gateway {
-    /// Invites a person; an earlier invitation of the address ends. The link is in the answer and nowhere
-    /// else.
+    /// Invites a person; an earlier invitation of the address ends. The link goes to them by letter, or is in
+    /// the answer and nowhere else.
     pub async fn invite(
         &self,
         member: &Member,
         new: NewInvitation,
-    ) -> Result<(InvitationView, Link)> {
+    ) -> Result<(InvitationView, Handover)> {
         member.check_admin()?;
         let email = clean_email(&new.email)?;
         let role = read_role(&new.role)?;
@@ -90,7 +90,10 @@ impl Gateway {
         let metadata = metadata.as_object().cloned().unwrap_or_default();
         self.note_act(&mut tx, member, Event::MemberInvited, target, metadata).await?;
         tx.commit().await?;
-        Ok((view, link))
+        let purpose = "You are invited to Sluice. This link makes your account:";
+        let handed =
+            self.deliver(&view.email, "An invitation to Sluice", purpose, link, "72 hours");
+        Ok((view, handed?))
     }
 
     /// The invitations that are still good, newest first; at most 1,000.
@@ -140,6 +143,10 @@ impl Gateway {
             user => user?,
         };
         tx.set_name(user, &name).await?;
+        if self.has_mail() {
+            // The link came by a letter to the address.
+            tx.verify_email(user, &link.email, now).await?;
+        }
         for project in &link.projects {
             // It may have been deleted since.
             if tx.project(*project).await?.is_some_and(|project| project.org == link.org) {

@@ -9,6 +9,7 @@ use crate::control::link_token;
 use crate::control::sessions::hash_token;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::outbox::{Errand, letter};
 use crate::state::caller::Origin;
 use crate::state::perimeter_counts::network;
 
@@ -21,7 +22,30 @@ pub struct Link {
     pub address: Secret,
 }
 
+/// The way of a link to its person.
+#[derive(Clone, Debug)]
+pub enum Handover {
+    /// It is sent by letter.
+    Sent,
+    /// There is no mail server: whoever made the link hands it over.
+    Shown(Link),
+}
+
 impl Gateway {
+    /// Sends a link by letter, or returns it where there is no mail server.
+    pub(crate) fn deliver(
+        &self,
+        to: &str,
+        subject: &str,
+        purpose: &str,
+        link: Link,
+        good_for: &str,
+    ) -> Result<Handover> {
+        let Some(outbox) = &self.outbox else { return Ok(Handover::Shown(link)) };
+        outbox.put(Errand::Letter(letter(to, subject, purpose, &link.address, good_for)))?;
+        Ok(Handover::Sent)
+    }
+
     /// A new link and the hash of its token.
     pub(crate) fn new_link(&self, purpose: LinkPurpose) -> Result<(Link, [u8; 32])> {
         let token = link_token::new(self.registry.pepper(), purpose)?;

@@ -23,3 +23,4 @@ pub(crate) mod session_list;
 pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod totp;
+pub(crate) mod verification;

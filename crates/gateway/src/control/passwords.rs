@@ -2,21 +2,27 @@
 
 use std::time::Duration;
 
-use domain::ids::UserId;
+use domain::ids::{OrgId, UserId};
 use domain::secret::Secret;
+use mail::Letter;
 use serde_json::{Map, Value};
-use store::{Account, LinkPurpose, OneTimeLink};
+use store::{Account, LinkPurpose, OneTimeLink, Tx};
 
 use crate::audit::{Event, Noted};
-use crate::control::links::{Link, invalid_link};
+use crate::control::links::{Handover, Link, invalid_link};
+use crate::control::members::clean_email;
 use crate::control::sessions::{compare, hash_password_aside, hash_token};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::outbox::{Errand, letter};
 use crate::state::caller::Origin;
 use crate::state::member::Member;
+use crate::state::perimeter_counts::network;
 
 /// The time for which a link to a new password is good.
 const GOOD_FOR: Duration = Duration::from_hours(1);
+const SUBJECT: &str = "A new password at Sluice";
+const PURPOSE: &str = "This link sets a new password for your account, and ends its sessions:";
 
 impl Gateway {
     /// Replaces the password of the member's own account, and ends their other sessions.
@@ -46,8 +52,9 @@ impl Gateway {
         Ok(())
     }
 
-    /// Makes a link by which a user sets a new password. The answer is the only place of it.
-    pub async fn offer_password_link(&self, member: &Member, user: UserId) -> Result<Link> {
+    /// Makes a link by which a user sets a new password. It goes to them by letter, or is in the answer and
+    /// nowhere else.
+    pub async fn offer_password_link(&self, member: &Member, user: UserId) -> Result<Handover> {
         member.check_owner()?;
         if user == member.user {
             // A stolen session must not set a password without the old one.
@@ -57,24 +64,70 @@ impl Gateway {
         }
         let mut tx = self.store.begin().await?;
         let email = tx.member_email(member.org, user).await?.ok_or(Error::NotFound)?;
+        let link = self.add_password_link(&mut tx, member.org, user, &email).await?;
+        let metadata = Map::from_iter([("email".to_owned(), Value::from(email.as_str()))]);
+        let target = ("user", user.to_string());
+        self.note_act(&mut tx, member, Event::PasswordLinkMade, target, metadata).await?;
+        tx.commit().await?;
+        self.deliver(&email, SUBJECT, PURPOSE, link, "an hour")
+    }
+
+    /// Has a link to a new password sent to an address, if that has an account. The answer is the same, and
+    /// takes as long, if it has none.
+    pub async fn ask_new_password(&self, email: &str, origin: &Origin) -> Result<()> {
+        self.check_address(origin).await?;
+        let outbox = self.outbox.as_ref().ok_or_else(|| {
+            Error::invalid(
+                "No mail server is configured: ask an owner of your organization for a link",
+            )
+        })?;
+        let email = clean_email(email)?;
+        self.login_throttle.book_letter(network(origin.address), &email, self.clock.now())?;
+        outbox.put(Errand::NewPassword { email, origin: origin.clone() })
+    }
+
+    /// The letter to an address that has asked for a new password; `None` if it has no account.
+    pub(crate) async fn new_password_letter(
+        &self,
+        email: &str,
+        origin: &Origin,
+    ) -> Result<Option<Letter>> {
+        let Some(account) = self.store.account(email).await? else { return Ok(None) };
+        let mut tx = self.store.begin().await?;
+        let link = self.add_password_link(&mut tx, account.org, account.user, email).await?;
+        let noted = Noted {
+            org: account.org,
+            event: Event::PasswordLinkMade,
+            actor: None,
+            target: Some(("user", account.user.to_string())),
+            metadata: Map::from_iter([("email".to_owned(), Value::from(email))]),
+        };
+        self.note(&mut tx, origin, noted).await?;
+        tx.commit().await?;
+        Ok(Some(letter(email, SUBJECT, PURPOSE, &link.address, "an hour")))
+    }
+
+    async fn add_password_link(
+        &self,
+        tx: &mut Tx,
+        org: OrgId,
+        user: UserId,
+        email: &str,
+    ) -> Result<Link> {
         let now = self.clock.now();
         let (link, token_hash) = self.new_link(LinkPurpose::Password)?;
         let row = OneTimeLink {
             token_hash,
-            org: member.org,
-            email: email.clone(),
+            org,
+            email: email.to_owned(),
             user: Some(user),
             role: None,
             projects: Vec::new(),
-            created_by: Some(member.user),
+            created_by: None,
             created_at: now,
             expires_at: now.plus(GOOD_FOR),
         };
         tx.add_link(LinkPurpose::Password, &row).await?;
-        let metadata = Map::from_iter([("email".to_owned(), Value::String(email))]);
-        let target = ("user", user.to_string());
-        self.note_act(&mut tx, member, Event::PasswordLinkMade, target, metadata).await?;
-        tx.commit().await?;
         Ok(link)
     }
 

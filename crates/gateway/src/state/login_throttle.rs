@@ -35,6 +35,9 @@ struct Failures {
     /// One-time links that were not good, by the same addresses. Letters that are followed too late keep
     /// nobody from signing in.
     links: Recent<IpAddr>,
+    /// Letters that were asked for without a session: by address of the reader, and by that of the request.
+    readers: Recent<String>,
+    askers: Recent<IpAddr>,
 }
 
 /// The times of the failures of at most [`WATCHED`] keys. Under attack those whose last failure is
@@ -85,6 +88,16 @@ impl LoginThrottle {
         let mut all = lock(&self.0);
         all.links.check(&network, now)?;
         all.links.add(network, now);
+        Ok(())
+    }
+
+    /// Books a letter that somebody asks for without a session. Refuses it after too many to a reader, or
+    /// from a network; whether the reader has an account does not matter.
+    pub(crate) fn book_letter(&self, network: IpAddr, reader: &str, now: Timestamp) -> Result<()> {
+        let all = &mut *lock(&self.0);
+        all.askers.check(&network, now).and(all.readers.check(reader, now))?;
+        all.askers.add(network, now);
+        all.readers.add(reader.to_owned(), now);
         Ok(())
     }
 

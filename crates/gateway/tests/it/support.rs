@@ -53,6 +53,7 @@ impl Database {
             max_body_memory: 64 << 20,
             egress_allow: Vec::new(),
             public_url: None,
+            mailer: None,
             idle_hours: 24,
             otlp: None,
         };

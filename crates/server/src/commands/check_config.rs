@@ -50,6 +50,8 @@ fn lines(config: &Config) -> Vec<String> {
         secret("egress_proxy", egress.proxy.is_some()),
         given("ca_file", ca_file),
         given("public_url", config.public_url.clone()),
+        secret("smtp_url", config.mailer.is_some()),
+        given("mail_from", config.mailer.as_ref().map(mail::Mailer::sender)),
         format!("console = {}", config.console),
         set("trusted_proxies", ranges(&config.trusted_proxies)),
         set("perimeter_allow", ranges(&config.perimeter.allow)),

@@ -100,6 +100,14 @@ layer!(
     /// The URL that browsers see
     #[arg(long, global = true, value_name = "URL")]
     text public_url / "SLUICE_PUBLIC_URL": String,
+    #[arg(skip)]
+    text smtp_url / "SLUICE_SMTP_URL": String,
+    /// A file that holds the URL of the mail server
+    #[arg(long, global = true, value_name = "FILE")]
+    text smtp_url_file / "SLUICE_SMTP_URL_FILE": String,
+    /// The sender of letters
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    text mail_from / "SLUICE_MAIL_FROM": String,
     /// Serve the console
     #[arg(long, global = true, value_name = "BOOL")]
     parsed console / "SLUICE_CONSOLE": bool,

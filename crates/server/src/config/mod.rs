@@ -15,6 +15,7 @@ use domain::net::Cidr;
 use domain::secret::Secret;
 use domain::settings::Perimeter;
 use gateway::FirstSettings;
+use mail::Mailer;
 use providers::Egress;
 use store::Location;
 
@@ -45,6 +46,7 @@ pub(crate) struct Config {
     pub(crate) first: FirstSettings,
     pub(crate) egress: Egress,
     pub(crate) public_url: Option<String>,
+    pub(crate) mailer: Option<Mailer>,
     pub(crate) console: bool,
     pub(crate) trusted_proxies: Vec<Cidr>,
     pub(crate) perimeter: Perimeter,
@@ -129,6 +131,9 @@ impl Config {
             no_proxy: None,
             ca_file: layer.ca_file.map(PathBuf::from),
         };
+        let smtp_url = secret(layer.smtp_url, layer.smtp_url_file, "smtp_url")?;
+        let mailer =
+            mailer(smtp_url.as_ref(), layer.mail_from.as_deref(), layer.public_url.as_deref())?;
         let max_body_bytes = layer.max_body_bytes.unwrap_or_default();
         let config = Self {
             listen: address(&layer.listen.unwrap_or_default(), "listen")?,
@@ -137,6 +142,7 @@ impl Config {
             master_key,
             first,
             egress,
+            mailer,
             public_url: layer.public_url.map(public_url).transpose()?,
             console: layer.console.unwrap_or(true),
             trusted_proxies: ranges(layer.trusted_proxies, "trusted_proxies")?,
@@ -200,6 +206,19 @@ fn ranges(texts: Option<Vec<String>>, key: &str) -> Result<Vec<Cidr>, Error> {
     texts.unwrap_or_default().into_iter().map(read).collect()
 }
 
+/// The mail server. Its letters have links in them, which need an address.
+fn mailer(
+    url: Option<&Secret>,
+    from: Option<&str>,
+    public_url: Option<&str>,
+) -> Result<Option<Mailer>, Error> {
+    let Some(url) = url else { return Ok(None) };
+    let lacking = |key: &str, why: &str| Error(format!("smtp_url needs {key} as well: {why}"));
+    let from = from.ok_or_else(|| lacking("mail_from", "the sender of letters"))?;
+    public_url.ok_or_else(|| lacking("public_url", "the links in letters begin with it"))?;
+    Mailer::new(url, from).map(Some).map_err(|fault| Error(fault.to_string()))
+}
+
 fn public_url(url: String) -> Result<String, Error> {
     if api::WebOrigin::of_url(&url).is_some() {
         return Ok(url);
@@ -261,6 +280,25 @@ pub(super) mod tests {
         assert_eq!(config.log, "error");
         assert_eq!(config.first.owner_email, "a@b");
         assert_eq!(config.max_body_bytes, 10 * 1024 * 1024);
+    }
+
+    #[test]
+    fn a_mail_server_needs_a_sender_and_a_public_address() {
+        let all = [
+            ("SLUICE_SMTP_URL", "smtps://me:hush@mail.example.com"),
+            ("SLUICE_MAIL_FROM", "sluice@example.com"),
+            ("SLUICE_PUBLIC_URL", "https://sluice.example.com"),
+        ];
+        assert!(load("", &all, Layer::default()).unwrap().mailer.is_some());
+        for (left_out, lacking) in
+            [(1, "smtp_url needs mail_from"), (2, "smtp_url needs public_url")]
+        {
+            let mut env = all.to_vec();
+            env.remove(left_out);
+            let error = load("", &env, Layer::default()).unwrap_err();
+            assert!(error.0.starts_with(lacking) && !error.0.contains("hush"), "{error}");
+        }
+        assert!(load("", &all[1..], Layer::default()).unwrap().mailer.is_none());
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! The basis of every test: a running server, a client, a provider to call.
 
 mod http;
+mod mailbox;
 mod mock;
 mod server;
 mod simulator;
 mod store;
 
 pub use http::{Caller, Reply, encode};
+pub use mailbox::Mailbox;
 pub use mock::{Answer, Asked, Mock, call};
 pub use server::{
     KEY, OWNER, PASSWORD, Server, Setup, first_step, free_port, hang_up_after, run, settings, until,

@@ -1,5 +1,6 @@
 //! The people of an organization, `/users`, `/invitations` and passwords.
 
 mod invitations;
+mod letters;
 mod passwords;
 mod roles;

@@ -1,0 +1,82 @@
+//! Addresses that are verified by a letter.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use store::{Actor, LinkPurpose, OneTimeLink};
+
+use crate::audit::{Event, Noted};
+use crate::control::links::invalid_link;
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::outbox::{Errand, letter};
+use crate::state::caller::Origin;
+use crate::state::member::Member;
+
+/// The time for which a link to verify an address is good.
+const GOOD_FOR: Duration = Duration::from_hours(1);
+
+impl Gateway {
+    /// Sends a letter to the member's own address, whose link verifies it.
+    pub async fn send_verification(&self, member: &Member) -> Result<()> {
+        let outbox = self.outbox.as_ref().ok_or_else(no_mail)?;
+        // It counts as a failed attempt to sign in, so that nobody is sent more than a few letters.
+        self.book_factor(member).await?;
+        let now = self.clock.now();
+        let (link, token_hash) = self.new_link(LinkPurpose::Email)?;
+        let row = OneTimeLink {
+            token_hash,
+            org: member.org,
+            email: member.email.clone(),
+            user: Some(member.user),
+            role: None,
+            projects: Vec::new(),
+            created_by: Some(member.user),
+            created_at: now,
+            expires_at: now.plus(GOOD_FOR),
+        };
+        let mut tx = self.store.begin().await?;
+        tx.add_link(LinkPurpose::Email, &row).await?;
+        tx.commit().await?;
+        let purpose = "This link shows Sluice that the address is yours:";
+        let subject = "Your address at Sluice";
+        let letter = letter(&member.email, subject, purpose, &link.address, "an hour");
+        outbox.put(Errand::Letter(letter))
+    }
+
+    /// The address that a link verifies, to be shown before it is used.
+    pub async fn address_to_verify(&self, token: &str, origin: &Origin) -> Result<String> {
+        Ok(self.find_link(LinkPurpose::Email, token, origin).await?.email)
+    }
+
+    /// Verifies an address by the link of a letter to it.
+    pub async fn verify_email(&self, token: &str, origin: &Origin) -> Result<()> {
+        let found = self.find_link(LinkPurpose::Email, token, origin).await?;
+        let now = self.clock.now();
+        let mut tx = self.store.begin().await?;
+        let used = tx.use_link(&found.token_hash, LinkPurpose::Email, now).await?;
+        let link = used.ok_or_else(invalid_link)?;
+        let user = link.user.ok_or_else(invalid_link)?;
+        if !tx.verify_email(user, &link.email, now).await? {
+            return Err(invalid_link());
+        }
+        let noted = Noted {
+            org: link.org,
+            event: Event::EmailVerified,
+            actor: Some(Actor::User(user, &link.email)),
+            target: Some(("user", user.to_string())),
+            metadata: Map::from_iter([("email".to_owned(), Value::from(link.email.as_str()))]),
+        };
+        self.note(&mut tx, origin, noted).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Whether letters can be sent.
+    pub fn has_mail(&self) -> bool {
+        self.outbox.is_some()
+    }
+}
+
+fn no_mail() -> Error {
+    Error::invalid("No mail server is configured: smtp_url and mail_from name one")
+}
