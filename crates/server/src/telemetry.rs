@@ -107,7 +107,7 @@ enum Kind {
 }
 
 /// Every metric that any crate records, with the text that goes with it.
-const METRICS: [(&str, Kind, &str); 25] = [
+const METRICS: [(&str, Kind, &str); 26] = [
     ("sluice_requests_total", Kind::Counter(Unit::Count), "Requests, by route and status."),
     (
         "sluice_request_seconds",
