@@ -63,12 +63,17 @@ test("a new installation leads to a first call", async () => {
   await page.getByLabel("Name of a new key").fill("First app");
   await page.getByRole("button", { name: "Make a key" }).click();
   const secret = await page.locator("#secret").textContent();
+  const list = await context.newPage();
+  await list.goto(`${gateway.base}/traces`);
+  await list.getByText("No trace yet").waitFor();
   const answer = await fetch(`${gateway.base}/openai/v1/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
     body: JSON.stringify({ model: "sandbox", messages: [{ role: "user", content: "Hello" }] }),
   });
   assert.equal(answer.status, 200);
+  await list.locator("tbody tr").first().waitFor();
+  await list.close();
   await page.goto(`${gateway.base}/`);
   await page.getByRole("table").first().getByText("sandbox").waitFor();
   assert.equal(await page.getByRole("heading", { name: "Make the first call" }).count(), 0);
@@ -181,11 +186,67 @@ test("pages are small, and files are loaded once", async () => {
   await signIn(page);
   for (const path of ["/", "/traces", "/keys"]) {
     received.length = 0;
-    await page.goto(gateway.base + path, { waitUntil: "networkidle" });
+    // A page that is kept up to date is never idle.
+    await page.goto(gateway.base + path, { waitUntil: "load" });
     assert.ok(received.some(([shown, size]) => shown === path && size > 0), JSON.stringify(received));
     assert.ok(received.every(([shown, size]) => shown === path || size === 0), JSON.stringify(received));
     assert.ok(total(received) < LATER, `${path}: ${JSON.stringify(received)}`);
   }
+  await context.close();
+});
+
+test("an open page keeps up, and a hidden one does not", async () => {
+  const { page, errors, context } = await visit();
+  await signIn(page);
+  const streams = [];
+  page.on("request", (request) => { if (request.url().includes("/live/traces")) streams.push(request); });
+  await page.goto(`${gateway.base}/traces`);
+  const ended = () => page.waitForEvent("requestfailed", (request) => request.url().includes("/live/traces"));
+  const open = async (customer) => {
+    const { id } = await gateway.call("POST", "/api/v1/traces", { metadata: { customer } });
+    return { id, row: page.locator(`#trace-${id}`) };
+  };
+  const first = await open(MARKUP);
+  await first.row.waitFor();
+  assert.equal(await page.locator("tbody tr").first().getAttribute("id"), `trace-${first.id}`);
+  // The preview is JSON, with quotation marks of its own.
+  assert.ok((await first.row.textContent()).includes(MARKUP.split('"')[0]));
+  assert.equal(await first.row.locator("img, script").count(), 0);
+  const time = first.row.locator("time");
+  assert.notEqual(await time.textContent(), await time.getAttribute("title"), "times are the reader's");
+  // A row keeps the focus when it changes.
+  await first.row.getByRole("link").focus();
+  await gateway.call("PATCH", `/api/v1/traces/${first.id}/complete`, {});
+  await first.row.getByText("completed").waitFor();
+  assert.equal(await first.row.locator(":focus").count(), 1);
+  assert.equal(await page.locator(`[id="trace-${first.id}"]`).count(), 1);
+  assert.equal(streams.length, 1);
+  const show = (state) => page.evaluate((shown) => {
+    Object.defineProperty(document, "visibilityState", { configurable: true, get: () => shown });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, state);
+  await Promise.all([ended(), show("hidden")]);
+  let second;
+  for (let at = 0; at < 51; at += 1) second = await open("hidden");
+  assert.equal(streams.length, 1, "a hidden page asks for nothing");
+  await show("visible");
+  await second.row.waitFor();
+  assert.equal(streams.length, 2);
+  assert.equal(await page.locator("tbody tr").count(), 50, "no row is missing between the rows that are shown");
+  await Promise.all([ended(), page.getByRole("button", { name: "Pause updates" }).click()]);
+  const third = await open("paused");
+  await page.getByRole("button", { name: "Resume updates" }).click();
+  await third.row.waitFor();
+  assert.equal(streams.length, 3);
+  // Figures follow, too.
+  await page.goto(`${gateway.base}/`);
+  const requests = page.locator(".tile", { hasText: "Requests" }).locator(".value");
+  const before = await requests.textContent();
+  await gateway.call("POST", "/api/v1/chat/completions", {
+    model: "sandbox", trace_id: third.id, messages: [{ role: "user", content: "Hello" }],
+  });
+  await requests.getByText(String(Number(before) + 1), { exact: true }).waitFor();
+  assert.deepEqual(errors, []);
   await context.close();
 });
 

@@ -70,7 +70,7 @@ function follow(part, button) {
     }
   };
   document.addEventListener("visibilitychange", adjust);
-  button.hidden = false;
+  button.classList.add("ready");
   button.addEventListener("click", () => {
     paused = !paused;
     button.textContent = paused ? "Resume updates" : "Pause updates";
@@ -80,6 +80,7 @@ function follow(part, button) {
 }
 
 // Puts rows in the place of older versions of them, and new ones in their order: ids begin with the time.
+const PAGE_ROWS = 50;
 const MOST_ROWS = 500;
 function mergeRows(body, html) {
   // A page that had nothing to list has no table.
@@ -87,8 +88,12 @@ function mergeRows(body, html) {
   const received = document.createElement("template");
   received.innerHTML = html;
   localise(received.content);
-  for (const row of received.content.querySelectorAll("tr")) {
+  const rows = [...received.content.querySelectorAll("tr")];
+  // Between a whole page of new rows and the older ones others may be missing.
+  if (rows.length >= PAGE_ROWS && !rows.some(({ id }) => document.getElementById(id))) body.replaceChildren();
+  for (const row of rows) {
     const known = document.getElementById(row.id);
+    if (known?.isEqualNode(row)) continue;
     const isFocused = known?.contains(document.activeElement);
     if (known) known.replaceWith(row);
     else body.insertBefore(row, [...body.rows].find((other) => other.id < row.id) ?? null);
@@ -96,7 +101,7 @@ function mergeRows(body, html) {
   }
   // The next page begins where this one ends.
   const next = document.querySelector("a[rel=next]");
-  const most = next ? 50 : MOST_ROWS;
+  const most = next ? PAGE_ROWS : MOST_ROWS;
   while (body.rows.length > most) body.lastElementChild.remove();
   if (next) {
     const address = new URL(next.href);

@@ -23,7 +23,7 @@ words!(
 );
 
 /// A trace as it is stored, without its steps.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Trace {
     /// Its id.
     pub id: TraceId,

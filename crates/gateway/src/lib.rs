@@ -74,6 +74,7 @@ pub use crate::control::sessions::{
 };
 pub use crate::error::{Congestion, Error, NOT_STORED, Result};
 pub use crate::evidence::figures::{ComparedFigures, Figures};
+pub use crate::evidence::listed_trace::ListedTrace;
 pub use crate::evidence::logs::LogResult;
 pub use crate::evidence::stats::{Period, Stats};
 pub use crate::evidence::trace_search::{TracePage, TraceQuery};
@@ -93,7 +94,9 @@ pub use crate::inference::embeddings::{EmbeddingRequest, Embeddings, MOST_TEXTS}
 pub use crate::inference::executions::{ExecuteRequest, Executed, Outcome};
 pub use crate::inference::images::{ImageRequest, Images};
 pub use crate::inference::simulate::{Simulated, Simulation};
-pub use crate::live::{LiveEvent, LiveStream, LiveView, LiveViews};
+pub use crate::live::LiveViews;
+pub use crate::live::stream::{LiveEvent, LiveStream};
+pub use crate::live::view::LiveView;
 pub use crate::pipeline::auto_trace::{AutoTracing, Unanswered};
 pub use crate::pipeline::call_outcome::CallRecord;
 pub use crate::pipeline::refusal::Refusal;

@@ -8,37 +8,53 @@ use axum::response::Response;
 use dashboard::{Frame, Page as _, Section, Tiles, TraceRows};
 use domain::ids::ProjectId;
 use futures_util::stream;
-use gateway::{LiveEvent, LiveView, Period};
+use gateway::{ListedTrace, LiveEvent, LiveView, Period};
 
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::overview::tiles;
-use crate::console::traces::row;
+use crate::console::traces::{row, version};
 use crate::console::visit::Visit;
 use crate::inference::sse;
 
 /// The rows of the newest traces, as they come and change.
 pub(super) async fn traces(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
-    follow(&app, &visit, project, LiveView::Traces)
+    follow(&app, &visit, project, LiveView::Traces, visit.get("known"))
 }
 
 /// The figures of the overview, as they change.
 pub(super) async fn overview(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
     let period = Period::read(visit.get("window"), None, None, app.gateway.now())?;
-    follow(&app, &visit, project, LiveView::Figures { hours: period.hours() })
+    follow(&app, &visit, project, LiveView::Figures { hours: period.hours() }, None)
 }
 
-fn follow(app: &App, visit: &Visit, project: ProjectId, view: LiveView) -> Result<Response> {
+/// The changes of a view. `known` is the [version] of the traces that the page has.
+fn follow(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    view: LiveView,
+    known: Option<&str>,
+) -> Result<Response> {
     let session = &visit.session;
     let stream = app.live_views.open(&session.member, &session.token, project, view)?;
     let frame = visit.frame(Section::Traces, "", Some(project));
-    let events = stream::unfold((stream, frame), async |(mut stream, frame)| {
-        let event = written(&frame, stream.next().await?);
-        Some((Ok::<_, Infallible>(event), (stream, frame)))
+    let known = known.map(str::to_owned);
+    let events = stream::unfold((stream, frame, known), async |(mut stream, frame, known)| {
+        let event = match stream.next().await? {
+            LiveEvent::Traces(traces) if is_known(known.as_deref(), &traces) => LiveEvent::Quiet,
+            event => event,
+        };
+        // Only the first state can be that of the page.
+        Some((Ok::<_, Infallible>(written(&frame, event)), (stream, frame, None)))
     });
     Ok(sse::events(Body::from_stream(events)))
+}
+
+fn is_known(known: Option<&str>, traces: &[ListedTrace]) -> bool {
+    known.is_some_and(|known| known == format!("{:x}", version(traces)))
 }
 
 fn written(frame: &Frame, event: LiveEvent) -> String {

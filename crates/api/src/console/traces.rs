@@ -1,21 +1,20 @@
 //! The list of traces.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{Count, Duration, Money, Section, TraceFilters, TraceRow, TracesPage};
+use domain::grade::Grade;
 use domain::time::millis;
-use domain::trace::Trace;
 use form_urlencoded::Serializer;
-use gateway::Order;
+use gateway::{ListedTrace, Order};
 
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::page;
 use crate::console::visit::Visit;
 use crate::evidence::trace_query;
-
-/// The most characters of metadata that a row shows.
-const LONGEST_PREVIEW: usize = 120;
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
@@ -39,33 +38,41 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
         next.extend_pairs(&filters).append_pair("project", &project.0.to_string());
         next.append_pair(beyond, &last.id.to_string()).finish()
     });
+    let traces: Vec<ListedTrace> = found.traces.iter().map(ListedTrace::from).collect();
+    let frame = visit.frame(Section::Traces, "Traces", Some(project));
+    // The newest traces without a filter are the only ones that are followed.
+    let is_live = visit.query.is_empty();
     Ok(page(&TracesPage {
-        frame: visit.frame(Section::Traces, "Traces", Some(project)),
+        live: is_live.then(|| frame.href(&format!("/live/traces?known={:x}", version(&traces)))),
+        frame,
         filters: TraceFilters(filters),
         is_first: asked.beyond.is_none() && asked.offset == 0,
         total: found.total.map(Count),
-        rows: found.traces.iter().map(row).collect(),
+        rows: traces.iter().map(row).collect(),
         next,
     }))
 }
 
-pub(super) fn row(trace: &Trace) -> TraceRow {
-    let assessment = trace.assessment.as_ref();
-    let metadata = trace.metadata.as_ref().map(ToString::to_string).unwrap_or_default();
+/// A trace as a row.
+pub(super) fn row(trace: &ListedTrace) -> TraceRow {
     TraceRow {
         id: trace.id.to_string(),
         opened: trace.created_at,
         status: trace.status.as_str(),
-        grade: assessment.map(|assessment| assessment.grades.overall.as_str()),
-        cost: assessment.map(|assessment| Money(assessment.total_cost)),
+        grade: trace.grade.map(Grade::as_str),
+        cost: trace.cost.map(Money),
         duration: trace.completed_at.map(|end| Duration(millis(end.since(trace.created_at)))),
-        metadata: shortened(&metadata),
+        metadata: trace.metadata.clone(),
     }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_PREVIEW) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+/// A number that changes with what the rows of some traces show. The same version of the gateway computes the
+/// same one everywhere.
+pub(super) fn version(traces: &[ListedTrace]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for trace in traces {
+        let end = trace.completed_at.map(|end| end.0);
+        (trace.id.0, trace.status.as_str(), end, trace.cost.map(|cost| cost.0)).hash(&mut hasher);
     }
+    hasher.finish()
 }

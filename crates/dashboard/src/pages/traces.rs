@@ -80,13 +80,8 @@ pub struct TracesPage {
     pub next: Option<String>,
     /// Whether this is the first page.
     pub is_first: bool,
-}
-
-impl TracesPage {
-    /// The address of the changes of the list: only the newest traces, without a filter, are followed.
-    fn live(&self) -> Option<String> {
-        (self.is_first && self.filters.0.is_empty()).then(|| self.frame.href("/live/traces"))
-    }
+    /// The address of the changes of the list, if it is followed.
+    pub live: Option<String>,
 }
 
 /// Rows of the list that are new or have changed.

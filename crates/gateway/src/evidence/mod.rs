@@ -3,6 +3,7 @@
 mod drift;
 pub(crate) mod figures;
 pub(crate) mod insights;
+pub(crate) mod listed_trace;
 pub(crate) mod logs;
 pub(crate) mod stats;
 pub(crate) mod trace_search;

@@ -1,20 +1,24 @@
 //! A stream: the changes of a view since it was opened.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use domain::ids::ProjectId;
 use domain::secret::Secret;
 use domain::time::{MINUTE, SECOND, Timestamp};
-use domain::trace::Trace;
 use tokio::sync::watch;
 
 use crate::control::sessions::Standing;
 use crate::error::Result;
 use crate::evidence::figures::ComparedFigures;
+use crate::evidence::listed_trace::ListedTrace;
 use crate::gateway::Gateway;
-use crate::live::Seen;
 use crate::live::places::Place;
+use crate::live::view::Seen;
 use crate::state::member::Member;
 
+/// The time between two looks at the clock.
+const TICK: Duration = Duration::from_secs(1);
 /// A stream with nothing to report shows after this time that it is there, in microseconds.
 const QUIET: i64 = 15 * SECOND;
 /// The session is looked up again after this time, in microseconds.
@@ -26,7 +30,7 @@ const LONGEST: i64 = 10 * MINUTE;
 #[derive(Clone, Debug)]
 pub enum LiveEvent {
     /// Traces that are new or have changed, newest first; at first all that are followed.
-    Traces(Vec<Trace>),
+    Traces(Vec<ListedTrace>),
     /// The figures.
     Figures(Arc<ComparedFigures>),
     /// Nothing has happened for a while.
@@ -36,11 +40,13 @@ pub enum LiveEvent {
 /// A view that is watched.
 #[derive(Debug)]
 pub struct LiveStream {
-    place: Place,
+    gateway: Gateway,
+    _place: Place,
     seen: watch::Receiver<Seen>,
     /// The state of the view that was reported last.
     reported: Seen,
     member: Member,
+    project: ProjectId,
     token: Secret,
     opened_at: Timestamp,
     checked_at: Timestamp,
@@ -49,17 +55,21 @@ pub struct LiveStream {
 
 impl LiveStream {
     pub(super) fn new(
+        gateway: Gateway,
         place: Place,
         seen: watch::Receiver<Seen>,
         member: Member,
+        project: ProjectId,
         token: &str,
     ) -> Self {
-        let now = place.views.0.gateway.clock.now();
+        let now = gateway.clock.now();
         Self {
-            place,
+            gateway,
+            _place: place,
             seen,
             reported: Seen::Nothing,
             member,
+            project,
             token: Secret::new(token.to_owned()),
             opened_at: now,
             checked_at: now,
@@ -71,9 +81,11 @@ impl LiveStream {
     /// the stream has been open for long enough, or the gateway stops.
     pub async fn next(&mut self) -> Option<LiveEvent> {
         loop {
-            // The task of the view looks once a second, and shows by it that time passes.
-            self.seen.changed().await.ok()?;
-            let now = self.gateway().clock.now();
+            if let Ok(changed) = tokio::time::timeout(TICK, self.seen.changed()).await {
+                // Only its task drops the sender.
+                changed.ok()?;
+            }
+            let now = self.gateway.clock.now();
             if now.since(self.opened_at) >= LONGEST {
                 return None;
             }
@@ -95,13 +107,9 @@ impl LiveStream {
     /// Whether the session still stands, and sees the project. A page that is merely open does not prolong it.
     async fn check(&self) -> Result<()> {
         let (token, origin) = (self.token.expose(), &self.member.origin);
-        let found = self.gateway().idle_session(token, origin, Standing::Full).await?;
-        self.gateway().visible_project(&found.0, self.place.subject.0)?;
+        let (member, _) = self.gateway.idle_session(token, origin, Standing::Full).await?;
+        self.gateway.visible_project(&member, self.project)?;
         Ok(())
-    }
-
-    fn gateway(&self) -> &Gateway {
-        &self.place.views.0.gateway
     }
 }
 
@@ -112,8 +120,9 @@ fn change(before: &Seen, now: &Seen) -> Option<LiveEvent> {
         (Seen::Figures(before), Seen::Figures(now)) if before == now => None,
         (_, Seen::Figures(now)) => Some(LiveEvent::Figures(now.clone())),
         (before, Seen::Traces(now)) => {
-            let known: &[Trace] = if let Seen::Traces(before) = before { before } else { &[] };
-            let changed: Vec<Trace> =
+            let known: &[ListedTrace] =
+                if let Seen::Traces(before) = before { before } else { &[] };
+            let changed: Vec<ListedTrace> =
                 now.iter().filter(|trace| !known.contains(trace)).cloned().collect();
             (!changed.is_empty()).then_some(LiveEvent::Traces(changed))
         }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod links;
+mod live;
 mod registry;
 mod replay;
 mod second_factor;

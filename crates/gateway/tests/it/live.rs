@@ -1,0 +1,87 @@
+//! Streams of live views on a clock of their own.
+
+use std::time::Duration;
+
+use domain::time::{Clock, Timestamp};
+use gateway::{
+    Error, Gateway, LiveEvent, LiveStream, LiveView, LiveViews, Member, Origin, SignIn, Standing,
+};
+
+use crate::support::{Database, FIRST};
+
+fn origin() -> Origin {
+    Origin { address: [203, 0, 113, 1].into(), user_agent: "a test".to_owned() }
+}
+
+/// A gateway whose owner is signed in.
+struct Watching {
+    _database: Database,
+    gateway: Gateway,
+    clock: Clock,
+    token: String,
+    member: Member,
+}
+
+impl Watching {
+    async fn new() -> Self {
+        let database = Database::new().await;
+        let clock = Clock::fixed(Timestamp::parse("2026-11-15T12:00:00Z").unwrap());
+        let gateway = database.serve_on(clock.clone()).await;
+        let signed_in = gateway.sign_in("owner@localhost", "owner-password-1", &origin()).await;
+        let SignIn::Complete(session) = signed_in.unwrap() else {
+            unreachable!("there is no second factor")
+        };
+        let token = session.token.expose().to_owned();
+        let (member, _) = gateway.session(&token, &origin(), Standing::Full).await.unwrap();
+        Self { _database: database, gateway, clock, token, member }
+    }
+
+    fn open(&self) -> LiveStream {
+        let views = LiveViews::new(self.gateway.clone());
+        views.open(&self.member, &self.token, FIRST, LiveView::Traces).unwrap()
+    }
+
+    fn wait(&self, seconds: u64) {
+        self.clock.set(self.clock.now().plus(Duration::from_secs(seconds)));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_soon_after_its_session() {
+    let owner = Watching::new().await;
+    let mut stream = owner.open();
+    owner.wait(31);
+    assert!(matches!(stream.next().await, Some(LiveEvent::Quiet)), "the session stands");
+    owner.gateway.sign_out(&owner.token, &owner.member).await.unwrap();
+    owner.wait(16);
+    assert!(matches!(stream.next().await, Some(LiveEvent::Quiet)), "it is not looked up yet");
+    owner.wait(14);
+    assert!(stream.next().await.is_none());
+    drop(stream);
+    owner.gateway.close().await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_after_ten_minutes() {
+    let owner = Watching::new().await;
+    let mut stream = owner.open();
+    owner.wait(599);
+    assert!(matches!(stream.next().await, Some(LiveEvent::Quiet)));
+    owner.wait(1);
+    assert!(stream.next().await.is_none());
+    drop(stream);
+    owner.gateway.close().await;
+}
+
+#[tokio::test]
+async fn a_page_that_is_merely_open_does_not_prolong_its_session() {
+    let owner = Watching::new().await;
+    for _ in 0..12 {
+        owner.wait(3_600);
+        owner.gateway.idle_session(&owner.token, &origin(), Standing::Full).await.unwrap();
+    }
+    owner.wait(1);
+    let late = owner.gateway.idle_session(&owner.token, &origin(), Standing::Full).await;
+    assert!(matches!(late, Err(Error::TokenExpired)), "{late:?}");
+    owner.gateway.close().await;
+}
