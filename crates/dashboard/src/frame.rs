@@ -118,7 +118,7 @@ impl Frame {
     }
 
     /// A path of the console for the project that is shown.
-    pub(crate) fn href(&self, path: &str) -> String {
+    pub fn href(&self, path: &str) -> String {
         match self.project {
             Some(id) if path.contains('?') => format!("{path}&project={id}"),
             Some(id) => format!("{path}?project={id}"),
