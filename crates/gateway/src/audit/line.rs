@@ -35,10 +35,11 @@ struct Line<'a> {
 /// Adds an event as a line.
 pub(super) fn write(record: &AuditRecord, out: &mut Vec<u8>) -> Result<()> {
     let fault = |error: serde_json::Error| Error::Internal(format!("an audit event: {error}"));
-    let metadata = match RawValue::from_string(record.metadata.clone()) {
-        Ok(metadata) => metadata,
-        // One unreadable event hides no other; its hash does not fit in any case.
-        Err(_) => {
+    let stored = RawValue::from_string(record.metadata.clone());
+    let metadata = match stored.ok().filter(|json| !json.get().contains(['\n', '\r'])) {
+        Some(metadata) => metadata,
+        // One unreadable event hides no other, and breaks no line; its hash does not fit in any case.
+        None => {
             let shown = json!({"unreadable": record.metadata}).to_string();
             RawValue::from_string(shown).map_err(fault)?
         }
@@ -93,4 +94,55 @@ pub(super) fn read(line: &[u8]) -> std::result::Result<AuditRecord, String> {
         at: at.ok_or_else(|| "occurred_at is no time".to_owned())?,
         place,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(metadata: &str) -> AuditRecord {
+        let hash = |byte| Some(LinkHash([byte; 32]));
+        AuditRecord {
+            id: 9,
+            org: 1,
+            event: "key_created".to_owned(),
+            actor_id: Some(2),
+            actor: Some("a\"@b.test".to_owned()),
+            target_type: None,
+            target_id: None,
+            ip: "::1".to_owned(),
+            user_agent: "\u{e9}".to_owned(),
+            metadata: metadata.to_owned(),
+            at: Timestamp(1_795_000_000_000_001),
+            place: Some(ChainPlace { node: 3, link: 4, previous: hash(1), hash: hash(0xab) }),
+        }
+    }
+
+    fn line(record: &AuditRecord) -> String {
+        let mut text = Vec::new();
+        write(record, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn a_line_brings_an_event_back_byte_for_byte() {
+        let plain = AuditRecord { place: None, ..record("{}") };
+        for event in [record(r#"{"b": 1e-7 ,"a":"\u00e9"}"#), record("{}"), plain] {
+            let read = read(line(&event).as_bytes()).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{event:?}"));
+            let previous = LinkHash([1; 32]);
+            assert_eq!(read.hash_after(previous), event.hash_after(previous));
+        }
+    }
+
+    #[test]
+    fn metadata_that_was_tampered_with_breaks_no_line() {
+        for metadata in ["", "{", "{} {}", "{\n}", "{\r}"] {
+            let text = line(&record(metadata));
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert_eq!(text.matches('\r').count(), 0);
+            let shown = read(text.as_bytes()).unwrap().metadata;
+            assert_eq!(shown, json!({"unreadable": metadata}).to_string());
+        }
+    }
 }

@@ -97,7 +97,9 @@ impl Store {
             if records.is_empty() {
                 return Ok(check.end(Some(&heads)));
             }
-            records.iter().for_each(|record| check.see(record));
+            for record in &records {
+                check.see(record);
+            }
         }
     }
 }

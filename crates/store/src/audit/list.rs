@@ -1,5 +1,7 @@
 //! Audit events as they are read: pages of them, exports, and the whole chain.
 
+use std::fmt::Write as _;
+
 use async_recursion::async_recursion as boxed;
 use domain::ids::OrgId;
 use domain::time::Timestamp;
@@ -245,7 +247,8 @@ impl<'a> Conditions<'a> {
 
     fn add(&mut self, condition: &str, value: Bound<'a>) {
         self.bound.push(value);
-        self.sql.push_str(&format!(" AND {condition} ${}", self.bound.len()));
+        // Writing to a String cannot fail.
+        let _ = write!(self.sql, " AND {condition} ${}", self.bound.len());
     }
 
     /// Adds the bounds of ids, the first of which is left out.

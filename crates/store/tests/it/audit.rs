@@ -370,7 +370,9 @@ async fn pages_and_exports_have_the_events_that_fit_once_and_of_no_other_organiz
             assert!(exported.iter().all(|record| record.org == org.0));
             // What was exported with a filter is sound, with gaps.
             let mut check = ChainCheck::new(true);
-            exported.iter().for_each(|record| check.see(record));
+            for record in &exported {
+                check.see(record);
+            }
             assert_eq!(check.end(None).broken, 0);
             let most = 1 + dice.next(9) as usize;
             let (mut paged, mut before) = (Vec::new(), None);

@@ -27,7 +27,8 @@ async fn paged(owner: &Caller, path: &str) -> (Vec<i64>, usize) {
         pages += 1;
         let Some(link) = page.headers.get("link") else { return (all, pages) };
         let link = link.to_str().unwrap();
-        path = link.strip_prefix('<').unwrap().strip_suffix(">; rel=\"next\"").unwrap().to_owned();
+        let next = link.strip_prefix('<').and_then(|link| link.strip_suffix(">; rel=\"next\""));
+        path = next.unwrap().into();
     }
 }
 
