@@ -24,7 +24,7 @@ pub struct AuditQuery {
     pub filter: AuditFilter,
     /// Only events older than this one.
     pub before: Option<i64>,
-    /// The most events, at most [`MOST_AUDIT_EVENTS`].
+    /// The most events, at most [`MOST_AUDIT_EVENTS`]; fewer if they are large.
     pub limit: i64,
 }
 
@@ -158,11 +158,8 @@ impl Gateway {
         }
         self.flush_perimeter_audit().await;
         let limit = query.limit.clamp(1, MOST_AUDIT_EVENTS);
-        // One more shows whether there is another page.
-        let read = self.store.audit_events(member.org, &query.filter, query.before, limit + 1);
-        let mut events = bounded(read).await?;
-        let has_more = events.len() as i64 > limit;
-        events.truncate(limit as usize);
+        let read = self.store.audit_events(member.org, &query.filter, query.before, limit);
+        let (events, has_more) = bounded(read).await?;
         let next = events.last().filter(|_| has_more).map(|last| last.id);
         Ok(AuditPage { events, next })
     }

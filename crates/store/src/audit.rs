@@ -3,6 +3,7 @@
 pub(crate) mod chain;
 pub(crate) mod check;
 pub(crate) mod list;
+pub(crate) mod question;
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{OrgId, UserId};

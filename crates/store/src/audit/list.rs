@@ -1,7 +1,5 @@
 //! Audit events as they are read: pages of them, exports, and the whole chain.
 
-use std::fmt::Write as _;
-
 use async_recursion::async_recursion as boxed;
 use domain::ids::OrgId;
 use domain::time::Timestamp;
@@ -10,31 +8,18 @@ use sqlx::AssertSqlSafe;
 
 use crate::Store;
 use crate::audit::chain::{ChainHead, Covered, LinkHash};
+use crate::audit::question::{AuditFilter, Bound, Conditions, asked};
 use crate::db::{Tx, bounded, within};
 use crate::error::Result;
 use crate::from_row::from_row;
 
-/// The most events that are read at once in order.
-const RECORDS_AT_ONCE: i64 = 500;
 /// The most characters of metadata that they have together; a single one may have more.
 const METADATA_AT_ONCE: i64 = 1024 * 1024;
 
-/// Which events are read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AuditFilter {
-    /// The time from which on it happened.
-    pub from: Option<Timestamp>,
-    /// The time before which it happened.
-    pub to: Option<Timestamp>,
-    /// The e-mail address of the actor, or `cli`.
-    pub actor: Option<String>,
-    /// The kind of the event.
-    pub event: Option<String>,
-    /// The kind of the object that was acted on.
-    pub target_type: Option<String>,
-    /// The id of the object that was acted on.
-    pub target_id: Option<String>,
-}
+/// The most characters of metadata of a page.
+const METADATA_OF_PAGE: i64 = 16 * 1024 * 1024;
+/// So many events belong to a page however large they are.
+const LEAST_EVENTS: usize = 50;
 
 /// An audit event as it is listed.
 #[derive(Clone, Debug)]
@@ -200,104 +185,9 @@ impl RecordRow {
     }
 }
 
-/// A value that is bound in a question.
-#[derive(Clone, Copy, Debug)]
-enum Bound<'a> {
-    Number(i64),
-    Text(&'a str),
-}
-
-/// The conditions of a question, and what is bound in them.
-#[derive(Clone, Debug)]
-struct Conditions<'a> {
-    sql: String,
-    bound: Vec<Bound<'a>>,
-}
-
-impl<'a> Conditions<'a> {
-    /// All events, of all organizations.
-    fn none() -> Self {
-        Self { sql: "WHERE 1 = 1".to_owned(), bound: Vec::new() }
-    }
-
-    /// The events of an organization that fit a filter. A condition that is not given is left out: an index
-    /// serves no condition that may or may not hold.
-    fn of(org: OrgId, filter: &'a AuditFilter) -> Self {
-        let mut asked = Self::none();
-        asked.add("e.org_id =", Bound::Number(org.0));
-        let times = [("e.occurred_at >=", filter.from), ("e.occurred_at <", filter.to)];
-        for (condition, at) in times {
-            if let Some(at) = at {
-                asked.add(condition, Bound::Number(at.0));
-            }
-        }
-        let texts = [
-            ("e.actor =", &filter.actor),
-            ("e.event =", &filter.event),
-            ("e.target_type =", &filter.target_type),
-            ("e.target_id =", &filter.target_id),
-        ];
-        for (condition, text) in texts {
-            if let Some(text) = text {
-                asked.add(condition, Bound::Text(text));
-            }
-        }
-        asked
-    }
-
-    fn add(&mut self, condition: &str, value: Bound<'a>) {
-        self.bound.push(value);
-        // Writing to a String cannot fail.
-        let _ = write!(self.sql, " AND {condition} ${}", self.bound.len());
-    }
-
-    /// Adds the bounds of ids, the first of which is left out.
-    fn between(mut self, after: i64, last: i64) -> Self {
-        self.add("e.id >", Bound::Number(after));
-        self.add("e.id <=", Bound::Number(last));
-        self
-    }
-
-    /// The question for the ids and sizes of the next events.
-    fn sizes(&self) -> String {
-        let conditions = &self.sql;
-        format!(
-            "SELECT e.id, CAST(length(e.metadata) AS BIGINT) AS size
-            FROM audit_events e
-            {conditions}
-            ORDER BY e.id
-            LIMIT {RECORDS_AT_ONCE}"
-        )
-    }
-
-    /// The question for the events themselves.
-    fn records(&self) -> String {
-        let conditions = &self.sql;
-        format!(
-            "SELECT e.id, e.org_id, e.event, e.actor_id, e.actor, e.target_type, e.target_id, e.ip,
-                e.user_agent, e.metadata, e.occurred_at, e.node, e.link, e.hash,
-                CASE WHEN e.link = 1 THEN h.start_hash ELSE p.hash END AS previous
-            FROM audit_events e
-            LEFT JOIN audit_events p ON p.node = e.node AND p.link = e.link - 1
-            LEFT JOIN audit_heads h ON h.node = e.node AND e.link = 1
-            {conditions}
-            ORDER BY e.id"
-        )
-    }
-}
-
-/// Runs a question with what is bound in it.
-macro_rules! asked {
-    ($query:expr, $bound:expr) => {
-        $bound.iter().fold($query, |query, value| match *value {
-            Bound::Number(number) => query.bind(number),
-            Bound::Text(text) => query.bind(text),
-        })
-    };
-}
-
 impl Store {
-    /// The last events of an organization that fit a filter, newest first, older than `before`.
+    /// The last events of an organization that fit a filter, newest first, older than `before`: at most
+    /// `most`, and beyond 50 about 16 MiB. The second value is whether there are older ones.
     #[boxed]
     pub async fn audit_events(
         &self,
@@ -305,26 +195,27 @@ impl Store {
         filter: &AuditFilter,
         before: Option<i64>,
         most: i64,
-    ) -> Result<Vec<Audit>> {
+    ) -> Result<(Vec<Audit>, bool)> {
         let mut conditions = Conditions::of(org, filter);
         if let Some(before) = before {
             conditions.add("e.id <", Bound::Number(before));
         }
-        conditions.bound.push(Bound::Number(most));
-        let (sql, bound) = (&conditions.sql, &conditions.bound);
-        let sql = format!(
-            "SELECT e.id, e.event, e.actor, e.target_type, e.target_id, e.ip, e.user_agent, e.metadata,
-                e.occurred_at
-            FROM audit_events e
-            {sql}
-            ORDER BY e.id DESC
-            LIMIT ${}",
-            bound.len()
-        );
-        let rows: Vec<Row> = bounded!(&self.reader, db => {
-            asked!(sqlx::query_as(AssertSqlSafe(sql)), bound).fetch_all(db).await?
+        let sizes = conditions.latest_sizes(most.saturating_add(1));
+        let sizes: Vec<(i64, i64)> = bounded!(&self.reader, db => {
+            asked!(sqlx::query_as(AssertSqlSafe(sizes)), conditions.bound).fetch_all(db).await?
         });
-        Ok(rows.into_iter().map(Row::read).collect())
+        let mut held = 0_i64;
+        let fits = sizes.iter().enumerate().take_while(|(at, (_, size))| {
+            held = held.saturating_add(*size);
+            (*at as i64) < most && (*at < LEAST_EVENTS || held <= METADATA_OF_PAGE)
+        });
+        let Some((at, (last, _))) = fits.last() else { return Ok((Vec::new(), !sizes.is_empty())) };
+        conditions.add("e.id >=", Bound::Number(*last));
+        let rows: Vec<Row> = bounded!(&self.reader, db => {
+            let sql = AssertSqlSafe(conditions.latest());
+            asked!(sqlx::query_as(sql), conditions.bound).fetch_all(db).await?
+        });
+        Ok((rows.into_iter().map(Row::read).collect(), at + 1 < sizes.len()))
     }
 
     /// The next events of an organization that fit a filter, oldest first: later than `after`, up to `last`.

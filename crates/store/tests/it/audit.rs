@@ -241,7 +241,7 @@ async fn a_recount_of_perimeter_blocks_leaves_the_chain_whole() {
         // Nothing else is updated.
         tx.retell_audit(other, counted(700)).await.unwrap();
         tx.commit().await.unwrap();
-        let read = store.audit_events(org, &AuditFilter::default(), None, 9).await.unwrap();
+        let (read, _) = store.audit_events(org, &AuditFilter::default(), None, 9).await.unwrap();
         assert_eq!(
             (&read[1].metadata["count"], &read[0].metadata["count"]),
             (&json!(700), &Value::Null)
@@ -378,11 +378,13 @@ async fn pages_and_exports_have_the_events_that_fit_once_and_of_no_other_organiz
             let (mut paged, mut before) = (Vec::new(), None);
             loop {
                 let page = store.audit_events(org, &filter, before, most as i64).await.unwrap();
+                let (page, has_more) = page;
+                assert!(page.len() <= most);
                 paged.extend(page.iter().map(|audit| audit.id));
-                before = page.last().map(|audit| audit.id);
-                if page.len() < most {
+                if !has_more {
                     break;
                 }
+                before = page.last().map(|audit| audit.id);
                 // New events do not move the pages.
                 if round % 10 == 9 {
                     let late = NewAudit { at: Timestamp(0), ..event(org, "late", 0) };
@@ -404,21 +406,25 @@ async fn large_events_are_read_a_few_at_a_time() {
     for database in databases().await {
         let (store, org) = opened(&database).await;
         let metadata = Map::from_iter([("changes".to_owned(), json!("x".repeat(400_000)))]);
-        for number in 0..7 {
+        for number in 0..60 {
             let large =
                 NewAudit { metadata: metadata.clone(), ..event(org, "project_updated", number) };
             write(&store, &large).await;
         }
+        let all = AuditFilter::default();
+        for (most, count) in [(10, 10), (1000, 50)] {
+            let (page, has_more) = store.audit_events(org, &all, None, most).await.unwrap();
+            assert_eq!((page.len(), has_more), (count, true), "{}", database.kind);
+        }
         let (mut after, mut batches) = (0, Vec::new());
         loop {
-            let all = AuditFilter::default();
             let read = store.audit_records(org, &all, after, i64::MAX).await.unwrap();
             let Some(last) = read.last() else { break };
             after = last.id;
             batches.push(read.len());
         }
-        assert_eq!(batches, [2, 2, 2, 1], "{}", database.kind);
-        assert_eq!(whole(&store.verify_audit().await.unwrap()), (7, 1));
+        assert_eq!(batches, [2; 30], "{}", database.kind);
+        assert_eq!(whole(&store.verify_audit().await.unwrap()), (60, 1));
         store.close().await;
     }
 }
