@@ -55,6 +55,7 @@ fn by_session() -> Group {
         .routes(routes!(backtests::create))
         .routes(routes!(backtests::show))
         .routes(routes!(audit::list))
+        .routes(routes!(audit::export))
         .routes(routes!(organization::show, organization::update))
         .routes(routes!(second_factor::reset))
         .routes(routes!(people::list))

@@ -12,7 +12,7 @@ mod pages;
 pub use assets::{Asset, asset};
 pub use format::{Bytes, Count, Duration, Money, Percent, Rate};
 pub use frame::{Frame, Person, ProjectLink, Section};
-pub use pages::audit::{AuditEvent, AuditPage};
+pub use pages::audit::{AuditEvent, AuditFilters, AuditPage};
 pub use pages::failure::FailurePage;
 pub use pages::insights::{InsightCard, InsightsPage};
 pub use pages::keys::{KeyRow, KeysPage, NewSecret};

@@ -1,16 +1,48 @@
 //! Audit: one function that writes an event, and the queries over events.
 
+pub(crate) mod export;
+mod line;
+pub(crate) mod verify;
+
 use domain::ids::OrgId;
 use serde_json::{Map, Value, json};
-use store::{Actor, Audit, NewAudit, Tx};
+use store::{Actor, Audit, AuditFilter, NewAudit, Tx};
 
+use crate::bounded_read::bounded;
 use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
 use crate::state::member::Member;
 
-/// Rows that the list returns.
-const LAST: i64 = 50;
+/// The most events of a page.
+pub const MOST_AUDIT_EVENTS: i64 = 1000;
+
+/// A page of events, as it is asked for.
+#[derive(Clone, Debug)]
+pub struct AuditQuery {
+    /// The events that are asked for.
+    pub filter: AuditFilter,
+    /// Only events older than this one.
+    pub before: Option<i64>,
+    /// The most events, at most [`MOST_AUDIT_EVENTS`]; fewer if they are large.
+    pub limit: i64,
+}
+
+impl Default for AuditQuery {
+    /// The last 50 events, as the interface has it.
+    fn default() -> Self {
+        Self { filter: AuditFilter::default(), before: None, limit: 50 }
+    }
+}
+
+/// A page of events.
+#[derive(Clone, Debug)]
+pub struct AuditPage {
+    /// The events, newest first.
+    pub events: Vec<Audit>,
+    /// The event before which the next page begins, if there is one.
+    pub next: Option<i64>,
+}
 
 /// All kinds of audit events.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +83,7 @@ pub(crate) enum Event {
     SessionRevoked,
     OrganizationUpdated,
     MasterKeyRotated,
+    AuditExported,
 }
 
 impl Event {
@@ -92,6 +125,7 @@ impl Event {
             Self::SessionRevoked => "session_revoked",
             Self::OrganizationUpdated => "organization_updated",
             Self::MasterKeyRotated => "master_key_rotated",
+            Self::AuditExported => "audit_exported",
         }
     }
 }
@@ -130,26 +164,45 @@ impl Gateway {
         target: (&'static str, String),
         metadata: Map<String, Value>,
     ) -> Result<()> {
-        let noted = Noted {
-            org: member.org,
-            event,
-            actor: Some(Actor::User(member.user, &member.email)),
-            target: Some(target),
-            metadata,
-        };
+        let noted = noted_act(member, event, target, metadata);
         self.note(tx, &member.origin, noted).await.map(drop)
     }
 
-    /// The last 50 events of the organization, newest first.
-    pub async fn audit_events(&self, member: &Member, event: Option<&str>) -> Result<Vec<Audit>> {
+    /// A page of the organization's events, newest first (admin or owner).
+    pub async fn audit_page(&self, member: &Member, query: &AuditQuery) -> Result<AuditPage> {
         member.check_admin()?;
-        if event.is_some_and(|event| event.contains('\0')) {
-            // There is none, and PostgreSQL takes no such text.
-            return Ok(Vec::new());
+        if fits_none(&query.filter) {
+            return Ok(AuditPage { events: Vec::new(), next: None });
         }
         self.flush_perimeter_audit().await;
-        crate::bounded_read::bounded(self.store.audit_events(member.org, event, LAST)).await
+        let limit = query.limit.clamp(1, MOST_AUDIT_EVENTS);
+        let read = self.store.audit_events(member.org, &query.filter, query.before, limit);
+        let (events, has_more) = bounded(read).await?;
+        let next = events.last().filter(|_| has_more).map(|last| last.id);
+        Ok(AuditPage { events, next })
     }
+}
+
+/// What a member did to something.
+fn noted_act<'a>(
+    member: &'a Member,
+    event: Event,
+    target: (&'static str, String),
+    metadata: Map<String, Value>,
+) -> Noted<'a> {
+    Noted {
+        org: member.org,
+        event,
+        actor: Some(Actor::User(member.user, &member.email)),
+        target: Some(target),
+        metadata,
+    }
+}
+
+/// Whether no event can fit: none has such a text, and PostgreSQL takes none.
+fn fits_none(filter: &AuditFilter) -> bool {
+    let AuditFilter { actor, event, target_type, target_id, .. } = filter;
+    [actor, event, target_type, target_id].into_iter().flatten().any(|text| text.contains('\0'))
 }
 
 /// The fields that differ, each with its old and new value.

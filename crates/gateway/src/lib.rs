@@ -39,6 +39,9 @@ pub use ::export::cell_text;
 pub use providers::{FaultCode, StoredResponseAction};
 
 pub use crate::admission::admit::Spends;
+pub use crate::audit::export::AuditLines;
+pub use crate::audit::verify::verify_audit_lines;
+pub use crate::audit::{AuditPage, AuditQuery, MOST_AUDIT_EVENTS};
 pub use crate::backtest::ask::{BacktestJob, BacktestRequest};
 pub use crate::backtest::report::{
     BacktestReport, ByCause, Costs, Limit, ModelCosts, RefusalCounts, Refused, StepCounts, TierMove,
@@ -111,4 +114,6 @@ pub use crate::streaming::piece::{Mode, Piece, Started, Streamed};
 pub use crate::tools::function_tools::{ToolCall, ToolResult};
 pub use checks::{Violation, ViolationKind};
 pub use grading::DriftReport;
-pub use store::{Account, Audit, COUNT_LIMIT, Dimension, GroupRow, Order, Person, Term};
+pub use store::{
+    Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, Order, Person, Term,
+};

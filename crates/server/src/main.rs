@@ -56,6 +56,9 @@ enum Command {
     /// Manage API keys
     #[command(subcommand)]
     Key(commands::keys::KeyCommand),
+    /// Check the audit log
+    #[command(subcommand)]
+    Audit(commands::audit::AuditCommand),
     /// Print the API description
     Openapi,
     /// Judge a text, or JSON Lines {"id","text","role"}: findings out
@@ -130,6 +133,7 @@ async fn work(command: Command, flags: &Flags) -> Result<ExitCode, Failure> {
         Command::RotateMasterKey => commands::rotate_master_key(&config).await,
         Command::User(command) => commands::users::run(&config, command).await,
         Command::Key(command) => commands::keys::run(&config, command).await,
+        Command::Audit(command) => commands::audit::run(&config, command).await,
         Command::Export(command) => commands::export::run(&config, command).await,
         _ => Box::pin(serve::run(config)).await,
     };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::ids::NodeId;
 use domain::secret::Secret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
@@ -82,11 +83,18 @@ pub(crate) type WriteLock = Arc<Mutex<()>>;
 pub(crate) struct WritePool {
     pub(crate) pool: Pool,
     pub(crate) turn: WriteLock,
+    /// The node that writes; 0 until it has its number.
+    pub(crate) node: NodeId,
 }
 
 /// A write transaction. Functions that must be atomic take one and cannot be called without.
 #[derive(Debug)]
-pub struct Tx(pub(crate) AnyTx, #[expect(dead_code, reason = "held")] Option<OwnedMutexGuard<()>>);
+pub struct Tx(
+    pub(crate) AnyTx,
+    #[expect(dead_code, reason = "held")] Option<OwnedMutexGuard<()>>,
+    /// The node that writes; 0 where nothing is written.
+    pub(crate) NodeId,
+);
 
 #[derive(Debug)]
 pub(crate) enum AnyTx {
@@ -139,10 +147,7 @@ pub(crate) async fn connect(location: &Location) -> Result<(Pool, WritePool)> {
         Location::Postgres(url) => {
             let (pool, options) = postgres(url, 10)?;
             let pool = pool.connect_with(options).await.map_err(unreachable)?;
-            Ok((
-                Pool::Postgres(pool.clone()),
-                WritePool { pool: Pool::Postgres(pool), turn: WriteLock::default() },
-            ))
+            Ok((Pool::Postgres(pool.clone()), WritePool::new(Pool::Postgres(pool))))
         }
     }
 }
@@ -227,7 +232,7 @@ async fn sqlite(path: &PathBuf) -> Result<(Pool, WritePool)> {
         .idle_timeout(Duration::from_mins(5))
         .test_before_acquire(false)
         .connect_lazy_with(options.pragma("query_only", "on"));
-    Ok((Pool::Sqlite(reader), WritePool { pool: Pool::Sqlite(writer), turn: WriteLock::default() }))
+    Ok((Pool::Sqlite(reader), WritePool::new(Pool::Sqlite(writer))))
 }
 
 fn unreachable(error: sqlx::Error) -> Error {
@@ -235,6 +240,10 @@ fn unreachable(error: sqlx::Error) -> Error {
 }
 
 impl WritePool {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self { pool, turn: WriteLock::default(), node: NodeId(0) }
+    }
+
     pub(crate) async fn begin(&self) -> Result<Tx> {
         Ok(match &self.pool {
             Pool::Sqlite(pool) => {
@@ -242,9 +251,9 @@ impl WritePool {
                 let turn = turn
                     .await
                     .map_err(|_| Error::Unavailable("other writes take too long".to_owned()))?;
-                Tx(AnyTx::Sqlite(begin_sqlite(pool).await?), Some(turn))
+                Tx(AnyTx::Sqlite(begin_sqlite(pool).await?), Some(turn), self.node)
             }
-            Pool::Postgres(pool) => Tx(AnyTx::Postgres(pool.begin().await?), None),
+            Pool::Postgres(pool) => Tx(AnyTx::Postgres(pool.begin().await?), None, self.node),
         })
     }
 }
@@ -270,7 +279,7 @@ impl Pool {
             Self::Sqlite(pool) => AnyTx::Sqlite(pool.begin().await?),
             Self::Postgres(pool) => AnyTx::Postgres(pool.begin_with(BEGIN).await?),
         };
-        Ok(Tx(tx, None))
+        Ok(Tx(tx, None, NodeId(0)))
     }
 
     pub(crate) async fn close(&self) {

@@ -45,7 +45,11 @@ use tokio_util::task::TaskTracker;
 
 pub use accounts::{Account, Session};
 pub use answers::{ANSWER_BINS, AlikeAnswers};
-pub use audit::{Actor, Audit, NewAudit};
+pub use audit::chain::{ChainHead, LinkHash};
+pub use audit::check::{ChainBreak, ChainCheck, ChainFault, ChainReport};
+pub use audit::list::{Audit, AuditRecord, ChainPlace};
+pub use audit::question::AuditFilter;
+pub use audit::{Actor, NewAudit};
 pub use claimed::Claimed;
 pub use db::{Location, READ_BOUND, Tx};
 pub use error::{Error, Result};
@@ -123,9 +127,9 @@ impl Store {
     ) -> Result<Self> {
         let Claimed { location, claim, lock } = claimed;
         let looks_only = *claim == Claim::Look;
-        let (reader, writer) = if looks_only {
+        let (reader, mut writer) = if looks_only {
             let pool = db::connect_read_only(location).await?;
-            (pool.clone(), WritePool { pool, turn: db::WriteLock::default() })
+            (pool.clone(), WritePool::new(pool))
         } else {
             connect(claimed).await?
         };
@@ -136,6 +140,7 @@ impl Store {
             migrate::run(&writer.pool, *claim).await?;
             ids::node(&writer).await?
         };
+        writer.node = node;
         lock.show(node).await?;
         let tasks = TaskTracker::new();
         let hot = start_writer(location, &writer, node, clock, &tasks)?;

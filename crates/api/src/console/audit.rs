@@ -2,21 +2,31 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{AuditEvent, AuditPage, Section};
+use dashboard::{AuditEvent, AuditFilters, AuditPage, Section};
+use form_urlencoded::Serializer;
 use gateway::Audit;
 
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::page;
 use crate::console::visit::Visit;
+use crate::control::audit_query;
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let events = app.gateway.audit_events(visit.member(), visit.get("event")).await?;
+    let query = Serializer::new(String::new()).extend_pairs(&visit.query).finish();
+    let asked = audit_query::read(&query)?;
+    let found = app.gateway.audit_page(visit.member(), &asked.query).await?;
     let project = visit.project()?;
+    let frame = visit.frame(Section::Audit, "Audit", project);
+    let next = found.next.map(|event| frame.href(&format!("/audit?{}", asked.page_before(event))));
     Ok(page(&AuditPage {
-        events: events.into_iter().map(event).collect(),
-        frame: visit.frame(Section::Audit, "Audit", project),
+        events: found.events.into_iter().map(event).collect(),
+        file: format!("/api/v1/audit-events/export?{}", asked.filters()),
+        next,
+        is_first: asked.query.before.is_none(),
+        filters: AuditFilters(asked.given),
+        frame,
     }))
 }
 

@@ -1,6 +1,7 @@
 //! The control plane: the data that a signed-in member reads and changes.
 
 pub(crate) mod audit;
+pub(crate) mod audit_query;
 pub(crate) mod invitations;
 pub(crate) mod keys;
 pub(crate) mod models;

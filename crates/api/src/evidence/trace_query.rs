@@ -256,7 +256,7 @@ fn status(value: &str) -> Result<TraceStatus, Error> {
 }
 
 /// A moment, or a date as the day that it is.
-fn time(name: &str, value: &str) -> Result<Range<Timestamp>, Error> {
+pub(crate) fn time(name: &str, value: &str) -> Result<Range<Timestamp>, Error> {
     if let Some(day) = Timestamp::parse_date(value) {
         return Ok(day..day.minus_micros(-DAY));
     }

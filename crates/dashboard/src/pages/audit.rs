@@ -22,12 +22,35 @@ pub struct AuditEvent {
     pub details: String,
 }
 
-/// The latest events.
+/// What the list is filtered by, as it was given.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilters(pub Vec<(String, String)>);
+
+impl AuditFilters {
+    fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    /// Whether all events fit.
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|(name, _)| name == "limit")
+    }
+}
+
+/// A page of events.
 #[derive(Debug, Template)]
 #[template(path = "audit.html")]
 pub struct AuditPage {
     /// The frame.
     pub frame: Frame,
+    /// The filters.
+    pub filters: AuditFilters,
     /// The events, newest first.
     pub events: Vec<AuditEvent>,
+    /// The address of the file with all events that fit.
+    pub file: String,
+    /// The address of the next page.
+    pub next: Option<String>,
+    /// Whether this is the first page.
+    pub is_first: bool,
 }

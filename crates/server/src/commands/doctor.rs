@@ -103,7 +103,7 @@ async fn file(path: &Path) -> Vec<(bool, String)> {
 }
 
 /// Opens the database to read it. Nothing is made or changed.
-async fn store(config: &Config, clock: &Clock) -> Result<Store, Failure> {
+pub(super) async fn store(config: &Config, clock: &Clock) -> Result<Store, Failure> {
     match &config.location {
         Location::Sqlite(path) if !path.exists() => Err(Failure(format!(
             "There is no database at {}: start `sluice serve` once to make it, or name its folder in \

@@ -1,6 +1,7 @@
 //! All commands but serving.
 
 pub(crate) mod agent_setup;
+pub(crate) mod audit;
 pub(crate) mod backtest;
 pub(crate) mod check_config;
 pub(crate) mod doctor;

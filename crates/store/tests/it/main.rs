@@ -5,6 +5,7 @@
 
 mod accounts;
 mod answers;
+mod audit;
 mod claims;
 mod ended;
 mod exports;

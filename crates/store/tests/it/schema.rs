@@ -7,32 +7,15 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    DROP INDEX audit_events_by_link;
-    ALTER TABLE audit_events DROP COLUMN hash;
-    ALTER TABLE audit_events DROP COLUMN link;
-    ALTER TABLE audit_events DROP COLUMN node;
-    DROP TABLE service_tokens;
-    ALTER TABLE api_keys DROP COLUMN earlier_until;
-    ALTER TABLE api_keys DROP COLUMN earlier_hash;
-    ALTER TABLE api_keys DROP COLUMN owner_id;
-    ALTER TABLE api_keys DROP COLUMN allowed_endpoints;
-    ALTER TABLE api_keys DROP COLUMN allowed_models;
-    DROP TABLE one_time_links;
-    ALTER TABLE sessions DROP COLUMN user_agent;
-    ALTER TABLE sessions DROP COLUMN address;
-    ALTER TABLE sessions DROP COLUMN awaits_factor;
-    DROP TABLE identities;
-    DROP TABLE passkeys;
-    DROP TABLE recovery_codes;
-    ALTER TABLE users DROP COLUMN totp_step;
-    ALTER TABLE users DROP COLUMN totp_secret;
-    ALTER TABLE users DROP COLUMN email_verified_at;
-    ALTER TABLE organizations DROP COLUMN settings;
-    DELETE FROM _sqlx_migrations WHERE version = 25";
+    DROP INDEX audit_events_by_target;
+    DROP INDEX audit_events_by_actor;
+    DROP INDEX audit_events_by_time;
+    DROP TABLE audit_heads;
+    DELETE FROM _sqlx_migrations WHERE version = 26";
 
 /// The beginnings of the SHA-384 sums of every migration, for SQLite and for PostgreSQL. A row is added, and
 /// none is changed: a database keeps the sums of what has run, and no binary with another text opens it.
-const SUMS: [(u32, u32); 25] = [
+const SUMS: [(u32, u32); 26] = [
     (0x813e_4a40, 0xddfe_27c9),
     (0x5f0e_cbcf, 0x7c62_e46e),
     (0xcdcd_5a47, 0x6fad_5095),
@@ -58,6 +41,7 @@ const SUMS: [(u32, u32); 25] = [
     (0x65bf_a2da, 0x98fc_311a),
     (0x8586_3e4c, 0x45ae_3dd3),
     (0x9106_834c, 0x956e_ca55),
+    (0xdec0_c0d1, 0x1f3b_2a7e),
 ];
 
 async fn execute(database: &Database, statement: &'static str) {

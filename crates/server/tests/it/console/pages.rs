@@ -11,7 +11,8 @@ crate::on_every_backend!(
     texts_of_strangers_are_no_markup,
     a_key_is_made_reset_and_revoked,
     a_viewer_sees_no_button_that_would_be_refused,
-    traces_are_filtered_and_paged
+    traces_are_filtered_and_paged,
+    events_are_filtered_paged_and_exported
 );
 
 const PAGES: [&str; 9] = [
@@ -183,4 +184,27 @@ async fn traces_are_filtered_and_paged(backend: Backend) {
     let of_user = owner.get("/traces?user=u1").await.text;
     assert!(ids(&of_user).len() == 30 && of_user.contains("value=\"u1\""));
     shows(&owner.get("/traces?user=nobody").await, 200, "No trace fits");
+}
+
+async fn events_are_filtered_paged_and_exported(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let api = server.owner().await;
+    for number in 0..60 {
+        let change = json!({"project": {"description": number.to_string()}});
+        api.patch("/api/v1/projects/1", &change).await.ok(200);
+    }
+    let rows = |page: &str| page.matches("<th scope=\"row\">project_updated</th>").count();
+    let first = owner.get("/audit?event=project_updated&actor=&target=project%3A1").await.text;
+    assert_eq!(rows(&first), 50);
+    assert!(first.contains("name=\"target\" value=\"project:1\""), "{first}");
+    let next = attribute(&first, "<nav class=\"pages\" aria-label=\"Pages\"> <a href=\"");
+    let second = owner.get(&next.replace("&#38;", "&")).await.text;
+    assert_eq!(rows(&second), 10);
+    assert!(second.contains("First page") && !second.contains("Next page"));
+    shows(&owner.get("/audit?event=none").await, 200, "No event fits");
+    let file = attribute(&first, "<p class=\"note\"><a href=\"").replace("&#38;", "&");
+    let file = owner.get(&file).await;
+    assert_eq!((file.status, file.text.lines().count()), (200, 60), "{}", file.text);
+    assert_eq!(owner.get("/audit?limit=0").await.status, 400);
 }

@@ -32,6 +32,7 @@ async fn members_and_viewers(backend: Backend) {
         ("POST", "/api/v1/projects/1/insights/refresh", &none, 200, 403),
         ("PATCH", "/api/v1/projects/1/insights/1/dismiss", &none, 404, 403),
         ("GET", "/api/v1/audit-events", &none, 403, 403),
+        ("GET", "/api/v1/audit-events/export", &none, 403, 403),
         (
             "POST",
             "/api/v1/projects/1/exports",
