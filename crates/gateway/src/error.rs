@@ -25,6 +25,9 @@ pub enum Error {
         "Your organization requires a second factor: set one up with POST /api/v1/session/mfa/totp, then go on"
     )]
     MfaRequired,
+    /// A one-time link that is made up, too old, used or withdrawn.
+    #[error("The link is invalid, has expired or was used already: ask for a new one")]
+    LinkInvalid,
     /// Too many letters wait to be sent.
     #[error("Too many letters wait to be sent: try again in a minute")]
     OutboxFull,

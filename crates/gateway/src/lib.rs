@@ -115,5 +115,5 @@ pub use crate::tools::function_tools::{ToolCall, ToolResult};
 pub use checks::{Violation, ViolationKind};
 pub use grading::DriftReport;
 pub use store::{
-    Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, Order, Person, Term,
+    Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, LinkPurpose, Order, Person, Term,
 };

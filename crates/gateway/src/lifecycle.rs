@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::evidence::trace_search::TRACE_SEARCHES;
 use crate::gateway::{Gateway, Inner};
 use crate::jobs;
-use crate::jobs::telemetry_export;
+use crate::jobs::{letters, telemetry_export};
 use crate::otlp::queue::queue;
 use crate::outbox;
 use crate::pipeline::upstream::Upstream;
@@ -50,7 +50,7 @@ impl Gateway {
         }
         let otlp = config.otlp.clone();
         let mailer = config.mailer.clone();
-        let (outbox, letters) = mailer.as_ref().map(|_| outbox::queue()).unzip();
+        let (outbox, errands) = mailer.as_ref().map(|_| outbox::queue()).unzip();
         let registry = match load(&store, &clock).await {
             Ok(registry) => registry,
             Err(error) => {
@@ -91,8 +91,8 @@ impl Gateway {
         if let (Some(otlp), Some(waiting)) = (otlp, waiting) {
             telemetry_export::start(&gateway, otlp, waiting);
         }
-        if let (Some(mailer), Some(letters)) = (mailer, letters) {
-            outbox::start(&gateway, mailer, letters);
+        if let (Some(mailer), Some(errands)) = (mailer, errands) {
+            letters::start(&gateway, mailer, errands);
         }
         Ok(gateway)
     }

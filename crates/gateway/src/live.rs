@@ -54,7 +54,8 @@ impl LiveViews {
         view: LiveView,
     ) -> Result<LiveStream> {
         self.gateway.visible_project(member, project)?;
-        let (place, seen, sender) = self.places.take(member.user, (project, view))?;
+        let (place, seen, sender) =
+            self.places.take(member.user, (project, view), self.gateway.clock.now())?;
         if let Some(sender) = sender {
             self.start((project, view), sender);
         }
@@ -64,13 +65,14 @@ impl LiveViews {
     /// Follows a view until nobody watches it, or the gateway stops.
     fn start(&self, subject: Subject, sender: watch::Sender<Seen>) {
         let (places, winding_down) = (self.places.clone(), self.gateway.winding_down.clone());
+        let clock = self.gateway.clock.clone();
         let mut look = Look::new(self.gateway.clone(), subject, self.computing.clone());
         let follow = async move {
             let mut ticks = tokio::time::interval(LOOK_EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                if places.forget_unwatched(subject) {
+                if places.forget_unwatched(subject, clock.now()) {
                     return;
                 }
                 match look.look().await {

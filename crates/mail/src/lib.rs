@@ -76,7 +76,9 @@ impl Mailer {
     /// [`Error::Url`] and [`Error::Sender`], with examples. The URL is not shown: it holds a password.
     pub fn new(url: &Secret, from: &str) -> Result<Self, Error> {
         let (scheme, rest) = url.expose().split_once("://").unwrap_or_default();
-        if scheme == "smtp" && rest.contains('@') && !rest.ends_with("tls=required") {
+        let query = rest.split_once('?').map(|(_, query)| query);
+        let is_safe = scheme.eq_ignore_ascii_case("smtps") || query == Some("tls=required");
+        if rest.contains('@') && !is_safe {
             return Err(Error::Url("a password goes over TLS alone: add ?tls=required".to_owned()));
         }
         let unreadable = |fault: lettre::transport::smtp::Error| Error::Url(fault.to_string());
@@ -116,6 +118,12 @@ impl Mailer {
     }
 }
 
+/// Whether letters can be sent to an address.
+#[must_use]
+pub fn is_address(text: &str) -> bool {
+    text.parse::<lettre::Address>().is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +149,9 @@ mod tests {
             "http://mail.example.com",
             "smtp://x:secret-word@",
             "smtp://x:secret-word@mail.example.com:25",
+            "SMTP://x:secret-word@mail.example.com:25",
+            "smtp://x:secret-word@mail.example.com?x=tls=required",
+            "smtp://x:secret-word@mail.example.com?tls=opportunistic&tls=required",
             "smtp://x:secret-word@mail.example.com:587?tls=opportunistic",
         ] {
             let fault = mailer(url, from).unwrap_err().to_string();

@@ -218,14 +218,24 @@ impl Tx {
         row.map(Row::read).transpose()
     }
 
-    /// The keys of a project that a user has made and that are not revoked.
+    /// The keys of a project that a user has made and that were not revoked before a time.
     #[boxed]
-    pub async fn count_keys_of(&mut self, project: ProjectId, user: UserId) -> Result<u64> {
+    pub async fn count_keys_of(
+        &mut self,
+        project: ProjectId,
+        user: UserId,
+        since: Timestamp,
+    ) -> Result<u64> {
         const COUNT: &str = "
             SELECT count(*) FROM api_keys
-            WHERE project_id = $1 AND owner_id = $2 AND revoked_at IS NULL";
+            WHERE project_id = $1 AND owner_id = $2 AND (revoked_at IS NULL OR revoked_at > $3)";
         let count: i64 = within!(self, db => {
-            sqlx::query_scalar(COUNT).bind(project.0).bind(user.0).fetch_one(&mut *db).await?
+            sqlx::query_scalar(COUNT)
+                .bind(project.0)
+                .bind(user.0)
+                .bind(since.0)
+                .fetch_one(&mut *db)
+                .await?
         });
         Ok(count.unsigned_abs())
     }

@@ -158,7 +158,8 @@ impl Store {
 }
 
 impl Tx {
-    /// Adds a link, in place of earlier ones of the purpose for the same address.
+    /// Adds a link. One that a user makes takes the place of earlier ones of the purpose for the same
+    /// address; one that a stranger asks for does not, or anybody could end the link of somebody else.
     #[boxed]
     pub async fn add_link(&mut self, purpose: LinkPurpose, link: &OneTimeLink) -> Result<()> {
         const REPLACE: &str =
@@ -171,12 +172,14 @@ impl Tx {
         let numbers: Vec<i64> = link.projects.iter().map(|project| project.0).collect();
         let projects = serde_json::Value::from(numbers).to_string();
         within!(self, db => {
-            sqlx::query(REPLACE)
-                .bind(link.org.0)
-                .bind(purpose.as_str())
-                .bind(&link.email)
-                .execute(&mut *db)
-                .await?;
+            if link.created_by.is_some() {
+                sqlx::query(REPLACE)
+                    .bind(link.org.0)
+                    .bind(purpose.as_str())
+                    .bind(&link.email)
+                    .execute(&mut *db)
+                    .await?;
+            }
             sqlx::query(ADD)
                 .bind(&link.token_hash[..])
                 .bind(link.org.0)
@@ -218,6 +221,40 @@ impl Tx {
         row.map(Row::read).transpose()
     }
 
+    /// Ends the links that a user has made for others.
+    #[boxed]
+    pub async fn drop_links_made_by(&mut self, user: UserId) -> Result<()> {
+        const DROP: &str =
+            "DELETE FROM one_time_links WHERE created_by = $1 AND purpose <> 'email'";
+        within!(self, db => {
+            sqlx::query(DROP).bind(user.0).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
+
+    /// The role that an invitation of an address gives, if there is one that is still good.
+    #[boxed]
+    pub async fn invited_role(
+        &mut self,
+        org: OrgId,
+        email: &str,
+        now: Timestamp,
+    ) -> Result<Option<Role>> {
+        const FIND: &str = "
+            SELECT role FROM one_time_links
+            WHERE org_id = $1 AND purpose = 'invitation' AND email = $2 AND expires_at > $3
+              AND role IS NOT NULL";
+        let word: Option<String> = within!(self, db => {
+            sqlx::query_scalar(FIND)
+                .bind(org.0)
+                .bind(email)
+                .bind(now.0)
+                .fetch_optional(&mut *db)
+                .await?
+        });
+        Ok(word.as_deref().and_then(Role::parse))
+    }
+
     /// Ends the links by which a user would set a new password.
     #[boxed]
     pub async fn drop_password_links(&mut self, user: UserId) -> Result<()> {
@@ -229,27 +266,28 @@ impl Tx {
     }
 
     /// Withdraws the link of a purpose whose hash begins with these bytes. Returns the address that it
-    /// was for; `None` if there is no such link.
+    /// was for and the role that it would give; `None` if there is no such link.
     #[boxed]
     pub async fn withdraw_link(
         &mut self,
         org: OrgId,
         purpose: LinkPurpose,
         prefix: [u8; 8],
-    ) -> Result<Option<String>> {
+    ) -> Result<Option<(String, Option<Role>)>> {
         const WITHDRAW: &str = "
             DELETE FROM one_time_links
             WHERE org_id = $1 AND purpose = $2 AND token_hash >= $3 AND token_hash <= $4
-            RETURNING email";
+            RETURNING email, role";
         let bound = |fill: u8| [prefix.as_slice(), &[fill; 24]].concat();
-        Ok(within!(self, db => {
-            sqlx::query_scalar(WITHDRAW)
+        let row: Option<(String, Option<String>)> = within!(self, db => {
+            sqlx::query_as(WITHDRAW)
                 .bind(org.0)
                 .bind(purpose.as_str())
                 .bind(bound(0))
                 .bind(bound(u8::MAX))
                 .fetch_optional(&mut *db)
                 .await?
-        }))
+        });
+        Ok(row.map(|(email, role)| (email, role.as_deref().and_then(Role::parse))))
     }
 }

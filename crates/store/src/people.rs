@@ -79,6 +79,7 @@ impl Store {
         const PROJECTS: &str = "
             SELECT p.user_id, p.project_id
             FROM memberships m JOIN project_members p ON p.user_id = m.user_id
+            JOIN projects o ON o.id = p.project_id AND o.deleted_at IS NULL
             WHERE m.org_id = $1
             ORDER BY p.project_id";
         let (rows, members): (Vec<Row>, Vec<(i64, i64)>) = on!(&self.reader, db => {
@@ -108,8 +109,10 @@ impl Tx {
                     WHERE s.user_id = u.id AND NOT s.awaits_factor) AS last_seen_at
             FROM memberships m JOIN users u ON u.id = m.user_id
             WHERE m.org_id = $1 AND u.id = $2";
-        const PROJECTS: &str =
-            "SELECT project_id FROM project_members WHERE user_id = $1 ORDER BY project_id";
+        const PROJECTS: &str = "
+            SELECT p.project_id FROM project_members p
+            JOIN projects o ON o.id = p.project_id AND o.deleted_at IS NULL
+            WHERE p.user_id = $1 ORDER BY p.project_id";
         let (row, projects): (Option<Row>, Vec<i64>) = within!(self, db => {
             let row =
                 sqlx::query_as(FIND).bind(org.0).bind(user.0).fetch_optional(&mut *db).await?;
@@ -193,7 +196,8 @@ impl Tx {
         Ok(verified > 0)
     }
 
-    /// Removes a user from an organization: their sessions, factors, links and name go, and the address is
+    /// Removes a user from an organization: their sessions, factors, links, the links that they
+    /// have made, and their name go, and the address is
     /// free again. The number stays, so that nobody who comes later is taken for them.
     #[boxed]
     pub async fn remove_person(&mut self, org: OrgId, user: UserId) -> Result<()> {
@@ -204,6 +208,7 @@ impl Tx {
             WHERE id = $1";
         self.remove_second_factors(user).await?;
         self.end_sessions(user, None).await?;
+        self.drop_links_made_by(user).await?;
         within!(self, db => {
             for table in [
                 "DELETE FROM project_members WHERE user_id = $1",

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{Redirect, Response};
 use dashboard::{ForgottenPage, InvitationPage, NewPasswordPage, VerificationPage};
 use domain::secret::Secret;
-use gateway::{Error, SESSION_ABSOLUTE};
+use gateway::{Error, LinkPurpose, SESSION_ABSOLUTE};
 
 use crate::app::App;
 use crate::console::failure::Result;
@@ -19,7 +19,7 @@ use crate::http::{client, cross_site};
 pub(super) async fn show_invitation(State(app): State<App>, request: Request) -> Result<Response> {
     let origin = client::origin(&app, &request);
     let token = token(&request);
-    let address = app.gateway.invited_address(&token, &origin).await;
+    let address = app.gateway.link_address(LinkPurpose::Invitation, &token, &origin).await;
     let shown = |email, fault| InvitationPage { email, token, name: String::new(), fault };
     Ok(match address {
         Ok(email) => page(&shown(Some(email), None)),
@@ -45,7 +45,8 @@ pub(super) async fn accept(State(app): State<App>, request: Request) -> Result<R
         }
         Err(error) => {
             let (status, fault) = refused(error)?;
-            let email = app.gateway.invited_address(&token, &origin).await.ok();
+            let email =
+                app.gateway.link_address(LinkPurpose::Invitation, &token, &origin).await.ok();
             Ok(page_as(status, &InvitationPage { email, token, name, fault: Some(fault) }))
         }
     }
@@ -55,7 +56,7 @@ pub(super) async fn accept(State(app): State<App>, request: Request) -> Result<R
 pub(super) async fn show_password(State(app): State<App>, request: Request) -> Result<Response> {
     let origin = client::origin(&app, &request);
     let token = token(&request);
-    let address = app.gateway.address_of_password_link(&token, &origin).await;
+    let address = app.gateway.link_address(LinkPurpose::Password, &token, &origin).await;
     let shown = |email, fault| NewPasswordPage { email, token, is_done: false, fault };
     Ok(match address {
         Ok(email) => page(&shown(Some(email), None)),
@@ -80,7 +81,7 @@ pub(super) async fn set_password(State(app): State<App>, request: Request) -> Re
         return Ok(page(&done));
     };
     let (status, fault) = refused(error)?;
-    let email = app.gateway.address_of_password_link(&token, &origin).await.ok();
+    let email = app.gateway.link_address(LinkPurpose::Password, &token, &origin).await.ok();
     Ok(page_as(status, &NewPasswordPage { email, token, is_done: false, fault: Some(fault) }))
 }
 
@@ -112,7 +113,7 @@ pub(super) async fn show_verification(
 ) -> Result<Response> {
     let origin = client::origin(&app, &request);
     let token = token(&request);
-    let address = app.gateway.address_to_verify(&token, &origin).await;
+    let address = app.gateway.link_address(LinkPurpose::Email, &token, &origin).await;
     let shown = |email, fault| VerificationPage { email, token, is_done: false, fault };
     Ok(match address {
         Ok(email) => page(&shown(Some(email), None)),

@@ -78,8 +78,12 @@ pub(super) async fn change(
 ) -> Result<Response> {
     let user = path.user()?;
     let changed = async {
-        let role = form.get("role").map(str::to_owned);
-        let change = PersonChange { role, projects: Some(projects(&form)?) };
+        // A field that is as the page had it says nothing: somebody else may have changed it meanwhile.
+        let is_new = |name: &str, old: &str| form.get(name) != form.get(old);
+        let role = form.get("role").filter(|_| is_new("role", "old_role")).map(str::to_owned);
+        let projects =
+            if is_new("projects", "old_projects") { Some(projects(&form)?) } else { None };
+        let change = PersonChange { role, projects };
         app.gateway.change_person(visit.member(), user, change).await
     };
     let changed = changed.await.map(drop);

@@ -203,7 +203,9 @@ impl From<Error> for Failure {
                 failure
             }
             Error::Unbounded(_) => of(StatusCode::UNPROCESSABLE_ENTITY).reaches_address(),
-            Error::InvalidMessage { .. } => Error::invalid(error.to_string()).into(),
+            Error::InvalidMessage { .. } | Error::LinkInvalid => {
+                Error::invalid(error.to_string()).into()
+            }
             Error::ModelNotFound(_) => {
                 Self::from(Error::invalid(error.to_string())).unknown_model()
             }

@@ -24,6 +24,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "pipeline::endpoint_attempts",
             "pipeline::upstream",
             "otlp",
+            "outbox",
             "gateway",
             "audit",
             "job_queue",

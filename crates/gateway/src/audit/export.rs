@@ -66,6 +66,9 @@ impl AuditLines {
     /// The lines, some hundred at a time. They are read when those before them were taken.
     pub fn into_stream(self) -> impl Stream<Item = Result<Vec<u8>>> + Send {
         stream::try_unfold(self, |mut lines| async move {
+            if lines.after >= lines.last {
+                return Ok(None);
+            }
             let (store, filter) = (&lines.gateway.store, &lines.filter);
             let records =
                 bounded(store.audit_records(lines.org, filter, lines.after, lines.last)).await?;

@@ -70,6 +70,7 @@ pub async fn reset_password(
         .await?
         .ok_or_else(|| Error::invalid(format!("there is no user with the address {email}")))?;
     let mut tx = store.begin().await?;
+    tx.organization(account.org).await?.ok_or(Error::NotFound)?;
     tx.set_password(account.user, &hash).await?;
     let target = ("user", account.user.to_string());
     let metadata = Map::from_iter([("email".to_owned(), Value::String(email))]);

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use store::{Account, Actor, LinkPurpose, OneTimeLink};
 
 use crate::audit::{Event, Noted};
-use crate::control::links::{Handover, invalid_link, prefix_of};
+use crate::control::links::{Handover, deliver, prefix_of};
 use crate::control::members::clean_email;
-use crate::control::people::{check_may_grant, read_role};
+use crate::control::people::{check_may_grant, hold_people, read_role};
 use crate::control::projects::clean_name;
 use crate::control::sessions::{SignedIn, Standing, hash_password_aside, hex};
 use crate::error::{Error, Result};
@@ -65,11 +65,18 @@ impl Gateway {
         let email = clean_email(&new.email)?;
         let role = read_role(&new.role)?;
         check_may_grant(member, role)?;
-        self.check_projects(member, &new.projects)?;
+        let mut projects = new.projects;
+        projects.sort_unstable();
+        projects.dedup();
+        self.check_projects(member, &projects)?;
+        if self.has_mail() && !mail::is_address(&email) {
+            return Err(Error::invalid("Email is not an address that letters can be sent to"));
+        }
         if self.store.account(&email).await?.is_some() {
             return Err(taken(&email));
         }
         let now = self.clock.now();
+        let room = self.letter_room()?;
         let (link, token_hash) = self.new_link(LinkPurpose::Invitation)?;
         let row = OneTimeLink {
             token_hash,
@@ -77,12 +84,17 @@ impl Gateway {
             email,
             user: None,
             role: Some(role),
-            projects: new.projects,
+            projects,
             created_by: Some(member.user),
             created_at: now,
             expires_at: now.plus(GOOD_FOR),
         };
         let mut tx = self.store.begin().await?;
+        let member = &hold_people(&mut tx, member).await?;
+        check_may_grant(member, role)?;
+        if let Some(role) = tx.invited_role(member.org, &row.email, now).await? {
+            check_may_grant(member, role)?;
+        }
         tx.add_link(LinkPurpose::Invitation, &row).await?;
         let metadata = json!({"email": row.email, "role": role.as_str(), "projects": row.projects});
         let view = view(row)?;
@@ -91,9 +103,9 @@ impl Gateway {
         self.note_act(&mut tx, member, Event::MemberInvited, target, metadata).await?;
         tx.commit().await?;
         let purpose = "You are invited to Sluice. This link makes your account:";
-        let handed =
-            self.deliver(&view.email, "An invitation to Sluice", purpose, link, "72 hours");
-        Ok((view, handed?))
+        let subject = "An invitation to Sluice";
+        let handover = deliver(room, &view.email, subject, purpose, link, "72 hours");
+        Ok((view, handover))
     }
 
     /// The invitations that are still good, newest first; at most 1,000.
@@ -109,17 +121,14 @@ impl Gateway {
         member.check_admin()?;
         let prefix = prefix_of(id).ok_or(Error::NotFound)?;
         let mut tx = self.store.begin().await?;
+        let member = &hold_people(&mut tx, member).await?;
         let withdrawn = tx.withdraw_link(member.org, LinkPurpose::Invitation, prefix).await?;
-        let email = withdrawn.ok_or(Error::NotFound)?;
+        let (email, role) = withdrawn.ok_or(Error::NotFound)?;
+        check_may_grant(member, role.unwrap_or(Role::Viewer))?;
         let target = ("invitation", id.to_owned());
         let metadata = Map::from_iter([("email".to_owned(), Value::String(email))]);
         self.note_act(&mut tx, member, Event::InvitationWithdrawn, target, metadata).await?;
         Ok(tx.commit().await?)
-    }
-
-    /// The address that an invitation is for, to be shown before it is accepted. It is not used up.
-    pub async fn invited_address(&self, token: &str, origin: &Origin) -> Result<String> {
-        Ok(self.find_link(LinkPurpose::Invitation, token, origin).await?.email)
     }
 
     /// Accepts an invitation: the account is made, and signed in.
@@ -135,25 +144,21 @@ impl Gateway {
         let hash = hash_password_aside(password).await?;
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
+        let organization = tx.organization(found.org).await?.ok_or(Error::NotFound)?;
         let used = tx.use_link(&found.token_hash, LinkPurpose::Invitation, now).await?;
-        let link = used.ok_or_else(invalid_link)?;
-        let role = link.role.ok_or_else(invalid_link)?;
+        let link = used.ok_or(Error::LinkInvalid)?;
+        let role = link.role.ok_or(Error::LinkInvalid)?;
         let user = match tx.add_user(link.org, &link.email, &hash, role, now).await {
             Err(store::Error::Taken) => return Err(taken(&link.email)),
             user => user?,
         };
         tx.set_name(user, &name).await?;
-        if self.has_mail() {
-            // The link came by a letter to the address.
-            tx.verify_email(user, &link.email, now).await?;
-        }
         for project in &link.projects {
             // It may have been deleted since.
             if tx.project(*project).await?.is_some_and(|project| project.org == link.org) {
                 tx.add_project_member(*project, user).await?;
             }
         }
-        let organization = tx.organization(link.org).await?.ok_or(Error::NotFound)?;
         let token = self.begin_session(&mut tx, user, Standing::Full, origin).await?;
         let account = Account {
             user,

@@ -98,8 +98,12 @@ impl Gateway {
         if !member.role.may_manage_keys() {
             return Err(Error::Forbidden);
         }
-        let rules = project.settings.self_service.as_ref();
-        let rules = rules.filter(|_| !member.role.is_admin());
+        let mut tx = self.store.begin().await?;
+        let rules = if member.role.is_admin() {
+            None
+        } else {
+            self_service::held_rules(&mut tx, project.id()).await?
+        };
         if new.hourly_limit.is_some() && rules.is_none() {
             // A limit is a decision about money.
             member.check_admin()?;
@@ -115,13 +119,13 @@ impl Gateway {
         (key.hourly_limit, key.expires_at) = (hourly_limit, expires_at);
         (key.allowed_models, key.allowed_endpoints) = (models, endpoints);
         key.owner = Some(member.user);
-        if let Some(rules) = rules {
+        if let Some(rules) = &rules {
             self_service::bound(rules, &mut key, &mut faults);
         }
         faults.none()?;
-        let mut tx = self.store.begin().await?;
-        if let Some(rules) = rules {
-            self_service::check_room(&mut tx, rules, member, project.id()).await?;
+        if let Some(rules) = &rules {
+            let now = self.clock.now();
+            self_service::check_room(&mut tx, rules, member, project.id(), now).await?;
         }
         tx.add_key(&key).await?;
         let metadata = audited(&json!({}), &shown(&key));

@@ -9,7 +9,7 @@ use crate::control::link_token;
 use crate::control::sessions::hash_token;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::outbox::{Errand, letter};
+use crate::outbox::{Errand, Outbox, Room, letter};
 use crate::state::caller::Origin;
 use crate::state::perimeter_counts::network;
 
@@ -31,19 +31,24 @@ pub enum Handover {
     Shown(Link),
 }
 
+/// Sends a link by letter, or returns it where there is no mail server.
+pub(crate) fn deliver(
+    room: Option<Room<'_>>,
+    to: &str,
+    subject: &str,
+    purpose: &str,
+    link: Link,
+    good_for: &str,
+) -> Handover {
+    let Some(room) = room else { return Handover::Shown(link) };
+    room.send(Errand::Letter(letter(to, subject, purpose, &link.address, good_for)));
+    Handover::Sent
+}
+
 impl Gateway {
-    /// Sends a link by letter, or returns it where there is no mail server.
-    pub(crate) fn deliver(
-        &self,
-        to: &str,
-        subject: &str,
-        purpose: &str,
-        link: Link,
-        good_for: &str,
-    ) -> Result<Handover> {
-        let Some(outbox) = &self.outbox else { return Ok(Handover::Shown(link)) };
-        outbox.put(Errand::Letter(letter(to, subject, purpose, &link.address, good_for)))?;
-        Ok(Handover::Sent)
+    /// Room for a letter, taken before anything is changed; `None` without a mail server.
+    pub(crate) fn letter_room(&self) -> Result<Option<Room<'_>>> {
+        self.outbox.as_ref().map(Outbox::room).transpose()
     }
 
     /// A new link and the hash of its token.
@@ -60,6 +65,19 @@ impl Gateway {
         Ok((Link { token, address }, hash))
     }
 
+    /// The address that a link is for, to be shown before it is used. That changes nothing, whatever the link
+    /// is: the page of somebody else may have the browser look at it.
+    pub async fn link_address(
+        &self,
+        purpose: LinkPurpose,
+        token: &str,
+        origin: &Origin,
+    ) -> Result<String> {
+        self.check_address(origin).await?;
+        let link = self.stored_link(purpose, token).await?;
+        link.map(|link| link.email).ok_or(Error::LinkInvalid)
+    }
+
     /// The link of a token that is still good. One that is not counts against the network that it comes
     /// from, and is recorded.
     pub(crate) async fn find_link(
@@ -71,15 +89,21 @@ impl Gateway {
         self.check_address(origin).await?;
         let (now, network) = (self.clock.now(), network(origin.address));
         self.login_throttle.book_link(network, now)?;
-        let is_ours = link_token::is_ours(self.registry.pepper(), purpose, token);
-        let link =
-            if is_ours { self.store.link(&hash_token(token), purpose, now).await? } else { None };
-        let Some(link) = link else {
-            self.note_refused_link(purpose, origin).await?;
-            return Err(invalid_link());
+        let Some(link) = self.stored_link(purpose, token).await? else {
+            if self.login_throttle.may_record_link(now) {
+                self.note_refused_link(purpose, origin).await?;
+            }
+            return Err(Error::LinkInvalid);
         };
         self.login_throttle.take_back_link(network, now);
         Ok(link)
+    }
+
+    async fn stored_link(&self, purpose: LinkPurpose, token: &str) -> Result<Option<OneTimeLink>> {
+        if !link_token::is_ours(self.registry.pepper(), purpose, token) {
+            return Ok(None);
+        }
+        Ok(self.store.link(&hash_token(token), purpose, self.clock.now()).await?)
     }
 
     async fn note_refused_link(&self, purpose: LinkPurpose, origin: &Origin) -> Result<()> {
@@ -91,10 +115,6 @@ impl Gateway {
         self.note(&mut tx, origin, noted).await?;
         Ok(tx.commit().await?)
     }
-}
-
-pub(crate) fn invalid_link() -> Error {
-    Error::invalid("The link is invalid, has expired or was used already: ask for a new one")
 }
 
 /// The first bytes of a hash, by the hex digits that stand for it.

@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 use store::{Account, LinkPurpose, OneTimeLink, Tx};
 
 use crate::audit::{Event, Noted};
-use crate::control::links::{Handover, Link, invalid_link};
-use crate::control::members::clean_email;
+use crate::control::links::{Handover, Link, deliver};
+use crate::control::members::{check_password, clean_email};
+use crate::control::people::hold_people;
 use crate::control::sessions::{compare, hash_password_aside, hash_token};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -34,12 +35,15 @@ impl Gateway {
         old: Secret,
         new: Secret,
     ) -> Result<()> {
+        check_password(&new)?;
         let booked = self.book_factor(member).await?;
         if !compare(old, Some(account.password_hash.clone())).await?.0 {
             return self.refuse_password(member).await;
         }
+        self.login_throttle.take_back(&booked.trying, booked.at);
         let hash = hash_password_aside(new).await?;
         let mut tx = self.store.begin().await?;
+        tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         if !tx.confirm_password(account, Some(&hash)).await? {
             return Err(Error::invalid("The account was changed meanwhile: try again"));
         }
@@ -47,9 +51,7 @@ impl Gateway {
         tx.drop_password_links(member.user).await?;
         let target = ("user", member.user.to_string());
         self.note_act(&mut tx, member, Event::PasswordChanged, target, Map::new()).await?;
-        tx.commit().await?;
-        self.login_throttle.take_back(&booked.trying, booked.at);
-        Ok(())
+        Ok(tx.commit().await?)
     }
 
     /// Makes a link by which a user sets a new password. It goes to them by letter, or is in the answer and
@@ -62,28 +64,33 @@ impl Gateway {
                 "Your own password is changed with POST /api/v1/session/password",
             ));
         }
+        let room = self.letter_room()?;
         let mut tx = self.store.begin().await?;
+        let member = &hold_people(&mut tx, member).await?;
+        member.check_owner()?;
         let email = tx.member_email(member.org, user).await?.ok_or(Error::NotFound)?;
-        let link = self.add_password_link(&mut tx, member.org, user, &email).await?;
+        let maker = Some(member.user);
+        let link = self.add_password_link(&mut tx, member.org, user, &email, maker).await?;
         let metadata = Map::from_iter([("email".to_owned(), Value::from(email.as_str()))]);
         let target = ("user", user.to_string());
         self.note_act(&mut tx, member, Event::PasswordLinkMade, target, metadata).await?;
         tx.commit().await?;
-        self.deliver(&email, SUBJECT, PURPOSE, link, "an hour")
+        Ok(deliver(room, &email, SUBJECT, PURPOSE, link, "an hour"))
     }
 
     /// Has a link to a new password sent to an address, if that has an account. The answer is the same, and
     /// takes as long, if it has none.
     pub async fn ask_new_password(&self, email: &str, origin: &Origin) -> Result<()> {
         self.check_address(origin).await?;
-        let outbox = self.outbox.as_ref().ok_or_else(|| {
+        let room = self.letter_room()?.ok_or_else(|| {
             Error::invalid(
                 "No mail server is configured: ask an owner of your organization for a link",
             )
         })?;
         let email = clean_email(email)?;
         self.login_throttle.book_letter(network(origin.address), &email, self.clock.now())?;
-        outbox.put(Errand::NewPassword { email, origin: origin.clone() })
+        room.send(Errand::NewPassword { email, origin: origin.clone() });
+        Ok(())
     }
 
     /// The letter to an address that has asked for a new password; `None` if it has no account.
@@ -94,7 +101,8 @@ impl Gateway {
     ) -> Result<Option<Letter>> {
         let Some(account) = self.store.account(email).await? else { return Ok(None) };
         let mut tx = self.store.begin().await?;
-        let link = self.add_password_link(&mut tx, account.org, account.user, email).await?;
+        tx.organization(account.org).await?.ok_or(Error::NotFound)?;
+        let link = self.add_password_link(&mut tx, account.org, account.user, email, None).await?;
         let noted = Noted {
             org: account.org,
             event: Event::PasswordLinkMade,
@@ -113,6 +121,7 @@ impl Gateway {
         org: OrgId,
         user: UserId,
         email: &str,
+        maker: Option<UserId>,
     ) -> Result<Link> {
         let now = self.clock.now();
         let (link, token_hash) = self.new_link(LinkPurpose::Password)?;
@@ -123,17 +132,12 @@ impl Gateway {
             user: Some(user),
             role: None,
             projects: Vec::new(),
-            created_by: None,
+            created_by: maker,
             created_at: now,
             expires_at: now.plus(GOOD_FOR),
         };
         tx.add_link(LinkPurpose::Password, &row).await?;
         Ok(link)
-    }
-
-    /// The address that a link to a new password is for, to be shown before it is used.
-    pub async fn address_of_password_link(&self, token: &str, origin: &Origin) -> Result<String> {
-        Ok(self.find_link(LinkPurpose::Password, token, origin).await?.email)
     }
 
     /// Sets a new password by a link, and ends all sessions of the user. Their second factor stays.
@@ -147,9 +151,10 @@ impl Gateway {
         let hash = hash_password_aside(password).await?;
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
+        tx.organization(found.org).await?.ok_or(Error::NotFound)?;
         let used = tx.use_link(&found.token_hash, LinkPurpose::Password, now).await?;
-        let link = used.ok_or_else(invalid_link)?;
-        let user = link.user.ok_or_else(invalid_link)?;
+        let link = used.ok_or(Error::LinkInvalid)?;
+        let user = link.user.ok_or(Error::LinkInvalid)?;
         tx.set_password(user, &hash).await?;
         let noted = Noted {
             org: link.org,

@@ -42,31 +42,35 @@ impl Gateway {
             self.check_projects(member, projects)?;
         }
         let mut tx = self.store.begin().await?;
-        let person = locked(&mut tx, member.org, user).await?;
+        let member = &hold_people(&mut tx, member).await?;
+        let person = tx.person(member.org, user).await?.ok_or(Error::NotFound)?;
         check_may_change(member, person.role)?;
-        let target = || ("user", user.to_string());
+        let mut noted = Vec::new();
         if let Some(role) = role.filter(|role| *role != person.role) {
             check_may_grant(member, role)?;
             if person.role == Role::Owner {
                 check_not_last(&mut tx, member.org, "demoted").await?;
             }
             tx.set_role(member.org, user, role).await?;
+            // A link of theirs would give what they may not give any more.
+            tx.drop_links_made_by(user).await?;
             let change = json!({"old": person.role.as_str(), "new": role.as_str()});
-            let metadata = about(&person, "role", change);
-            self.note_act(&mut tx, member, Event::MemberRoleChanged, target(), metadata).await?;
+            noted.push((Event::MemberRoleChanged, about(&person, "role", change)));
         }
         if let Some(mut projects) = change.projects {
             projects.sort_unstable();
             projects.dedup();
             if projects != person.projects {
                 tx.set_projects(user, &projects).await?;
-                let metadata =
-                    about(&person, "projects", json!({"old": person.projects, "new": projects}));
-                self.note_act(&mut tx, member, Event::MemberProjectsChanged, target(), metadata)
-                    .await?;
+                let change = json!({"old": person.projects, "new": projects});
+                noted.push((Event::MemberProjectsChanged, about(&person, "projects", change)));
             }
         }
         let person = tx.person(member.org, user).await?.ok_or(Error::NotFound)?;
+        for (event, metadata) in noted {
+            let target = ("user", user.to_string());
+            self.note_act(&mut tx, member, event, target, metadata).await?;
+        }
         tx.commit().await?;
         Ok(person)
     }
@@ -76,7 +80,8 @@ impl Gateway {
     pub async fn remove_person(&self, member: &Member, user: UserId) -> Result<()> {
         member.check_admin()?;
         let mut tx = self.store.begin().await?;
-        let person = locked(&mut tx, member.org, user).await?;
+        let member = &hold_people(&mut tx, member).await?;
+        let person = tx.person(member.org, user).await?.ok_or(Error::NotFound)?;
         check_may_change(member, person.role)?;
         if person.role == Role::Owner {
             check_not_last(&mut tx, member.org, "removed").await?;
@@ -100,10 +105,14 @@ impl Gateway {
     }
 }
 
-/// A user of the organization, whose people nobody else changes before the transaction ends.
-async fn locked(tx: &mut Tx, org: OrgId, user: UserId) -> Result<Person> {
-    tx.organization(org).await?.ok_or(Error::NotFound)?;
-    tx.person(org, user).await?.ok_or(Error::NotFound)
+/// Holds the people of an organization until the transaction ends. Returns the member with the role of now:
+/// the request may have begun a while ago. Refuses who is no admin any more.
+pub(crate) async fn hold_people(tx: &mut Tx, member: &Member) -> Result<Member> {
+    tx.organization(member.org).await?.ok_or(Error::NotFound)?;
+    let person = tx.person(member.org, member.user).await?.ok_or(Error::Forbidden)?;
+    let member = Member { role: person.role, ..member.clone() };
+    member.check_admin()?;
+    Ok(member)
 }
 
 /// A role by its word.

@@ -3,7 +3,8 @@
 use domain::ids::{KeyId, ProjectId};
 use domain::key::Key;
 use domain::project::Role;
-use domain::settings::SelfService;
+use domain::settings::{SelfService, Settings};
+use domain::time::{HOUR, Timestamp};
 use store::{Dimension, Tx};
 
 use crate::error::{Error, Faults, Result};
@@ -83,21 +84,30 @@ pub(crate) fn bound(rules: &SelfService, key: &mut Key, faults: &mut Faults) {
     }
 }
 
-/// Refuses one key more than a member may have in a project. The transaction holds the project, so that
-/// two requests do not both find room.
+/// The bounds of the keys that a member makes in a project, which the transaction holds: two requests do not
+/// both find room, and a node that has not heard of new bounds keeps to them.
+pub(crate) async fn held_rules(tx: &mut Tx, project: ProjectId) -> Result<Option<SelfService>> {
+    let project = tx.project(project).await?.ok_or(Error::NotFound)?;
+    let settings = Settings::parse(&project.settings).map_err(Error::Invalid)?;
+    Ok(settings.self_service)
+}
+
+/// Refuses one key more than a member may have in a project. A key that was revoked within the hour counts: a
+/// new one would begin with a fresh cap.
 pub(crate) async fn check_room(
     tx: &mut Tx,
     rules: &SelfService,
     member: &Member,
     project: ProjectId,
+    now: Timestamp,
 ) -> Result<()> {
-    tx.project(project).await?.ok_or(Error::NotFound)?;
     let most = rules.max_keys;
-    if tx.count_keys_of(project, member.user).await? < most {
+    if tx.count_keys_of(project, member.user, now.minus_micros(HOUR)).await? < most {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "You have {most} keys in this project, which is all that settings.self_service allows: revoke one first"
+        "You have {most} keys in this project, those revoked within the hour included, which is all that \
+         settings.self_service allows"
     )))
 }
 
@@ -110,7 +120,6 @@ pub(crate) fn is_own(member: &Member, key: &Key) -> bool {
 mod tests {
     use domain::ids::UserId;
     use domain::money::Usd;
-    use domain::time::Timestamp;
 
     use super::*;
     use crate::control::keys::mint;

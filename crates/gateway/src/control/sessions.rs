@@ -99,7 +99,7 @@ impl Gateway {
         let password = Secret::new(password.to_owned());
         let (fits, anew) = compare(password, hash).await?;
         let Some(account) = account.filter(|_| fits) else {
-            self.note_login(Event::LoginFailed, None, &email, origin).await?;
+            self.note_failed_login(&email, origin).await?;
             return Err(Error::Unauthorized);
         };
         let mut tx = self.store.begin().await?;
@@ -115,9 +115,16 @@ impl Gateway {
             return Ok(SignIn::AwaitsFactor(token));
         }
         let token = self.begin_session(&mut tx, account.user, Standing::Full, origin).await?;
+        let noted = Noted {
+            org: account.org,
+            event: Event::LoginSuccess,
+            actor: Some(Actor::User(account.user, &account.email)),
+            target: None,
+            metadata: Map::from_iter([("email".to_owned(), email.as_str().into())]),
+        };
+        self.note(&mut tx, origin, noted).await?;
         tx.commit().await?;
         self.login_throttle.forgive(&trying, now);
-        self.note_login(Event::LoginSuccess, Some(&account), &email, origin).await?;
         Ok(SignIn::Complete(Box::new(SignedIn { token, account })))
     }
 
@@ -238,24 +245,14 @@ impl Gateway {
         Ok(tx.commit().await?)
     }
 
-    async fn note_login(
-        &self,
-        event: Event,
-        account: Option<&Account>,
-        email: &str,
-        origin: &Origin,
-    ) -> Result<()> {
-        let org = match account {
-            Some(account) => Some(account.org),
-            None => self.store.first_org().await?,
-        };
-        let Some(org) = org else { return Ok(()) };
+    async fn note_failed_login(&self, email: &str, origin: &Origin) -> Result<()> {
+        let Some(org) = self.store.first_org().await? else { return Ok(()) };
         let mut metadata = Map::new();
         let email: String = email.chars().filter(|c| !c.is_control()).take(254).collect();
         metadata.insert("email".to_owned(), email.into());
-        let actor = account.map(|account| Actor::User(account.user, &account.email));
         let mut tx = self.store.begin().await?;
-        self.note(&mut tx, origin, Noted { org, event, actor, target: None, metadata }).await?;
+        let noted = Noted { org, event: Event::LoginFailed, actor: None, target: None, metadata };
+        self.note(&mut tx, origin, noted).await?;
         Ok(tx.commit().await?)
     }
 }

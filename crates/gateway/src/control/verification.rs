@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 use store::{Actor, LinkPurpose, OneTimeLink};
 
 use crate::audit::{Event, Noted};
-use crate::control::links::invalid_link;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::outbox::{Errand, letter};
@@ -19,10 +18,9 @@ const GOOD_FOR: Duration = Duration::from_hours(1);
 impl Gateway {
     /// Sends a letter to the member's own address, whose link verifies it.
     pub async fn send_verification(&self, member: &Member) -> Result<()> {
-        let outbox = self.outbox.as_ref().ok_or_else(no_mail)?;
-        // It counts as a failed attempt to sign in, so that nobody is sent more than a few letters.
-        self.book_factor(member).await?;
         let now = self.clock.now();
+        let room = self.letter_room()?.ok_or_else(no_mail)?;
+        self.login_throttle.book_own_letter(&member.email, now)?;
         let (link, token_hash) = self.new_link(LinkPurpose::Email)?;
         let row = OneTimeLink {
             token_hash,
@@ -41,12 +39,8 @@ impl Gateway {
         let purpose = "This link shows Sluice that the address is yours:";
         let subject = "Your address at Sluice";
         let letter = letter(&member.email, subject, purpose, &link.address, "an hour");
-        outbox.put(Errand::Letter(letter))
-    }
-
-    /// The address that a link verifies, to be shown before it is used.
-    pub async fn address_to_verify(&self, token: &str, origin: &Origin) -> Result<String> {
-        Ok(self.find_link(LinkPurpose::Email, token, origin).await?.email)
+        room.send(Errand::Letter(letter));
+        Ok(())
     }
 
     /// Verifies an address by the link of a letter to it.
@@ -55,10 +49,10 @@ impl Gateway {
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
         let used = tx.use_link(&found.token_hash, LinkPurpose::Email, now).await?;
-        let link = used.ok_or_else(invalid_link)?;
-        let user = link.user.ok_or_else(invalid_link)?;
+        let link = used.ok_or(Error::LinkInvalid)?;
+        let user = link.user.ok_or(Error::LinkInvalid)?;
         if !tx.verify_email(user, &link.email, now).await? {
-            return Err(invalid_link());
+            return Err(Error::LinkInvalid);
         }
         let noted = Noted {
             org: link.org,

@@ -6,6 +6,7 @@ mod group_usage;
 mod insights;
 pub(crate) mod job;
 pub(crate) mod key_windows;
+pub(crate) mod letters;
 mod registry_refresh;
 mod session_traces;
 mod spend_sync;

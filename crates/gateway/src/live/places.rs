@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use domain::ids::UserId;
+use domain::time::{MINUTE, Timestamp};
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};
@@ -17,28 +18,45 @@ const MOST_OF_USER: usize = 8;
 /// The most views that are watched on this node: each reads the database.
 const MOST_VIEWS: usize = 32;
 
+/// The time after which a stream does not count any more, in microseconds: longer than one lasts.
+const EXPIRES: i64 = 12 * MINUTE;
+
 /// The streams that are open, behind one cheap handle.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places(Arc<Mutex<Taken>>);
 
 #[derive(Debug, Default)]
 struct Taken {
-    of_user: HashMap<UserId, usize>,
-    views: HashMap<Subject, Watched>,
+    /// The number of the latest stream.
+    latest: u64,
+    streams: HashMap<u64, Stream>,
+    views: HashMap<Subject, watch::Receiver<Seen>>,
 }
 
 #[derive(Debug)]
-struct Watched {
-    streams: usize,
-    seen: watch::Receiver<Seen>,
+struct Stream {
+    user: UserId,
+    subject: Subject,
+    began: Timestamp,
+}
+
+impl Taken {
+    /// Forgets streams that have outlived their time. A client that takes nothing more keeps its stream from
+    /// ending itself.
+    fn expire(&mut self, now: Timestamp) {
+        self.streams.retain(|_, stream| (0..EXPIRES).contains(&now.since(stream.began)));
+    }
+
+    fn watches(&self, subject: Subject) -> bool {
+        self.streams.values().any(|stream| stream.subject == subject)
+    }
 }
 
 /// The place of one stream, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     places: Places,
-    user: UserId,
-    subject: Subject,
+    number: u64,
 }
 
 impl Places {
@@ -48,34 +66,37 @@ impl Places {
         &self,
         user: UserId,
         subject: Subject,
+        now: Timestamp,
     ) -> Result<(Place, watch::Receiver<Seen>, Option<watch::Sender<Seen>>)> {
         let mut taken = lock(&self.0);
-        let of_user = taken.of_user.get(&user).copied().unwrap_or_default();
-        if of_user >= MOST_OF_USER || taken.of_user.values().sum::<usize>() >= MOST_STREAMS {
+        taken.expire(now);
+        let of_user = taken.streams.values().filter(|stream| stream.user == user).count();
+        if of_user >= MOST_OF_USER || taken.streams.len() >= MOST_STREAMS {
             return Err(Error::TooManyLiveViews);
         }
-        let known = taken.views.get_mut(&subject);
         // A task that has failed has dropped the sender: another follows the view.
-        let known = known.filter(|known| known.seen.has_changed().is_ok());
+        let known = taken.views.get(&subject).filter(|known| known.has_changed().is_ok());
         let (seen, sender) = if let Some(known) = known {
-            known.streams += 1;
-            (known.seen.clone(), None)
+            (known.clone(), None)
         } else if taken.views.len() < MOST_VIEWS {
             let (sender, seen) = watch::channel(Seen::Nothing);
-            taken.views.insert(subject, Watched { streams: 1, seen: seen.clone() });
+            taken.views.insert(subject, seen.clone());
             (seen, Some(sender))
         } else {
             return Err(Error::TooManyLiveViews);
         };
-        *taken.of_user.entry(user).or_default() += 1;
+        taken.latest += 1;
+        let number = taken.latest;
+        taken.streams.insert(number, Stream { user, subject, began: now });
         drop(taken);
-        Ok((Place { places: self.clone(), user, subject }, seen, sender))
+        Ok((Place { places: self.clone(), number }, seen, sender))
     }
 
     /// Whether nobody watches a view any more; it is forgotten then.
-    pub(super) fn forget_unwatched(&self, subject: Subject) -> bool {
+    pub(super) fn forget_unwatched(&self, subject: Subject, now: Timestamp) -> bool {
         let mut taken = lock(&self.0);
-        let is_unwatched = taken.views.get(&subject).is_none_or(|watched| watched.streams == 0);
+        taken.expire(now);
+        let is_unwatched = !taken.watches(subject);
         if is_unwatched {
             taken.views.remove(&subject);
         }
@@ -85,16 +106,7 @@ impl Places {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = lock(&self.places.0);
-        if let Some(watched) = taken.views.get_mut(&self.subject) {
-            watched.streams = watched.streams.saturating_sub(1);
-        }
-        if let Some(of_user) = taken.of_user.get_mut(&self.user) {
-            *of_user -= 1;
-            if *of_user == 0 {
-                taken.of_user.remove(&self.user);
-            }
-        }
+        lock(&self.places.0).streams.remove(&self.number);
     }
 }
 
@@ -105,6 +117,8 @@ mod tests {
     use super::*;
     use crate::live::view::LiveView;
 
+    const NOW: Timestamp = Timestamp(0);
+
     fn subject(hours: i64) -> Subject {
         (ProjectId(1), LiveView::Figures { hours })
     }
@@ -114,12 +128,12 @@ mod tests {
         let places = Places::default();
         let mut taken = Vec::new();
         for at in 0..64 {
-            let (place, seen, sender) = places.take(UserId(at / 8), subject(at % 32)).unwrap();
+            let (place, seen, sender) = places.take(UserId(at / 8), subject(at % 32), NOW).unwrap();
             assert_eq!(sender.is_some(), at < 32, "one task for each view");
             taken.push((place, seen, sender));
         }
         let refused = |user, hours| {
-            matches!(places.take(UserId(user), subject(hours)), Err(Error::TooManyLiveViews))
+            matches!(places.take(UserId(user), subject(hours), NOW), Err(Error::TooManyLiveViews))
         };
         assert!(refused(9, 0), "no further stream");
         taken.pop();
@@ -131,21 +145,36 @@ mod tests {
     #[test]
     fn a_view_is_forgotten_when_its_last_stream_ends() {
         let places = Places::default();
-        let (first, _seen, sender) = places.take(UserId(1), subject(1)).unwrap();
-        let (second, _seen, none) = places.take(UserId(2), subject(1)).unwrap();
+        let (first, _seen, sender) = places.take(UserId(1), subject(1), NOW).unwrap();
+        let (second, _seen, none) = places.take(UserId(2), subject(1), NOW).unwrap();
         assert!(sender.is_some() && none.is_none());
         drop(first);
-        assert!(!places.forget_unwatched(subject(1)));
+        assert!(!places.forget_unwatched(subject(1), NOW));
         drop(second);
         // A stream that comes before the task has noticed keeps it.
-        let (third, ..) = places.take(UserId(1), subject(1)).unwrap();
-        assert!(!places.forget_unwatched(subject(1)));
+        let (third, ..) = places.take(UserId(1), subject(1), NOW).unwrap();
+        assert!(!places.forget_unwatched(subject(1), NOW));
         drop(third);
-        assert!(places.forget_unwatched(subject(1)));
-        let (_place, _seen, sender) = places.take(UserId(1), subject(1)).unwrap();
+        assert!(places.forget_unwatched(subject(1), NOW));
+        let (_place, _seen, sender) = places.take(UserId(1), subject(1), NOW).unwrap();
         assert!(sender.is_some());
         // A task that has failed is replaced.
         drop(sender);
-        assert!(places.take(UserId(1), subject(1)).unwrap().2.is_some());
+        assert!(places.take(UserId(1), subject(1), NOW).unwrap().2.is_some());
+    }
+
+    #[test]
+    fn a_stream_that_is_never_read_to_its_end_gives_its_place_back() {
+        let places = Places::default();
+        let stalled: Vec<_> =
+            (0..8).map(|_| places.take(UserId(1), subject(1), NOW).unwrap()).collect();
+        assert!(places.take(UserId(1), subject(1), Timestamp(EXPIRES - 1)).is_err());
+        let later = Timestamp(EXPIRES);
+        assert!(places.forget_unwatched(subject(1), later));
+        let (_place, _seen, sender) = places.take(UserId(1), subject(1), later).unwrap();
+        assert!(sender.is_some());
+        // One that ends after all takes nothing from the others.
+        drop(stalled);
+        assert!(!places.forget_unwatched(subject(1), later));
     }
 }

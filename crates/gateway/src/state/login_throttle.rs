@@ -14,6 +14,8 @@ use crate::lock::lock;
 
 /// Failures within [`FAILURE_WINDOW`] after which an account or an address has to wait.
 const FAILURES: usize = 6;
+/// Links that were not good and are recorded in a minute.
+const RECORDED: usize = 60;
 const FAILURE_WINDOW: i64 = 15 * MINUTE;
 /// The most accounts, other names and addresses, each, that are watched at once.
 const WATCHED: usize = 10_000;
@@ -35,6 +37,8 @@ struct Failures {
     /// One-time links that were not good, by the same addresses. Letters that are followed too late keep
     /// nobody from signing in.
     links: Recent<IpAddr>,
+    /// The times at which such links were recorded in the last minute, whatever address they came from.
+    recorded: VecDeque<Timestamp>,
     /// Letters that were asked for without a session: by address of the reader, and by that of the request.
     readers: Recent<String>,
     askers: Recent<IpAddr>,
@@ -99,6 +103,26 @@ impl LoginThrottle {
         all.askers.add(network, now);
         all.readers.add(reader.to_owned(), now);
         Ok(())
+    }
+
+    /// Books a letter to a signed-in reader's own address.
+    pub(crate) fn book_own_letter(&self, reader: &str, now: Timestamp) -> Result<()> {
+        let all = &mut *lock(&self.0);
+        all.readers.check(reader, now)?;
+        all.readers.add(reader.to_owned(), now);
+        Ok(())
+    }
+
+    /// Whether a link that was not good may be recorded: so many a minute are, or strangers would fill the
+    /// disk.
+    pub(crate) fn may_record_link(&self, now: Timestamp) -> bool {
+        let recorded = &mut lock(&self.0).recorded;
+        recorded.retain(|at| (0..MINUTE).contains(&now.since(*at)));
+        let has_room = recorded.len() < RECORDED;
+        if has_room {
+            recorded.push_back(now);
+        }
+        has_room
     }
 
     /// Takes back a link that was good.

@@ -71,4 +71,5 @@ CREATE INDEX service_tokens_by_org ON service_tokens (org_id);
 ALTER TABLE audit_events ADD COLUMN node BIGINT;
 ALTER TABLE audit_events ADD COLUMN link BIGINT;
 ALTER TABLE audit_events ADD COLUMN hash BYTEA;
+SET LOCAL statement_timeout = 0;
 CREATE UNIQUE INDEX audit_events_by_link ON audit_events (node, link);

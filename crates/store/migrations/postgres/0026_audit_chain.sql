@@ -7,6 +7,8 @@ CREATE TABLE audit_heads (
     start_hash BYTEA NOT NULL
 );
 INSERT INTO audit_heads (node, link, hash, start_hash) VALUES (0, 0, '', '');
+-- An index of millions of events takes longer than a query of the gateway may.
+SET LOCAL statement_timeout = 0;
 CREATE INDEX audit_events_by_time ON audit_events (org_id, occurred_at, id);
 CREATE INDEX audit_events_by_actor ON audit_events (org_id, actor, id);
 CREATE INDEX audit_events_by_target ON audit_events (org_id, target_type, target_id, id);

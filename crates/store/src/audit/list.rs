@@ -244,7 +244,7 @@ impl Store {
     /// Begins to read the events of all organizations and the heads of their chains, as they are now.
     #[boxed]
     pub(crate) async fn read_audit_chain(&self) -> Result<ChainReader> {
-        Ok(ChainReader { tx: self.reader.snapshot().await?, after: 0 })
+        Ok(ChainReader { tx: self.reader.snapshot().await?, after: i64::MIN })
     }
 }
 

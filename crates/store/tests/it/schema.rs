@@ -40,8 +40,8 @@ const SUMS: [(u32, u32); 26] = [
     (0x7717_b3ff, 0x7717_b3ff),
     (0x65bf_a2da, 0x98fc_311a),
     (0x8586_3e4c, 0x45ae_3dd3),
-    (0x9106_834c, 0x956e_ca55),
-    (0xdec0_c0d1, 0x1f3b_2a7e),
+    (0x9106_834c, 0xf754_d7ef),
+    (0xdec0_c0d1, 0xd931_8b56),
 ];
 
 async fn execute(database: &Database, statement: &'static str) {

@@ -60,7 +60,10 @@ async fn a_member_makes_keys_within_the_bounds(backend: Backend) {
     // Keys of others do not count, and no bound holds for admins.
     let free = owner.post(KEYS, &new(json!({"hourly_limit": 100}))).await.ok(201);
     assert_eq!((&free["allowed_models"], &free["owner_id"]), (&Value::Null, &json!(1)));
+    // A key that is revoked now would make room for one with a fresh cap.
     member.delete(&path(&plain)).await.ok(204);
+    member.post(KEYS, &new(json!({}))).await.says(422, "those revoked within the hour included");
+    allow(&owner, json!({"max_keys": 4})).await;
     member.post(KEYS, &new(json!({}))).await.ok(201);
     member.patch(&path(&narrow), &json!({"hourly_limit": null})).await.is(403, &forbidden());
     for (wrong, error) in [

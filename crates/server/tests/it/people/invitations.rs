@@ -9,6 +9,7 @@ crate::on_every_backend!(
     an_invitation_becomes_an_account_once,
     an_invitation_ends_when_another_is_made_or_it_is_withdrawn,
     what_is_no_invitation_is_refused,
+    links_end_with_the_role_of_whoever_made_them,
     a_link_has_the_public_address
 );
 
@@ -97,6 +98,24 @@ async fn an_invitation_ends_when_another_is_made_or_it_is_withdrawn(backend: Bac
     assert_eq!(withdrawn[0]["metadata"]["email"], "ada@example.org");
 }
 
+async fn links_end_with_the_role_of_whoever_made_them(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = server.owner().await;
+    let admin = user(&server, "admin", &[]).await;
+    owner.patch("/api/v1/users/2", &json!({"role": "owner"})).await.ok(200);
+    let (first, _) = invite(&admin, "first@example.org", "owner", json!([])).await;
+    let reset = admin.post("/api/v1/users/1/password-link", &json!({})).await.ok(200);
+    let reset = reset["link"].as_str().unwrap().split_once("?token=").unwrap().1.to_owned();
+    owner.patch("/api/v1/users/2", &json!({"role": "admin"})).await.ok(200);
+    server.any.post(ACCEPT, &acceptance(&first)).await.invalid(GONE);
+    let set = json!({"token": reset, "password": "a-long-password-1"});
+    server.any.post("/api/v1/password-resets/use", &set).await.invalid(GONE);
+    let (second, _) = invite(&admin, "second@example.org", "admin", json!([])).await;
+    owner.delete("/api/v1/users/2").await.ok(204);
+    server.any.post(ACCEPT, &acceptance(&second)).await.invalid(GONE);
+    server.owner().await;
+}
+
 async fn what_is_no_invitation_is_refused(backend: Backend) {
     let server = Server::start(&backend).await;
     let owner = server.owner().await;
@@ -123,6 +142,13 @@ async fn what_is_no_invitation_is_refused(backend: Backend) {
         owner.post(INVITATIONS, &new).await.says(status, error);
     }
     let (token, _) = invite(&owner, "ada@example.org", "viewer", json!([])).await;
+    // An admin ends and changes nothing that only an owner grants.
+    let of_owner = json!({"email": "boss@example.org", "role": "owner"});
+    let made = owner.post(INVITATIONS, &of_owner).await.ok(200);
+    let again = json!({"email": "boss@example.org", "role": "viewer"});
+    admin.post(INVITATIONS, &again).await.is(403, &json!({"error": "Forbidden"}));
+    let withdraw = format!("{INVITATIONS}/{}", made["id"].as_str().unwrap());
+    admin.delete(&withdraw).await.is(403, &json!({"error": "Forbidden"}));
     // A page of another site cannot have somebody accept it, and the link serves no other purpose.
     let elsewhere = server.any.with("origin", "https://evil.example");
     elsewhere.post(ACCEPT, &acceptance(&token)).await.ok(403);
