@@ -183,7 +183,7 @@ impl Gateway {
     }
 }
 
-/// What a member did to something.
+/// An act of a member on something.
 fn noted_act<'a>(
     member: &'a Member,
     event: Event,

@@ -147,7 +147,7 @@ impl Tx {
             sqlx::query_as(CONTINUE).bind(node).fetch_optional(&mut *db).await?
         });
         let Some((link, hash)) = row else { return Ok(None) };
-        // What follows a damaged head does not fit it, and so it is found. No act fails because of it.
+        // The next link does not fit a damaged head, and so it is found. No act fails because of it.
         Ok(Some((link, LinkHash::stored(&hash).unwrap_or(LinkHash([0; 32])))))
     }
 

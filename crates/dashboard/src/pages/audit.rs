@@ -22,7 +22,7 @@ pub struct AuditEvent {
     pub details: String,
 }
 
-/// What the list is filtered by, as it was given.
+/// The filters of the list, as they were given.
 #[derive(Clone, Debug, Default)]
 pub struct AuditFilters(pub Vec<(String, String)>);
 

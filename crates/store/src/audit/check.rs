@@ -13,7 +13,7 @@ use crate::error::Result;
 /// The most breaks that a report names.
 const MOST_NAMED: usize = 10;
 
-/// What a check has found.
+/// The findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainReport {
     /// Events that are links of a chain.
@@ -39,11 +39,11 @@ pub struct ChainBreak {
     pub node: i64,
     /// The number of the link.
     pub link: i64,
-    /// What is wrong with it.
+    /// The fault in it.
     pub fault: ChainFault,
 }
 
-/// What is wrong with a link.
+/// The fault of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainFault {
     /// It is missing, and so are those up to the given one.

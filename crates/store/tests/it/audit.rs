@@ -87,7 +87,7 @@ fn whole(report: &ChainReport) -> (u64, usize) {
     (report.chained, report.chains)
 }
 
-/// What a check of the database finds, as nodes counted from the first that has a chain.
+/// The findings of a check of the database, as nodes counted from the first that has a chain.
 async fn breaks(database: &Database) -> Vec<(i64, i64, ChainFault)> {
     let report = verify(database).await;
     assert_eq!(report.broken, report.breaks.len() as u64);
@@ -368,7 +368,7 @@ async fn pages_and_exports_have_the_events_that_fit_once_and_of_no_other_organiz
             let ids: Vec<i64> = exported.iter().map(|record| record.id).collect();
             assert_eq!(ids, model, "{}: {filter:?}", database.kind);
             assert!(exported.iter().all(|record| record.org == org.0));
-            // What was exported with a filter is sound, with gaps.
+            // An export with a filter is sound, with gaps.
             let mut check = ChainCheck::new(true);
             for record in &exported {
                 check.see(record);

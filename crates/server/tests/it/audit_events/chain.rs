@@ -31,7 +31,7 @@ async fn with_events(backend: &Backend) -> Server {
     server
 }
 
-/// What a check of the database, or of lines, says, and whether it is content.
+/// The report of a check of the database, or of lines, and whether all is well.
 async fn verify(server: &Server, lines: Option<&[&str]>, more: &[&str]) -> (bool, String) {
     let file = server.data().join("audit.jsonl");
     let mut args = vec!["audit", "verify"];
