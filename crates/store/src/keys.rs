@@ -218,7 +218,8 @@ impl Tx {
         row.map(Row::read).transpose()
     }
 
-    /// The keys of a project that a user has made and that were not revoked before a time.
+    /// The keys of a project that a user has made and that are not revoked, and those with a cap that
+    /// were revoked after a time.
     #[boxed]
     pub async fn count_keys_of(
         &mut self,
@@ -228,7 +229,7 @@ impl Tx {
     ) -> Result<u64> {
         const COUNT: &str = "
             SELECT count(*) FROM api_keys
-            WHERE project_id = $1 AND owner_id = $2 AND (revoked_at IS NULL OR revoked_at > $3)";
+            WHERE project_id = $1 AND owner_id = $2 AND (revoked_at IS NULL OR (revoked_at > $3 AND hourly_limit IS NOT NULL))";
         let count: i64 = within!(self, db => {
             sqlx::query_scalar(COUNT)
                 .bind(project.0)

@@ -221,15 +221,14 @@ impl Tx {
         row.map(Row::read).transpose()
     }
 
-    /// Ends the links that a user has made for others.
+    /// Ends the links that a user has made for others. Returns how many there were.
     #[boxed]
-    pub async fn drop_links_made_by(&mut self, user: UserId) -> Result<()> {
+    pub async fn drop_links_made_by(&mut self, user: UserId) -> Result<u64> {
         const DROP: &str =
             "DELETE FROM one_time_links WHERE created_by = $1 AND purpose <> 'email'";
-        within!(self, db => {
-            sqlx::query(DROP).bind(user.0).execute(&mut *db).await?;
-        });
-        Ok(())
+        Ok(within!(self, db => {
+            sqlx::query(DROP).bind(user.0).execute(&mut *db).await?.rows_affected()
+        }))
     }
 
     /// The role that an invitation of an address gives, if there is one that is still good.

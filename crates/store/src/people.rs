@@ -196,8 +196,7 @@ impl Tx {
         Ok(verified > 0)
     }
 
-    /// Removes a user from an organization: their sessions, factors, links, the links that they
-    /// have made, and their name go, and the address is
+    /// Removes a user from an organization: their sessions, factors, links and name go, and the address is
     /// free again. The number stays, so that nobody who comes later is taken for them.
     #[boxed]
     pub async fn remove_person(&mut self, org: OrgId, user: UserId) -> Result<()> {
@@ -208,7 +207,6 @@ impl Tx {
             WHERE id = $1";
         self.remove_second_factors(user).await?;
         self.end_sessions(user, None).await?;
-        self.drop_links_made_by(user).await?;
         within!(self, db => {
             for table in [
                 "DELETE FROM project_members WHERE user_id = $1",

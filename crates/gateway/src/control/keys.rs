@@ -98,16 +98,6 @@ impl Gateway {
         if !member.role.may_manage_keys() {
             return Err(Error::Forbidden);
         }
-        let mut tx = self.store.begin().await?;
-        let rules = if member.role.is_admin() {
-            None
-        } else {
-            self_service::held_rules(&mut tx, project.id()).await?
-        };
-        if new.hourly_limit.is_some() && rules.is_none() {
-            // A limit is a decision about money.
-            member.check_admin()?;
-        }
         let mut faults = Faults::default();
         let name = faults.note(clean_name(&new.name)).unwrap_or_default();
         let hourly_limit = new.hourly_limit.and_then(|given| faults.note(limit(given)));
@@ -115,16 +105,20 @@ impl Gateway {
         let models = new.allowed_models.and_then(|given| faults.note(allowed_models(given)));
         let endpoints =
             new.allowed_endpoints.and_then(|given| faults.note(allowed_endpoints(&given)));
-        let (mut key, raw) = mint(self.registry.pepper(), project.id(), name, self.clock.now())?;
+        faults.none()?;
+        let now = self.clock.now();
+        let (mut key, raw) = mint(self.registry.pepper(), project.id(), name, now)?;
         (key.hourly_limit, key.expires_at) = (hourly_limit, expires_at);
         (key.allowed_models, key.allowed_endpoints) = (models, endpoints);
         key.owner = Some(member.user);
-        if let Some(rules) = &rules {
-            self_service::bound(rules, &mut key, &mut faults);
+        let mut tx = self.store.begin().await?;
+        let (role, rules) = self_service::held_rules(&mut tx, member, project.id()).await?;
+        if key.hourly_limit.is_some() && rules.is_none() && !role.is_admin() {
+            // A limit is a decision about money.
+            return Err(Error::Forbidden);
         }
-        faults.none()?;
         if let Some(rules) = &rules {
-            let now = self.clock.now();
+            self_service::bound(rules, &mut key)?;
             self_service::check_room(&mut tx, rules, member, project.id(), now).await?;
         }
         tx.add_key(&key).await?;

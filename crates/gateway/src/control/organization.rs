@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use store::Organization;
 
 use crate::audit::Event;
+use crate::control::people::hold_people;
 use crate::control::projects::{audited, clean_name};
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
@@ -48,6 +49,7 @@ impl Gateway {
         let mut faults = Faults::default();
         let name = change.name.and_then(|name| faults.note(clean_name(&name)));
         let mut tx = self.store.begin().await?;
+        let member = &hold_people(&mut tx, member).await?;
         let mut organization = tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         let before = shown(&organization);
         if let Some(name) = name {

@@ -52,10 +52,12 @@ impl Gateway {
                 check_not_last(&mut tx, member.org, "demoted").await?;
             }
             tx.set_role(member.org, user, role).await?;
-            // A link of theirs would give what they may not give any more.
-            tx.drop_links_made_by(user).await?;
             let change = json!({"old": person.role.as_str(), "new": role.as_str()});
-            noted.push((Event::MemberRoleChanged, about(&person, "role", change)));
+            let mut metadata = about(&person, "role", change);
+            if rank(role) < rank(person.role) {
+                end_links(&mut tx, user, &mut metadata).await?;
+            }
+            noted.push((Event::MemberRoleChanged, metadata));
         }
         if let Some(mut projects) = change.projects {
             projects.sort_unstable();
@@ -86,8 +88,9 @@ impl Gateway {
         if person.role == Role::Owner {
             check_not_last(&mut tx, member.org, "removed").await?;
         }
+        let mut metadata = about(&person, "role", person.role.as_str().into());
+        end_links(&mut tx, user, &mut metadata).await?;
         tx.remove_person(member.org, user).await?;
-        let metadata = about(&person, "role", person.role.as_str().into());
         let target = ("user", user.to_string());
         self.note_act(&mut tx, member, Event::MemberRemoved, target, metadata).await?;
         Ok(tx.commit().await?)
@@ -113,6 +116,25 @@ pub(crate) async fn hold_people(tx: &mut Tx, member: &Member) -> Result<Member> 
     let member = Member { role: person.role, ..member.clone() };
     member.check_admin()?;
     Ok(member)
+}
+
+/// Ends the links that a user has made: they would give what the user may not give any more.
+async fn end_links(tx: &mut Tx, user: UserId, metadata: &mut Map<String, Value>) -> Result<()> {
+    let ended = tx.drop_links_made_by(user).await?;
+    if ended > 0 {
+        metadata.insert("links_ended".to_owned(), ended.into());
+    }
+    Ok(())
+}
+
+/// The power of a role, among the others.
+fn rank(role: Role) -> u8 {
+    match role {
+        Role::Viewer => 0,
+        Role::Member => 1,
+        Role::Admin => 2,
+        Role::Owner => 3,
+    }
 }
 
 /// A role by its word.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use store::{Account, Actor, Authenticator, Tx};
 
 use crate::audit::{Event, Noted};
+use crate::control::people::hold_people;
 use crate::control::sessions::{NETWORK_KNOWN, SignedIn, Standing, compare, hash_token};
 use crate::control::{recovery_codes, totp};
 use crate::error::{Error, Result};
@@ -206,6 +207,8 @@ impl Gateway {
             ));
         }
         let mut tx = self.store.begin().await?;
+        let member = &hold_people(&mut tx, member).await?;
+        member.check_owner()?;
         let email = tx.member_email(member.org, user).await?.ok_or(Error::NotFound)?;
         tx.remove_second_factors(user).await?;
         tx.end_sessions(user, None).await?;

@@ -64,7 +64,8 @@ impl Gateway {
 }
 
 /// Holds a key that a member makes within the bounds of its project: what it leaves open is the bound.
-pub(crate) fn bound(rules: &SelfService, key: &mut Key, faults: &mut Faults) {
+pub(crate) fn bound(rules: &SelfService, key: &mut Key) -> Result<()> {
+    let mut faults = Faults::default();
     if let Some(most) = rules.max_hourly_limit {
         let limit = *key.hourly_limit.get_or_insert(most);
         if limit > most {
@@ -82,18 +83,31 @@ pub(crate) fn bound(rules: &SelfService, key: &mut Key, faults: &mut Faults) {
             ));
         }
     }
+    faults.none()
 }
 
 /// The bounds of the keys that a member makes in a project, which the transaction holds: two requests do not
-/// both find room, and a node that has not heard of new bounds keeps to them.
-pub(crate) async fn held_rules(tx: &mut Tx, project: ProjectId) -> Result<Option<SelfService>> {
+/// both find room, and a node that has not heard of new bounds keeps to them. None hold for admins. The role
+/// is that of now: the request may have begun a while ago.
+pub(crate) async fn held_rules(
+    tx: &mut Tx,
+    member: &Member,
+    project: ProjectId,
+) -> Result<(Role, Option<SelfService>)> {
+    let person = tx.person(member.org, member.user).await?.ok_or(Error::Forbidden)?;
+    if !person.role.may_manage_keys() {
+        return Err(Error::Forbidden);
+    }
     let project = tx.project(project).await?.ok_or(Error::NotFound)?;
+    if person.role.is_admin() {
+        return Ok((person.role, None));
+    }
     let settings = Settings::parse(&project.settings).map_err(Error::Invalid)?;
-    Ok(settings.self_service)
+    Ok((person.role, settings.self_service))
 }
 
-/// Refuses one key more than a member may have in a project. A key that was revoked within the hour counts: a
-/// new one would begin with a fresh cap.
+/// Refuses one key more than a member may have in a project. A key with a cap counts for an hour after
+/// it is revoked: a new one would begin with a fresh cap.
 pub(crate) async fn check_room(
     tx: &mut Tx,
     rules: &SelfService,
@@ -106,8 +120,8 @@ pub(crate) async fn check_room(
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "You have {most} keys in this project, those revoked within the hour included, which is all that \
-         settings.self_service allows"
+        "You have {most} keys in this project, which is all that settings.self_service allows; one with a cap \
+         counts for an hour after it is revoked. Rotate a key to replace its secret"
     )))
 }
 
@@ -139,10 +153,8 @@ mod tests {
         let rules =
             SelfService { max_keys: 2, max_hourly_limit: usd(5.0), models: models(&["a", "b"]) };
         let of = |hourly_limit, allowed_models| {
-            let mut faults = Faults::default();
             let mut key = Key { hourly_limit, allowed_models, ..key() };
-            bound(&rules, &mut key, &mut faults);
-            faults.none().map(|()| (key.hourly_limit, key.allowed_models))
+            bound(&rules, &mut key).map(|()| (key.hourly_limit, key.allowed_models))
         };
         assert_eq!(of(None, None).unwrap(), (usd(5.0), models(&["a", "b"])));
         let within = of(usd(0.0), models(&["b"])).unwrap();
@@ -156,10 +168,8 @@ mod tests {
             assert!(error.starts_with(fault), "{error}");
         }
         let open = SelfService { max_keys: 2, max_hourly_limit: None, models: None };
-        let mut faults = Faults::default();
         let mut free = Key { allowed_models: models(&["z"]), ..key() };
-        bound(&open, &mut free, &mut faults);
-        faults.none().unwrap();
+        bound(&open, &mut free).unwrap();
         assert_eq!((free.hourly_limit, free.allowed_models), (None, models(&["z"])));
     }
 }

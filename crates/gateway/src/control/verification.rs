@@ -20,7 +20,7 @@ impl Gateway {
     pub async fn send_verification(&self, member: &Member) -> Result<()> {
         let now = self.clock.now();
         let room = self.letter_room()?.ok_or_else(no_mail)?;
-        self.login_throttle.book_own_letter(&member.email, now)?;
+        self.login_throttle.book_own_letter(member.user, now)?;
         let (link, token_hash) = self.new_link(LinkPurpose::Email)?;
         let row = OneTimeLink {
             token_hash,
@@ -48,6 +48,7 @@ impl Gateway {
         let found = self.find_link(LinkPurpose::Email, token, origin).await?;
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
+        tx.organization(found.org).await?.ok_or(Error::NotFound)?;
         let used = tx.use_link(&found.token_hash, LinkPurpose::Email, now).await?;
         let link = used.ok_or(Error::LinkInvalid)?;
         let user = link.user.ok_or(Error::LinkInvalid)?;

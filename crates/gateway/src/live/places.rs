@@ -44,7 +44,11 @@ impl Taken {
     /// Forgets streams that have outlived their time. A client that takes nothing more keeps its stream from
     /// ending itself.
     fn expire(&mut self, now: Timestamp) {
-        self.streams.retain(|_, stream| (0..EXPIRES).contains(&now.since(stream.began)));
+        self.streams.retain(|_, stream| {
+            // Another thread may have read its clock earlier, and a clock may go back.
+            stream.began = stream.began.min(now);
+            now.since(stream.began) < EXPIRES
+        });
     }
 
     fn watches(&self, subject: Subject) -> bool {
@@ -173,6 +177,8 @@ mod tests {
         assert!(places.forget_unwatched(subject(1), later));
         let (_place, _seen, sender) = places.take(UserId(1), subject(1), later).unwrap();
         assert!(sender.is_some());
+        // A thread that has read its clock earlier forgets nobody.
+        assert!(!places.forget_unwatched(subject(1), Timestamp(EXPIRES - 1)));
         // One that ends after all takes nothing from the others.
         drop(stalled);
         assert!(!places.forget_unwatched(subject(1), later));

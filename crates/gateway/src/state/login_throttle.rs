@@ -41,6 +41,8 @@ struct Failures {
     recorded: VecDeque<Timestamp>,
     /// Letters that were asked for without a session: by address of the reader, and by that of the request.
     readers: Recent<String>,
+    /// Letters that users asked for to their own address: no stranger takes part in this count.
+    own: Recent<UserId>,
     askers: Recent<IpAddr>,
 }
 
@@ -106,18 +108,22 @@ impl LoginThrottle {
     }
 
     /// Books a letter to a signed-in reader's own address.
-    pub(crate) fn book_own_letter(&self, reader: &str, now: Timestamp) -> Result<()> {
+    pub(crate) fn book_own_letter(&self, reader: UserId, now: Timestamp) -> Result<()> {
         let all = &mut *lock(&self.0);
-        all.readers.check(reader, now)?;
-        all.readers.add(reader.to_owned(), now);
+        all.own.check(&reader, now)?;
+        all.own.add(reader, now);
         Ok(())
     }
 
     /// Whether a link that was not good may be recorded: so many a minute are, or strangers would fill the
     /// disk.
     pub(crate) fn may_record_link(&self, now: Timestamp) -> bool {
-        let recorded = &mut lock(&self.0).recorded;
-        recorded.retain(|at| (0..MINUTE).contains(&now.since(*at)));
+        let mut all = lock(&self.0);
+        let recorded = &mut all.recorded;
+        for at in recorded.iter_mut() {
+            *at = (*at).min(now);
+        }
+        recorded.retain(|at| now.since(*at) < MINUTE);
         let has_room = recorded.len() < RECORDED;
         if has_room {
             recorded.push_back(now);
@@ -315,5 +321,31 @@ mod tests {
             throttle.book(&trying(Err("one@b"), 7), at(3)).unwrap();
         }
         assert!(throttle.book(&trying(Err("one@b"), 8), at(4)).is_err(), "so is who comes now");
+    }
+
+    #[test]
+    fn a_reader_is_sent_a_few_letters_from_wherever_they_are_asked_for() {
+        let throttle = LoginThrottle::default();
+        let now = Timestamp(0);
+        let ask =
+            |last: u8, reader: &str| throttle.book_letter([203, 0, 113, last].into(), reader, now);
+        for last in 0..6 {
+            ask(last, "reader@example.org").unwrap();
+        }
+        assert!(ask(7, "reader@example.org").is_err());
+        ask(7, "other@example.org").unwrap();
+        // What strangers ask for does not count for the reader's own.
+        throttle.book_own_letter(UserId(1), now).unwrap();
+    }
+
+    #[test]
+    fn sixty_links_a_minute_are_recorded_whatever_the_clock_does() {
+        let throttle = LoginThrottle::default();
+        let recorded =
+            |at: i64| (0..100).filter(|_| throttle.may_record_link(Timestamp(at))).count();
+        assert_eq!(recorded(MINUTE), 60);
+        assert_eq!(recorded(MINUTE - 1), 0, "a request that began earlier");
+        assert_eq!(recorded(2 * MINUTE - 2), 0);
+        assert_eq!(recorded(2 * MINUTE), 60);
     }
 }

@@ -87,6 +87,12 @@ async fn people_are_changed_and_removed(backend: Backend) {
     shows(&owner.get(shown).await, 200, "Role and projects are saved");
     let people = server.owner().await.get("/api/v1/users").await.ok(200);
     assert_eq!((&people[1]["role"], &people[1]["projects"]), (&json!("viewer"), &json!([1])));
+    // A field that is as the page had it says nothing: somebody else may have changed it meanwhile.
+    let stale =
+        [("role", "member"), ("old_role", "member"), ("projects", ""), ("old_projects", "1")];
+    assert_eq!(send_form(&owner, "/people/2?project=1", &stale).await.status, 303);
+    let people = server.owner().await.get("/api/v1/users").await.ok(200);
+    assert_eq!((&people[1]["role"], &people[1]["projects"]), (&json!("viewer"), &json!([])));
     for (path, fields, sentence) in [
         ("/people/2", change("viewer", "one"), "Projects are numbers"),
         ("/people/2", change("viewer", "9"), "There is no project 9"),

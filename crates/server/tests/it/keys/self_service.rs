@@ -62,7 +62,7 @@ async fn a_member_makes_keys_within_the_bounds(backend: Backend) {
     assert_eq!((&free["allowed_models"], &free["owner_id"]), (&Value::Null, &json!(1)));
     // A key that is revoked now would make room for one with a fresh cap.
     member.delete(&path(&plain)).await.ok(204);
-    member.post(KEYS, &new(json!({}))).await.says(422, "those revoked within the hour included");
+    member.post(KEYS, &new(json!({}))).await.says(422, "counts for an hour after it is revoked");
     allow(&owner, json!({"max_keys": 4})).await;
     member.post(KEYS, &new(json!({}))).await.ok(201);
     member.patch(&path(&narrow), &json!({"hourly_limit": null})).await.is(403, &forbidden());

@@ -90,10 +90,10 @@ async fn whoever_has_forgotten_their_password_gets_a_link(backend: Backend) {
     server.any.post("/api/v1/password-resets/use", &set).await.ok(204);
     let set = json!({"token": token(&links[1]), "password": "another-password-4"});
     server.any.post("/api/v1/password-resets/use", &set).await.says(422, "The link is invalid");
-    // A reader is sent a few letters, and no more; so is a network.
+    // A network asks for a few letters, and no more.
     let mut statuses = Vec::new();
-    for _ in 0..4 {
-        statuses.push(ask("member@example.org").await.status);
+    for number in 0..4 {
+        statuses.push(ask(&format!("{number}@example.org")).await.status);
     }
     assert_eq!((statuses[0], statuses[3]), (202, 429), "{statuses:?}");
     let elsewhere = server.any.with("origin", "https://evil.example");
