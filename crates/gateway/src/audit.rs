@@ -164,8 +164,19 @@ impl Gateway {
         target: (&'static str, String),
         metadata: Map<String, Value>,
     ) -> Result<()> {
-        let noted = noted_act(member, event, target, metadata);
+        let noted = noted_act(member, event, Some(target), metadata);
         self.note(tx, &member.origin, noted).await.map(drop)
+    }
+
+    /// Writes what a member did to their own account or session.
+    pub(crate) async fn note_own_act(
+        &self,
+        tx: &mut Tx,
+        member: &Member,
+        event: Event,
+        metadata: Map<String, Value>,
+    ) -> Result<()> {
+        self.note(tx, &member.origin, noted_act(member, event, None, metadata)).await.map(drop)
     }
 
     /// A page of the organization's events, newest first (admin or owner).
@@ -187,14 +198,14 @@ impl Gateway {
 fn noted_act<'a>(
     member: &'a Member,
     event: Event,
-    target: (&'static str, String),
+    target: Option<(&'static str, String)>,
     metadata: Map<String, Value>,
 ) -> Noted<'a> {
     Noted {
         org: member.org,
         event,
         actor: Some(Actor::User(member.user, &member.email)),
-        target: Some(target),
+        target,
         metadata,
     }
 }

@@ -10,9 +10,10 @@ use sqlx::FromRow as _;
 
 use crate::Store;
 use crate::db::{Tx, on, within};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::from_row::from_row;
 use crate::organizations::requires_factor;
+use crate::people::role;
 
 /// A user as member of an organization.
 #[derive(Clone, Debug)]
@@ -82,8 +83,7 @@ impl AccountRow {
             mfa_enabled: self.mfa_enabled,
             org: OrgId(self.org_id),
             org_name: self.org_name,
-            role: Role::parse(&self.role)
-                .ok_or_else(|| Error::Corrupt(format!("role {}", self.role)))?,
+            role: role(&self.role)?,
         })
     }
 }

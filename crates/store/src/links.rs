@@ -10,6 +10,8 @@ use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
+use crate::people::role;
+use crate::sessions::hashes_of;
 
 /// The purpose of a link: it serves no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +77,7 @@ impl Row {
     fn read(self) -> Result<OneTimeLink> {
         let corrupt =
             |what: &str| Error::Corrupt(format!("one-time link of {}: {what}", self.email));
-        let role =
-            self.role.as_deref().map(|word| Role::parse(word).ok_or_else(|| corrupt("role")));
+        let role = self.role.as_deref().map(role);
         let projects = self.projects.as_deref().map(serde_json::from_str);
         Ok(OneTimeLink {
             token_hash: self.token_hash.try_into().map_err(|_| corrupt("token_hash"))?,
@@ -251,7 +252,7 @@ impl Tx {
                 .fetch_optional(&mut *db)
                 .await?
         });
-        Ok(word.as_deref().and_then(Role::parse))
+        word.as_deref().map(role).transpose()
     }
 
     /// Ends the links by which a user would set a new password.
@@ -277,16 +278,16 @@ impl Tx {
             DELETE FROM one_time_links
             WHERE org_id = $1 AND purpose = $2 AND token_hash >= $3 AND token_hash <= $4
             RETURNING email, role";
-        let bound = |fill: u8| [prefix.as_slice(), &[fill; 24]].concat();
+        let (least, most) = hashes_of(prefix);
         let row: Option<(String, Option<String>)> = within!(self, db => {
             sqlx::query_as(WITHDRAW)
                 .bind(org.0)
                 .bind(purpose.as_str())
-                .bind(bound(0))
-                .bind(bound(u8::MAX))
+                .bind(least)
+                .bind(most)
                 .fetch_optional(&mut *db)
                 .await?
         });
-        Ok(row.map(|(email, role)| (email, role.as_deref().and_then(Role::parse))))
+        row.map(|(email, word)| Ok((email, word.as_deref().map(role).transpose()?))).transpose()
     }
 }

@@ -60,7 +60,7 @@ impl Row {
     }
 }
 
-fn role(word: &str) -> Result<Role> {
+pub(crate) fn role(word: &str) -> Result<Role> {
     Role::parse(word).ok_or_else(|| Error::Corrupt(format!("role {word}")))
 }
 

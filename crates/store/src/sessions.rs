@@ -85,6 +85,12 @@ fn read(row: Row) -> Result<ListedSession> {
     })
 }
 
+/// The least and the most of the hashes of tokens that begin with these bytes.
+pub(crate) fn hashes_of(prefix: [u8; 8]) -> (Vec<u8>, Vec<u8>) {
+    let filled = |fill: u8| [prefix.as_slice(), &[fill; 24]].concat();
+    (filled(0), filled(u8::MAX))
+}
+
 impl Tx {
     /// Begins a session.
     #[boxed]
@@ -135,12 +141,12 @@ impl Tx {
         const END: &str = "
             DELETE FROM sessions WHERE user_id = $1 AND token_hash >= $2 AND token_hash <= $3
             AND NOT awaits_factor";
-        let bound = |fill: u8| [prefix.as_slice(), &[fill; 24]].concat();
+        let (least, most) = hashes_of(prefix);
         let ended = within!(self, db => {
             sqlx::query(END)
                 .bind(user.0)
-                .bind(bound(0))
-                .bind(bound(u8::MAX))
+                .bind(least)
+                .bind(most)
                 .execute(&mut *db)
                 .await?
                 .rows_affected()

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use dashboard::FailurePage;
+use dashboard::{FailurePage, Frame};
 use gateway::Error;
 
 use crate::console::page_as;
@@ -23,6 +23,22 @@ impl From<Failure> for PageFailure {
 impl From<Error> for PageFailure {
     fn from(error: Error) -> Self {
         Self(error.into())
+    }
+}
+
+/// The status of a page that shows the outcome of its form, and what the form has made; a refusal is put into
+/// the frame.
+pub(super) fn outcome_of<T>(
+    frame: &mut Frame,
+    made: std::result::Result<T, Failure>,
+) -> (StatusCode, Option<T>) {
+    match made {
+        Ok(made) => (StatusCode::CREATED, Some(made)),
+        Err(failure) => {
+            let status = failure.status();
+            frame.fault = Some(failure.into_body().error);
+            (status, None)
+        }
     }
 }
 

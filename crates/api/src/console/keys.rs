@@ -9,7 +9,7 @@ use gateway::{KeyChange, KeyRights, KeyView, NewKey};
 
 use crate::app::App;
 use crate::console::address::address;
-use crate::console::failure::Result;
+use crate::console::failure::{Result, outcome_of};
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
@@ -59,7 +59,7 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
     let project = visit.project_of_form(&form)?;
     let made = match hourly_limit(&form) {
         Ok(hourly_limit) => {
-            let name = form.get("name").unwrap_or_default().to_owned();
+            let name = form.text("name");
             let new = NewKey {
                 name,
                 project,
@@ -83,18 +83,11 @@ fn with_secret(
     made: std::result::Result<(KeyView, Secret), Failure>,
 ) -> Response {
     let mut shown = keys(app, visit, Some(project));
-    let status = match made {
-        Ok((view, secret)) => {
-            let secret = secret.expose().to_owned();
-            shown.made = Some(NewSecret { name: view.key.name, secret });
-            axum::http::StatusCode::CREATED
-        }
-        Err(failure) => {
-            let status = failure.status();
-            shown.frame.fault = Some(failure.into_body().error);
-            status
-        }
-    };
+    let (status, made) = outcome_of(&mut shown.frame, made);
+    shown.made = made.map(|(view, secret)| NewSecret {
+        name: view.key.name,
+        secret: secret.expose().to_owned(),
+    });
     page_as(status, &shown)
 }
 

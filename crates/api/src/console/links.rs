@@ -2,47 +2,34 @@
 
 use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
-use axum::response::{Redirect, Response};
-use dashboard::{ForgottenPage, InvitationPage, NewPasswordPage, VerificationPage};
+use axum::response::Response;
+use dashboard::{ForgottenPage, InvitationPage, NewPasswordPage, Page, VerificationPage};
 use domain::secret::Secret;
-use gateway::{Error, LinkPurpose, SESSION_ABSOLUTE};
+use gateway::{Error, LinkPurpose};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::visit::Form;
+use crate::console::sign_in::entered;
+use crate::console::visit::{Form, query_value};
 use crate::console::{page, page_as};
-use crate::control::session::{cookie, with_cookie};
 use crate::http::error::Failure;
 use crate::http::{client, cross_site};
 
 /// The form of an invitation.
 pub(super) async fn show_invitation(State(app): State<App>, request: Request) -> Result<Response> {
-    let origin = client::origin(&app, &request);
-    let token = token(&request);
-    let address = app.gateway.link_address(LinkPurpose::Invitation, &token, &origin).await;
-    let shown = |email, fault| InvitationPage { email, token, name: String::new(), fault };
-    Ok(match address {
-        Ok(email) => page(&shown(Some(email), None)),
-        Err(error) => {
-            let (status, fault) = refused(error)?;
-            page_as(status, &shown(None, Some(fault)))
-        }
-    })
+    let name = String::new();
+    let shown = |token, email, fault| InvitationPage { email, token, name, fault };
+    show(&app, &request, LinkPurpose::Invitation, shown).await
 }
 
 /// Accepts an invitation, and signs in.
 pub(super) async fn accept(State(app): State<App>, request: Request) -> Result<Response> {
-    cross_site::check(&app, &request)?;
-    let origin = client::origin(&app, &request);
-    app.gateway.check_address(&origin).await?;
+    let origin = cross_site::open_origin(&app, &request).await?;
     let form = Form::from_request(request, &app).await?;
     let (token, name) = (form.text("token"), form.text("name"));
     let password = Secret::new(form.text("password"));
     match app.gateway.accept_invitation(&token, &name, password, &origin).await {
-        Ok(signed_in) => {
-            let cookie = cookie(&app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
-            Ok(with_cookie(cookie, Redirect::to("/")))
-        }
+        Ok(signed_in) => Ok(entered(&app, &signed_in, "/")),
         Err(error) => {
             let (status, fault) = refused(error)?;
             let email =
@@ -54,24 +41,13 @@ pub(super) async fn accept(State(app): State<App>, request: Request) -> Result<R
 
 /// The form of a new password.
 pub(super) async fn show_password(State(app): State<App>, request: Request) -> Result<Response> {
-    let origin = client::origin(&app, &request);
-    let token = token(&request);
-    let address = app.gateway.link_address(LinkPurpose::Password, &token, &origin).await;
-    let shown = |email, fault| NewPasswordPage { email, token, is_done: false, fault };
-    Ok(match address {
-        Ok(email) => page(&shown(Some(email), None)),
-        Err(error) => {
-            let (status, fault) = refused(error)?;
-            page_as(status, &shown(None, Some(fault)))
-        }
-    })
+    let shown = |token, email, fault| NewPasswordPage { email, token, is_done: false, fault };
+    show(&app, &request, LinkPurpose::Password, shown).await
 }
 
 /// Sets a new password. Nobody is signed in by it.
 pub(super) async fn set_password(State(app): State<App>, request: Request) -> Result<Response> {
-    cross_site::check(&app, &request)?;
-    let origin = client::origin(&app, &request);
-    app.gateway.check_address(&origin).await?;
+    let origin = cross_site::open_origin(&app, &request).await?;
     let form = Form::from_request(request, &app).await?;
     let token = form.text("token");
     let password = Secret::new(form.text("password"));
@@ -93,9 +69,7 @@ pub(super) async fn show_forgotten(State(app): State<App>, request: Request) -> 
 
 /// Has a link sent. The page is the same whether the address has an account or not.
 pub(super) async fn ask_password(State(app): State<App>, request: Request) -> Result<Response> {
-    cross_site::check(&app, &request)?;
-    let origin = client::origin(&app, &request);
-    app.gateway.check_address(&origin).await?;
+    let origin = cross_site::open_origin(&app, &request).await?;
     let form = Form::from_request(request, &app).await?;
     Ok(match app.gateway.ask_new_password(&form.text("email"), &origin).await {
         Ok(()) => page(&ForgottenPage { is_done: true, fault: None }),
@@ -111,24 +85,13 @@ pub(super) async fn show_verification(
     State(app): State<App>,
     request: Request,
 ) -> Result<Response> {
-    let origin = client::origin(&app, &request);
-    let token = token(&request);
-    let address = app.gateway.link_address(LinkPurpose::Email, &token, &origin).await;
-    let shown = |email, fault| VerificationPage { email, token, is_done: false, fault };
-    Ok(match address {
-        Ok(email) => page(&shown(Some(email), None)),
-        Err(error) => {
-            let (status, fault) = refused(error)?;
-            page_as(status, &shown(None, Some(fault)))
-        }
-    })
+    let shown = |token, email, fault| VerificationPage { email, token, is_done: false, fault };
+    show(&app, &request, LinkPurpose::Email, shown).await
 }
 
 /// Verifies an address.
 pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<Response> {
-    cross_site::check(&app, &request)?;
-    let origin = client::origin(&app, &request);
-    app.gateway.check_address(&origin).await?;
+    let origin = cross_site::open_origin(&app, &request).await?;
     let form = Form::from_request(request, &app).await?;
     let token = form.text("token");
     let verified = app.gateway.verify_email(&token, &origin).await;
@@ -142,11 +105,28 @@ pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<R
     })
 }
 
-/// The token in the address of a link.
-fn token(request: &Request) -> String {
-    let query = request.uri().query().unwrap_or_default();
-    let mut pairs = form_urlencoded::parse(query.as_bytes());
-    pairs.find(|(name, _)| name == "token").map(|(_, token)| token.into_owned()).unwrap_or_default()
+/// The page that a link leads to, by its token, the address that it is for, and why it is refused.
+fn show<'a, P, F>(
+    app: &'a App,
+    request: &Request,
+    purpose: LinkPurpose,
+    shown: F,
+) -> impl Future<Output = Result<Response>> + Send + use<'a, P, F>
+where
+    P: Page,
+    F: FnOnce(String, Option<String>, Option<String>) -> P + Send + 'a,
+{
+    let (origin, token) =
+        (client::origin(app, request), query_value(request, "token").unwrap_or_default());
+    async move {
+        Ok(match app.gateway.link_address(purpose, &token, &origin).await {
+            Ok(email) => page(&shown(token, Some(email), None)),
+            Err(error) => {
+                let (status, fault) = refused(error)?;
+                page_as(status, &shown(token, None, Some(fault)))
+            }
+        })
+    }
 }
 
 /// The sentence of a refusal that the page itself shows; other failures have a page of their own.

@@ -1,7 +1,6 @@
 //! The people of the organization.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use dashboard::{InvitationRow, NewLink, PeoplePage, PersonRow, Section};
 use domain::ids::ProjectId;
@@ -10,7 +9,7 @@ use gateway::{Error, Handover, InvitationView, Member, NewInvitation, Person, Pe
 
 use crate::app::App;
 use crate::console::address::address;
-use crate::console::failure::Result;
+use crate::console::failure::{Result, outcome_of};
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
@@ -57,8 +56,7 @@ fn invitation(view: InvitationView) -> InvitationRow {
 /// Invites a person, and shows the link once.
 pub(super) async fn invite(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let invited = async {
-        let email = form.get("email").unwrap_or_default().to_owned();
-        let role = form.get("role").unwrap_or_default().to_owned();
+        let (email, role) = (form.text("email"), form.text("role"));
         let new = NewInvitation { email, role, projects: projects(&form)? };
         app.gateway.invite(visit.member(), new).await
     };
@@ -130,18 +128,8 @@ async fn shown_with(
     outcome: std::result::Result<NewLink, Error>,
 ) -> Result<Response> {
     let mut shown = people(app, visit).await?;
-    let status = match outcome {
-        Ok(made) => {
-            shown.made = Some(made);
-            StatusCode::CREATED
-        }
-        Err(error) => {
-            let failure = Failure::from(error);
-            let status = failure.status();
-            shown.frame.fault = Some(failure.into_body().error);
-            status
-        }
-    };
+    let (status, made) = outcome_of(&mut shown.frame, outcome.map_err(Failure::from));
+    shown.made = made;
     Ok(page_as(status, &shown))
 }
 

@@ -8,7 +8,7 @@ use gateway::{FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn, SignedIn, Standing};
 
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
-use crate::console::visit::{Form, Visit, sign_in_path};
+use crate::console::visit::{Form, Visit, query_value, sign_in_path};
 use crate::console::{page, page_as};
 use crate::control::session::{cookie, with_cookie};
 use crate::http::auth;
@@ -19,10 +19,7 @@ use crate::http::error::Failure;
 /// The form.
 pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Response> {
     app.gateway.check_address(&client::origin(&app, &request)).await?;
-    let query = request.uri().query().unwrap_or_default();
-    let next = form_urlencoded::parse(query.as_bytes())
-        .find(|(name, _)| name == "next")
-        .map_or_else(|| "/".to_owned(), |(_, next)| own_path(&next));
+    let next = query_value(&request, "next").map_or_else(|| "/".to_owned(), |next| own_path(&next));
     if auth::own_session_of(&app, &request, Standing::Full).await.is_ok() {
         return Ok(Redirect::to(&next).into_response());
     }
@@ -32,9 +29,7 @@ pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Res
 
 /// Signs in.
 pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Response> {
-    cross_site::check(&app, &request)?;
-    let origin = client::origin(&app, &request);
-    app.gateway.check_address(&origin).await?;
+    let origin = cross_site::open_origin(&app, &request).await?;
     let form = Form::from_request(request, &app).await?;
     let next = own_path(form.get("next").unwrap_or("/"));
     let email = form.get("email").unwrap_or_default();
@@ -49,7 +44,8 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
     }
 }
 
-fn entered(app: &App, signed_in: &SignedIn, next: &str) -> Response {
+/// The session has begun: its cookie, and the way to a page.
+pub(super) fn entered(app: &App, signed_in: &SignedIn, next: &str) -> Response {
     let cookie = cookie(app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
     with_cookie(cookie, Redirect::to(next))
 }

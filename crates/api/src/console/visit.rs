@@ -54,6 +54,13 @@ async fn admitted(
     }
 }
 
+/// A value of the query of a page that needs no session.
+pub(super) fn query_value(request: &Request, name: &str) -> Option<String> {
+    let query = request.uri().query().unwrap_or_default();
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    pairs.find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
+}
+
 /// The sign-in that leads to a path afterwards.
 pub(super) fn sign_in_path(next: &str) -> String {
     if next == "/" {

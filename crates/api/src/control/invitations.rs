@@ -16,7 +16,7 @@ use crate::control::session::{LARGEST, WhoAmI, signed_in_answer};
 use crate::http::auth::BySession;
 use crate::http::error::Result;
 use crate::http::extract::Segments;
-use crate::http::{body, client, cross_site};
+use crate::http::{body, cross_site};
 
 /// A person to invite.
 #[derive(Deserialize, ToSchema)]
@@ -134,9 +134,7 @@ pub async fn delete(
 #[utoipa::path(post, path = "/api/v1/invitations/accept", tag = "Organization",
     request_body = AcceptRequest, responses((status = 200, body = WhoAmI)))]
 pub async fn accept(State(app): State<App>, request: Request) -> Result<Response> {
-    cross_site::check(&app, &request)?;
-    let origin = client::origin(&app, &request);
-    app.gateway.check_address(&origin).await?;
+    let origin = cross_site::open_origin(&app, &request).await?;
     let AcceptRequest { token, name, password } = body::read_json(request, &app, LARGEST).await?;
     let password = Secret::new(password);
     let accepted = app.gateway.accept_invitation(&token, &name, password, &origin).await?;

@@ -13,7 +13,7 @@ use crate::control::session::LARGEST;
 use crate::http::auth::BySession;
 use crate::http::error::Result;
 use crate::http::extract::Segments;
-use crate::http::{body, client, cross_site};
+use crate::http::{body, cross_site};
 
 /// The password of the signed-in user and another one.
 #[derive(Deserialize, ToSchema)]
@@ -86,9 +86,7 @@ pub struct PasswordResetRequest {
 #[utoipa::path(post, path = "/api/v1/password-resets", tag = "Session",
     request_body = PasswordResetRequest, responses((status = 202)))]
 pub async fn ask(State(app): State<App>, request: Request) -> Result<StatusCode> {
-    cross_site::check(&app, &request)?;
-    let origin = client::origin(&app, &request);
-    app.gateway.check_address(&origin).await?;
+    let origin = cross_site::open_origin(&app, &request).await?;
     let PasswordResetRequest { email } = body::read_json(request, &app, LARGEST).await?;
     app.gateway.ask_new_password(&email, &origin).await?;
     Ok(StatusCode::ACCEPTED)
@@ -98,9 +96,7 @@ pub async fn ask(State(app): State<App>, request: Request) -> Result<StatusCode>
 #[utoipa::path(post, path = "/api/v1/password-resets/use", tag = "Session",
     request_body = NewPasswordRequest, responses((status = 204)))]
 pub async fn reset(State(app): State<App>, request: Request) -> Result<StatusCode> {
-    cross_site::check(&app, &request)?;
-    let origin = client::origin(&app, &request);
-    app.gateway.check_address(&origin).await?;
+    let origin = cross_site::open_origin(&app, &request).await?;
     let NewPasswordRequest { token, password } = body::read_json(request, &app, LARGEST).await?;
     app.gateway.reset_password_by_link(&token, Secret::new(password), &origin).await?;
     Ok(StatusCode::NO_CONTENT)

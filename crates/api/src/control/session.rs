@@ -13,7 +13,6 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::http::auth::{BySession, COOKIE_NAME};
 use crate::http::body;
-use crate::http::client;
 use crate::http::cross_site;
 use crate::http::error::Result;
 
@@ -94,9 +93,7 @@ impl From<Account> for WhoAmI {
 #[utoipa::path(post, path = "/api/v1/session", tag = "Session", request_body = SignIn,
     responses((status = 200, body = SignInAnswer)))]
 pub async fn create(State(app): State<App>, request: Request) -> Result<Response> {
-    cross_site::check(&app, &request)?;
-    let origin = client::origin(&app, &request);
-    app.gateway.check_address(&origin).await?;
+    let origin = cross_site::open_origin(&app, &request).await?;
     let sign_in: SignIn = body::read_json(request, &app, LARGEST).await?;
     match app.gateway.sign_in(&sign_in.email, &sign_in.password, &origin).await? {
         SignInOutcome::Complete(signed_in) => Ok(signed_in_answer(&app, *signed_in)),

@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::control::session::LARGEST;
 use crate::http::auth::BySession;
 use crate::http::error::Result;
-use crate::http::{body, client, cross_site};
+use crate::http::{body, cross_site};
 
 /// The token of a link.
 #[derive(Deserialize, ToSchema)]
@@ -31,9 +31,7 @@ pub async fn send(State(app): State<App>, BySession(by): BySession) -> Result<St
 #[utoipa::path(post, path = "/api/v1/verifications/use", tag = "Session",
     request_body = VerificationRequest, responses((status = 204)))]
 pub async fn verify(State(app): State<App>, request: Request) -> Result<StatusCode> {
-    cross_site::check(&app, &request)?;
-    let origin = client::origin(&app, &request);
-    app.gateway.check_address(&origin).await?;
+    let origin = cross_site::open_origin(&app, &request).await?;
     let VerificationRequest { token } = body::read_json(request, &app, LARGEST).await?;
     app.gateway.verify_email(&token, &origin).await?;
     Ok(StatusCode::NO_CONTENT)

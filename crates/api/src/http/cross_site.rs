@@ -5,7 +5,7 @@ use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use gateway::Error;
+use gateway::{Error, Origin};
 
 use crate::app::App;
 use crate::http::client;
@@ -44,6 +44,21 @@ pub fn check(app: &App, request: &Request) -> Result<()> {
         "a request from a page of another origin was refused; behind a proxy, public_url names the own one"
     );
     Err(Error::Forbidden.into())
+}
+
+/// The origin of a request without a credential, which neither a page of another site nor an address that may
+/// not call may send. (The request itself must not be held over the wait: its body is not `Sync`.)
+pub fn open_origin<'a>(
+    app: &'a App,
+    request: &Request,
+) -> impl Future<Output = Result<Origin>> + Send + use<'a> {
+    let checked = check(app, request);
+    let origin = client::origin(app, request);
+    async move {
+        checked?;
+        app.gateway.check_address(&origin).await?;
+        Ok(origin)
+    }
 }
 
 fn is_of_own_page(headers: &HeaderMap, own: Option<&WebOrigin>) -> bool {

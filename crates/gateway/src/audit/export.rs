@@ -25,7 +25,7 @@ impl Gateway {
             self.flush_perimeter_audit().await;
             let target = ("organization", member.org.to_string());
             let mut tx = self.store.begin().await?;
-            let noted = noted_act(member, Event::AuditExported, target, audited(&filter));
+            let noted = noted_act(member, Event::AuditExported, Some(target), audited(&filter));
             let last = self.note(&mut tx, &member.origin, noted).await?;
             tx.commit().await?;
             let is_empty = fits_none(&filter);

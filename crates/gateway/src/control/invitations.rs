@@ -75,24 +75,14 @@ impl Gateway {
         if self.store.account(&email).await?.is_some() {
             return Err(taken(&email));
         }
-        let now = self.clock.now();
         let room = self.letter_room()?;
-        let (link, token_hash) = self.new_link(LinkPurpose::Invitation)?;
-        let row = OneTimeLink {
-            token_hash,
-            org: member.org,
-            email,
-            user: None,
-            role: Some(role),
-            projects,
-            created_by: Some(member.user),
-            created_at: now,
-            expires_at: now.plus(GOOD_FOR),
-        };
+        let (link, row) = self.new_link(LinkPurpose::Invitation, member.org, &email, GOOD_FOR)?;
+        let (role_given, created_by) = (Some(role), Some(member.user));
+        let row = OneTimeLink { role: role_given, projects, created_by, ..row };
         let mut tx = self.store.begin().await?;
         let member = &hold_people(&mut tx, member).await?;
         check_may_grant(member, role)?;
-        if let Some(role) = tx.invited_role(member.org, &row.email, now).await? {
+        if let Some(role) = tx.invited_role(member.org, &row.email, row.created_at).await? {
             check_may_grant(member, role)?;
         }
         tx.add_link(LinkPurpose::Invitation, &row).await?;
@@ -144,9 +134,8 @@ impl Gateway {
         let hash = hash_password_aside(password).await?;
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
-        let organization = tx.organization(found.org).await?.ok_or(Error::NotFound)?;
-        let used = tx.use_link(&found.token_hash, LinkPurpose::Invitation, now).await?;
-        let link = used.ok_or(Error::LinkInvalid)?;
+        let purpose = LinkPurpose::Invitation;
+        let (organization, link) = self.take_link(&mut tx, purpose, &found).await?;
         let role = link.role.ok_or(Error::LinkInvalid)?;
         let user = match tx.add_user(link.org, &link.email, &hash, role, now).await {
             Err(store::Error::Taken) => return Err(taken(&link.email)),

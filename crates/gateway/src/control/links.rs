@@ -1,8 +1,11 @@
 //! One-time links: made, found, refused.
 
+use std::time::Duration;
+
+use domain::ids::OrgId;
 use domain::secret::Secret;
 use serde_json::{Map, Value};
-use store::{LinkPurpose, OneTimeLink};
+use store::{LinkPurpose, OneTimeLink, Organization, Tx};
 
 use crate::audit::{Event, Noted};
 use crate::control::link_token;
@@ -51,8 +54,14 @@ impl Gateway {
         self.outbox.as_ref().map(Outbox::room).transpose()
     }
 
-    /// A new link and the hash of its token.
-    pub(crate) fn new_link(&self, purpose: LinkPurpose) -> Result<(Link, [u8; 32])> {
+    /// A new link for an address, with its row.
+    pub(crate) fn new_link(
+        &self,
+        purpose: LinkPurpose,
+        org: OrgId,
+        email: &str,
+        good_for: Duration,
+    ) -> Result<(Link, OneTimeLink)> {
         let token = link_token::new(self.registry.pepper(), purpose)?;
         let path = match purpose {
             LinkPurpose::Invitation => "/invitation",
@@ -61,8 +70,19 @@ impl Gateway {
         };
         let public = self.config.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let address = Secret::new(format!("{public}{path}?token={}", token.expose()));
-        let hash = hash_token(token.expose());
-        Ok((Link { token, address }, hash))
+        let now = self.clock.now();
+        let row = OneTimeLink {
+            token_hash: hash_token(token.expose()),
+            org,
+            email: email.to_owned(),
+            user: None,
+            role: None,
+            projects: Vec::new(),
+            created_by: None,
+            created_at: now,
+            expires_at: now.plus(good_for),
+        };
+        Ok((Link { token, address }, row))
     }
 
     /// The address that a link is for, to be shown before it is used. That changes nothing, whatever the link
@@ -97,6 +117,19 @@ impl Gateway {
         };
         self.login_throttle.take_back_link(network, now);
         Ok(link)
+    }
+
+    /// Uses up a link that was found, unless somebody else has. Its organization is held until the transaction
+    /// ends.
+    pub(crate) async fn take_link(
+        &self,
+        tx: &mut Tx,
+        purpose: LinkPurpose,
+        found: &OneTimeLink,
+    ) -> Result<(Organization, OneTimeLink)> {
+        let organization = tx.organization(found.org).await?.ok_or(Error::NotFound)?;
+        let used = tx.use_link(&found.token_hash, purpose, self.clock.now()).await?;
+        Ok((organization, used.ok_or(Error::LinkInvalid)?))
     }
 
     async fn stored_link(&self, purpose: LinkPurpose, token: &str) -> Result<Option<OneTimeLink>> {

@@ -123,19 +123,8 @@ impl Gateway {
         email: &str,
         maker: Option<UserId>,
     ) -> Result<Link> {
-        let now = self.clock.now();
-        let (link, token_hash) = self.new_link(LinkPurpose::Password)?;
-        let row = OneTimeLink {
-            token_hash,
-            org,
-            email: email.to_owned(),
-            user: Some(user),
-            role: None,
-            projects: Vec::new(),
-            created_by: maker,
-            created_at: now,
-            expires_at: now.plus(GOOD_FOR),
-        };
+        let (link, row) = self.new_link(LinkPurpose::Password, org, email, GOOD_FOR)?;
+        let row = OneTimeLink { user: Some(user), created_by: maker, ..row };
         tx.add_link(LinkPurpose::Password, &row).await?;
         Ok(link)
     }
@@ -149,11 +138,8 @@ impl Gateway {
     ) -> Result<()> {
         let found = self.find_link(LinkPurpose::Password, token, origin).await?;
         let hash = hash_password_aside(password).await?;
-        let now = self.clock.now();
         let mut tx = self.store.begin().await?;
-        tx.organization(found.org).await?.ok_or(Error::NotFound)?;
-        let used = tx.use_link(&found.token_hash, LinkPurpose::Password, now).await?;
-        let link = used.ok_or(Error::LinkInvalid)?;
+        let (_, link) = self.take_link(&mut tx, LinkPurpose::Password, &found).await?;
         let user = link.user.ok_or(Error::LinkInvalid)?;
         tx.set_password(user, &hash).await?;
         let noted = Noted {

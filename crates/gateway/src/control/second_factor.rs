@@ -4,9 +4,9 @@ use domain::ids::UserId;
 use domain::secret::Secret;
 use domain::time::Timestamp;
 use serde_json::{Map, Value, json};
-use store::{Account, Actor, Authenticator, Tx};
+use store::{Account, Authenticator, Tx};
 
-use crate::audit::{Event, Noted};
+use crate::audit::Event;
 use crate::control::people::hold_people;
 use crate::control::sessions::{NETWORK_KNOWN, SignedIn, Standing, compare, hash_token};
 use crate::control::{recovery_codes, totp};
@@ -65,9 +65,9 @@ impl Gateway {
         }
         let fresh =
             self.begin_session(&mut tx, member.user, Standing::Full, &member.origin).await?;
-        self.note_factor(&mut tx, member, Event::MfaVerified, used).await?;
+        self.note_own_act(&mut tx, member, Event::MfaVerified, used).await?;
         let email = Map::from_iter([("email".to_owned(), Value::from(member.email.as_str()))]);
-        self.note_factor(&mut tx, member, Event::LoginSuccess, email).await?;
+        self.note_own_act(&mut tx, member, Event::LoginSuccess, email).await?;
         tx.commit().await?;
         self.login_throttle.forgive(&booked.trying, booked.at);
         Ok(SignedIn { token: fresh, account })
@@ -130,7 +130,7 @@ impl Gateway {
         tx.set_recovery_codes(member.user, &hashes).await?;
         // Other sessions came without the factor.
         tx.end_sessions(member.user, Some(&hash_token(token))).await?;
-        self.note_factor(&mut tx, member, Event::MfaEnabled, method("totp")).await?;
+        self.note_own_act(&mut tx, member, Event::MfaEnabled, method("totp")).await?;
         tx.commit().await?;
         self.login_throttle.take_back(&booked.trying, booked.at);
         Ok(codes)
@@ -155,7 +155,7 @@ impl Gateway {
             return self.refuse_factor(member, Error::invalid("The code is wrong")).await;
         }
         tx.set_recovery_codes(member.user, &hashes).await?;
-        self.note_factor(&mut tx, member, Event::MfaEnabled, method("recovery_codes")).await?;
+        self.note_own_act(&mut tx, member, Event::MfaEnabled, method("recovery_codes")).await?;
         tx.commit().await?;
         self.login_throttle.take_back(&booked.trying, booked.at);
         Ok(codes)
@@ -191,7 +191,7 @@ impl Gateway {
             return self.refuse_factor(member, wrong()).await;
         }
         tx.remove_second_factors(member.user).await?;
-        self.note_factor(&mut tx, member, Event::MfaDisabled, Map::new()).await?;
+        self.note_own_act(&mut tx, member, Event::MfaDisabled, Map::new()).await?;
         tx.commit().await?;
         self.login_throttle.take_back(&booked.trying, booked.at);
         Ok(())
@@ -257,26 +257,9 @@ impl Gateway {
     /// Records a wrong password or code, which stays booked.
     async fn refuse_factor<T>(&self, member: &Member, error: Error) -> Result<T> {
         let mut tx = self.store.begin().await?;
-        self.note_factor(&mut tx, member, Event::MfaFailed, Map::new()).await?;
+        self.note_own_act(&mut tx, member, Event::MfaFailed, Map::new()).await?;
         tx.commit().await?;
         Err(error)
-    }
-
-    async fn note_factor(
-        &self,
-        tx: &mut Tx,
-        member: &Member,
-        event: Event,
-        metadata: Map<String, Value>,
-    ) -> Result<()> {
-        let noted = Noted {
-            org: member.org,
-            event,
-            actor: Some(Actor::User(member.user, &member.email)),
-            target: None,
-            metadata,
-        };
-        self.note(tx, &member.origin, noted).await.map(drop)
     }
 }
 

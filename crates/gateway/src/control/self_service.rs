@@ -35,18 +35,13 @@ impl Gateway {
 
     /// The usage of the keys that the member has made.
     pub async fn own_usage(&self, member: &Member, period: Period) -> Result<OwnUsage> {
-        let own: Vec<KeyId> = self
-            .list_keys(member)
-            .into_iter()
-            .filter(|view| view.key.owner == Some(member.user))
-            .map(|view| view.key.id)
-            .collect();
+        let own = self.list_keys(member).into_iter().map(|view| view.key);
+        let own: Vec<Key> = own.filter(|key| key.owner == Some(member.user)).collect();
         let is_own = |group: &UsageGroup| {
-            let id = group.value.as_deref().and_then(|value| value.parse().ok());
-            id.is_some_and(|id| own.contains(&id))
+            let id: Option<KeyId> = group.value.as_deref().and_then(|value| value.parse().ok());
+            id.is_some_and(|id| own.iter().any(|key| key.id == id))
         };
-        let mut projects: Vec<ProjectId> =
-            own.iter().filter_map(|id| Some(self.registry.key(*id)?.key.project)).collect();
+        let mut projects: Vec<ProjectId> = own.iter().map(|key| key.project).collect();
         projects.sort_unstable();
         projects.dedup();
         projects.truncate(MOST_PROJECTS);

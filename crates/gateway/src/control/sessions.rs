@@ -234,14 +234,7 @@ impl Gateway {
     pub async fn sign_out(&self, token: &str, member: &Member) -> Result<()> {
         let mut tx = self.store.begin().await?;
         tx.end_session(&hash_token(token)).await?;
-        let noted = Noted {
-            org: member.org,
-            event: Event::Logout,
-            actor: Some(Actor::User(member.user, &member.email)),
-            target: None,
-            metadata: Map::new(),
-        };
-        self.note(&mut tx, &member.origin, noted).await?;
+        self.note_own_act(&mut tx, member, Event::Logout, Map::new()).await?;
         Ok(tx.commit().await?)
     }
 

@@ -18,21 +18,11 @@ const GOOD_FOR: Duration = Duration::from_hours(1);
 impl Gateway {
     /// Sends a letter to the member's own address, whose link verifies it.
     pub async fn send_verification(&self, member: &Member) -> Result<()> {
-        let now = self.clock.now();
         let room = self.letter_room()?.ok_or_else(no_mail)?;
-        self.login_throttle.book_own_letter(member.user, now)?;
-        let (link, token_hash) = self.new_link(LinkPurpose::Email)?;
-        let row = OneTimeLink {
-            token_hash,
-            org: member.org,
-            email: member.email.clone(),
-            user: Some(member.user),
-            role: None,
-            projects: Vec::new(),
-            created_by: Some(member.user),
-            created_at: now,
-            expires_at: now.plus(GOOD_FOR),
-        };
+        self.login_throttle.book_own_letter(member.user, self.clock.now())?;
+        let (purpose, user) = (LinkPurpose::Email, Some(member.user));
+        let (link, row) = self.new_link(purpose, member.org, &member.email, GOOD_FOR)?;
+        let row = OneTimeLink { user, created_by: user, ..row };
         let mut tx = self.store.begin().await?;
         tx.add_link(LinkPurpose::Email, &row).await?;
         tx.commit().await?;
@@ -46,13 +36,10 @@ impl Gateway {
     /// Verifies an address by the link of a letter to it.
     pub async fn verify_email(&self, token: &str, origin: &Origin) -> Result<()> {
         let found = self.find_link(LinkPurpose::Email, token, origin).await?;
-        let now = self.clock.now();
         let mut tx = self.store.begin().await?;
-        tx.organization(found.org).await?.ok_or(Error::NotFound)?;
-        let used = tx.use_link(&found.token_hash, LinkPurpose::Email, now).await?;
-        let link = used.ok_or(Error::LinkInvalid)?;
+        let (_, link) = self.take_link(&mut tx, LinkPurpose::Email, &found).await?;
         let user = link.user.ok_or(Error::LinkInvalid)?;
-        if !tx.verify_email(user, &link.email, now).await? {
+        if !tx.verify_email(user, &link.email, self.clock.now()).await? {
             return Err(Error::LinkInvalid);
         }
         let noted = Noted {

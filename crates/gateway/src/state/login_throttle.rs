@@ -334,7 +334,7 @@ mod tests {
         }
         assert!(ask(7, "reader@example.org").is_err());
         ask(7, "other@example.org").unwrap();
-        // What strangers ask for does not count for the reader's own.
+        // The letters that strangers ask for do not count for the reader's own.
         throttle.book_own_letter(UserId(1), now).unwrap();
     }
 

@@ -71,7 +71,7 @@ async fn a_key_calls_the_models_of_its_list_alone(backend: Backend) {
     let counted = json!({"model": "other", "messages": [{"role": "user", "content": "Hi"}]});
     let refused = key.post("/anthropic/v1/messages/count_tokens", &counted).await;
     refused.tells(403, "Model not allowed for this key");
-    // Of a tier's models those of the list count; a change of the list holds at once.
+    // The models of the list count among those of a tier; a change of the list holds at once.
     let tiers = json!({"routing_tiers": {"simple": "other", "complex": "other"}});
     settings(&owner, 1, tiers).await;
     let answered = key.execute(&trace, "Hi").await.ok(200);
