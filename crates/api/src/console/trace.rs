@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use dashboard::{
-    Bar, Bytes, Count, Duration, Field, Money, Page as _, Section, StepView, TRACE_END, Text, Tile,
-    TraceHead,
+    Bar, Bytes, Choice, Count, Duration, Field, Money, Page as _, Section, StepView, TRACE_END,
+    Text, Tile, TraceHead,
 };
 use domain::shown_content::{Output, ShownContent};
 use domain::step::{Step, StepStatus};
@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::console::failure::Result;
+use crate::console::playground;
 use crate::console::visit::Visit;
 use crate::http::extract::Segments;
 
@@ -33,7 +34,10 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     let (detail, steps) =
         app.gateway.trace_for_member(visit.member(), project, path.text("id")?).await?;
     let frame = visit.frame(Section::Traces, "Trace", Some(project));
-    let head = head(frame, &detail, &steps);
+    let models = app.gateway.list_models(visit.member(), project)?.into_iter();
+    let mut head = head(frame, &detail, &steps);
+    head.keys = playground::keys(&app, &visit, project);
+    head.models = models.map(|view| Choice::of(view.model.identifier.clone())).collect();
     drop(steps);
     let text = DetailText {
         head: head.head().into_bytes(),
@@ -84,6 +88,8 @@ fn head(frame: dashboard::Frame, detail: &TraceDetail, steps: &[Step]) -> TraceH
         bars: bars(steps),
         more_bars: steps.len().saturating_sub(MOST_BARS),
         metadata: trace.metadata.as_ref().and_then(|json| serde_json::to_string_pretty(json).ok()),
+        keys: Vec::new(),
+        models: Vec::new(),
     }
 }
 

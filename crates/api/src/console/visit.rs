@@ -71,7 +71,7 @@ pub(super) fn sign_in_path(next: &str) -> String {
 
 /// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
 /// could put any sentence on a page.
-const NOTICES: [(&str, &str); 7] = [
+const NOTICES: [(&str, &str); 12] = [
     ("key_reset", "The key is reset: it is active, and its windows count from now on."),
     ("key_revoked", "The key is revoked: calls with it fail from now on."),
     (
@@ -80,6 +80,11 @@ const NOTICES: [(&str, &str); 7] = [
     ),
     ("person_removed", "The person is removed, and signed out everywhere."),
     ("invitation_withdrawn", "The invitation is withdrawn: its link is no longer good."),
+    ("threshold_set", "The threshold is set: it counts from the next request on."),
+    ("settings_saved", "The settings are saved: they count from the next request on."),
+    ("model_created", "The model is registered: keys of this project can call it."),
+    ("model_saved", "The model is saved."),
+    ("model_deleted", "The model is deleted: calls that name it fail from now on."),
     ("insights_computed", "The insights are computed anew."),
     ("insight_dismissed", "The insight is dismissed until its facts change by a quarter."),
 ];
@@ -178,6 +183,7 @@ impl Visit {
                 email: account.email.clone(),
                 role: account.role.as_str(),
                 is_admin: account.role.is_admin(),
+                may_call: account.role.may_manage_keys(),
             },
             projects: projects.collect(),
             project: project.map(|id| id.0),
@@ -196,6 +202,17 @@ impl Form {
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// The values of a field that may be sent several times.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let found = self.0.iter().filter(move |(known, value)| known == name && !value.is_empty());
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The text of an area. Browsers send the ends of its lines as two characters.
+    pub(super) fn text_area(&self, name: &str) -> String {
+        self.text(name).replace("\r\n", "\n")
     }
 
     /// The text of a field; empty without one.

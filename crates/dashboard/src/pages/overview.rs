@@ -1,5 +1,7 @@
 //! The figures of a project over a period.
 
+use std::fmt;
+
 use askama::Template;
 
 use crate::format::{Count, Money, Percent};
@@ -36,14 +38,16 @@ impl Change {
             (false, _) => Some(Self::By(now / before - 1.0)),
         }
     }
+}
 
-    pub(crate) fn text(self) -> String {
-        match self {
-            Self::New => "new".to_owned(),
-            Self::By(share) if share.abs() < 0.000_5 => "as before".to_owned(),
-            Self::By(share) if share > 9.99 => format!("{:.0} times as much", share + 1.0),
-            Self::By(share) if share > 0.0 => format!("+{}", Percent(share)),
-            Self::By(share) => format!("\u{2212}{}", Percent(-share)),
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::New => f.write_str("new"),
+            Self::By(share) if share.abs() < 0.000_5 => f.write_str("as before"),
+            Self::By(share) if share > 9.99 => write!(f, "{:.0} times as much", share + 1.0),
+            Self::By(share) if share > 0.0 => write!(f, "+{}", Percent(share)),
+            Self::By(share) => write!(f, "\u{2212}{}", Percent(-share)),
         }
     }
 }
@@ -147,7 +151,7 @@ mod tests {
 
     #[test]
     fn changes_are_told_in_words() {
-        let of = |before, now| Change::of(before, now).map(Change::text);
+        let of = |before, now| Change::of(before, now).map(|change| change.to_string());
         assert_eq!(of(0.0, 0.0), None);
         assert_eq!(of(0.0, 3.0).as_deref(), Some("new"));
         assert_eq!(of(2.0, 2.0).as_deref(), Some("as before"));

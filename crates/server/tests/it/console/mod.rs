@@ -1,6 +1,8 @@
 //! The console: pages, forms, and what keeps them to their users.
 
+mod calls;
 mod live;
+mod manage;
 mod pages;
 mod people;
 mod sign_in;

@@ -15,12 +15,18 @@ crate::on_every_backend!(
     events_are_filtered_paged_and_exported
 );
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 15] = [
     "/",
     "/traces",
     "/models",
     "/keys",
     "/safety",
+    "/playground",
+    "/models/new",
+    "/routing",
+    "/limits",
+    "/jobs",
+    "/settings",
     "/insights",
     "/people",
     "/audit",
