@@ -411,6 +411,26 @@ test("a prompt is answered by two models side by side, and its trace is replayed
   await context.close();
 });
 
+test("a chart, a period of days, and a table as a file", async () => {
+  const { page, errors, context } = await visit({ acceptDownloads: true });
+  await signIn(page);
+  await page.getByRole("img", { name: /Spend over time/ }).waitFor();
+  await page.getByLabel("From").fill("2026-01-01");
+  await page.getByLabel("to", { exact: true }).fill("2099-12-31");
+  await page.getByRole("button", { name: "Show" }).first().click();
+  await page.waitForURL(/start_date=2026-01-01&end_date=2099-12-31/);
+  await page.getByRole("img", { name: /Requests over time/ }).waitFor();
+  await page.goto(`${gateway.base}/traces?model=sandbox`);
+  const [file] = await Promise.all([
+    page.waitForEvent("download"), page.getByRole("button", { name: "CSV" }).click(),
+  ]);
+  const lines = readFileSync(await file.path(), "utf8").trim().split("\r\n");
+  assert.equal(lines.length, 1 + await page.locator("tbody tr").count());
+  assert.match(lines[1], /"\d{4}-\d\d-\d\dT[\d:.]+Z"/, "times are UTC");
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
 test("a change of settings is shown before it is saved", async () => {
   const { page, errors, context } = await visit();
   await signIn(page);

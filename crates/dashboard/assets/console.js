@@ -45,6 +45,25 @@ for (const form of document.querySelectorAll("form.filters[method=get]")) {
   });
 }
 
+// Every table can be kept as CSV: its rows as they are shown, times in UTC. Cells are no formulas.
+function cellText(cell) {
+  const time = cell.querySelector("time");
+  const text = (time ? time.dateTime : cell.innerText).trim().replace(/\s+/g, " ");
+  return `"${(/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text).replaceAll('"', '""')}"`;
+}
+function saveTable(table) {
+  const lines = [...table.rows].map((row) => [...row.cells].map(cellText).join(","));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([`${lines.join("\r\n")}\r\n`], { type: "text/csv" }));
+  link.download = `${location.pathname.split("/").filter(Boolean).join("-") || "overview"}.csv`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+document.body.classList.add("scripted");
+document.addEventListener("click", ({ target }) => {
+  if (target.matches("[data-saves]")) saveTable(target.previousElementSibling.querySelector("table"));
+});
+
 // A part that the gateway keeps up to date while the page is visible.
 const RETRY = 30_000;
 function follow(part, button) {

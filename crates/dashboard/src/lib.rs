@@ -13,6 +13,7 @@ pub use assets::{Asset, asset};
 pub use format::{Bytes, Count, Duration, Money, Percent, Rate};
 pub use frame::{Frame, Person, ProjectLink, Section};
 pub use pages::audit::{AuditEvent, AuditFilters, AuditPage};
+pub use pages::chart::{Chart, ChartBar, Part};
 pub use pages::choice::Choice;
 pub use pages::failure::FailurePage;
 pub use pages::insights::{InsightCard, InsightsPage};

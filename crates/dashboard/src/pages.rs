@@ -1,6 +1,7 @@
 //! The pages, one a file.
 
 pub(crate) mod audit;
+pub(crate) mod chart;
 pub(crate) mod choice;
 pub(crate) mod failure;
 pub(crate) mod insights;

@@ -5,6 +5,7 @@
 
 mod address;
 mod audit;
+mod compression;
 mod csv;
 mod failure;
 mod files;
@@ -55,6 +56,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
     let pages = Router::new()
         .route("/", get(overview::show))
         .route("/usage.csv", get(overview::csv))
+        .route("/series.csv", get(overview::series_csv))
         .route("/traces", get(traces::list))
         .route("/traces/{id}", get(trace::show))
         .route("/traces/{id}/replay", post(replay::create))
@@ -105,6 +107,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/new-password", get(links::show_password).post(links::set_password))
         .route_layer(from_fn(guarded))
         .route("/console/{file}", get(files::show))
+        .route_layer(from_fn(compression::compressed))
 }
 
 /// Adds what keeps a page to itself.

@@ -6,6 +6,7 @@ use askama::Template;
 
 use crate::format::{Count, Money, Percent};
 use crate::frame::{Frame, NavLink};
+use crate::pages::chart::Chart;
 
 /// A figure.
 #[derive(Clone, Debug)]
@@ -81,7 +82,7 @@ impl ShareRow {
 #[derive(Clone, Debug)]
 pub struct GroupTable {
     /// The name of a group.
-    pub title: &'static str,
+    pub title: String,
     /// The groups.
     pub rows: Vec<ShareRow>,
     /// The other groups, and their cost.
@@ -105,8 +106,16 @@ impl GroupTable {
 pub struct Overview {
     /// The frame.
     pub frame: Frame,
-    /// The hours of the period.
-    pub hours: i64,
+    /// The hours up to now, if that is the period; else it is one of days.
+    pub hours: Option<i64>,
+    /// The first and the last day of a period of days, as ISO dates.
+    pub days: Option<(String, String)>,
+    /// The figures over time.
+    pub charts: Vec<Chart>,
+    /// The charts' figures as CSV.
+    pub series: String,
+    /// The tag that usage is grouped by, too.
+    pub tag: String,
     /// The name of the period.
     pub period: String,
     /// The figures.
@@ -129,8 +138,17 @@ pub struct Tiles {
 
 impl Overview {
     /// The address of the changes of the figures.
-    fn live(&self) -> String {
-        self.frame.href(&format!("/live/overview?window={}", self.hours))
+    fn live(&self) -> Option<String> {
+        let hours = self.hours?;
+        Some(self.frame.href(&format!("/live/overview?window={hours}")))
+    }
+
+    fn first_day(&self) -> &str {
+        self.days.as_ref().map_or("", |(first, _)| first)
+    }
+
+    fn last_day(&self) -> &str {
+        self.days.as_ref().map_or("", |(_, last)| last)
     }
 
     /// The periods to choose from.
@@ -139,7 +157,7 @@ impl Overview {
         let link = |(hours, name)| NavLink {
             href: self.frame.href(&format!("/?window={hours}")),
             name,
-            is_current: self.hours == hours,
+            is_current: self.hours == Some(hours),
         };
         periods.into_iter().map(link).collect()
     }

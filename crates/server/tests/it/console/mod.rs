@@ -3,6 +3,7 @@
 mod calls;
 mod live;
 mod manage;
+mod overview;
 mod pages;
 mod people;
 mod sign_in;

@@ -8,6 +8,7 @@ use crate::session::roles::{self, USER_PASSWORD};
 
 crate::on_every_backend!(
     every_page_is_shown_and_loads_its_files,
+    a_page_is_compressed_unless_another_site_leads_to_it,
     texts_of_strangers_are_no_markup,
     a_key_is_made_reset_and_revoked,
     a_viewer_sees_no_button_that_would_be_refused,
@@ -72,6 +73,27 @@ async fn every_page_is_shown_and_loads_its_files(backend: Backend) {
         assert!(
             page.header("content-type").starts_with("text/html") && !page.text.contains("<script>")
         );
+    }
+}
+
+async fn a_page_is_compressed_unless_another_site_leads_to_it(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    for (site, coding, packed) in [
+        ("same-origin", "gzip, br", true),
+        ("none", "gzip", true),
+        ("cross-site", "gzip", false),
+        ("same-site", "gzip", false),
+        ("none", "br", false),
+    ] {
+        let caller = owner.with("sec-fetch-site", site).with("accept-encoding", coding);
+        let request = caller.request("GET", "/").send().await.unwrap();
+        assert_eq!(request.status(), 200);
+        let is_packed =
+            request.headers().get("content-encoding").is_some_and(|name| name == "gzip");
+        let body = request.bytes().await.unwrap();
+        assert_eq!(is_packed, packed, "{site} {coding}");
+        assert_eq!(body.starts_with(&[0x1f, 0x8b]), packed, "{site} {coding}");
     }
 }
 
