@@ -16,7 +16,7 @@ pub use pages::audit::{AuditEvent, AuditFilters, AuditPage};
 pub use pages::chart::{Chart, ChartBar, Part};
 pub use pages::choice::Choice;
 pub use pages::failure::FailurePage;
-pub use pages::insights::{InsightCard, InsightsPage};
+pub use pages::insights::{DriftRow, InsightCard, InsightsPage};
 pub use pages::jobs::{JobRow, JobRows, JobsPage};
 pub use pages::keys::{KeyRow, KeysPage, NewSecret, key_state};
 pub use pages::limits::{Held, KeyLimits, LimitsPage};

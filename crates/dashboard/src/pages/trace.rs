@@ -8,6 +8,7 @@ use crate::format::{Bytes, Duration, Money};
 use crate::frame::Frame;
 use crate::pages::choice::Choice;
 use crate::pages::overview::Tile;
+use crate::pages::safety::FindingMark;
 
 /// The markup that follows the steps.
 pub const TRACE_END: &str = "</ol>\n</section>\n</main>\n</body>\n</html>";
@@ -106,8 +107,8 @@ pub struct Field {
 pub struct Text {
     /// Its name: `system`, `user`, `output` and so on.
     pub name: String,
-    /// Its beginning, or all of it.
-    pub text: String,
+    /// Its beginning, or all of it, with its findings.
+    pub marks: Vec<FindingMark>,
     /// The size of all of it, if that is not shown.
     pub whole: Option<Bytes>,
 }

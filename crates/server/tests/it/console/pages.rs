@@ -128,12 +128,25 @@ async fn texts_of_strangers_are_no_markup(backend: Backend) {
     assert!(page.contains("&#60;script&#62;alert(1)"), "it is shown as text");
     assert!(page.contains("The beginning of 1.1 MiB") && page.len() < 400_000);
     assert!(page.ends_with("</html>") && page.matches("class=\"card step\"").count() == 2);
+    // Findings are marked in the step, in characters of the text.
+    let told = "äöü, mail jane@example.com <b>";
+    key.post("/api/v1/chat/completions", &call(told)).await.ok(200);
+    key.execute(trace, "call jane@example.com").await.ok(200);
+    let page = owner.get(&of_trace).await.text;
+    for marked in [
+        // The provider was sent a placeholder, which is what is stored.
+        "äöü, mail <mark title=\"pii: EMAIL\">[EMAIL_1_",
+        "]</mark> &#60;b&#62;",
+        "call <mark title=\"pii: EMAIL\">jane@example.com</mark>",
+    ] {
+        assert!(page.contains(marked), "no {marked} in {page}");
+    }
     // Safety tries it, and marks what it finds in place.
     let text = "my mail is jane@example.com <b>";
     let tried = send_form(&owner, "/safety", &[("text", text), ("project", "1")]).await;
     shows(&tried, 200, ">jane@example.com</mark> &#60;b&#62;");
     let csv = owner.get("/usage.csv?by=user").await;
-    shows(&csv, 200, "<i>user</i>,2,");
+    shows(&csv, 200, "<i>user</i>,4,");
     assert!(csv.header("content-disposition").contains("attachment"));
 }
 
