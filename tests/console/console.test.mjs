@@ -95,7 +95,7 @@ test("every page is sound at two widths in two themes", async () => {
   const { large, several } = await fill(gateway);
   const paths = [
     "/", "/?window=720", "/traces", "/traces?status=failed", `/traces/${large}`, `/traces/${several}`, "/models", "/keys", "/safety",
-    "/insights", "/people", "/audit", "/traces/none",
+    "/insights", "/people", "/audit", "/account", "/traces/none",
   ];
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) {
@@ -135,6 +135,11 @@ test("every page is sound at two widths in two themes", async () => {
         assert.notEqual(await page.title(), "owned", path);
         await sound({ [`/traces/${large}`]: "trace-large", [`/traces/${several}`]: "trace" }[path] ?? path);
       }
+      await page.goto(`${gateway.base}/account`);
+      await page.getByLabel("Your password", { exact: true }).fill(PASSWORD);
+      await page.getByRole("button", { name: "Set up an authenticator" }).click();
+      await page.getByRole("img", { name: "QR code" }).waitFor();
+      await sound("account-offered");
       // The browser notes the 404 of the last page, and the refusal of a link.
       assert.deepEqual(errors.filter((error) => !/404|422/.test(error)), []);
       await context.close();
@@ -348,17 +353,20 @@ test("from an invitation to the first key, a forgotten password, and a second fa
   };
   await enter();
   await ada.page.waitForURL(`${gateway.base}/`);
-  const send = async (path, body) => {
-    const answer = await ada.context.request.post(gateway.base + path, {
-      data: body, headers: { origin: gateway.base },
-    });
-    assert.equal(answer.status(), 200, await answer.text());
-    return answer.json();
-  };
-  const offered = await send("/api/v1/session/mfa/totp", { password: `${PASSWORD}-new` });
+  await ada.page.getByRole("link", { name: "ada@example.org" }).click();
+  await ada.page.getByLabel("Your password", { exact: true }).fill(`${PASSWORD}-new`);
+  await ada.page.getByRole("button", { name: "Set up an authenticator" }).click();
+  const shared = await ada.page.locator("#totp-secret").textContent();
+  await ada.page.getByLabel("Code of the authenticator").fill("000000");
+  await ada.page.keyboard.press("Enter");
+  await ada.page.getByRole("alert").getByText("The code is wrong").waitFor();
   const first = Date.now() - 30_000;
-  const codes = await send("/api/v1/session/mfa/totp/confirm", { code: codeOf(offered.secret, first) });
-  for (const code of [codeOf(offered.secret, first + 30_000), codes.recovery_codes[0]]) {
+  await ada.page.getByLabel("Code of the authenticator").fill(codeOf(shared, first));
+  await ada.page.keyboard.press("Enter");
+  const codes = (await ada.page.locator("#codes").textContent()).trim().split("\n");
+  assert.equal(codes.length, 10);
+  await ada.page.screenshot({ path: `${SHOTS}account-codes.png`, fullPage: true });
+  for (const code of [codeOf(shared, first + 30_000), codes[0]]) {
     await ada.page.getByRole("button", { name: "Sign out" }).click();
     await enter();
     await ada.page.getByLabel(/code/i).fill("000000");

@@ -21,6 +21,8 @@ pub enum Section {
     People,
     /// The actions of people.
     Audit,
+    /// The user's own account, to which their address leads.
+    Account,
 }
 
 impl Section {
@@ -45,6 +47,7 @@ impl Section {
             Self::Insights => "Insights",
             Self::People => "People",
             Self::Audit => "Audit",
+            Self::Account => "Your account",
         }
     }
 
@@ -59,6 +62,7 @@ impl Section {
             Self::Insights => "/insights",
             Self::People => "/people",
             Self::Audit => "/audit",
+            Self::Account => "/account",
         }
     }
 }
@@ -94,6 +98,8 @@ pub struct Frame {
     pub section: Section,
     /// The user.
     pub person: Person,
+    /// Whether they have to set up a second factor first: no other page is open to them.
+    pub enrols: bool,
     /// The projects that they may see.
     pub projects: Vec<ProjectLink>,
     /// The number of the project that is shown; `None` without any.
@@ -114,13 +120,18 @@ pub(crate) struct NavLink {
 impl Frame {
     pub(crate) fn links(&self) -> Vec<NavLink> {
         let for_admins = |section: &Section| matches!(section, Section::People | Section::Audit);
-        let shown = |section: &Section| self.person.is_admin || !for_admins(section);
+        let shown =
+            |section: &Section| !self.enrols && (self.person.is_admin || !for_admins(section));
         let link = |section: Section| NavLink {
             href: self.href(section.path()),
             name: section.name(),
             is_current: section == self.section,
         };
         Section::ALL.into_iter().filter(shown).map(link).collect()
+    }
+
+    pub(crate) fn is_of_account(&self) -> bool {
+        self.section == Section::Account
     }
 
     /// A path of the console for the project that is shown.

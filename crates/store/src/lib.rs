@@ -65,7 +65,7 @@ pub use organizations::Organization;
 pub use people::Person;
 pub use seal::{PackedContent, SealingKey, random};
 pub use search::{Order, Page, Term, TraceFilter};
-pub use second_factors::Authenticator;
+pub use second_factors::{AccountState, Authenticator};
 pub use session_traces::{IdleSession, SessionHash};
 pub use sessions::{ListedSession, NewSession};
 pub use stats::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};

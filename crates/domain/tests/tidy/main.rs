@@ -68,6 +68,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("libmimalloc-sys", &["allocator"]),
     ("mimalloc", &["allocator"]),
     ("parquet", &["export"]),
+    ("qrcodegen", &["dashboard"]),
     ("reqwest", &["the tests"]),
     ("rmcp", &["mcp_client"]),
     ("rusqlite", &["store"]),

@@ -11,6 +11,7 @@ pub(crate) mod members;
 pub(crate) mod models;
 pub(crate) mod offline_export;
 pub(crate) mod organization;
+pub(crate) mod own_account;
 pub(crate) mod passwords;
 pub(crate) mod people;
 pub(crate) mod projects;
