@@ -136,7 +136,7 @@ test("every page is sound at two widths in two themes", async () => {
         await sound({ [`/traces/${large}`]: "trace-large", [`/traces/${several}`]: "trace" }[path] ?? path);
       }
       await page.goto(`${gateway.base}/account`);
-      await page.getByLabel("Your password", { exact: true }).fill(PASSWORD);
+      await page.getByRole("region", { name: "Second factor" }).getByLabel("Your password").fill(PASSWORD);
       await page.getByRole("button", { name: "Set up an authenticator" }).click();
       await page.getByRole("img", { name: "QR code" }).waitFor();
       await sound("account-offered");
@@ -354,7 +354,7 @@ test("from an invitation to the first key, a forgotten password, and a second fa
   await enter();
   await ada.page.waitForURL(`${gateway.base}/`);
   await ada.page.getByRole("link", { name: "ada@example.org" }).click();
-  await ada.page.getByLabel("Your password", { exact: true }).fill(`${PASSWORD}-new`);
+  await ada.page.getByRole("region", { name: "Second factor" }).getByLabel("Your password").fill(`${PASSWORD}-new`);
   await ada.page.getByRole("button", { name: "Set up an authenticator" }).click();
   const shared = await ada.page.locator("#totp-secret").textContent();
   await ada.page.getByLabel("Code of the authenticator").fill("000000");
@@ -377,6 +377,76 @@ test("from an invitation to the first key, a forgotten password, and a second fa
     await ada.page.waitForURL(`${gateway.base}/`);
   }
   for (const { context } of [owner, ada, visitor]) await context.close();
+});
+
+test("a passkey is made and signs in", async () => {
+  await gateway.run("user", "create", "pat@example.org", "--role", "member", "--project", "1");
+  const { page, errors, context } = await visit();
+  const device = await context.newCDPSession(page);
+  await device.send("WebAuthn.enable");
+  const { authenticatorId } = await device.send("WebAuthn.addVirtualAuthenticator", {
+    options: {
+      protocol: "ctap2", transport: "internal", hasResidentKey: true, hasUserVerification: true, isUserVerified: true,
+    },
+  });
+  await signIn(page, "pat@example.org");
+  await page.getByRole("link", { name: "pat@example.org" }).click();
+  const passkeys = page.getByRole("region", { name: "Passkeys" });
+  const add = async (password) => {
+    await passkeys.getByLabel("Name of a new passkey").fill("Laptop <b>");
+    await passkeys.getByLabel("Your password").last().fill(password);
+    await passkeys.getByRole("button", { name: "Add a passkey" }).click();
+  };
+  await add("wrong password");
+  await passkeys.getByRole("alert").getByText("The password is wrong").waitFor();
+  await add(PASSWORD);
+  await passkeys.getByText("The passkey is added").waitFor();
+  const codes = (await page.locator("#new-codes").textContent()).split("\n");
+  assert.equal(codes.length, 10);
+  await page.screenshot({ path: `${SHOTS}account-passkey-codes.png`, fullPage: true });
+  await passkeys.getByRole("link", { name: "Done" }).click();
+  await passkeys.getByText("Laptop <b>").waitFor();
+  assert.equal(await passkeys.locator("b").count(), 0);
+  await page.screenshot({ path: `${SHOTS}account-passkey.png`, fullPage: true });
+  await add(PASSWORD);
+  await passkeys.getByRole("alert").getByText("This device has a passkey of yours already").waitFor();
+
+  const leave = async () => {
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.waitForURL(`${gateway.base}/sign-in`);
+  };
+  const byPasskey = page.getByRole("button", { name: "Sign in with a passkey" });
+  await leave();
+  await page.goto(`${gateway.base}/keys`);
+  await byPasskey.click();
+  await page.waitForURL(`${gateway.base}/keys`);
+  await leave();
+  await page.getByLabel("E-mail").fill("pat@example.org");
+  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.getByLabel(/recovery code/).waitFor();
+  await page.screenshot({ path: `${SHOTS}factor-passkey.png`, fullPage: true });
+  await byPasskey.click();
+  await page.waitForURL(`${gateway.base}/`);
+  await leave();
+  // Somebody else who holds the device is refused by it.
+  await device.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: false });
+  await byPasskey.click();
+  await page.getByRole("alert").getByText("No passkey was chosen").waitFor();
+  await device.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: true });
+  await byPasskey.click();
+  await page.waitForURL(`${gateway.base}/`);
+  await page.goto(`${gateway.base}/account`);
+  await passkeys.getByText("last used").waitFor();
+  await passkeys.getByLabel("Remove the passkey Laptop <b>").click();
+  await passkeys.getByLabel("Your password").first().fill(PASSWORD);
+  await passkeys.getByRole("button", { name: "Remove it" }).click();
+  await page.getByRole("status").getByText("The passkey is removed").waitFor();
+  await leave();
+  await signIn(page, "pat@example.org");
+  // The browser notes the 422 of the wrong password.
+  assert.deepEqual(errors.filter((error) => !/422/.test(error)), []);
+  await context.close();
 });
 
 test("a viewer sees no button that would be refused", async () => {

@@ -26,6 +26,8 @@ pub struct Authenticator {
 pub struct AccountState {
     /// When the address was verified; `None` if never.
     pub email_verified_at: Option<Timestamp>,
+    /// Whether the account has a second factor.
+    pub mfa_enabled: bool,
     /// Whether an authenticator is active.
     pub has_authenticator: bool,
     /// The recovery codes that are left.
@@ -37,18 +39,21 @@ impl Store {
     #[boxed]
     pub async fn account_state(&self, user: UserId) -> Result<Option<AccountState>> {
         const FIND: &str = "
-            SELECT u.email_verified_at, u.totp_step > 0,
+            SELECT u.email_verified_at, u.mfa_enabled, u.totp_step > 0,
                    (SELECT count(*) FROM recovery_codes r WHERE r.user_id = u.id)
             FROM users u
             WHERE u.id = $1";
-        let found: Option<(Option<i64>, bool, i64)> = on!(&self.reader, db => {
+        let found: Option<(Option<i64>, bool, bool, i64)> = on!(&self.reader, db => {
             sqlx::query_as(FIND).bind(user.0).fetch_optional(db).await?
         });
-        Ok(found.map(|(verified_at, has_authenticator, recovery_codes_left)| AccountState {
-            email_verified_at: verified_at.map(Timestamp),
-            has_authenticator,
-            recovery_codes_left,
-        }))
+        let state =
+            |(verified_at, mfa_enabled, has_authenticator, recovery_codes_left)| AccountState {
+                email_verified_at: Option::map(verified_at, Timestamp),
+                mfa_enabled,
+                has_authenticator,
+                recovery_codes_left,
+            };
+        Ok(found.map(state))
     }
 
     /// The authenticator of a user.

@@ -2,10 +2,11 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::header::HOST;
 use axum::response::Response;
-use dashboard::{AccountPage, OfferedAuthenticator, Section, SessionRow};
+use dashboard::{AccountPage, OfferedAuthenticator, PasskeyRow, Section, SessionRow};
 use domain::secret::Secret;
-use gateway::{Error, SessionView};
+use gateway::{Error, PasskeyView, SessionView};
 
 use crate::app::App;
 use crate::console::failure::Result;
@@ -26,6 +27,8 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
 async fn account(app: &App, visit: &Visit) -> Result<AccountPage> {
     let member = visit.member();
     let own = app.gateway.own_account(member).await?;
+    let passkeys = app.gateway.own_passkeys(member).await?;
+    let host = visit.headers.get(HOST).and_then(|host| host.to_str().ok());
     let sessions = app.gateway.own_sessions(&visit.session.token, member).await?;
     Ok(AccountPage {
         frame: visit.frame(Section::Account, "Your account", visit.project()?),
@@ -33,11 +36,13 @@ async fn account(app: &App, visit: &Visit) -> Result<AccountPage> {
         verified_at: own.email_verified_at,
         has_mail: app.gateway.has_mail(),
         has_authenticator: own.has_authenticator,
-        has_factor: own.has_authenticator,
+        has_factor: own.mfa_enabled,
         requires_factor: own.requires_factor,
         codes_left: own.recovery_codes_left,
         offered: None,
         codes: Vec::new(),
+        has_passkeys: app.gateway.has_passkeys(host),
+        passkeys: passkeys.into_iter().map(passkey_row).collect(),
         sessions: sessions.into_iter().map(row).collect(),
     })
 }
@@ -51,6 +56,11 @@ fn row(view: SessionView) -> SessionRow {
         last_seen_at: view.last_seen_at,
         is_current: view.is_current,
     }
+}
+
+fn passkey_row(view: PasskeyView) -> PasskeyRow {
+    let PasskeyView { id, name, created_at, last_used_at } = view;
+    PasskeyRow { id, name, created_at, last_used_at }
 }
 
 /// Replaces the password.
@@ -134,6 +144,19 @@ pub(super) async fn remove_factors(
     let removed =
         app.gateway.remove_own_factors(&by.member, &by.account, password, &code(&form)).await;
     done_or_refused(&app, &visit, removed, "factors_removed").await
+}
+
+/// Removes a passkey.
+pub(super) async fn remove_passkey(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+    form: Form,
+) -> Result<Response> {
+    let (by, password) = (&visit.session, secret(&form, "password"));
+    let id = path.text("id")?;
+    let removed = app.gateway.remove_passkey(&by.member, &by.account, password, id).await;
+    done_or_refused(&app, &visit, removed, "passkey_removed").await
 }
 
 /// Has a letter sent whose link verifies the address.

@@ -74,6 +74,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/account/authenticator/confirm", post(account::confirm))
         .route("/account/recovery-codes", post(account::replace_codes))
         .route("/account/factors/remove", post(account::remove_factors))
+        .route("/account/passkeys/{id}/remove", post(account::remove_passkey))
         .route("/account/verification", post(account::verify_address))
         .route("/account/sessions/{id}/revoke", post(account::revoke_session))
         .route("/sign-out", post(sign_in::leave))

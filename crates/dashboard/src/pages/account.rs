@@ -21,6 +21,19 @@ impl OfferedAuthenticator {
     }
 }
 
+/// A passkey of the user.
+#[derive(Clone, Debug)]
+pub struct PasskeyRow {
+    /// Its id.
+    pub id: String,
+    /// The name that the user has given it.
+    pub name: String,
+    /// When it was added.
+    pub created_at: Timestamp,
+    /// When it last signed in; `None` if never.
+    pub last_used_at: Option<Timestamp>,
+}
+
 /// A session of the user.
 #[derive(Clone, Debug)]
 pub struct SessionRow {
@@ -62,6 +75,10 @@ pub struct AccountPage {
     pub offered: Option<OfferedAuthenticator>,
     /// Recovery codes that were just made; none if none were.
     pub codes: Vec<String>,
+    /// Whether the gateway can have passkeys: it needs an address of its own for them.
+    pub has_passkeys: bool,
+    /// The passkeys of the user, oldest first.
+    pub passkeys: Vec<PasskeyRow>,
     /// The sessions of the user, the latest in use first.
     pub sessions: Vec<SessionRow>,
 }

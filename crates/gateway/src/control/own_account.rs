@@ -11,6 +11,8 @@ use crate::state::member::Member;
 pub struct OwnAccount {
     /// When the address was verified; `None` if never.
     pub email_verified_at: Option<Timestamp>,
+    /// Whether the account has a second factor.
+    pub mfa_enabled: bool,
     /// Whether an authenticator is set up.
     pub has_authenticator: bool,
     /// The recovery codes that are left.
@@ -26,6 +28,7 @@ impl Gateway {
         let state = self.store.account_state(member.user).await?.ok_or(Error::NotFound)?;
         Ok(OwnAccount {
             email_verified_at: state.email_verified_at,
+            mfa_enabled: state.mfa_enabled,
             has_authenticator: state.has_authenticator,
             recovery_codes_left: state.recovery_codes_left,
             requires_factor: organization.read_settings()?.security.require_mfa,

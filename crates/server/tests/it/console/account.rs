@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{browser, owner, send_form, shows, signed_in};
 use crate::harness::{Backend, Caller, Mailbox, OWNER, PASSWORD, Reply, Server, Setup};
+use crate::session::passkeys::added;
 use crate::session::roles::{USER_PASSWORD, user};
 use crate::session::second_factor::Authenticator;
 
@@ -13,6 +14,7 @@ crate::on_every_backend!(
     a_password_is_changed,
     an_address_is_verified_from_the_page,
     sessions_are_seen_and_ended,
+    passkeys_are_listed_and_removed,
     forms_of_other_sites_change_nothing
 );
 
@@ -178,6 +180,41 @@ async fn sessions_are_seen_and_ended(backend: Backend) {
     assert_eq!(phone.get("/account").await.status, 303);
 }
 
+async fn passkeys_are_listed_and_removed(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let page = owner(&server).await.get("/account").await;
+    shows(&page, 200, "This gateway can have none");
+    assert!(!page.text.contains("data-passkey-new"));
+    assert!(!browser(&server).get("/sign-in").await.text.contains("passkey"));
+
+    let setup = Setup::new(&backend).env("SLUICE_PUBLIC_URL", "https://ai.example");
+    let server = setup.start().await;
+    shows(&browser(&server).get("/sign-in").await, 200, "data-passkey-sign-in hidden");
+    let api = server.owner().await;
+    added(&api, PASSWORD, "https://ai.example", "Phone <b>").await;
+    let login = server.login(OWNER, PASSWORD).await;
+    let pending =
+        browser(&server).with("cookie", login.header("set-cookie").split(';').next().unwrap());
+    assert_eq!(pending.get("/account").await.header("location"), "/sign-in?next=%2Faccount");
+    let cookie = api.request("GET", "/").build().unwrap().headers()["cookie"].clone();
+    let own = browser(&server).with("cookie", cookie.to_str().unwrap());
+    let own = own.with("origin", "https://ai.example");
+    let page = own.get("/account").await;
+    shows(&page, 200, "Phone &#60;b&#62;");
+    shows(&page, 200, "Your passkeys are your second factor");
+    let id = api.get("/api/v1/session/passkeys").await.ok(200)[0]["id"].clone();
+    let path = format!("/account/passkeys/{}/remove", id.as_str().unwrap());
+    let remove = async |password: &str| {
+        let form = own.request("POST", &path).body(format!("password={password}"));
+        let form = form.header("content-type", "application/x-www-form-urlencoded");
+        Caller::try_send(form).await.unwrap()
+    };
+    shows(&remove("wrong").await, 422, "The password is wrong");
+    let removed = remove(PASSWORD).await;
+    assert!(removed.header("location").ends_with("done=passkey_removed"), "{}", removed.text);
+    assert!(!own.get("/account").await.text.contains("Phone"));
+}
+
 async fn forms_of_other_sites_change_nothing(backend: Backend) {
     let server = Server::start(&backend).await;
     let evil = owner(&server).await.with("origin", "https://evil.example");
@@ -187,6 +224,7 @@ async fn forms_of_other_sites_change_nothing(backend: Backend) {
         "authenticator/confirm",
         "recovery-codes",
         "factors/remove",
+        "passkeys/0000000000000000/remove",
         "verification",
         "sessions/0000000000000000/revoke",
     ] {

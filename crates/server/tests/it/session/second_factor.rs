@@ -76,15 +76,15 @@ fn now() -> u64 {
 }
 
 /// The caller with the cookie that an answer set.
-fn with_cookie(server: &Server, reply: &Reply) -> Caller {
+pub fn with_cookie(server: &Server, reply: &Reply) -> Caller {
     server.any.with("cookie", reply.header("set-cookie").split(';').next().unwrap())
 }
 
-async fn verify(caller: &Caller, code: &str) -> Reply {
+pub async fn verify(caller: &Caller, code: &str) -> Reply {
     caller.post("/api/v1/session/mfa", &json!({"code": code})).await
 }
 
-async fn events(caller: &Caller, kind: &str) -> Vec<Value> {
+pub async fn events(caller: &Caller, kind: &str) -> Vec<Value> {
     let events = caller.get(&format!("/api/v1/audit-events?event={kind}")).await.ok(200);
     events.as_array().unwrap().clone()
 }
