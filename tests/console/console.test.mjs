@@ -40,8 +40,34 @@ async function signIn(page, email = OWNER) {
   await page.goto(`${gateway.base}/sign-in`);
   await page.getByLabel("E-mail").fill(email);
   await page.getByLabel("Password").fill(PASSWORD);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.waitForURL(`${gateway.base}/`);
+}
+
+/** Fails unless a page is accessible, fits its screen and does not move; leaves a screenshot. */
+async function checked(page, where) {
+  // A policy that forbids foreign scripts forbids axe as well: it is run beside the page's own world.
+  const world = await page.context().newCDPSession(page);
+  const { frameTree } = await world.send("Page.getFrameTree");
+  const { executionContextId } = await world.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id });
+  const run = async (expression) => {
+    const found = await world.send("Runtime.evaluate", {
+      expression, contextId: executionContextId, awaitPromise: true, returnByValue: true,
+    });
+    assert.equal(found.exceptionDetails, undefined, where);
+    return found.result.value;
+  };
+  await run(`${AXE}; 0`);
+  const violations = await run("axe.run().then(({ violations }) => violations.map((found) => "
+    + "`${found.id}: ${found.nodes[0].html.slice(0, 200)}`))");
+  assert.deepEqual(violations, [], where);
+  const beyond = await run("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+  assert.equal(beyond, 0, `${where}: wider than the screen`);
+  const shift = await run("new Promise((resolve) => { let sum = 0; new PerformanceObserver((list) => "
+    + "{ for (const entry of list.getEntries()) sum += entry.value; }).observe({ type: 'layout-shift', buffered: true }); "
+    + "requestAnimationFrame(() => setTimeout(() => resolve(sum), 50)); })");
+  assert.ok(shift < 0.05, `${where}: shifted by ${shift}`);
+  await page.screenshot({ path: `${SHOTS}${where.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: true });
 }
 
 test("a new installation leads to a first call", async () => {
@@ -50,12 +76,12 @@ test("a new installation leads to a first call", async () => {
   assert.equal(new URL(page.url()).pathname, "/sign-in");
   await page.getByLabel("E-mail").fill(OWNER);
   await page.getByLabel("Password").fill("wrong password");
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByRole("alert").getByText("wrong").waitFor();
   errors.length = 0; // The browser notes the 401.
   assert.equal(await page.getByLabel("E-mail").inputValue(), OWNER);
   await page.getByLabel("Password").fill(PASSWORD);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.waitForURL(`${gateway.base}/keys`);
   await page.getByRole("link", { name: "Overview" }).click();
   await page.getByRole("heading", { name: "Make the first call" }).waitFor();
@@ -100,31 +126,7 @@ test("every page is sound at two widths in two themes", async () => {
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) {
       const { page, errors, context } = await visit({ colorScheme, viewport: { width, height: 900 } });
-      const sound = async (name) => {
-        const where = `${name}, ${colorScheme}, ${width}`;
-        // A policy that forbids foreign scripts forbids axe as well: it is run beside the page's own world.
-        const world = await context.newCDPSession(page);
-        const { frameTree } = await world.send("Page.getFrameTree");
-        const { executionContextId } = await world.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id });
-        const run = async (expression) => {
-          const found = await world.send("Runtime.evaluate", {
-            expression, contextId: executionContextId, awaitPromise: true, returnByValue: true,
-          });
-          assert.equal(found.exceptionDetails, undefined, where);
-          return found.result.value;
-        };
-        await run(`${AXE}; 0`);
-        const violations = await run("axe.run().then(({ violations }) => violations.map((found) => "
-          + "`${found.id}: ${found.nodes[0].html.slice(0, 200)}`))");
-        assert.deepEqual(violations, [], where);
-        const beyond = await run("document.documentElement.scrollWidth - document.documentElement.clientWidth");
-        assert.equal(beyond, 0, `${where}: wider than the screen`);
-        const shift = await run("new Promise((resolve) => { let sum = 0; new PerformanceObserver((list) => "
-          + "{ for (const entry of list.getEntries()) sum += entry.value; }).observe({ type: 'layout-shift', buffered: true }); "
-          + "requestAnimationFrame(() => setTimeout(() => resolve(sum), 50)); })");
-        assert.ok(shift < 0.05, `${where}: shifted by ${shift}`);
-        await page.screenshot({ path: `${SHOTS}${where.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: true });
-      };
+      const sound = (name) => checked(page, `${name}, ${colorScheme}, ${width}`);
       for (const path of ["/sign-in", "/forgotten", "/invitation?token=x"]) {
         await page.goto(gateway.base + path);
         await sound(path.slice(1).split("?")[0]);
@@ -349,7 +351,7 @@ test("from an invitation to the first key, a forgotten password, and a second fa
     await ada.page.goto(`${gateway.base}/sign-in`);
     await ada.page.getByLabel("E-mail").fill("ada@example.org");
     await ada.page.getByLabel("Password").fill(`${PASSWORD}-new`);
-    await ada.page.getByRole("button", { name: "Sign in" }).click();
+    await ada.page.getByRole("button", { name: "Sign in", exact: true }).click();
   };
   await enter();
   await ada.page.waitForURL(`${gateway.base}/`);
@@ -403,11 +405,17 @@ test("a passkey is made and signs in", async () => {
   await passkeys.getByText("The passkey is added").waitFor();
   const codes = (await page.locator("#new-codes").textContent()).split("\n");
   assert.equal(codes.length, 10);
-  await page.screenshot({ path: `${SHOTS}account-passkey-codes.png`, fullPage: true });
+  await checked(page, "account-passkey-codes");
   await passkeys.getByRole("link", { name: "Done" }).click();
   await passkeys.getByText("Laptop <b>").waitFor();
   assert.equal(await passkeys.locator("b").count(), 0);
-  await page.screenshot({ path: `${SHOTS}account-passkey.png`, fullPage: true });
+  await checked(page, "account-passkey");
+  await page.setViewportSize({ width: 390, height: 900 });
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.reload();
+  await checked(page, "account-passkey, dark, 390");
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ colorScheme: "light" });
   await add(PASSWORD);
   await passkeys.getByRole("alert").getByText("This device has a passkey of yours already").waitFor();
 
@@ -425,7 +433,7 @@ test("a passkey is made and signs in", async () => {
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByLabel(/recovery code/).waitFor();
-  await page.screenshot({ path: `${SHOTS}factor-passkey.png`, fullPage: true });
+  await checked(page, "factor-passkey");
   await byPasskey.click();
   await page.waitForURL(`${gateway.base}/`);
   await leave();
@@ -472,7 +480,7 @@ test("a session that has ended in another tab leads to the sign-in and back", as
   await page.reload();
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByLabel("E-mail").fill(OWNER);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.waitForURL(`${gateway.base}/traces?status=completed`);
   await context.close();
 });

@@ -82,3 +82,14 @@ pub struct AccountPage {
     /// The sessions of the user, the latest in use first.
     pub sessions: Vec<SessionRow>,
 }
+
+impl AccountPage {
+    /// The label of a field for a code.
+    fn code_label(&self) -> &'static str {
+        if self.has_authenticator {
+            "Code of the authenticator, or a recovery code"
+        } else {
+            "A recovery code"
+        }
+    }
+}

@@ -133,9 +133,13 @@ impl Gateway {
                 "The passkey was asked for too long ago, or for another account: try again",
             )
         })?;
-        let new = site.register(&state.state, answer.credential).map_err(|error| {
-            tracing::info!(%error, user = %member.user, "a new passkey was refused");
-            Error::invalid("The passkey does not fit what was asked for: try again")
+        let new = site.register(&state.state, answer.credential);
+        let new = new.map_err(|error| match error {
+            passkeys::Error::Malformed(_) => Error::Malformed(error.to_string()),
+            error => {
+                tracing::info!(%error, user = %member.user, "a new passkey was refused");
+                Error::invalid("The passkey does not fit what was asked for: try again")
+            }
         })?;
         let now = self.clock.now();
         let row = StoredPasskey {

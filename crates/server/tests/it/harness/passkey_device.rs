@@ -14,9 +14,9 @@ const HAS_KEY: u8 = 0x40;
 /// A device with one passkey. Its fields are what it claims: a test may have it claim something else.
 pub struct Device {
     /// The origin of the page that asks.
-    pub origin: String,
+    pub origin: &'static str,
     /// The site that the passkey is for.
-    pub rp_id: String,
+    pub rp_id: &'static str,
     /// Whether the user has shown that it is them.
     pub verifies_user: bool,
     /// Whether it counts its signatures.
@@ -31,12 +31,12 @@ pub struct Device {
 }
 
 impl Device {
-    pub fn new(origin: &str, rp_id: &str) -> Self {
+    pub fn new(origin: &'static str, rp_id: &'static str) -> Self {
         let mut id = vec![0; 32];
         aws_lc_rs::rand::fill(&mut id).unwrap();
         Self {
-            origin: origin.to_owned(),
-            rp_id: rp_id.to_owned(),
+            origin,
+            rp_id,
             verifies_user: true,
             counts: true,
             counter: 0,
@@ -86,7 +86,7 @@ impl Device {
     }
 
     fn client_data(&self, kind: &str, options: &Value) -> Vec<u8> {
-        let (challenge, origin) = (&options["challenge"], &self.origin);
+        let (challenge, origin) = (&options["challenge"], self.origin);
         let data =
             json!({"type": kind, "challenge": challenge, "origin": origin, "crossOrigin": false});
         data.to_string().into_bytes()
