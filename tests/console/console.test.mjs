@@ -40,8 +40,34 @@ async function signIn(page, email = OWNER) {
   await page.goto(`${gateway.base}/sign-in`);
   await page.getByLabel("E-mail").fill(email);
   await page.getByLabel("Password").fill(PASSWORD);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.waitForURL(`${gateway.base}/`);
+}
+
+/** Fails unless a page is accessible, fits its screen and does not move; leaves a screenshot. */
+async function checked(page, where) {
+  // A policy that forbids foreign scripts forbids axe as well: it is run beside the page's own world.
+  const world = await page.context().newCDPSession(page);
+  const { frameTree } = await world.send("Page.getFrameTree");
+  const { executionContextId } = await world.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id });
+  const run = async (expression) => {
+    const found = await world.send("Runtime.evaluate", {
+      expression, contextId: executionContextId, awaitPromise: true, returnByValue: true,
+    });
+    assert.equal(found.exceptionDetails, undefined, where);
+    return found.result.value;
+  };
+  await run(`${AXE}; 0`);
+  const violations = await run("axe.run().then(({ violations }) => violations.map((found) => "
+    + "`${found.id}: ${found.nodes[0].html.slice(0, 200)}`))");
+  assert.deepEqual(violations, [], where);
+  const beyond = await run("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+  assert.equal(beyond, 0, `${where}: wider than the screen`);
+  const shift = await run("new Promise((resolve) => { let sum = 0; new PerformanceObserver((list) => "
+    + "{ for (const entry of list.getEntries()) sum += entry.value; }).observe({ type: 'layout-shift', buffered: true }); "
+    + "requestAnimationFrame(() => setTimeout(() => resolve(sum), 50)); })");
+  assert.ok(shift < 0.05, `${where}: shifted by ${shift}`);
+  await page.screenshot({ path: `${SHOTS}${where.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: true });
 }
 
 test("a new installation leads to a first call", async () => {
@@ -50,12 +76,12 @@ test("a new installation leads to a first call", async () => {
   assert.equal(new URL(page.url()).pathname, "/sign-in");
   await page.getByLabel("E-mail").fill(OWNER);
   await page.getByLabel("Password").fill("wrong password");
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByRole("alert").getByText("wrong").waitFor();
   errors.length = 0; // The browser notes the 401.
   assert.equal(await page.getByLabel("E-mail").inputValue(), OWNER);
   await page.getByLabel("Password").fill(PASSWORD);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.waitForURL(`${gateway.base}/keys`);
   await page.getByRole("link", { name: "Overview" }).click();
   await page.getByRole("heading", { name: "Make the first call" }).waitFor();
@@ -95,37 +121,13 @@ test("every page is sound at two widths in two themes", async () => {
   const { large, several } = await fill(gateway);
   const paths = [
     "/", "/?window=720", "/traces", "/traces?status=failed", `/traces/${large}`, `/traces/${several}`, "/models", "/keys", "/safety",
-    "/insights", "/people", "/audit", "/playground", "/models/new", "/routing", "/limits", "/jobs", "/settings",
+    "/insights", "/people", "/audit", "/playground", "/models/new", "/routing", "/limits", "/jobs", "/settings", "/account",
     "/traces/none",
   ];
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) {
       const { page, errors, context } = await visit({ colorScheme, viewport: { width, height: 900 } });
-      const sound = async (name) => {
-        const where = `${name}, ${colorScheme}, ${width}`;
-        // A policy that forbids foreign scripts forbids axe as well: it is run beside the page's own world.
-        const world = await context.newCDPSession(page);
-        const { frameTree } = await world.send("Page.getFrameTree");
-        const { executionContextId } = await world.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id });
-        const run = async (expression) => {
-          const found = await world.send("Runtime.evaluate", {
-            expression, contextId: executionContextId, awaitPromise: true, returnByValue: true,
-          });
-          assert.equal(found.exceptionDetails, undefined, where);
-          return found.result.value;
-        };
-        await run(`${AXE}; 0`);
-        const violations = await run("axe.run().then(({ violations }) => violations.map((found) => "
-          + "`${found.id}: ${found.nodes[0].html.slice(0, 200)}`))");
-        assert.deepEqual(violations, [], where);
-        const beyond = await run("document.documentElement.scrollWidth - document.documentElement.clientWidth");
-        assert.equal(beyond, 0, `${where}: wider than the screen`);
-        const shift = await run("new Promise((resolve) => { let sum = 0; new PerformanceObserver((list) => "
-          + "{ for (const entry of list.getEntries()) sum += entry.value; }).observe({ type: 'layout-shift', buffered: true }); "
-          + "requestAnimationFrame(() => setTimeout(() => resolve(sum), 50)); })");
-        assert.ok(shift < 0.05, `${where}: shifted by ${shift}`);
-        await page.screenshot({ path: `${SHOTS}${where.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: true });
-      };
+      const sound = (name) => checked(page, `${name}, ${colorScheme}, ${width}`);
       for (const path of ["/sign-in", "/forgotten", "/invitation?token=x"]) {
         await page.goto(gateway.base + path);
         await sound(path.slice(1).split("?")[0]);
@@ -136,6 +138,11 @@ test("every page is sound at two widths in two themes", async () => {
         assert.notEqual(await page.title(), "owned", path);
         await sound({ [`/traces/${large}`]: "trace-large", [`/traces/${several}`]: "trace" }[path] ?? path);
       }
+      await page.goto(`${gateway.base}/account`);
+      await page.getByRole("region", { name: "Second factor" }).getByLabel("Your password").fill(PASSWORD);
+      await page.getByRole("button", { name: "Set up an authenticator" }).click();
+      await page.getByRole("img", { name: "QR code" }).waitFor();
+      await sound("account-offered");
       // The browser notes the 404 of the last page, and the refusal of a link.
       assert.deepEqual(errors.filter((error) => !/404|422/.test(error)), []);
       await context.close();
@@ -345,21 +352,24 @@ test("from an invitation to the first key, a forgotten password, and a second fa
     await ada.page.goto(`${gateway.base}/sign-in`);
     await ada.page.getByLabel("E-mail").fill("ada@example.org");
     await ada.page.getByLabel("Password").fill(`${PASSWORD}-new`);
-    await ada.page.getByRole("button", { name: "Sign in" }).click();
+    await ada.page.getByRole("button", { name: "Sign in", exact: true }).click();
   };
   await enter();
   await ada.page.waitForURL(`${gateway.base}/`);
-  const send = async (path, body) => {
-    const answer = await ada.context.request.post(gateway.base + path, {
-      data: body, headers: { origin: gateway.base },
-    });
-    assert.equal(answer.status(), 200, await answer.text());
-    return answer.json();
-  };
-  const offered = await send("/api/v1/session/mfa/totp", { password: `${PASSWORD}-new` });
+  await ada.page.getByRole("link", { name: "ada@example.org" }).click();
+  await ada.page.getByRole("region", { name: "Second factor" }).getByLabel("Your password").fill(`${PASSWORD}-new`);
+  await ada.page.getByRole("button", { name: "Set up an authenticator" }).click();
+  const shared = await ada.page.locator("#totp-secret").textContent();
+  await ada.page.getByLabel("Code of the authenticator").fill("000000");
+  await ada.page.keyboard.press("Enter");
+  await ada.page.getByRole("alert").getByText("The code is wrong").waitFor();
   const first = Date.now() - 30_000;
-  const codes = await send("/api/v1/session/mfa/totp/confirm", { code: codeOf(offered.secret, first) });
-  for (const code of [codeOf(offered.secret, first + 30_000), codes.recovery_codes[0]]) {
+  await ada.page.getByLabel("Code of the authenticator").fill(codeOf(shared, first));
+  await ada.page.keyboard.press("Enter");
+  const codes = (await ada.page.locator("#codes").textContent()).trim().split("\n");
+  assert.equal(codes.length, 10);
+  await ada.page.screenshot({ path: `${SHOTS}account-codes.png`, fullPage: true });
+  for (const code of [codeOf(shared, first + 30_000), codes[0]]) {
     await ada.page.getByRole("button", { name: "Sign out" }).click();
     await enter();
     await ada.page.getByLabel(/code/i).fill("000000");
@@ -448,6 +458,82 @@ test("a change of settings is shown before it is saved", async () => {
   await context.close();
 });
 
+test("a passkey is made and signs in", async () => {
+  await gateway.run("user", "create", "pat@example.org", "--role", "member", "--project", "1");
+  const { page, errors, context } = await visit();
+  const device = await context.newCDPSession(page);
+  await device.send("WebAuthn.enable");
+  const { authenticatorId } = await device.send("WebAuthn.addVirtualAuthenticator", {
+    options: {
+      protocol: "ctap2", transport: "internal", hasResidentKey: true, hasUserVerification: true, isUserVerified: true,
+    },
+  });
+  await signIn(page, "pat@example.org");
+  await page.getByRole("link", { name: "pat@example.org" }).click();
+  const passkeys = page.getByRole("region", { name: "Passkeys" });
+  const add = async (password) => {
+    await passkeys.getByLabel("Name of a new passkey").fill("Laptop <b>");
+    await passkeys.getByLabel("Your password").last().fill(password);
+    await passkeys.getByRole("button", { name: "Add a passkey" }).click();
+  };
+  await add("wrong password");
+  await passkeys.getByRole("alert").getByText("The password is wrong").waitFor();
+  await add(PASSWORD);
+  await passkeys.getByText("The passkey is added").waitFor();
+  const codes = (await page.locator("#new-codes").textContent()).split("\n");
+  assert.equal(codes.length, 10);
+  await checked(page, "account-passkey-codes");
+  await passkeys.getByRole("link", { name: "Done" }).click();
+  await passkeys.getByText("Laptop <b>").waitFor();
+  assert.equal(await passkeys.locator("b").count(), 0);
+  await checked(page, "account-passkey");
+  await page.setViewportSize({ width: 390, height: 900 });
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.reload();
+  await checked(page, "account-passkey, dark, 390");
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ colorScheme: "light" });
+  await add(PASSWORD);
+  await passkeys.getByRole("alert").getByText("This device has a passkey of yours already").waitFor();
+
+  const leave = async () => {
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.waitForURL(`${gateway.base}/sign-in`);
+  };
+  const byPasskey = page.getByRole("button", { name: "Sign in with a passkey" });
+  await leave();
+  await page.goto(`${gateway.base}/keys`);
+  await byPasskey.click();
+  await page.waitForURL(`${gateway.base}/keys`);
+  await leave();
+  await page.getByLabel("E-mail").fill("pat@example.org");
+  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.getByLabel(/recovery code/).waitFor();
+  await checked(page, "factor-passkey");
+  await byPasskey.click();
+  await page.waitForURL(`${gateway.base}/`);
+  await leave();
+  // Somebody else who holds the device is refused by it.
+  await device.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: false });
+  await byPasskey.click();
+  await page.getByRole("alert").getByText("No passkey was chosen").waitFor();
+  await device.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: true });
+  await byPasskey.click();
+  await page.waitForURL(`${gateway.base}/`);
+  await page.goto(`${gateway.base}/account`);
+  await passkeys.getByText("last used").waitFor();
+  await passkeys.getByLabel("Remove the passkey Laptop <b>").click();
+  await passkeys.getByLabel("Your password").first().fill(PASSWORD);
+  await passkeys.getByRole("button", { name: "Remove it" }).click();
+  await page.getByRole("status").getByText("The passkey is removed").waitFor();
+  await leave();
+  await signIn(page, "pat@example.org");
+  // The browser notes the 422 of the wrong password.
+  assert.deepEqual(errors.filter((error) => !/422/.test(error)), []);
+  await context.close();
+});
+
 test("a viewer sees no button that would be refused", async () => {
   await gateway.run("user", "create", "viewer@example.org", "--role", "viewer", "--project", "1");
   const { page, context } = await visit();
@@ -471,7 +557,7 @@ test("a session that has ended in another tab leads to the sign-in and back", as
   await page.reload();
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByLabel("E-mail").fill(OWNER);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.waitForURL(`${gateway.base}/traces?status=completed`);
   await context.close();
 });

@@ -47,7 +47,8 @@ async function mailbox() {
 /** Starts a gateway, with no limits on requests, and a mail server for its letters. */
 export async function start() {
   const port = await freePort();
-  const base = `http://127.0.0.1:${port}`;
+  // By its name: passkeys belong to one.
+  const base = `http://localhost:${port}`;
   const key = `ak_00000000000000aa.${"s".repeat(24)}`;
   const folder = mkdtempSync(join(tmpdir(), "sluice-console-data."));
   const mail = await mailbox();

@@ -17,7 +17,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use crate::app::{App, Settings};
 use crate::console;
 use crate::control::{
-    audit, invitations, keys, models, organization, passwords, people, projects, safety,
+    audit, invitations, keys, models, organization, passkeys, passwords, people, projects, safety,
     second_factor, session, session_list, verification,
 };
 use crate::evidence::{backtests, exports, insights, logs, own_usage, replay, stats, traces};
@@ -77,6 +77,9 @@ fn of_session() -> Group {
         .routes(routes!(session_list::revoke))
         .routes(routes!(passwords::change))
         .routes(routes!(verification::send))
+        .routes(routes!(passkeys::offer))
+        .routes(routes!(passkeys::list, passkeys::add))
+        .routes(routes!(passkeys::remove))
 }
 
 /// Routes of a session whose second factor may still be to come.
@@ -177,6 +180,8 @@ fn by_either() -> Group {
 fn open() -> Group {
     OpenApiRouter::new()
         .routes(routes!(session::create))
+        .routes(routes!(passkeys::challenge))
+        .routes(routes!(passkeys::sign_in))
         .routes(routes!(invitations::accept))
         .routes(routes!(passwords::ask))
         .routes(routes!(passwords::reset))

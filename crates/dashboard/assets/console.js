@@ -253,3 +253,58 @@ document.addEventListener("keydown", (event) => {
   }
   goes = event.key === "g";
 });
+
+// Passkeys, where the browser has them and reads their options by itself.
+const hasPasskeys = Boolean(window.PublicKeyCredential?.parseCreationOptionsFromJSON);
+async function send(path, body) {
+  const answer = await fetch(`/api/v1/session/${path}`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  });
+  if (answer.ok) return answer.json();
+  if (answer.status === 401) throw new Error("The passkey was refused, or you have been signed out.");
+  throw new Error((await answer.json()).error);
+}
+const REFUSALS = {
+  InvalidStateError: "This device has a passkey of yours already.",
+  NotAllowedError: "No passkey was chosen, or it took too long.",
+};
+async function attempt(part, act) {
+  const [fault, button] = [part.querySelector("[role=alert]"), part.querySelector("button")];
+  fault.hidden = true;
+  button.disabled = true;
+  try {
+    await act();
+  } catch (error) {
+    fault.textContent = REFUSALS[error.name] ?? error.message;
+    fault.hidden = false;
+  }
+  button.disabled = false;
+}
+for (const part of hasPasskeys ? document.querySelectorAll("[data-passkey-sign-in]") : []) {
+  part.hidden = false;
+  part.querySelector("button").addEventListener("click", () => attempt(part, async () => {
+    const { publicKey } = await send("passkey/challenge", {});
+    const options = PublicKeyCredential.parseRequestOptionsFromJSON(publicKey);
+    const credential = await navigator.credentials.get({ publicKey: options });
+    await send("passkey", { credential: credential.toJSON() });
+    location.href = part.closest("form").elements.next.value;
+  }));
+}
+for (const form of hasPasskeys ? document.querySelectorAll("[data-passkey-new]") : []) {
+  form.hidden = false;
+  document.querySelector("[data-without-passkeys]").hidden = true;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    attempt(form, async () => {
+      const { name, password } = form.elements;
+      const { publicKey } = await send("passkeys/offer", { password: password?.value ?? "" });
+      const options = PublicKeyCredential.parseCreationOptionsFromJSON(publicKey);
+      const credential = await navigator.credentials.create({ publicKey: options });
+      const added = await send("passkeys", { name: name.value, credential: credential.toJSON() });
+      if (!added.recovery_codes) return location.assign(form.dataset.passkeyNew);
+      document.getElementById("new-codes").textContent = added.recovery_codes.join("\n");
+      document.getElementById("passkey-codes").hidden = false;
+      form.hidden = true;
+    });
+  });
+}

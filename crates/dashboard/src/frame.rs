@@ -31,6 +31,8 @@ pub enum Section {
     Audit,
     /// Settings of project and organization.
     Settings,
+    /// The user's own account, to which their address leads.
+    Account,
 }
 
 impl Section {
@@ -65,6 +67,7 @@ impl Section {
             Self::People => "People",
             Self::Audit => "Audit",
             Self::Settings => "Settings",
+            Self::Account => "Your account",
         }
     }
 
@@ -83,6 +86,7 @@ impl Section {
             Self::Jobs => "/jobs",
             Self::People => "/people",
             Self::Audit => "/audit",
+            Self::Account => "/account",
             Self::Settings => "/settings",
         }
     }
@@ -130,6 +134,8 @@ pub struct Frame {
     pub section: Section,
     /// The user.
     pub person: Person,
+    /// Whether they have to set up a second factor first: no other page is open to them.
+    pub enrols: bool,
     /// The projects that they may see.
     pub projects: Vec<ProjectLink>,
     /// The number of the project that is shown; `None` without any.
@@ -149,13 +155,17 @@ pub(crate) struct NavLink {
 
 impl Frame {
     pub(crate) fn links(&self) -> Vec<NavLink> {
-        let shown = |section: &Section| section.is_for(&self.person);
+        let shown = |section: &Section| !self.enrols && section.is_for(&self.person);
         let link = |section: Section| NavLink {
             href: self.href(section.path()),
             name: section.name(),
             is_current: section == self.section,
         };
         Section::ALL.into_iter().filter(shown).map(link).collect()
+    }
+
+    pub(crate) fn is_of_account(&self) -> bool {
+        self.section == Section::Account
     }
 
     /// A path of the console for the project that is shown.

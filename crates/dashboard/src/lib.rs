@@ -8,10 +8,12 @@ mod assets;
 mod format;
 mod frame;
 mod pages;
+mod qr_code;
 
 pub use assets::{Asset, asset};
 pub use format::{Bytes, Count, Duration, Money, Percent, Rate};
 pub use frame::{Frame, Person, ProjectLink, Section};
+pub use pages::account::{AccountPage, OfferedAuthenticator, PasskeyRow, SessionRow};
 pub use pages::audit::{AuditEvent, AuditFilters, AuditPage};
 pub use pages::chart::{Chart, ChartBar, Part};
 pub use pages::choice::Choice;

@@ -1,5 +1,6 @@
 //! The pages, one a file.
 
+pub(crate) mod account;
 pub(crate) mod audit;
 pub(crate) mod chart;
 pub(crate) mod choice;

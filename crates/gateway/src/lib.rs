@@ -67,6 +67,10 @@ pub use crate::control::model_check::{EndpointCheck, EndpointState};
 pub use crate::control::models::{ModelChange, ModelView};
 pub use crate::control::offline_export::export_offline;
 pub use crate::control::organization::{OrganizationChange, OrganizationView};
+pub use crate::control::own_account::OwnAccount;
+pub use crate::control::passkeys::{
+    AddedPasskey, PASSKEY_ASKED, PasskeyAnswer, PasskeyOffer, PasskeyView,
+};
 pub use crate::control::people::PersonChange;
 pub use crate::control::projects::{ProjectChange, ProjectView};
 pub use crate::control::safety_preview::{Direction, SafetyTrial, SafetyVerdict, SlowRule};

@@ -3,6 +3,7 @@
 use async_recursion::async_recursion as boxed;
 use domain::ids::{OrgId, UserId};
 use domain::secret::Secret;
+use domain::time::Timestamp;
 
 use crate::Store;
 use crate::db::{Tx, on, within};
@@ -20,7 +21,41 @@ pub struct Authenticator {
     sealed: Vec<u8>,
 }
 
+/// The factors of an account, and whether its address is verified.
+#[derive(Clone, Debug)]
+pub struct AccountState {
+    /// When the address was verified; `None` if never.
+    pub email_verified_at: Option<Timestamp>,
+    /// Whether the account has a second factor.
+    pub mfa_enabled: bool,
+    /// Whether an authenticator is active.
+    pub has_authenticator: bool,
+    /// The recovery codes that are left.
+    pub recovery_codes_left: i64,
+}
+
 impl Store {
+    /// The state of an account.
+    #[boxed]
+    pub async fn account_state(&self, user: UserId) -> Result<Option<AccountState>> {
+        const FIND: &str = "
+            SELECT u.email_verified_at, u.mfa_enabled, u.totp_step > 0,
+                   (SELECT count(*) FROM recovery_codes r WHERE r.user_id = u.id)
+            FROM users u
+            WHERE u.id = $1";
+        let found: Option<(Option<i64>, bool, bool, i64)> = on!(&self.reader, db => {
+            sqlx::query_as(FIND).bind(user.0).fetch_optional(db).await?
+        });
+        let state =
+            |(verified_at, mfa_enabled, has_authenticator, recovery_codes_left)| AccountState {
+                email_verified_at: Option::map(verified_at, Timestamp),
+                mfa_enabled,
+                has_authenticator,
+                recovery_codes_left,
+            };
+        Ok(found.map(state))
+    }
+
     /// The authenticator of a user.
     #[boxed]
     pub async fn authenticator(&self, user: UserId) -> Result<Option<Authenticator>> {

@@ -3,6 +3,7 @@
 //! A page needs a session, and leads to the sign-in without one. Forms are posted from pages of this origin
 //! only, and answered by a page or by the way to one. Nothing on a page runs but the files beside it.
 
+mod account;
 mod address;
 mod audit;
 mod compression;
@@ -89,8 +90,19 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/people/{user_id}/password-link", post(people::offer_password))
         .route("/people/invitations/{id}/withdraw", post(people::withdraw))
         .route("/audit", get(audit::list))
-        .route("/sign-out", post(sign_in::leave))
         .route_layer(from_fn_with_state(app.clone(), visit::signed_in));
+    let account = Router::new()
+        .route("/account", get(account::show))
+        .route("/account/password", post(account::change_password))
+        .route("/account/authenticator", post(account::offer))
+        .route("/account/authenticator/confirm", post(account::confirm))
+        .route("/account/recovery-codes", post(account::replace_codes))
+        .route("/account/factors/remove", post(account::remove_factors))
+        .route("/account/passkeys/{id}/remove", post(account::remove_passkey))
+        .route("/account/verification", post(account::verify_address))
+        .route("/account/sessions/{id}/revoke", post(account::revoke_session))
+        .route("/sign-out", post(sign_in::leave))
+        .route_layer(from_fn_with_state(app.clone(), visit::may_enrol));
     let live = Router::new()
         .route("/live/traces", get(live::traces))
         .route("/live/jobs", get(live::jobs))
@@ -98,6 +110,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route_layer(from_fn_with_state(app.clone(), visit::stays_signed_in));
     Router::new()
         .merge(pages)
+        .merge(account)
         .merge(live)
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
         .route("/sign-in/code", post(sign_in::verify))

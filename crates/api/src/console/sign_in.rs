@@ -18,17 +18,19 @@ use crate::http::error::Failure;
 
 /// The form.
 pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Response> {
+    let has_passkeys = has_passkeys(&app, &request);
     app.gateway.check_address(&client::origin(&app, &request)).await?;
     let next = query_value(&request, "next").map_or_else(|| "/".to_owned(), |next| own_path(&next));
     if auth::own_session_of(&app, &request, Standing::Full).await.is_ok() {
         return Ok(Redirect::to(&next).into_response());
     }
     let has_mail = app.gateway.has_mail();
-    Ok(page(&SignInPage { email: String::new(), next, has_mail, fault: None }))
+    Ok(page(&SignInPage { email: String::new(), next, has_mail, has_passkeys, fault: None }))
 }
 
 /// Signs in.
 pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Response> {
+    let has_passkeys = has_passkeys(&app, &request);
     let origin = cross_site::open_origin(&app, &request).await?;
     let form = Form::from_request(request, &app).await?;
     let next = own_path(form.get("next").unwrap_or("/"));
@@ -38,9 +40,18 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
         Ok(SignIn::Complete(signed_in)) => Ok(entered(&app, &signed_in, &next)),
         Ok(SignIn::AwaitsFactor(token)) => {
             let cookie = cookie(&app, token.expose(), FACTOR_AWAITED / 1_000_000);
-            Ok(with_cookie(cookie, page(&FactorPage { next, fault: None })))
+            Ok(with_cookie(cookie, page(&FactorPage { next, has_passkeys, fault: None })))
         }
-        Err(error) => refused(&app, email, next, error.into()),
+        Err(error) => {
+            let shown = SignInPage {
+                email: email.to_owned(),
+                next,
+                has_mail: app.gateway.has_mail(),
+                has_passkeys,
+                fault: None,
+            };
+            refused(shown, error.into())
+        }
     }
 }
 
@@ -53,6 +64,7 @@ pub(super) fn entered(app: &App, signed_in: &SignedIn, next: &str) -> Response {
 /// Signs in with the second factor, after the password.
 pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<Response> {
     cross_site::check(&app, &request)?;
+    let has_passkeys = has_passkeys(&app, &request);
     let session = auth::own_session_of(&app, &request, Standing::AwaitsFactor).await;
     let form = Form::from_request(request, &app).await?;
     let next = own_path(form.get("next").unwrap_or("/"));
@@ -77,23 +89,24 @@ pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<R
                 StatusCode::TOO_MANY_REQUESTS => failure.into_body().error,
                 _ => return Err(failure.into()),
             };
-            Ok(page_as(status, &FactorPage { next, fault: Some(fault) }))
+            Ok(page_as(status, &FactorPage { next, has_passkeys, fault: Some(fault) }))
         }
     }
 }
 
-fn refused(app: &App, email: &str, next: String, failure: Failure) -> Result<Response> {
+fn refused(shown: SignInPage, failure: Failure) -> Result<Response> {
     let status = failure.status();
     let fault = match status.as_u16() {
         401 => "E-mail or password is wrong.".to_owned(),
         429 => failure.into_body().error,
         _ => return Err(PageFailure(failure)),
     };
-    let email = email.to_owned();
-    Ok(page_as(
-        status,
-        &SignInPage { email, next, fault: Some(fault), has_mail: app.gateway.has_mail() },
-    ))
+    Ok(page_as(status, &SignInPage { fault: Some(fault), ..shown }))
+}
+
+/// Whether a browser that reaches the gateway like this one can be asked for passkeys.
+fn has_passkeys(app: &App, request: &Request) -> bool {
+    app.gateway.has_passkeys(cross_site::host(request))
 }
 
 /// Signs out.

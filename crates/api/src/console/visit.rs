@@ -21,6 +21,24 @@ pub(super) async fn signed_in(State(app): State<App>, request: Request, next: Ne
     admitted(session, request, next).await
 }
 
+/// Marks a visit of somebody who has to set up a second factor first.
+#[derive(Clone, Copy)]
+struct Enrols;
+
+/// Admits signed-in users, also those who have to set up a second factor first.
+pub(super) async fn may_enrol(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let mut session = auth::own_session_of(&app, &request, Standing::Full).await;
+    if session.as_ref().is_err_and(Failure::requires_factor) {
+        session = auth::own_session_of(&app, &request, Standing::Enrols).await;
+        request.extensions_mut().insert(Enrols);
+    }
+    admitted(session, request, next).await
+}
+
 /// Admits an open page of a signed-in user, whose requests do not prolong the session.
 pub(super) async fn stays_signed_in(
     State(app): State<App>,
@@ -50,6 +68,10 @@ async fn admitted(
             };
             Redirect::to(&sign_in_path(path)).into_response()
         }
+        // The page that sets it up.
+        Err(failure) if failure.requires_factor() => {
+            Redirect::to(Section::Account.path()).into_response()
+        }
         Err(failure) => PageFailure(failure).into_response(),
     }
 }
@@ -71,7 +93,13 @@ pub(super) fn sign_in_path(next: &str) -> String {
 
 /// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
 /// could put any sentence on a page.
-const NOTICES: [(&str, &str); 12] = [
+const NOTICES: [(&str, &str); 18] = [
+    ("password_changed", "The password is changed: your other sessions have ended."),
+    ("letter_sent", "A letter with a link is on its way to your address."),
+    ("factors_removed", "Your second factors are removed: your password alone signs in."),
+    ("passkey_added", "The passkey is added: it signs you in without a password."),
+    ("passkey_removed", "The passkey is removed: it signs nobody in any more."),
+    ("session_ended", "The session has ended."),
     ("key_reset", "The key is reset: it is active, and its windows count from now on."),
     ("key_revoked", "The key is revoked: calls with it fail from now on."),
     (
@@ -96,6 +124,8 @@ pub(super) struct Visit {
     /// The query, without project and notice.
     pub(super) query: Vec<(String, String)>,
     pub(super) headers: HeaderMap,
+    /// Whether a second factor has to be set up before anything else.
+    pub(super) enrols: bool,
     /// The projects that the user sees.
     projects: Vec<(ProjectId, String)>,
     project: Option<String>,
@@ -122,7 +152,9 @@ impl FromRequestParts<App> for Visit {
         }
         let projects = app.gateway.list_projects(&session.member).into_iter();
         let projects = projects.map(|view| (view.project.id, view.project.name)).collect();
-        Ok(Self { session, query, headers: parts.headers.clone(), projects, project, notice })
+        let headers = parts.headers.clone();
+        let enrols = parts.extensions.get::<Enrols>().is_some();
+        Ok(Self { session, query, headers, enrols, projects, project, notice })
     }
 }
 
@@ -170,10 +202,8 @@ impl Visit {
         title: impl Into<String>,
         project: Option<ProjectId>,
     ) -> Frame {
-        let projects = self.projects.iter().map(|(id, name)| ProjectLink {
-            id: id.0,
-            name: name.clone(),
-            is_shown: Some(*id) == project,
+        let projects = self.projects.iter().filter(|_| !self.enrols).map(|(id, name)| {
+            ProjectLink { id: id.0, name: name.clone(), is_shown: Some(*id) == project }
         });
         let account = &self.session.account;
         Frame {
@@ -185,6 +215,7 @@ impl Visit {
                 is_admin: account.role.is_admin(),
                 may_call: account.role.may_manage_keys(),
             },
+            enrols: self.enrols,
             projects: projects.collect(),
             project: project.map(|id| id.0),
             notice: self.notice.map(str::to_owned),

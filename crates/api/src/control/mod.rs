@@ -6,6 +6,7 @@ pub(crate) mod invitations;
 pub(crate) mod keys;
 pub(crate) mod models;
 pub(crate) mod organization;
+pub(crate) mod passkeys;
 pub(crate) mod passwords;
 pub(crate) mod people;
 pub(crate) mod projects;

@@ -30,6 +30,12 @@ pub struct PasswordRequest {
     password: String,
 }
 
+impl PasswordRequest {
+    pub(super) fn into_secret(self) -> Secret {
+        Secret::new(self.password)
+    }
+}
+
 /// The password of the signed-in user and a code.
 #[derive(Deserialize, ToSchema)]
 pub struct PasswordAndCodeRequest {

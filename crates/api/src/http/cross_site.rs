@@ -103,7 +103,7 @@ fn scheme<'a>(app: &App, request: &'a Request) -> Option<&'a str> {
 }
 
 /// The host that a request is for. HTTP/2 has it in the address.
-fn host(request: &Request) -> Option<&str> {
+pub(crate) fn host(request: &Request) -> Option<&str> {
     let given = request.headers().get(HOST).and_then(|value| value.to_str().ok());
     given.or(request.uri().authority().map(Authority::as_str))
 }

@@ -17,6 +17,8 @@ use crate::http::trace_headers;
 /// sent again feeds its own loop.
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+const MFA_REQUIRED: &str = "MFA_REQUIRED";
+
 /// The body of every error, except at endpoints in other vendors' formats.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct ErrorBody {
@@ -128,6 +130,11 @@ impl Failure {
         self.status
     }
 
+    /// Whether a second factor has to be set up first.
+    pub fn requires_factor(&self) -> bool {
+        self.body.code == Some(MFA_REQUIRED)
+    }
+
     /// Its body, for streams that have begun.
     pub fn into_body(self) -> ErrorBody {
         self.body
@@ -185,7 +192,7 @@ impl From<Error> for Failure {
             }
             Error::Forbidden => of(StatusCode::FORBIDDEN),
             Error::OutboxFull => of(StatusCode::SERVICE_UNAVAILABLE).retry_after(60),
-            Error::MfaRequired => of(StatusCode::FORBIDDEN).code("MFA_REQUIRED"),
+            Error::MfaRequired => of(StatusCode::FORBIDDEN).code(MFA_REQUIRED),
             Error::PerimeterBlock => of(StatusCode::FORBIDDEN).code("PERIMETER_BLOCK"),
             Error::NotStored(StoredKind::Response, _) => {
                 of(StatusCode::NOT_FOUND).code("previous_response_not_found")

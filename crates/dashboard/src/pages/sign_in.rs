@@ -8,6 +8,8 @@ use askama::Template;
 pub struct FactorPage {
     /// The path to go to afterwards; of this console.
     pub next: String,
+    /// Whether passkeys can be asked for.
+    pub has_passkeys: bool,
     /// Why it was refused.
     pub fault: Option<String>,
 }
@@ -22,6 +24,8 @@ pub struct SignInPage {
     pub next: String,
     /// Whether letters can be sent to somebody who has forgotten their password.
     pub has_mail: bool,
+    /// Whether passkeys can be asked for.
+    pub has_passkeys: bool,
     /// Why it was refused.
     pub fault: Option<String>,
 }

@@ -150,6 +150,7 @@ mod tests {
             title: "Trace".to_owned(),
             section: Section::Traces,
             person,
+            enrols: false,
             projects: Vec::new(),
             project: None,
             notice: None,

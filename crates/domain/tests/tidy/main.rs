@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("limits", &["domain"]),
     ("mail", &["domain"]),
     ("mcp_client", &[]),
+    ("passkeys", &[]),
     ("providers", &["domain", "mcp_client"]),
     ("routing", &["domain"]),
     ("store", &["domain"]),
@@ -33,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "grading",
             "limits",
             "mail",
+            "passkeys",
             "providers",
             "routing",
             "store",
@@ -68,10 +70,12 @@ const HOMES: &[(&str, &[&str])] = &[
     ("libmimalloc-sys", &["allocator"]),
     ("mimalloc", &["allocator"]),
     ("parquet", &["export"]),
+    ("qrcodegen", &["dashboard"]),
     ("reqwest", &["the tests"]),
     ("rmcp", &["mcp_client"]),
     ("rusqlite", &["store"]),
     ("sqlx", &["store"]),
+    ("webauthn-rs", &["passkeys"]),
 ];
 
 /// Longer files are not read to their end.

@@ -80,10 +80,7 @@ impl Gateway {
         account: &Account,
         password: Secret,
     ) -> Result<NewAuthenticator> {
-        let booked = self.book_factor(member).await?;
-        if !compare(password, Some(account.password_hash.clone())).await?.0 {
-            return self.refuse_factor(member, Error::invalid("The password is wrong")).await;
-        }
+        let booked = self.check_own_password(member, account, password).await?;
         let secret = totp::new_secret()?;
         let uri = totp::uri(&secret, &account.email)?;
         let mut tx = self.store.begin().await?;
@@ -218,6 +215,20 @@ impl Gateway {
         Ok(tx.commit().await?)
     }
 
+    /// Asks a signed-in user for their password once more, before a factor is added or removed.
+    pub(crate) async fn check_own_password(
+        &self,
+        member: &Member,
+        account: &Account,
+        password: Secret,
+    ) -> Result<Booked> {
+        let booked = self.book_factor(member).await?;
+        if !compare(password, Some(account.password_hash.clone())).await?.0 {
+            return self.refuse_factor(member, Error::invalid("The password is wrong")).await;
+        }
+        Ok(booked)
+    }
+
     /// Reads a code, before it is known whether it is used up.
     async fn fitting(&self, user: UserId, code: &str) -> Result<Option<Fitting>> {
         if let Some(letters) = recovery_codes::read(code) {
@@ -230,7 +241,7 @@ impl Gateway {
     }
 
     /// A set of recovery codes and their hashes.
-    fn new_codes(&self, user: UserId) -> Result<(Vec<Secret>, Vec<[u8; 32]>)> {
+    pub(crate) fn new_codes(&self, user: UserId) -> Result<(Vec<Secret>, Vec<[u8; 32]>)> {
         let mut codes = Vec::with_capacity(recovery_codes::CODES);
         let mut hashes = Vec::with_capacity(recovery_codes::CODES);
         for _ in 0..recovery_codes::CODES {
@@ -288,11 +299,11 @@ async fn use_up(
     }
 }
 
-fn changed_meanwhile() -> Error {
+pub(crate) fn changed_meanwhile() -> Error {
     Error::invalid("The account was changed meanwhile: try again")
 }
 
-fn method(name: &str) -> Map<String, Value> {
+pub(crate) fn method(name: &str) -> Map<String, Value> {
     Map::from_iter([("method".to_owned(), json!(name))])
 }
 

@@ -1,5 +1,6 @@
 //! The console: pages, forms, and what keeps them to their users.
 
+mod account;
 mod calls;
 mod live;
 mod manage;

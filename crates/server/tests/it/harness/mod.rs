@@ -3,6 +3,7 @@
 mod http;
 mod mailbox;
 mod mock;
+mod passkey_device;
 mod server;
 mod simulator;
 mod store;
@@ -10,6 +11,7 @@ mod store;
 pub use http::{Caller, Reply, encode};
 pub use mailbox::Mailbox;
 pub use mock::{Answer, Asked, Mock, call};
+pub use passkey_device::Device;
 pub use server::{
     KEY, OWNER, PASSWORD, Server, Setup, first_step, free_port, hang_up_after, run, settings, until,
 };

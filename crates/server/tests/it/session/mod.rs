@@ -3,6 +3,7 @@
 mod cross_site;
 mod list;
 mod organization;
+pub mod passkeys;
 pub mod roles;
 pub mod second_factor;
 mod sign_in;

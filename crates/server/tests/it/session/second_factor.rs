@@ -19,11 +19,35 @@ crate::on_every_backend!(
     secrets_are_sealed_and_rotate
 );
 
-/// Somebody with an authenticator. Codes of now and of the next step can be had: however the clock moves on
-/// meanwhile, they are good.
+/// An authenticator. Codes of now and of the next step can be had: however the clock moves on meanwhile, they
+/// are good.
+pub struct Authenticator(Totp);
+
+impl Authenticator {
+    pub fn new(secret: &str) -> Self {
+        let secret = totp_rs::Secret::try_from_base32(secret).unwrap();
+        Self(Builder::new().with_secret(secret).build().unwrap())
+    }
+
+    /// The code that activates it.
+    pub fn first_code(&self) -> String {
+        self.at(now())
+    }
+
+    /// A code that has not been used.
+    pub fn code(&self) -> String {
+        self.at(now() + 30)
+    }
+
+    fn at(&self, seconds: u64) -> String {
+        self.0.generate(seconds).to_string()
+    }
+}
+
+/// Somebody with an authenticator.
 pub struct Enrolled {
     pub caller: Caller,
-    authenticator: Totp,
+    authenticator: Authenticator,
     secret: String,
     recovery_codes: Vec<String>,
 }
@@ -31,20 +55,16 @@ pub struct Enrolled {
 impl Enrolled {
     /// A code that has not been used.
     pub fn code(&self) -> String {
-        code_at(&self.authenticator, now() + 30)
+        self.authenticator.code()
     }
 }
 
 /// Sets up an authenticator for a session.
 pub async fn enrol(caller: Caller, password: &str) -> Enrolled {
     let offered = caller.post("/api/v1/session/mfa/totp", &json!({"password": password})).await;
-    let offered = offered.ok(200);
-    let secret = offered["secret"].as_str().unwrap().to_owned();
-    let authenticator = Builder::new()
-        .with_secret(totp_rs::Secret::try_from_base32(&secret).unwrap())
-        .build()
-        .unwrap();
-    let code = code_at(&authenticator, now());
+    let secret = offered.ok(200)["secret"].as_str().unwrap().to_owned();
+    let authenticator = Authenticator::new(&secret);
+    let code = authenticator.first_code();
     let done = caller.post("/api/v1/session/mfa/totp/confirm", &json!({"code": code})).await;
     let codes = done.ok(200)["recovery_codes"].as_array().unwrap().clone();
     let recovery_codes = codes.iter().map(|code| code.as_str().unwrap().to_owned()).collect();
@@ -55,20 +75,16 @@ fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
 }
 
-fn code_at(authenticator: &Totp, seconds: u64) -> String {
-    authenticator.generate(seconds).to_string()
-}
-
 /// The caller with the cookie that an answer set.
-fn with_cookie(server: &Server, reply: &Reply) -> Caller {
+pub fn with_cookie(server: &Server, reply: &Reply) -> Caller {
     server.any.with("cookie", reply.header("set-cookie").split(';').next().unwrap())
 }
 
-async fn verify(caller: &Caller, code: &str) -> Reply {
+pub async fn verify(caller: &Caller, code: &str) -> Reply {
     caller.post("/api/v1/session/mfa", &json!({"code": code})).await
 }
 
-async fn events(caller: &Caller, kind: &str) -> Vec<Value> {
+pub async fn events(caller: &Caller, kind: &str) -> Vec<Value> {
     let events = caller.get(&format!("/api/v1/audit-events?event={kind}")).await.ok(200);
     events.as_array().unwrap().clone()
 }
@@ -217,7 +233,7 @@ async fn setting_up_takes_the_password_and_a_code(backend: Backend) {
     elsewhere.get("/api/v1/session").await.is(401, &unauthorized());
     let again = enrolled.caller.post(path, &json!({"password": PASSWORD})).await;
     again.says(422, "An authenticator is set up already");
-    let code = json!({"code": code_at(&enrolled.authenticator, now() + 30)});
+    let code = json!({"code": enrolled.code()});
     let again = enrolled.caller.post(confirm, &code).await;
     again.says(422, "No authenticator is being set up");
     assert_eq!(events(&enrolled.caller, "mfa_enabled").await.len(), 1);
@@ -305,7 +321,7 @@ async fn secrets_are_sealed_and_rotate(backend: Backend) {
         server = server.with_env("SLUICE_MASTER_KEY", &new);
     }
     server.up().await;
-    for code in [&code_at(&owner.authenticator, now() + 30), &owner.recovery_codes[0]] {
+    for code in [&owner.code(), &owner.recovery_codes[0]] {
         let pending = with_cookie(&server, &server.login(OWNER, PASSWORD).await);
         verify(&pending, code).await.ok(200);
     }
