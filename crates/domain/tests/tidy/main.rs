@@ -21,8 +21,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("limits", &["domain"]),
     ("mail", &["domain"]),
     ("mcp_client", &[]),
-    ("providers", &["domain", "mcp_client"]),
+    ("providers", &["domain", "mcp_client", "sign_on"]),
     ("routing", &["domain"]),
+    ("sign_on", &["domain"]),
     ("store", &["domain"]),
     (
         "gateway",
@@ -67,6 +68,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("lettre", &["mail"]),
     ("libmimalloc-sys", &["allocator"]),
     ("mimalloc", &["allocator"]),
+    ("openidconnect", &["sign_on"]),
     ("parquet", &["export"]),
     ("reqwest", &["the tests"]),
     ("rmcp", &["mcp_client"]),
