@@ -17,8 +17,8 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use crate::app::{App, Settings};
 use crate::console;
 use crate::control::{
-    audit, invitations, keys, models, organization, passwords, people, projects, safety,
-    second_factor, session, session_list, verification,
+    audit, identities, invitations, keys, models, organization, passwords, people, projects,
+    safety, second_factor, session, session_list, sign_on, sign_on_providers, verification,
 };
 use crate::evidence::{backtests, exports, insights, logs, own_usage, replay, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
@@ -63,6 +63,8 @@ fn by_session() -> Group {
         .routes(routes!(passwords::offer))
         .routes(routes!(invitations::list, invitations::create))
         .routes(routes!(invitations::delete))
+        .routes(routes!(sign_on_providers::list, sign_on_providers::create))
+        .routes(routes!(sign_on_providers::update, sign_on_providers::delete))
 }
 
 /// The session's own routes.
@@ -77,6 +79,7 @@ fn of_session() -> Group {
         .routes(routes!(session_list::revoke))
         .routes(routes!(passwords::change))
         .routes(routes!(verification::send))
+        .routes(routes!(identities::list, identities::link))
 }
 
 /// Routes of a session whose second factor may still be to come.
@@ -181,6 +184,8 @@ fn open() -> Group {
         .routes(routes!(passwords::ask))
         .routes(routes!(passwords::reset))
         .routes(routes!(verification::verify))
+        .routes(routes!(sign_on::start))
+        .routes(routes!(sign_on::finish))
         .routes(routes!(health::up))
         .routes(routes!(health::ready))
         .routes(routes!(openapi::show))

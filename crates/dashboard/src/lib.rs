@@ -23,7 +23,7 @@ pub use pages::people::{
     VerificationPage,
 };
 pub use pages::safety::{FindingMark, SafetyPage, Verdict};
-pub use pages::sign_in::{FactorPage, SignInPage};
+pub use pages::sign_in::{FactorPage, LinkPage, LinkState, SignInPage, SignOnLink, SignedOutPage};
 pub use pages::trace::{Bar, Field, StepView, TRACE_END, Text, TraceHead};
 pub use pages::traces::{TraceFilters, TraceRow, TraceRows, TracesPage};
 

@@ -17,6 +17,7 @@ mod overview;
 mod people;
 mod safety;
 mod sign_in;
+mod sign_on;
 mod trace;
 mod traces;
 mod visit;
@@ -75,7 +76,8 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .merge(pages)
         .merge(live)
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
-        .route("/sign-in/code", post(sign_in::verify))
+        .route("/sign-in/code", get(sign_in::show_code).post(sign_in::verify))
+        .route("/sign-on/link", get(sign_on::show_link).post(sign_on::link))
         .route("/invitation", get(links::show_invitation).post(links::accept))
         .route("/forgotten", get(links::show_forgotten).post(links::ask_password))
         .route("/verification", get(links::show_verification).post(links::verify))

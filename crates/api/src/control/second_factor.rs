@@ -25,15 +25,19 @@ pub struct CodeRequest {
 /// The password of the signed-in user, once more.
 #[derive(Deserialize, ToSchema)]
 pub struct PasswordRequest {
-    /// The password.
+    /// The password. An account without one leaves it out; its session must have begun less than ten minutes
+    /// ago.
+    #[serde(default)]
     #[schema(format = Password)]
-    password: String,
+    pub(super) password: String,
 }
 
 /// The password of the signed-in user and a code.
 #[derive(Deserialize, ToSchema)]
 pub struct PasswordAndCodeRequest {
-    /// The password.
+    /// The password. An account without one leaves it out; its session must have begun less than ten minutes
+    /// ago.
+    #[serde(default)]
     #[schema(format = Password)]
     password: String,
     /// Six digits, or a recovery code.
