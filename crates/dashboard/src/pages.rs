@@ -9,5 +9,6 @@ pub(crate) mod overview;
 pub(crate) mod people;
 pub(crate) mod safety;
 pub(crate) mod sign_in;
+pub(crate) mod sign_on;
 pub(crate) mod trace;
 pub(crate) mod traces;

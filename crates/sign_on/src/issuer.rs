@@ -157,7 +157,7 @@ impl Issuer {
         client: &'a Client,
         flow: &'a Flow,
         code: &'a str,
-        groups: &'a str,
+        groups: Option<&'a str>,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Identity, SignOnError>> {
         async move {
@@ -165,7 +165,7 @@ impl Issuer {
             let token = answer.id_token().ok_or(SignOnError::Malformed)?;
             let mut identity = self.verified(http, client, flow, token, &answer, now).await?;
             // Many issuers keep the token small.
-            if !identity.has("email") || !identity.has(groups) {
+            if !identity.has("email") || groups.is_some_and(|groups| !identity.has(groups)) {
                 let more = self.user_info(http, &identity, answer.access_token().secret()).await?;
                 identity.add(more);
             }

@@ -63,13 +63,14 @@ impl Issuers {
         Ok(self.find(issuer, now).await?.names_itself())
     }
 
-    /// Exchanges a code for a token, and verifies it. `groups` is the claim with the groups of the user.
+    /// Exchanges a code for a token, and verifies it. `groups` is the claim with the groups of the user, if
+    /// those matter.
     pub async fn finish(
         &self,
         client: &Client,
         flow: &Flow,
         code: &str,
-        groups: &str,
+        groups: Option<&str>,
         now: Timestamp,
     ) -> Result<Identity, SignOnError> {
         let issuer = self.find(&client.issuer, now).await?;

@@ -15,6 +15,7 @@ mod live;
 mod models;
 mod overview;
 mod people;
+mod providers;
 mod safety;
 mod sign_in;
 mod sign_on;
@@ -61,6 +62,9 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/insights/refresh", post(insights::refresh))
         .route("/insights/{insight_id}/dismiss", post(insights::dismiss))
         .route("/people", get(people::list).post(people::invite))
+        .route("/people/sign-on", get(providers::list).post(providers::add))
+        .route("/people/sign-on/{provider_id}", post(providers::change))
+        .route("/people/sign-on/{provider_id}/remove", post(providers::remove))
         .route("/people/{user_id}", post(people::change))
         .route("/people/{user_id}/remove", post(people::remove))
         .route("/people/{user_id}/password-link", post(people::offer_password))

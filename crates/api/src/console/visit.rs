@@ -71,7 +71,7 @@ pub(super) fn sign_in_path(next: &str) -> String {
 
 /// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
 /// could put any sentence on a page.
-const NOTICES: [(&str, &str); 7] = [
+const NOTICES: [(&str, &str); 10] = [
     ("key_reset", "The key is reset: it is active, and its windows count from now on."),
     ("key_revoked", "The key is revoked: calls with it fail from now on."),
     (
@@ -80,6 +80,9 @@ const NOTICES: [(&str, &str); 7] = [
     ),
     ("person_removed", "The person is removed, and signed out everywhere."),
     ("invitation_withdrawn", "The invitation is withdrawn: its link is no longer good."),
+    ("provider_added", "The provider is added: people can sign in by it."),
+    ("provider_changed", "The provider is saved."),
+    ("provider_removed", "The provider is removed, and the sessions that came by it have ended."),
     ("insights_computed", "The insights are computed anew."),
     ("insight_dismissed", "The insight is dismissed until its facts change by a quarter."),
 ];

@@ -25,9 +25,8 @@ pub struct CodeRequest {
 /// The password of the signed-in user, once more.
 #[derive(Deserialize, ToSchema)]
 pub struct PasswordRequest {
-    /// The password. An account without one leaves it out; its session must have begun less than ten minutes
-    /// ago.
-    #[serde(default)]
+    /// The password. For an account without one it is empty, and the session must have begun less than ten
+    /// minutes ago.
     #[schema(format = Password)]
     pub(super) password: String,
 }
@@ -35,9 +34,8 @@ pub struct PasswordRequest {
 /// The password of the signed-in user and a code.
 #[derive(Deserialize, ToSchema)]
 pub struct PasswordAndCodeRequest {
-    /// The password. An account without one leaves it out; its session must have begun less than ten minutes
-    /// ago.
-    #[serde(default)]
+    /// The password. For an account without one it is empty, and the session must have begun less than ten
+    /// minutes ago.
     #[schema(format = Password)]
     password: String,
     /// Six digits, or a recovery code.

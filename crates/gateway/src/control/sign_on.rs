@@ -196,7 +196,8 @@ impl Gateway {
             nonce: secret(&cookie.nonce),
             verifier: secret(&cookie.verifier),
         };
-        let groups = &provider.groups_claim;
+        // Without a rule nothing depends on them.
+        let groups = (!provider.rules.is_empty()).then_some(provider.groups_claim.as_str());
         Ok(self.issuers.finish(client, &flow, code, groups, now).await?)
     }
 
@@ -227,7 +228,8 @@ impl Gateway {
         })
     }
 
-    pub(crate) fn public_url(&self) -> Option<&str> {
+    /// The address of this gateway for browsers, without a slash at its end; `None` if it is not configured.
+    pub fn public_url(&self) -> Option<&str> {
         self.config.public_url.as_deref().map(|url| url.trim_end_matches('/'))
     }
 

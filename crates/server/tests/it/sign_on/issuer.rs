@@ -112,7 +112,7 @@ impl Issuer {
 
     /// The claims of the next tokens.
     pub fn says(&self, claims: &Value) {
-        self.script(|script| script.claims = claims.as_object().unwrap().clone());
+        self.script(|script| script.claims.clone_from(claims.as_object().unwrap()));
     }
 
     /// How often its keys were asked for.

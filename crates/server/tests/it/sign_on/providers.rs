@@ -13,7 +13,8 @@ use crate::session::roles::user;
 crate::on_every_backend!(
     owners_add_change_and_remove_providers,
     what_is_no_provider_is_refused,
-    without_passwords_there_is_another_way_in
+    without_passwords_there_is_another_way_in,
+    owners_have_a_page_for_providers
 );
 
 async fn owners_add_change_and_remove_providers(backend: Backend) {
@@ -169,4 +170,58 @@ async fn without_passwords_there_is_another_way_in(backend: Backend) {
 async fn events_of(caller: &Caller, kind: &str) -> Vec<Value> {
     let path = format!("/api/v1/audit-events?event={kind}");
     caller.get(&path).await.ok(200).as_array().unwrap().clone()
+}
+
+async fn owners_have_a_page_for_providers(backend: Backend) {
+    let (server, issuer, made) = with_provider(&backend).await;
+    let page = "/people/sign-on";
+    let owner = server.owner().await;
+    let admin = user(&server, "admin", &[]).await;
+    let send = async |caller: &Caller, path: &str, fields: &[(&str, &str)]| {
+        let own = caller.base.clone();
+        let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let request = caller.with("origin", &own).request("POST", path);
+        let kind = "application/x-www-form-urlencoded";
+        let request = request.header("content-type", kind).body(form);
+        Caller::try_send(request).await.unwrap()
+    };
+    let shown = owner.get(page).await;
+    assert!(shown.text.contains("ops = admin\neng = member 1\n</textarea>"), "{}", shown.text);
+    assert!(!shown.text.contains(SECRET));
+    assert_eq!(admin.get(page).await.status, 403);
+    let one = format!("{page}/{}", made["id"]);
+    let fields = |name: &'static str, rules: &'static str| {
+        [
+            ("name", name),
+            ("slug", "stub"),
+            ("issuer", ""),
+            ("client_id", super::CLIENT),
+            ("client_secret", ""),
+            ("scopes", "openid email"),
+            ("groups_claim", "groups"),
+            ("rules", rules),
+            ("trusts_factor", "yes"),
+        ]
+    };
+    let mut wrong = fields("\"><script>", "eng = member one").to_vec();
+    wrong[2] = ("issuer", issuer.url());
+    let refused = send(&owner, &one, &wrong).await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.text.contains("A rule is a line") && refused.text.contains("eng = member one"));
+    assert!(!refused.text.contains("<script>\""), "{}", refused.text);
+    let mut right = fields("Work", "eng = viewer 1\r\n\r\nx=y = admin").to_vec();
+    right[2] = ("issuer", issuer.url());
+    assert_eq!(send(&admin, &one, &right).await.status, 403);
+    let saved = send(&owner, &one, &right).await;
+    assert_eq!(saved.status, 200, "the page is shown again: {}", saved.text);
+    let now = owner.get(PROVIDERS).await.ok(200);
+    let rules = json!([{"claim_value": "eng", "role": "viewer", "projects": [1]},
+        {"claim_value": "x=y", "role": "admin", "projects": []}]);
+    assert_eq!((&now[0]["rules"], &now[0]["name"]), (&rules, &json!("Work")));
+    assert_eq!(
+        (&now[0]["has_client_secret"], &now[0]["trusts_factor"]),
+        (&json!(true), &json!(true))
+    );
+    send(&owner, &format!("{one}/remove"), &[]).await;
+    owner.get(PROVIDERS).await.is(200, &json!([]));
 }

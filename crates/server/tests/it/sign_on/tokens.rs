@@ -62,7 +62,7 @@ async fn keys_are_fetched_anew_once_a_minute(backend: Backend) {
     issuer.says(&person("user-1", "ann@example.org", &["eng"]));
     signed_on(&server, &issuer).await;
     let before = issuer.key_requests();
-    issuer.script(|script| script.kid = "k2".to_owned());
+    issuer.script(|script| "k2".clone_into(&mut script.kid));
     signed_on(&server, &issuer).await;
     assert_eq!(issuer.key_requests(), before + 1, "the issuer has replaced its key");
     issuer.script(|script| script.signature = Signature::Unpublished);
@@ -76,7 +76,7 @@ async fn what_the_token_lacks_is_asked_for(backend: Backend) {
     let (server, issuer, _) = with_provider(&backend).await;
     issuer.says(&json!({"sub": "user-1", "groups": ["eng"]}));
     let about = person("user-1", "ann@example.org", &["ops"]);
-    issuer.script(|script| script.user_info = about.as_object().unwrap().clone());
+    issuer.script(|script| script.user_info.clone_from(about.as_object().unwrap()));
     let who = signed_on(&server, &issuer).await.get("/api/v1/session").await.ok(200);
     assert_eq!(who["user"]["email"], "ann@example.org");
     assert_eq!(who["user"]["role"], "member", "the token's own claims come first");
