@@ -126,12 +126,15 @@ impl Gateway {
     ) -> Result<SignOnProvider> {
         member.check_owner()?;
         let old = self.sign_on_provider(member, id).await?;
-        let changed = self.changed(member, &old, change)?;
-        if changed.issuer != old.issuer {
-            self.check_issuer(&changed.issuer).await?;
+        let issuer = self.changed(member, &old, change.clone())?.issuer;
+        if issuer != old.issuer {
+            self.check_issuer(&issuer).await?;
         }
         let mut tx = self.store.begin().await?;
         let member = &hold_owners(&mut tx, member).await?;
+        // Somebody else may have changed it while its issuer was asked.
+        let old = self.sign_on_provider(member, id).await?;
+        let changed = self.changed(member, &old, change)?;
         match self.store.save_sign_on_provider(&mut tx, &changed).await {
             Err(store::Error::Taken) => return Err(taken()),
             saved => saved?,
@@ -157,9 +160,9 @@ impl Gateway {
         id: SignOnProviderId,
     ) -> Result<()> {
         member.check_owner()?;
-        let old = self.sign_on_provider(member, id).await?;
         let mut tx = self.store.begin().await?;
         let member = &hold_owners(&mut tx, member).await?;
+        let old = self.sign_on_provider(member, id).await?;
         let organization = tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         tx.remove_sign_on_provider(id, &hash_token(token)).await?;
         let needs_one = organization.read_settings()?.security.disable_password_login;

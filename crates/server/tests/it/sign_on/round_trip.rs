@@ -13,7 +13,8 @@ crate::on_every_backend!(
     a_user_signs_in_by_their_provider,
     what_comes_back_belongs_to_the_browser_that_went,
     without_a_console_the_answers_are_json,
-    an_issuer_that_does_not_answer_is_left_alone
+    an_issuer_that_does_not_answer_is_left_alone,
+    an_address_that_may_not_call_does_not_sign_on
 );
 
 async fn a_user_signs_in_by_their_provider(backend: Backend) {
@@ -166,4 +167,23 @@ async fn an_issuer_that_does_not_answer_is_left_alone(backend: Backend) {
     assert!(page.text.contains("Your provider could not be reached"), "{}", page.text);
     let page = browser(&server).get("/sign-in?refused=made-up").await;
     assert!(!page.text.contains("alert") && !page.text.contains("made-up"), "{}", page.text);
+}
+
+async fn an_address_that_may_not_call_does_not_sign_on(backend: Backend) {
+    let setup = Setup::new(&backend)
+        .env("SLUICE_EGRESS_ALLOW", "127.0.0.1")
+        .env("SLUICE_TRUSTED_PROXIES", "127.0.0.1/32")
+        .env("SLUICE_PERIMETER_BLOCK", "198.51.100.0/24")
+        .env("SLUICE_PUBLIC_URL", "http://127.0.0.1:1");
+    let (server, issuer) = (setup.start().await, Issuer::start().await);
+    server.owner().await.post(super::PROVIDERS, &super::fields(&issuer)).await.ok(200);
+    issuer.says(&person("user-1", "ann@example.org", &["eng"]));
+    let mut begun = begin(&server, &issuer).await;
+    begun.browser = begun.browser.with("x-forwarded-for", "198.51.100.7");
+    let blocked = json!({"error": "Forbidden", "code": "PERIMETER_BLOCK"});
+    begun.finish().await.is(403, &blocked);
+    begun.browser.get(START).await.is(403, &blocked);
+    assert_eq!(issuer.token_requests(), 0);
+    begun.browser = begun.browser.with("x-forwarded-for", "203.0.113.99");
+    assert_eq!(begun.finish().await.header("location"), "/traces");
 }
