@@ -275,7 +275,8 @@ impl Gateway {
         self.note_own_act(&mut tx, member, Event::Logout, Map::new()).await?;
         tx.commit().await?;
         let Some(id) = provider else { return Ok(None) };
-        let providers = self.store.sign_on_providers(member.org).await?;
+        // They are signed out, whatever becomes of the rest.
+        let providers = self.store.sign_on_providers(member.org).await.unwrap_or_default();
         let Some(provider) = providers.iter().find(|provider| provider.id == id) else {
             return Ok(None);
         };
