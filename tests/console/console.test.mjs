@@ -4,7 +4,8 @@ import { createHmac } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
-import { MARKUP, OWNER, PASSWORD, fill, start } from "./gateway.mjs";
+import { MARKUP, OWNER, PASSWORD, fill, freePort, start } from "./gateway.mjs";
+import { startIssuer } from "./issuer.mjs";
 
 const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 const SHOTS = new URL("screenshots/", import.meta.url).pathname;
@@ -121,14 +122,14 @@ test("every page is sound at two widths in two themes", async () => {
   const { large, several } = await fill(gateway);
   const paths = [
     "/", "/?window=720", "/traces", "/traces?status=failed", `/traces/${large}`, `/traces/${several}`, "/models", "/keys", "/safety",
-    "/insights", "/people", "/audit", "/playground", "/models/new", "/routing", "/limits", "/jobs", "/settings", "/account",
+    "/insights", "/people", "/people/sign-on", "/audit", "/playground", "/models/new", "/routing", "/limits", "/jobs", "/settings", "/account",
     "/traces/none",
   ];
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) {
       const { page, errors, context } = await visit({ colorScheme, viewport: { width, height: 900 } });
       const sound = (name) => checked(page, `${name}, ${colorScheme}, ${width}`);
-      for (const path of ["/sign-in", "/forgotten", "/invitation?token=x"]) {
+      for (const path of ["/sign-in", "/forgotten", "/invitation?token=x", "/sign-on/link"]) {
         await page.goto(gateway.base + path);
         await sound(path.slice(1).split("?")[0]);
       }
@@ -560,4 +561,89 @@ test("a session that has ended in another tab leads to the sign-in and back", as
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.waitForURL(`${gateway.base}/traces?status=completed`);
   await context.close();
+});
+
+test("people sign in by a provider, and out of it", async () => {
+  const issuer = await startIssuer(gateway.base, await freePort());
+  const { page: owner, context: ownContext } = await visit();
+  await signIn(owner);
+  await owner.getByRole("link", { name: "People" }).click();
+  await owner.getByRole("link", { name: "Single sign-on" }).click();
+  await owner.getByLabel("Name", { exact: true }).fill("Work");
+  await owner.getByLabel("Name in addresses").fill("work");
+  await owner.getByLabel("Issuer").fill("http://localhost:1");
+  await owner.getByLabel("Client id").fill(issuer.client.client_id);
+  await owner.getByLabel("Scopes").fill("openid email profile groups");
+  await owner.getByLabel("Rules, one a line").fill("eng = member 1");
+  await owner.getByRole("button", { name: "Add" }).click();
+  await owner.getByRole("alert").getByText("does not answer").waitFor();
+  await owner.getByLabel("Issuer").fill(issuer.url);
+  await owner.getByLabel("Client secret").fill(issuer.client.client_secret);
+  await owner.getByRole("button", { name: "Add" }).click();
+  await owner.getByRole("status").getByText("The provider is added").waitFor();
+  const { page, context } = await visit();
+  // The issuer's pages would have fonts of somebody else's, and are not ours to judge.
+  await context.route((url) => !["127.0.0.1", "localhost"].includes(url.hostname), (route) => route.abort());
+  const errors = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" && message.location().url.startsWith(gateway.base)) errors.push(message.text());
+  });
+  const atIssuer = async (name) => {
+    await page.waitForURL(`${issuer.url}/**`);
+    await page.getByPlaceholder(/login/i).fill(name);
+    await page.getByPlaceholder(/password/i).fill("anything");
+    await page.getByRole("button", { name: "Sign-in" }).click();
+    await page.getByRole("button", { name: "Continue" }).click();
+  };
+  const leave = async () => {
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.waitForURL(`${issuer.url}/**`);
+    await page.getByRole("button", { name: /yes/i }).click();
+    await page.waitForURL(`${gateway.base}/sign-in**`);
+  };
+  await page.goto(`${gateway.base}/traces`);
+  await page.getByRole("link", { name: "Sign in with Work" }).click();
+  await atIssuer("ada");
+  await page.waitForURL(`${gateway.base}/traces`);
+  await page.getByRole("link", { name: "Overview" }).click();
+  await page.getByText("ada@localhost").waitFor();
+  assert.equal(await page.getByRole("link", { name: "People" }).count(), 0, "the group gives a member's role");
+  await leave();
+  await page.goto(`${gateway.base}/traces`);
+  assert.equal(new URL(page.url()).pathname, "/sign-in", "the session is over");
+  // An account with the address is linked in this browser, by its owner.
+  await page.getByRole("link", { name: "Sign in with Work" }).click();
+  await atIssuer("owner");
+  await page.waitForURL(`${gateway.base}/sign-on/link`);
+  await page.getByRole("link", { name: "Sign in to link" }).click();
+  await page.getByLabel("E-mail").fill(OWNER);
+  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL(`${gateway.base}/sign-on/link`);
+  await page.getByLabel("Your password here").fill(PASSWORD);
+  await page.getByRole("button", { name: "Link to Work" }).click();
+  await page.waitForURL(`${gateway.base}/traces`);
+  // From now on the provider is enough, and passwords may go.
+  await gateway.owned("PATCH", "/api/v1/organization", { settings: { security: { disable_password_login: true } } });
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForURL(`${gateway.base}/sign-in`);
+  assert.equal(await page.getByLabel("Password").count(), 0);
+  await page.getByRole("link", { name: "Sign in with Work" }).click();
+  await page.waitForURL(`${gateway.base}/`);
+  await page.getByText(OWNER).waitFor();
+  await page.getByRole("link", { name: "People" }).waitFor();
+  await leave();
+  // Whoever turns back at the provider reads why they are not in.
+  await page.getByRole("link", { name: "Sign in with Work" }).click();
+  await page.waitForURL(`${issuer.url}/**`);
+  await page.getByRole("link", { name: /cancel/i }).click();
+  await page.getByRole("alert").getByText("cancelled").waitFor();
+  assert.deepEqual(errors, []);
+  await gateway.run("organization", "allow-password-login");
+  owner.once("dialog", (dialog) => dialog.accept());
+  await owner.getByRole("button", { name: "Remove Work" }).click();
+  await owner.getByRole("status").getByText("The provider is removed").waitFor();
+  await ownContext.close();
+  await context.close();
+  await issuer.stop();
 });

@@ -10,7 +10,7 @@ import { SMTPServer } from "smtp-server";
 export const PASSWORD = "a-long-password-1";
 export const OWNER = "owner@localhost";
 
-async function freePort() {
+export async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address();
@@ -55,7 +55,7 @@ export async function start() {
   const env = {
     SLUICE_SMTP_URL: mail.url, SLUICE_MAIL_FROM: "Sluice <sluice@localhost>", SLUICE_PUBLIC_URL: base,
     SLUICE_LISTEN: `127.0.0.1:${port}`, SLUICE_DATA_DIR: join(folder, "data"), SLUICE_METRICS_LISTEN: "off",
-    SLUICE_LOG: "warn", SLUICE_OWNER_EMAIL: OWNER, SLUICE_OWNER_PASSWORD: PASSWORD, SLUICE_BOOTSTRAP_KEY: key,
+    SLUICE_LOG: "warn", SLUICE_EGRESS_ALLOW: "localhost", SLUICE_OWNER_EMAIL: OWNER, SLUICE_OWNER_PASSWORD: PASSWORD, SLUICE_BOOTSTRAP_KEY: key,
   };
   const child = spawn(process.env.SLUICE, ["serve"], { env, stdio: ["ignore", "ignore", "inherit"] });
   const ended = once(child, "exit");
@@ -77,7 +77,8 @@ export async function start() {
   const stop = async () => { child.kill(); await ended; await mail.stop(); };
   const call = (method, path, body, headers = {}) =>
     json(base, method, path, body, { authorization: `Bearer ${key}`, ...headers });
-  return { base, call, mail, run, stop };
+  const owned = (method, path, body) => json(base, method, path, body, { cookie });
+  return { base, call, mail, owned, run, stop };
 }
 
 async function json(base, method, path, body, headers) {
@@ -85,7 +86,7 @@ async function json(base, method, path, body, headers) {
     method, headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body),
   });
   if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
-  return answer.json();
+  return answer.status === 204 ? null : answer.json();
 }
 
 async function session(base, email, password) {

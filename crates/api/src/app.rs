@@ -33,6 +33,7 @@ pub(crate) struct Parts {
     /// The origin of the URL that browsers see, if one is configured.
     pub(crate) public_origin: Option<WebOrigin>,
     pub(crate) is_https: bool,
+    pub(crate) has_console: bool,
     pub(crate) document: Arc<OpenApi>,
 }
 
@@ -53,6 +54,7 @@ impl App {
             trusted_proxies: settings.trusted_proxies,
             is_https: origin.as_ref().is_some_and(WebOrigin::is_https),
             public_origin: origin,
+            has_console: settings.console,
             document,
         }))
     }

@@ -17,8 +17,9 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use crate::app::{App, Settings};
 use crate::console;
 use crate::control::{
-    audit, invitations, keys, models, organization, passkeys, passwords, people, projects, safety,
-    second_factor, session, session_list, verification,
+    audit, identities, invitations, keys, models, organization, passkeys, passwords, people,
+    projects, safety, second_factor, session, session_list, sign_on, sign_on_providers,
+    verification,
 };
 use crate::evidence::{backtests, exports, insights, logs, own_usage, replay, stats, traces};
 use crate::http::error::{ErrorBody, Failure};
@@ -63,6 +64,8 @@ fn by_session() -> Group {
         .routes(routes!(passwords::offer))
         .routes(routes!(invitations::list, invitations::create))
         .routes(routes!(invitations::delete))
+        .routes(routes!(sign_on_providers::list, sign_on_providers::create))
+        .routes(routes!(sign_on_providers::update, sign_on_providers::delete))
 }
 
 /// The session's own routes.
@@ -80,6 +83,7 @@ fn of_session() -> Group {
         .routes(routes!(passkeys::offer))
         .routes(routes!(passkeys::list, passkeys::add))
         .routes(routes!(passkeys::remove))
+        .routes(routes!(identities::list, identities::link))
 }
 
 /// Routes of a session whose second factor may still be to come.
@@ -186,6 +190,8 @@ fn open() -> Group {
         .routes(routes!(passwords::ask))
         .routes(routes!(passwords::reset))
         .routes(routes!(verification::verify))
+        .routes(routes!(sign_on::start))
+        .routes(routes!(sign_on::finish))
         .routes(routes!(health::up))
         .routes(routes!(health::ready))
         .routes(routes!(openapi::show))

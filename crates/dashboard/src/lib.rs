@@ -36,7 +36,8 @@ pub use pages::safety::{FindingMark, SafetyPage, Verdict};
 pub use pages::settings::{
     DifferenceRow, OrganizationFields, ProjectFields, ProposedChange, SettingsPage,
 };
-pub use pages::sign_in::{FactorPage, SignInPage};
+pub use pages::sign_in::{FactorPage, LinkPage, LinkState, SignInPage, SignOnLink, SignedOutPage};
+pub use pages::sign_on::{ProviderForm, SignOnPage};
 pub use pages::trace::{Bar, Field, StepView, TRACE_END, Text, TraceHead};
 pub use pages::traces::{TraceFilters, TraceRow, TraceRows, TracesPage};
 

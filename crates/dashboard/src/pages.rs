@@ -19,5 +19,6 @@ pub(crate) mod routing;
 pub(crate) mod safety;
 pub(crate) mod settings;
 pub(crate) mod sign_in;
+pub(crate) mod sign_on;
 pub(crate) mod trace;
 pub(crate) mod traces;

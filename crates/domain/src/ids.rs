@@ -43,6 +43,10 @@ number_id!(
     UserId
 );
 number_id!(
+    /// A provider of single sign-on.
+    SignOnProviderId
+);
+number_id!(
     /// A project: the border between tenants on the data plane.
     ProjectId
 );

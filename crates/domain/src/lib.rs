@@ -25,6 +25,7 @@ pub mod safety;
 pub mod secret;
 pub mod settings;
 pub mod shown_content;
+pub mod sign_on;
 pub mod single_string_chunk;
 pub mod sketch;
 pub mod source_pieces;

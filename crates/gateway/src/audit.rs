@@ -86,6 +86,10 @@ pub(crate) enum Event {
     OrganizationUpdated,
     MasterKeyRotated,
     AuditExported,
+    SignOnProviderCreated,
+    SignOnProviderUpdated,
+    SignOnProviderDeleted,
+    IdentityLinked,
 }
 
 impl Event {
@@ -130,6 +134,10 @@ impl Event {
             Self::OrganizationUpdated => "organization_updated",
             Self::MasterKeyRotated => "master_key_rotated",
             Self::AuditExported => "audit_exported",
+            Self::SignOnProviderCreated => "sign_on_provider_created",
+            Self::SignOnProviderUpdated => "sign_on_provider_updated",
+            Self::SignOnProviderDeleted => "sign_on_provider_deleted",
+            Self::IdentityLinked => "identity_linked",
         }
     }
 }

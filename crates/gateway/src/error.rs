@@ -5,6 +5,65 @@ use domain::stored_responses::StoredKind;
 use domain::time::{SECOND, Timestamp};
 use providers::FaultCode;
 
+/// Why a sign-on was refused, as its user reads it. Nothing that an issuer has sent is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignOnRefusal {
+    /// It was begun too long ago, in another browser, or not at all.
+    Stale,
+    /// The user, or the issuer, has declined.
+    Cancelled,
+    /// The issuer does not answer, or its answer cannot be trusted.
+    Issuer,
+    /// No rule gives the user a role.
+    NoRule,
+    /// The issuer gives no address.
+    NoEmail,
+    /// An account has the address, and the issuer has not verified that it is the user's.
+    EmailTaken,
+}
+
+impl SignOnRefusal {
+    const ALL: [Self; 6] =
+        [Self::Stale, Self::Cancelled, Self::Issuer, Self::NoRule, Self::NoEmail, Self::EmailTaken];
+
+    /// Its word, for addresses.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Stale => "stale",
+            Self::Cancelled => "cancelled",
+            Self::Issuer => "issuer",
+            Self::NoRule => "no_rule",
+            Self::NoEmail => "no_email",
+            Self::EmailTaken => "email_taken",
+        }
+    }
+
+    /// The refusal of a word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|refusal| refusal.word() == word)
+    }
+
+    /// A sentence for the user.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Stale => {
+                "The sign-on took too long, or was begun in another browser or tab: try again"
+            }
+            Self::Cancelled => "The sign-on was cancelled, or your provider declined it",
+            Self::Issuer => {
+                "Your provider could not be reached, or its answer was not accepted: try again, and ask an owner if it stays so"
+            }
+            Self::NoRule => {
+                "Your account at the provider gives you no role here: ask an admin for access"
+            }
+            Self::NoEmail => "Your provider did not give an e-mail address",
+            Self::EmailTaken => {
+                "An account with your e-mail address exists, and your provider has not verified that the address is yours"
+            }
+        }
+    }
+}
+
 /// Why a request was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -28,6 +87,9 @@ pub enum Error {
     /// A one-time link that is made up, too old, used or withdrawn.
     #[error("The link is invalid, has expired or was used already: ask for a new one")]
     LinkInvalid,
+    /// A sign-on that was refused.
+    #[error("{}", .0.sentence())]
+    SignOn(SignOnRefusal),
     /// Too many letters wait to be sent.
     #[error("Too many letters wait to be sent: try again in a minute")]
     OutboxFull,

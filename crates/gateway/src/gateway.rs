@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use domain::time::Clock;
+use providers::Issuers;
 use routing::Warm;
 use store::Store;
 use tokio::sync::{Notify, Semaphore};
@@ -48,6 +49,8 @@ pub struct Inner {
     pub(crate) detail_slots: DetailPlaces,
     /// The permits of lists for which traces are looked through one by one.
     pub(crate) trace_searches: Arc<Semaphore>,
+    /// The issuers of single sign-on.
+    pub(crate) issuers: Issuers,
     pub(crate) login_throttle: LoginThrottle,
     pub(crate) perimeter_counts: PerimeterCounts,
     pub(crate) trials: Trials,

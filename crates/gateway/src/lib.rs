@@ -56,10 +56,12 @@ pub use crate::capacity::offload::{Share, offload};
 pub use crate::config::{Config, Otlp, OtlpCompression, OtlpProtocol};
 pub use crate::control::bootstrap::{FirstCredentials, FirstSettings, bootstrap};
 pub use crate::control::command_line::{
-    NewUser, create_key, create_user, reset_mfa, reset_password, rotate_master_key,
+    NewUser, allow_password_login, create_key, create_user, reset_mfa, reset_password,
+    rotate_master_key,
 };
 pub use crate::control::doctor::{Finding, inspect_models};
 pub use crate::control::holdings::{Holdings, KeyHoldings};
+pub use crate::control::identities::PendingLink;
 pub use crate::control::invitations::{InvitationView, NewInvitation};
 pub use crate::control::keys::{KeyChange, KeyRights, KeyView, NewKey};
 pub use crate::control::links::{Handover, Link};
@@ -82,7 +84,10 @@ pub use crate::control::sessions::{
     FACTOR_AWAITED, SESSION_ABSOLUTE, SESSION_IDLE, SignIn, SignedIn, Standing,
 };
 pub use crate::control::settings_preview::SettingsDifference;
-pub use crate::error::{Congestion, Error, NOT_STORED, Result};
+pub use crate::control::sign_on::{SignOnAnswer, SignOnStart, SignedOn};
+pub use crate::control::sign_on_cookies::SIGN_ON_LASTS;
+pub use crate::control::sign_on_providers::{NewRule, SignOnProviderChange};
+pub use crate::error::{Congestion, Error, NOT_STORED, Result, SignOnRefusal};
 pub use crate::evidence::complexity::RecentComplexities;
 pub use crate::evidence::figures::{ComparedFigures, Figures};
 pub use crate::evidence::listed_trace::ListedTrace;
@@ -124,6 +129,6 @@ pub use crate::tools::function_tools::{ToolCall, ToolResult};
 pub use checks::{Violation, ViolationKind};
 pub use grading::DriftReport;
 pub use store::{
-    Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, LinkPurpose, Order, Person,
-    Term, UsageBucket,
+    Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, LinkPurpose, LinkedIdentity,
+    Order, Person, SignOnProvider, Term, UsageBucket,
 };

@@ -61,6 +61,7 @@ impl Gateway {
         let gateway = Self(Arc::new(Inner {
             registry,
             mcp: mcp_sessions::Sessions::new(providers::McpClient::new(client.clone())),
+            issuers: providers::issuers(client.clone()),
             upstream: Upstream::new(client, clock.clone()),
             start_journal: StartJournal::here(),
             traces: KnownTraces::new(store.may_have_other_nodes()),

@@ -1,5 +1,5 @@
-//! Calls to model providers and MCP servers: the wire formats, and the only place that opens a
-//! connection to them.
+//! Calls to model providers, MCP servers and issuers of single sign-on: the wire formats, and the only
+//! place that opens a connection to them.
 //!
 //! An adapter is a pure translation between the canonical conversation and one vendor's bytes; the
 //! client carries those bytes under the egress rules and time limits. Nothing here depends on
@@ -14,6 +14,7 @@ mod client;
 mod collector;
 mod credentials;
 mod error;
+mod issuer;
 mod mcp;
 mod net;
 mod sandbox;
@@ -25,6 +26,7 @@ mod vendors;
 mod wire;
 
 pub use mcp_client::{McpAnswer, McpError, McpTool};
+pub use sign_on::{Begun, Client as SignOnClient, Flow, Identity, Issuers, SignOnError};
 
 pub use crate::adapter::embeddings::{Embedded, EmbeddingRequest};
 pub use crate::adapter::images::{GeneratedImages, ImageRequest, parse_size};
@@ -40,6 +42,7 @@ pub use crate::collector::{Collector, CollectorAddress, CollectorBody, Delivery}
 pub use crate::error::codes::FaultCode;
 pub use crate::error::retry::{MAX_BACK_OFF, back_off};
 pub use crate::error::{Error, ErrorKind};
+pub use crate::issuer::{issuers, validate_issuer};
 pub use crate::mcp::address::{McpAddress, is_public_url, share_host};
 pub use crate::mcp::{McpClient, McpSession};
 pub use crate::net::egress::{Egress, validate_base_url};

@@ -53,6 +53,9 @@ enum Command {
     /// Manage users
     #[command(subcommand)]
     User(commands::users::UserCommand),
+    /// Manage the organization
+    #[command(subcommand)]
+    Organization(commands::organization::OrganizationCommand),
     /// Manage API keys
     #[command(subcommand)]
     Key(commands::keys::KeyCommand),
@@ -132,6 +135,7 @@ async fn work(command: Command, flags: &Flags) -> Result<ExitCode, Failure> {
         Command::Doctor => commands::doctor::run(&config).await,
         Command::RotateMasterKey => commands::rotate_master_key(&config).await,
         Command::User(command) => commands::users::run(&config, command).await,
+        Command::Organization(command) => commands::organization::run(&config, command).await,
         Command::Key(command) => commands::keys::run(&config, command).await,
         Command::Audit(command) => commands::audit::run(&config, command).await,
         Command::Export(command) => commands::export::run(&config, command).await,

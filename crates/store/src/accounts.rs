@@ -49,10 +49,12 @@ pub struct Session {
     pub awaits_factor: bool,
     /// Whether the organization requires a second factor.
     pub requires_factor: bool,
+    /// Whether a trusted issuer has seen a second factor.
+    pub has_factor: bool,
 }
 
 from_row! {
-    struct AccountRow {
+    pub(crate) struct AccountRow {
         user_id: i64,
         email: String,
         name: String,
@@ -69,12 +71,13 @@ from_row! {
         created_at: i64,
         last_seen_at: i64,
         awaits_factor: bool,
+        has_factor: bool,
         settings: String,
     }
 }
 
 impl AccountRow {
-    fn read(self) -> Result<Account> {
+    pub(crate) fn read(self) -> Result<Account> {
         Ok(Account {
             user: UserId(self.user_id),
             email: self.email,
@@ -131,7 +134,7 @@ impl Store {
         const FIND: &str = "
             SELECT u.id AS user_id, u.email, u.name, u.password_hash, u.mfa_enabled,
                    o.id AS org_id, o.name AS org_name, m.role, s.created_at, s.last_seen_at,
-                   s.awaits_factor, o.settings
+                   s.awaits_factor, s.has_factor, o.settings
             FROM sessions s
             JOIN users u ON u.id = s.user_id
             JOIN memberships m ON m.user_id = u.id
@@ -152,6 +155,7 @@ impl Store {
                 last_seen_at: Timestamp(state.last_seen_at),
                 awaits_factor: state.awaits_factor,
                 requires_factor: requires_factor(&state.settings)?,
+                has_factor: state.has_factor,
             })
         };
         found.map(session).transpose()

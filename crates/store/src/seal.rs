@@ -17,6 +17,8 @@ const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 1 + 8 + NONCE_LEN;
 /// The key id in values that the master key itself sealed.
 const MASTER: i64 = 0;
+/// The key id in values that are never stored: browsers keep them.
+const COOKIES: i64 = -1;
 /// Room that a thread keeps for compressing.
 const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 /// Above this a stored content is damaged or hostile: no request is larger.
@@ -39,6 +41,11 @@ impl SealingKey {
     /// The master key, from its 32 bytes.
     pub fn master(bytes: &[u8; 32]) -> Result<Self> {
         Self::new(MASTER, bytes)
+    }
+
+    /// The key of what browsers keep, from 32 bytes that nothing else uses.
+    pub fn of_cookies(bytes: &[u8; 32]) -> Result<Self> {
+        Self::new(COOKIES, bytes)
     }
 
     pub(crate) fn new(id: i64, bytes: &[u8]) -> Result<Self> {

@@ -1,7 +1,7 @@
 //! Sessions: begun, listed, ended.
 
 use async_recursion::async_recursion as boxed;
-use domain::ids::UserId;
+use domain::ids::{SignOnProviderId, UserId};
 use domain::time::Timestamp;
 
 use crate::Store;
@@ -18,12 +18,23 @@ pub struct NewSession<'a> {
     pub user: UserId,
     /// Whether the second factor is still to come.
     pub awaits_factor: bool,
+    /// The provider that it comes by; `None` if by a password.
+    pub provider: Option<SignOnProviderId>,
+    /// Whether a trusted issuer has seen a second factor.
+    pub has_factor: bool,
     /// The address that it begins from.
     pub address: &'a str,
     /// The client that it begins with.
     pub user_agent: &'a str,
     /// When it begins.
     pub at: Timestamp,
+}
+
+/// A session that awaited its second factor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedSession {
+    /// The provider that it came by; `None` if by a password.
+    pub provider: Option<SignOnProviderId>,
 }
 
 /// A session in the list of its user's.
@@ -97,8 +108,9 @@ impl Tx {
     pub async fn add_session(&mut self, new: &NewSession<'_>) -> Result<()> {
         const ADD: &str = "
             INSERT INTO sessions
-                (token_hash, user_id, created_at, last_seen_at, awaits_factor, address, user_agent)
-            VALUES ($1, $2, $3, $3, $4, $5, $6)";
+                (token_hash, user_id, created_at, last_seen_at, awaits_factor, address, user_agent,
+                 provider_id, has_factor)
+            VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8)";
         within!(self, db => {
             sqlx::query(ADD)
                 .bind(&new.token_hash[..])
@@ -107,6 +119,8 @@ impl Tx {
                 .bind(new.awaits_factor)
                 .bind(clean(new.address))
                 .bind(clean(new.user_agent))
+                .bind(new.provider.map(|provider| provider.0))
+                .bind(new.has_factor)
                 .execute(&mut *db)
                 .await?;
         });
@@ -125,14 +139,15 @@ impl Tx {
         Ok(())
     }
 
-    /// Ends a session that awaits its second factor. `false` if there is none, or not any more.
+    /// Ends a session that awaits its second factor. `None` if there is none, or not any more.
     #[boxed]
-    pub async fn end_awaiting(&mut self, token_hash: &[u8; 32]) -> Result<bool> {
-        const END: &str = "DELETE FROM sessions WHERE token_hash = $1 AND awaits_factor";
-        let ended = within!(self, db => {
-            sqlx::query(END).bind(&token_hash[..]).execute(&mut *db).await?.rows_affected()
+    pub async fn end_awaiting(&mut self, token_hash: &[u8; 32]) -> Result<Option<EndedSession>> {
+        const END: &str = "
+            DELETE FROM sessions WHERE token_hash = $1 AND awaits_factor RETURNING provider_id";
+        let ended: Option<Option<i64>> = within!(self, db => {
+            sqlx::query_scalar(END).bind(&token_hash[..]).fetch_optional(&mut *db).await?
         });
-        Ok(ended > 0)
+        Ok(ended.map(|provider| EndedSession { provider: provider.map(SignOnProviderId) }))
     }
 
     /// Ends the session of a user whose hash begins with these bytes. `false` if there is none.

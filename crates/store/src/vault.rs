@@ -44,8 +44,8 @@ impl Store {
         Ok(rows.into_iter().map(open).collect())
     }
 
-    /// Seals every data key, the secrets of authenticators and the pepper under another master key. Returns
-    /// how many values were sealed anew.
+    /// Seals every data key, the secrets of authenticators and of providers of single sign-on, and the pepper
+    /// under another master key. Returns how many values were sealed anew.
     #[boxed]
     pub async fn rotate_master_key(&self, tx: &mut Tx, new: &SealingKey) -> Result<usize> {
         const KEYS: &str = "SELECT id, project_id, wrapped FROM data_keys";
@@ -63,6 +63,7 @@ impl Store {
             });
         }
         let count = count + tx.reseal_authenticators(&self.master, new).await?;
+        let count = count + tx.reseal_sign_on_secrets(&self.master, new).await?;
         let sealed = new.seal(PEPPER, &pepper)?;
         within!(tx, db => {
             sqlx::query(KEEP).bind(PEPPER).bind(sealed).execute(&mut *db).await?;

@@ -21,11 +21,13 @@ mod models;
 mod overview;
 mod people;
 mod playground;
+mod providers;
 mod replay;
 mod routing;
 mod safety;
 mod settings;
 mod sign_in;
+mod sign_on;
 mod trace;
 mod traces;
 mod visit;
@@ -85,6 +87,9 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/insights/refresh", post(insights::refresh))
         .route("/insights/{insight_id}/dismiss", post(insights::dismiss))
         .route("/people", get(people::list).post(people::invite))
+        .route("/people/sign-on", get(providers::list).post(providers::add))
+        .route("/people/sign-on/{provider_id}", post(providers::change))
+        .route("/people/sign-on/{provider_id}/remove", post(providers::remove))
         .route("/people/{user_id}", post(people::change))
         .route("/people/{user_id}/remove", post(people::remove))
         .route("/people/{user_id}/password-link", post(people::offer_password))
@@ -113,7 +118,8 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .merge(account)
         .merge(live)
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
-        .route("/sign-in/code", post(sign_in::verify))
+        .route("/sign-in/code", get(sign_in::show_code).post(sign_in::verify))
+        .route("/sign-on/link", get(sign_on::show_link).post(sign_on::link))
         .route("/invitation", get(links::show_invitation).post(links::accept))
         .route("/forgotten", get(links::show_forgotten).post(links::ask_password))
         .route("/verification", get(links::show_verification).post(links::verify))

@@ -3,8 +3,8 @@
 use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use dashboard::{FactorPage, SignInPage};
-use gateway::{FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn, SignedIn, Standing};
+use dashboard::{FactorPage, SignInPage, SignOnLink, SignedOutPage};
+use gateway::{FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn, SignOnRefusal, SignedIn, Standing};
 
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
@@ -15,17 +15,38 @@ use crate::http::auth;
 use crate::http::client;
 use crate::http::cross_site;
 use crate::http::error::Failure;
+use crate::http::own_path::own_path;
 
 /// The form.
 pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Response> {
     let has_passkeys = has_passkeys(&app, &request);
     app.gateway.check_address(&client::origin(&app, &request)).await?;
-    let next = query_value(&request, "next").map_or_else(|| "/".to_owned(), |next| own_path(&next));
+    let next = next_of(&request);
     if auth::own_session_of(&app, &request, Standing::Full).await.is_ok() {
         return Ok(Redirect::to(&next).into_response());
     }
+    let refused = query_value(&request, "refused");
+    let refusal = refused.and_then(|word| SignOnRefusal::of_word(&word));
+    let fault = refusal.map(|refusal| format!("{}.", refusal.sentence()));
+    Ok(page(&sign_in_page(&app, has_passkeys, String::new(), next, fault).await?))
+}
+
+/// The form, with the other ways to sign in.
+async fn sign_in_page(
+    app: &App,
+    has_passkeys: bool,
+    email: String,
+    next: String,
+    fault: Option<String>,
+) -> Result<SignInPage> {
+    let (providers, has_password) = app.gateway.ways_to_sign_in().await?;
+    let link = |(slug, name)| {
+        let next: String = form_urlencoded::byte_serialize(next.as_bytes()).collect();
+        SignOnLink { href: format!("/api/v1/sign-on/{slug}?next={next}"), name }
+    };
+    let providers = providers.into_iter().map(link).collect();
     let has_mail = app.gateway.has_mail();
-    Ok(page(&SignInPage { email: String::new(), next, has_mail, has_passkeys, fault: None }))
+    Ok(SignInPage { email, next, has_mail, has_passkeys, providers, has_password, fault })
 }
 
 /// Signs in.
@@ -42,17 +63,22 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
             let cookie = cookie(&app, token.expose(), FACTOR_AWAITED / 1_000_000);
             Ok(with_cookie(cookie, page(&FactorPage { next, has_passkeys, fault: None })))
         }
-        Err(error) => {
-            let shown = SignInPage {
-                email: email.to_owned(),
-                next,
-                has_mail: app.gateway.has_mail(),
-                has_passkeys,
-                fault: None,
-            };
-            refused(shown, error.into())
-        }
+        Err(error) => refused(&app, has_passkeys, email, next, error.into()).await,
     }
+}
+
+/// The form for the second factor, after a sign-on.
+pub(super) async fn show_code(State(app): State<App>, request: Request) -> Result<Response> {
+    let (next, has_passkeys) = (next_of(&request), has_passkeys(&app, &request));
+    let awaited = auth::own_session_of(&app, &request, Standing::AwaitsFactor).await;
+    Ok(match awaited {
+        Ok(_) => page(&FactorPage { next, has_passkeys, fault: None }),
+        Err(_) => Redirect::to(&sign_in_path(&next)).into_response(),
+    })
+}
+
+fn next_of(request: &Request) -> String {
+    query_value(request, "next").map_or_else(|| "/".to_owned(), |next| own_path(&next))
 }
 
 /// The session has begun: its cookie, and the way to a page.
@@ -94,14 +120,21 @@ pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<R
     }
 }
 
-fn refused(shown: SignInPage, failure: Failure) -> Result<Response> {
+async fn refused(
+    app: &App,
+    has_passkeys: bool,
+    email: &str,
+    next: String,
+    failure: Failure,
+) -> Result<Response> {
     let status = failure.status();
     let fault = match status.as_u16() {
         401 => "E-mail or password is wrong.".to_owned(),
         429 => failure.into_body().error,
         _ => return Err(PageFailure(failure)),
     };
-    Ok(page_as(status, &SignInPage { fault: Some(fault), ..shown }))
+    let shown = sign_in_page(app, has_passkeys, email.to_owned(), next, Some(fault)).await?;
+    Ok(page_as(status, &shown))
 }
 
 /// Whether a browser that reaches the gateway like this one can be asked for passkeys.
@@ -109,38 +142,13 @@ fn has_passkeys(app: &App, request: &Request) -> bool {
     app.gateway.has_passkeys(cross_site::host(request))
 }
 
-/// Signs out.
+/// Signs out; out of the provider of single sign-on too, if the session came by one that has a page for it. A
+/// redirect to another host could not follow a form, so a page leads there.
 pub(super) async fn leave(State(app): State<App>, visit: Visit) -> Result<Response> {
-    app.gateway.sign_out(&visit.session.token, visit.member()).await?;
-    Ok(with_cookie(cookie(&app, "", 0), Redirect::to("/sign-in")))
-}
-
-/// A path of this console: nothing that a browser would read as the address of another host.
-fn own_path(path: &str) -> String {
-    let is_path = path.starts_with('/')
-        && !path.starts_with("//")
-        && !path.contains(['\\', '\t', '\r', '\n'])
-        && !path.contains(char::is_control);
-    if is_path { path.to_owned() } else { "/".to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_sign_in_leads_to_no_other_host() {
-        for (next, path) in [
-            ("/traces?status=failed", "/traces?status=failed"),
-            ("/", "/"),
-            ("//evil.example", "/"),
-            ("/\\evil.example", "/"),
-            ("/\t/evil.example", "/"),
-            ("https://evil.example", "/"),
-            ("javascript:alert(1)", "/"),
-            ("", "/"),
-        ] {
-            assert_eq!(own_path(next), path, "{next:?}");
-        }
-    }
+    let address = app.gateway.sign_out(&visit.session.token, visit.member()).await?;
+    let cookie = cookie(&app, "", 0);
+    Ok(match address {
+        Some(address) => with_cookie(cookie, page(&SignedOutPage { address })),
+        None => with_cookie(cookie, Redirect::to("/sign-in")),
+    })
 }

@@ -93,7 +93,7 @@ pub(super) fn sign_in_path(next: &str) -> String {
 
 /// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
 /// could put any sentence on a page.
-const NOTICES: [(&str, &str); 18] = [
+const NOTICES: [(&str, &str); 21] = [
     ("password_changed", "The password is changed: your other sessions have ended."),
     ("letter_sent", "A letter with a link is on its way to your address."),
     ("factors_removed", "Your second factors are removed: your password alone signs in."),
@@ -113,6 +113,9 @@ const NOTICES: [(&str, &str); 18] = [
     ("model_created", "The model is registered: keys of this project can call it."),
     ("model_saved", "The model is saved."),
     ("model_deleted", "The model is deleted: calls that name it fail from now on."),
+    ("provider_added", "The provider is added: people can sign in by it."),
+    ("provider_changed", "The provider is saved."),
+    ("provider_removed", "The provider is removed, and the sessions that came by it have ended."),
     ("insights_computed", "The insights are computed anew."),
     ("insight_dismissed", "The insight is dismissed until its facts change by a quarter."),
 ];

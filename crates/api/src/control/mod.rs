@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod audit_query;
+pub(crate) mod identities;
 pub(crate) mod invitations;
 pub(crate) mod keys;
 pub(crate) mod models;
@@ -14,4 +15,6 @@ pub(crate) mod safety;
 pub(crate) mod second_factor;
 pub(crate) mod session;
 pub(crate) mod session_list;
+pub(crate) mod sign_on;
+pub(crate) mod sign_on_providers;
 pub(crate) mod verification;

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::control::second_factor::PasswordRequest;
 use crate::control::session::{LARGEST, WhoAmI, signed_in_answer};
-use crate::http::auth::{BySession, COOKIE_NAME, cookie_named};
+use crate::http::auth::{BySession, COOKIE_NAME, cookie};
 use crate::http::error::Result;
 use crate::http::extract::Segments;
 use crate::http::{body, cross_site};
@@ -115,7 +115,7 @@ pub async fn add(
     BySession(by): BySession,
     request: Request,
 ) -> Result<Response> {
-    let (host, state) = (host_of(&request), cookie_named(request.headers(), STATE_COOKIE));
+    let (host, state) = (host_of(&request), cookie(request.headers(), STATE_COOKIE));
     let new: NewPasskeyRequest = body::read_json(request, &app, LARGEST_CREDENTIAL).await?;
     let (host, state) = (host.as_deref(), state.as_deref());
     let answer = PasskeyAnswer { host, state, credential: new.credential };
@@ -164,8 +164,7 @@ pub async fn challenge(State(app): State<App>, request: Request) -> Result<Respo
     request_body = PasskeySignInRequest, responses((status = 200, body = WhoAmI)))]
 pub async fn sign_in(State(app): State<App>, request: Request) -> Result<Response> {
     let (host, headers) = (host_of(&request), request.headers());
-    let (state, pending) =
-        (cookie_named(headers, STATE_COOKIE), cookie_named(headers, COOKIE_NAME));
+    let (state, pending) = (cookie(headers, STATE_COOKIE), cookie(headers, COOKIE_NAME));
     let origin = cross_site::open_origin(&app, &request).await?;
     let PasskeySignInRequest { credential } =
         body::read_json(request, &app, LARGEST_CREDENTIAL).await?;

@@ -25,9 +25,10 @@ pub struct CodeRequest {
 /// The password of the signed-in user, once more.
 #[derive(Deserialize, ToSchema)]
 pub struct PasswordRequest {
-    /// The password.
+    /// The password. For an account without one it is empty, and the session must have begun less than ten
+    /// minutes ago.
     #[schema(format = Password)]
-    password: String,
+    pub(super) password: String,
 }
 
 impl PasswordRequest {
@@ -39,7 +40,8 @@ impl PasswordRequest {
 /// The password of the signed-in user and a code.
 #[derive(Deserialize, ToSchema)]
 pub struct PasswordAndCodeRequest {
-    /// The password.
+    /// The password. For an account without one it is empty, and the session must have begun less than ten
+    /// minutes ago.
     #[schema(format = Password)]
     password: String,
     /// Six digits, or a recovery code.

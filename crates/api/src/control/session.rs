@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::{OrgId, UserId};
 use gateway::{Account, FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn as SignInOutcome, SignedIn};
@@ -16,6 +16,8 @@ use crate::http::body;
 use crate::http::cross_site;
 use crate::http::error::Result;
 
+/// The header with the address at which a user signs out of their provider too.
+const END_SESSION: HeaderName = HeaderName::from_static("x-sluice-end-session");
 /// The most bytes of a request that carries no credential yet, or only codes and passwords.
 pub(super) const LARGEST: usize = 4 * 1024;
 
@@ -60,7 +62,7 @@ pub struct OrganizationBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AwaitsFactor {
     /// Always true: `POST /api/v1/session/mfa` comes next.
-    mfa_required: bool,
+    pub(super) mfa_required: bool,
 }
 
 /// The answer to a right password.
@@ -118,11 +120,17 @@ pub async fn show(BySession(session): BySession) -> Json<WhoAmI> {
     Json(session.account.into())
 }
 
-/// Sign out.
-#[utoipa::path(delete, path = "/api/v1/session", tag = "Session", responses((status = 204)))]
+/// Sign out. If the session came by a provider of single sign-on that has an address for it, the header
+/// `X-Sluice-End-Session` is the address at which a browser signs out there too.
+#[utoipa::path(delete, path = "/api/v1/session", tag = "Session", responses((status = 204,
+    headers(("X-Sluice-End-Session" = String, description = "Where to sign out of the provider")))))]
 pub async fn delete(State(app): State<App>, BySession(session): BySession) -> Result<Response> {
-    app.gateway.sign_out(&session.token, &session.member).await?;
-    Ok(with_cookie(cookie(&app, "", 0), StatusCode::NO_CONTENT))
+    let address = app.gateway.sign_out(&session.token, &session.member).await?;
+    let mut response = with_cookie(cookie(&app, "", 0), StatusCode::NO_CONTENT);
+    if let Some(value) = address.and_then(|address| HeaderValue::try_from(address).ok()) {
+        response.headers_mut().insert(END_SESSION, value);
+    }
+    Ok(response)
 }
 
 pub(crate) fn cookie(app: &App, value: &str, max_age: i64) -> String {

@@ -234,7 +234,7 @@ struct Claim {
 }
 
 fn claim(app: &App, request: &Request) -> Result<Claim> {
-    let token = cookie(request.headers()).ok_or(Error::Unauthorized)?;
+    let token = cookie(request.headers(), COOKIE_NAME).ok_or(Error::Unauthorized)?;
     cross_site::check(app, request)?;
     Ok(Claim { token, origin: origin(app, request) })
 }
@@ -258,17 +258,13 @@ fn presented(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn cookie(headers: &HeaderMap) -> Option<String> {
-    cookie_named(headers, COOKIE_NAME)
-}
-
 /// The value of a cookie.
-pub fn cookie_named(headers: &HeaderMap, name: &str) -> Option<String> {
+pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     lines
         .flat_map(|line| line.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(known, _)| *known == name)
+        .find(|(name, _)| *name == wanted)
         .map(|(_, value)| value.to_owned())
 }
 

@@ -190,6 +190,7 @@ impl From<Error> for Failure {
             Error::Unauthorized | Error::TokenExpired | Error::InvalidToken => {
                 of(StatusCode::UNAUTHORIZED)
             }
+            Error::SignOn(_) => of(StatusCode::UNAUTHORIZED).code("SIGN_ON_REFUSED"),
             Error::Forbidden => of(StatusCode::FORBIDDEN),
             Error::OutboxFull => of(StatusCode::SERVICE_UNAVAILABLE).retry_after(60),
             Error::MfaRequired => of(StatusCode::FORBIDDEN).code(MFA_REQUIRED),

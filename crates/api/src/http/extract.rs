@@ -7,7 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Query as AxumQuery, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use domain::ids::{InsightId, KeyId, ModelId, ProjectId, UserId};
+use domain::ids::{InsightId, KeyId, ModelId, ProjectId, SignOnProviderId, UserId};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
@@ -77,6 +77,11 @@ impl Segments {
     /// The user that the path names.
     pub fn user(&self) -> Result<UserId> {
         self.text("user_id")?.parse().map_err(|_| not_found())
+    }
+
+    /// The provider of single sign-on that the path names.
+    pub fn sign_on_provider(&self) -> Result<SignOnProviderId> {
+        self.text("provider_id")?.parse().map_err(|_| not_found())
     }
 
     /// The key that the path names.

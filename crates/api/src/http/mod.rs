@@ -12,6 +12,7 @@ pub(crate) mod extract;
 pub(crate) mod health;
 pub(crate) mod json_text;
 pub(crate) mod openapi;
+pub(crate) mod own_path;
 pub(crate) mod request_log;
 pub(crate) mod trace_context;
 pub(crate) mod trace_headers;

@@ -14,6 +14,50 @@ pub struct FactorPage {
     pub fault: Option<String>,
 }
 
+/// A link that begins a sign-on.
+#[derive(Clone, Debug)]
+pub struct SignOnLink {
+    /// Its address.
+    pub href: String,
+    /// The name of the provider.
+    pub name: String,
+}
+
+/// The page after signing out, which leads to the provider to sign out there too.
+#[derive(Debug, Template)]
+#[template(path = "signed_out.html")]
+pub struct SignedOutPage {
+    /// The address at the provider.
+    pub address: String,
+}
+
+/// How far somebody is with linking an account.
+#[derive(Debug)]
+pub enum LinkState {
+    /// No sign-on waits to be linked.
+    None,
+    /// They have to sign in to the account first.
+    SignInFirst,
+    /// They are signed in to another account.
+    OtherAccount(String),
+    /// They may confirm; with the password, if the account has one.
+    Confirm,
+}
+
+/// The page that links an account to a user of a provider.
+#[derive(Debug, Template)]
+#[template(path = "link.html")]
+pub struct LinkPage {
+    /// How far they are.
+    pub state: LinkState,
+    /// The name of the provider.
+    pub provider: String,
+    /// The address that the account and the user of the provider share.
+    pub email: String,
+    /// Why it was refused.
+    pub fault: Option<String>,
+}
+
 /// The form for signing in.
 #[derive(Debug, Template)]
 #[template(path = "sign_in.html")]
@@ -26,6 +70,10 @@ pub struct SignInPage {
     pub has_mail: bool,
     /// Whether passkeys can be asked for.
     pub has_passkeys: bool,
+    /// The providers of single sign-on.
+    pub providers: Vec<SignOnLink>,
+    /// Whether anybody signs in with a password.
+    pub has_password: bool,
     /// Why it was refused.
     pub fault: Option<String>,
 }

@@ -22,8 +22,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mail", &["domain"]),
     ("mcp_client", &[]),
     ("passkeys", &[]),
-    ("providers", &["domain", "mcp_client"]),
+    ("providers", &["domain", "mcp_client", "sign_on"]),
     ("routing", &["domain"]),
+    ("sign_on", &["domain"]),
     ("store", &["domain"]),
     (
         "gateway",
@@ -69,6 +70,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("lettre", &["mail"]),
     ("libmimalloc-sys", &["allocator"]),
     ("mimalloc", &["allocator"]),
+    ("openidconnect", &["sign_on"]),
     ("parquet", &["export"]),
     ("qrcodegen", &["dashboard"]),
     ("reqwest", &["the tests"]),

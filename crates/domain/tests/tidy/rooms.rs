@@ -60,6 +60,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "api_client",
             "collector",
             "mcp",
+            "issuer",
         ],
     ),
     (

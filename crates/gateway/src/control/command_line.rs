@@ -5,6 +5,7 @@ use domain::ids::{OrgId, ProjectId, UserId};
 use domain::money::Usd;
 use domain::project::Role;
 use domain::secret::Secret;
+use domain::settings;
 use domain::time::Clock;
 use serde_json::{Map, Value, json};
 use store::{Actor, NewAudit, SealingKey, Store, Tx};
@@ -92,6 +93,28 @@ pub async fn reset_mfa(store: &Store, email: &str, clock: &Clock) -> Result<()> 
     let metadata = Map::from_iter([("email".to_owned(), Value::String(email))]);
     note(&mut tx, account.org, Event::MfaDisabled, target, metadata, clock).await?;
     Ok(tx.commit().await?)
+}
+
+/// Lets the users of the first organization sign in with passwords again: the way in when no provider of
+/// single sign-on works. `false` if they may already.
+pub async fn allow_password_login(store: &Store, clock: &Clock) -> Result<bool> {
+    let empty = || Error::invalid("the database is empty: start `sluice serve` once");
+    let org = store.first_org().await?.ok_or_else(empty)?;
+    let mut tx = store.begin().await?;
+    let mut organization = tx.organization(org).await?.ok_or(Error::NotFound)?;
+    if !organization.read_settings()?.security.disable_password_login {
+        return Ok(false);
+    }
+    let before = organization.settings.clone();
+    let patch = json!({"security": {"disable_password_login": null}});
+    settings::merge(&mut organization.settings, patch.as_object().cloned().unwrap_or_default());
+    tx.save_organization(&organization).await?;
+    let (before, after) = (json!({"settings": before}), json!({"settings": organization.settings}));
+    let target = ("organization", org.to_string());
+    let metadata = audited(&before, &after);
+    note(&mut tx, org, Event::OrganizationUpdated, target, metadata, clock).await?;
+    tx.commit().await?;
+    Ok(true)
 }
 
 /// Makes a key for a project. A running gateway loads it within a second.

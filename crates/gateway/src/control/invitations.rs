@@ -131,6 +131,11 @@ impl Gateway {
     ) -> Result<SignedIn> {
         let found = self.find_link(LinkPurpose::Invitation, token, origin).await?;
         let name = clean_name(name)?;
+        if self.is_password_login_disabled().await? {
+            return Err(Error::invalid(
+                "Your organization has disabled passwords: sign in by its provider instead",
+            ));
+        }
         let hash = hash_password_aside(password).await?;
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;

@@ -2,8 +2,10 @@
 
 pub(crate) mod bootstrap;
 pub(crate) mod command_line;
+pub(crate) mod confirmation;
 pub(crate) mod doctor;
 pub(crate) mod holdings;
+pub(crate) mod identities;
 pub(crate) mod invitations;
 pub(crate) mod keys;
 pub(crate) mod link_token;
@@ -30,5 +32,9 @@ pub(crate) mod session_list;
 pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod settings_preview;
+pub(crate) mod sign_on;
+pub(crate) mod sign_on_accounts;
+pub(crate) mod sign_on_cookies;
+pub(crate) mod sign_on_providers;
 pub(crate) mod totp;
 pub(crate) mod verification;

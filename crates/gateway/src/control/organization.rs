@@ -3,7 +3,7 @@
 use domain::ids::OrgId;
 use domain::settings::{self, OrganizationSettings};
 use serde_json::{Map, Value, json};
-use store::Organization;
+use store::{Organization, Tx};
 
 use crate::audit::Event;
 use crate::control::people::hold_people;
@@ -56,8 +56,15 @@ impl Gateway {
             organization.name = name;
         }
         if let Some(patch) = change.settings {
+            let was_disabled = OrganizationSettings::parse(&organization.settings)
+                .is_ok_and(|read| read.security.disable_password_login);
             settings::merge(&mut organization.settings, patch);
-            faults.note(check_organization(&organization.settings));
+            let read = faults
+                .note(OrganizationSettings::parse(&organization.settings).map_err(Error::Invalid));
+            let is_disabled = read.is_some_and(|read| read.security.disable_password_login);
+            if is_disabled && !was_disabled {
+                faults.note(check_ways_in(&mut tx, member.org).await?);
+            }
         }
         faults.none()?;
         tx.save_organization(&organization).await?;
@@ -69,16 +76,17 @@ impl Gateway {
     }
 }
 
-/// Refuses settings of an organization that cannot hold.
-pub(crate) fn check_organization(settings: &Map<String, Value>) -> Result<()> {
-    let read = OrganizationSettings::parse(settings).map_err(Error::Invalid)?;
-    if read.security.disable_password_login {
-        // It would lock everybody out.
-        return Err(Error::invalid(
-            "settings.security.disable_password_login needs a provider of single sign-on, and none is configured",
-        ));
-    }
-    Ok(())
+/// Refuses to disable passwords where that would lock the owners out.
+async fn check_ways_in(tx: &mut Tx, org: OrgId) -> Result<Result<()>> {
+    let what = if tx.count_sign_on_providers(org).await? == 0 {
+        "a provider of single sign-on, and none is configured"
+    } else if tx.count_linked_owners(org).await? == 0 {
+        "an owner who is linked to a provider of single sign-on, and none is"
+    } else {
+        return Ok(Ok(()));
+    };
+    let needs = "settings.security.disable_password_login needs";
+    Ok(Err(Error::invalid(format!("{needs} {what}"))))
 }
 
 fn view(organization: Organization) -> Result<OrganizationView> {

@@ -104,7 +104,7 @@ impl Gateway {
         host: Option<&str>,
     ) -> Result<PasskeyOffer> {
         let site = self.passkey_site(host)?;
-        let booked = self.check_own_password(member, account, password).await?;
+        let booked = self.confirm_factor_owner(member, account, password).await?;
         self.login_throttle.take_back(&booked.trying, booked.at);
         let known: Vec<_> = self.store.passkeys(member.user).await?;
         check_room(known.len())?;
@@ -187,7 +187,7 @@ impl Gateway {
         password: Secret,
         id: &str,
     ) -> Result<()> {
-        let booked = self.check_own_password(member, account, password).await?;
+        let booked = self.confirm_factor_owner(member, account, password).await?;
         self.login_throttle.take_back(&booked.trying, booked.at);
         let mut tx = self.store.begin().await?;
         let organization = tx.organization(member.org).await?.ok_or(Error::NotFound)?;

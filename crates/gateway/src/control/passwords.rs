@@ -12,7 +12,7 @@ use crate::audit::{Event, Noted};
 use crate::control::links::{Handover, Link, deliver};
 use crate::control::members::{check_password, clean_email};
 use crate::control::people::hold_people;
-use crate::control::sessions::{compare, hash_password_aside, hash_token};
+use crate::control::sessions::{hash_password_aside, hash_token};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::outbox::{Errand, letter};
@@ -26,7 +26,7 @@ const SUBJECT: &str = "A new password at Sluice";
 const PURPOSE: &str = "This link sets a new password for your account, and ends its sessions:";
 
 impl Gateway {
-    /// Replaces the password of the member's own account, and ends their other sessions.
+    /// Replaces the password of the member's own account, or sets a first one, and ends their other sessions.
     pub async fn change_own_password(
         &self,
         token: &str,
@@ -36,8 +36,8 @@ impl Gateway {
         new: Secret,
     ) -> Result<()> {
         check_password(&new)?;
-        let booked = self.book_factor(member).await?;
-        if !compare(old, Some(account.password_hash.clone())).await?.0 {
+        let (booked, is_owner) = self.confirm_owner(member, account, old).await?;
+        if !is_owner {
             return self.refuse_password(member).await;
         }
         self.login_throttle.take_back(&booked.trying, booked.at);
@@ -153,7 +153,8 @@ impl Gateway {
         Ok(tx.commit().await?)
     }
 
-    async fn refuse_password(&self, member: &Member) -> Result<()> {
+    /// Records a wrong password, which stays booked.
+    pub(crate) async fn refuse_password(&self, member: &Member) -> Result<()> {
         let mut tx = self.store.begin().await?;
         let target = ("user", member.user.to_string());
         self.note_act(&mut tx, member, Event::LoginFailed, target, Map::new()).await?;

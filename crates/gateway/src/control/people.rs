@@ -119,7 +119,11 @@ pub(crate) async fn hold_people(tx: &mut Tx, member: &Member) -> Result<Member> 
 }
 
 /// Ends the links that a user has made: they would give what the user may not give any more.
-async fn end_links(tx: &mut Tx, user: UserId, metadata: &mut Map<String, Value>) -> Result<()> {
+pub(crate) async fn end_links(
+    tx: &mut Tx,
+    user: UserId,
+    metadata: &mut Map<String, Value>,
+) -> Result<()> {
     let ended = tx.drop_links_made_by(user).await?;
     if ended > 0 {
         metadata.insert("links_ended".to_owned(), ended.into());
@@ -128,7 +132,7 @@ async fn end_links(tx: &mut Tx, user: UserId, metadata: &mut Map<String, Value>)
 }
 
 /// The power of a role, among the others.
-fn rank(role: Role) -> u8 {
+pub(crate) fn rank(role: Role) -> u8 {
     match role {
         Role::Viewer => 0,
         Role::Member => 1,
@@ -162,7 +166,8 @@ async fn check_not_last(tx: &mut Tx, org: OrgId, what: &str) -> Result<()> {
     )))
 }
 
-fn about(person: &Person, name: &str, value: Value) -> Map<String, Value> {
+/// Audit metadata about a user: their address, and what was changed.
+pub(crate) fn about(person: &Person, name: &str, value: Value) -> Map<String, Value> {
     let email = Value::String(person.email.clone());
     Map::from_iter([("email".to_owned(), email), (name.to_owned(), value)])
 }

@@ -8,7 +8,7 @@ use store::{Account, Authenticator, Tx};
 
 use crate::audit::Event;
 use crate::control::people::hold_people;
-use crate::control::sessions::{NETWORK_KNOWN, SignedIn, Standing, compare, hash_token};
+use crate::control::sessions::{CameBy, NETWORK_KNOWN, SignedIn, Standing, hash_token};
 use crate::control::{recovery_codes, totp};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -60,11 +60,13 @@ impl Gateway {
         };
         // One of several requests with the same cookie gets through; a session that is signed in has no
         // second factor to come.
-        if !tx.end_awaiting(&hash_token(token)).await? {
+        let Some(ended) = tx.end_awaiting(&hash_token(token)).await? else {
             return Err(Error::Unauthorized);
-        }
+        };
+        let came = CameBy { provider: ended.provider, has_factor: false };
+        let standing = Standing::Full;
         let fresh =
-            self.begin_session(&mut tx, member.user, Standing::Full, &member.origin).await?;
+            self.begin_session_by(&mut tx, member.user, standing, came, &member.origin).await?;
         self.note_own_act(&mut tx, member, Event::MfaVerified, used).await?;
         let email = Map::from_iter([("email".to_owned(), Value::from(member.email.as_str()))]);
         self.note_own_act(&mut tx, member, Event::LoginSuccess, email).await?;
@@ -80,7 +82,7 @@ impl Gateway {
         account: &Account,
         password: Secret,
     ) -> Result<NewAuthenticator> {
-        let booked = self.check_own_password(member, account, password).await?;
+        let booked = self.confirm_factor_owner(member, account, password).await?;
         let secret = totp::new_secret()?;
         let uri = totp::uri(&secret, &account.email)?;
         let mut tx = self.store.begin().await?;
@@ -173,9 +175,9 @@ impl Gateway {
             ));
         }
         let wrong = || Error::invalid("The password or the code is wrong");
-        let booked = self.book_factor(member).await?;
+        let (booked, is_owner) = self.confirm_owner(member, account, password).await?;
         // Without the right password no code is used up.
-        if !compare(password, Some(account.password_hash.clone())).await?.0 {
+        if !is_owner {
             return self.refuse_factor(member, wrong()).await;
         }
         let fitting = self.fitting(member.user, code).await?;
@@ -215,20 +217,6 @@ impl Gateway {
         Ok(tx.commit().await?)
     }
 
-    /// Asks a signed-in user for their password once more, before a factor is added or removed.
-    pub(crate) async fn check_own_password(
-        &self,
-        member: &Member,
-        account: &Account,
-        password: Secret,
-    ) -> Result<Booked> {
-        let booked = self.book_factor(member).await?;
-        if !compare(password, Some(account.password_hash.clone())).await?.0 {
-            return self.refuse_factor(member, Error::invalid("The password is wrong")).await;
-        }
-        Ok(booked)
-    }
-
     /// Reads a code, before it is known whether it is used up.
     async fn fitting(&self, user: UserId, code: &str) -> Result<Option<Fitting>> {
         if let Some(letters) = recovery_codes::read(code) {
@@ -266,7 +254,7 @@ impl Gateway {
     }
 
     /// Records a wrong password or code, which stays booked.
-    async fn refuse_factor<T>(&self, member: &Member, error: Error) -> Result<T> {
+    pub(crate) async fn refuse_factor<T>(&self, member: &Member, error: Error) -> Result<T> {
         let mut tx = self.store.begin().await?;
         self.note_own_act(&mut tx, member, Event::MfaFailed, Map::new()).await?;
         tx.commit().await?;

@@ -1,9 +1,10 @@
 //! Sessions: signing in, staying signed in, signing out.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use aws_lc_rs::digest;
-use domain::ids::UserId;
+use domain::ids::{SignOnProviderId, UserId};
 use domain::secret::Secret;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use serde_json::Map;
@@ -33,6 +34,8 @@ pub(crate) const NETWORK_KNOWN: i64 = 90 * DAY;
 const KNOWN_NETWORKS: i64 = 10;
 /// The longest address of an account, in bytes (RFC 5321, with the brackets that a path has).
 const LONGEST_EMAIL: usize = 254;
+/// Whoever signs out waits no longer for what the issuer says about it.
+const ISSUER_ASKED: Duration = Duration::from_secs(3);
 /// Use is noted to the minute, not with every request.
 const TOUCH_EVERY: i64 = MINUTE;
 
@@ -53,6 +56,15 @@ pub struct SignedIn {
     pub token: Secret,
     /// The account that signed in.
     pub account: Account,
+}
+
+/// What a session came by, if not by a password.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CameBy {
+    /// The provider of single sign-on.
+    pub(crate) provider: Option<SignOnProviderId>,
+    /// Whether a trusted issuer has seen a second factor.
+    pub(crate) has_factor: bool,
 }
 
 /// The outcome of a right password.
@@ -97,9 +109,10 @@ impl Gateway {
         self.login_throttle.book(&trying, now)?;
         let hash = account.as_ref().map(|account| account.password_hash.clone());
         let password = Secret::new(password.to_owned());
+        let is_disabled = self.is_password_login_disabled().await?;
         let (fits, anew) = compare(password, hash).await?;
-        let Some(account) = account.filter(|_| fits) else {
-            self.note_failed_login(&email, origin).await?;
+        let Some(account) = account.filter(|_| fits && !is_disabled) else {
+            self.note_failed_login(&email, is_disabled, origin).await?;
             return Err(Error::Unauthorized);
         };
         let mut tx = self.store.begin().await?;
@@ -128,12 +141,31 @@ impl Gateway {
         Ok(SignIn::Complete(Box::new(SignedIn { token, account })))
     }
 
-    /// Begins a session. Returns the value of its cookie.
+    /// Whether nobody signs in with a password.
+    pub(crate) async fn is_password_login_disabled(&self) -> Result<bool> {
+        let Some(org) = self.store.first_org().await? else { return Ok(false) };
+        let organization = self.store.organization(org).await?.ok_or(Error::NotFound)?;
+        Ok(organization.read_settings()?.security.disable_password_login)
+    }
+
+    /// Begins a session that came by a password or a link. Returns the value of its cookie.
     pub(crate) async fn begin_session(
         &self,
         tx: &mut Tx,
         user: UserId,
         standing: Standing,
+        origin: &Origin,
+    ) -> Result<Secret> {
+        self.begin_session_by(tx, user, standing, CameBy::default(), origin).await
+    }
+
+    /// Begins a session. Returns the value of its cookie.
+    pub(crate) async fn begin_session_by(
+        &self,
+        tx: &mut Tx,
+        user: UserId,
+        standing: Standing,
+        came: CameBy,
         origin: &Origin,
     ) -> Result<Secret> {
         let now = self.clock.now();
@@ -142,6 +174,8 @@ impl Gateway {
             token_hash: &hash_token(&token),
             user,
             awaits_factor: standing == Standing::AwaitsFactor,
+            provider: came.provider,
+            has_factor: came.has_factor,
             address: &origin.address.to_string(),
             user_agent: &origin.user_agent,
             at: now,
@@ -201,7 +235,7 @@ impl Gateway {
         }
         let standing = if session.awaits_factor {
             Standing::AwaitsFactor
-        } else if session.requires_factor && !session.account.mfa_enabled {
+        } else if session.requires_factor && !(session.account.mfa_enabled || session.has_factor) {
             Standing::Enrols
         } else {
             Standing::Full
@@ -225,24 +259,44 @@ impl Gateway {
             org: account.org,
             role: account.role,
             projects,
+            signed_in_at: session.created_at,
             origin: origin.clone(),
         };
         Ok((member, account, session.last_seen_at))
     }
 
-    /// Signs out.
-    pub async fn sign_out(&self, token: &str, member: &Member) -> Result<()> {
+    /// Signs out. Returns the address at which the user signs out of their issuer too, if the session came by
+    /// one that has such an address, and is asked in time.
+    pub async fn sign_out(&self, token: &str, member: &Member) -> Result<Option<String>> {
+        let hash = hash_token(token);
+        let provider = self.store.provider_of_session(&hash).await?;
         let mut tx = self.store.begin().await?;
-        tx.end_session(&hash_token(token)).await?;
+        tx.end_session(&hash).await?;
         self.note_own_act(&mut tx, member, Event::Logout, Map::new()).await?;
-        Ok(tx.commit().await?)
+        tx.commit().await?;
+        let Some(id) = provider else { return Ok(None) };
+        // They are signed out, whatever becomes of the rest.
+        let providers = self.store.sign_on_providers(member.org).await.unwrap_or_default();
+        let Some(provider) = providers.iter().find(|provider| provider.id == id) else {
+            return Ok(None);
+        };
+        let asked = tokio::time::timeout(ISSUER_ASKED, self.end_session_url(provider)).await;
+        Ok(asked.ok().flatten())
     }
 
-    async fn note_failed_login(&self, email: &str, origin: &Origin) -> Result<()> {
+    async fn note_failed_login(
+        &self,
+        email: &str,
+        is_disabled: bool,
+        origin: &Origin,
+    ) -> Result<()> {
         let Some(org) = self.store.first_org().await? else { return Ok(()) };
         let mut metadata = Map::new();
         let email: String = email.chars().filter(|c| !c.is_control()).take(254).collect();
         metadata.insert("email".to_owned(), email.into());
+        if is_disabled {
+            metadata.insert("reason".to_owned(), "password_login_disabled".into());
+        }
         let mut tx = self.store.begin().await?;
         let noted = Noted { org, event: Event::LoginFailed, actor: None, target: None, metadata };
         self.note(&mut tx, origin, noted).await?;

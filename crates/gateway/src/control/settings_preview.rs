@@ -1,10 +1,9 @@
 //! A change of settings as it would be merged, before it is saved.
 
 use domain::ids::ProjectId;
-use domain::settings;
+use domain::settings::{self, OrganizationSettings};
 use serde_json::{Map, Value};
 
-use crate::control::organization::check_organization;
 use crate::control::safety_preview::check_new_patterns;
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
@@ -40,7 +39,8 @@ impl Gateway {
         Ok(differences(&state.project.settings, &project.settings))
     }
 
-    /// The differences that a patch would make in the settings of the organization. Fails as saving would.
+    /// The differences that a patch would make in the settings of the organization. Fails if they cannot be
+    /// read; whether people could still sign in is judged when it is saved.
     pub async fn preview_organization(
         &self,
         member: &Member,
@@ -50,7 +50,7 @@ impl Gateway {
         let organization = self.store.organization(member.org).await?.ok_or(Error::NotFound)?;
         let mut after = organization.settings.clone();
         settings::merge(&mut after, patch);
-        check_organization(&after)?;
+        OrganizationSettings::parse(&after).map_err(Error::Invalid)?;
         Ok(differences(&organization.settings, &after))
     }
 }

@@ -68,6 +68,7 @@ fn admin(fresh: &Fresh) -> Member {
         org: fresh.caller.project.project.org,
         role: Role::Owner,
         projects: Vec::new(),
+        signed_in_at: domain::time::Timestamp(0),
         origin: Origin { address: [127, 0, 0, 1].into(), user_agent: "a test".to_owned() },
     }
 }

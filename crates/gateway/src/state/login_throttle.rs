@@ -37,7 +37,9 @@ struct Failures {
     /// One-time links that were not good, by the same addresses. Letters that are followed too late keep
     /// nobody from signing in.
     links: Recent<IpAddr>,
-    /// The times at which such links were recorded in the last minute, whatever address they came from.
+    /// Sign-ons that an issuer was asked about and that failed, by the same addresses.
+    sign_ons: Recent<IpAddr>,
+    /// The times at which such links and sign-ons were recorded in the last minute, whatever address they came from.
     recorded: VecDeque<Timestamp>,
     /// Letters that were asked for without a session: by address of the reader, and by that of the request.
     readers: Recent<String>,
@@ -97,6 +99,19 @@ impl LoginThrottle {
         Ok(())
     }
 
+    /// Books a sign-on as one that fails, before its issuer is asked. Refuses it after too many of an address.
+    pub(crate) fn book_sign_on(&self, network: IpAddr, now: Timestamp) -> Result<()> {
+        let mut all = lock(&self.0);
+        all.sign_ons.check(&network, now)?;
+        all.sign_ons.add(network, now);
+        Ok(())
+    }
+
+    /// Takes back a sign-on that has not failed.
+    pub(crate) fn take_back_sign_on(&self, network: IpAddr, booked: Timestamp) {
+        lock(&self.0).sign_ons.take_back(&network, booked);
+    }
+
     /// Books a letter that somebody asks for without a session. Refuses it after too many to a reader, or
     /// from a network; whether the reader has an account does not matter.
     pub(crate) fn book_letter(&self, network: IpAddr, reader: &str, now: Timestamp) -> Result<()> {
@@ -115,7 +130,7 @@ impl LoginThrottle {
         Ok(())
     }
 
-    /// Whether a link that was not good may be recorded: so many a minute are, or strangers would fill the
+    /// Whether a link or a sign-on that was not good may be recorded: so many a minute are, or strangers would fill the
     /// disk.
     pub(crate) fn may_record_link(&self, now: Timestamp) -> bool {
         let mut all = lock(&self.0);

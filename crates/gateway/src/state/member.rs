@@ -2,6 +2,7 @@
 
 use domain::ids::{OrgId, ProjectId, UserId};
 use domain::project::Role;
+use domain::time::Timestamp;
 
 use crate::error::{Error, Result};
 use crate::state::caller::Origin;
@@ -20,6 +21,8 @@ pub struct Member {
     pub role: Role,
     /// The projects they were made a member of.
     pub projects: Vec<ProjectId>,
+    /// When their session began.
+    pub signed_in_at: Timestamp,
     /// The origin of the request.
     pub origin: Origin,
 }

@@ -237,3 +237,41 @@ async fn no_password_signs_in_whoever_has_none() {
     }
     gateway.close().await;
 }
+
+#[tokio::test]
+async fn without_a_password_a_sign_in_counts_for_ten_minutes() {
+    let database = Database::new().await;
+    let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+    let clock = Clock::fixed(noon);
+    let gateway = database.serve_on(clock.clone()).await;
+    let store = database.visit().await;
+    let org = store.first_org().await.unwrap().unwrap();
+    let mut tx = store.begin().await.unwrap();
+    tx.add_user(org, "sso@example.org", "", Role::Member, noon).await.unwrap();
+    tx.commit().await.unwrap();
+    let account = store.account("sso@example.org").await.unwrap().unwrap();
+    store.close().await;
+    let member = Member {
+        user: account.user,
+        email: account.email.clone(),
+        org: account.org,
+        role: account.role,
+        projects: Vec::new(),
+        signed_in_at: noon,
+        origin: origin(),
+    };
+    let none = || Secret::new(String::new());
+    clock.set(noon.plus(Duration::from_secs(599)));
+    gateway.offer_authenticator(&member, &account, none()).await.unwrap();
+    clock.set(noon.plus(Duration::from_mins(10)));
+    // Whatever is sent as a password, and however often: it is no guess at one.
+    for _ in 0..8 {
+        let late = gateway.offer_authenticator(&member, &account, none()).await;
+        assert!(late.unwrap_err().to_string().contains("sign in again"));
+        let late = gateway.remove_own_factors(&member, &account, none(), "000000").await;
+        assert!(late.unwrap_err().to_string().contains("sign in again"));
+        let new = Secret::new("a-long-password-1".to_owned());
+        let late = gateway.change_own_password("", &member, &account, none(), new).await;
+        assert!(late.unwrap_err().to_string().contains("sign in again"));
+    }
+}

@@ -84,6 +84,7 @@ pub async fn owner(store: &Store) -> Member {
         org: account.org,
         role: Role::Owner,
         projects: Vec::new(),
+        signed_in_at: domain::time::Timestamp(0),
         origin: origin(),
     }
 }

@@ -419,6 +419,11 @@ impl Client {
         }
     }
 
+    /// The egress rules.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.0.rules
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.0.clock.now()
     }

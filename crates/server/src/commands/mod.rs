@@ -9,6 +9,7 @@ pub(crate) mod export;
 pub(crate) mod job;
 pub(crate) mod judge;
 pub(crate) mod keys;
+pub(crate) mod organization;
 pub(crate) mod replay;
 pub(crate) mod users;
 

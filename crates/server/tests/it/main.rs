@@ -51,6 +51,7 @@ mod safety;
 mod scripted_agents;
 mod session;
 mod shadow;
+mod sign_on;
 mod startup;
 mod stats;
 mod telemetry;

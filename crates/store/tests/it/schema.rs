@@ -7,15 +7,15 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    DROP INDEX audit_events_by_target;
-    DROP INDEX audit_events_by_actor;
-    DROP INDEX audit_events_by_time;
-    DROP TABLE audit_heads;
-    DELETE FROM _sqlx_migrations WHERE version = 26";
+    ALTER TABLE sessions DROP COLUMN has_factor;
+    ALTER TABLE sessions DROP COLUMN provider_id;
+    ALTER TABLE identities DROP COLUMN made_user;
+    DROP TABLE sign_on_providers;
+    DELETE FROM _sqlx_migrations WHERE version = 27";
 
 /// The beginnings of the SHA-384 sums of every migration, for SQLite and for PostgreSQL. A row is added, and
 /// none is changed: a database keeps the sums of what has run, and no binary with another text opens it.
-const SUMS: [(u32, u32); 26] = [
+const SUMS: [(u32, u32); 27] = [
     (0x813e_4a40, 0xddfe_27c9),
     (0x5f0e_cbcf, 0x7c62_e46e),
     (0xcdcd_5a47, 0x6fad_5095),
@@ -42,6 +42,7 @@ const SUMS: [(u32, u32); 26] = [
     (0x8586_3e4c, 0x45ae_3dd3),
     (0x9106_834c, 0xf754_d7ef),
     (0xdec0_c0d1, 0xd931_8b56),
+    (0x283e_c1e5, 0x4cb1_68fd),
 ];
 
 async fn execute(database: &Database, statement: &'static str) {

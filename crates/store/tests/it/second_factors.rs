@@ -1,10 +1,11 @@
 //! Second factors and the sessions that await one.
 
-use domain::ids::UserId;
+use domain::ids::{OrgId, ProjectId, SignOnProviderId, UserId};
 use domain::project::Role;
 use domain::secret::Secret;
+use domain::sign_on::SignOnRule;
 use domain::time::{HOUR, MINUTE};
-use store::{Claim, NewSession, SealingKey, Store};
+use store::{Claim, NewSession, SealingKey, SignOnProvider, Store};
 
 use crate::support::{NOW, databases, project, session};
 
@@ -66,6 +67,27 @@ async fn each_code_is_used_up_once() {
     }
 }
 
+fn provider(secret: Secret) -> SignOnProvider {
+    SignOnProvider {
+        id: SignOnProviderId(0),
+        org: OrgId(1),
+        slug: "work".to_owned(),
+        name: "Work".to_owned(),
+        issuer: "https://login.example".to_owned(),
+        client_id: "sluice".to_owned(),
+        client_secret: Some(secret),
+        scopes: vec!["openid".to_owned()],
+        groups_claim: "groups".to_owned(),
+        rules: vec![SignOnRule {
+            claim_value: "eng".to_owned(),
+            role: Role::Member,
+            projects: vec![ProjectId(1)],
+        }],
+        trusts_factor: false,
+        created_at: NOW,
+    }
+}
+
 #[tokio::test]
 async fn another_master_key_seals_the_secrets_anew() {
     for database in databases().await {
@@ -74,17 +96,23 @@ async fn another_master_key_seals_the_secrets_anew() {
         let mut tx = store.begin().await.unwrap();
         let secret = Secret::new("SECRET".to_owned());
         store.offer_authenticator(&mut tx, user, &secret).await.unwrap();
+        let provider = provider(secret);
+        store.add_sign_on_provider(&mut tx, &provider).await.unwrap();
         tx.commit().await.unwrap();
         let mut tx = store.begin().await.unwrap();
         let new = SealingKey::master(&[8; 32]).unwrap();
-        // The project's data key, the secret, the pepper.
-        assert_eq!(store.rotate_master_key(&mut tx, &new).await.unwrap(), 3);
+        // The project's data key, the two secrets, the pepper.
+        assert_eq!(store.rotate_master_key(&mut tx, &new).await.unwrap(), 4);
         tx.commit().await.unwrap();
         assert!(store.authenticator(user).await.is_err(), "the old key opens nothing");
+        assert!(store.sign_on_providers(OrgId(1)).await.is_err());
         store.close().await;
         let store = database.try_open([8; 32], Claim::Serve).await.unwrap();
         let opened = store.authenticator(user).await.unwrap().unwrap();
         assert_eq!(opened.secret.expose(), "SECRET", "{}", database.kind);
+        let found = store.sign_on_providers(OrgId(1)).await.unwrap().remove(0);
+        assert_eq!(found.client_secret.unwrap().expose(), "SECRET", "{}", database.kind);
+        assert_eq!((found.rules, found.scopes), (provider.rules, provider.scopes));
         store.close().await;
     }
 }
@@ -121,9 +149,9 @@ async fn sessions_are_listed_and_ended_for_their_user_alone() {
         assert!(!tx.end_session_of(user, [8; 8]).await.unwrap(), "it awaits its second factor");
         assert!(!tx.end_session_of(user, [2; 8]).await.unwrap());
         assert!(tx.end_session_of(user, [255; 8]).await.unwrap());
-        assert!(!tx.end_awaiting(&[1; 32]).await.unwrap(), "it awaits nothing");
-        assert!(tx.end_awaiting(&[8; 32]).await.unwrap());
-        assert!(!tx.end_awaiting(&[8; 32]).await.unwrap());
+        assert!(tx.end_awaiting(&[1; 32]).await.unwrap().is_none(), "it awaits nothing");
+        assert!(tx.end_awaiting(&[8; 32]).await.unwrap().is_some());
+        assert!(tx.end_awaiting(&[8; 32]).await.unwrap().is_none());
         tx.end_sessions(user, Some(&[1; 32])).await.unwrap();
         tx.add_session(&awaiting).await.unwrap();
         tx.commit().await.unwrap();

@@ -103,6 +103,8 @@ pub fn session(token_hash: &[u8; 32], user: UserId) -> NewSession<'_> {
         token_hash,
         user,
         awaits_factor: false,
+        provider: None,
+        has_factor: false,
         address: "::1",
         user_agent: "curl\u{0}",
         at: NOW,

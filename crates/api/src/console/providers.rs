@@ -1,0 +1,182 @@
+//! Providers of single sign-on, for owners.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use dashboard::{ProviderForm, Section, SignOnPage};
+use domain::ids::ProjectId;
+use domain::secret::Secret;
+use domain::sign_on::SignOnRule;
+use gateway::{Error, NewRule, SignOnProvider, SignOnProviderChange};
+
+use crate::app::App;
+use crate::console::failure::{Result, outcome_of};
+use crate::console::visit::{Form, Visit, done};
+use crate::console::{page, page_as};
+use crate::http::error::Failure;
+use crate::http::extract::Segments;
+
+/// The page of this file.
+const PATH: &str = "/people/sign-on";
+
+/// The page.
+pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
+    Ok(page(&shown(&app, &visit).await?))
+}
+
+async fn shown(app: &App, visit: &Visit) -> Result<SignOnPage> {
+    let providers = app.gateway.list_sign_on_providers(visit.member()).await?;
+    let new = ProviderForm {
+        scopes: "openid email profile".to_owned(),
+        groups_claim: "groups".to_owned(),
+        ..ProviderForm::default()
+    };
+    Ok(SignOnPage {
+        frame: visit.frame(Section::People, "Single sign-on", visit.project()?),
+        providers: providers.into_iter().map(form_of).collect(),
+        new,
+        address: app.gateway.public_url().map(str::to_owned),
+    })
+}
+
+/// Adds a provider.
+pub(super) async fn add(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
+    let added = async { app.gateway.add_sign_on_provider(visit.member(), change_of(&form)?).await };
+    match added.await {
+        Ok(_) => Ok(done(PATH, visit.project()?, "provider_added")),
+        Err(error) => refused(&app, &visit, error, None, &form).await,
+    }
+}
+
+/// Changes a provider.
+pub(super) async fn change(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+    form: Form,
+) -> Result<Response> {
+    let id = path.sign_on_provider()?;
+    let changed =
+        async { app.gateway.change_sign_on_provider(visit.member(), id, change_of(&form)?).await };
+    match changed.await {
+        Ok(_) => Ok(done(PATH, visit.project()?, "provider_changed")),
+        Err(error) => refused(&app, &visit, error, Some(id.0), &form).await,
+    }
+}
+
+/// Removes a provider.
+pub(super) async fn remove(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    let id = path.sign_on_provider()?;
+    let token = &visit.session.token;
+    match app.gateway.remove_sign_on_provider(token, visit.member(), id).await {
+        Ok(()) => Ok(done(PATH, visit.project()?, "provider_removed")),
+        Err(error) => {
+            let mut shown = shown(&app, &visit).await?;
+            let (status, _) = outcome_of::<()>(&mut shown.frame, Err(Failure::from(error)));
+            Ok(page_as(status, &shown))
+        }
+    }
+}
+
+/// The page with a form that was refused, as it was filled in.
+async fn refused(
+    app: &App,
+    visit: &Visit,
+    error: Error,
+    id: Option<i64>,
+    form: &Form,
+) -> Result<Response> {
+    let mut shown = shown(app, visit).await?;
+    let (status, _): (StatusCode, Option<()>) =
+        outcome_of(&mut shown.frame, Err(Failure::from(error)));
+    let known = shown.providers.iter_mut().find(|provider| provider.id == id);
+    let place = known.unwrap_or(&mut shown.new);
+    *place = ProviderForm {
+        id: place.id,
+        slug: form.text("slug"),
+        name: form.text("name"),
+        issuer: form.text("issuer"),
+        client_id: form.text("client_id"),
+        has_client_secret: place.has_client_secret,
+        scopes: form.text("scopes"),
+        groups_claim: form.text("groups_claim"),
+        rules: form.text("rules"),
+        trusts_factor: form.get("trusts_factor").is_some(),
+    };
+    Ok(page_as(status, &shown))
+}
+
+fn form_of(provider: SignOnProvider) -> ProviderForm {
+    ProviderForm {
+        id: Some(provider.id.0),
+        slug: provider.slug,
+        name: provider.name,
+        issuer: provider.issuer,
+        client_id: provider.client_id,
+        has_client_secret: provider.client_secret.is_some(),
+        scopes: provider.scopes.join(" "),
+        groups_claim: provider.groups_claim,
+        rules: provider.rules.iter().map(line_of).collect(),
+        trusts_factor: provider.trusts_factor,
+    }
+}
+
+/// The fields of a form. An empty secret leaves the secret as it is.
+fn change_of(form: &Form) -> std::result::Result<SignOnProviderChange, Error> {
+    let rules = form.text("rules");
+    let lines = rules.lines().filter(|line| !line.trim().is_empty());
+    let secret = form.get("client_secret");
+    Ok(SignOnProviderChange {
+        slug: Some(form.text("slug")),
+        name: Some(form.text("name")),
+        issuer: Some(form.text("issuer")),
+        client_id: Some(form.text("client_id")),
+        client_secret: secret.map(|secret| Some(Secret::new(secret.to_owned()))),
+        scopes: Some(form.text("scopes").split_whitespace().map(str::to_owned).collect()),
+        groups_claim: Some(form.text("groups_claim")),
+        rules: Some(lines.map(rule_of).collect::<std::result::Result<_, _>>()?),
+        trusts_factor: Some(form.get("trusts_factor").is_some()),
+    })
+}
+
+/// A rule as a line, such as `engineering = member 1 2`. Only the last equals sign counts: a group may have some.
+fn line_of(rule: &SignOnRule) -> String {
+    let projects: Vec<String> = rule.projects.iter().map(|project| format!(" {project}")).collect();
+    format!("{} = {}{}\n", rule.claim_value, rule.role.as_str(), projects.concat())
+}
+
+fn rule_of(line: &str) -> std::result::Result<NewRule, Error> {
+    let fault = || Error::invalid("A rule is a line such as: engineering = member 1 2");
+    let (value, given) = line.rsplit_once('=').ok_or_else(fault)?;
+    let mut words = given.split([' ', ',']).map(str::trim).filter(|word| !word.is_empty());
+    let role = words.next().ok_or_else(fault)?.to_owned();
+    let projects = words.map(|word| word.parse().map(ProjectId).map_err(|_| fault()));
+    let claim_value = value.trim().to_owned();
+    Ok(NewRule { claim_value, role, projects: projects.collect::<std::result::Result<_, _>>()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::project::Role;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_is_a_line() {
+        for (value, projects) in [("eng", &[][..]), ("cn=eng, ou=x", &[1]), ("a b", &[1, 22])] {
+            let projects: Vec<ProjectId> = projects.iter().copied().map(ProjectId).collect();
+            let claim_value = value.to_owned();
+            let rule = SignOnRule { claim_value, role: Role::Member, projects };
+            let read = rule_of(line_of(&rule).trim_end()).unwrap();
+            assert_eq!((read.claim_value, &*read.role), (rule.claim_value, "member"));
+            assert_eq!(read.projects, rule.projects);
+        }
+        for line in ["eng", "eng =", "eng = member one", "= "] {
+            assert!(rule_of(line).is_err(), "{line}");
+        }
+    }
+}

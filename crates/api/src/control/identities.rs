@@ -1,0 +1,78 @@
+//! The accounts of the signed-in user at issuers.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use domain::secret::Secret;
+use domain::time::Timestamp;
+use gateway::{LinkedIdentity, SIGN_ON_LASTS};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::control::second_factor::PasswordRequest;
+use crate::control::session::{LARGEST, with_cookie};
+use crate::http::auth::{self, BySession};
+use crate::http::body;
+use crate::http::error::Result;
+
+/// The cookie of a user of an issuer who has not confirmed that an account is theirs.
+pub(crate) const LINK_COOKIE: &str = "sluice_link";
+
+/// An account of yours at an issuer.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct IdentityBody {
+    issuer: String,
+    /// The address that the issuer gave when it was linked.
+    email: String,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+impl From<LinkedIdentity> for IdentityBody {
+    fn from(identity: LinkedIdentity) -> Self {
+        let LinkedIdentity { issuer, email, created_at } = identity;
+        Self { issuer, email, created_at }
+    }
+}
+
+/// Your accounts at providers of single sign-on, the latest first.
+#[utoipa::path(get, path = "/api/v1/session/identities", tag = "Session",
+    responses((status = 200, body = Vec<IdentityBody>)))]
+pub async fn list(
+    State(app): State<App>,
+    BySession(by): BySession,
+) -> Result<Json<Vec<IdentityBody>>> {
+    let identities = app.gateway.own_identities(&by.member).await?;
+    Ok(Json(identities.into_iter().map(Into::into).collect()))
+}
+
+/// Link your account to the sign-on that this browser has made a moment ago: the cookie `sluice_link` names it.
+#[utoipa::path(post, path = "/api/v1/session/identities", tag = "Session",
+    request_body = PasswordRequest, responses((status = 204)))]
+pub async fn link(
+    State(app): State<App>,
+    BySession(by): BySession,
+    request: Request,
+) -> Result<Response> {
+    let link = auth::cookie(request.headers(), LINK_COOKIE);
+    let PasswordRequest { password } = body::read_json(request, &app, LARGEST).await?;
+    let password = Secret::new(password);
+    app.gateway.link_identity(&by.member, &by.account, link.as_deref(), password).await?;
+    Ok(with_cookie(no_link_cookie(&app), StatusCode::NO_CONTENT))
+}
+
+pub(crate) fn link_cookie(app: &App, value: &str) -> String {
+    lasting(app, value, SIGN_ON_LASTS / 1_000_000)
+}
+
+/// Removes the cookie.
+pub(crate) fn no_link_cookie(app: &App) -> String {
+    lasting(app, "", 0)
+}
+
+fn lasting(app: &App, value: &str, max_age: i64) -> String {
+    let secure = if app.is_https { "; Secure" } else { "" };
+    format!("{LINK_COOKIE}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Lax{secure}")
+}

@@ -1,0 +1,51 @@
+//! The owner of an account, once more: before a session may change how the account signs in.
+
+use domain::secret::Secret;
+use domain::time::MINUTE;
+use store::Account;
+
+use crate::control::second_factor::Booked;
+use crate::control::sessions::compare;
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::member::Member;
+
+/// For an account without a password, a sign-in counts for this time instead, in microseconds.
+const FRESH: i64 = 10 * MINUTE;
+
+impl Gateway {
+    /// Whether it is the owner of the account who acts: by its password or, without one, because the session
+    /// has begun a moment ago. The attempt is booked as a failure, to be taken back.
+    pub(crate) async fn confirm_owner(
+        &self,
+        member: &Member,
+        account: &Account,
+        password: Secret,
+    ) -> Result<(Booked, bool)> {
+        let has_password = !account.password_hash.is_empty();
+        if !has_password && self.clock.now().since(member.signed_in_at) >= FRESH {
+            return Err(Error::invalid(
+                "Your account has no password: sign in again, and do this within 10 minutes",
+            ));
+        }
+        let booked = self.book_factor(member).await?;
+        let hash = account.password_hash.clone();
+        let is_owner = !has_password || compare(password, Some(hash)).await?.0;
+        Ok((booked, is_owner))
+    }
+
+    /// The same before a factor is set up or a passkey is added or removed: refuses others, with a row in the
+    /// audit.
+    pub(crate) async fn confirm_factor_owner(
+        &self,
+        member: &Member,
+        account: &Account,
+        password: Secret,
+    ) -> Result<Booked> {
+        let (booked, is_owner) = self.confirm_owner(member, account, password).await?;
+        if !is_owner {
+            return self.refuse_factor(member, Error::invalid("The password is wrong")).await;
+        }
+        Ok(booked)
+    }
+}

@@ -1,0 +1,77 @@
+//! The accounts of a user at issuers: listed, and linked once their owner has confirmed it.
+
+use domain::secret::Secret;
+use serde_json::{Map, Value};
+use store::{Account, LinkedIdentity};
+
+use crate::audit::Event;
+use crate::control::sign_on_cookies::{LinkCookie, open};
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::member::Member;
+
+/// A link that waits for the owner of the account.
+#[derive(Clone, Debug)]
+pub struct PendingLink {
+    /// The name of the provider.
+    pub provider: String,
+    /// The address that the account and the user of the issuer share.
+    pub email: String,
+    /// The path to go to afterwards.
+    pub next: String,
+}
+
+impl Gateway {
+    /// The accounts of the member at issuers, the latest first.
+    pub async fn own_identities(&self, member: &Member) -> Result<Vec<LinkedIdentity>> {
+        Ok(self.store.identities(member.user).await?)
+    }
+
+    /// The link that a browser keeps, while it is good.
+    pub fn pending_link(&self, cookie: &str) -> Option<PendingLink> {
+        let link: LinkCookie = open(self.registry.pepper(), cookie, self.clock.now())?;
+        Some(PendingLink { provider: link.provider_name, email: link.email, next: link.next })
+    }
+
+    /// Links the account to the user of an issuer who came in this browser. The owner confirms it with the
+    /// password.
+    pub async fn link_identity(
+        &self,
+        member: &Member,
+        account: &Account,
+        cookie: Option<&str>,
+        password: Secret,
+    ) -> Result<()> {
+        let link = cookie.and_then(|cookie| {
+            open::<LinkCookie>(self.registry.pepper(), cookie, self.clock.now())
+        });
+        let link = link.ok_or_else(|| {
+            Error::invalid("No sign-on waits to be linked: sign in by your provider first")
+        })?;
+        if link.user != member.user || link.email != account.email {
+            return Err(Error::invalid(format!(
+                "The sign-on belongs to {}: sign in to that account first",
+                link.email
+            )));
+        }
+        let (booked, is_owner) = self.confirm_owner(member, account, password).await?;
+        if !is_owner {
+            return self.refuse_password(member).await;
+        }
+        self.login_throttle.take_back(&booked.trying, booked.at);
+        let mut tx = self.store.begin().await?;
+        tx.organization(member.org).await?.ok_or(Error::NotFound)?;
+        if !tx.confirm_password(account, None).await? {
+            return Err(Error::invalid("The account was changed meanwhile: try again"));
+        }
+        let (known_as, now) = ((link.issuer.as_str(), link.subject.as_str()), self.clock.now());
+        match tx.add_identity(member.user, known_as, &link.email, false, now).await {
+            Err(store::Error::Taken) => return Err(Error::invalid("It is linked already")),
+            added => added?,
+        }
+        let metadata = Map::from_iter([("issuer".to_owned(), Value::from(link.issuer.as_str()))]);
+        let target = ("user", member.user.to_string());
+        self.note_act(&mut tx, member, Event::IdentityLinked, target, metadata).await?;
+        Ok(tx.commit().await?)
+    }
+}

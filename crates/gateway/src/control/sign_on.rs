@@ -1,0 +1,260 @@
+//! Signing in by an issuer: the way there, and the way back.
+
+use domain::secret::Secret;
+use domain::time::Timestamp;
+use providers::{Flow, Identity, SignOnClient, SignOnError};
+use serde_json::{Map, Value};
+use store::SignOnProvider;
+use subtle::ConstantTimeEq as _;
+
+use crate::audit::{Event, Noted};
+use crate::control::sessions::SignIn;
+use crate::control::sign_on_cookies::{FlowCookie, SIGN_ON_LASTS, open, seal};
+use crate::error::{Error, Result, SignOnRefusal};
+use crate::gateway::Gateway;
+use crate::state::caller::Origin;
+use crate::state::perimeter_counts::network;
+
+/// The longest path that is gone to after a sign-on, in bytes.
+const LONGEST_NEXT: usize = 1024;
+/// The longest code of an issuer, in bytes.
+const LONGEST_CODE: usize = 4096;
+
+/// The way to an issuer.
+#[derive(Debug)]
+pub struct SignOnStart {
+    /// The address there.
+    pub location: String,
+    /// What the browser keeps until it comes back.
+    pub cookie: Secret,
+}
+
+/// What an issuer leads back with.
+#[derive(Clone, Debug, Default)]
+pub struct SignOnAnswer {
+    /// The state of the sign-on.
+    pub state: Option<String>,
+    /// The code to be exchanged for a token.
+    pub code: Option<String>,
+    /// The code of an error.
+    pub error: Option<String>,
+    /// The issuer, if it names itself.
+    pub iss: Option<String>,
+}
+
+/// The outcome of a sign-on.
+#[derive(Debug)]
+pub enum SignedOn {
+    /// A session has begun, or awaits its second factor.
+    In(SignIn),
+    /// There is an account with the address: its owner has to confirm that it is theirs. The browser keeps this
+    /// until then.
+    LinkFirst(Secret),
+}
+
+/// Why a sign-on failed: for the user, and in more detail for the audit.
+pub(crate) struct Refused {
+    pub(crate) refusal: SignOnRefusal,
+    pub(crate) reason: &'static str,
+    pub(crate) email: Option<String>,
+}
+
+impl Refused {
+    pub(crate) fn new(refusal: SignOnRefusal, reason: &'static str) -> Self {
+        Self { refusal, reason, email: None }
+    }
+}
+
+impl From<SignOnError> for Refused {
+    fn from(error: SignOnError) -> Self {
+        Self::new(SignOnRefusal::Issuer, error.word())
+    }
+}
+
+impl Gateway {
+    /// The ways to sign in: the providers by slug and name, and whether there are passwords.
+    pub async fn ways_to_sign_in(&self) -> Result<(Vec<(String, String)>, bool)> {
+        let Some(org) = self.store.first_org().await? else { return Ok((Vec::new(), true)) };
+        let providers = self.store.sign_on_providers(org).await?.into_iter();
+        let providers = providers.map(|provider| (provider.slug, provider.name)).collect();
+        Ok((providers, !self.is_password_login_disabled().await?))
+    }
+
+    /// Begins a sign-on, which leads to a path afterwards.
+    pub async fn sign_on_start(
+        &self,
+        slug: &str,
+        next: &str,
+        origin: &Origin,
+    ) -> Result<SignOnStart> {
+        self.check_address(origin).await?;
+        let provider = self.provider_by_slug(slug).await?;
+        let now = self.clock.now();
+        let client = self.client_of(&provider)?;
+        let begun = self.issuers.begin(&client, now).await.map_err(|fault| {
+            tracing::warn!(provider = slug, %fault, "a sign-on could not begin");
+            Error::SignOn(SignOnRefusal::Issuer)
+        })?;
+        let cookie = FlowCookie {
+            provider: provider.id,
+            state: begun.flow.state.expose().to_owned(),
+            nonce: begun.flow.nonce.expose().to_owned(),
+            verifier: begun.flow.verifier.expose().to_owned(),
+            next: if next.len() <= LONGEST_NEXT { next.to_owned() } else { "/".to_owned() },
+            until: now.0 + SIGN_ON_LASTS,
+        };
+        let cookie = seal(self.registry.pepper(), &cookie)?;
+        Ok(SignOnStart { location: begun.location, cookie })
+    }
+
+    /// Ends a sign-on: the user is back from the issuer. Returns the path to go to as well.
+    pub async fn sign_on_finish(
+        &self,
+        slug: &str,
+        answer: SignOnAnswer,
+        cookie: Option<&str>,
+        origin: &Origin,
+    ) -> Result<(SignedOn, String)> {
+        self.check_address(origin).await?;
+        let provider = self.provider_by_slug(slug).await?;
+        let now = self.clock.now();
+        let flow = cookie.and_then(|cookie| open(self.registry.pepper(), cookie, now));
+        let asked = self.identity(&provider, flow.as_ref(), answer, origin, now).await?;
+        let refused = match (asked, flow) {
+            (Ok(identity), Some(flow)) => {
+                let next = flow.next;
+                match self.sign_in_as(&provider, &identity, &next, origin).await? {
+                    Ok(signed_on) => return Ok((signed_on, next)),
+                    Err(refused) => refused,
+                }
+            }
+            (Ok(_), None) => Refused::new(SignOnRefusal::Stale, "cookie"),
+            (Err(refused), _) => refused,
+        };
+        tracing::info!(provider = slug, reason = refused.reason, "a sign-on was refused");
+        if self.login_throttle.may_record_link(now) {
+            self.note_refused_sign_on(&provider, &refused, origin).await?;
+        }
+        Err(Error::SignOn(refused.refusal))
+    }
+
+    /// The identity of a user, if what came back belongs to the sign-on that this browser has begun.
+    async fn identity(
+        &self,
+        provider: &SignOnProvider,
+        flow: Option<&FlowCookie>,
+        answer: SignOnAnswer,
+        origin: &Origin,
+        now: Timestamp,
+    ) -> Result<std::result::Result<Identity, Refused>> {
+        let stale = |reason| Ok(Err(Refused::new(SignOnRefusal::Stale, reason)));
+        let Some(flow) = flow.filter(|flow| flow.provider == provider.id) else {
+            return stale("cookie");
+        };
+        let state = answer.state.unwrap_or_default();
+        if !bool::from(state.as_bytes().ct_eq(flow.state.as_bytes())) {
+            return stale("state");
+        }
+        if let Some(error) = answer.error {
+            let is_own_choice = matches!(error.as_str(), "access_denied" | "login_required");
+            return Ok(Err(if is_own_choice {
+                Refused::new(SignOnRefusal::Cancelled, "access_denied")
+            } else {
+                Refused::new(SignOnRefusal::Issuer, "issuer_error")
+            }));
+        }
+        let code = answer.code.filter(|code| !code.is_empty() && code.len() <= LONGEST_CODE);
+        let Some(code) = code else { return stale("code") };
+        // What follows makes requests to the issuer.
+        let network = network(origin.address);
+        self.login_throttle.book_sign_on(network, now)?;
+        let client = self.client_of(provider)?;
+        let found = self.ask_issuer(provider, &client, flow, &code, answer.iss, now).await;
+        if found.is_ok() {
+            self.login_throttle.take_back_sign_on(network, now);
+        }
+        Ok(found)
+    }
+
+    async fn ask_issuer(
+        &self,
+        provider: &SignOnProvider,
+        client: &SignOnClient,
+        cookie: &FlowCookie,
+        code: &str,
+        named: Option<String>,
+        now: Timestamp,
+    ) -> std::result::Result<Identity, Refused> {
+        let names_itself = self.issuers.names_itself(&provider.issuer, now).await?;
+        let is_own = named.as_ref().map_or(!names_itself, |named| *named == provider.issuer);
+        if !is_own {
+            return Err(Refused::new(SignOnRefusal::Stale, "iss"));
+        }
+        let secret = |text: &String| Secret::new(text.clone());
+        let flow = Flow {
+            state: secret(&cookie.state),
+            nonce: secret(&cookie.nonce),
+            verifier: secret(&cookie.verifier),
+        };
+        // Without a rule nothing depends on them.
+        let groups = (!provider.rules.is_empty()).then_some(provider.groups_claim.as_str());
+        Ok(self.issuers.finish(client, &flow, code, groups, now).await?)
+    }
+
+    /// The address at which the user of a session signs out of its issuer too, if it has come by one that has
+    /// such an address.
+    pub(crate) async fn end_session_url(&self, provider: &SignOnProvider) -> Option<String> {
+        let client = self.client_of(provider).ok()?;
+        let back = format!("{}/sign-in", self.public_url()?);
+        let asked = self.issuers.end_session(&client, &back, self.clock.now()).await;
+        asked.ok().flatten()
+    }
+
+    async fn provider_by_slug(&self, slug: &str) -> Result<SignOnProvider> {
+        let org = self.store.first_org().await?.ok_or(Error::NotFound)?;
+        let providers = self.store.sign_on_providers(org).await?;
+        providers.into_iter().find(|provider| provider.slug == slug).ok_or(Error::NotFound)
+    }
+
+    /// What an issuer knows of us.
+    fn client_of(&self, provider: &SignOnProvider) -> Result<SignOnClient> {
+        let public = self.public_url().ok_or_else(no_public_url)?;
+        Ok(SignOnClient {
+            issuer: provider.issuer.clone(),
+            id: provider.client_id.clone(),
+            secret: provider.client_secret.clone(),
+            scopes: provider.scopes.clone(),
+            redirect_url: format!("{public}/api/v1/sign-on/{}/callback", provider.slug),
+        })
+    }
+
+    /// The address of this gateway for browsers, without a slash at its end; `None` if it is not configured.
+    pub fn public_url(&self) -> Option<&str> {
+        self.config.public_url.as_deref().map(|url| url.trim_end_matches('/'))
+    }
+
+    async fn note_refused_sign_on(
+        &self,
+        provider: &SignOnProvider,
+        refused: &Refused,
+        origin: &Origin,
+    ) -> Result<()> {
+        let mut metadata = Map::from_iter([
+            ("provider".to_owned(), Value::from(provider.slug.as_str())),
+            ("reason".to_owned(), refused.reason.into()),
+        ]);
+        if let Some(email) = &refused.email {
+            metadata.insert("email".to_owned(), email.as_str().into());
+        }
+        let (org, event) = (provider.org, Event::LoginFailed);
+        let mut tx = self.store.begin().await?;
+        let noted = Noted { org, event, actor: None, target: None, metadata };
+        self.note(&mut tx, origin, noted).await?;
+        Ok(tx.commit().await?)
+    }
+}
+
+/// The address of the gateway is unknown: a request's own could be anybody's.
+pub(crate) fn no_public_url() -> Error {
+    Error::invalid("Single sign-on needs public_url, the address of this gateway for browsers")
+}

@@ -1,0 +1,239 @@
+//! The account of somebody whom an issuer knows: found, made, or still to be linked.
+
+use domain::ids::ProjectId;
+use domain::project::Role;
+use domain::sign_on::assigned;
+use providers::Identity;
+use serde_json::{Map, Value, json};
+use store::{Account, Actor, Organization, SignOnProvider, Tx};
+
+use crate::audit::{Event, Noted};
+use crate::control::members::clean_email;
+use crate::control::people::{about, end_links, rank};
+use crate::control::projects::clean_name;
+use crate::control::sessions::{CameBy, SignIn, SignedIn, Standing};
+use crate::control::sign_on::{Refused, SignedOn};
+use crate::control::sign_on_cookies::{LinkCookie, SIGN_ON_LASTS, seal};
+use crate::error::{Error, Result, SignOnRefusal};
+use crate::gateway::Gateway;
+use crate::state::caller::Origin;
+
+/// The longest name that is taken from an issuer, in characters.
+const LONGEST_NAME: usize = 255;
+
+/// The account of an identity, or the one that has its address.
+enum Found {
+    Account(Account),
+    Link(LinkCookie),
+}
+
+type Outcome<T> = Result<std::result::Result<T, Refused>>;
+
+impl Gateway {
+    /// Signs in whoever the issuer says it is.
+    pub(crate) async fn sign_in_as(
+        &self,
+        provider: &SignOnProvider,
+        identity: &Identity,
+        next: &str,
+        origin: &Origin,
+    ) -> Outcome<SignedOn> {
+        let mut tx = self.store.begin().await?;
+        // Whoever changes people holds their organization.
+        let organization = tx.organization(provider.org).await?.ok_or(Error::NotFound)?;
+        let found = self.find_account(&mut tx, provider, &organization, identity, origin).await?;
+        let account = match found {
+            Ok(Found::Account(account)) => account,
+            Ok(Found::Link(cookie)) => {
+                let cookie = LinkCookie { next: next.to_owned(), ..cookie };
+                return Ok(Ok(SignedOn::LinkFirst(seal(self.registry.pepper(), &cookie)?)));
+            }
+            Err(refused) => {
+                // The sessions of who may no longer sign in have ended.
+                tx.commit().await?;
+                return Ok(Err(refused));
+            }
+        };
+        let has_factor = provider.trusts_factor && identity.has_second_factor();
+        let awaits_factor = account.mfa_enabled && !has_factor;
+        let standing = if awaits_factor { Standing::AwaitsFactor } else { Standing::Full };
+        let came = CameBy { provider: Some(provider.id), has_factor };
+        let token = self.begin_session_by(&mut tx, account.user, standing, came, origin).await?;
+        if awaits_factor {
+            tx.commit().await?;
+            return Ok(Ok(SignedOn::In(SignIn::AwaitsFactor(token))));
+        }
+        let metadata = Map::from_iter([
+            ("email".to_owned(), Value::from(account.email.as_str())),
+            ("provider".to_owned(), provider.slug.as_str().into()),
+        ]);
+        let noted = Noted {
+            org: account.org,
+            event: Event::LoginSuccess,
+            actor: Some(Actor::User(account.user, &account.email)),
+            target: None,
+            metadata,
+        };
+        self.note(&mut tx, origin, noted).await?;
+        tx.commit().await?;
+        Ok(Ok(SignedOn::In(SignIn::Complete(Box::new(SignedIn { token, account })))))
+    }
+
+    async fn find_account(
+        &self,
+        tx: &mut Tx,
+        provider: &SignOnProvider,
+        organization: &Organization,
+        identity: &Identity,
+        origin: &Origin,
+    ) -> Outcome<Found> {
+        let (issuer, subject) = (&identity.issuer, &identity.subject);
+        let known = tx.account_by_identity(provider.org, issuer, subject).await?;
+        if let Some((account, made)) = known {
+            if !made || account.role == Role::Owner {
+                return Ok(Ok(Found::Account(account)));
+            }
+            let assigned = self.reassign(tx, provider, organization, account, identity, origin);
+            return Ok(assigned.await?.map(Found::Account));
+        }
+        let refused = |refusal, reason| {
+            let email = identity.email().map(|email| email.chars().take(254).collect());
+            Ok(Err(Refused { email, ..Refused::new(refusal, reason) }))
+        };
+        let Some(email) = identity.email().and_then(|email| clean_email(email).ok()) else {
+            return refused(SignOnRefusal::NoEmail, "no_email");
+        };
+        if let Some(user) = tx.user_by_email(&email).await? {
+            if !identity.is_email_verified() {
+                return refused(SignOnRefusal::EmailTaken, "email_not_verified");
+            }
+            return Ok(Ok(Found::Link(LinkCookie {
+                provider_name: provider.name.clone(),
+                issuer: issuer.clone(),
+                subject: subject.clone(),
+                email,
+                user,
+                next: String::new(),
+                until: self.clock.now().0 + SIGN_ON_LASTS,
+            })));
+        }
+        let groups = identity.values(&provider.groups_claim);
+        let default = organization.read_settings()?.security.default_role;
+        let Some((role, projects)) = assigned(&provider.rules, &groups, default) else {
+            return refused(SignOnRefusal::NoRule, "no_rule");
+        };
+        let account = self.make_user(tx, organization, identity, &email, role).await?;
+        let projects = own_projects(tx, organization, projects).await?;
+        tx.set_projects(account.user, &projects).await?;
+        let metadata = Map::from_iter([
+            ("role".to_owned(), Value::from(role.as_str())),
+            ("provider".to_owned(), provider.slug.as_str().into()),
+        ]);
+        let noted = Noted {
+            org: provider.org,
+            event: Event::MemberJoined,
+            actor: Some(Actor::User(account.user, &account.email)),
+            target: Some(("user", account.user.to_string())),
+            metadata,
+        };
+        self.note(tx, origin, noted).await?;
+        Ok(Ok(Found::Account(account)))
+    }
+
+    /// Makes a user without a password.
+    async fn make_user(
+        &self,
+        tx: &mut Tx,
+        organization: &Organization,
+        identity: &Identity,
+        email: &str,
+        role: Role,
+    ) -> Result<Account> {
+        let now = self.clock.now();
+        let user = tx.add_user(organization.id, email, "", role, now).await?;
+        let given = identity.name().unwrap_or_default().chars().take(LONGEST_NAME);
+        let given = clean_name(&given.filter(|c| !c.is_control()).collect::<String>()).ok();
+        if let Some(name) = &given {
+            tx.set_name(user, name).await?;
+        }
+        if identity.is_email_verified() {
+            tx.verify_email(user, email, now).await?;
+        }
+        let known_as = (identity.issuer.as_str(), identity.subject.as_str());
+        tx.add_identity(user, known_as, email, true, now).await?;
+        let name = given.unwrap_or_else(|| email.split('@').next().unwrap_or(email).to_owned());
+        Ok(Account {
+            user,
+            email: email.to_owned(),
+            name,
+            password_hash: String::new(),
+            mfa_enabled: false,
+            org: organization.id,
+            org_name: organization.name.clone(),
+            role,
+        })
+    }
+
+    /// Gives a user that a sign-on has made the role and the projects of today's groups. Without any, their
+    /// sessions end.
+    async fn reassign(
+        &self,
+        tx: &mut Tx,
+        provider: &SignOnProvider,
+        organization: &Organization,
+        mut account: Account,
+        identity: &Identity,
+        origin: &Origin,
+    ) -> Outcome<Account> {
+        let groups = identity.values(&provider.groups_claim);
+        let default = organization.read_settings()?.security.default_role;
+        let Some((role, projects)) = assigned(&provider.rules, &groups, default) else {
+            tx.end_sessions(account.user, None).await?;
+            let refused = Refused::new(SignOnRefusal::NoRule, "no_rule");
+            return Ok(Err(Refused { email: Some(account.email), ..refused }));
+        };
+        let projects = own_projects(tx, organization, projects).await?;
+        let person = tx.person(provider.org, account.user).await?.ok_or(Error::NotFound)?;
+        let mut noted = Vec::new();
+        if role != person.role {
+            tx.set_role(provider.org, account.user, role).await?;
+            let change = json!({"old": person.role.as_str(), "new": role.as_str()});
+            let mut metadata = about(&person, "role", change);
+            if rank(role) < rank(person.role) {
+                end_links(tx, account.user, &mut metadata).await?;
+            }
+            noted.push((Event::MemberRoleChanged, metadata));
+            account.role = role;
+        }
+        if projects != person.projects {
+            tx.set_projects(account.user, &projects).await?;
+            let change = json!({"old": person.projects, "new": projects});
+            noted.push((Event::MemberProjectsChanged, about(&person, "projects", change)));
+        }
+        for (event, mut metadata) in noted {
+            metadata.insert("provider".to_owned(), provider.slug.as_str().into());
+            let target = Some(("user", account.user.to_string()));
+            let noted = Noted { org: provider.org, event, actor: None, target, metadata };
+            self.note(tx, origin, noted).await?;
+        }
+        Ok(Ok(account))
+    }
+}
+
+/// Those of these projects that the organization still has, by number.
+async fn own_projects(
+    tx: &mut Tx,
+    organization: &Organization,
+    projects: &[ProjectId],
+) -> Result<Vec<ProjectId>> {
+    let mut own = Vec::with_capacity(projects.len());
+    for project in projects {
+        let found = tx.project(*project).await?;
+        if found.is_some_and(|project| project.org == organization.id) {
+            own.push(*project);
+        }
+    }
+    own.sort_unstable();
+    own.dedup();
+    Ok(own)
+}

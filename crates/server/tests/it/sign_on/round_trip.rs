@@ -1,0 +1,189 @@
+//! The way to an issuer and back, and what does not belong to it.
+
+use serde_json::json;
+
+use super::issuer::{Issuer, query_of};
+use super::{
+    START, begin, browser, cookie, events, person, refused, server, sign_on, signed_on,
+    with_provider,
+};
+use crate::harness::{Backend, Setup};
+
+crate::on_every_backend!(
+    a_user_signs_in_by_their_provider,
+    what_comes_back_belongs_to_the_browser_that_went,
+    without_a_console_the_answers_are_json,
+    an_issuer_that_does_not_answer_is_left_alone,
+    an_address_that_may_not_call_does_not_sign_on
+);
+
+async fn a_user_signs_in_by_their_provider(backend: Backend) {
+    let (server, issuer, _) = with_provider(&backend).await;
+    issuer.says(&person("user-1", "Ann@Example.org", &["eng"]));
+    let page = browser(&server).get("/sign-in?next=/keys").await;
+    let button = r#"href="/api/v1/sign-on/stub?next=%2Fkeys">Sign in with Stub</a>"#;
+    assert!(page.text.contains(button), "{}", page.text);
+    let start = browser(&server).get(&format!("{START}?next=/traces")).await;
+    let asked = query_of(start.header("location"));
+    assert_eq!(asked["redirect_uri"], format!("{}{START}/callback", server.any.base));
+    assert_eq!(asked["scope"], "openid email profile");
+    let kept = start.header("set-cookie");
+    for part in ["Path=/api/v1/sign-on;", "Max-Age=600", "HttpOnly", "SameSite=Lax"] {
+        assert!(kept.contains(part), "{kept}");
+    }
+    assert!(!kept.contains(&asked["state"]) && !kept.contains(&asked["nonce"]), "it is sealed");
+    let ann = signed_on(&server, &issuer).await;
+    let who = ann.get("/api/v1/session").await.ok(200);
+    assert_eq!(who["user"]["email"], "ann@example.org");
+    assert_eq!(
+        (&who["user"]["name"], &who["user"]["role"]),
+        (&json!("Ann O. Ther"), &json!("member"))
+    );
+    assert_eq!(ann.get("/api/v1/projects").await.ok(200).as_array().unwrap().len(), 1);
+    let [joined] = &events(&server, "member_joined").await[..] else { panic!("one user") };
+    assert_eq!(joined["metadata"], json!({"role": "member", "provider": "stub"}));
+    let success = &events(&server, "login_success").await;
+    let by_provider: Vec<_> =
+        success.iter().filter(|event| event["metadata"]["provider"] == "stub").collect();
+    assert_eq!((by_provider.len(), &by_provider[0]["actor"]), (1, &json!("ann@example.org")));
+    // Whatever their address is by now, they are the same user.
+    issuer.says(&person("user-1", "ann@elsewhere.example", &["eng"]));
+    let again = signed_on(&server, &issuer).await.get("/api/v1/session").await.ok(200);
+    assert_eq!(again["user"]["id"], who["user"]["id"]);
+    let identities = ann.get("/api/v1/session/identities").await.ok(200);
+    assert_eq!(identities[0]["issuer"], issuer.url());
+    // No password fits an account without one.
+    for password in ["", " ", "null"] {
+        server.login("ann@example.org", password).await.ok(401);
+    }
+    let out = ann.delete("/api/v1/session").await;
+    let end = out.header("x-sluice-end-session");
+    assert!(end.starts_with(&format!("{}/end?", issuer.url())), "{end}");
+    let back = format!("{}/sign-in", server.any.base);
+    assert_eq!(query_of(end)["post_logout_redirect_uri"], back);
+    assert_eq!(ann.get("/api/v1/session").await.status, 401);
+    // The secret is nowhere to be seen.
+    let secret = super::SECRET.as_bytes();
+    assert!(!server.stored().windows(secret.len()).any(|part| part == secret));
+    assert!(!server.log().contains(super::SECRET));
+}
+
+async fn what_comes_back_belongs_to_the_browser_that_went(backend: Backend) {
+    let (server, issuer, _) = with_provider(&backend).await;
+    issuer.says(&person("user-1", "ann@example.org", &["eng"]));
+    let no_cookie = begin(&server, &issuer).await;
+    let reply = super::Begun { browser: browser(&server), ..no_cookie }.finish().await;
+    refused(&server, &reply, "stale", "cookie").await;
+    let mut other = begin(&server, &issuer).await;
+    other.answer = begin(&server, &issuer).await.answer;
+    refused(&server, &other.finish().await, "stale", "state").await;
+    let mut changed = begin(&server, &issuer).await;
+    changed.answer.remove("state");
+    refused(&server, &changed.finish().await, "stale", "state").await;
+    let mut changed = begin(&server, &issuer).await;
+    changed.answer.remove("code");
+    refused(&server, &changed.finish().await, "stale", "code").await;
+    let mut changed = begin(&server, &issuer).await;
+    changed.browser = changed.browser.with("cookie", "sluice_sign_on=AQAAAA");
+    refused(&server, &changed.finish().await, "stale", "cookie").await;
+    assert_eq!(issuer.token_requests(), 0, "nothing of it was the issuer's business");
+    let mut mixed_up = begin(&server, &issuer).await;
+    mixed_up.answer.insert("iss".to_owned(), "https://evil.example".to_owned());
+    refused(&server, &mixed_up.finish().await, "stale", "iss").await;
+    for (error, word, reason) in
+        [("access_denied", "cancelled", "access_denied"), ("<script>", "issuer", "issuer_error")]
+    {
+        let mut declined = begin(&server, &issuer).await;
+        declined.answer.insert("error".to_owned(), error.to_owned());
+        let reply = declined.finish().await;
+        refused(&server, &reply, word, reason).await;
+        let page = browser(&server).get(reply.header("location")).await;
+        assert!(page.text.contains(r#"role="alert""#) && !page.text.contains(error));
+    }
+    // A browser that kept the cookie, and the code, which is good once.
+    let replayed = begin(&server, &issuer).await;
+    assert_eq!(replayed.finish().await.header("location"), "/traces");
+    refused(&server, &replayed.finish().await, "issuer", "code_refused").await;
+    // The code of somebody else's sign-on.
+    let mut swapped = begin(&server, &issuer).await;
+    let code = begin(&server, &issuer).await.answer["code"].clone();
+    swapped.answer.insert("code".to_owned(), code);
+    refused(&server, &swapped.finish().await, "issuer", "code_refused").await;
+    // The way afterwards is one of this console.
+    let start = browser(&server).get(&format!("{START}?next=//evil.example")).await;
+    let answer = issuer.agree(start.header("location"));
+    let browser = browser(&server).with("cookie", &cookie(&start, "sluice_sign_on").unwrap());
+    let reply = super::Begun { browser, answer }.finish().await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/"));
+    for path in ["/api/v1/sign-on/none", "/api/v1/sign-on/none/callback"] {
+        server.any.get(path).await.is(404, &json!({"error": "Not found"}));
+    }
+    // After six failures an address waits.
+    let one = super::browser(&server);
+    for tries in 0..8 {
+        let start = one.get(START).await;
+        let state = &query_of(start.header("location"))["state"];
+        let browser = one.with("cookie", &cookie(&start, "sluice_sign_on").unwrap());
+        let reply = browser.get(&format!("{START}/callback?code=x&state={state}")).await;
+        assert_eq!(reply.status, if tries < 6 { 303 } else { 429 }, "{tries}");
+    }
+}
+
+async fn without_a_console_the_answers_are_json(backend: Backend) {
+    let server = Setup::new(&backend)
+        .env("SLUICE_EGRESS_ALLOW", "127.0.0.1")
+        .env("SLUICE_CONSOLE", "false")
+        .env("SLUICE_PUBLIC_URL", "http://127.0.0.1:1")
+        .start()
+        .await;
+    let issuer = Issuer::start().await;
+    server.owner().await.post(super::PROVIDERS, &super::fields(&issuer)).await.ok(200);
+    issuer.says(&person("user-1", "ann@example.org", &["eng"]));
+    let reply = sign_on(&server, &issuer).await;
+    assert_eq!(reply.ok(200)["user"]["email"], "ann@example.org");
+    issuer.says(&person("user-2", "bob@example.org", &[]));
+    let reply = sign_on(&server, &issuer).await;
+    reply.says(401, "gives you no role here");
+    assert_eq!(reply.json()["code"], "SIGN_ON_REFUSED");
+    issuer.says(&person("user-3", crate::harness::OWNER, &[]));
+    sign_on(&server, &issuer).await.says(401, "POST /api/v1/session/identities");
+}
+
+async fn an_issuer_that_does_not_answer_is_left_alone(backend: Backend) {
+    let mut server = server(&backend).await;
+    let issuer = Issuer::start().await;
+    server.owner().await.post(super::PROVIDERS, &super::fields(&issuer)).await.ok(200);
+    // Nothing is remembered of it, and it gives no sense any more.
+    server.restart().await;
+    issuer.script(|script| {
+        script.metadata.insert("issuer".to_owned(), json!("https://other.example"));
+    });
+    for _ in 0..3 {
+        let reply = browser(&server).get(START).await;
+        assert_eq!(reply.header("location"), "/sign-in?refused=issuer&next=%2F");
+        assert_eq!(cookie(&reply, "sluice_sign_on"), None);
+    }
+    let page = browser(&server).get("/sign-in?refused=issuer").await;
+    assert!(page.text.contains("Your provider could not be reached"), "{}", page.text);
+    let page = browser(&server).get("/sign-in?refused=made-up").await;
+    assert!(!page.text.contains("alert") && !page.text.contains("made-up"), "{}", page.text);
+}
+
+async fn an_address_that_may_not_call_does_not_sign_on(backend: Backend) {
+    let setup = Setup::new(&backend)
+        .env("SLUICE_EGRESS_ALLOW", "127.0.0.1")
+        .env("SLUICE_TRUSTED_PROXIES", "127.0.0.1/32")
+        .env("SLUICE_PERIMETER_BLOCK", "198.51.100.0/24")
+        .env("SLUICE_PUBLIC_URL", "http://127.0.0.1:1");
+    let (server, issuer) = (setup.start().await, Issuer::start().await);
+    server.owner().await.post(super::PROVIDERS, &super::fields(&issuer)).await.ok(200);
+    issuer.says(&person("user-1", "ann@example.org", &["eng"]));
+    let mut begun = begin(&server, &issuer).await;
+    begun.browser = begun.browser.with("x-forwarded-for", "198.51.100.7");
+    let blocked = json!({"error": "Forbidden", "code": "PERIMETER_BLOCK"});
+    begun.finish().await.is(403, &blocked);
+    begun.browser.get(START).await.is(403, &blocked);
+    assert_eq!(issuer.token_requests(), 0);
+    begun.browser = begun.browser.with("x-forwarded-for", "203.0.113.99");
+    assert_eq!(begun.finish().await.header("location"), "/traces");
+}

@@ -1,0 +1,131 @@
+//! A user as an issuer describes them.
+
+use serde_json::{Map, Value};
+
+/// The longest subject, in bytes (OpenID Connect Core, section 2).
+const LONGEST_SUBJECT: usize = 255;
+
+/// A user as an issuer describes them: the claims of a token that was verified.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The issuer.
+    pub issuer: String,
+    /// The user's name there, which no other user gets. For nobody to read.
+    pub subject: String,
+    claims: Map<String, Value>,
+}
+
+impl Identity {
+    /// `None` if the subject is none.
+    pub(crate) fn new(issuer: String, subject: String, claims: Map<String, Value>) -> Option<Self> {
+        let is_sound = !subject.is_empty()
+            && subject.len() <= LONGEST_SUBJECT
+            && !subject.contains(char::is_control);
+        is_sound.then_some(Self { issuer, subject, claims })
+    }
+
+    /// The e-mail address, if the issuer gives one.
+    pub fn email(&self) -> Option<&str> {
+        self.claims.get("email")?.as_str()
+    }
+
+    /// Whether the issuer has verified that the address is the user's.
+    pub fn is_email_verified(&self) -> bool {
+        match self.claims.get("email_verified") {
+            Some(Value::Bool(verified)) => *verified,
+            // Some issuers write it as a text.
+            Some(Value::String(verified)) => verified == "true",
+            _ => false,
+        }
+    }
+
+    /// The name for people, if the issuer gives one.
+    pub fn name(&self) -> Option<&str> {
+        self.claims.get("name")?.as_str()
+    }
+
+    /// The values of a claim that is a text or a list of texts.
+    pub fn values(&self, claim: &str) -> Vec<&str> {
+        match self.claims.get(claim) {
+            Some(Value::String(value)) => vec![value],
+            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the issuer has seen a second factor, by the methods that it names (RFC 8176).
+    pub fn has_second_factor(&self) -> bool {
+        self.values("amr").iter().any(|method| matches!(*method, "mfa" | "otp" | "hwk"))
+    }
+
+    pub(crate) fn has(&self, claim: &str) -> bool {
+        self.claims.contains_key(claim)
+    }
+
+    /// Adds claims that the token does not have.
+    pub(crate) fn add(&mut self, claims: Map<String, Value>) {
+        for (name, value) in claims {
+            self.claims.entry(name).or_insert(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn identity(claims: &Value) -> Identity {
+        let claims = claims.as_object().unwrap().clone();
+        Identity::new("https://i.example".to_owned(), "s".to_owned(), claims).unwrap()
+    }
+
+    #[test]
+    fn a_claim_is_a_text_or_a_list_of_texts() {
+        let claims = json!({"one": "a", "more": ["a", 5, "b"], "odd": {"a": "b"}});
+        let who = identity(&claims);
+        assert_eq!(who.values("one"), ["a"]);
+        assert_eq!(who.values("more"), ["a", "b"]);
+        assert_eq!(who.values("odd"), [""; 0]);
+        assert_eq!(who.values("none"), [""; 0]);
+    }
+
+    #[test]
+    fn an_address_is_verified_by_nothing_but_true() {
+        for (value, verified) in [
+            (json!(true), true),
+            (json!("true"), true),
+            (json!(false), false),
+            (json!("false"), false),
+            (json!("yes"), false),
+            (json!(1), false),
+            (json!(null), false),
+        ] {
+            let who = identity(&json!({"email_verified": value}));
+            assert_eq!(who.is_email_verified(), verified, "{value}");
+        }
+        assert!(!identity(&json!({})).is_email_verified());
+    }
+
+    #[test]
+    fn a_password_is_no_second_factor() {
+        for (amr, has) in [
+            (json!(["pwd"]), false),
+            (json!(["pwd", "otp"]), true),
+            (json!(["hwk"]), true),
+            (json!("mfa"), true),
+            (json!(null), false),
+        ] {
+            assert_eq!(identity(&json!({"amr": amr})).has_second_factor(), has, "{amr}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_subject_is_nobody() {
+        let long = "x".repeat(256);
+        for subject in ["", "a\nb", &*long] {
+            assert!(Identity::new(String::new(), subject.to_owned(), Map::new()).is_none());
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! Single sign-on: providers, and the identities of users at their issuers.
+
+use async_recursion::async_recursion as boxed;
+use domain::ids::{OrgId, ProjectId, SignOnProviderId, UserId};
+use domain::secret::Secret;
+use domain::sign_on::SignOnRule;
+use domain::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::Store;
+use crate::accounts::{Account, AccountRow};
+use crate::db::{Tx, on, within};
+use crate::error::{Error, Result};
+use crate::from_row::from_row;
+use crate::people::role;
+use crate::seal::SealingKey;
+
+/// A provider of single sign-on: an issuer, and what it knows of us.
+#[derive(Clone, Debug)]
+pub struct SignOnProvider {
+    /// Its number; 0 before it is added.
+    pub id: SignOnProviderId,
+    /// The organization.
+    pub org: OrgId,
+    /// Its name in addresses. No other provider has it.
+    pub slug: String,
+    /// Its name for people.
+    pub name: String,
+    /// The issuer, as it names itself.
+    pub issuer: String,
+    /// Our id there.
+    pub client_id: String,
+    /// Our secret there, if we have one.
+    pub client_secret: Option<Secret>,
+    /// The scopes that are asked for.
+    pub scopes: Vec<String>,
+    /// The claim with the groups of a user.
+    pub groups_claim: String,
+    /// The rules, in order.
+    pub rules: Vec<SignOnRule>,
+    /// Whether a second factor that the issuer has seen counts.
+    pub trusts_factor: bool,
+    /// When it was added.
+    pub created_at: Timestamp,
+}
+
+/// The account of a user at an issuer.
+#[derive(Clone, Debug)]
+pub struct LinkedIdentity {
+    /// The issuer.
+    pub issuer: String,
+    /// The address that the issuer gave when it was linked.
+    pub email: String,
+    /// When it was linked.
+    pub created_at: Timestamp,
+}
+
+from_row! {
+    struct Row {
+        id: i64,
+        org_id: i64,
+        slug: String,
+        name: String,
+        issuer: String,
+        client_id: String,
+        client_secret: Option<Vec<u8>>,
+        scopes: String,
+        groups_claim: String,
+        rules: String,
+        trusts_factor: bool,
+        created_at: i64,
+    }
+}
+
+from_row! {
+    struct Made {
+        made_user: bool,
+    }
+}
+
+/// A rule as it is stored.
+#[derive(Serialize, Deserialize)]
+struct StoredRule {
+    claim_value: String,
+    role: String,
+    projects: Vec<ProjectId>,
+}
+
+impl Row {
+    fn read(self, master: &SealingKey) -> Result<SignOnProvider> {
+        let corrupt = |what: &str| Error::Corrupt(format!("sign-on provider {}: {what}", self.id));
+        let open = |sealed: Vec<u8>| -> Result<Secret> {
+            let secret = String::from_utf8(master.open(&place(self.id), &sealed)?);
+            Ok(Secret::new(secret.map_err(|_| Error::Seal)?))
+        };
+        let rules: Vec<StoredRule> =
+            serde_json::from_str(&self.rules).map_err(|_| corrupt("rules"))?;
+        let rule = |rule: StoredRule| {
+            let StoredRule { claim_value, role: word, projects } = rule;
+            Ok(SignOnRule { claim_value, role: role(&word)?, projects })
+        };
+        Ok(SignOnProvider {
+            id: SignOnProviderId(self.id),
+            org: OrgId(self.org_id),
+            client_secret: self.client_secret.map(open).transpose()?,
+            scopes: serde_json::from_str(&self.scopes).map_err(|_| corrupt("scopes"))?,
+            rules: rules.into_iter().map(rule).collect::<Result<_>>()?,
+            slug: self.slug,
+            name: self.name,
+            issuer: self.issuer,
+            client_id: self.client_id,
+            groups_claim: self.groups_claim,
+            trusts_factor: self.trusts_factor,
+            created_at: Timestamp(self.created_at),
+        })
+    }
+}
+
+impl Store {
+    /// The providers of an organization, by name.
+    #[boxed]
+    pub async fn sign_on_providers(&self, org: OrgId) -> Result<Vec<SignOnProvider>> {
+        const LIST: &str = "
+            SELECT id, org_id, slug, name, issuer, client_id, client_secret, scopes, groups_claim,
+                   rules, trusts_factor, created_at
+            FROM sign_on_providers WHERE org_id = $1 ORDER BY name, id";
+        let rows: Vec<Row> = on!(&self.reader, db => {
+            sqlx::query_as(LIST).bind(org.0).fetch_all(db).await?
+        });
+        rows.into_iter().map(|row| row.read(&self.master)).collect()
+    }
+
+    /// Adds a provider. [`Error::Taken`] when its slug is in use.
+    #[boxed]
+    pub async fn add_sign_on_provider(
+        &self,
+        tx: &mut Tx,
+        new: &SignOnProvider,
+    ) -> Result<SignOnProviderId> {
+        const ADD: &str = "
+            INSERT INTO sign_on_providers
+                (org_id, slug, name, issuer, client_id, scopes, groups_claim, rules, created_at)
+            VALUES ($1, $2, $3, $4, $5, '[]', '', '[]', $6) RETURNING id";
+        let id: i64 = within!(tx, db => {
+            sqlx::query_scalar(ADD)
+                .bind(new.org.0)
+                .bind(&new.slug)
+                .bind(&new.name)
+                .bind(&new.issuer)
+                .bind(&new.client_id)
+                .bind(new.created_at.0)
+                .fetch_one(&mut *db)
+                .await?
+        });
+        let id = SignOnProviderId(id);
+        // The place of its secret has its number.
+        self.save_sign_on_provider(tx, &SignOnProvider { id, ..new.clone() }).await?;
+        Ok(id)
+    }
+
+    /// Writes everything of a provider. [`Error::Taken`] when its slug is in use.
+    #[boxed]
+    pub async fn save_sign_on_provider(
+        &self,
+        tx: &mut Tx,
+        provider: &SignOnProvider,
+    ) -> Result<()> {
+        const SAVE: &str = "
+            UPDATE sign_on_providers
+            SET slug = $2, name = $3, issuer = $4, client_id = $5, client_secret = $6, scopes = $7,
+                groups_claim = $8, rules = $9, trusts_factor = $10
+            WHERE id = $1";
+        let seal =
+            |secret: &Secret| self.master.seal(&place(provider.id.0), secret.expose().as_bytes());
+        let sealed = provider.client_secret.as_ref().map(seal).transpose()?;
+        let stored = |rule: &SignOnRule| StoredRule {
+            claim_value: rule.claim_value.clone(),
+            role: rule.role.as_str().to_owned(),
+            projects: rule.projects.clone(),
+        };
+        let rules: Vec<StoredRule> = provider.rules.iter().map(stored).collect();
+        within!(tx, db => {
+            sqlx::query(SAVE)
+                .bind(provider.id.0)
+                .bind(&provider.slug)
+                .bind(&provider.name)
+                .bind(&provider.issuer)
+                .bind(&provider.client_id)
+                .bind(sealed)
+                .bind(json(&provider.scopes)?)
+                .bind(&provider.groups_claim)
+                .bind(json(&rules)?)
+                .bind(provider.trusts_factor)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// The provider of a session that came by one.
+    #[boxed]
+    pub async fn provider_of_session(
+        &self,
+        token_hash: &[u8; 32],
+    ) -> Result<Option<SignOnProviderId>> {
+        const FIND: &str = "SELECT provider_id FROM sessions WHERE token_hash = $1";
+        let found: Option<Option<i64>> = on!(&self.reader, db => {
+            sqlx::query_scalar(FIND).bind(&token_hash[..]).fetch_optional(db).await?
+        });
+        Ok(found.flatten().map(SignOnProviderId))
+    }
+
+    /// The identities of a user, the latest first.
+    #[boxed]
+    pub async fn identities(&self, user: UserId) -> Result<Vec<LinkedIdentity>> {
+        const LIST: &str = "
+            SELECT issuer, email, created_at FROM identities
+            WHERE user_id = $1 ORDER BY created_at DESC, issuer";
+        let rows: Vec<(String, String, i64)> = on!(&self.reader, db => {
+            sqlx::query_as(LIST).bind(user.0).fetch_all(db).await?
+        });
+        let read =
+            |(issuer, email, at)| LinkedIdentity { issuer, email, created_at: Timestamp(at) };
+        Ok(rows.into_iter().map(read).collect())
+    }
+}
+
+impl Tx {
+    /// The account of a user at an issuer, and whether it was made for them. Other organizations' do not count.
+    #[boxed]
+    pub async fn account_by_identity(
+        &mut self,
+        org: OrgId,
+        issuer: &str,
+        subject: &str,
+    ) -> Result<Option<(Account, bool)>> {
+        const FIND: &str = "
+            SELECT u.id AS user_id, u.email, u.name, u.password_hash, u.mfa_enabled,
+                   o.id AS org_id, o.name AS org_name, m.role, i.made_user
+            FROM identities i
+            JOIN users u ON u.id = i.user_id
+            JOIN memberships m ON m.user_id = u.id
+            JOIN organizations o ON o.id = m.org_id
+            WHERE i.issuer = $1 AND i.subject = $2 AND o.id = $3";
+        use sqlx::FromRow as _;
+        let found = within!(self, db => {
+            let row = sqlx::query(FIND)
+                .bind(issuer)
+                .bind(subject)
+                .bind(org.0)
+                .fetch_optional(&mut *db)
+                .await?;
+            let read =
+                |row| Ok::<_, sqlx::Error>((AccountRow::from_row(&row)?, Made::from_row(&row)?));
+            row.map(read).transpose()?
+        });
+        found.map(|(account, made)| Ok((account.read()?, made.made_user))).transpose()
+    }
+
+    /// The user of an address, in whatever organization.
+    #[boxed]
+    pub async fn user_by_email(&mut self, email: &str) -> Result<Option<UserId>> {
+        let id: Option<i64> = within!(self, db => {
+            sqlx::query_scalar("SELECT id FROM users WHERE email = $1")
+                .bind(email)
+                .fetch_optional(&mut *db)
+                .await?
+        });
+        Ok(id.map(UserId))
+    }
+
+    /// Links a user to their account at an issuer. [`Error::Taken`] when somebody is linked to it.
+    #[boxed]
+    pub async fn add_identity(
+        &mut self,
+        user: UserId,
+        (issuer, subject): (&str, &str),
+        email: &str,
+        made_user: bool,
+        now: Timestamp,
+    ) -> Result<()> {
+        const ADD: &str = "
+            INSERT INTO identities (issuer, subject, user_id, email, created_at, made_user)
+            VALUES ($1, $2, $3, $4, $5, $6)";
+        within!(self, db => {
+            sqlx::query(ADD)
+                .bind(issuer)
+                .bind(subject)
+                .bind(user.0)
+                .bind(email)
+                .bind(now.0)
+                .bind(made_user)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// How many owners of an organization can sign in by one of its providers.
+    #[boxed]
+    pub async fn count_linked_owners(&mut self, org: OrgId) -> Result<i64> {
+        const COUNT: &str = "
+            SELECT count(DISTINCT m.user_id) FROM memberships m
+            JOIN identities i ON i.user_id = m.user_id
+            JOIN sign_on_providers p ON p.issuer = i.issuer AND p.org_id = m.org_id
+            WHERE m.org_id = $1 AND m.role = 'owner'";
+        Ok(within!(self, db => {
+            sqlx::query_scalar(COUNT).bind(org.0).fetch_one(&mut *db).await?
+        }))
+    }
+
+    /// How many providers an organization has.
+    #[boxed]
+    pub async fn count_sign_on_providers(&mut self, org: OrgId) -> Result<i64> {
+        const COUNT: &str = "SELECT count(*) FROM sign_on_providers WHERE org_id = $1";
+        Ok(within!(self, db => {
+            sqlx::query_scalar(COUNT).bind(org.0).fetch_one(&mut *db).await?
+        }))
+    }
+
+    /// Removes a provider, and ends the sessions that came by it, but for the one of this hash.
+    #[boxed]
+    pub async fn remove_sign_on_provider(
+        &mut self,
+        id: SignOnProviderId,
+        but: &[u8; 32],
+    ) -> Result<()> {
+        const END: &str = "DELETE FROM sessions WHERE provider_id = $1 AND token_hash <> $2";
+        within!(self, db => {
+            sqlx::query("DELETE FROM sign_on_providers WHERE id = $1")
+                .bind(id.0)
+                .execute(&mut *db)
+                .await?;
+            sqlx::query(END).bind(id.0).bind(&but[..]).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
+
+    /// Seals the secrets of all providers under another master key. Returns how many there are.
+    #[boxed]
+    pub(crate) async fn reseal_sign_on_secrets(
+        &mut self,
+        old: &SealingKey,
+        new: &SealingKey,
+    ) -> Result<usize> {
+        const ALL: &str =
+            "SELECT id, client_secret FROM sign_on_providers WHERE client_secret IS NOT NULL";
+        const RESEAL: &str = "UPDATE sign_on_providers SET client_secret = $2 WHERE id = $1";
+        let rows: Vec<(i64, Vec<u8>)> =
+            within!(self, db => sqlx::query_as(ALL).fetch_all(&mut *db).await?);
+        for (id, sealed) in &rows {
+            let again = new.seal(&place(*id), &old.open(&place(*id), sealed)?)?;
+            within!(self, db => {
+                sqlx::query(RESEAL).bind(id).bind(again).execute(&mut *db).await?;
+            });
+        }
+        Ok(rows.len())
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::Corrupt(error.to_string()))
+}
+
+fn place(provider: i64) -> String {
+    format!("sign_on:{provider}")
+}
