@@ -121,7 +121,8 @@ test("every page is sound at two widths in two themes", async () => {
   const { large, several } = await fill(gateway);
   const paths = [
     "/", "/?window=720", "/traces", "/traces?status=failed", `/traces/${large}`, `/traces/${several}`, "/models", "/keys", "/safety",
-    "/insights", "/people", "/audit", "/account", "/traces/none",
+    "/insights", "/people", "/audit", "/account", "/playground", "/models/new", "/routing", "/limits", "/jobs", "/settings",
+    "/traces/none",
   ];
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) {
@@ -457,11 +458,87 @@ test("a passkey is made and signs in", async () => {
   await context.close();
 });
 
+test("a prompt is answered by two models side by side, and its trace is replayed", async () => {
+  const { page, errors, context } = await visit();
+  await signIn(page);
+  await page.goto(`${gateway.base}/keys`);
+  await page.getByLabel("Name of a new key").fill("Playground");
+  await page.getByRole("button", { name: "Make a key" }).click();
+  await page.locator("#secret").waitFor();
+  await page.keyboard.press("g");
+  await page.keyboard.press("p");
+  await page.waitForURL(/\/playground/);
+  await page.getByLabel("Model", { exact: true }).selectOption("sandbox");
+  await page.getByLabel("Beside it").selectOption("");
+  await page.getByLabel("Prompt", { exact: true }).fill(`Say hello to ${MARKUP}`);
+  await page.getByRole("button", { name: "Send" }).click();
+  const sides = page.locator("[data-side]");
+  for (const side of [0, 1]) {
+    await sides.nth(side).getByText(/tokens/).waitFor();
+    assert.ok((await sides.nth(side).locator("[data-answer]").textContent()).length > 5);
+    assert.equal(await sides.nth(side).locator("img, script").count(), 0);
+  }
+  await page.screenshot({ path: `${SHOTS}playground-answered.png`, fullPage: true });
+  await sides.first().getByRole("link", { name: "trace" }).click();
+  await page.waitForURL(/\/traces\//);
+  await page.getByText("Replay it on other models").click();
+  await page.getByRole("checkbox", { name: "sandbox" }).check();
+  await page.getByRole("button", { name: "Replay", exact: true }).click();
+  await page.waitForURL(/\/replays\//);
+  // The page shows the end by itself.
+  await page.getByRole("heading", { name: "In total" }).waitFor();
+  await page.getByText(/% alike/).first().waitFor();
+  await page.screenshot({ path: `${SHOTS}replay.png`, fullPage: true });
+  const added = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(added <= 0, "the page is no wider than its window");
+  await page.getByRole("link", { name: "Jobs" }).click();
+  await page.getByRole("cell", { name: "Replay", exact: true }).first().waitFor();
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("a chart, a period of days, and a table as a file", async () => {
+  const { page, errors, context } = await visit({ acceptDownloads: true });
+  await signIn(page);
+  await page.getByRole("img", { name: /Spend over time/ }).waitFor();
+  await page.getByLabel("From").fill("2026-01-01");
+  await page.getByLabel("to", { exact: true }).fill("2099-12-31");
+  await page.getByRole("button", { name: "Show" }).first().click();
+  await page.waitForURL(/start_date=2026-01-01&end_date=2099-12-31/);
+  await page.getByRole("img", { name: /Requests over time/ }).waitFor();
+  await page.goto(`${gateway.base}/traces?model=sandbox`);
+  const [file] = await Promise.all([
+    page.waitForEvent("download"), page.getByRole("button", { name: "CSV" }).click(),
+  ]);
+  const lines = readFileSync(await file.path(), "utf8").trim().split("\r\n");
+  assert.equal(lines.length, 1 + await page.locator("tbody tr").count());
+  assert.match(lines[1], /"\d{4}-\d\d-\d\dT[\d:.]+Z"/, "times are UTC");
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("a change of settings is shown before it is saved", async () => {
+  const { page, errors, context } = await visit();
+  await signIn(page);
+  await page.goto(`${gateway.base}/settings`);
+  await page.getByLabel("Budget per month, USD").fill("250");
+  await page.getByRole("button", { name: "Show the change" }).first().click();
+  await page.getByRole("row", { name: "monthly_budget not set 250" }).waitFor();
+  await page.screenshot({ path: `${SHOTS}settings-proposed.png`, fullPage: true });
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("status").getByText("The settings are saved").waitFor();
+  assert.equal(await page.getByLabel("Budget per month, USD").inputValue(), "250");
+  await page.goto(`${gateway.base}/limits`);
+  await page.getByText("of $250.00").waitFor();
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
 test("a viewer sees no button that would be refused", async () => {
   await gateway.run("user", "create", "viewer@example.org", "--role", "viewer", "--project", "1");
   const { page, context } = await visit();
   await signIn(page, "viewer@example.org");
-  for (const path of ["/", "/traces", "/models", "/keys", "/safety", "/insights"]) {
+  for (const path of ["/", "/traces", "/models", "/keys", "/safety", "/insights", "/routing", "/limits", "/jobs"]) {
     await page.goto(gateway.base + path);
     assert.equal(await page.locator("main form[method=post]").count(), 0, path);
   }

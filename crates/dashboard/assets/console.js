@@ -45,6 +45,25 @@ for (const form of document.querySelectorAll("form.filters[method=get]")) {
   });
 }
 
+// Every table can be kept as CSV: its rows as they are shown, times in UTC. Cells are no formulas.
+function cellText(cell) {
+  const time = cell.querySelector("time");
+  const text = (time ? time.dateTime : cell.innerText).trim().replace(/\s+/g, " ");
+  return `"${(/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text).replaceAll('"', '""')}"`;
+}
+function saveTable(table) {
+  const lines = [...table.rows].map((row) => [...row.cells].map(cellText).join(","));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([`${lines.join("\r\n")}\r\n`], { type: "text/csv" }));
+  link.download = `${location.pathname.split("/").filter(Boolean).join("-") || "overview"}.csv`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+document.body.classList.add("scripted");
+document.addEventListener("click", ({ target }) => {
+  if (target.matches("[data-saves]")) saveTable(target.previousElementSibling.querySelector("table"));
+});
+
 // A part that the gateway keeps up to date while the page is visible.
 const RETRY = 30_000;
 function follow(part, button) {
@@ -59,7 +78,10 @@ function follow(part, button) {
       close();
     } else if (!stream) {
       stream = new EventSource(part.dataset.live);
-      stream.addEventListener("tiles", ({ data }) => { part.innerHTML = data; });
+      stream.addEventListener("part", ({ data }) => {
+        part.innerHTML = data;
+        localise(part);
+      });
       stream.addEventListener("rows", ({ data }) => mergeRows(part, data));
       // The browser connects again by itself, unless it was refused.
       stream.addEventListener("error", () => {
@@ -113,8 +135,108 @@ function mergeRows(body, html) {
 const live = document.querySelector("[data-live]");
 if (live) follow(live, document.querySelector("[data-pauses]"));
 
-const HELP = "Keys:\n/  search traces\ng o  overview\ng t  traces\ng k  keys\ng m  models\n?  this help";
-const PLACES = { o: "/", t: "/traces", k: "/keys", m: "/models" };
+// A page that waits for the end of a job is read again until it is there.
+const WAITS_FOR = 1_500;
+async function readAgain() {
+  if (!document.querySelector("[data-waits]")) return;
+  if (document.visibilityState === "visible") {
+    const reply = await fetch(location.href).catch(() => null);
+    if (reply?.ok) {
+      const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+      localise(page);
+      document.getElementById("main").replaceChildren(...page.getElementById("main").childNodes);
+    }
+  }
+  setTimeout(readAgain, WAITS_FOR);
+}
+if (document.querySelector("[data-waits]")) setTimeout(readAgain, WAITS_FOR);
+
+// The events of a streamed answer, each as it ends.
+async function* eventsOf(body) {
+  let rest = "";
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const data = block.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
+      if (data && data !== "[DONE]") yield JSON.parse(data);
+    }
+  }
+}
+
+// The playground: the same prompt to both sides, each with its cost and time.
+async function ask(form, model, side, signal) {
+  const [name, answer, outcome] = ["name", "answer", "outcome"].map((part) => side.querySelector(`[data-${part}]`));
+  name.textContent = model || "chosen by routing";
+  answer.textContent = "";
+  outcome.textContent = "waits for the first word";
+  const began = performance.now();
+  let first = null;
+  try {
+    const { key, system, prompt } = Object.fromEntries(new FormData(form));
+    const reply = await fetch(form.dataset.playground, {
+      method: "POST", signal, headers: { "content-type": "application/json" },
+      body: JSON.stringify({ key, model, system, prompt }),
+    });
+    if (!reply.ok) {
+      const fault = await reply.json().catch(() => ({}));
+      throw new Error(fault.error?.message ?? fault.error ?? `status ${reply.status}`);
+    }
+    for await (const { choices, error } of eventsOf(reply.body)) {
+      if (error) throw new Error(error.message ?? error);
+      const delta = choices?.[0]?.delta;
+      const text = delta?.content ?? delta?.refusal ?? "";
+      if (text && first === null) first = performance.now() - began;
+      answer.textContent += text;
+    }
+    const trace = reply.headers.get("x-trace-id");
+    const address = form.dataset.playground.replace("/answer", "/record");
+    const step = reply.headers.get("x-sluice-step-id");
+    const record = await fetch(`${address}&trace=${trace}&step=${step}`).then((found) => (found.ok ? found.json() : {}));
+    const parts = [
+      record.model && record.model !== model ? `answered by ${record.model}` : "",
+      record.tier ? `tier ${record.tier}` : "",
+      record.cost ?? "",
+      `${Math.round(performance.now() - began).toLocaleString()} ms`,
+      first === null ? "" : `first word after ${Math.round(first).toLocaleString()} ms`,
+      record.tokens ? `${record.tokens.prompt.toLocaleString()} + ${record.tokens.completion.toLocaleString()} tokens` : "",
+      record.reason ?? "",
+    ];
+    outcome.textContent = parts.filter(Boolean).join(" · ");
+    const link = document.createElement("a");
+    const page = new URL(address, location.href);
+    link.href = `/traces/${trace}?project=${page.searchParams.get("project")}`;
+    link.textContent = "trace";
+    outcome.append(" · ", link);
+  } catch (fault) {
+    outcome.textContent = fault.name === "AbortError" ? "stopped" : fault.message;
+  }
+}
+const playground = document.querySelector("[data-playground]");
+if (playground) {
+  const sides = [...document.querySelectorAll("[data-side]")];
+  const models = [...playground.querySelectorAll("[name=model]")];
+  const stop = playground.querySelector("[data-stops]");
+  const showSides = () => models.forEach((model, index) => { sides[index].hidden = model.value === "-"; });
+  for (const model of models) model.addEventListener("change", showSides);
+  showSides();
+  playground.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const send = playground.querySelector("[type=submit]");
+    const stopping = new AbortController();
+    stop.onclick = () => stopping.abort();
+    [send.disabled, stop.disabled] = [true, false];
+    const asked = models.map((model, index) => (model.value === "-" ? null : ask(playground, model.value, sides[index], stopping.signal)));
+    await Promise.all(asked);
+    [send.disabled, stop.disabled] = [false, true];
+  });
+}
+
+const HELP = "Keys:\n/  search traces\ng o  overview\ng t  traces\ng k  keys\ng m  models\ng p  playground\ng j  jobs\n?  this help";
+const PLACES = { o: "/", t: "/traces", k: "/keys", m: "/models", p: "/playground", j: "/jobs" };
 let goes = false;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;

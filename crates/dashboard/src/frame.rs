@@ -9,44 +9,64 @@ pub enum Section {
     Overview,
     /// Traces and their steps.
     Traces,
+    /// Calls that a person makes.
+    Playground,
     /// The model registry.
     Models,
+    /// Tiers and their threshold.
+    Routing,
     /// API keys.
     Keys,
+    /// Budgets and caps.
+    Limits,
     /// Trying texts.
     Safety,
     /// Possible savings.
     Insights,
+    /// Replays, exports and backtests.
+    Jobs,
     /// Members and invitations.
     People,
     /// The actions of people.
     Audit,
+    /// Settings of project and organization.
+    Settings,
     /// The user's own account, to which their address leads.
     Account,
 }
 
 impl Section {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 13] = [
         Self::Overview,
         Self::Traces,
+        Self::Playground,
         Self::Models,
+        Self::Routing,
         Self::Keys,
+        Self::Limits,
         Self::Safety,
         Self::Insights,
+        Self::Jobs,
         Self::People,
         Self::Audit,
+        Self::Settings,
     ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
             Self::Traces => "Traces",
+            Self::Playground => "Playground",
             Self::Models => "Models",
+            Self::Routing => "Routing",
             Self::Keys => "Keys",
+            Self::Limits => "Limits",
             Self::Safety => "Safety",
             Self::Insights => "Insights",
+            Self::Jobs => "Jobs",
             Self::People => "People",
             Self::Audit => "Audit",
+            Self::Settings => "Settings",
             Self::Account => "Your account",
         }
     }
@@ -56,13 +76,27 @@ impl Section {
         match self {
             Self::Overview => "/",
             Self::Traces => "/traces",
+            Self::Playground => "/playground",
             Self::Models => "/models",
+            Self::Routing => "/routing",
             Self::Keys => "/keys",
+            Self::Limits => "/limits",
             Self::Safety => "/safety",
             Self::Insights => "/insights",
+            Self::Jobs => "/jobs",
             Self::People => "/people",
             Self::Audit => "/audit",
+            Self::Settings => "/settings",
             Self::Account => "/account",
+        }
+    }
+
+    /// Whether somebody finds anything there.
+    fn is_for(self, person: &Person) -> bool {
+        match self {
+            Self::People | Self::Audit | Self::Settings => person.is_admin,
+            Self::Playground => person.may_call,
+            _ => true,
         }
     }
 }
@@ -76,6 +110,8 @@ pub struct Person {
     pub role: &'static str,
     /// Whether they decide about models, money and people.
     pub is_admin: bool,
+    /// Whether they may call models with keys.
+    pub may_call: bool,
 }
 
 /// A project that the user may see.
@@ -119,9 +155,7 @@ pub(crate) struct NavLink {
 
 impl Frame {
     pub(crate) fn links(&self) -> Vec<NavLink> {
-        let for_admins = |section: &Section| matches!(section, Section::People | Section::Audit);
-        let shown =
-            |section: &Section| !self.enrols && (self.person.is_admin || !for_admins(section));
+        let shown = |section: &Section| !self.enrols && section.is_for(&self.person);
         let link = |section: Section| NavLink {
             href: self.href(section.path()),
             name: section.name(),

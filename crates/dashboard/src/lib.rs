@@ -15,16 +15,27 @@ pub use format::{Bytes, Count, Duration, Money, Percent, Rate};
 pub use frame::{Frame, Person, ProjectLink, Section};
 pub use pages::account::{AccountPage, OfferedAuthenticator, PasskeyRow, SessionRow};
 pub use pages::audit::{AuditEvent, AuditFilters, AuditPage};
+pub use pages::chart::{Chart, ChartBar, Part};
+pub use pages::choice::Choice;
 pub use pages::failure::FailurePage;
-pub use pages::insights::{InsightCard, InsightsPage};
-pub use pages::keys::{KeyRow, KeysPage, NewSecret};
+pub use pages::insights::{DriftRow, InsightCard, InsightsPage};
+pub use pages::jobs::{JobRow, JobRows, JobsPage};
+pub use pages::keys::{KeyRow, KeysPage, NewSecret, key_state};
+pub use pages::limits::{Held, KeyLimits, LimitsPage};
+pub use pages::model::{EndpointRow, ModelPage};
 pub use pages::models::{ModelRow, ModelsPage};
 pub use pages::overview::{Change, GroupTable, Overview, ShareRow, Tile, Tiles};
 pub use pages::people::{
     ForgottenPage, InvitationPage, InvitationRow, NewLink, NewPasswordPage, PeoplePage, PersonRow,
     VerificationPage,
 };
+pub use pages::playground::PlaygroundPage;
+pub use pages::replay::{ComparedCall, ComparedTrace, RepeatedCall, ReplayPage};
+pub use pages::routing::{Route, RoutingPage, ThresholdRow, TierRow};
 pub use pages::safety::{FindingMark, SafetyPage, Verdict};
+pub use pages::settings::{
+    DifferenceRow, OrganizationFields, ProjectFields, ProposedChange, SettingsPage,
+};
 pub use pages::sign_in::{FactorPage, SignInPage};
 pub use pages::trace::{Bar, Field, StepView, TRACE_END, Text, TraceHead};
 pub use pages::traces::{TraceFilters, TraceRow, TraceRows, TracesPage};

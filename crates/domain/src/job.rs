@@ -38,7 +38,7 @@ impl JobState {
 }
 
 /// A job as it is stored.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Its id.
     pub id: JobId,

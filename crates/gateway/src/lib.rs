@@ -59,9 +59,11 @@ pub use crate::control::command_line::{
     NewUser, create_key, create_user, reset_mfa, reset_password, rotate_master_key,
 };
 pub use crate::control::doctor::{Finding, inspect_models};
+pub use crate::control::holdings::{Holdings, KeyHoldings};
 pub use crate::control::invitations::{InvitationView, NewInvitation};
 pub use crate::control::keys::{KeyChange, KeyRights, KeyView, NewKey};
 pub use crate::control::links::{Handover, Link};
+pub use crate::control::model_check::{EndpointCheck, EndpointState};
 pub use crate::control::models::{ModelChange, ModelView};
 pub use crate::control::offline_export::export_offline;
 pub use crate::control::organization::{OrganizationChange, OrganizationView};
@@ -79,10 +81,13 @@ pub use crate::control::session_list::SessionView;
 pub use crate::control::sessions::{
     FACTOR_AWAITED, SESSION_ABSOLUTE, SESSION_IDLE, SignIn, SignedIn, Standing,
 };
+pub use crate::control::settings_preview::SettingsDifference;
 pub use crate::error::{Congestion, Error, NOT_STORED, Result};
+pub use crate::evidence::complexity::RecentComplexities;
 pub use crate::evidence::figures::{ComparedFigures, Figures};
 pub use crate::evidence::listed_trace::ListedTrace;
 pub use crate::evidence::logs::LogResult;
+pub use crate::evidence::series::UsageSeries;
 pub use crate::evidence::stats::{Period, Stats};
 pub use crate::evidence::trace_search::{TracePage, TraceQuery};
 pub use crate::evidence::traces::detail::{StepList, TraceDetail};
@@ -119,5 +124,6 @@ pub use crate::tools::function_tools::{ToolCall, ToolResult};
 pub use checks::{Violation, ViolationKind};
 pub use grading::DriftReport;
 pub use store::{
-    Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, LinkPurpose, Order, Person, Term,
+    Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, LinkPurpose, Order, Person,
+    Term, UsageBucket,
 };

@@ -83,6 +83,11 @@ impl KeyWindows {
         Ok(())
     }
 
+    /// Returns the requests admitted in the rolling hour.
+    pub fn requests(&mut self, now: Timestamp) -> u64 {
+        self.requests.count(now.0)
+    }
+
     /// Returns the money spent in the rolling hour.
     pub fn spent(&mut self, now: Timestamp) -> Usd {
         self.spend.total(now)

@@ -9,6 +9,8 @@
 //! A claim begins a run, and what a run writes of its job is fenced by its node and its number: a node may lose a
 //! job and claim it again while the earlier run has not noticed.
 
+mod list;
+
 use async_recursion::async_recursion as boxed;
 use domain::ids::{JobId, KeyId, NodeId, ProjectId};
 use domain::job::{Job, JobKind, JobState, Progress};

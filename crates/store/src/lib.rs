@@ -70,7 +70,7 @@ pub use search::{Order, Page, Term, TraceFilter};
 pub use second_factors::{AccountState, Authenticator};
 pub use session_traces::{IdleSession, SessionHash};
 pub use sessions::{ListedSession, NewSession};
-pub use stats::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes};
+pub use stats::{AgentCounts, LedgerRow, SecurityCounts, ToolTimes, UsageBucket};
 pub use steps::{EndedStep, Outline, STEPS_AT_ONCE, SealedContent, StepCursor};
 pub use stored_responses::StoredResource;
 pub use traces::{AgentFigures, COUNT_LIMIT, Completion};

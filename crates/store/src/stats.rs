@@ -1,5 +1,7 @@
 //! Statistics: sums from the ledger, agent figures from the steps' columns.
 
+mod series;
+
 use async_recursion::async_recursion as boxed;
 use domain::ids::{ProjectId, TraceId};
 use domain::money::Usd;
@@ -10,6 +12,7 @@ use crate::Store;
 use crate::db::{bounded, on};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
+pub use series::UsageBucket;
 
 /// Usage of one model on one infrastructure over a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

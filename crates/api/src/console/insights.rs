@@ -2,8 +2,9 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{InsightCard, InsightsPage, Money, Section};
+use dashboard::{Count, DriftRow, InsightCard, InsightsPage, Money, Section};
 use domain::insight::InsightKind;
+use gateway::{DriftReport, Period};
 
 use crate::app::App;
 use crate::console::failure::Result;
@@ -26,11 +27,24 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
             data: serde_json::to_string_pretty(&insight.facts.data).unwrap_or_default(),
         }
     });
+    let week = Period::read(Some("168"), None, None, app.gateway.now())?;
+    let drift = app.gateway.drift_for_member(visit.member(), project, &week).await?;
     Ok(page(&InsightsPage {
+        drift: drift.into_iter().map(drift_row).collect(),
         cards: cards.collect(),
         frame: visit.frame(Section::Insights, "Insights", Some(project)),
         may_manage: visit.member().role.may_manage_insights(),
     }))
+}
+
+fn drift_row(report: DriftReport) -> DriftRow {
+    let count = |samples: u64| Count(i64::try_from(samples).unwrap_or(i64::MAX));
+    DriftRow {
+        samples: (count(report.samples), count(report.baseline_samples)),
+        indices: [report.output_length, report.refusal_rate, report.latency, report.language],
+        is_flagged: report.flagged,
+        model: report.model,
+    }
 }
 
 fn title(kind: InsightKind) -> &'static str {

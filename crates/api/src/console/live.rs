@@ -5,13 +5,15 @@ use std::convert::Infallible;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{Frame, Page as _, Section, Tiles, TraceRows};
+use dashboard::{Frame, JobRows, Page as _, Section, Tiles, TraceRows};
 use domain::ids::ProjectId;
+use domain::time::Timestamp;
 use futures_util::stream;
 use gateway::{ListedTrace, LiveEvent, LiveView, Period};
 
 use crate::app::App;
 use crate::console::failure::Result;
+use crate::console::jobs;
 use crate::console::overview::tiles;
 use crate::console::traces::{row, version};
 use crate::console::visit::Visit;
@@ -30,6 +32,12 @@ pub(super) async fn overview(State(app): State<App>, visit: Visit) -> Result<Res
     follow(&app, &visit, project, LiveView::Figures { hours: period.hours() }, None)
 }
 
+/// The jobs, as they come, progress and end.
+pub(super) async fn jobs(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project()?;
+    follow(&app, &visit, project, LiveView::Jobs, None)
+}
+
 /// The changes of a view. `known` is the [version] of the traces that the page has.
 fn follow(
     app: &App,
@@ -42,13 +50,22 @@ fn follow(
     let stream = app.live_views.open(&session.member, &session.token, project, view)?;
     let frame = visit.frame(Section::Traces, "", Some(project));
     let known = known.map(str::to_owned);
-    let events = stream::unfold((stream, frame, known), async |(mut stream, frame, known)| {
-        let event = match stream.next().await? {
-            LiveEvent::Traces(traces) if is_known(known.as_deref(), &traces) => LiveEvent::Quiet,
-            event => event,
-        };
-        // Only the first state can be that of the page.
-        Some((Ok::<_, Infallible>(written(&frame, event)), (stream, frame, None)))
+    let gateway = app.gateway.clone();
+    let events = stream::unfold((stream, frame, known), move |(mut stream, frame, known)| {
+        let gateway = gateway.clone();
+        async move {
+            let event = match stream.next().await? {
+                LiveEvent::Traces(traces) if is_known(known.as_deref(), &traces) => {
+                    LiveEvent::Quiet
+                }
+                event => event,
+            };
+            // Only the first state can be that of the page.
+            Some((
+                Ok::<_, Infallible>(written(&frame, event, gateway.now())),
+                (stream, frame, None),
+            ))
+        }
     });
     Ok(sse::events(Body::from_stream(events)))
 }
@@ -57,15 +74,19 @@ fn is_known(known: Option<&str>, traces: &[ListedTrace]) -> bool {
     known.is_some_and(|known| known == format!("{:x}", version(traces)))
 }
 
-fn written(frame: &Frame, event: LiveEvent) -> String {
+fn written(frame: &Frame, event: LiveEvent, now: Timestamp) -> String {
     let mut out = String::new();
     match event {
         LiveEvent::Traces(traces) => {
             let rows = traces.iter().map(row).collect();
             sse::source_event(&mut out, "rows", &TraceRows { frame, rows }.html());
         }
+        LiveEvent::Jobs(jobs) => {
+            let rows = jobs::rows(frame, &jobs, now);
+            sse::source_event(&mut out, "part", &JobRows { rows }.html());
+        }
         LiveEvent::Figures(figures) => {
-            sse::source_event(&mut out, "tiles", &Tiles { tiles: tiles(&figures) }.html());
+            sse::source_event(&mut out, "part", &Tiles { tiles: tiles(&figures) }.html());
         }
         // A comment.
         LiveEvent::Quiet => out.push_str(":\n\n"),

@@ -6,17 +6,25 @@
 mod account;
 mod address;
 mod audit;
+mod compression;
 mod csv;
 mod failure;
 mod files;
 mod insights;
+mod jobs;
 mod keys;
+mod limits;
 mod links;
 mod live;
+mod model;
 mod models;
 mod overview;
 mod people;
+mod playground;
+mod replay;
+mod routing;
 mod safety;
+mod settings;
 mod sign_in;
 mod trace;
 mod traces;
@@ -49,9 +57,25 @@ pub(crate) fn routes(app: &App) -> Router<App> {
     let pages = Router::new()
         .route("/", get(overview::show))
         .route("/usage.csv", get(overview::csv))
+        .route("/series.csv", get(overview::series_csv))
         .route("/traces", get(traces::list))
         .route("/traces/{id}", get(trace::show))
-        .route("/models", get(models::list))
+        .route("/traces/{id}/replay", post(replay::create))
+        .route("/replays/{job_id}", get(replay::show))
+        .route("/jobs", get(jobs::list))
+        .route("/playground", get(playground::show))
+        .route("/playground/answer", post(playground::answer))
+        .route("/playground/record", get(playground::record))
+        .route("/models", get(models::list).post(model::create))
+        .route("/models/new", get(model::fresh))
+        .route("/models/{model_id}", get(model::show).post(model::update))
+        .route("/models/{model_id}/check", post(model::check))
+        .route("/models/{model_id}/delete", post(model::delete))
+        .route("/routing", get(routing::show).post(routing::simulate))
+        .route("/routing/threshold", post(routing::set_threshold))
+        .route("/limits", get(limits::show))
+        .route("/settings", get(settings::show).post(settings::save))
+        .route("/settings/preview", post(settings::preview))
         .route("/keys", get(keys::list).post(keys::create))
         .route("/keys/{id}/reset", post(keys::reset))
         .route("/keys/{id}/rotate", post(keys::rotate))
@@ -81,6 +105,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route_layer(from_fn_with_state(app.clone(), visit::may_enrol));
     let live = Router::new()
         .route("/live/traces", get(live::traces))
+        .route("/live/jobs", get(live::jobs))
         .route("/live/overview", get(live::overview))
         .route_layer(from_fn_with_state(app.clone(), visit::stays_signed_in));
     Router::new()
@@ -95,6 +120,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/new-password", get(links::show_password).post(links::set_password))
         .route_layer(from_fn(guarded))
         .route("/console/{file}", get(files::show))
+        .route_layer(from_fn(compression::compressed))
 }
 
 /// Adds what keeps a page to itself.

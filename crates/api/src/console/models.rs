@@ -24,6 +24,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
             tiers.and_then(|tiers| tiers.get(tier.as_str())?.as_str()) == Some(&*model.identifier)
         };
         ModelRow {
+            id: model.id.0,
             name: model.name.clone(),
             identifier: model.identifier.clone(),
             provider: model.provider.as_str(),

@@ -3,10 +3,15 @@
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{
-    Change, Count, Duration, Frame, GroupTable, Money, Overview, Section, ShareRow, Tile,
+    Change, Chart, ChartBar, Count, Duration, Frame, GroupTable, Money, Overview, Part, Section,
+    ShareRow, Tile,
 };
 use domain::ids::ProjectId;
-use gateway::{ComparedFigures, Dimension, Error, Figures, Period, Usage, UsageGroup};
+use domain::time::millis;
+use form_urlencoded::byte_serialize;
+use gateway::{
+    ComparedFigures, Dimension, Error, Figures, Period, Usage, UsageBucket, UsageGroup, UsageSeries,
+};
 
 use crate::app::App;
 use crate::console::address::address;
@@ -31,37 +36,158 @@ const GROUPS: [(&str, Option<&str>); 6] = [
 /// The page.
 pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
-    let period = Period::read(visit.get("window"), None, None, app.gateway.now())?;
-    let hours = period.hours();
+    let period = period(&app, &visit)?;
+    let days = visit.get("start_date").zip(visit.get("end_date"));
+    let hours = days.is_none().then(|| period.hours());
+    let query = query(&visit);
     let member = visit.member();
     let now = app.gateway.figures_for_member(member, project, &period).await?;
     let before = app.gateway.figures_for_member(member, project, &period.before()).await?;
     let mut groups = Vec::with_capacity(GROUPS.len());
     let frame = visit.frame(Section::Overview, "Overview", Some(project));
     let mut total = None;
-    for (name, filter) in GROUPS {
+    let tag = visit.get("tag").map(|tag| format!("tag:{tag}"));
+    let by_tag = tag.as_deref().map(|tag| (tag, None));
+    for (name, filter) in GROUPS.into_iter().chain(by_tag) {
         let usage = usage(&app, &visit, project, &period, name).await?;
         total.get_or_insert_with(|| usage.total.clone());
-        let csv = frame.href(&format!("/usage.csv?by={name}&window={hours}"));
+        let name_encoded: String = byte_serialize(name.as_bytes()).collect();
+        let csv = frame.href(&format!("/usage.csv?by={name_encoded}&{query}"));
         groups.push(table(name, filter, usage, &frame, csv));
     }
+    let series = app.gateway.series_for_member(member, project, &period).await?;
     let figures = ComparedFigures { now, before, usage: total.unwrap_or_default() };
     Ok(page(&Overview {
         tiles: tiles(&figures),
         is_empty: figures.now.requests == 0,
         groups,
+        charts: charts(&series),
+        series: frame.href(&format!("/series.csv?{query}")),
+        tag: visit.get("tag").unwrap_or_default().to_owned(),
         frame,
         hours,
+        days: days.map(|(first, last)| (first.to_owned(), last.to_owned())),
         period: period.label,
         address: address(&app, &visit.headers),
     }))
+}
+
+/// The period that an address names.
+fn period(app: &App, visit: &Visit) -> Result<Period> {
+    let (start, end) = (visit.get("start_date"), visit.get("end_date"));
+    Ok(Period::read(visit.get("window"), start, end, app.gateway.now())?)
+}
+
+/// The period of an address as a query.
+fn query(visit: &Visit) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for name in ["window", "start_date", "end_date"] {
+        if let Some(value) = visit.get(name) {
+            query.append_pair(name, value);
+        }
+    }
+    query.finish()
+}
+
+/// The figures over time.
+fn charts(series: &UsageSeries) -> Vec<Chart> {
+    let chart = |title, words: fn(&UsageBucket) -> String, parts: fn(&UsageBucket) -> Vec<Part>| {
+        let bar = |bucket: &UsageBucket| ChartBar {
+            begins: series.begins(bucket),
+            words: words(bucket),
+            parts: parts(bucket),
+        };
+        let highest = series.buckets.iter().max_by(|a, b| {
+            let sum = |bucket: &&UsageBucket| -> f64 {
+                parts(bucket).iter().map(|part| part.value).sum()
+            };
+            sum(a).total_cmp(&sum(b))
+        });
+        Chart {
+            title,
+            highest: highest.map(words).unwrap_or_default(),
+            bars: series.buckets.iter().map(bar).collect(),
+        }
+    };
+    vec![
+        chart("Spend", spend_words, spend_parts),
+        chart("Requests", request_words, request_parts),
+        chart("Tokens", token_words, token_parts),
+        chart("Mean latency", latency_words, latency_parts),
+    ]
+}
+
+fn fill(value: f64) -> Vec<Part> {
+    vec![Part { class: "fill", value }]
+}
+
+fn spend_words(bucket: &UsageBucket) -> String {
+    Money(bucket.cost).to_string()
+}
+
+fn spend_parts(bucket: &UsageBucket) -> Vec<Part> {
+    fill(bucket.cost.dollars())
+}
+
+fn request_words(bucket: &UsageBucket) -> String {
+    let UsageBucket { requests, failures, blocked, .. } = *bucket;
+    let named = [(failures, "failed"), (blocked, "blocked")].into_iter();
+    let named = named.filter(|(count, _)| *count > 0);
+    let more: String = named.map(|(count, what)| format!(", {} {what}", Count(count))).collect();
+    format!("{}{more}", Count(requests))
+}
+
+fn request_parts(bucket: &UsageBucket) -> Vec<Part> {
+    let (failed, blocked) = (bucket.failures, bucket.blocked);
+    let answered = (bucket.requests - failed - blocked).max(0);
+    [("fill", answered), ("failed", failed), ("blocked", blocked)]
+        .map(|(class, count)| Part { class, value: count as f64 })
+        .to_vec()
+}
+
+fn token_words(bucket: &UsageBucket) -> String {
+    Count(bucket.tokens).to_string()
+}
+
+fn token_parts(bucket: &UsageBucket) -> Vec<Part> {
+    fill(bucket.tokens as f64)
+}
+
+fn latency_words(bucket: &UsageBucket) -> String {
+    Duration(mean_latency(bucket)).to_string()
+}
+
+fn latency_parts(bucket: &UsageBucket) -> Vec<Part> {
+    fill(mean_latency(bucket))
+}
+
+/// The figures over time as CSV.
+pub(super) async fn series_csv(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let period = period(&app, &visit)?;
+    let series = app.gateway.series_for_member(visit.member(), project, &period).await?;
+    let head = ["begins", "requests", "blocked", "errors", "tokens", "cost_usd", "mean_latency_ms"];
+    let row = |bucket: &UsageBucket| {
+        let mut cells = vec![series.begins(bucket).to_string()];
+        let numbers = [bucket.requests, bucket.blocked, bucket.failures, bucket.tokens];
+        cells.extend(numbers.iter().map(i64::to_string));
+        cells.push(bucket.cost.dollars().to_string());
+        cells.push(mean_latency(bucket).to_string());
+        cells
+    };
+    Ok(csv::file("series", &head, series.buckets.iter().map(row)))
+}
+
+/// The mean latency of a bucket's requests, in milliseconds.
+fn mean_latency(bucket: &UsageBucket) -> f64 {
+    if bucket.requests > 0 { millis(bucket.latency_sum) / bucket.requests as f64 } else { 0.0 }
 }
 
 /// The usage by a dimension as CSV.
 pub(super) async fn csv(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
     let by = visit.get("by").unwrap_or("model");
-    let period = Period::read(visit.get("window"), None, None, app.gateway.now())?;
+    let period = period(&app, &visit)?;
     let usage = usage(&app, &visit, project, &period, by).await?;
     let cells = |name: String, row: &gateway::GroupRow| {
         let numbers = [
@@ -164,7 +290,7 @@ pub(super) fn tiles(figures: &ComparedFigures) -> Vec<Tile> {
 }
 
 fn table(
-    title: &'static str,
+    title: &str,
     filter: Option<&str>,
     usage: Usage,
     frame: &Frame,
@@ -188,5 +314,10 @@ fn table(
             label: group.name.or(group.value),
         }
     });
-    GroupTable { title, rows: rows.collect(), rest: has_more.then_some(Money(left)), csv }
+    GroupTable {
+        title: title.to_owned(),
+        rows: rows.collect(),
+        rest: has_more.then_some(Money(left)),
+        csv,
+    }
 }

@@ -26,8 +26,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response> {
 /// Judges a text, and records nothing.
 pub(super) async fn judge(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
-    // Browsers send the ends of lines as two characters.
-    let text = form.get("text").unwrap_or_default().replace("\r\n", "\n");
+    let text = form.text_area("text");
     let trial = SafetyTrial {
         messages: vec![Message::user(text.clone())],
         tools: Vec::new(),

@@ -93,7 +93,7 @@ pub(super) fn sign_in_path(next: &str) -> String {
 
 /// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
 /// could put any sentence on a page.
-const NOTICES: [(&str, &str); 13] = [
+const NOTICES: [(&str, &str); 18] = [
     ("password_changed", "The password is changed: your other sessions have ended."),
     ("letter_sent", "A letter with a link is on its way to your address."),
     ("factors_removed", "Your second factors are removed: your password alone signs in."),
@@ -108,6 +108,11 @@ const NOTICES: [(&str, &str); 13] = [
     ),
     ("person_removed", "The person is removed, and signed out everywhere."),
     ("invitation_withdrawn", "The invitation is withdrawn: its link is no longer good."),
+    ("threshold_set", "The threshold is set: it counts from the next request on."),
+    ("settings_saved", "The settings are saved: they count from the next request on."),
+    ("model_created", "The model is registered: keys of this project can call it."),
+    ("model_saved", "The model is saved."),
+    ("model_deleted", "The model is deleted: calls that name it fail from now on."),
     ("insights_computed", "The insights are computed anew."),
     ("insight_dismissed", "The insight is dismissed until its facts change by a quarter."),
 ];
@@ -208,6 +213,7 @@ impl Visit {
                 email: account.email.clone(),
                 role: account.role.as_str(),
                 is_admin: account.role.is_admin(),
+                may_call: account.role.may_manage_keys(),
             },
             enrols: self.enrols,
             projects: projects.collect(),
@@ -227,6 +233,17 @@ impl Form {
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// The values of a field that may be sent several times.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let found = self.0.iter().filter(move |(known, value)| known == name && !value.is_empty());
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The text of an area. Browsers send the ends of its lines as two characters.
+    pub(super) fn text_area(&self, name: &str) -> String {
+        self.text(name).replace("\r\n", "\n")
     }
 
     /// The text of a field; empty without one.

@@ -3,7 +3,7 @@
 use askama::Template;
 use domain::time::Timestamp;
 
-use crate::format::Money;
+use crate::format::{Count, Money};
 use crate::frame::Frame;
 
 /// An insight.
@@ -23,6 +23,25 @@ pub struct InsightCard {
     pub data: String,
 }
 
+/// The drift of a model: how its answers have changed since the period before.
+#[derive(Clone, Debug)]
+pub struct DriftRow {
+    /// The model.
+    pub model: String,
+    /// Its answers in the period and in the one before.
+    pub samples: (Count, Count),
+    /// The population stability indices of length, refusals, latency and language.
+    pub indices: [f64; 4],
+    /// Whether one of them is above the limit.
+    pub is_flagged: bool,
+}
+
+impl DriftRow {
+    fn shown(&self) -> [String; 4] {
+        self.indices.map(|index| format!("{index:.2}"))
+    }
+}
+
 /// The active insights of a project.
 #[derive(Debug, Template)]
 #[template(path = "insights.html")]
@@ -31,6 +50,8 @@ pub struct InsightsPage {
     pub frame: Frame,
     /// The insights.
     pub cards: Vec<InsightCard>,
+    /// The drift of its models in the last 7 days.
+    pub drift: Vec<DriftRow>,
     /// Whether the user may compute and dismiss them.
     pub may_manage: bool,
 }

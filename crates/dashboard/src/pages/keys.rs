@@ -39,11 +39,7 @@ impl KeyRow {
     }
 
     fn state(&self) -> &'static str {
-        match self.status {
-            "tripped" => "paused: cap reached",
-            "loop_detected" => "paused: loop",
-            status => status,
-        }
+        key_state(self.status)
     }
 
     fn width(&self) -> Option<String> {
@@ -52,6 +48,15 @@ impl KeyRow {
 
     fn percent(&self) -> Percent {
         Percent(self.share.unwrap_or_default())
+    }
+}
+
+/// The status of a key in words.
+pub fn key_state(status: &'static str) -> &'static str {
+    match status {
+        "tripped" => "paused: cap reached",
+        "loop_detected" => "paused: loop",
+        status => status,
     }
 }
 

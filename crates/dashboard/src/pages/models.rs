@@ -8,6 +8,8 @@ use crate::frame::Frame;
 /// A model.
 #[derive(Clone, Debug)]
 pub struct ModelRow {
+    /// Its number.
+    pub id: i64,
     /// Its name.
     pub name: String,
     /// The identifier that callers pass.

@@ -1,9 +1,12 @@
 //! The figures of a project over a period.
 
+use std::fmt;
+
 use askama::Template;
 
 use crate::format::{Count, Money, Percent};
 use crate::frame::{Frame, NavLink};
+use crate::pages::chart::Chart;
 
 /// A figure.
 #[derive(Clone, Debug)]
@@ -36,14 +39,16 @@ impl Change {
             (false, _) => Some(Self::By(now / before - 1.0)),
         }
     }
+}
 
-    pub(crate) fn text(self) -> String {
-        match self {
-            Self::New => "new".to_owned(),
-            Self::By(share) if share.abs() < 0.000_5 => "as before".to_owned(),
-            Self::By(share) if share > 9.99 => format!("{:.0} times as much", share + 1.0),
-            Self::By(share) if share > 0.0 => format!("+{}", Percent(share)),
-            Self::By(share) => format!("\u{2212}{}", Percent(-share)),
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::New => f.write_str("new"),
+            Self::By(share) if share.abs() < 0.000_5 => f.write_str("as before"),
+            Self::By(share) if share > 9.99 => write!(f, "{:.0} times as much", share + 1.0),
+            Self::By(share) if share > 0.0 => write!(f, "+{}", Percent(share)),
+            Self::By(share) => write!(f, "\u{2212}{}", Percent(-share)),
         }
     }
 }
@@ -77,7 +82,7 @@ impl ShareRow {
 #[derive(Clone, Debug)]
 pub struct GroupTable {
     /// The name of a group.
-    pub title: &'static str,
+    pub title: String,
     /// The groups.
     pub rows: Vec<ShareRow>,
     /// The other groups, and their cost.
@@ -101,8 +106,16 @@ impl GroupTable {
 pub struct Overview {
     /// The frame.
     pub frame: Frame,
-    /// The hours of the period.
-    pub hours: i64,
+    /// The hours up to now, if that is the period; else it is one of days.
+    pub hours: Option<i64>,
+    /// The first and the last day of a period of days, as ISO dates.
+    pub days: Option<(String, String)>,
+    /// The figures over time.
+    pub charts: Vec<Chart>,
+    /// The charts' figures as CSV.
+    pub series: String,
+    /// The tag that usage is grouped by, too.
+    pub tag: String,
     /// The name of the period.
     pub period: String,
     /// The figures.
@@ -125,8 +138,17 @@ pub struct Tiles {
 
 impl Overview {
     /// The address of the changes of the figures.
-    fn live(&self) -> String {
-        self.frame.href(&format!("/live/overview?window={}", self.hours))
+    fn live(&self) -> Option<String> {
+        let hours = self.hours?;
+        Some(self.frame.href(&format!("/live/overview?window={hours}")))
+    }
+
+    fn first_day(&self) -> &str {
+        self.days.as_ref().map_or("", |(first, _)| first)
+    }
+
+    fn last_day(&self) -> &str {
+        self.days.as_ref().map_or("", |(_, last)| last)
     }
 
     /// The periods to choose from.
@@ -135,7 +157,7 @@ impl Overview {
         let link = |(hours, name)| NavLink {
             href: self.frame.href(&format!("/?window={hours}")),
             name,
-            is_current: self.hours == hours,
+            is_current: self.hours == Some(hours),
         };
         periods.into_iter().map(link).collect()
     }
@@ -147,7 +169,7 @@ mod tests {
 
     #[test]
     fn changes_are_told_in_words() {
-        let of = |before, now| Change::of(before, now).map(Change::text);
+        let of = |before, now| Change::of(before, now).map(|change| change.to_string());
         assert_eq!(of(0.0, 0.0), None);
         assert_eq!(of(0.0, 3.0).as_deref(), Some("new"));
         assert_eq!(of(2.0, 2.0).as_deref(), Some("as before"));

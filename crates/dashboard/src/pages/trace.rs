@@ -6,7 +6,9 @@ use domain::time::Timestamp;
 use crate::Page as _;
 use crate::format::{Bytes, Duration, Money};
 use crate::frame::Frame;
+use crate::pages::choice::Choice;
 use crate::pages::overview::Tile;
+use crate::pages::safety::FindingMark;
 
 /// The markup that follows the steps.
 pub const TRACE_END: &str = "</ol>\n</section>\n</main>\n</body>\n</html>";
@@ -70,9 +72,18 @@ pub struct TraceHead {
     pub more_bars: usize,
     /// Its metadata as JSON.
     pub metadata: Option<String>,
+    /// The keys that can pay for a replay; empty if it cannot be replayed.
+    pub keys: Vec<Choice>,
+    /// The models that can make its calls again.
+    pub models: Vec<Choice>,
 }
 
 impl TraceHead {
+    /// The address that replays are asked for at.
+    fn replay(&self) -> String {
+        self.frame.href(&format!("/traces/{}/replay", self.id))
+    }
+
     /// The page up to its first step.
     pub fn head(&self) -> String {
         let mut html = self.html();
@@ -96,8 +107,8 @@ pub struct Field {
 pub struct Text {
     /// Its name: `system`, `user`, `output` and so on.
     pub name: String,
-    /// Its beginning, or all of it.
-    pub text: String,
+    /// Its beginning, or all of it, with its findings.
+    pub marks: Vec<FindingMark>,
     /// The size of all of it, if that is not shown.
     pub whole: Option<Bytes>,
 }
@@ -133,7 +144,8 @@ mod tests {
 
     #[test]
     fn head_and_end_make_the_page() {
-        let person = Person { email: "a@b.c".to_owned(), role: "owner", is_admin: true };
+        let person =
+            Person { email: "a@b.c".to_owned(), role: "owner", is_admin: true, may_call: true };
         let frame = Frame {
             title: "Trace".to_owned(),
             section: Section::Traces,
@@ -157,6 +169,8 @@ mod tests {
             more_bars: 0,
             // No metadata closes the list before its time.
             metadata: Some(STEPS.to_owned()),
+            keys: Vec::new(),
+            models: Vec::new(),
         };
         assert_eq!(head.head() + TRACE_END, head.html());
         assert!(head.head().ends_with(STEPS));

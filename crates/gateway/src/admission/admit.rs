@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
 use crate::state::caller::{Caller, Origin};
-use crate::state::registry::KeyState;
+use crate::state::registry::{KeyState, ProjectState};
 
 /// Whether an endpoint may cost money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,18 @@ impl Gateway {
             Box::pin(self.note_perimeter_block(origin, "invalid key")).await;
             return Err(Error::Unauthorized);
         };
+        self.check_caller(&caller, origin, spends, now).await?;
+        Ok(caller)
+    }
+
+    /// The decisions about a known key, in their order.
+    pub(crate) async fn check_caller(
+        &self,
+        caller: &Caller,
+        origin: &Origin,
+        spends: Spends,
+        now: Timestamp,
+    ) -> Result<()> {
         if let Err(error) = check_perimeter(&caller.project.settings.perimeter, origin.address) {
             Box::pin(self.note_perimeter_block(origin, "blocked address")).await;
             return Err(error);
@@ -64,9 +76,9 @@ impl Gateway {
             .admit(now)
             .map_err(|RateExceeded { retry_after }| Error::RateLimited { retry_after })?;
         if spends == Spends::Yes {
-            self.check_settled(&caller, now).await?;
+            self.check_settled(caller, now).await?;
         }
-        Ok(caller)
+        Ok(())
     }
 
     /// Refuses addresses that may not call at all, by key or by session.
@@ -122,13 +134,7 @@ impl Gateway {
     fn authenticate(&self, bearer: Option<&str>, now: Timestamp) -> Result<Option<Caller>> {
         let Some(key) = self.known_key(bearer, now) else { return Ok(None) };
         let project = self.registry.project(key.key.project)?;
-        Ok(project.map(|project| Caller {
-            key,
-            project,
-            charge: HeldCharge::default(),
-            session_name: None,
-            attributes: None,
-        }))
+        Ok(project.map(|project| caller(key, project)))
     }
 
     fn known_key(&self, bearer: Option<&str>, now: Timestamp) -> Option<Arc<KeyState>> {
@@ -143,10 +149,7 @@ impl Gateway {
         let other = earlier.map_or(expected, |earlier| earlier.hash);
         let right: bool = (hash.ct_eq(&expected) | hash.ct_eq(&other)).into();
         let key = known.filter(|_| right)?;
-        if key.key.expires_at.is_some_and(|at| at <= now) {
-            return None;
-        }
-        Some(key)
+        is_valid(&key.key, now).then_some(key)
     }
 
     /// Pauses an active key for good; the change is on disk before it is reported. Rare and large:
@@ -164,6 +167,17 @@ impl Gateway {
         }
         Ok(())
     }
+}
+
+/// A key as the caller of a request.
+pub(crate) fn caller(key: Arc<KeyState>, project: Arc<ProjectState>) -> Caller {
+    let charge = HeldCharge::default();
+    Caller { key, project, charge, session_name: None, attributes: None }
+}
+
+/// Whether a key has not expired.
+pub(crate) fn is_valid(key: &Key, now: Timestamp) -> bool {
+    key.expires_at.is_none_or(|at| at > now)
 }
 
 /// The hash under which a key's secret is stored.

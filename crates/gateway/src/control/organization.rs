@@ -57,7 +57,7 @@ impl Gateway {
         }
         if let Some(patch) = change.settings {
             settings::merge(&mut organization.settings, patch);
-            faults.note(check(&organization.settings));
+            faults.note(check_organization(&organization.settings));
         }
         faults.none()?;
         tx.save_organization(&organization).await?;
@@ -69,7 +69,8 @@ impl Gateway {
     }
 }
 
-fn check(settings: &Map<String, Value>) -> Result<()> {
+/// Refuses settings of an organization that cannot hold.
+pub(crate) fn check_organization(settings: &Map<String, Value>) -> Result<()> {
     let read = OrganizationSettings::parse(settings).map_err(Error::Invalid)?;
     if read.security.disable_password_login {
         // It would lock everybody out.

@@ -10,11 +10,23 @@ use crate::bounded_read::bounded;
 use crate::error::{Error, Result};
 use crate::evidence::stats::Period;
 use crate::gateway::Gateway;
+use crate::state::member::Member;
 
 /// The latest steps of each period that are looked at.
 const MOST_STEPS: i64 = 20_000;
 
 impl Gateway {
+    /// How the answers of the models of a project have changed in a period since the one before; of a
+    /// project that is a member's to see.
+    pub async fn drift_for_member(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        period: &Period,
+    ) -> Result<Vec<DriftReport>> {
+        self.bias_drift(self.visible_project(member, project)?.id(), period).await
+    }
+
     /// Compares the answers of each model in a period with those in the one of the same length before
     /// it. Models with too few of them are left out.
     pub(super) async fn bias_drift(

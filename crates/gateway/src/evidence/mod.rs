@@ -1,10 +1,12 @@
 //! Evidence: traces, logs, statistics and insights.
 
+pub(crate) mod complexity;
 mod drift;
 pub(crate) mod figures;
 pub(crate) mod insights;
 pub(crate) mod listed_trace;
 pub(crate) mod logs;
+pub(crate) mod series;
 pub(crate) mod stats;
 pub(crate) mod trace_search;
 pub(crate) mod traces;

@@ -1,6 +1,9 @@
 //! Simulation: the route of a text and its estimated cost. Nothing is called, spent or recorded.
 
+use std::sync::Arc;
+
 use checks::{GiveUp, Part};
+use domain::conversation::Prompt;
 use domain::ids::ProjectId;
 use domain::model::Model;
 use domain::money::Usd;
@@ -10,14 +13,17 @@ use futures_util::future::BoxFuture;
 use routing::Shape;
 use serde_json::{Map, Value};
 
-use crate::capacity::offload::{offload, offload_judging};
+use crate::capacity::offload::{Share, offload, offload_judging};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::pipeline::tokens;
 use crate::state::caller::Caller;
 use crate::state::known_traces::asks_secure;
-use domain::conversation::Prompt;
+use crate::state::member::Member;
+use crate::state::registry::ProjectState;
 
+/// The longest text that a member tries, in bytes.
+const LARGEST_TRIAL: usize = 64 * 1024;
 /// Completion tokens that an estimate assumes.
 const TYPICAL_COMPLETION: u64 = 256;
 
@@ -30,6 +36,14 @@ pub struct Simulation {
     pub project: ProjectId,
     /// Read as a trace's metadata is.
     pub metadata: Option<Map<String, Value>>,
+}
+
+/// A text whose route is looked for.
+#[derive(Clone, Copy)]
+struct Trial<'a> {
+    text: &'a str,
+    /// Whether its trace asks for a private model.
+    is_sensitive: bool,
 }
 
 /// The simulated result.
@@ -80,56 +94,85 @@ impl Gateway {
         simulation: &'a Simulation,
     ) -> BoxFuture<'a, Result<Simulated>> {
         Box::pin(async move {
-            let project = &caller.project;
-            if simulation.project != project.id() {
+            if simulation.project != caller.project.id() {
                 return Err(Error::NotFound);
             }
-            let parts = [Part { origin: Origin::User, text: &simulation.input }];
-            let shape = Shape { turns: 1, total_chars: simulation.input.len(), tools: 0 };
-            let policy = &project.policy;
-            let judge =
-                |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
-            let report =
-                offload_judging(caller.share(), policy.effort(simulation.input.len()), judge)
-                    .await?;
-            if let Some(block) = report.block {
-                return Ok(Simulated::Blocked { reason: block.reason });
+            let metadata = simulation.metadata.as_ref();
+            let is_sensitive = asks_secure(metadata.and_then(|fields| fields.get("sensitivity")));
+            let trial = Trial { text: &simulation.input, is_sensitive };
+            self.simulated(&caller.project, Some(caller), trial).await
+        })
+    }
+
+    /// Reports the result of an execution with this text for a member, whatever the key.
+    pub async fn simulate_for_member(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        text: &str,
+        is_sensitive: bool,
+    ) -> Result<Simulated> {
+        let project = self.visible_project(member, project)?;
+        if !member.role.may_try_settings() {
+            return Err(Error::Forbidden);
+        }
+        if text.len() > LARGEST_TRIAL {
+            return Err(Error::invalid(format!("A text to try has at most {LARGEST_TRIAL} bytes")));
+        }
+        self.simulated(&project, None, Trial { text, is_sensitive }).await
+    }
+
+    /// The result for a caller, if it is one's; else as far as the project decides.
+    async fn simulated(
+        &self,
+        project: &Arc<ProjectState>,
+        caller: Option<&Caller>,
+        Trial { text, is_sensitive }: Trial<'_>,
+    ) -> Result<Simulated> {
+        let share = caller.map_or_else(|| Share::of_project(project.id()), Caller::share);
+        let parts = [Part { origin: Origin::User, text }];
+        let shape = Shape { turns: 1, total_chars: text.len(), tools: 0 };
+        let policy = &project.policy;
+        let judge = |give_up: GiveUp<'_>| policy.conclude([policy.judge_until(&parts, give_up)]);
+        let report = offload_judging(share, policy.effort(text.len()), judge).await?;
+        if let Some(block) = report.block {
+            return Ok(Simulated::Blocked { reason: block.reason });
+        }
+        let classify = || {
+            let routing = project.classify(text, &shape);
+            let question = Prompt::question(text.to_owned());
+            (routing, tokens::count(&question, "", None).prompt)
+        };
+        let (routing, prompt) = offload(share, text.len(), classify).await?;
+        let (routing, models) = project.route(routing, report.pii_detected(), false, is_sensitive);
+        let tier = routing.classified;
+        let mut models = match models {
+            Ok(models) => models,
+            Err(unresolved) => {
+                return Ok(Simulated::Unconfigured { tier, reason: unresolved.to_string() });
             }
-            let classify = || {
-                let routing = project.classify(&simulation.input, &shape);
-                let question = Prompt::question(simulation.input.clone());
-                (routing, tokens::count(&question, "", None).prompt)
-            };
-            let (routing, prompt) =
-                offload(caller.share(), simulation.input.len(), classify).await?;
-            let asks_secure =
-                asks_secure(simulation.metadata.as_ref().and_then(|m| m.get("sensitivity")));
-            let (routing, models) =
-                project.route(routing, report.pii_detected(), false, asks_secure);
-            let tier = routing.classified;
-            let mut models = match models {
-                Ok(models) => caller.callable(models),
-                Err(unresolved) => {
-                    return Ok(Simulated::Unconfigured { tier, reason: unresolved.to_string() });
-                }
-            };
+        };
+        if let Some(caller) = caller {
+            models = caller.callable(models);
             if models.is_empty() {
                 return Err(Error::ModelNotAllowed);
             }
             // The path of an execution leaves out what the key's cap or the project's budget forbids.
             let unpriced = models.iter().find_map(|model| caller.check_price(model).err());
             models.retain(|model| caller.check_price(model).is_ok());
-            let none = || unpriced.unwrap_or_else(|| Error::Internal("an empty path".to_owned()));
-            let first = models.first().ok_or_else(none)?;
-            Ok(Simulated::Resolved {
-                tier,
-                model: first.identifier.clone(),
-                estimated_cost: estimate(first, prompt),
-                fallback_path: models.iter().map(|model| model.identifier.clone()).collect(),
-                risk_score: report.risk_score,
-                complexity: routing.complexity,
-                reasons: routing.reasons,
-            })
+            if let Some(unpriced) = unpriced.filter(|_| models.is_empty()) {
+                return Err(unpriced);
+            }
+        }
+        let first = models.first().ok_or_else(|| Error::Internal("an empty path".to_owned()))?;
+        Ok(Simulated::Resolved {
+            tier,
+            model: first.identifier.clone(),
+            estimated_cost: estimate(first, prompt),
+            fallback_path: models.iter().map(|model| model.identifier.clone()).collect(),
+            risk_score: report.risk_score,
+            complexity: routing.complexity,
+            reasons: routing.reasons,
         })
     }
 }

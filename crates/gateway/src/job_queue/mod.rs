@@ -7,6 +7,7 @@
 
 pub(crate) mod content_memory;
 pub(crate) mod job_handler;
+mod list;
 pub(crate) mod queued;
 pub(crate) mod runner;
 pub(crate) mod running;

@@ -40,6 +40,9 @@ impl Look {
     pub(super) async fn look(&mut self) -> Result<Option<Seen>> {
         match self.subject.1 {
             LiveView::Traces => self.traces().await.map(Some),
+            LiveView::Jobs => {
+                Ok(Some(Seen::Jobs(self.gateway.jobs_of(self.subject.0).await?.into())))
+            }
             LiveView::Figures { hours } => self.figures(hours).await,
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::ProjectId;
+use domain::job::Job;
 use domain::secret::Secret;
 use domain::time::{MINUTE, SECOND, Timestamp};
 use tokio::sync::watch;
@@ -31,6 +32,8 @@ const LONGEST: i64 = 10 * MINUTE;
 pub enum LiveEvent {
     /// Traces that are new or have changed, newest first; at first all that are followed.
     Traces(Vec<ListedTrace>),
+    /// All jobs, newest first.
+    Jobs(Arc<[Job]>),
     /// The figures.
     Figures(Arc<ComparedFigures>),
     /// Nothing has happened for a while.
@@ -119,6 +122,8 @@ fn change(before: &Seen, now: &Seen) -> Option<LiveEvent> {
         (_, Seen::Nothing) => None,
         (Seen::Figures(before), Seen::Figures(now)) if before == now => None,
         (_, Seen::Figures(now)) => Some(LiveEvent::Figures(now.clone())),
+        (Seen::Jobs(before), Seen::Jobs(now)) if before == now => None,
+        (_, Seen::Jobs(now)) => Some(LiveEvent::Jobs(now.clone())),
         (before, Seen::Traces(now)) => {
             let known: &[ListedTrace] =
                 if let Seen::Traces(before) = before { before } else { &[] };

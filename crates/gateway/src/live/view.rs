@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::ids::ProjectId;
+use domain::job::Job;
 
 use crate::evidence::figures::ComparedFigures;
 use crate::evidence::listed_trace::ListedTrace;
@@ -12,6 +13,8 @@ use crate::evidence::listed_trace::ListedTrace;
 pub enum LiveView {
     /// The newest traces.
     Traces,
+    /// The jobs.
+    Jobs,
     /// The figures of so many hours up to now.
     Figures {
         /// The hours.
@@ -30,6 +33,8 @@ pub(super) enum Seen {
     Nothing,
     /// The newest traces, newest first.
     Traces(Arc<[ListedTrace]>),
+    /// The jobs, newest first.
+    Jobs(Arc<[Job]>),
     /// The figures.
     Figures(Arc<ComparedFigures>),
 }

@@ -140,10 +140,15 @@ impl Routed {
 }
 
 impl ProjectState {
+    /// The complexity from which a text is complex.
+    pub(crate) fn complexity_threshold(&self) -> f64 {
+        self.settings.complexity_threshold.unwrap_or(DEFAULT_THRESHOLD)
+    }
+
     /// The classification of a text by the project's threshold, with no tier chosen yet.
     pub(crate) fn classify(&self, text: &str, shape: &Shape) -> Routing {
         let classification = routing::classify(text, shape);
-        let threshold = self.settings.complexity_threshold.unwrap_or(DEFAULT_THRESHOLD);
+        let threshold = self.complexity_threshold();
         Routing {
             tier: None,
             classified: routing::tier(&classification, threshold),

@@ -56,6 +56,17 @@ impl Upstream {
         EndpointAttempts::of(model, order, regions, accepts, &self.breakers, self.clock.now())
     }
 
+    /// Whether the circuit of one endpoint of a model is open on this node; 0 is the only one of a model
+    /// without several.
+    pub(crate) fn is_open(&self, model: ModelId, endpoint: usize) -> bool {
+        self.breakers.get(model, endpoint).is_open(self.clock.now())
+    }
+
+    /// Checks that an endpoint can be reached. No credential is sent.
+    pub(crate) async fn probe(&self, endpoint: &Model) -> Result<(), providers::Error> {
+        self.client.probe(endpoint).await
+    }
+
     /// Whether all circuits of a model in the allowed regions are open.
     pub(super) fn is_down(
         &self,

@@ -1,6 +1,8 @@
-//! How alike a recorded answer and that of a replay are.
+//! Recorded answers and those of replays: how alike they are, and side by side.
 
-use domain::ids::StepId;
+use std::collections::HashMap;
+
+use domain::ids::{ProjectId, StepId};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -8,6 +10,8 @@ use crate::bounded_read::bounded;
 use crate::capacity::offload::{Share, offload};
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::replay::ask::ReplayJob;
+use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 
 /// The answer in the content of a step.
@@ -36,5 +40,69 @@ impl Gateway {
         let [one, other] = answers.as_slice() else { return Ok(None) };
         let compare = || grading::similarity(one, other);
         offload(Share::of_project(project.id()), bytes, compare).await.map(Some)
+    }
+}
+
+/// The most answers that are read to be shown.
+const MOST_SHOWN: usize = 100;
+/// A longer content is not shown, in sealed bytes.
+const LARGEST_SHOWN: usize = 256 * 1024;
+/// All contents that are shown at once, in sealed bytes.
+const LARGEST_TOGETHER: usize = 4 * 1024 * 1024;
+
+impl Gateway {
+    /// The answers of the calls of a replay and of its source, as text: of the first ones, as far as they are
+    /// stored and not too long.
+    pub async fn replay_answers(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        job: &ReplayJob,
+    ) -> Result<HashMap<StepId, String>> {
+        let project = self.visible_project(member, project)?;
+        let Some(result) = &job.result else { return Ok(HashMap::new()) };
+        let calls = result.replays.iter().map(|replayed| replayed.steps.len()).max().unwrap_or(0);
+        // Call by call, so that both sides of a comparison are among the first.
+        let of_call = |index: usize| {
+            let repeated = result.replays.iter().filter_map(move |all| all.steps.get(index));
+            repeated.flat_map(|step| [Some(StepId(step.source)), step.step]).flatten()
+        };
+        let mut ids: Vec<StepId> = Vec::new();
+        for id in (0..calls).flat_map(of_call) {
+            if ids.len() < MOST_SHOWN && !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        let sizes = bounded(self.store.sealed_sizes(&ids)).await?;
+        let mut room = LARGEST_TOGETHER;
+        ids.retain(|id| {
+            let size = sizes.get(id).copied().unwrap_or(usize::MAX);
+            let fits = size <= LARGEST_SHOWN && size <= room;
+            room -= if fits { size } else { 0 };
+            fits
+        });
+        let sealed = bounded(self.store.sealed_contents(&ids)).await?;
+        let mut texts = HashMap::new();
+        for content in sealed {
+            let id = content.step;
+            let json = content.open(&project.sealing)?;
+            let answer = serde_json::from_slice::<Answer>(&json).ok();
+            if let Some(output) = answer.and_then(|answer| answer.output) {
+                texts.insert(id, shown(output));
+            }
+        }
+        Ok(texts)
+    }
+}
+
+/// An answer for people: its text, or its JSON if it is no text.
+fn shown(output: Value) -> String {
+    let text = |message: &Value| match message.get("content") {
+        Some(Value::String(text)) if message.get("tool_calls").is_none() => Some(text.clone()),
+        _ => None,
+    };
+    match output {
+        Value::String(text) => text,
+        other => text(&other).unwrap_or_else(|| format!("{other:#}")),
     }
 }

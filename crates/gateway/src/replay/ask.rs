@@ -15,6 +15,7 @@ use crate::job_queue::queued;
 use crate::replay::overrides::Overrides;
 use crate::replay::result::ReplayResult;
 use crate::state::caller::Caller;
+use crate::state::member::Member;
 
 /// The most steps of a trace that is replayed.
 pub(super) const MOST_STEPS: i64 = 1_000;
@@ -135,6 +136,17 @@ impl Gateway {
             let job = self.queued_job(JobKind::Replay, caller.project.id(), id).await?;
             ReplayJob::read(job)
         })
+    }
+
+    /// A replay of a project that is a member's to see.
+    pub async fn replay_job_for_member(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        id: &str,
+    ) -> Result<ReplayJob> {
+        let project = self.visible_project(member, project)?;
+        ReplayJob::read(self.queued_job(JobKind::Replay, project.id(), id).await?)
     }
 }
 

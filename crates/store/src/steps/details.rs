@@ -37,7 +37,8 @@ pub struct Outline {
 
 /// The sealed content of a step.
 pub struct SealedContent {
-    step: StepId,
+    /// The step that it is of.
+    pub step: StepId,
     sealed: Vec<u8>,
 }
 

@@ -113,7 +113,7 @@ async fn the_figures_of_an_open_overview_change(backend: Backend) {
     let trace = server.key().trace().await;
     server.key().execute(&trace, "Say hello.").await.ok(200);
     let event = stream.until("<span class=\"change\">new</span>").await;
-    assert!(event.starts_with("event: tiles\ndata: "), "{event}");
+    assert!(event.starts_with("event: part\ndata: "), "{event}");
     assert!(event.contains("<span class=\"value\">1</span>"), "{event}");
 }
 

@@ -1,7 +1,10 @@
 //! The console: pages, forms, and what keeps them to their users.
 
 mod account;
+mod calls;
 mod live;
+mod manage;
+mod overview;
 mod pages;
 mod people;
 mod sign_in;

@@ -8,6 +8,7 @@ use crate::session::roles::{self, USER_PASSWORD};
 
 crate::on_every_backend!(
     every_page_is_shown_and_loads_its_files,
+    a_page_is_compressed_unless_another_site_leads_to_it,
     texts_of_strangers_are_no_markup,
     a_key_is_made_reset_and_revoked,
     a_viewer_sees_no_button_that_would_be_refused,
@@ -15,12 +16,18 @@ crate::on_every_backend!(
     events_are_filtered_paged_and_exported
 );
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 15] = [
     "/",
     "/traces",
     "/models",
     "/keys",
     "/safety",
+    "/playground",
+    "/models/new",
+    "/routing",
+    "/limits",
+    "/jobs",
+    "/settings",
     "/insights",
     "/people",
     "/audit",
@@ -69,6 +76,27 @@ async fn every_page_is_shown_and_loads_its_files(backend: Backend) {
     }
 }
 
+async fn a_page_is_compressed_unless_another_site_leads_to_it(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    for (site, coding, packed) in [
+        ("same-origin", "gzip, br", true),
+        ("none", "gzip", true),
+        ("cross-site", "gzip", false),
+        ("same-site", "gzip", false),
+        ("none", "br", false),
+    ] {
+        let caller = owner.with("sec-fetch-site", site).with("accept-encoding", coding);
+        let request = caller.request("GET", "/").send().await.unwrap();
+        assert_eq!(request.status(), 200);
+        let is_packed =
+            request.headers().get("content-encoding").is_some_and(|name| name == "gzip");
+        let body = request.bytes().await.unwrap();
+        assert_eq!(is_packed, packed, "{site} {coding}");
+        assert_eq!(body.starts_with(&[0x1f, 0x8b]), packed, "{site} {coding}");
+    }
+}
+
 async fn texts_of_strangers_are_no_markup(backend: Backend) {
     let server = Server::start(&backend).await;
     let owner = owner(&server).await;
@@ -100,12 +128,25 @@ async fn texts_of_strangers_are_no_markup(backend: Backend) {
     assert!(page.contains("&#60;script&#62;alert(1)"), "it is shown as text");
     assert!(page.contains("The beginning of 1.1 MiB") && page.len() < 400_000);
     assert!(page.ends_with("</html>") && page.matches("class=\"card step\"").count() == 2);
+    // Findings are marked in the step, in characters of the text.
+    let told = "äöü, mail jane@example.com <b>";
+    key.post("/api/v1/chat/completions", &call(told)).await.ok(200);
+    key.execute(trace, "call jane@example.com").await.ok(200);
+    let page = owner.get(&of_trace).await.text;
+    for marked in [
+        // The provider was sent a placeholder, which is what is stored.
+        "äöü, mail <mark title=\"pii: EMAIL\">[EMAIL_1_",
+        "]</mark> &#60;b&#62;",
+        "call <mark title=\"pii: EMAIL\">jane@example.com</mark>",
+    ] {
+        assert!(page.contains(marked), "no {marked} in {page}");
+    }
     // Safety tries it, and marks what it finds in place.
     let text = "my mail is jane@example.com <b>";
     let tried = send_form(&owner, "/safety", &[("text", text), ("project", "1")]).await;
     shows(&tried, 200, ">jane@example.com</mark> &#60;b&#62;");
     let csv = owner.get("/usage.csv?by=user").await;
-    shows(&csv, 200, "<i>user</i>,2,");
+    shows(&csv, 200, "<i>user</i>,4,");
     assert!(csv.header("content-disposition").contains("attachment"));
 }
 

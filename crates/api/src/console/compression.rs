@@ -1,0 +1,84 @@
+//! Pages and files, compressed for browsers that accept it.
+
+use std::io::Write as _;
+
+use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::extract::Request;
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, VARY};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Smaller bodies gain nothing.
+const SMALLEST: u64 = 1024;
+/// Larger bodies, and those that are written while they are sent, go as they are.
+const LARGEST: u64 = 1024 * 1024;
+
+/// Compresses bodies that are complete. A page that another site leads to is not compressed: its size would
+/// give away whether what the site put into the address occurs on the page (BREACH, CVE-2013-3587).
+pub(super) async fn compressed(request: Request, next: Next) -> Response {
+    let may = request.method() == Method::GET
+        && accepts_gzip(request.headers())
+        && is_of_own_page(request.headers());
+    let response = next.run(request).await;
+    let size = response.body().size_hint().exact();
+    if !may || !size.is_some_and(|size| (SMALLEST..=LARGEST).contains(&size)) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    // The body is there, and is no longer than its size.
+    let Ok(bytes) = to_bytes(body, usize::MAX).await else {
+        return Response::from_parts(parts, Body::empty());
+    };
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 3), Compression::fast());
+    // Writing to a vector cannot fail.
+    let Ok(packed) = encoder.write_all(&bytes).and_then(|()| encoder.finish()) else {
+        return Response::from_parts(parts, bytes.into());
+    };
+    parts.headers.remove(CONTENT_LENGTH);
+    parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    parts.headers.append(VARY, HeaderValue::from_static("accept-encoding, sec-fetch-site"));
+    Response::from_parts(parts, packed.into())
+}
+
+/// Whether a client takes gzip (RFC 9110, section 12.5.3).
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f32>().ok());
+        is_gzip && weight.unwrap_or(1.0) > 0.0
+    })
+}
+
+/// Whether a page of this origin, or the person, asks.
+fn is_of_own_page(headers: &HeaderMap) -> bool {
+    let site = headers.get(FETCH_SITE).map(HeaderValue::as_bytes);
+    site.is_some_and(|site| site == b"same-origin" || site == b"none")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_names_the_codings_that_it_takes() {
+        for (value, accepted) in [
+            ("gzip", true),
+            ("deflate, GZIP;q=0.5, br", true),
+            ("gzip;q=0", false),
+            ("gzip; q=0.0", false),
+            ("br", false),
+            ("xgzip", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, value.parse().unwrap())]);
+            assert_eq!(accepts_gzip(&headers), accepted, "{value}");
+        }
+    }
+}

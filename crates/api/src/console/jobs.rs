@@ -1,0 +1,47 @@
+//! The jobs of a project.
+
+use axum::extract::State;
+use axum::response::Response;
+use dashboard::{Duration, Frame, JobRow, JobsPage, Section};
+use domain::job::{Job, JobKind};
+use domain::time::{Timestamp, millis};
+
+use crate::app::App;
+use crate::console::failure::Result;
+use crate::console::page;
+use crate::console::visit::Visit;
+
+/// The page.
+pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let jobs = app.gateway.list_jobs(visit.member(), project).await?;
+    let frame = visit.frame(Section::Jobs, "Jobs", Some(project));
+    let rows = rows(&frame, &jobs, app.gateway.now());
+    Ok(page(&JobsPage { frame, rows }))
+}
+
+/// The rows of jobs at a time.
+pub(super) fn rows(frame: &Frame, jobs: &[Job], now: Timestamp) -> Vec<JobRow> {
+    let row = |job: &Job| {
+        let href =
+            (job.kind == JobKind::Replay).then(|| frame.href(&format!("/replays/{}", job.id)));
+        let took = job.started_at.map(|began| {
+            Duration(millis(job.finished_at.unwrap_or(now).since(began).max(0))).to_string()
+        });
+        JobRow {
+            id: job.id.to_string(),
+            kind: match job.kind {
+                JobKind::Replay => "Replay",
+                JobKind::Export => "Export",
+                JobKind::Backtest => "Backtest",
+            },
+            href,
+            state: job.state.as_str(),
+            progress: (job.progress.done, job.progress.total),
+            created: job.created_at,
+            took: took.unwrap_or_default(),
+            error: job.error.clone(),
+        }
+    };
+    jobs.iter().map(row).collect()
+}

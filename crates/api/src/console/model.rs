@@ -1,0 +1,212 @@
+//! One model: registered, changed, checked, deleted.
+
+use axum::extract::State;
+use axum::response::Response;
+use dashboard::{Choice, EndpointRow, ModelPage, Section};
+use domain::ids::{ModelId, ProjectId};
+use domain::model::Provider;
+use domain::money::Price;
+use domain::secret::Secret;
+use gateway::{EndpointCheck, EndpointState, Error, ModelChange};
+
+use crate::app::App;
+use crate::console::failure::Result;
+use crate::console::visit::{Form, Visit, done};
+use crate::console::{page, page_as};
+use crate::http::error::Failure;
+use crate::http::extract::Segments;
+
+/// The form of a new model.
+pub(super) async fn fresh(visit: Visit) -> Result<Response> {
+    let project = visit.shown_project()?;
+    visit.member().check_admin()?;
+    Ok(page(&empty(&visit, project)))
+}
+
+fn empty(visit: &Visit, project: ProjectId) -> ModelPage {
+    ModelPage {
+        frame: visit.frame(Section::Models, "New model", Some(project)),
+        id: None,
+        name: String::new(),
+        identifier: String::new(),
+        providers: providers(Provider::Openai.as_str()),
+        base_url: String::new(),
+        has_key: false,
+        is_public: true,
+        input_price: String::new(),
+        output_price: String::new(),
+        region: String::new(),
+        retention: String::new(),
+        warnings: Vec::new(),
+        endpoints: Vec::new(),
+        may_change: true,
+    }
+}
+
+fn providers(chosen: &str) -> Vec<Choice> {
+    let choice = |provider: &Provider| Choice {
+        value: provider.as_str().to_owned(),
+        label: match provider {
+            Provider::Openai => "openai: chat completions, also of other servers",
+            Provider::Anthropic => "anthropic",
+            Provider::Gemini => "gemini",
+            Provider::Bedrock => "bedrock",
+            Provider::Azure => "azure",
+            Provider::Internal => "internal",
+        }
+        .to_owned(),
+        is_chosen: provider.as_str() == chosen,
+    };
+    Provider::ALL.iter().map(choice).collect()
+}
+
+/// The page of a model.
+pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
+    let project = visit.shown_project()?;
+    Ok(page(&model(&app, &visit, project, path.model()?)?))
+}
+
+fn model(app: &App, visit: &Visit, project: ProjectId, id: ModelId) -> Result<ModelPage> {
+    let view = app.gateway.model(visit.member(), project, id)?;
+    let states = app.gateway.endpoint_states(visit.member(), project, id)?;
+    let model = view.model;
+    let price =
+        |price: Option<Price>| price.map(|price| price.dollars().to_string()).unwrap_or_default();
+    Ok(ModelPage {
+        frame: visit.frame(Section::Models, model.identifier.clone(), Some(project)),
+        id: Some(id.0),
+        name: model.name.clone(),
+        identifier: model.identifier.clone(),
+        providers: providers(model.provider.as_str()),
+        base_url: model.base_url.clone().unwrap_or_default(),
+        has_key: model.api_key.is_some(),
+        is_public: model.is_public,
+        input_price: price(model.input_price),
+        output_price: price(model.output_price),
+        region: model.region.clone(),
+        retention: model.data_retention_days.to_string(),
+        warnings: view.warnings,
+        endpoints: states.into_iter().map(|state| endpoint(state, None)).collect(),
+        may_change: visit.member().role.is_admin(),
+    })
+}
+
+fn endpoint(state: EndpointState, check: Option<std::result::Result<(), String>>) -> EndpointRow {
+    EndpointRow {
+        name: state
+            .index
+            .map_or_else(|| "the only one".to_owned(), |index| format!("endpoint {}", index + 1)),
+        address: state.model.base_url.clone(),
+        region: state.model.region.clone(),
+        is_open: state.is_open,
+        check,
+    }
+}
+
+/// Checks that the endpoints of a model can be reached.
+pub(super) async fn check(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let id = path.model()?;
+    let checks = app.gateway.check_endpoints(visit.member(), project, id).await?;
+    let mut shown = model(&app, &visit, project, id)?;
+    let row = |EndpointCheck { state, fault }| endpoint(state, Some(fault.map_or(Ok(()), Err)));
+    shown.endpoints = checks.into_iter().map(row).collect();
+    Ok(page(&shown))
+}
+
+/// Registers a model.
+pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
+    let project = visit.project_of_form(&form)?;
+    let change = match change(&form) {
+        Ok(change) => change,
+        Err(failure) => return Ok(refused(empty(&visit, project), &form, failure)),
+    };
+    match app.gateway.create_model(visit.member(), project, change).await {
+        Ok(_) => Ok(done("/models", project, "model_created")),
+        Err(error) => Ok(refused(empty(&visit, project), &form, error.into())),
+    }
+}
+
+/// Changes a model.
+pub(super) async fn update(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+    form: Form,
+) -> Result<Response> {
+    let project = visit.project_of_form(&form)?;
+    let id = path.model()?;
+    let saved = match change(&form) {
+        Ok(change) => {
+            let saved = app.gateway.update_model(visit.member(), project, id, change).await;
+            saved.map(drop).map_err(Failure::from)
+        }
+        Err(failure) => Err(failure),
+    };
+    match saved {
+        Ok(()) => Ok(done(&format!("/models/{}", id.0), project, "model_saved")),
+        Err(failure) => Ok(refused(model(&app, &visit, project, id)?, &form, failure)),
+    }
+}
+
+/// Deletes a model.
+pub(super) async fn delete(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    let project = visit.shown_project()?;
+    app.gateway.delete_model(visit.member(), project, path.model()?).await?;
+    Ok(done("/models", project, "model_deleted"))
+}
+
+/// The page with the values that were sent, but for the credential, and why they were refused.
+fn refused(mut shown: ModelPage, form: &Form, failure: Failure) -> Response {
+    shown.name = form.text("name");
+    shown.identifier = form.text("identifier");
+    shown.providers = providers(&form.text("provider"));
+    shown.base_url = form.text("base_url");
+    shown.is_public = form.get("is_public").is_some();
+    shown.input_price = form.text("input_price");
+    shown.output_price = form.text("output_price");
+    shown.region = form.text("region");
+    shown.retention = form.text("retention");
+    let status = failure.status();
+    shown.frame.fault = Some(failure.into_body().error);
+    page_as(status, &shown)
+}
+
+fn change(form: &Form) -> std::result::Result<ModelChange, Failure> {
+    let price = |field: &str, name: &str| match form.get(field).map(str::trim) {
+        None => Ok(Some(None)),
+        Some(text) => {
+            let number = text.trim_start_matches('$').parse::<f64>();
+            let number = number.map(|number| Some(Some(number)));
+            number.map_err(|_| Error::invalid(format!("{name} must be a number of dollars")))
+        }
+    };
+    let retention = form.get("retention").map(|text| {
+        let days = text.trim().parse();
+        days.map_err(|_| {
+            Error::invalid("The days until its data is deleted must be a whole number")
+        })
+    });
+    Ok(ModelChange {
+        name: Some(form.text("name")),
+        identifier: Some(form.text("identifier")),
+        provider: Some(form.text("provider")),
+        base_url: Some(form.get("base_url").map(str::to_owned)),
+        // An empty field keeps the credential.
+        api_key: form.get("api_key").map(|key| Some(Secret::new(key.trim().to_owned()))),
+        is_public: Some(form.get("is_public").is_some()),
+        input_price: price("input_price", "The price of prompt tokens")?,
+        output_price: price("output_price", "The price of completion tokens")?,
+        region: Some(form.text("region")),
+        data_retention_days: retention.transpose()?,
+        ..ModelChange::default()
+    })
+}

@@ -1,0 +1,163 @@
+//! Replays of traces: asked for from the page of a trace, and compared with it.
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use dashboard::{
+    Change, ComparedCall, ComparedTrace, Count, Duration, Frame, Money, Percent, RepeatedCall,
+    ReplayPage, Section,
+};
+use domain::ids::{StepId, TraceId};
+use gateway::{
+    Error, Overrides, ReplayJob, ReplayResult, ReplayedStep, Skip, Spends, TraceSummary,
+};
+
+use crate::app::App;
+use crate::console::failure::Result;
+use crate::console::page;
+use crate::console::visit::{Form, Visit};
+use crate::http::extract::Segments;
+
+/// The most bytes of an answer that are shown.
+const LONGEST_ANSWER: usize = 4 * 1024;
+/// The most calls that are shown beside each other.
+const MOST_CALLS: usize = 50;
+
+/// Asks for a replay, which the chosen key pays for.
+pub(super) async fn create(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+    form: Form,
+) -> Result<Response> {
+    let project = visit.project_of_form(&form)?;
+    let key = form.get("key").and_then(|id| id.parse().ok()).ok_or(Error::NotFound)?;
+    let caller = app.gateway.gate_member(visit.member(), key, Spends::Yes).await?;
+    if caller.project.id() != project {
+        return Err(Error::NotFound.into());
+    }
+    let models: Vec<String> = form.all("model").map(str::to_owned).collect();
+    let max_cost = form.get("max_cost").map(|text| {
+        let cost = text.trim().trim_start_matches('$').parse::<f64>();
+        cost.map_err(|_| Error::invalid("The highest cost of a call must be a number of dollars"))
+    });
+    let mut overrides = Overrides { max_cost: max_cost.transpose()?, ..Overrides::default() };
+    match models.as_slice() {
+        [] => {}
+        [one] => overrides.force_model = Some(one.clone()),
+        _ => overrides.compare_models = Some(models),
+    }
+    let job = app.gateway.replay(&caller, path.text("id")?, overrides).await?;
+    let path = format!("/replays/{}?project={}", job.id, project.0);
+    Ok(Redirect::to(&path).into_response())
+}
+
+/// A replay beside its source.
+pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let member = visit.member();
+    let job = app.gateway.replay_job_for_member(member, project, path.text("job_id")?).await?;
+    let answers = app.gateway.replay_answers(member, project, &job).await?;
+    let frame = visit.frame(Section::Traces, "Replay", Some(project));
+    Ok(page(&view(frame, &job, &answers)))
+}
+
+fn view(frame: Frame, job: &ReplayJob, answers: &HashMap<StepId, String>) -> ReplayPage {
+    let (traces, calls) = match &job.result {
+        Some(result) => (traces(&frame, job, result), calls(&frame, job, result, answers)),
+        None => (Vec::new(), Vec::new()),
+    };
+    ReplayPage {
+        state: job.state.as_str(),
+        progress: (job.progress.done, job.progress.total),
+        is_over: job.state.is_over(),
+        error: job.error.clone(),
+        source: job.source.to_string(),
+        traces,
+        calls,
+        frame,
+    }
+}
+
+fn traces(frame: &Frame, job: &ReplayJob, result: &ReplayResult) -> Vec<ComparedTrace> {
+    let trace = |name: String, id: TraceId, summary: &TraceSummary, changes: [Option<f64>; 2]| {
+        let [cost_change, latency_change] = changes.map(in_words);
+        ComparedTrace {
+            name,
+            href: frame.href(&format!("/traces/{id}")),
+            cost: Money(summary.total_cost),
+            cost_change,
+            latency: Duration(summary.total_latency_ms),
+            latency_change,
+            grade: summary.grades.overall.as_str(),
+            models: summary.models_used.clone(),
+        }
+    };
+    let source = trace("Source".to_owned(), job.source, &result.source, [None, None]);
+    let replays = result.replays.iter().map(|replayed| {
+        let name = replayed.model.clone().unwrap_or_else(|| "Replay".to_owned());
+        let changes = [replayed.cost_change_pct, replayed.latency_change_pct];
+        trace(name, replayed.trace, &replayed.summary, changes)
+    });
+    std::iter::once(source).chain(replays).collect()
+}
+
+/// A change in percent.
+fn in_words(percent: Option<f64>) -> String {
+    percent.map(|percent| Change::By(percent / 100.0).to_string()).unwrap_or_default()
+}
+
+fn calls(
+    frame: &Frame,
+    job: &ReplayJob,
+    result: &ReplayResult,
+    answers: &HashMap<StepId, String>,
+) -> Vec<ComparedCall> {
+    let page_of = |trace: TraceId, step: i64| {
+        frame.href(&format!("/traces/{trace}")) + &format!("#step-{step}")
+    };
+    let count = result.replays.iter().map(|replayed| replayed.steps.len()).max().unwrap_or(0);
+    let call = |index: usize| {
+        let of_replays: Vec<(TraceId, &ReplayedStep)> = result
+            .replays
+            .iter()
+            .filter_map(|replayed| Some((replayed.trace, replayed.steps.get(index)?)))
+            .collect();
+        let source = of_replays.first()?.1.source;
+        let repeated = of_replays.iter().map(|(trace, step)| RepeatedCall {
+            model: step.model.clone(),
+            href: step.step.map(|step| page_of(*trace, step.0)),
+            cost: step.cost.map(Money),
+            latency: step.latency_ms.map(Duration),
+            similarity: step.similarity.map(|share| Percent(share).to_string()),
+            note: note(step),
+            answer: step.step.and_then(|step| answers.get(&step)).map(|text| cut(text)),
+        });
+        Some(ComparedCall {
+            step: Count(source),
+            href: page_of(job.source, source),
+            answer: answers.get(&StepId(source)).map(|text| cut(text)),
+            repeated: repeated.collect(),
+        })
+    };
+    (0..count.min(MOST_CALLS)).filter_map(call).collect()
+}
+
+/// Why there is no answer to compare.
+fn note(step: &ReplayedStep) -> Option<String> {
+    let skipped = step.skipped.map(|skip| match skip {
+        Skip::MaxCost => "Left out: it would cost more than the highest cost",
+        Skip::Secure => "Left out: it is sensitive, and the model is public",
+    });
+    let blocked = step.blocked.as_ref().map(|reason| format!("Blocked: {reason}"));
+    let failed = step.error.as_ref().map(|error| format!("Failed: {error}"));
+    skipped.map(str::to_owned).or(blocked).or(failed)
+}
+
+/// The beginning of an answer.
+fn cut(text: &str) -> String {
+    let end = text.floor_char_boundary(LONGEST_ANSWER.min(text.len()));
+    let more = if end < text.len() { "…" } else { "" };
+    format!("{}{more}", &text[..end])
+}

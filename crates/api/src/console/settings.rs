@@ -1,0 +1,274 @@
+//! Settings of the project and of the organization. A change is shown before it is saved.
+
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use dashboard::{
+    Choice, DifferenceRow, OrganizationFields, ProjectFields, ProposedChange, Section, SettingsPage,
+};
+use domain::ids::ProjectId;
+use domain::project::Role;
+use domain::settings::Settings;
+use domain::tier::Tier;
+use gateway::{Error, OrganizationChange, ProjectChange, SettingsDifference};
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+use crate::console::failure::Result;
+use crate::console::visit::{Form, Visit, done};
+use crate::console::{page, page_as};
+use crate::http::error::Failure;
+
+/// The settings that a change is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    Project,
+    Organization,
+}
+
+impl Subject {
+    fn read(form: &Form) -> Self {
+        match form.get("subject") {
+            Some("organization") => Self::Organization,
+            _ => Self::Project,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Organization => "organization",
+        }
+    }
+}
+
+/// The page.
+pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project()?;
+    Ok(page(&settings(&app, &visit, project).await?))
+}
+
+async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPage> {
+    let member = visit.member();
+    member.check_admin()?;
+    let project = app.gateway.project(member, id)?.project;
+    let organization = app.gateway.organization(member).await?;
+    let read = Settings::parse(&project.settings).map_err(Error::Invalid)?;
+    let models = app.gateway.list_models(member, id)?;
+    let choices = |chosen: Option<&String>| {
+        let identifiers = models.iter().map(|view| view.model.identifier.as_str());
+        Choice::all_of(identifiers, chosen.map(String::as_str))
+    };
+    // An empty field is a value that is not set.
+    let number = |section: &str, name: &str| {
+        let value = project.settings.get(section).and_then(|section| section.get(name));
+        value.filter(|value| value.is_number()).map(Value::to_string).unwrap_or_default()
+    };
+    let tiers = Tier::ALL.iter().map(|tier| (tier.as_str(), choices(read.routing_tiers.get(tier))));
+    let security = &organization.settings.security;
+    let roles = [Role::Viewer, Role::Member, Role::Admin].map(Role::as_str);
+    Ok(SettingsPage {
+        frame: visit.frame(Section::Settings, "Settings", Some(id)),
+        name: project.name.clone(),
+        fields: ProjectFields {
+            tiers: tiers.collect(),
+            budget: project
+                .settings
+                .get("monthly_budget")
+                .filter(|value| value.is_number())
+                .map(Value::to_string)
+                .unwrap_or_default(),
+            requests: number("limits", "requests_per_hour"),
+            loop_requests: number("limits", "loop_requests"),
+            stores_content: !read.discard_content,
+            traces: read.auto_trace,
+        },
+        json: pretty(&Value::Object(project.settings)),
+        organization: OrganizationFields {
+            name: organization.name,
+            requires_factor: security.require_mfa,
+            roles: Choice::all_of(roles, security.default_role.map(Role::as_str)),
+            json: pretty(&json!({"security": {
+                "require_mfa": security.require_mfa,
+                "default_role": security.default_role.map(Role::as_str),
+                "disable_password_login": security.disable_password_login,
+            }})),
+        },
+        draft: String::new(),
+        proposed: None,
+    })
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}")
+}
+
+/// Shows what a change would make of the settings, and saves nothing.
+pub(super) async fn preview(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
+    let project = visit.project_of_form(&form)?;
+    let subject = Subject::read(&form);
+    let mut shown = settings(&app, &visit, project).await?;
+    match proposed(&app, &visit, project, &form).await {
+        Ok((patch, differences)) => {
+            let rows = differences.into_iter().map(row).collect();
+            shown.proposed =
+                Some(ProposedChange { subject: subject.as_str(), patch: patch.to_string(), rows });
+            Ok(page(&shown))
+        }
+        Err(failure) => {
+            shown.draft = form.text_area("patch");
+            let status = failure.status();
+            shown.frame.fault = Some(failure.into_body().error);
+            Ok(page_as(status, &shown))
+        }
+    }
+}
+
+async fn proposed(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    form: &Form,
+) -> std::result::Result<(Value, Vec<SettingsDifference>), Failure> {
+    let (gateway, member) = (&app.gateway, visit.member());
+    let is_fields = form.get("form") == Some("fields");
+    let subject = Subject::read(form);
+    let patch = match (is_fields, subject) {
+        (false, _) => read_patch(&form.text_area("patch"))?,
+        (true, Subject::Project) => {
+            let today = gateway.project(member, project)?.project.settings;
+            project_patch(form, &today)?
+        }
+        (true, Subject::Organization) => organization_patch(form),
+    };
+    let differences = match subject {
+        Subject::Project => gateway.preview_settings(member, project, patch.clone()).await?,
+        Subject::Organization => gateway.preview_organization(member, patch.clone()).await?,
+    };
+    Ok((Value::Object(patch), differences))
+}
+
+fn read_patch(text: &str) -> std::result::Result<Map<String, Value>, Failure> {
+    let read: std::result::Result<Value, _> = serde_json::from_str(text);
+    match read {
+        Ok(Value::Object(patch)) => Ok(patch),
+        Ok(_) => Err(Error::invalid("The patch must be a JSON object").into()),
+        Err(error) => Err(Error::invalid(format!("The patch is not JSON: {error}")).into()),
+    }
+}
+
+/// The patch that makes the settings those of the fields: what they leave as it is, is no part of it.
+fn project_patch(
+    form: &Form,
+    today: &Map<String, Value>,
+) -> std::result::Result<Map<String, Value>, Failure> {
+    let number = |field: &str, name: &str| match form.get(field).map(str::trim) {
+        None => Ok(Value::Null),
+        Some(text) => {
+            let number: std::result::Result<serde_json::Number, _> =
+                serde_json::from_str(text.trim_start_matches('$'));
+            number
+                .map(Value::Number)
+                .map_err(|_| Error::invalid(format!("{name} must be a number")))
+        }
+    };
+    let tiers = Tier::ALL.iter().map(|tier| {
+        let model = form.get(&format!("tier_{tier}"));
+        (tier.as_str().to_owned(), model.map_or(Value::Null, Value::from))
+    });
+    let wanted = json!({
+        "routing_tiers": tiers.collect::<Map<_, _>>(),
+        "monthly_budget": number("budget", "The budget")?,
+        "limits": {
+            "requests_per_hour": number("requests", "Requests of a key per hour")?,
+            "loop_requests": number("loop_requests", "Requests that are still no loop")?,
+        },
+        "store_content": form.get("store_content").is_some(),
+        "auto_trace": form.get("auto_trace").is_some(),
+    });
+    let defaults = json!({"store_content": true, "auto_trace": false});
+    let Value::Object(wanted) = wanted else { return Ok(Map::new()) };
+    Ok(changed(wanted, today, defaults.as_object()))
+}
+
+/// The part of a patch that changes something; a value that is not set counts as its default.
+fn changed(
+    patch: Map<String, Value>,
+    today: &Map<String, Value>,
+    defaults: Option<&Map<String, Value>>,
+) -> Map<String, Value> {
+    let none = Map::new();
+    let part = |(name, value): (String, Value)| {
+        let now = today.get(&name).or_else(|| defaults.and_then(|all| all.get(&name)));
+        let value = match value {
+            Value::Object(inner) => {
+                let inner = changed(inner, now.and_then(Value::as_object).unwrap_or(&none), None);
+                return (!inner.is_empty()).then_some((name, Value::Object(inner)));
+            }
+            value => value,
+        };
+        (now.unwrap_or(&Value::Null) != &value).then_some((name, value))
+    };
+    patch.into_iter().filter_map(part).collect()
+}
+
+fn organization_patch(form: &Form) -> Map<String, Value> {
+    let security = json!({
+        "require_mfa": form.get("require_mfa").is_some(),
+        "default_role": form.get("default_role"),
+    });
+    Map::from_iter([("security".to_owned(), security)])
+}
+
+fn row(difference: SettingsDifference) -> DifferenceRow {
+    let shown = |value: Option<Value>| value.as_ref().map(pretty);
+    DifferenceRow {
+        path: difference.path,
+        before: shown(difference.before),
+        after: shown(difference.after),
+    }
+}
+
+/// Saves a change that was shown.
+pub(super) async fn save(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
+    let project = visit.project_of_form(&form)?;
+    let (gateway, member) = (&app.gateway, visit.member());
+    let saved = async {
+        let settings = Some(read_patch(&form.text_area("patch"))?);
+        match Subject::read(&form) {
+            Subject::Project => {
+                let change = ProjectChange { settings, ..ProjectChange::default() };
+                gateway.update_project(member, project, change).await.map(drop)?;
+            }
+            Subject::Organization => {
+                let change = OrganizationChange { settings, ..OrganizationChange::default() };
+                gateway.update_organization(member, change).await.map(drop)?;
+            }
+        }
+        Ok::<_, Failure>(())
+    };
+    if let Err(failure) = saved.await {
+        let mut shown = settings(&app, &visit, project).await?;
+        let status = failure.status();
+        shown.frame.fault = Some(failure.into_body().error);
+        return Ok(page_as(status, &shown));
+    }
+    Ok(done("/settings", project, "settings_saved").into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_are_left_alone_are_no_part_of_the_patch() {
+        let object = |value: Value| value.as_object().cloned().unwrap();
+        let today = object(json!({"routing_tiers": {"simple": "a"}, "limits": {"other": 1}}));
+        let patch = object(json!({
+            "routing_tiers": {"simple": "b", "complex": null},
+            "limits": {"loop_requests": null},
+            "store_content": true, "auto_trace": true}));
+        let defaults = object(json!({"store_content": true, "auto_trace": false}));
+        let found = Value::Object(changed(patch, &today, Some(&defaults)));
+        assert_eq!(found, json!({"routing_tiers": {"simple": "b"}, "auto_trace": true}));
+    }
+}

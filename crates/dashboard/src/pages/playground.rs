@@ -1,0 +1,18 @@
+//! The playground: a prompt for two models side by side.
+
+use askama::Template;
+
+use crate::frame::Frame;
+use crate::pages::choice::Choice;
+
+/// The playground of a project.
+#[derive(Debug, Template)]
+#[template(path = "playground.html")]
+pub struct PlaygroundPage {
+    /// The frame.
+    pub frame: Frame,
+    /// The keys that the user may call with.
+    pub keys: Vec<Choice>,
+    /// The models, for each side; one is chosen.
+    pub sides: [Vec<Choice>; 2],
+}

@@ -1,0 +1,78 @@
+//! Settings of the project and of the organization.
+
+use askama::Template;
+
+use crate::frame::Frame;
+use crate::pages::choice::Choice;
+
+/// A value that a change touches.
+#[derive(Clone, Debug)]
+pub struct DifferenceRow {
+    /// Its place: `limits.loop_requests`.
+    pub path: String,
+    /// Its value today.
+    pub before: Option<String>,
+    /// Its value afterwards.
+    pub after: Option<String>,
+}
+
+/// A change that was not saved yet.
+#[derive(Clone, Debug)]
+pub struct ProposedChange {
+    /// `project` or `organization`.
+    pub subject: &'static str,
+    /// The patch as JSON.
+    pub patch: String,
+    /// The values that differ.
+    pub rows: Vec<DifferenceRow>,
+}
+
+/// The settings that a form of the page has fields for.
+#[derive(Clone, Debug, Default)]
+pub struct ProjectFields {
+    /// The models of the tiers, by their names.
+    pub tiers: Vec<(&'static str, Vec<Choice>)>,
+    /// `monthly_budget`.
+    pub budget: String,
+    /// `limits.requests_per_hour`.
+    pub requests: String,
+    /// `limits.loop_requests`.
+    pub loop_requests: String,
+    /// `store_content`.
+    pub stores_content: bool,
+    /// `auto_trace`.
+    pub traces: bool,
+}
+
+/// The settings of the organization.
+#[derive(Clone, Debug)]
+pub struct OrganizationFields {
+    /// Its name.
+    pub name: String,
+    /// `security.require_mfa`.
+    pub requires_factor: bool,
+    /// `security.default_role`.
+    pub roles: Vec<Choice>,
+    /// All settings as JSON.
+    pub json: String,
+}
+
+/// The settings page.
+#[derive(Debug, Template)]
+#[template(path = "settings.html")]
+pub struct SettingsPage {
+    /// The frame.
+    pub frame: Frame,
+    /// The name of the project.
+    pub name: String,
+    /// Its settings in fields.
+    pub fields: ProjectFields,
+    /// All its settings as JSON.
+    pub json: String,
+    /// The organization.
+    pub organization: OrganizationFields,
+    /// A patch that was refused, or is to be edited further.
+    pub draft: String,
+    /// A change to look at before it is saved.
+    pub proposed: Option<ProposedChange>,
+}

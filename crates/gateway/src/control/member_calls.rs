@@ -1,0 +1,38 @@
+//! Calls that signed-in members make from the console, with keys of theirs.
+
+use domain::ids::KeyId;
+use domain::key::{Key, KeyStatus};
+
+use crate::admission::admit::{Spends, caller, is_valid};
+use crate::control::self_service::is_own;
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::state::caller::{Caller, HeaderAttributes};
+use crate::state::member::Member;
+
+impl Gateway {
+    /// Whether a member may call models with a key from the console: one of their own that works, or any as
+    /// an admin.
+    pub fn may_call_with(&self, member: &Member, key: &Key) -> bool {
+        let works = is_valid(key, self.clock.now()) && key.status == KeyStatus::Active;
+        works && is_own(member, key)
+    }
+
+    /// The gate for a member who calls with a key from the console. All that holds for a request with its
+    /// secret holds for them. The call is recorded as one of theirs.
+    pub async fn gate_member(&self, member: &Member, key: KeyId, spends: Spends) -> Result<Caller> {
+        let now = self.clock.now();
+        let key = self.registry.key(key).ok_or(Error::NotFound)?;
+        let project = self.visible_project(member, key.key.project)?;
+        if !is_own(member, &key.key) {
+            return Err(Error::Forbidden);
+        }
+        if !is_valid(&key.key, now) {
+            return Err(Error::invalid("The key has expired: choose another one"));
+        }
+        let caller = caller(key, project);
+        self.check_caller(&caller, &member.origin, spends, now).await?;
+        Ok(caller
+            .with_attributes(HeaderAttributes { user: Some(member.email.clone()), tags: None }))
+    }
+}

@@ -1,0 +1,90 @@
+//! Usage over time, as charts show it.
+
+use domain::ids::ProjectId;
+use domain::time::{MINUTE, Timestamp};
+use store::UsageBucket;
+
+use crate::bounded_read::bounded;
+use crate::error::Result;
+use crate::evidence::stats::Period;
+use crate::gateway::Gateway;
+use crate::state::member::Member;
+
+/// The most buckets of a series.
+const MOST_BUCKETS: i64 = 100;
+/// The widths of buckets, in minutes. One that divides a day ends where days of UTC do.
+const WIDTHS: [i64; 13] =
+    [1, 5, 15, 30, 60, 120, 240, 480, 720, 1_440, 4 * 1_440, 10 * 1_440, 60 * 1_440];
+
+/// The usage of a project over a period, in buckets of one width.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsageSeries {
+    /// The width of a bucket, in minutes.
+    pub width: i64,
+    /// Every bucket of the period, oldest first; the first one may begin before the period.
+    pub buckets: Vec<UsageBucket>,
+}
+
+impl UsageSeries {
+    /// The first moment of a bucket.
+    pub fn begins(&self, bucket: &UsageBucket) -> Timestamp {
+        Timestamp(bucket.index * self.width * MINUTE)
+    }
+}
+
+impl Gateway {
+    /// The usage over time of a project that is a member's to see.
+    pub async fn series_for_member(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        period: &Period,
+    ) -> Result<UsageSeries> {
+        let project = self.visible_project(member, project)?;
+        let (from, to) = period.minutes();
+        let width = width(to - from);
+        let used = bounded(self.store.usage_series(project.id(), from, to, width)).await?;
+        Ok(UsageSeries { width, buckets: filled(&used, from / width, (to - 1) / width) })
+    }
+}
+
+/// The narrowest width with which so many minutes fit into the buckets.
+fn width(minutes: i64) -> i64 {
+    let fits = |width: &i64| (minutes - 1) / *width < MOST_BUCKETS;
+    let widest = (minutes - 1) / MOST_BUCKETS + 1;
+    WIDTHS.into_iter().find(fits).unwrap_or(widest)
+}
+
+/// All buckets from one up to another, with those that nothing was used in.
+fn filled(used: &[UsageBucket], first: i64, last: i64) -> Vec<UsageBucket> {
+    let mut used = used.iter().peekable();
+    let bucket = |index| {
+        let found = used.next_if(|bucket| bucket.index == index);
+        found.copied().unwrap_or(UsageBucket { index, ..UsageBucket::default() })
+    };
+    (first..=last).map(bucket).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_fits_into_its_buckets() {
+        for (hours, expected) in [(1, 1), (24, 15), (168, 120), (720, 480), (8_760, 4 * 1_440)] {
+            assert_eq!(width(hours * 60), expected, "{hours} hours");
+        }
+        let ten_years = 87_660 * 60;
+        assert!(ten_years / width(ten_years) <= MOST_BUCKETS);
+        let longer = ten_years * 10;
+        assert!((longer - 1) / width(longer) < MOST_BUCKETS);
+    }
+
+    #[test]
+    fn buckets_without_usage_are_there() {
+        let used = [5, 7].map(|index| UsageBucket { index, requests: 1, ..UsageBucket::default() });
+        let all = filled(&used, 4, 8);
+        let requests: Vec<_> = all.iter().map(|bucket| (bucket.index, bucket.requests)).collect();
+        assert_eq!(requests, [(4, 0), (5, 1), (6, 0), (7, 1), (8, 0)]);
+    }
+}
