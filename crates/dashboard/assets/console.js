@@ -261,7 +261,9 @@ async function send(path, body) {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
   });
   if (answer.ok) return answer.json();
-  if (answer.status === 401) throw new Error("The passkey was refused, or you have been signed out.");
+  if (answer.status === 401) {
+    throw new Error(path === "passkey" ? "The passkey was refused." : "Your session is over: sign in again.");
+  }
   throw new Error((await answer.json()).error);
 }
 const REFUSALS = {

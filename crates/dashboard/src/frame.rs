@@ -88,6 +88,7 @@ impl Section {
             Self::Audit => "/audit",
             Self::Account => "/account",
             Self::Settings => "/settings",
+            Self::Account => "/account",
         }
     }
 
