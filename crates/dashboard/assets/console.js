@@ -283,7 +283,7 @@ async function attempt(part, act) {
   button.disabled = false;
 }
 for (const part of hasPasskeys ? document.querySelectorAll("[data-passkey-sign-in]") : []) {
-  part.hidden = false;
+  part.classList.add("ready");
   part.querySelector("button").addEventListener("click", () => attempt(part, async () => {
     const { publicKey } = await send("passkey/challenge", {});
     const options = PublicKeyCredential.parseRequestOptionsFromJSON(publicKey);
@@ -292,9 +292,11 @@ for (const part of hasPasskeys ? document.querySelectorAll("[data-passkey-sign-i
     location.href = part.closest("form").elements.next.value;
   }));
 }
-for (const form of hasPasskeys ? document.querySelectorAll("[data-passkey-new]") : []) {
-  form.hidden = false;
-  document.querySelector("[data-without-passkeys]").hidden = true;
+for (const form of document.querySelectorAll("[data-passkey-new]")) {
+  form.hidden = !hasPasskeys;
+  document.querySelector("[data-without-passkeys]").hidden = hasPasskeys;
+  // Nothing but the script can send it.
+  form.querySelector("button").disabled = false;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(form, async () => {

@@ -189,7 +189,7 @@ async fn passkeys_are_listed_and_removed(backend: Backend) {
 
     let setup = Setup::new(&backend).env("SLUICE_PUBLIC_URL", "https://ai.example");
     let server = setup.start().await;
-    shows(&browser(&server).get("/sign-in").await, 200, "data-passkey-sign-in hidden");
+    shows(&browser(&server).get("/sign-in").await, 200, "data-passkey-sign-in");
     let api = server.owner().await;
     added(&api, PASSWORD, "https://ai.example", "Phone <b>").await;
     let login = server.login(OWNER, PASSWORD).await;
