@@ -86,7 +86,6 @@ impl Section {
             Self::Jobs => "/jobs",
             Self::People => "/people",
             Self::Audit => "/audit",
-            Self::Account => "/account",
             Self::Settings => "/settings",
             Self::Account => "/account",
         }

@@ -33,6 +33,8 @@ pub struct NewSession<'a> {
 /// A session that awaited its second factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedSession {
+    /// Its user.
+    pub user: UserId,
     /// The provider that it came by; `None` if by a password.
     pub provider: Option<SignOnProviderId>,
 }
@@ -143,11 +145,14 @@ impl Tx {
     #[boxed]
     pub async fn end_awaiting(&mut self, token_hash: &[u8; 32]) -> Result<Option<EndedSession>> {
         const END: &str = "
-            DELETE FROM sessions WHERE token_hash = $1 AND awaits_factor RETURNING provider_id";
-        let ended: Option<Option<i64>> = within!(self, db => {
-            sqlx::query_scalar(END).bind(&token_hash[..]).fetch_optional(&mut *db).await?
+            DELETE FROM sessions WHERE token_hash = $1 AND awaits_factor RETURNING user_id, provider_id";
+        let ended: Option<(i64, Option<i64>)> = within!(self, db => {
+            sqlx::query_as(END).bind(&token_hash[..]).fetch_optional(&mut *db).await?
         });
-        Ok(ended.map(|provider| EndedSession { provider: provider.map(SignOnProviderId) }))
+        Ok(ended.map(|(user, provider)| EndedSession {
+            user: UserId(user),
+            provider: provider.map(SignOnProviderId),
+        }))
     }
 
     /// Ends the session of a user whose hash begins with these bytes. `false` if there is none.

@@ -1,5 +1,7 @@
 //! The figures of a project.
 
+use std::iter;
+
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{
@@ -133,8 +135,9 @@ fn request_words(bucket: &UsageBucket) -> String {
     let UsageBucket { requests, failures, blocked, .. } = *bucket;
     let named = [(failures, "failed"), (blocked, "blocked")].into_iter();
     let named = named.filter(|(count, _)| *count > 0);
-    let more: String = named.map(|(count, what)| format!(", {} {what}", Count(count))).collect();
-    format!("{}{more}", Count(requests))
+    let named = named.map(|(count, what)| format!("{} {what}", Count(count)));
+    let words: Vec<String> = iter::once(Count(requests).to_string()).chain(named).collect();
+    words.join(", ")
 }
 
 fn request_parts(bucket: &UsageBucket) -> Vec<Part> {

@@ -9,7 +9,7 @@ use crate::audit::{Event, Noted};
 use crate::control::passkeys::{PasskeyAnswer, PasskeyOffer, passkey_id};
 use crate::control::sealed_state::Opened;
 use crate::control::second_factor::method;
-use crate::control::sessions::{NETWORK_KNOWN, SignedIn, Standing, hash_token};
+use crate::control::sessions::{CameBy, NETWORK_KNOWN, SignedIn, Standing, hash_token};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
@@ -125,10 +125,14 @@ impl Gateway {
         {
             return Ok(None);
         }
-        if let Some(pending) = pending {
-            tx.end_awaiting(&hash_token(pending)).await?;
-        }
-        let token = self.begin_session(&mut tx, user, Standing::Full, origin).await?;
+        let ended = match pending {
+            Some(pending) => tx.end_awaiting(&hash_token(pending)).await?,
+            None => None,
+        };
+        // The second half of a sign-on by a provider is a session of that provider's.
+        let provider = ended.filter(|ended| ended.user == user).and_then(|ended| ended.provider);
+        let came = CameBy { provider, has_factor: false };
+        let token = self.begin_session_by(&mut tx, user, Standing::Full, came, origin).await?;
         let mut verified = method("passkey");
         verified.insert("passkey".to_owned(), passkey_id(credential_id).into());
         let mut login = method("passkey");
