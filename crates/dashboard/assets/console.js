@@ -141,6 +141,8 @@ async function readAgain() {
   if (!document.querySelector("[data-waits]")) return;
   if (document.visibilityState === "visible") {
     const reply = await fetch(location.href).catch(() => null);
+    // The session is over.
+    if (reply?.redirected) return location.reload();
     if (reply?.ok) {
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
       localise(page);
@@ -181,6 +183,7 @@ async function ask(form, model, side, signal) {
       method: "POST", signal, headers: { "content-type": "application/json" },
       body: JSON.stringify({ key, model, system, prompt }),
     });
+    if (reply.redirected) throw new Error("Your session is over: sign in again.");
     if (!reply.ok) {
       const fault = await reply.json().catch(() => ({}));
       throw new Error(fault.error?.message ?? fault.error ?? `status ${reply.status}`);

@@ -24,7 +24,7 @@ pub use pages::keys::{KeyRow, KeysPage, NewSecret, key_state};
 pub use pages::limits::{Held, KeyLimits, LimitsPage};
 pub use pages::model::{EndpointRow, ModelPage};
 pub use pages::models::{ModelRow, ModelsPage};
-pub use pages::overview::{Change, GroupTable, Overview, ShareRow, Tile, Tiles};
+pub use pages::overview::{Change, FirstSteps, GroupTable, Overview, ShareRow, Tile, Tiles};
 pub use pages::people::{
     ForgottenPage, InvitationPage, InvitationRow, NewLink, NewPasswordPage, PeoplePage, PersonRow,
     VerificationPage,

@@ -55,16 +55,28 @@ impl Identity {
 
     /// Whether the issuer has seen a second factor, by the methods that it names (RFC 8176).
     pub fn has_second_factor(&self) -> bool {
-        self.values("amr").iter().any(|method| matches!(*method, "mfa" | "otp" | "hwk"))
+        let methods = self.values("amr");
+        let named = |group: &[&str]| methods.iter().any(|method| group.contains(method));
+        // A device or a code alone is one factor; beside what its owner knows or is, it is the second.
+        named(&["mfa"])
+            || (named(&["otp", "hwk", "swk", "sms", "tel", "sc"])
+                && named(&["pwd", "pin", "kba", "fpt", "face", "iris", "retina", "vbm", "user"]))
     }
 
     pub(crate) fn has(&self, claim: &str) -> bool {
         self.claims.contains_key(claim)
     }
 
-    /// Adds claims that the token does not have.
+    /// Adds claims that the token does not have. An address and whether it is verified come from one source,
+    /// and the methods of the sign-in from the token alone.
     pub(crate) fn add(&mut self, claims: Map<String, Value>) {
-        for (name, value) in claims {
+        let has_email = self.has("email") || self.has("email_verified");
+        let is_of_token = |name: &str| match name {
+            "email" | "email_verified" => has_email,
+            "amr" => true,
+            _ => false,
+        };
+        for (name, value) in claims.into_iter().filter(|(name, _)| !is_of_token(name)) {
             self.claims.entry(name).or_insert(value);
         }
     }
@@ -113,12 +125,28 @@ mod tests {
         for (amr, has) in [
             (json!(["pwd"]), false),
             (json!(["pwd", "otp"]), true),
-            (json!(["hwk"]), true),
+            (json!(["hwk"]), false),
+            (json!(["otp"]), false),
+            (json!(["hwk", "pin"]), true),
             (json!("mfa"), true),
             (json!(null), false),
         ] {
             assert_eq!(identity(&json!({"amr": amr})).has_second_factor(), has, "{amr}");
         }
+    }
+
+    #[test]
+    fn an_address_and_its_verification_come_from_one_source() {
+        let mut who = identity(&json!({"email": "a@b.example"}));
+        let more =
+            json!({"email": "c@d.example", "email_verified": true, "amr": ["mfa"], "groups": "g"});
+        who.add(more.as_object().unwrap().clone());
+        assert_eq!(who.email(), Some("a@b.example"));
+        assert!(!who.is_email_verified() && !who.has_second_factor());
+        assert_eq!(who.values("groups"), ["g"]);
+        let mut who = identity(&json!({}));
+        who.add(more.as_object().unwrap().clone());
+        assert!(who.is_email_verified() && who.email() == Some("c@d.example"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use dashboard::{Choice, EndpointRow, ModelPage, Section};
 use domain::ids::{ModelId, ProjectId};
-use domain::model::Provider;
+use domain::model::{Model, Provider};
 use domain::money::Price;
 use domain::secret::Secret;
 use gateway::{EndpointCheck, EndpointState, Error, ModelChange};
@@ -70,8 +70,6 @@ fn model(app: &App, visit: &Visit, project: ProjectId, id: ModelId) -> Result<Mo
     let view = app.gateway.model(visit.member(), project, id)?;
     let states = app.gateway.endpoint_states(visit.member(), project, id)?;
     let model = view.model;
-    let price =
-        |price: Option<Price>| price.map(|price| price.dollars().to_string()).unwrap_or_default();
     Ok(ModelPage {
         frame: visit.frame(Section::Models, model.identifier.clone(), Some(project)),
         id: Some(id.0),
@@ -81,8 +79,8 @@ fn model(app: &App, visit: &Visit, project: ProjectId, id: ModelId) -> Result<Mo
         base_url: model.base_url.clone().unwrap_or_default(),
         has_key: model.api_key.is_some(),
         is_public: model.is_public,
-        input_price: price(model.input_price),
-        output_price: price(model.output_price),
+        input_price: shown_price(model.input_price),
+        output_price: shown_price(model.output_price),
         region: model.region.clone(),
         retention: model.data_retention_days.to_string(),
         warnings: view.warnings,
@@ -140,7 +138,8 @@ pub(super) async fn update(
 ) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
     let id = path.model()?;
-    let saved = match change(&form) {
+    let known = app.gateway.model(visit.member(), project, id)?.model;
+    let saved = match change(&form).and_then(|change| kept(change, &form, &known)) {
         Ok(change) => {
             let saved = app.gateway.update_model(visit.member(), project, id, change).await;
             saved.map(drop).map_err(Failure::from)
@@ -151,6 +150,32 @@ pub(super) async fn update(
         Ok(()) => Ok(done(&format!("/models/{}", id.0), project, "model_saved")),
         Err(failure) => Ok(refused(model(&app, &visit, project, id)?, &form, failure)),
     }
+}
+
+/// A change of a model without what its form has only shown: the list price is not made its own.
+fn kept(
+    mut change: ModelChange,
+    form: &Form,
+    known: &Model,
+) -> std::result::Result<ModelChange, Failure> {
+    let is_moved = change.base_url.as_ref().is_some_and(|url| *url != known.base_url)
+        || change.provider.as_deref() != Some(known.provider.as_str());
+    if is_moved && known.api_key.is_some() && change.api_key.is_none() {
+        let fault =
+            "The provider's key is not sent to another address: enter the key for the new one";
+        return Err(Error::invalid(fault).into());
+    }
+    if form.text("input_price") == shown_price(known.input_price) {
+        change.input_price = None;
+    }
+    if form.text("output_price") == shown_price(known.output_price) {
+        change.output_price = None;
+    }
+    Ok(change)
+}
+
+fn shown_price(price: Option<Price>) -> String {
+    price.map(|price| price.dollars().to_string()).unwrap_or_default()
 }
 
 /// Deletes a model.

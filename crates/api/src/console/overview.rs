@@ -5,8 +5,8 @@ use std::iter;
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{
-    Change, Chart, ChartBar, Count, Duration, Frame, GroupTable, Money, Overview, Part, Section,
-    ShareRow, Tile,
+    Change, Chart, ChartBar, Count, Duration, FirstSteps, Frame, GroupTable, Money, Overview, Part,
+    Section, ShareRow, Tile,
 };
 use domain::ids::ProjectId;
 use domain::time::millis;
@@ -14,6 +14,7 @@ use form_urlencoded::byte_serialize;
 use gateway::{
     ComparedFigures, Dimension, Error, Figures, Period, Usage, UsageBucket, UsageGroup, UsageSeries,
 };
+use serde_json::Value;
 
 use crate::app::App;
 use crate::console::address::address;
@@ -58,10 +59,14 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
         groups.push(table(name, filter, usage, &frame, csv));
     }
     let series = app.gateway.series_for_member(member, project, &period).await?;
+    let first_steps = match now.requests {
+        0 => Some(first_steps(&app, &visit, project)?),
+        _ => None,
+    };
     let figures = ComparedFigures { now, before, usage: total.unwrap_or_default() };
     Ok(page(&Overview {
         tiles: tiles(&figures),
-        is_empty: figures.now.requests == 0,
+        first_steps,
         groups,
         charts: charts(&series),
         series: frame.href(&format!("/series.csv?{query}")),
@@ -72,6 +77,25 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
         period: period.label,
         address: address(&app, &visit.headers),
     }))
+}
+
+/// The steps to a first call that are done. The sandbox counts for none: it is there from the beginning.
+fn first_steps(app: &App, visit: &Visit, project: ProjectId) -> Result<FirstSteps> {
+    let member = visit.member();
+    let settings = app.gateway.project(member, project)?.project.settings;
+    let tiers = settings.get("routing_tiers").and_then(Value::as_object);
+    let models = app.gateway.list_models(member, project)?;
+    let own: Vec<&str> = models
+        .iter()
+        .filter(|view| !view.model.is_sandbox())
+        .map(|view| view.model.identifier.as_str())
+        .collect();
+    let leads_to_own = |model: &Value| model.as_str().is_some_and(|model| own.contains(&model));
+    Ok(FirstSteps {
+        has_model: !own.is_empty(),
+        has_tier: tiers.is_some_and(|tiers| tiers.values().any(leads_to_own)),
+        has_key: app.gateway.list_keys(member).iter().any(|view| view.key.project == project),
+    })
 }
 
 /// The period that an address names.
@@ -181,9 +205,10 @@ pub(super) async fn series_csv(State(app): State<App>, visit: Visit) -> Result<R
     Ok(csv::file("series", &head, series.buckets.iter().map(row)))
 }
 
-/// The mean latency of a bucket's requests, in milliseconds.
+/// The mean latency of a bucket's requests that were not blocked, in milliseconds.
 fn mean_latency(bucket: &UsageBucket) -> f64 {
-    if bucket.requests > 0 { millis(bucket.latency_sum) / bucket.requests as f64 } else { 0.0 }
+    let called = bucket.requests - bucket.blocked;
+    if called > 0 { millis(bucket.latency_sum) / called as f64 } else { 0.0 }
 }
 
 /// The usage by a dimension as CSV.

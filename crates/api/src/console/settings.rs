@@ -7,7 +7,7 @@ use dashboard::{
 };
 use domain::ids::ProjectId;
 use domain::project::Role;
-use domain::settings::Settings;
+use domain::settings::{LOOP_REQUESTS, REQUESTS_PER_HOUR, Settings};
 use domain::tier::Tier;
 use gateway::{Error, OrganizationChange, ProjectChange, SettingsDifference};
 use serde_json::{Map, Value, json};
@@ -17,6 +17,9 @@ use crate::console::failure::Result;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
+
+/// The word for a limit that is off.
+const OFF: &str = "off";
 
 /// The settings that a change is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,9 +62,14 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
         Choice::all_of(identifiers, chosen.map(String::as_str))
     };
     // An empty field is a value that is not set.
-    let number = |section: &str, name: &str| {
-        let value = project.settings.get(section).and_then(|section| section.get(name));
-        value.filter(|value| value.is_number()).map(Value::to_string).unwrap_or_default()
+    let number = |section: &str, name: &str| match project
+        .settings
+        .get(section)
+        .and_then(|section| section.get(name))
+    {
+        None => String::new(),
+        Some(Value::Null) => OFF.to_owned(),
+        Some(value) => value.to_string(),
     };
     let tiers = Tier::ALL.iter().map(|tier| (tier.as_str(), choices(read.routing_tiers.get(tier))));
     let security = &organization.settings.security;
@@ -171,6 +179,25 @@ fn project_patch(
                 .map_err(|_| Error::invalid(format!("{name} must be a number")))
         }
     };
+    // Null turns a limit off: an empty field is the default, where it was not that already.
+    let limits = today.get("limits").and_then(Value::as_object);
+    let limit = |field: &str, limit: &str, name: &str, default: u64| match form.get(field) {
+        Some(text) if text.trim().eq_ignore_ascii_case(OFF) => Ok(Value::Null),
+        Some(_) => number(field, name),
+        None if limits.is_some_and(|limits| limits.contains_key(limit)) => Ok(default.into()),
+        None => Ok(Value::String(String::new())),
+    };
+    let limits = [
+        ("requests", "requests_per_hour", "Requests of a key per hour", REQUESTS_PER_HOUR),
+        ("loop_requests", "loop_requests", "Requests in the loop window", LOOP_REQUESTS),
+    ];
+    let mut wanted_limits = Map::new();
+    for (field, setting, name, default) in limits {
+        let value = limit(field, setting, name, default)?;
+        if !value.is_string() {
+            wanted_limits.insert(setting.to_owned(), value);
+        }
+    }
     let tiers = Tier::ALL.iter().map(|tier| {
         let model = form.get(&format!("tier_{tier}"));
         (tier.as_str().to_owned(), model.map_or(Value::Null, Value::from))
@@ -178,10 +205,7 @@ fn project_patch(
     let wanted = json!({
         "routing_tiers": tiers.collect::<Map<_, _>>(),
         "monthly_budget": number("budget", "The budget")?,
-        "limits": {
-            "requests_per_hour": number("requests", "Requests of a key per hour")?,
-            "loop_requests": number("loop_requests", "Requests that are still no loop")?,
-        },
+        "limits": wanted_limits,
         "store_content": form.get("store_content").is_some(),
         "auto_trace": form.get("auto_trace").is_some(),
     });
@@ -206,7 +230,12 @@ fn changed(
             }
             value => value,
         };
-        (now.unwrap_or(&Value::Null) != &value).then_some((name, value))
+        // A limit that is not set is another one than a limit that is off.
+        let is_same = match now {
+            Some(now) => *now == value,
+            None => value.is_null() && name != "requests_per_hour" && name != "loop_requests",
+        };
+        (!is_same).then_some((name, value))
     };
     patch.into_iter().filter_map(part).collect()
 }
@@ -265,7 +294,7 @@ mod tests {
         let today = object(json!({"routing_tiers": {"simple": "a"}, "limits": {"other": 1}}));
         let patch = object(json!({
             "routing_tiers": {"simple": "b", "complex": null},
-            "limits": {"loop_requests": null},
+            "limits": {"other": 1},
             "store_content": true, "auto_trace": true}));
         let defaults = object(json!({"store_content": true, "auto_trace": false}));
         let found = Value::Object(changed(patch, &today, Some(&defaults)));

@@ -79,6 +79,11 @@ impl Chart {
         bar.parts.iter().filter_map(rectangle).collect()
     }
 
+    /// Whether its bars have several parts.
+    pub(crate) fn has_parts(&self) -> bool {
+        self.bars.iter().any(|bar| bar.parts.len() > 1)
+    }
+
     /// The times at which it begins and at which its last bar begins.
     pub(crate) fn ends(&self) -> Option<(Timestamp, Timestamp)> {
         Some((self.bars.first()?.begins, self.bars.last()?.begins))

@@ -37,7 +37,9 @@ impl Held {
     }
 
     pub(crate) fn percent(self) -> Percent {
-        Percent(self.share_of(self.spent) + self.share_of(self.reserved))
+        let held = self.share_of(self.spent) + self.share_of(self.reserved);
+        // Of a bound of nothing everything is held.
+        Percent(if self.bound.is_some_and(|bound| bound.0.0 <= 0) { 1.0 } else { held })
     }
 }
 

@@ -100,6 +100,17 @@ impl GroupTable {
     }
 }
 
+/// The steps to a first call that are done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FirstSteps {
+    /// A model of a provider is registered.
+    pub has_model: bool,
+    /// A tier leads to such a model.
+    pub has_tier: bool,
+    /// There is a key.
+    pub has_key: bool,
+}
+
 /// The figures of a project over a period.
 #[derive(Debug, Template)]
 #[template(path = "overview.html")]
@@ -122,8 +133,8 @@ pub struct Overview {
     pub tiles: Vec<Tile>,
     /// The usage by model, key, user and so on.
     pub groups: Vec<GroupTable>,
-    /// Whether nothing was ever called.
-    pub is_empty: bool,
+    /// What is left to do before the first call; `None` if there were calls.
+    pub first_steps: Option<FirstSteps>,
     /// The address of this gateway.
     pub address: String,
 }

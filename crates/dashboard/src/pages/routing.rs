@@ -102,6 +102,6 @@ pub struct RoutingPage {
 
 impl RoutingPage {
     fn current(&self) -> String {
-        format!("{:.2}", self.threshold)
+        self.threshold.to_string()
     }
 }

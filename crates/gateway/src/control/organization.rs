@@ -63,6 +63,8 @@ impl Gateway {
                 .note(OrganizationSettings::parse(&organization.settings).map_err(Error::Invalid));
             let is_disabled = read.is_some_and(|read| read.security.disable_password_login);
             if is_disabled && !was_disabled {
+                // It is the owners who could be locked out.
+                member.check_owner()?;
                 faults.note(check_ways_in(&mut tx, member.org).await?);
             }
         }

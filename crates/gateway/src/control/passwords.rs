@@ -101,7 +101,12 @@ impl Gateway {
     ) -> Result<Option<Letter>> {
         let Some(account) = self.store.account(email).await? else { return Ok(None) };
         let mut tx = self.store.begin().await?;
-        tx.organization(account.org).await?.ok_or(Error::NotFound)?;
+        let organization = tx.organization(account.org).await?.ok_or(Error::NotFound)?;
+        // Who signs in by an issuer gets no password by a letter: it would lead past the issuer's own factors.
+        let is_disabled = organization.read_settings()?.security.disable_password_login;
+        if account.password_hash.is_empty() || is_disabled {
+            return Ok(None);
+        }
         let link = self.add_password_link(&mut tx, account.org, account.user, email, None).await?;
         let noted = Noted {
             org: account.org,

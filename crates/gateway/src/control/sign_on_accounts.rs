@@ -54,6 +54,10 @@ impl Gateway {
                 return Ok(Err(refused));
             }
         };
+        // A factor may have been set up, or the password changed, since the account was read.
+        if !tx.confirm_password(&account, None).await? {
+            return Err(Error::Unauthorized);
+        }
         let has_factor = provider.trusts_factor && identity.has_second_factor();
         let awaits_factor = account.mfa_enabled && !has_factor;
         let standing = if awaits_factor { Standing::AwaitsFactor } else { Standing::Full };

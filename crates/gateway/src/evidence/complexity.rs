@@ -4,21 +4,22 @@ use domain::ids::ProjectId;
 use domain::time::DAY;
 
 use crate::bounded_read::bounded;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
 
 /// The time that is looked at, in microseconds.
 const RECENT: i64 = 7 * DAY;
-/// The most calls that are looked at.
-const MOST_CALLS: i64 = 5_000;
+/// The most steps that are looked at.
+const MOST_STEPS: i64 = 5_000;
 
 /// The complexities of a project's recent calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecentComplexities {
     /// The threshold of the project: a text of this complexity and more is complex.
     pub threshold: f64,
-    /// The complexities, 0 to 1, of the latest 5,000 calls of the last week that a tier was chosen for by it.
+    /// The complexities, 0 to 1, of those of the latest 5,000 steps of the last week that a tier was chosen
+    /// for by it.
     pub calls: Vec<f64>,
 }
 
@@ -45,8 +46,20 @@ impl Gateway {
     ) -> Result<RecentComplexities> {
         let project = self.visible_project(member, project)?;
         let since = self.clock.now().minus_micros(RECENT);
-        let calls = bounded(self.store.complexities(project.id(), since, MOST_CALLS)).await?;
+        let calls = bounded(self.store.complexities(project.id(), since, MOST_STEPS)).await;
+        let calls = or_none(calls)?;
         Ok(RecentComplexities { threshold: project.complexity_threshold(), calls })
+    }
+}
+
+/// None, if they cannot be had now: the rest of the page is worth having without them.
+fn or_none(calls: Result<Vec<f64>>) -> Result<Vec<f64>> {
+    match calls {
+        Err(Error::Unavailable(cause)) => {
+            tracing::warn!(%cause, "the complexities of recent calls are left out");
+            Ok(Vec::new())
+        }
+        calls => calls,
     }
 }
 

@@ -21,7 +21,8 @@ const WIDTHS: [i64; 13] =
 pub struct UsageSeries {
     /// The width of a bucket, in minutes.
     pub width: i64,
-    /// Every bucket of the period, oldest first; the first one may begin before the period.
+    /// Every bucket of the period, oldest first; the first one may begin before the period,
+    /// and is counted in full.
     pub buckets: Vec<UsageBucket>,
 }
 
@@ -43,6 +44,8 @@ impl Gateway {
         let project = self.visible_project(member, project)?;
         let (from, to) = period.minutes();
         let width = width(to - from);
+        // Whole buckets: one that begins before the period is not shown as less than it is.
+        let from = from / width * width;
         let used = bounded(self.store.usage_series(project.id(), from, to, width)).await?;
         Ok(UsageSeries { width, buckets: filled(&used, from / width, (to - 1) / width) })
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use domain::ids::{ProjectId, StepId};
 use serde::Deserialize;
 use serde_json::Value;
+use store::PackedContent;
 
 use crate::bounded_read::bounded;
 use crate::capacity::offload::{Share, offload};
@@ -47,6 +48,8 @@ impl Gateway {
 const MOST_SHOWN: usize = 100;
 /// A longer content is not shown, in sealed bytes.
 const LARGEST_SHOWN: usize = 256 * 1024;
+/// All contents that are read at once, in bytes.
+const LARGEST_UNPACKED: usize = 16 * 1024 * 1024;
 /// All contents that are shown at once, in sealed bytes.
 const LARGEST_TOGETHER: usize = 4 * 1024 * 1024;
 
@@ -82,16 +85,25 @@ impl Gateway {
             fits
         });
         let sealed = bounded(self.store.sealed_contents(&ids)).await?;
-        let mut texts = HashMap::new();
+        let (mut packed, mut bytes) = (Vec::with_capacity(sealed.len()), 0);
         for content in sealed {
-            let id = content.step;
-            let json = content.open(&project.sealing)?;
-            let answer = serde_json::from_slice::<Answer>(&json).ok();
-            if let Some(output) = answer.and_then(|answer| answer.output) {
-                texts.insert(id, shown(output));
+            let id = content.step();
+            let content = content.open_packed(&project.sealing)?;
+            // What is small when it is compressed may be large.
+            if bytes + content.size() <= LARGEST_UNPACKED {
+                bytes += content.size();
+                packed.push((id, content));
             }
         }
-        Ok(texts)
+        let read = move || {
+            let text = |(id, content): (StepId, PackedContent)| {
+                let json = content.unpack().ok()?;
+                let output = serde_json::from_slice::<Answer>(&json).ok()?.output?;
+                Some((id, shown(output)))
+            };
+            packed.into_iter().filter_map(text).collect()
+        };
+        offload(Share::of_project(project.id()), bytes, read).await
     }
 }
 

@@ -6,7 +6,7 @@ use domain::job::Job;
 use domain::time::Timestamp;
 
 use crate::Store;
-use crate::db::on;
+use crate::db::bounded;
 use crate::error::Result;
 use crate::jobs::Row;
 
@@ -21,7 +21,7 @@ impl Store {
             WHERE project_id = $1 AND (expires_at IS NULL OR expires_at > $2)
             ORDER BY created_at DESC, id DESC
             LIMIT $3";
-        let rows: Vec<Row> = on!(&self.reader, db => {
+        let rows: Vec<Row> = bounded!(&self.reader, db => {
             sqlx::query_as(LIST).bind(project.0).bind(now.0).bind(most).fetch_all(db).await?
         });
         rows.into_iter().map(Row::read).collect()

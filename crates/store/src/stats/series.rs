@@ -83,8 +83,8 @@ impl Store {
         Ok(rows.into_iter().map(read).collect())
     }
 
-    /// The complexities of a project's latest calls that ended since a time and were routed by them, latest
-    /// first, at most `most`.
+    /// The complexities of those of a project's latest `most` steps that ended since a time and were routed by
+    /// them.
     #[boxed]
     pub async fn complexities(
         &self,
@@ -94,11 +94,13 @@ impl Store {
     ) -> Result<Vec<f64>> {
         const LATEST: &str = "
             SELECT complexity
-            FROM steps
-            WHERE project_id = $1 AND finished_at >= $2
-                  AND complexity IS NOT NULL AND tier IN ('simple', 'complex')
-            ORDER BY finished_at DESC
-            LIMIT $3";
+            FROM (
+                SELECT complexity, tier
+                FROM steps
+                WHERE project_id = $1 AND finished_at >= $2
+                ORDER BY finished_at DESC
+                LIMIT $3) AS latest
+            WHERE complexity IS NOT NULL AND tier IN ('simple', 'complex')";
         Ok(bounded!(&self.reader, db => {
             sqlx::query_scalar(LATEST)
                 .bind(project.0).bind(since.0).bind(most)

@@ -37,8 +37,7 @@ pub struct Outline {
 
 /// The sealed content of a step.
 pub struct SealedContent {
-    /// The step that it is of.
-    pub step: StepId,
+    step: StepId,
     sealed: Vec<u8>,
 }
 

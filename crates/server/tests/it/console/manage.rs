@@ -65,8 +65,11 @@ async fn a_model_is_registered_checked_changed_and_deleted(backend: Backend) {
     let read = server.owner().await.get(&format!("/api/v1/projects/1{page}")).await.ok(200);
     let read = &read["model_definition"];
     assert_eq!((&read["name"], &read["input_cost_per_1k"]), (&json!("Smaller"), &json!(0.003)));
-    // An empty field keeps the credential.
+    // An empty field keeps the credential, but for another address.
     changed[5].1 = "";
+    let mut moved = changed.clone();
+    moved[4].1 = &dead;
+    shows(&send_form(&owner, &page, &moved).await, 422, "not sent to another address");
     assert_eq!(send_form(&owner, &page, &changed).await.status, 303);
     let read = server.owner().await.get(&format!("/api/v1/projects/1{page}")).await.ok(200);
     assert_eq!(read["model_definition"]["has_api_key"], true);
@@ -153,6 +156,15 @@ async fn settings_are_shown_before_they_are_saved(backend: Backend) {
     }
     let shown = send_form(&owner, "/settings/preview", &fields).await;
     shows(&shown, 200, "Nothing would change");
+    // An emptied field is the default, and no limit that is off.
+    let cleared: Vec<_> =
+        fields.iter().copied().filter(|(name, _)| *name != "loop_requests").collect();
+    let shown = send_form(&owner, "/settings/preview", &cleared).await;
+    shows(&shown, 200, "<code class=\"new\">50</code>");
+    let mut off = cleared.clone();
+    off.push(("loop_requests", "off"));
+    let shown = send_form(&owner, "/settings/preview", &off).await;
+    shows(&shown, 200, "<code class=\"new\">null</code>");
     fields.push(("budget", "250"));
     let shown = send_form(&owner, "/settings/preview", &fields).await;
     shows(&shown, 200, "<code>monthly_budget</code>");

@@ -3,9 +3,13 @@
 use serde_json::json;
 
 use super::{owner, shows};
-use crate::harness::{Answer, Backend, Mock, Server};
+use crate::harness::{Answer, Backend, Mock, Server, settings};
 
-crate::on_every_backend!(figures_over_time_are_those_of_the_statistics, usage_is_grouped_by_a_tag);
+crate::on_every_backend!(
+    figures_over_time_are_those_of_the_statistics,
+    usage_is_grouped_by_a_tag,
+    first_steps_are_ticked_off
+);
 
 async fn figures_over_time_are_those_of_the_statistics(backend: Backend) {
     let server = Server::start(&backend).await;
@@ -49,6 +53,21 @@ async fn figures_over_time_are_those_of_the_statistics(backend: Backend) {
     for wrong in ["start_date=x&end_date=2026-01-01", "start_date=2026-02-01&end_date=2026-01-01"] {
         assert_eq!(owner.get(&format!("/?{wrong}")).await.status, 400, "{wrong}");
     }
+}
+
+async fn first_steps_are_ticked_off(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let done = async || owner.get("/").await.text.matches("<span class=\"mark done\">").count();
+    assert_eq!(done().await, 1, "there is a key");
+    let mock = Mock::always(Answer::text("Hello.")).await;
+    mock.register(&server.owner().await, "first").await;
+    assert_eq!(done().await, 2, "a model is registered");
+    settings(&server.owner().await, 1, json!({"routing_tiers": {"simple": "first"}})).await;
+    assert_eq!(done().await, 3, "a tier leads to it");
+    let trace = server.key().trace().await;
+    server.key().execute(&trace, "Hi.").await.ok(200);
+    assert!(!owner.get("/").await.text.contains("Make the first call"));
 }
 
 async fn usage_is_grouped_by_a_tag(backend: Backend) {
