@@ -323,17 +323,21 @@ fn in_stored(text: &str, found: &[(usize, usize, String)]) -> Vec<(usize, usize,
     let mut found = found.to_vec();
     found.sort_by_key(|(start, end, _)| (*start, std::cmp::Reverse(*end)));
     let (mut moved, mut after) = (0, 0);
-    let mut placed = Vec::new();
+    let mut placed: Vec<(usize, usize, String)> = Vec::new();
     for (start, end, name) in found {
-        // One inside another is marked with it.
-        if start < after {
-            continue;
-        }
-        after = end;
         let Some(begins) = start.checked_add_signed(moved) else { continue };
         let rest = characters.get(begins..).unwrap_or_default();
         let length = placeholder(rest).unwrap_or(end.saturating_sub(start));
-        moved += length.cast_signed() - end.saturating_sub(start).cast_signed();
+        let grown = length.cast_signed() - end.saturating_sub(start).cast_signed();
+        moved += grown;
+        // One inside another is marked with it, which is longer or shorter by as much.
+        if start < after {
+            if let Some((_, outer, _)) = placed.last_mut().filter(|_| end <= after) {
+                *outer = outer.saturating_add_signed(grown);
+            }
+            continue;
+        }
+        after = end;
         placed.push((begins, begins + length, name));
     }
     placed
@@ -380,6 +384,13 @@ mod tests {
         let marked: Vec<&str> =
             places.iter().map(|(start, end, _)| &stored[*start..*end]).collect();
         assert_eq!(marked, ["[EMAIL_1_0a1b2c3d]", "[CREDIT_CARD_12_0a1b2c3d]", "abc"]);
+        // "ignore jo@a.example now, key abc": one finding inside another.
+        let found = [(0, 23, name("injection")), (7, 19, name("email")), (29, 32, name("key"))];
+        let stored = "ignore [EMAIL_1_0a1b2c3d] now, key abc";
+        let places = in_stored(stored, &found);
+        let marked: Vec<&str> =
+            places.iter().map(|(start, end, _)| &stored[*start..*end]).collect();
+        assert_eq!(marked, ["ignore [EMAIL_1_0a1b2c3d] now", "abc"]);
         for other in ["[x]", "[EMAIL_1]", "[EMAIL_1_zzzzzzzz]", "[EMAIL_x_0a1b2c3d]", "EMAIL", "["]
         {
             assert_eq!(placeholder(&other.chars().collect::<Vec<_>>()), None, "{other}");

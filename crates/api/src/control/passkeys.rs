@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::control::second_factor::PasswordRequest;
 use crate::control::session::{LARGEST, WhoAmI, signed_in_answer};
 use crate::http::auth::{BySession, COOKIE_NAME, cookie};
-use crate::http::error::Result;
+use crate::http::error::{ErrorBody, Result};
 use crate::http::extract::Segments;
 use crate::http::{body, cross_site};
 
@@ -152,7 +152,10 @@ pub async fn remove(
 /// Begin to sign in by a passkey. The options are for the browser; their challenge is good once, for five
 /// minutes.
 #[utoipa::path(post, path = "/api/v1/session/passkey/challenge", tag = "Session",
-    responses((status = 200, body = PasskeyOptions)))]
+    responses(
+        (status = 200, body = PasskeyOptions),
+        (status = 403, description = "The address may not sign in, or another site asks", body = ErrorBody),
+        (status = 422, description = "No passkey can be made for this address", body = ErrorBody)))]
 pub async fn challenge(State(app): State<App>, request: Request) -> Result<Response> {
     let host = host_of(&request);
     let origin = cross_site::open_origin(&app, &request).await?;
