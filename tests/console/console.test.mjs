@@ -618,7 +618,7 @@ test("people sign in by a provider, and out of it", async () => {
   await page.getByRole("link", { name: "Sign in to link" }).click();
   await page.getByLabel("E-mail").fill(OWNER);
   await page.getByLabel("Password").fill(PASSWORD);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.waitForURL(`${gateway.base}/sign-on/link`);
   await page.getByLabel("Your password here").fill(PASSWORD);
   await page.getByRole("button", { name: "Link to Work" }).click();
