@@ -563,8 +563,10 @@ test("a session that has ended in another tab leads to the sign-in and back", as
   await context.close();
 });
 
-test("people sign in by a provider, and out of it", async () => {
+test("people sign in by a provider, and out of it", async (t) => {
   const issuer = await startIssuer(gateway.base, await freePort());
+  // Also if the test fails: an open server would keep the process from ending.
+  t.after(() => issuer.stop());
   const { page: owner, context: ownContext } = await visit();
   await signIn(owner);
   await owner.getByRole("link", { name: "People" }).click();
@@ -645,5 +647,4 @@ test("people sign in by a provider, and out of it", async () => {
   await owner.getByRole("status").getByText("The provider is removed").waitFor();
   await ownContext.close();
   await context.close();
-  await issuer.stop();
 });
