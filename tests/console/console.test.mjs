@@ -635,7 +635,7 @@ test("people sign in by a provider, and out of it", async (t) => {
   await page.getByText(OWNER).waitFor();
   await page.getByRole("link", { name: "People" }).waitFor();
   await leave();
-  // Whoever turns back at the provider reads why they are not in.
+  // A user who turns back at the provider reads why they are not in.
   await page.getByRole("link", { name: "Sign in with Work" }).click();
   await page.waitForURL(`${issuer.url}/**`);
   await page.getByRole("link", { name: /cancel/i }).click();

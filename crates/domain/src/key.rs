@@ -65,6 +65,11 @@ pub struct EarlierSecret {
 }
 
 impl Key {
+    /// Whether it has not expired.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|at| at > now)
+    }
+
     /// Whether it may call a model.
     pub fn may_call(&self, identifier: &str) -> bool {
         let all = self.allowed_models.as_ref();

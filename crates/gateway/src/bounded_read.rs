@@ -32,6 +32,17 @@ pub(crate) fn bounded<'a, T: 'a>(
     })
 }
 
+/// The values that were read, or none if they cannot be had now: all else is worth having without them.
+pub(crate) fn or_none<T>(read: Result<Vec<T>>, warning: &str) -> Result<Vec<T>> {
+    match read {
+        Err(Error::Unavailable(cause)) => {
+            tracing::warn!(%cause, "{warning}");
+            Ok(Vec::new())
+        }
+        read => read,
+    }
+}
+
 /// Bounds a long read of work that nobody waits for, and reads again after a pause if it took too long or the
 /// database was away. It may be dropped at any time.
 pub(crate) async fn read_again<T, F>(read: impl Fn() -> F) -> Result<T>
@@ -102,6 +113,13 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+
+    #[test]
+    fn a_page_does_without_what_takes_too_long() {
+        let late = Error::Unavailable("the query took longer than 5 seconds".to_owned());
+        assert_eq!(or_none::<u8>(Err(late), "left out").unwrap(), [0_u8; 0]);
+        assert!(or_none::<u8>(Err(Error::Internal("a defect".to_owned())), "left out").is_err());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_read_is_repeated_four_times() {

@@ -1,7 +1,7 @@
 //! Passkeys (Web Authentication): what a browser is asked for, and the judgement of its answers, by webauthn-rs.
 //!
 //! The state of a ceremony leaves this crate as a text, which whoever keeps it has to protect; so does a
-//! registered passkey. Where they are kept, and whose they are, is not known here.
+//! registered passkey. This crate knows neither their users nor the place where they are kept.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -50,7 +50,7 @@ pub struct Site(Webauthn);
 pub struct Ceremony {
     /// The options for a public key of `navigator.credentials`, as JSON.
     pub options: Value,
-    /// The state by which the answer is judged. Whoever could change it could make passkeys pass.
+    /// The state by which the answer is judged. A changed one could make passkeys pass.
     pub state: String,
 }
 

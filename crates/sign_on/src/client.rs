@@ -1,8 +1,8 @@
-//! What an issuer knows of us, and what a browser keeps while its user is there.
+//! The gateway as a client of an issuer, and the state that a browser keeps while its user is there.
 
 use domain::secret::Secret;
 
-/// What an issuer knows of us.
+/// The gateway as a client of an issuer.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// The issuer, as it names itself.
@@ -17,7 +17,7 @@ pub struct Client {
     pub redirect_url: String,
 }
 
-/// What belongs to one sign-on. Its browser keeps it, sealed.
+/// The secrets of one sign-on. Its browser keeps them, sealed.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// Comes back with the code.
@@ -33,6 +33,6 @@ pub struct Flow {
 pub struct Begun {
     /// The address at the issuer that the browser goes to.
     pub location: String,
-    /// What comes back, or goes with the code.
+    /// The secrets that come back, or go with the code.
     pub flow: Flow,
 }

@@ -49,7 +49,7 @@ const ALGORITHMS: [CoreJwsSigningAlgorithm; 5] = [
     CoreJwsSigningAlgorithm::EdDsa,
 ];
 
-/// What the metadata says beside what the library reads.
+/// The metadata that the library does not read.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Further {
     end_session_endpoint: Option<String>,
@@ -274,7 +274,7 @@ impl Issuer {
         Ok(Arc::clone(&keys.set))
     }
 
-    /// What the issuer says about the user beside the token; nothing if it has no place for it.
+    /// The issuer's claims about the user beside the token; none if it has no endpoint for them.
     async fn user_info(
         &self,
         http: &LibraryHttp,

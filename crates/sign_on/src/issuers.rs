@@ -20,7 +20,7 @@ const LEFT_ALONE: i64 = 10 * SECOND;
 /// The most issuers that are remembered.
 const MOST_ISSUERS: usize = 64;
 
-/// What is known of an issuer, and since when.
+/// The outcome of the last discovery of an issuer, and its time.
 type Known = Option<(Timestamp, Result<Arc<Issuer>, SignOnError>)>;
 
 /// The issuers that were discovered. Cheap to clone.
@@ -88,7 +88,7 @@ impl Issuers {
         Ok(self.find(&client.issuer, now).await?.end_session(&client.id, back))
     }
 
-    /// What is known of an issuer; it is discovered by one request at a time.
+    /// An issuer that is remembered, or is discovered now, by one request at a time.
     async fn find(&self, issuer: &str, now: Timestamp) -> Result<Arc<Issuer>, SignOnError> {
         let place = self.place(issuer);
         let mut known = place.lock().await;

@@ -9,7 +9,7 @@ use domain::secret::Secret;
 use gateway::{Error, PasskeyView, SessionView};
 
 use crate::app::App;
-use crate::console::failure::Result;
+use crate::console::failure::{Result, show_fault};
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
@@ -198,8 +198,7 @@ async fn refused(app: &App, visit: &Visit, error: Error) -> Result<Response> {
 }
 
 fn shown_with(mut shown: AccountPage, failure: Failure) -> Response {
-    let status = failure.status();
-    shown.frame.fault = Some(failure.into_body().error);
+    let status = show_fault(&mut shown.frame, failure);
     page_as(status, &shown)
 }
 

@@ -34,12 +34,15 @@ pub(super) fn outcome_of<T>(
 ) -> (StatusCode, Option<T>) {
     match made {
         Ok(made) => (StatusCode::CREATED, Some(made)),
-        Err(failure) => {
-            let status = failure.status();
-            frame.fault = Some(failure.into_body().error);
-            (status, None)
-        }
+        Err(failure) => (show_fault(frame, failure), None),
     }
+}
+
+/// Puts a refusal into the frame of its page. Returns the status of the page.
+pub(super) fn show_fault(frame: &mut Frame, failure: Failure) -> StatusCode {
+    let status = failure.status();
+    frame.fault = Some(failure.into_body().error);
+    status
 }
 
 impl IntoResponse for PageFailure {

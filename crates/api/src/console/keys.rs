@@ -57,7 +57,7 @@ fn row(app: &App, visit: &Visit, view: KeyView) -> KeyRow {
 /// Makes a key, and shows its secret once.
 pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
-    let made = match hourly_limit(&form) {
+    let made = match form.dollars("hourly_limit", "The cap") {
         Ok(hourly_limit) => {
             let name = form.text("name");
             let new = NewKey {
@@ -70,7 +70,7 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
             };
             app.gateway.create_key(visit.member(), new).await.map_err(Failure::from)
         }
-        Err(fault) => Err(fault),
+        Err(fault) => Err(fault.into()),
     };
     Ok(with_secret(&app, &visit, project, made))
 }
@@ -102,14 +102,6 @@ pub(super) async fn rotate(
     let overlap = form.get("overlap_seconds").unwrap_or("0").parse().unwrap_or(-1);
     let rotated = app.gateway.rotate_key(visit.member(), path.key()?, overlap).await;
     Ok(with_secret(&app, &visit, project, rotated.map_err(Failure::from)))
-}
-
-fn hourly_limit(form: &Form) -> std::result::Result<Option<f64>, Failure> {
-    let read = |text: &str| {
-        let number = text.trim().trim_start_matches('$').parse();
-        number.map_err(|_| gateway::Error::invalid("The cap must be a number of dollars").into())
-    };
-    form.get("hourly_limit").map(read).transpose()
 }
 
 /// Resets a key that has paused itself.

@@ -10,9 +10,10 @@ use gateway::{Error, LinkPurpose};
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::sign_in::entered;
-use crate::console::visit::{Form, query_value};
+use crate::console::visit::Form;
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
+use crate::http::query::query_value;
 use crate::http::{client, cross_site};
 
 /// The form of an invitation.

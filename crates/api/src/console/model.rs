@@ -10,7 +10,7 @@ use domain::secret::Secret;
 use gateway::{EndpointCheck, EndpointState, Error, ModelChange};
 
 use crate::app::App;
-use crate::console::failure::Result;
+use crate::console::failure::{Result, show_fault};
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
@@ -200,20 +200,11 @@ fn refused(mut shown: ModelPage, form: &Form, failure: Failure) -> Response {
     shown.output_price = form.text("output_price");
     shown.region = form.text("region");
     shown.retention = form.text("retention");
-    let status = failure.status();
-    shown.frame.fault = Some(failure.into_body().error);
+    let status = show_fault(&mut shown.frame, failure);
     page_as(status, &shown)
 }
 
 fn change(form: &Form) -> std::result::Result<ModelChange, Failure> {
-    let price = |field: &str, name: &str| match form.get(field).map(str::trim) {
-        None => Ok(Some(None)),
-        Some(text) => {
-            let number = text.trim_start_matches('$').parse::<f64>();
-            let number = number.map(|number| Some(Some(number)));
-            number.map_err(|_| Error::invalid(format!("{name} must be a number of dollars")))
-        }
-    };
     let retention = form.get("retention").map(|text| {
         let days = text.trim().parse();
         days.map_err(|_| {
@@ -228,8 +219,8 @@ fn change(form: &Form) -> std::result::Result<ModelChange, Failure> {
         // An empty field keeps the credential.
         api_key: form.get("api_key").map(|key| Some(Secret::new(key.trim().to_owned()))),
         is_public: Some(form.get("is_public").is_some()),
-        input_price: price("input_price", "The price of prompt tokens")?,
-        output_price: price("output_price", "The price of completion tokens")?,
+        input_price: Some(form.dollars("input_price", "The price of prompt tokens")?),
+        output_price: Some(form.dollars("output_price", "The price of completion tokens")?),
         region: Some(form.text("region")),
         data_retention_days: retention.transpose()?,
         ..ModelChange::default()

@@ -1,7 +1,6 @@
 //! Providers of single sign-on, for owners.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use dashboard::{ProviderForm, Section, SignOnPage};
 use domain::ids::ProjectId;
@@ -10,10 +9,9 @@ use domain::sign_on::SignOnRule;
 use gateway::{Error, NewRule, SignOnProvider, SignOnProviderChange};
 
 use crate::app::App;
-use crate::console::failure::{Result, outcome_of};
+use crate::console::failure::{Result, show_fault};
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
-use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
 /// The page of this file.
@@ -76,7 +74,7 @@ pub(super) async fn remove(
         Ok(()) => Ok(done(PATH, visit.project()?, "provider_removed")),
         Err(error) => {
             let mut shown = shown(&app, &visit).await?;
-            let (status, _) = outcome_of::<()>(&mut shown.frame, Err(Failure::from(error)));
+            let status = show_fault(&mut shown.frame, error.into());
             Ok(page_as(status, &shown))
         }
     }
@@ -91,8 +89,7 @@ async fn refused(
     form: &Form,
 ) -> Result<Response> {
     let mut shown = shown(app, visit).await?;
-    let (status, _): (StatusCode, Option<()>) =
-        outcome_of(&mut shown.frame, Err(Failure::from(error)));
+    let status = show_fault(&mut shown.frame, error.into());
     let known = shown.providers.iter_mut().find(|provider| provider.id == id);
     let place = known.unwrap_or(&mut shown.new);
     *place = ProviderForm {

@@ -38,11 +38,8 @@ pub(super) async fn create(
         return Err(Error::NotFound.into());
     }
     let models: Vec<String> = form.all("model").map(str::to_owned).collect();
-    let max_cost = form.get("max_cost").map(|text| {
-        let cost = text.trim().trim_start_matches('$').parse::<f64>();
-        cost.map_err(|_| Error::invalid("The highest cost of a call must be a number of dollars"))
-    });
-    let mut overrides = Overrides { max_cost: max_cost.transpose()?, ..Overrides::default() };
+    let max_cost = form.dollars("max_cost", "The highest cost of a call")?;
+    let mut overrides = Overrides { max_cost, ..Overrides::default() };
     match models.as_slice() {
         [] => {}
         [one] => overrides.force_model = Some(one.clone()),

@@ -7,10 +7,9 @@ use domain::conversation::{Body, Message};
 use gateway::{Direction, SafetyTrial, SafetyVerdict};
 
 use crate::app::App;
-use crate::console::failure::Result;
+use crate::console::failure::{Result, show_fault};
 use crate::console::visit::{Form, Visit};
 use crate::console::{page, page_as};
-use crate::http::error::Failure;
 
 /// The form.
 pub(super) async fn show(visit: Visit) -> Result<Response> {
@@ -46,9 +45,7 @@ pub(super) async fn judge(State(app): State<App>, visit: Visit, form: Form) -> R
             Ok(page(&shown))
         }
         Err(error) => {
-            let failure = Failure::from(error);
-            let status = failure.status();
-            shown.frame.fault = Some(failure.into_body().error);
+            let status = show_fault(&mut shown.frame, error.into());
             Ok(page_as(status, &shown))
         }
     }

@@ -13,7 +13,7 @@ use gateway::{Error, OrganizationChange, ProjectChange, SettingsDifference};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::console::failure::Result;
+use crate::console::failure::{Result, show_fault};
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
@@ -62,11 +62,9 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
         Choice::all_of(identifiers, chosen.map(String::as_str))
     };
     // An empty field is a value that is not set.
-    let number = |section: &str, name: &str| match project
-        .settings
-        .get(section)
-        .and_then(|section| section.get(name))
-    {
+    let budget = project.settings.get("monthly_budget").filter(|value| value.is_number());
+    let limits = project.settings.get("limits");
+    let limit = |name: &str| match limits.and_then(|limits| limits.get(name)) {
         None => String::new(),
         Some(Value::Null) => OFF.to_owned(),
         Some(value) => value.to_string(),
@@ -79,14 +77,9 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
         name: project.name.clone(),
         fields: ProjectFields {
             tiers: tiers.collect(),
-            budget: project
-                .settings
-                .get("monthly_budget")
-                .filter(|value| value.is_number())
-                .map(Value::to_string)
-                .unwrap_or_default(),
-            requests: number("limits", "requests_per_hour"),
-            loop_requests: number("limits", "loop_requests"),
+            budget: budget.map(Value::to_string).unwrap_or_default(),
+            requests: limit("requests_per_hour"),
+            loop_requests: limit("loop_requests"),
             stores_content: !read.discard_content,
             traces: read.auto_trace,
         },
@@ -124,8 +117,7 @@ pub(super) async fn preview(State(app): State<App>, visit: Visit, form: Form) ->
         }
         Err(failure) => {
             shown.draft = form.text_area("patch");
-            let status = failure.status();
-            shown.frame.fault = Some(failure.into_body().error);
+            let status = show_fault(&mut shown.frame, failure);
             Ok(page_as(status, &shown))
         }
     }
@@ -169,35 +161,21 @@ fn project_patch(
     form: &Form,
     today: &Map<String, Value>,
 ) -> std::result::Result<Map<String, Value>, Failure> {
-    let number = |field: &str, name: &str| match form.get(field).map(str::trim) {
-        None => Ok(Value::Null),
-        Some(text) => {
+    let number = |field: &str, name: &str| {
+        let read = |text: &str| {
             let number: std::result::Result<serde_json::Number, _> =
-                serde_json::from_str(text.trim_start_matches('$'));
+                serde_json::from_str(text.trim().trim_start_matches('$'));
             number
                 .map(Value::Number)
                 .map_err(|_| Error::invalid(format!("{name} must be a number")))
-        }
+        };
+        form.get(field).map(read).transpose()
     };
-    // Null turns a limit off: an empty field is the default, where it was not that already.
-    let limits = today.get("limits").and_then(Value::as_object);
-    let limit = |field: &str, limit: &str, name: &str, default: u64| match form.get(field) {
-        Some(text) if text.trim().eq_ignore_ascii_case(OFF) => Ok(Value::Null),
-        Some(_) => number(field, name),
-        None if limits.is_some_and(|limits| limits.contains_key(limit)) => Ok(default.into()),
-        None => Ok(Value::String(String::new())),
+    // Null turns a limit off: an empty field is the default.
+    let limit = |field: &str, name: &str, default: u64| match form.get(field).map(str::trim) {
+        Some(text) if text.eq_ignore_ascii_case(OFF) => Ok(Value::Null),
+        _ => Ok::<_, Error>(number(field, name)?.unwrap_or_else(|| default.into())),
     };
-    let limits = [
-        ("requests", "requests_per_hour", "Requests of a key per hour", REQUESTS_PER_HOUR),
-        ("loop_requests", "loop_requests", "Requests in the loop window", LOOP_REQUESTS),
-    ];
-    let mut wanted_limits = Map::new();
-    for (field, setting, name, default) in limits {
-        let value = limit(field, setting, name, default)?;
-        if !value.is_string() {
-            wanted_limits.insert(setting.to_owned(), value);
-        }
-    }
     let tiers = Tier::ALL.iter().map(|tier| {
         let model = form.get(&format!("tier_{tier}"));
         (tier.as_str().to_owned(), model.map_or(Value::Null, Value::from))
@@ -205,37 +183,42 @@ fn project_patch(
     let wanted = json!({
         "routing_tiers": tiers.collect::<Map<_, _>>(),
         "monthly_budget": number("budget", "The budget")?,
-        "limits": wanted_limits,
+        "limits": {
+            "requests_per_hour":
+                limit("requests", "Requests of a key per hour", REQUESTS_PER_HOUR)?,
+            "loop_requests": limit("loop_requests", "Requests in the loop window", LOOP_REQUESTS)?,
+        },
         "store_content": form.get("store_content").is_some(),
         "auto_trace": form.get("auto_trace").is_some(),
     });
-    let defaults = json!({"store_content": true, "auto_trace": false});
+    let defaults = json!({
+        "limits": {"requests_per_hour": REQUESTS_PER_HOUR, "loop_requests": LOOP_REQUESTS},
+        "store_content": true,
+        "auto_trace": false,
+    });
     let Value::Object(wanted) = wanted else { return Ok(Map::new()) };
-    Ok(changed(wanted, today, defaults.as_object()))
+    Ok(changed(wanted, Some(today), defaults.as_object()))
 }
 
-/// The part of a patch that changes something; a value that is not set counts as its default.
+/// The part of a patch that changes something; a value that is not set counts as its default, null without one.
 fn changed(
     patch: Map<String, Value>,
-    today: &Map<String, Value>,
+    today: Option<&Map<String, Value>>,
     defaults: Option<&Map<String, Value>>,
 ) -> Map<String, Value> {
-    let none = Map::new();
     let part = |(name, value): (String, Value)| {
-        let now = today.get(&name).or_else(|| defaults.and_then(|all| all.get(&name)));
-        let value = match value {
+        let now = today.and_then(|today| today.get(&name));
+        let default = defaults.and_then(|defaults| defaults.get(&name));
+        match value {
             Value::Object(inner) => {
-                let inner = changed(inner, now.and_then(Value::as_object).unwrap_or(&none), None);
-                return (!inner.is_empty()).then_some((name, Value::Object(inner)));
+                let [now, default] =
+                    [now, default].map(|section| section.and_then(Value::as_object));
+                let inner = changed(inner, now, default);
+                (!inner.is_empty()).then_some((name, Value::Object(inner)))
             }
-            value => value,
-        };
-        // A limit that is not set is another one than a limit that is off.
-        let is_same = match now {
-            Some(now) => *now == value,
-            None => value.is_null() && name != "requests_per_hour" && name != "loop_requests",
-        };
-        (!is_same).then_some((name, value))
+            value if now.or(default).unwrap_or(&Value::Null) == &value => None,
+            value => Some((name, value)),
+        }
     };
     patch.into_iter().filter_map(part).collect()
 }
@@ -277,8 +260,7 @@ pub(super) async fn save(State(app): State<App>, visit: Visit, form: Form) -> Re
     };
     if let Err(failure) = saved.await {
         let mut shown = settings(&app, &visit, project).await?;
-        let status = failure.status();
-        shown.frame.fault = Some(failure.into_body().error);
+        let status = show_fault(&mut shown.frame, failure);
         return Ok(page_as(status, &shown));
     }
     Ok(done("/settings", project, "settings_saved").into_response())
@@ -297,7 +279,7 @@ mod tests {
             "limits": {"other": 1},
             "store_content": true, "auto_trace": true}));
         let defaults = object(json!({"store_content": true, "auto_trace": false}));
-        let found = Value::Object(changed(patch, &today, Some(&defaults)));
+        let found = Value::Object(changed(patch, Some(&today), Some(&defaults)));
         assert_eq!(found, json!({"routing_tiers": {"simple": "b"}, "auto_trace": true}));
     }
 }

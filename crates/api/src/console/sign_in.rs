@@ -8,14 +8,16 @@ use gateway::{FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn, SignOnRefusal, SignedIn,
 
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
-use crate::console::visit::{Form, Visit, query_value, sign_in_path};
+use crate::console::visit::{Form, Visit, sign_in_path};
 use crate::console::{page, page_as};
-use crate::control::session::{cookie, with_cookie};
+use crate::control::session::SESSION_COOKIE;
 use crate::http::auth;
 use crate::http::client;
+use crate::http::cookie::with_cookie;
 use crate::http::cross_site;
 use crate::http::error::Failure;
-use crate::http::own_path::own_path;
+use crate::http::own_path::{next_of, own_path};
+use crate::http::query::query_value;
 
 /// The form.
 pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Response> {
@@ -60,8 +62,9 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
     match app.gateway.sign_in(email, password, &origin).await {
         Ok(SignIn::Complete(signed_in)) => Ok(entered(&app, &signed_in, &next)),
         Ok(SignIn::AwaitsFactor(token)) => {
-            let cookie = cookie(&app, token.expose(), FACTOR_AWAITED / 1_000_000);
-            Ok(with_cookie(cookie, page(&FactorPage { next, has_passkeys, fault: None })))
+            let lasts = FACTOR_AWAITED / 1_000_000;
+            let cookie = SESSION_COOKIE.lasting(&app, token.expose(), lasts);
+            Ok(with_cookie(&cookie, page(&FactorPage { next, has_passkeys, fault: None })))
         }
         Err(error) => refused(&app, has_passkeys, email, next, error.into()).await,
     }
@@ -77,14 +80,11 @@ pub(super) async fn show_code(State(app): State<App>, request: Request) -> Resul
     })
 }
 
-fn next_of(request: &Request) -> String {
-    query_value(request, "next").map_or_else(|| "/".to_owned(), |next| own_path(&next))
-}
-
 /// The session has begun: its cookie, and the way to a page.
 pub(super) fn entered(app: &App, signed_in: &SignedIn, next: &str) -> Response {
-    let cookie = cookie(app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
-    with_cookie(cookie, Redirect::to(next))
+    let lasts = SESSION_ABSOLUTE / 1_000_000;
+    let cookie = SESSION_COOKIE.lasting(app, signed_in.token.expose(), lasts);
+    with_cookie(&cookie, Redirect::to(next))
 }
 
 /// Signs in with the second factor, after the password.
@@ -146,9 +146,9 @@ fn has_passkeys(app: &App, request: &Request) -> bool {
 /// redirect to another host could not follow a form, so a page leads there.
 pub(super) async fn leave(State(app): State<App>, visit: Visit) -> Result<Response> {
     let address = app.gateway.sign_out(&visit.session.token, visit.member()).await?;
-    let cookie = cookie(&app, "", 0);
+    let cookie = SESSION_COOKIE.removed(&app);
     Ok(match address {
-        Some(address) => with_cookie(cookie, page(&SignedOutPage { address })),
-        None => with_cookie(cookie, Redirect::to("/sign-in")),
+        Some(address) => with_cookie(&cookie, page(&SignedOutPage { address })),
+        None => with_cookie(&cookie, Redirect::to("/sign-in")),
     })
 }

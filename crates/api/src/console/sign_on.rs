@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::page_as;
 use crate::console::visit::{Form, sign_in_path};
-use crate::control::identities::{LINK_COOKIE, no_link_cookie};
-use crate::control::session::with_cookie;
+use crate::control::identities::LINK_COOKIE;
+use crate::http::cookie::with_cookie;
 use crate::http::error::Failure;
 use crate::http::{auth, client};
 
@@ -37,7 +37,7 @@ pub(super) async fn link(State(app): State<App>, request: Request) -> Result<Res
         }
         Err(failure) => return Err(failure.into()),
     };
-    let cookie = auth::cookie(request.headers(), LINK_COOKIE);
+    let cookie = auth::cookie(request.headers(), LINK_COOKIE.name);
     let pending = pending(&app, &request);
     let form = Form::from_request(request, &app).await?;
     let password = Secret::new(form.text("password"));
@@ -45,7 +45,7 @@ pub(super) async fn link(State(app): State<App>, request: Request) -> Result<Res
     match app.gateway.link_identity(member, account, cookie.as_deref(), password).await {
         Ok(()) => {
             let next = pending.map_or_else(|| "/".to_owned(), |pending| pending.next);
-            Ok(with_cookie(no_link_cookie(&app), Redirect::to(&next)))
+            Ok(with_cookie(&LINK_COOKIE.removed(&app), Redirect::to(&next)))
         }
         Err(error) => {
             let failure = Failure::from(error);
@@ -60,7 +60,7 @@ pub(super) async fn link(State(app): State<App>, request: Request) -> Result<Res
 }
 
 fn pending(app: &App, request: &Request) -> Option<PendingLink> {
-    let cookie = auth::cookie(request.headers(), LINK_COOKIE)?;
+    let cookie = auth::cookie(request.headers(), LINK_COOKIE.name)?;
     app.gateway.pending_link(&cookie)
 }
 

@@ -76,13 +76,6 @@ async fn admitted(
     }
 }
 
-/// A value of the query of a page that needs no session.
-pub(super) fn query_value(request: &Request, name: &str) -> Option<String> {
-    let query = request.uri().query().unwrap_or_default();
-    let mut pairs = form_urlencoded::parse(query.as_bytes());
-    pairs.find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
-}
-
 /// The sign-in that leads to a path afterwards.
 pub(super) fn sign_in_path(next: &str) -> String {
     if next == "/" {
@@ -242,6 +235,17 @@ impl Form {
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let found = self.0.iter().filter(move |(known, value)| known == name && !value.is_empty());
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// An amount in US dollars; `what` names it where it is none.
+    pub(super) fn dollars(
+        &self,
+        field: &str,
+        what: &str,
+    ) -> std::result::Result<Option<f64>, Error> {
+        let fault = || Error::invalid(format!("{what} must be a number of dollars"));
+        let read = |text: &str| text.trim().trim_start_matches('$').parse().map_err(|_| fault());
+        self.get(field).map(read).transpose()
     }
 
     /// The text of an area. Browsers send the ends of its lines as two characters.

@@ -6,19 +6,20 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use domain::secret::Secret;
 use domain::time::Timestamp;
-use gateway::{LinkedIdentity, SIGN_ON_LASTS};
+use gateway::LinkedIdentity;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::control::second_factor::PasswordRequest;
-use crate::control::session::{LARGEST, with_cookie};
+use crate::control::session::LARGEST;
 use crate::http::auth::{self, BySession};
 use crate::http::body;
+use crate::http::cookie::{Cookie, with_cookie};
 use crate::http::error::Result;
 
 /// The cookie of a user of an issuer who has not confirmed that an account is theirs.
-pub(crate) const LINK_COOKIE: &str = "sluice_link";
+pub(crate) const LINK_COOKIE: Cookie = Cookie { name: "sluice_link", path: "/", same_site: "Lax" };
 
 /// An account of yours at an issuer.
 #[derive(Debug, Serialize, ToSchema)]
@@ -56,23 +57,9 @@ pub async fn link(
     BySession(by): BySession,
     request: Request,
 ) -> Result<Response> {
-    let link = auth::cookie(request.headers(), LINK_COOKIE);
+    let link = auth::cookie(request.headers(), LINK_COOKIE.name);
     let PasswordRequest { password } = body::read_json(request, &app, LARGEST).await?;
     let password = Secret::new(password);
     app.gateway.link_identity(&by.member, &by.account, link.as_deref(), password).await?;
-    Ok(with_cookie(no_link_cookie(&app), StatusCode::NO_CONTENT))
-}
-
-pub(crate) fn link_cookie(app: &App, value: &str) -> String {
-    lasting(app, value, SIGN_ON_LASTS / 1_000_000)
-}
-
-/// Removes the cookie.
-pub(crate) fn no_link_cookie(app: &App) -> String {
-    lasting(app, "", 0)
-}
-
-fn lasting(app: &App, value: &str, max_age: i64) -> String {
-    let secure = if app.is_https { "; Secure" } else { "" };
-    format!("{LINK_COOKIE}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Lax{secure}")
+    Ok(with_cookie(&LINK_COOKIE.removed(&app), StatusCode::NO_CONTENT))
 }

@@ -4,9 +4,8 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use domain::secret::Secret;
 use domain::time::Timestamp;
 use gateway::{AddedPasskey, PASSKEY_ASKED, PasskeyAnswer, PasskeyOffer, PasskeyView};
@@ -18,11 +17,14 @@ use crate::app::App;
 use crate::control::second_factor::PasswordRequest;
 use crate::control::session::{LARGEST, WhoAmI, signed_in_answer};
 use crate::http::auth::{BySession, COOKIE_NAME, cookie};
+use crate::http::cookie::{Cookie, with_cookie};
 use crate::http::error::{ErrorBody, Result};
 use crate::http::extract::Segments;
 use crate::http::{body, cross_site};
 
-const STATE_COOKIE: &str = "sluice_passkey";
+/// The cookie with the state of a ceremony.
+const STATE_COOKIE: Cookie =
+    Cookie { name: "sluice_passkey", path: "/api/v1/session", same_site: "Strict" };
 /// The most bytes of a request with a credential: one has a key, a signature, and what the device says of itself.
 const LARGEST_CREDENTIAL: usize = 16 * 1024;
 
@@ -115,12 +117,12 @@ pub async fn add(
     BySession(by): BySession,
     request: Request,
 ) -> Result<Response> {
-    let (host, state) = (host_of(&request), cookie(request.headers(), STATE_COOKIE));
+    let (host, state) = (host_of(&request), cookie(request.headers(), STATE_COOKIE.name));
     let new: NewPasskeyRequest = body::read_json(request, &app, LARGEST_CREDENTIAL).await?;
     let (host, state) = (host.as_deref(), state.as_deref());
     let answer = PasskeyAnswer { host, state, credential: new.credential };
     let added = app.gateway.add_passkey(&by.token, &by.member, &by.account, &new.name, answer);
-    Ok(without_state(&app, Json(AddedPasskeyBody::from(added.await?)).into_response()))
+    Ok(without_state(&app, Json(AddedPasskeyBody::from(added.await?))))
 }
 
 /// Your passkeys, oldest first; at most 20.
@@ -167,7 +169,7 @@ pub async fn challenge(State(app): State<App>, request: Request) -> Result<Respo
     request_body = PasskeySignInRequest, responses((status = 200, body = WhoAmI)))]
 pub async fn sign_in(State(app): State<App>, request: Request) -> Result<Response> {
     let (host, headers) = (host_of(&request), request.headers());
-    let (state, pending) = (cookie(headers, STATE_COOKIE), cookie(headers, COOKIE_NAME));
+    let (state, pending) = (cookie(headers, STATE_COOKIE.name), cookie(headers, COOKIE_NAME));
     let origin = cross_site::open_origin(&app, &request).await?;
     let PasskeySignInRequest { credential } =
         body::read_json(request, &app, LARGEST_CREDENTIAL).await?;
@@ -182,22 +184,11 @@ fn host_of(request: &Request) -> Option<String> {
 }
 
 fn options_answer(app: &App, offer: PasskeyOffer) -> Response {
-    let response = Json(PasskeyOptions { public_key: offer.options }).into_response();
-    with_state(app, response, offer.state.expose(), PASSKEY_ASKED / 1_000_000)
+    let cookie = STATE_COOKIE.lasting(app, offer.state.expose(), PASSKEY_ASKED / 1_000_000);
+    with_cookie(&cookie, Json(PasskeyOptions { public_key: offer.options }))
 }
 
 /// The challenge is used up.
-fn without_state(app: &App, response: Response) -> Response {
-    with_state(app, response, "", 0)
-}
-
-fn with_state(app: &App, mut response: Response, state: &str, max_age: i64) -> Response {
-    let secure = if app.is_https { "; Secure" } else { "" };
-    let cookie = format!(
-        "{STATE_COOKIE}={state}; Path=/api/v1/session; Max-Age={max_age}; HttpOnly; SameSite=Strict{secure}"
-    );
-    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-        response.headers_mut().append(SET_COOKIE, cookie);
-    }
-    response
+fn without_state(app: &App, response: impl IntoResponse) -> Response {
+    with_cookie(&STATE_COOKIE.removed(app), response)
 }

@@ -2,9 +2,8 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
 use domain::ids::{OrgId, UserId};
 use gateway::{Account, FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn as SignInOutcome, SignedIn};
 use serde::{Deserialize, Serialize};
@@ -13,11 +12,14 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::http::auth::{BySession, COOKIE_NAME};
 use crate::http::body;
+use crate::http::cookie::{Cookie, with_cookie};
 use crate::http::cross_site;
 use crate::http::error::Result;
 
 /// The header with the address at which a user signs out of their provider too.
 const END_SESSION: HeaderName = HeaderName::from_static("x-sluice-end-session");
+/// The cookie of a session.
+pub(crate) const SESSION_COOKIE: Cookie = Cookie { name: COOKIE_NAME, path: "/", same_site: "Lax" };
 /// The most bytes of a request that carries no credential yet, or only codes and passwords.
 pub(super) const LARGEST: usize = 4 * 1024;
 
@@ -100,17 +102,19 @@ pub async fn create(State(app): State<App>, request: Request) -> Result<Response
     match app.gateway.sign_in(&sign_in.email, &sign_in.password, &origin).await? {
         SignInOutcome::Complete(signed_in) => Ok(signed_in_answer(&app, *signed_in)),
         SignInOutcome::AwaitsFactor(token) => {
-            let cookie = cookie(&app, token.expose(), FACTOR_AWAITED / 1_000_000);
+            let lasts = FACTOR_AWAITED / 1_000_000;
+            let cookie = SESSION_COOKIE.lasting(&app, token.expose(), lasts);
             let answer = SignInAnswer::AwaitsFactor(AwaitsFactor { mfa_required: true });
-            Ok(with_cookie(cookie, Json(answer)))
+            Ok(with_cookie(&cookie, Json(answer)))
         }
     }
 }
 
 /// The answer that hands out the cookie of a session.
 pub(super) fn signed_in_answer(app: &App, signed_in: SignedIn) -> Response {
-    let cookie = cookie(app, signed_in.token.expose(), SESSION_ABSOLUTE / 1_000_000);
-    with_cookie(cookie, Json(SignInAnswer::SignedIn(signed_in.account.into())))
+    let lasts = SESSION_ABSOLUTE / 1_000_000;
+    let cookie = SESSION_COOKIE.lasting(app, signed_in.token.expose(), lasts);
+    with_cookie(&cookie, Json(SignInAnswer::SignedIn(signed_in.account.into())))
 }
 
 /// Read the signed-in user.
@@ -126,22 +130,9 @@ pub async fn show(BySession(session): BySession) -> Json<WhoAmI> {
     headers(("X-Sluice-End-Session" = String, description = "Where to sign out of the provider")))))]
 pub async fn delete(State(app): State<App>, BySession(session): BySession) -> Result<Response> {
     let address = app.gateway.sign_out(&session.token, &session.member).await?;
-    let mut response = with_cookie(cookie(&app, "", 0), StatusCode::NO_CONTENT);
+    let mut response = with_cookie(&SESSION_COOKIE.removed(&app), StatusCode::NO_CONTENT);
     if let Some(value) = address.and_then(|address| HeaderValue::try_from(address).ok()) {
         response.headers_mut().insert(END_SESSION, value);
     }
     Ok(response)
-}
-
-pub(crate) fn cookie(app: &App, value: &str, max_age: i64) -> String {
-    let secure = if app.is_https { "; Secure" } else { "" };
-    format!("{COOKIE_NAME}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Lax{secure}")
-}
-
-pub(crate) fn with_cookie(cookie: String, response: impl IntoResponse) -> Response {
-    let mut headers = HeaderMap::new();
-    if let Ok(value) = HeaderValue::from_str(&cookie) {
-        headers.insert(SET_COOKIE, value);
-    }
-    (headers, response).into_response()
 }

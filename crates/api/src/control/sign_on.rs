@@ -1,25 +1,28 @@
 //! Signing in by an issuer: the way there and back, for browsers.
 
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, REFERRER_POLICY, SET_COOKIE};
+use axum::http::header::{CACHE_CONTROL, REFERRER_POLICY};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Redirect, Response};
-use form_urlencoded::{byte_serialize, parse};
+use form_urlencoded::byte_serialize;
 use gateway::{
     Error, FACTOR_AWAITED, SESSION_ABSOLUTE, SIGN_ON_LASTS, SignIn, SignOnAnswer, SignedOn,
 };
 
 use crate::app::App;
-use crate::control::identities::link_cookie;
-use crate::control::session::{AwaitsFactor, cookie, signed_in_answer};
+use crate::control::identities::LINK_COOKIE;
+use crate::control::session::{AwaitsFactor, SESSION_COOKIE, signed_in_answer};
 use crate::http::auth;
 use crate::http::client;
+use crate::http::cookie::{Cookie, with_cookie};
 use crate::http::error::{Failure, Result};
 use crate::http::extract::Segments;
-use crate::http::own_path::own_path;
+use crate::http::own_path::next_of;
+use crate::http::query::query_value;
 
 /// The cookie of a sign-on whose user is at the issuer.
-const FLOW_COOKIE: &str = "sluice_sign_on";
+const FLOW_COOKIE: Cookie =
+    Cookie { name: "sluice_sign_on", path: "/api/v1/sign-on", same_site: "Lax" };
 /// The longest parameter that is read, in bytes.
 const LONGEST_VALUE: usize = 8 * 1024;
 
@@ -29,14 +32,13 @@ const LONGEST_VALUE: usize = 8 * 1024;
     responses((status = 303, description = "To the provider"), (status = 401, description = "The provider cannot be used")))]
 pub async fn start(State(app): State<App>, path: Segments, request: Request) -> Result<Response> {
     let origin = client::origin(&app, &request);
-    let next = parameter(&request, "next").map_or_else(|| "/".to_owned(), |next| own_path(&next));
+    let next = next_of(&request);
     let begun = app.gateway.sign_on_start(path.text("slug")?, &next, &origin).await;
     let mut response = match begun {
         Ok(start) => {
             let lasts = SIGN_ON_LASTS / 1_000_000;
-            let mut response = Redirect::to(&start.location).into_response();
-            set_cookie(&mut response, &flow_cookie(&app, start.cookie.expose(), lasts));
-            response
+            let cookie = FLOW_COOKIE.lasting(&app, start.cookie.expose(), lasts);
+            with_cookie(&cookie, Redirect::to(&start.location))
         }
         Err(error) => refused(&app, error, &next)?,
     };
@@ -60,45 +62,42 @@ pub async fn finish(State(app): State<App>, path: Segments, request: Request) ->
         error: parameter(&request, "error"),
         iss: parameter(&request, "iss"),
     };
-    let flow = auth::cookie(request.headers(), FLOW_COOKIE);
+    let flow = auth::cookie(request.headers(), FLOW_COOKIE.name);
     let finished =
         app.gateway.sign_on_finish(path.text("slug")?, answer, flow.as_deref(), &origin).await;
     let response = match finished {
         Ok((SignedOn::In(signed_in), next)) => Ok(entered(&app, signed_in, &next)),
         Ok((SignedOn::LinkFirst(token), _)) => {
-            let mut response = link_first(&app);
-            set_cookie(&mut response, &link_cookie(&app, token.expose()));
-            Ok(response)
+            let lasts = SIGN_ON_LASTS / 1_000_000;
+            let cookie = LINK_COOKIE.lasting(&app, token.expose(), lasts);
+            Ok(with_cookie(&cookie, link_first(&app)))
         }
         Err(error) => refused(&app, error, "/"),
     };
-    // Whatever became of it, the sign-on is over.
-    let mut response = response.unwrap_or_else(Failure::into_response);
-    set_cookie(&mut response, &flow_cookie(&app, "", 0));
+    // The sign-on is over, however it has ended.
+    let response = response.unwrap_or_else(Failure::into_response);
+    let mut response = with_cookie(&FLOW_COOKIE.removed(&app), response);
     keep_private(&mut response);
     Ok(response)
 }
 
 /// The session has begun, or awaits its second factor.
 fn entered(app: &App, signed_in: SignIn, next: &str) -> Response {
-    let (cookie, mut response) = match signed_in {
+    let (token, lasts, response) = match signed_in {
         SignIn::Complete(signed_in) if app.has_console => {
-            let lasts = SESSION_ABSOLUTE / 1_000_000;
-            (cookie(app, signed_in.token.expose(), lasts), Redirect::to(next).into_response())
+            (signed_in.token, SESSION_ABSOLUTE, Redirect::to(next).into_response())
         }
         SignIn::Complete(signed_in) => return signed_in_answer(app, *signed_in),
         SignIn::AwaitsFactor(token) => {
-            let cookie = cookie(app, token.expose(), FACTOR_AWAITED / 1_000_000);
             let response = if app.has_console {
                 Redirect::to(&format!("/sign-in/code?next={}", encoded(next))).into_response()
             } else {
                 axum::Json(AwaitsFactor { mfa_required: true }).into_response()
             };
-            (cookie, response)
+            (token, FACTOR_AWAITED, response)
         }
     };
-    set_cookie(&mut response, &cookie);
-    response
+    with_cookie(&SESSION_COOKIE.lasting(app, token.expose(), lasts / 1_000_000), response)
 }
 
 /// The owner of the account has to confirm first that it is theirs.
@@ -120,31 +119,16 @@ fn refused(app: &App, error: Error, next: &str) -> Result<Response> {
     Ok(Redirect::to(&page).into_response())
 }
 
-/// Of one browser and one sign-on: no cache keeps it, and no page learns its address.
+/// The response concerns one browser and one sign-on: no cache keeps it, and no page learns its address.
 fn keep_private(response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
 }
 
-fn flow_cookie(app: &App, value: &str, max_age: i64) -> String {
-    let secure = if app.is_https { "; Secure" } else { "" };
-    format!(
-        "{FLOW_COOKIE}={value}; Path=/api/v1/sign-on; Max-Age={max_age}; HttpOnly; SameSite=Lax{secure}"
-    )
-}
-
-fn set_cookie(response: &mut Response, cookie: &str) {
-    if let Ok(value) = HeaderValue::from_str(cookie) {
-        response.headers_mut().append(SET_COOKIE, value);
-    }
-}
-
 /// A parameter of the query; of several the first.
 fn parameter(request: &Request, name: &str) -> Option<String> {
-    let query = request.uri().query().unwrap_or_default();
-    let (_, value) = parse(query.as_bytes()).find(|(known, _)| known == name)?;
-    (value.len() <= LONGEST_VALUE).then(|| value.into_owned())
+    query_value(request, name).filter(|value| value.len() <= LONGEST_VALUE)
 }
 
 fn encoded(text: &str) -> String {

@@ -4,6 +4,7 @@
 pub(crate) mod auth;
 pub(crate) mod body;
 pub(crate) mod client;
+pub(crate) mod cookie;
 pub(crate) mod cross_site;
 pub(crate) mod dialect;
 pub(crate) mod drain_body;
@@ -13,6 +14,7 @@ pub(crate) mod health;
 pub(crate) mod json_text;
 pub(crate) mod openapi;
 pub(crate) mod own_path;
+pub(crate) mod query;
 pub(crate) mod request_log;
 pub(crate) mod trace_context;
 pub(crate) mod trace_headers;

@@ -1,5 +1,14 @@
 //! The path that a sign-in leads to.
 
+use axum::extract::Request;
+
+use crate::http::query::query_value;
+
+/// The path of this console that a request wants to go on to.
+pub(crate) fn next_of(request: &Request) -> String {
+    query_value(request, "next").map_or_else(|| "/".to_owned(), |next| own_path(&next))
+}
+
 /// A path of this console: nothing that a browser would read as the address of another host.
 pub(crate) fn own_path(path: &str) -> String {
     let is_path = path.starts_with('/')

@@ -38,7 +38,7 @@ impl Held {
 
     pub(crate) fn percent(self) -> Percent {
         let held = self.share_of(self.spent) + self.share_of(self.reserved);
-        // Of a bound of nothing everything is held.
+        // A bound of nothing is always reached.
         Percent(if self.bound.is_some_and(|bound| bound.0.0 <= 0) { 1.0 } else { held })
     }
 }

@@ -133,7 +133,7 @@ pub struct Overview {
     pub tiles: Vec<Tile>,
     /// The usage by model, key, user and so on.
     pub groups: Vec<GroupTable>,
-    /// What is left to do before the first call; `None` if there were calls.
+    /// The steps to a first call; `None` if there were calls.
     pub first_steps: Option<FirstSteps>,
     /// The address of this gateway.
     pub address: String,

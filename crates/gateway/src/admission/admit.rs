@@ -15,12 +15,11 @@ use domain::time::Timestamp;
 use limits::RateExceeded;
 use subtle::ConstantTimeEq;
 
-use crate::capacity::body_memory::HeldCharge;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
 use crate::state::caller::{Caller, Origin};
-use crate::state::registry::{KeyState, ProjectState};
+use crate::state::registry::KeyState;
 
 /// Whether an endpoint may cost money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +133,7 @@ impl Gateway {
     fn authenticate(&self, bearer: Option<&str>, now: Timestamp) -> Result<Option<Caller>> {
         let Some(key) = self.known_key(bearer, now) else { return Ok(None) };
         let project = self.registry.project(key.key.project)?;
-        Ok(project.map(|project| caller(key, project)))
+        Ok(project.map(|project| Caller::new(key, project)))
     }
 
     fn known_key(&self, bearer: Option<&str>, now: Timestamp) -> Option<Arc<KeyState>> {
@@ -149,7 +148,7 @@ impl Gateway {
         let other = earlier.map_or(expected, |earlier| earlier.hash);
         let right: bool = (hash.ct_eq(&expected) | hash.ct_eq(&other)).into();
         let key = known.filter(|_| right)?;
-        is_valid(&key.key, now).then_some(key)
+        key.key.is_valid(now).then_some(key)
     }
 
     /// Pauses an active key for good; the change is on disk before it is reported. Rare and large:
@@ -167,17 +166,6 @@ impl Gateway {
         }
         Ok(())
     }
-}
-
-/// A key as the caller of a request.
-pub(crate) fn caller(key: Arc<KeyState>, project: Arc<ProjectState>) -> Caller {
-    let charge = HeldCharge::default();
-    Caller { key, project, charge, session_name: None, attributes: None }
-}
-
-/// Whether a key has not expired.
-pub(crate) fn is_valid(key: &Key, now: Timestamp) -> bool {
-    key.expires_at.is_none_or(|at| at > now)
 }
 
 /// The hash under which a key's secret is stored.

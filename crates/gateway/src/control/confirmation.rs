@@ -34,8 +34,24 @@ impl Gateway {
         Ok((booked, is_owner))
     }
 
-    /// The same before a factor is set up or a passkey is added or removed: refuses others, with a row in the
-    /// audit.
+    /// Refuses everybody but the owner of the account, with a row in the audit: before its password is replaced
+    /// or it is linked.
+    pub(crate) async fn confirm_password_owner(
+        &self,
+        member: &Member,
+        account: &Account,
+        password: Secret,
+    ) -> Result<()> {
+        let (booked, is_owner) = self.confirm_owner(member, account, password).await?;
+        if !is_owner {
+            return self.refuse_password(member).await;
+        }
+        self.login_throttle.take_back(&booked.trying, booked.at);
+        Ok(())
+    }
+
+    /// Refuses everybody but the owner of the account, with a row in the audit: before a factor is set up or a
+    /// passkey is added or removed. The attempt stays booked, to be taken back.
     pub(crate) async fn confirm_factor_owner(
         &self,
         member: &Member,

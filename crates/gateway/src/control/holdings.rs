@@ -1,4 +1,4 @@
-//! Who holds what: the money that is spent and reserved, and the requests that count against limits.
+//! Holdings: the money that is spent and reserved, and the requests that count against limits.
 
 use domain::ids::{KeyId, ProjectId};
 use domain::money::Usd;
@@ -8,7 +8,7 @@ use crate::gateway::Gateway;
 use crate::lock::lock;
 use crate::state::member::Member;
 
-/// What counts against the limits of a project now.
+/// The money and requests that count against the limits of a project now.
 #[derive(Clone, Debug)]
 pub struct Holdings {
     /// Its budget of the calendar month.
@@ -19,11 +19,11 @@ pub struct Holdings {
     pub reserved: Usd,
     /// The requests that a key may make in a rolling hour; `None` if there is no limit.
     pub most_requests: Option<u64>,
-    /// What its keys hold, oldest first.
+    /// The holdings of its keys, oldest first.
     pub keys: Vec<KeyHoldings>,
 }
 
-/// What counts against the limits of a key now.
+/// The money and requests that count against the limits of a key now.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyHoldings {
     /// The key.
@@ -37,7 +37,7 @@ pub struct KeyHoldings {
 }
 
 impl Gateway {
-    /// What counts against the limits of a project that is a member's to see, and of its keys.
+    /// The holdings of a project that is a member's to see, and of its keys.
     pub fn holdings(&self, member: &Member, id: ProjectId) -> Result<Holdings> {
         let project = self.visible_project(member, id)?;
         let now = self.clock.now();

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use store::{Account, LinkedIdentity};
 
 use crate::audit::Event;
+use crate::control::second_factor::changed_meanwhile;
 use crate::control::sign_on_cookies::{LinkCookie, open};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -54,15 +55,11 @@ impl Gateway {
                 link.email
             )));
         }
-        let (booked, is_owner) = self.confirm_owner(member, account, password).await?;
-        if !is_owner {
-            return self.refuse_password(member).await;
-        }
-        self.login_throttle.take_back(&booked.trying, booked.at);
+        self.confirm_password_owner(member, account, password).await?;
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         if !tx.confirm_password(account, None).await? {
-            return Err(Error::invalid("The account was changed meanwhile: try again"));
+            return Err(changed_meanwhile());
         }
         let (known_as, now) = ((link.issuer.as_str(), link.subject.as_str()), self.clock.now());
         match tx.add_identity(member.user, known_as, &link.email, false, now).await {

@@ -3,7 +3,7 @@
 use domain::ids::KeyId;
 use domain::key::{Key, KeyStatus};
 
-use crate::admission::admit::{Spends, caller, is_valid};
+use crate::admission::admit::Spends;
 use crate::control::self_service::is_own;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -14,7 +14,7 @@ impl Gateway {
     /// Whether a member may call models with a key from the console: one of their own that works, or any as
     /// an admin.
     pub fn may_call_with(&self, member: &Member, key: &Key) -> bool {
-        let works = is_valid(key, self.clock.now()) && key.status == KeyStatus::Active;
+        let works = key.is_valid(self.clock.now()) && key.status == KeyStatus::Active;
         works && is_own(member, key)
     }
 
@@ -27,10 +27,10 @@ impl Gateway {
         if !is_own(member, &key.key) {
             return Err(Error::Forbidden);
         }
-        if !is_valid(&key.key, now) {
+        if !key.key.is_valid(now) {
             return Err(Error::invalid("The key has expired: choose another one"));
         }
-        let caller = caller(key, project);
+        let caller = Caller::new(key, project);
         self.check_caller(&caller, &member.origin, spends, now).await?;
         Ok(caller
             .with_attributes(HeaderAttributes { user: Some(member.email.clone()), tags: None }))

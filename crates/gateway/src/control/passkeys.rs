@@ -26,7 +26,7 @@ const MOST: usize = 20;
 /// The most characters of a passkey's name.
 const LONGEST_NAME: usize = 100;
 
-/// What a browser is asked for.
+/// A request for a passkey, which a browser answers.
 #[derive(Clone, Debug)]
 pub struct PasskeyOffer {
     /// The options for a public key of `navigator.credentials`, as JSON.

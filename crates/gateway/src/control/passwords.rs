@@ -36,11 +36,7 @@ impl Gateway {
         new: Secret,
     ) -> Result<()> {
         check_password(&new)?;
-        let (booked, is_owner) = self.confirm_owner(member, account, old).await?;
-        if !is_owner {
-            return self.refuse_password(member).await;
-        }
-        self.login_throttle.take_back(&booked.trying, booked.at);
+        self.confirm_password_owner(member, account, old).await?;
         let hash = hash_password_aside(new).await?;
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
@@ -102,7 +98,8 @@ impl Gateway {
         let Some(account) = self.store.account(email).await? else { return Ok(None) };
         let mut tx = self.store.begin().await?;
         let organization = tx.organization(account.org).await?.ok_or(Error::NotFound)?;
-        // Who signs in by an issuer gets no password by a letter: it would lead past the issuer's own factors.
+        // No letter gives a first password to somebody who signs in by an issuer: it would bypass the issuer's
+        // own factors.
         let is_disabled = organization.read_settings()?.security.disable_password_login;
         if account.password_hash.is_empty() || is_disabled {
             return Ok(None);

@@ -57,7 +57,7 @@ pub(crate) fn open(
 
 /// A key of its own: what it seals is nothing that the database keeps.
 fn key(pepper: &[u8; 32]) -> Result<SealingKey> {
-    SealingKey::master(&hash_secret(pepper, "state of browsers")).map_err(Error::from)
+    SealingKey::of_cookies(&hash_secret(pepper, "state of browsers")).map_err(Error::from)
 }
 
 #[cfg(test)]

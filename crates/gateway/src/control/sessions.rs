@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use aws_lc_rs::digest;
-use domain::ids::{SignOnProviderId, UserId};
+use domain::ids::{OrgId, SignOnProviderId, UserId};
 use domain::secret::Secret;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use serde_json::Map;
@@ -34,7 +34,7 @@ pub(crate) const NETWORK_KNOWN: i64 = 90 * DAY;
 const KNOWN_NETWORKS: i64 = 10;
 /// The longest address of an account, in bytes (RFC 5321, with the brackets that a path has).
 const LONGEST_EMAIL: usize = 254;
-/// Whoever signs out waits no longer for what the issuer says about it.
+/// Signing out waits no longer for the issuer's address.
 const ISSUER_ASKED: Duration = Duration::from_secs(3);
 /// Use is noted to the minute, not with every request.
 const TOUCH_EVERY: i64 = MINUTE;
@@ -58,7 +58,7 @@ pub struct SignedIn {
     pub account: Account,
 }
 
-/// What a session came by, if not by a password.
+/// The origin of a session that did not begin with a password.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CameBy {
     /// The provider of single sign-on.
@@ -143,7 +143,14 @@ impl Gateway {
 
     /// Whether nobody signs in with a password.
     pub(crate) async fn is_password_login_disabled(&self) -> Result<bool> {
-        let Some(org) = self.store.first_org().await? else { return Ok(false) };
+        match self.store.first_org().await? {
+            Some(org) => self.is_password_login_disabled_in(org).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Whether nobody of an organization signs in with a password.
+    pub(crate) async fn is_password_login_disabled_in(&self, org: OrgId) -> Result<bool> {
         let organization = self.store.organization(org).await?.ok_or(Error::NotFound)?;
         Ok(organization.read_settings()?.security.disable_password_login)
     }

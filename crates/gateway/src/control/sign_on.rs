@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::audit::{Event, Noted};
 use crate::control::sessions::SignIn;
-use crate::control::sign_on_cookies::{FlowCookie, SIGN_ON_LASTS, open, seal};
+use crate::control::sign_on_cookies::{FlowCookie, open, seal};
 use crate::error::{Error, Result, SignOnRefusal};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
@@ -25,11 +25,11 @@ const LONGEST_CODE: usize = 4096;
 pub struct SignOnStart {
     /// The address there.
     pub location: String,
-    /// What the browser keeps until it comes back.
+    /// The cookie that the browser keeps until it comes back.
     pub cookie: Secret,
 }
 
-/// What an issuer leads back with.
+/// The parameters with which an issuer leads back.
 #[derive(Clone, Debug, Default)]
 pub struct SignOnAnswer {
     /// The state of the sign-on.
@@ -77,7 +77,7 @@ impl Gateway {
         let Some(org) = self.store.first_org().await? else { return Ok((Vec::new(), true)) };
         let providers = self.store.sign_on_providers(org).await?.into_iter();
         let providers = providers.map(|provider| (provider.slug, provider.name)).collect();
-        Ok((providers, !self.is_password_login_disabled().await?))
+        Ok((providers, !self.is_password_login_disabled_in(org).await?))
     }
 
     /// Begins a sign-on, which leads to a path afterwards.
@@ -101,9 +101,8 @@ impl Gateway {
             nonce: begun.flow.nonce.expose().to_owned(),
             verifier: begun.flow.verifier.expose().to_owned(),
             next: if next.len() <= LONGEST_NEXT { next.to_owned() } else { "/".to_owned() },
-            until: now.0 + SIGN_ON_LASTS,
         };
-        let cookie = seal(self.registry.pepper(), &cookie)?;
+        let cookie = seal(self.registry.pepper(), &cookie, now)?;
         Ok(SignOnStart { location: begun.location, cookie })
     }
 
@@ -165,7 +164,7 @@ impl Gateway {
         }
         let code = answer.code.filter(|code| !code.is_empty() && code.len() <= LONGEST_CODE);
         let Some(code) = code else { return stale("code") };
-        // What follows makes requests to the issuer.
+        // The rest makes requests to the issuer.
         let network = network(origin.address);
         self.login_throttle.book_sign_on(network, now)?;
         let client = self.client_of(provider)?;
@@ -216,7 +215,7 @@ impl Gateway {
         providers.into_iter().find(|provider| provider.slug == slug).ok_or(Error::NotFound)
     }
 
-    /// What an issuer knows of us.
+    /// The gateway as a client of an issuer.
     fn client_of(&self, provider: &SignOnProvider) -> Result<SignOnClient> {
         let public = self.public_url().ok_or_else(no_public_url)?;
         Ok(SignOnClient {

@@ -13,7 +13,7 @@ use crate::control::people::{about, end_links, rank};
 use crate::control::projects::clean_name;
 use crate::control::sessions::{CameBy, SignIn, SignedIn, Standing};
 use crate::control::sign_on::{Refused, SignedOn};
-use crate::control::sign_on_cookies::{LinkCookie, SIGN_ON_LASTS, seal};
+use crate::control::sign_on_cookies::{LinkCookie, seal};
 use crate::error::{Error, Result, SignOnRefusal};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
@@ -39,14 +39,18 @@ impl Gateway {
         origin: &Origin,
     ) -> Outcome<SignedOn> {
         let mut tx = self.store.begin().await?;
-        // Whoever changes people holds their organization.
+        // Every change of people holds their organization.
         let organization = tx.organization(provider.org).await?.ok_or(Error::NotFound)?;
         let found = self.find_account(&mut tx, provider, &organization, identity, origin).await?;
         let account = match found {
             Ok(Found::Account(account)) => account,
             Ok(Found::Link(cookie)) => {
                 let cookie = LinkCookie { next: next.to_owned(), ..cookie };
-                return Ok(Ok(SignedOn::LinkFirst(seal(self.registry.pepper(), &cookie)?)));
+                return Ok(Ok(SignedOn::LinkFirst(seal(
+                    self.registry.pepper(),
+                    &cookie,
+                    self.clock.now(),
+                )?)));
             }
             Err(refused) => {
                 // The sessions of who may no longer sign in have ended.
@@ -118,7 +122,6 @@ impl Gateway {
                 email,
                 user,
                 next: String::new(),
-                until: self.clock.now().0 + SIGN_ON_LASTS,
             })));
         }
         let groups = identity.values(&provider.groups_claim);

@@ -1,28 +1,23 @@
-//! What a browser keeps of a sign-on, sealed: nothing is stored for anybody who is not signed in. No I/O.
+//! The cookies of a sign-on, sealed: nothing is stored for anybody who is not signed in. No I/O.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::time::Duration;
+
 use domain::ids::{SignOnProviderId, UserId};
 use domain::secret::Secret;
 use domain::time::{MINUTE, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use store::SealingKey;
 
-use crate::admission::admit::hash_secret;
+use crate::control::sealed_state;
 use crate::error::{Error, Result};
 
 /// A sign-on, and the confirmation of a link, may take this long, in microseconds.
 pub const SIGN_ON_LASTS: i64 = 10 * MINUTE;
-/// The longest cookie that is opened.
-const LONGEST: usize = 8 * 1024;
 
 /// A kind of cookie: one is never taken for the other.
 pub(crate) trait Kept: Serialize + DeserializeOwned {
-    /// Its place, which its seal is bound to.
-    const PLACE: &'static str;
-    /// The time from which on it is no longer good.
-    fn until(&self) -> Timestamp;
+    /// The purpose that its seal is bound to.
+    const PURPOSE: &'static str;
 }
 
 /// A sign-on whose user is at the issuer.
@@ -34,7 +29,6 @@ pub(crate) struct FlowCookie {
     pub(crate) verifier: String,
     /// The path to go to afterwards.
     pub(crate) next: String,
-    pub(crate) until: i64,
 }
 
 /// A user of an issuer, with the address of an account whose owner has not confirmed that it is theirs.
@@ -47,42 +41,28 @@ pub(crate) struct LinkCookie {
     pub(crate) user: UserId,
     /// The path to go to afterwards.
     pub(crate) next: String,
-    pub(crate) until: i64,
 }
 
 impl Kept for FlowCookie {
-    const PLACE: &'static str = "sign_on_flow";
-
-    fn until(&self) -> Timestamp {
-        Timestamp(self.until)
-    }
+    const PURPOSE: &'static str = "sign_on_flow";
 }
 
 impl Kept for LinkCookie {
-    const PLACE: &'static str = "sign_on_link";
-
-    fn until(&self) -> Timestamp {
-        Timestamp(self.until)
-    }
+    const PURPOSE: &'static str = "sign_on_link";
 }
 
 /// Seals a cookie.
-pub(crate) fn seal<T: Kept>(pepper: &[u8; 32], cookie: &T) -> Result<Secret> {
-    let plain = serde_json::to_vec(cookie).map_err(|error| Error::Internal(error.to_string()))?;
-    let sealed = key(pepper)?.seal(T::PLACE, &plain)?;
-    Ok(Secret::new(URL_SAFE_NO_PAD.encode(sealed)))
+pub(crate) fn seal<T: Kept>(pepper: &[u8; 32], cookie: &T, now: Timestamp) -> Result<Secret> {
+    let state =
+        serde_json::to_string(cookie).map_err(|error| Error::Internal(error.to_string()))?;
+    let good_for = Duration::from_micros(SIGN_ON_LASTS.unsigned_abs());
+    sealed_state::seal(pepper, T::PURPOSE, &state, now, good_for)
 }
 
 /// Opens a cookie that is still good.
 pub(crate) fn open<T: Kept>(pepper: &[u8; 32], cookie: &str, now: Timestamp) -> Option<T> {
-    let sealed = (cookie.len() <= LONGEST).then(|| URL_SAFE_NO_PAD.decode(cookie).ok())??;
-    let plain = key(pepper).ok()?.open(T::PLACE, &sealed).ok()?;
-    let cookie: T = serde_json::from_slice(&plain).ok()?;
-    (now < cookie.until()).then_some(cookie)
-}
-
-fn key(pepper: &[u8; 32]) -> Result<SealingKey> {
-    Ok(SealingKey::of_cookies(&hash_secret(pepper, "cookies of sign-on"))?)
+    let opened = sealed_state::open(pepper, T::PURPOSE, cookie, now).ok()??;
+    serde_json::from_str(&opened.state).ok()
 }
 
 #[cfg(test)]
@@ -98,9 +78,8 @@ mod tests {
             nonce: "n".to_owned(),
             verifier: "v".to_owned(),
             next: "/".to_owned(),
-            until: SIGN_ON_LASTS,
         };
-        let sealed = seal(&pepper, &flow).unwrap();
+        let sealed = seal(&pepper, &flow, Timestamp(0)).unwrap();
         let sealed = sealed.expose();
         let opened: FlowCookie = open(&pepper, sealed, Timestamp(SIGN_ON_LASTS - 1)).unwrap();
         assert_eq!((opened.state.as_str(), opened.provider), ("s", SignOnProviderId(1)));

@@ -3,8 +3,8 @@
 use domain::ids::ProjectId;
 use domain::time::DAY;
 
-use crate::bounded_read::bounded;
-use crate::error::{Error, Result};
+use crate::bounded_read::{bounded, or_none};
+use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::state::member::Member;
 
@@ -47,19 +47,8 @@ impl Gateway {
         let project = self.visible_project(member, project)?;
         let since = self.clock.now().minus_micros(RECENT);
         let calls = bounded(self.store.complexities(project.id(), since, MOST_STEPS)).await;
-        let calls = or_none(calls)?;
+        let calls = or_none(calls, "the complexities of recent calls are left out")?;
         Ok(RecentComplexities { threshold: project.complexity_threshold(), calls })
-    }
-}
-
-/// None, if they cannot be had now: the rest of the page is worth having without them.
-fn or_none(calls: Result<Vec<f64>>) -> Result<Vec<f64>> {
-    match calls {
-        Err(Error::Unavailable(cause)) => {
-            tracing::warn!(%cause, "the complexities of recent calls are left out");
-            Ok(Vec::new())
-        }
-        calls => calls,
     }
 }
 

@@ -6,8 +6,8 @@ use domain::ids::ProjectId;
 use grading::{DriftReport, Profile};
 use store::{ANSWER_BINS, AlikeAnswers};
 
-use crate::bounded_read::bounded;
-use crate::error::{Error, Result};
+use crate::bounded_read::{bounded, or_none};
+use crate::error::Result;
 use crate::evidence::stats::Period;
 use crate::gateway::Gateway;
 use crate::state::member::Member;
@@ -40,18 +40,8 @@ impl Gateway {
             bounded(self.store.answers(project, earlier, start, MOST_STEPS)),
             bounded(self.store.answers(project, start, end, MOST_STEPS)),
         );
-        or_none(both.map(|(before, after)| reports(&before, &after)))
-    }
-}
-
-/// Reports, or none if they cannot be had now: all other statistics are worth having without them.
-fn or_none(reports: Result<Vec<DriftReport>>) -> Result<Vec<DriftReport>> {
-    match reports {
-        Err(Error::Unavailable(cause)) => {
-            tracing::warn!(%cause, "the drift of models is left out of statistics");
-            Ok(Vec::new())
-        }
-        reports => reports,
+        let reports = both.map(|(before, after)| reports(&before, &after));
+        or_none(reports, "the drift of models is left out of statistics")
     }
 }
 
@@ -116,13 +106,6 @@ mod tests {
             step.call.as_mut().unwrap().answer = Some(answer);
             gateway.store.writer().step(step, None).await.unwrap();
         }
-    }
-
-    #[test]
-    fn statistics_do_without_drift_that_takes_too_long() {
-        let late = Error::Unavailable("the query took longer than 5 seconds".to_owned());
-        assert_eq!(or_none(Err(late)).unwrap(), []);
-        assert!(or_none(Err(Error::Internal("a defect".to_owned()))).is_err());
     }
 
     #[tokio::test]

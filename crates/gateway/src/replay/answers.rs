@@ -89,7 +89,7 @@ impl Gateway {
         for content in sealed {
             let id = content.step();
             let content = content.open_packed(&project.sealing)?;
-            // What is small when it is compressed may be large.
+            // A content that is small while it is compressed may be large.
             if bytes + content.size() <= LARGEST_UNPACKED {
                 bytes += content.size();
                 packed.push((id, content));

@@ -13,7 +13,6 @@ use domain::trace::{Trace, TraceStatus};
 use serde_json::{Map, json};
 
 use crate::bounded_read::bounded;
-use crate::capacity::body_memory::HeldCharge;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
@@ -325,18 +324,12 @@ fn caller(job: &RunningJob) -> Result<Caller> {
     project.check_active()?;
     let key = job.job.key.and_then(|key| gateway.registry.key(key));
     let now = gateway.clock.now();
-    let key = key.filter(|key| key.key.expires_at.is_none_or(|at| at > now));
+    let key = key.filter(|key| key.key.is_valid(now));
     let key = key.ok_or_else(|| {
         Error::invalid("The key that asked for this replay was revoked, or has expired")
     })?;
     key.check_active()?;
-    let caller = Caller {
-        key,
-        project,
-        charge: HeldCharge::default(),
-        session_name: None,
-        attributes: None,
-    };
+    let caller = Caller::new(key, project);
     caller.check_endpoint(ApiEndpoint::Replay)?;
     Ok(caller)
 }

@@ -38,6 +38,12 @@ pub struct HeaderAttributes {
 }
 
 impl Caller {
+    /// A key as the caller of a request without further headers.
+    pub(crate) fn new(key: Arc<KeyState>, project: Arc<ProjectState>) -> Self {
+        let charge = HeldCharge::default();
+        Self { key, project, charge, session_name: None, attributes: None }
+    }
+
     /// The caller, with the session that a header of its request names. A name that is empty or too
     /// long is none.
     #[must_use]

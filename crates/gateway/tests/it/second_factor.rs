@@ -264,7 +264,7 @@ async fn without_a_password_a_sign_in_counts_for_ten_minutes() {
     clock.set(noon.plus(Duration::from_secs(599)));
     gateway.offer_authenticator(&member, &account, none()).await.unwrap();
     clock.set(noon.plus(Duration::from_mins(10)));
-    // Whatever is sent as a password, and however often: it is no guess at one.
+    // No text that is sent as a password is a guess at one, however often it is sent.
     for _ in 0..8 {
         let late = gateway.offer_authenticator(&member, &account, none()).await;
         assert!(late.unwrap_err().to_string().contains("sign in again"));

@@ -110,7 +110,7 @@ async fn whoever_must_enrol_is_led_to_the_page(backend: Backend) {
         422,
         "Your organization requires a second factor",
     );
-    // Whoever may not go on can still leave.
+    // A user who may not go on can still leave.
     let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
     assert_eq!(send_form(&member, "/sign-out", &[]).await.header("location"), "/sign-in");
     assert_eq!(member.get("/account").await.header("location"), "/sign-in?next=%2Faccount");

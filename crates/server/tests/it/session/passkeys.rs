@@ -34,7 +34,7 @@ fn device() -> Device {
     Device::new(ORIGIN, "ai.example")
 }
 
-/// What a device claims falsely.
+/// A false claim of a device.
 type Change = fn(&mut Device);
 
 /// Options for a browser, with the caller who has the cookie that belongs to them.
@@ -210,7 +210,7 @@ async fn an_answer_that_does_not_fit_signs_nobody_in(backend: Backend) {
     mixed["response"]["signature"] = theirs.sign(&asked.options)["response"]["signature"].clone();
     answer(&asked, &mixed).await.is(401, &unauthorized());
     reasons.extend(["verification", "challenge", "challenge", "challenge", "verification"]);
-    // What is no credential at all, and pages of others.
+    // Values that are no credential at all, and pages of others.
     for credential in [json!(5), json!({}), json!({"id": "x"})] {
         assert_eq!(answer(&asked, &credential).await.status, 400, "{credential}");
     }

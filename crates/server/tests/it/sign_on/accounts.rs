@@ -119,7 +119,7 @@ async fn an_account_with_the_address_is_linked_once_its_owner_says_so(backend: B
     // Another subject with the address is not the same user.
     issuer.says(&person("user-2", "member@example.org", &[]));
     assert_eq!(sign_on(&server, &issuer).await.header("location"), "/sign-on/link");
-    // Whoever is removed may come back as somebody new.
+    // A removed user may come back as somebody new.
     let id = &who["user"]["id"];
     server.owner().await.delete(&format!("/api/v1/users/{id}")).await.ok(204);
     issuer.says(&person("user-1", "member@example.org", &["eng"]));

@@ -37,11 +37,11 @@ pub enum Signature {
     ClientSecret,
 }
 
-/// What the issuer does.
+/// The behaviour of the issuer.
 pub struct Script {
     /// Claims of the next tokens; null leaves one out.
     pub claims: Map<String, Value>,
-    /// What is said about a user beside the token.
+    /// The claims about a user beside the token.
     pub user_info: Map<String, Value>,
     pub signature: Signature,
     /// Fields of the metadata; null leaves one out.

@@ -46,7 +46,7 @@ async fn a_user_signs_in_by_their_provider(backend: Backend) {
     let by_provider: Vec<_> =
         success.iter().filter(|event| event["metadata"]["provider"] == "stub").collect();
     assert_eq!((by_provider.len(), &by_provider[0]["actor"]), (1, &json!("ann@example.org")));
-    // Whatever their address is by now, they are the same user.
+    // They are the same user under a new address.
     issuer.says(&person("user-1", "ann@elsewhere.example", &["eng"]));
     let again = signed_on(&server, &issuer).await.get("/api/v1/session").await.ok(200);
     assert_eq!(again["user"]["id"], who["user"]["id"]);

@@ -1,0 +1,43 @@
+//! Cookies that the gateway sets. No script reads one, and over TLS none is sent in the clear.
+
+use axum::http::HeaderValue;
+use axum::http::header::SET_COOKIE;
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+
+/// A cookie of the gateway's.
+#[derive(Clone, Copy)]
+pub(crate) struct Cookie {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// The path below which it is sent.
+    pub(crate) path: &'static str,
+    /// `Lax` or `Strict`: whether a page of another site may lead here with it.
+    pub(crate) same_site: &'static str,
+}
+
+impl Cookie {
+    /// The value of a header that sets it for so many seconds.
+    pub(crate) fn lasting(self, app: &App, value: &str, max_age: i64) -> String {
+        let Self { name, path, same_site } = self;
+        let secure = if app.is_https { "; Secure" } else { "" };
+        format!(
+            "{name}={value}; Path={path}; Max-Age={max_age}; HttpOnly; SameSite={same_site}{secure}"
+        )
+    }
+
+    /// The value of a header that removes it.
+    pub(crate) fn removed(self, app: &App) -> String {
+        self.lasting(app, "", 0)
+    }
+}
+
+/// A response that sets a cookie beside those that it sets already.
+pub(crate) fn with_cookie(cookie: &str, response: impl IntoResponse) -> Response {
+    let mut response = response.into_response();
+    if let Ok(value) = HeaderValue::from_str(cookie) {
+        response.headers_mut().append(SET_COOKIE, value);
+    }
+    response
+}
