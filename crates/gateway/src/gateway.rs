@@ -16,6 +16,7 @@ use crate::capacity::detail_places::DetailPlaces;
 use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
+use crate::evidence::drift::WeeklyDrift;
 use crate::otlp::queue::TelemetryQueue;
 use crate::outbox::Outbox;
 use crate::pipeline::upstream::Upstream;
@@ -55,6 +56,7 @@ pub struct Inner {
     pub(crate) perimeter_counts: PerimeterCounts,
     pub(crate) trials: Trials,
     pub(crate) shadow_slots: ShadowSlots,
+    pub(crate) weekly_drift: WeeklyDrift,
     /// Insights are computed for one project at a time.
     pub(crate) insight_runs: Semaphore,
     /// The time up to which the spend of keys was read from the database.

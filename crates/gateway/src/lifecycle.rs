@@ -15,6 +15,7 @@ use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
 use crate::error::Result;
+use crate::evidence::drift::WeeklyDrift;
 use crate::evidence::trace_search::TRACE_SEARCHES;
 use crate::gateway::{Gateway, Inner};
 use crate::jobs;
@@ -73,6 +74,7 @@ impl Gateway {
             perimeter_counts: PerimeterCounts::default(),
             trials: Trials::default(),
             shadow_slots: ShadowSlots::default(),
+            weekly_drift: WeeklyDrift::default(),
             insight_runs: Semaphore::new(1),
             recounted: Recounted::default(),
             settled: Arc::default(),

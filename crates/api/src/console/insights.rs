@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use dashboard::{Count, DriftRow, InsightCard, InsightsPage, Money, Section};
 use domain::insight::InsightKind;
-use gateway::{DriftReport, Period};
+use gateway::DriftReport;
 
 use crate::app::App;
 use crate::console::failure::Result;
@@ -27,10 +27,9 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
             data: serde_json::to_string_pretty(&insight.facts.data).unwrap_or_default(),
         }
     });
-    let week = Period::read(Some("168"), None, None, app.gateway.now())?;
-    let drift = app.gateway.drift_for_member(visit.member(), project, &week).await?;
+    let drift = app.gateway.weekly_drift_for_member(visit.member(), project).await?;
     Ok(page(&InsightsPage {
-        drift: drift.into_iter().map(drift_row).collect(),
+        drift: drift.iter().cloned().map(drift_row).collect(),
         cards: cards.collect(),
         frame: visit.frame(Section::Insights, "Insights", Some(project)),
         may_manage: visit.member().role.may_manage_insights(),
