@@ -202,7 +202,7 @@ impl Tx {
     /// next project would get a deleted one's id. Returns the number of projects whose data was still
     /// there.
     async fn forget_projects(&mut self) -> Result<u64> {
-        const OF_THEM: [&str; 7] = [
+        const OF_THEM: [&str; 8] = [
             "DELETE FROM usage_grouped WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "DELETE FROM jobs WHERE project_id IN (
@@ -213,6 +213,8 @@ impl Tx {
             "DELETE FROM api_keys WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "DELETE FROM project_members WHERE project_id IN (
+                SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
+            "DELETE FROM review_verdicts WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "DELETE FROM insights WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
@@ -235,7 +237,8 @@ impl Tx {
         Ok(forgotten)
     }
 
-    /// Deletes a step and its content; `None` if it was gone.
+    /// Deletes a step, its content, and the note of the verdict on it; `None` if it was gone. The verdict
+    /// itself is a figure that advice is given by, and stays for its time.
     async fn forget_step(&mut self, id: i64) -> Result<Option<Gone>> {
         const FORGET: &str = "
             DELETE FROM steps WHERE id = $1 RETURNING trace_id, cost, pii, injection, secret";
@@ -244,7 +247,13 @@ impl Tx {
                 .bind(id)
                 .execute(&mut *db)
                 .await?;
-            sqlx::query_as(FORGET).bind(id).fetch_optional(&mut *db).await?
+            let gone = sqlx::query_as(FORGET).bind(id).fetch_optional(&mut *db).await?;
+            // After the step, which whoever judges it holds first. Its note may quote the content.
+            sqlx::query("UPDATE review_verdicts SET note = NULL WHERE step_id = $1")
+                .bind(id)
+                .execute(&mut *db)
+                .await?;
+            gone
         });
         self.forget_stored_of(id).await?;
         Ok(gone)
