@@ -170,7 +170,8 @@ fn fewer_types(all: &[Review], judged: &[&Review], types: &[&str]) -> Option<Adv
         return None;
     }
     let confirmed = all.iter().filter(|review| !is_false(review));
-    let hidden_confirmed = confirmed.filter(|review| review.findings.iter().any(is_dropped)).count();
+    let hidden_confirmed =
+        confirmed.filter(|review| review.findings.iter().any(is_dropped)).count();
     let names = dropped.iter().copied().collect::<Vec<_>>().join(", ");
     Some(AdvisedChange {
         action: format!(
@@ -217,11 +218,7 @@ fn lighter_rule(judged: &[&Review], safety: &Safety) -> Option<AdvisedChange> {
 }
 
 /// A threshold just above the score below which most of the false positives of a category lie.
-fn higher_threshold(
-    all: &[Review],
-    wrong: &[&Review],
-    safety: &Safety,
-) -> Option<AdvisedChange> {
+fn higher_threshold(all: &[Review], wrong: &[&Review], safety: &Safety) -> Option<AdvisedChange> {
     let mut scores: Vec<f64> = wrong.iter().map(|review| review.risk_score).collect();
     scores.sort_by(f64::total_cmp);
     let place = (scores.len() * KEPT_OUT_PCT).div_ceil(100).checked_sub(1)?;
@@ -406,7 +403,11 @@ mod tests {
         let higher = json!({"safety": {"review_threshold": 0.51}});
         assert_eq!(patch(&emails, &["EMAIL"]), Some(higher));
         let higher = json!({"safety": {"review_threshold": 0.3}});
-        assert_eq!(patch(&of(10, FALSE, ATTACK, 0.29), &[]), Some(higher), "0.29 is not below 0.29");
+        assert_eq!(
+            patch(&of(10, FALSE, ATTACK, 0.29), &[]),
+            Some(higher),
+            "0.29 is not below 0.29"
+        );
         let rules = json!({"safety": {"rules": [
             {"name": "bird", "pattern": "b", "action": "flag", "weight": 0.19}]}});
         assert_eq!(patch(&of(10, FALSE, RULE, 0.6), &[]), Some(rules));

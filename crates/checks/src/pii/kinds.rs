@@ -73,9 +73,8 @@ pub fn wrong_kinds(safety: &Safety) -> Option<String> {
 pub fn found_kinds(safety: &Safety) -> Vec<&str> {
     let own = safety.recognizers.iter().map(|own| own.name.as_str());
     let chosen = safety.pii_entities.as_deref();
-    let is_chosen = |kind: &&str| {
-        chosen.is_none_or(|names| names.iter().any(|name| is_kind(name, kind)))
-    };
+    let is_chosen =
+        |kind: &&str| chosen.is_none_or(|names| names.iter().any(|name| is_kind(name, kind)));
     let all: BTreeSet<&str> = own.chain(KINDS.iter().copied()).collect();
     all.into_iter().filter(is_chosen).collect()
 }

@@ -11,7 +11,7 @@ use domain::time::{DAY, Timestamp};
 use grading::JudgedCategory;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use store::{SealedContent, Store};
+use store::{ReviewPage, SealedContent, Store};
 
 use crate::audit::Event;
 use crate::bounded_read::{READ_BOUND, bounded};
@@ -68,10 +68,8 @@ impl Gateway {
         limit: usize,
         present: PresentReview<T>,
     ) -> Result<ReviewQueue<T>> {
+        let page = self.list_for_review(member, project, before, limit).await?;
         let project = self.visible_project(member, project)?;
-        let limit = limit.clamp(1, MOST_REVIEWS) as i64;
-        let page = self.store.steps_for_review(project.id(), before, limit);
-        let page = bounded(page).await?;
         let ids: Vec<StepId> = page.steps.iter().map(|step| step.id).collect();
         if ids.is_empty() {
             return Ok(ReviewQueue { items: Vec::new(), next: page.next });
@@ -89,6 +87,19 @@ impl Gateway {
         };
         let items = page.steps.into_iter().map(item).collect::<Result<_>>()?;
         Ok(ReviewQueue { items, next: page.next })
+    }
+
+    /// The same steps without their contents.
+    pub async fn list_for_review(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        before: Option<StepId>,
+        limit: usize,
+    ) -> Result<ReviewPage> {
+        let project = self.visible_project(member, project)?;
+        let limit = limit.clamp(1, MOST_REVIEWS) as i64;
+        bounded(self.store.steps_for_review(project.id(), before, limit)).await
     }
 
     /// The contents of these steps, in their order, as far as they are small.
