@@ -8,13 +8,12 @@ use domain::review::{Review, Verdict};
 use domain::settings::Settings;
 use domain::step::Step;
 use gateway::{Error, MOST_REVIEWS};
-use serde::Deserialize;
-use serde_json::Value;
 
 use crate::app::App;
 use crate::console::failure::{Result, show_fault};
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{csv, page, page_as};
+use crate::evidence::marked_texts::Found;
 use crate::evidence::reviews::{
     ReviewTexts, USUAL_REVIEWS, read_before, read_verdict, review_texts,
 };
@@ -57,48 +56,25 @@ async fn reviews(app: &App, visit: &Visit, project: ProjectId) -> Result<Reviews
     })
 }
 
-/// A finding as it is stored with a step.
-#[derive(Deserialize)]
-struct Found {
-    category: String,
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    score: f64,
-    #[serde(default)]
-    role: Option<String>,
-    #[serde(default)]
-    field: Option<String>,
-    #[serde(default)]
-    within: Option<String>,
-}
-
-impl Found {
-    fn all(step: &Step) -> Vec<Self> {
-        let found = step.security.findings.as_ref().and_then(Value::as_array);
-        let found = found.into_iter().flatten();
-        found.filter_map(|finding| Self::deserialize(finding).ok()).collect()
-    }
-
-    fn name(&self) -> String {
-        format!("{}: {}", self.category, self.kind)
-    }
-
-    fn row(&self) -> FindingRow {
-        let place = match (self.within.as_deref(), &self.role, self.field.as_deref()) {
-            (Some("output"), _, _) => "in the output".to_owned(),
-            (_, Some(role), None | Some("content")) => format!("in a {role} message"),
-            (_, Some(role), Some(field)) => format!("in {field} of a {role} message"),
-            (_, None, Some(field)) => format!("in {field}"),
-            (_, None, None) => String::new(),
-        };
-        FindingRow { name: self.name(), score: format!("{:.2}", self.score), place }
-    }
+fn finding_row(found: &Found) -> FindingRow {
+    let place = match (&found.role, found.field.as_deref()) {
+        _ if found.is_in_output() => "in the output".to_owned(),
+        (Some(role), None | Some("content")) => format!("in a {role} message"),
+        (Some(role), Some(field)) => format!("in {field} of a {role} message"),
+        (None, Some(field)) => format!("in {field}"),
+        (None, None) => String::new(),
+    };
+    FindingRow { name: found.name(), score: format!("{:.2}", found.score), place }
 }
 
 /// The place of a step on the page of its trace.
 fn href(frame: &Frame, step: &Step) -> String {
     frame.href(&format!("/traces/{}", step.trace)) + &format!("#step-{}", step.id)
+}
+
+/// The address that a verdict on a step is sent to.
+fn judge_href(frame: &Frame, step: StepId) -> String {
+    frame.href(&format!("/safety/reviews/{step}"))
 }
 
 fn item(frame: &Frame, step: &Step, texts: ReviewTexts) -> ReviewItem {
@@ -121,9 +97,10 @@ fn item(frame: &Frame, step: &Step, texts: ReviewTexts) -> ReviewItem {
         at: step.finished_at,
         risk_score: format!("{:.2}", step.security.risk_score),
         more: found.len().saturating_sub(MOST_FINDINGS),
-        findings: found.iter().take(MOST_FINDINGS).map(Found::row).collect(),
+        findings: found.iter().take(MOST_FINDINGS).map(finding_row).collect(),
         texts,
         without_text,
+        judge: judge_href(frame, step.id),
     }
 }
 
@@ -139,6 +116,7 @@ fn judged_row(frame: &Frame, review: Review) -> JudgedRow {
         findings: findings.collect::<Vec<_>>().join(", "),
         note: review.note,
         at: review.at,
+        judge: judge_href(frame, review.step),
     }
 }
 

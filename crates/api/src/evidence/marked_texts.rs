@@ -24,30 +24,39 @@ const MOST_EXCERPTS: usize = 5;
 /// A finding in a text: its first character, the one behind it, and its name.
 type Mark = (usize, usize, String);
 
-/// A finding of a step, and its place.
+/// A finding as it is stored with its step.
 #[derive(Deserialize)]
-struct Found {
+pub(crate) struct Found {
     category: String,
     #[serde(rename = "type")]
     kind: String,
     start: usize,
     end: usize,
+    /// 0 to 1.
+    #[serde(default)]
+    pub(crate) score: f64,
     #[serde(default)]
     message: Option<usize>,
+    /// The role of that message.
     #[serde(default)]
-    field: Option<String>,
+    pub(crate) role: Option<String>,
+    /// The field of the message, or of the request.
+    #[serde(default)]
+    pub(crate) field: Option<String>,
     /// `input` or `output`; a request that was blocked has findings of its input alone.
     #[serde(default)]
     within: Option<String>,
 }
 
 impl Found {
-    fn all(step: &Step) -> Vec<Self> {
+    /// The findings of a step.
+    pub(crate) fn all(step: &Step) -> Vec<Self> {
         let found = step.security.findings.as_ref();
         found.and_then(|found| Vec::deserialize(found).ok()).unwrap_or_default()
     }
 
-    fn is_in_output(&self) -> bool {
+    /// Whether it was found in the answer.
+    pub(crate) fn is_in_output(&self) -> bool {
         self.within.as_deref() == Some("output")
     }
 
@@ -58,8 +67,13 @@ impl Found {
             && self.field.as_deref().is_none_or(|field| field == "content")
     }
 
+    /// Its category and type: `pii: EMAIL`.
+    pub(crate) fn name(&self) -> String {
+        format!("{}: {}", self.category, self.kind)
+    }
+
     fn mark(&self) -> Mark {
-        (self.start, self.end, format!("{}: {}", self.category, self.kind))
+        (self.start, self.end, self.name())
     }
 }
 

@@ -41,6 +41,8 @@ pub struct ReviewItem {
     pub texts: Vec<Text>,
     /// Why there is no text.
     pub without_text: Option<&'static str>,
+    /// The address that a verdict is sent to.
+    pub judge: String,
 }
 
 /// A verdict of the last 30 days.
@@ -58,6 +60,8 @@ pub struct JudgedRow {
     pub note: Option<String>,
     /// When it was judged.
     pub at: Timestamp,
+    /// The address that another verdict is sent to.
+    pub judge: String,
 }
 
 /// The queue of a project.
@@ -80,11 +84,4 @@ pub struct ReviewsPage {
     pub judged: Vec<JudgedRow>,
     /// Whether the user may judge.
     pub may_judge: bool,
-}
-
-impl ReviewsPage {
-    /// The address that a verdict on a step is sent to.
-    fn judge(&self, step: &i64) -> String {
-        self.frame.href(&format!("/safety/reviews/{step}"))
-    }
 }
