@@ -36,7 +36,7 @@ pub struct JudgedCategory {
 /// A change of a setting that keeps false positives out of the queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdvisedChange {
-    /// What to do, as a sentence without its full stop.
+    /// The action to take, as a sentence without its full stop.
     pub action: String,
     /// The change as a patch of `settings`.
     pub patch: Value,

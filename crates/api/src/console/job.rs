@@ -192,7 +192,7 @@ fn tiles(report: &BacktestReport) -> Vec<Tile> {
     ]
 }
 
-/// What limits the report.
+/// The limits of the report, in sentences.
 fn notes(report: &BacktestReport) -> Vec<String> {
     let StepCounts { without_content, unreadable, truncated, .. } = report.steps;
     let counts = [

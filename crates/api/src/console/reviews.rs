@@ -87,6 +87,7 @@ fn item(frame: &Frame, step: &Step, texts: ReviewTexts) -> ReviewItem {
         ReviewTexts::TooLarge => {
             (Vec::new(), Some("Its texts are large: they are on the page of the step."))
         }
+        ReviewTexts::Damaged => (Vec::new(), Some("Its texts are damaged and cannot be opened.")),
     };
     let model = step.call.as_ref().map(|call| call.model.clone());
     ReviewItem {

@@ -1,7 +1,7 @@
 //! A draft of safety settings, as a form has it: a rule, or a patch of settings as JSON.
 
 use dashboard::{DraftField, SafetyDraft};
-use domain::settings::Settings;
+use domain::settings::{self, Settings};
 use gateway::Error;
 use serde_json::{Map, Value, json};
 
@@ -53,6 +53,9 @@ pub(super) fn read(draft: &mut SafetyDraft, saved: &Map<String, Value>) -> Optio
             return refused(&mut draft.settings, &format!("The settings are not JSON: {error}"));
         }
     };
+    if patch.get("safety").is_some_and(|section| !section.is_object()) {
+        return refused(&mut draft.settings, "settings.safety must be an object");
+    }
     let [name, pattern] = [&draft.name, &draft.pattern].map(|field| field.value.trim().to_owned());
     if name.is_empty() && pattern.is_empty() {
         return Some(ReadDraft { patch, rule: None });
@@ -76,12 +79,9 @@ pub(super) fn read(draft: &mut SafetyDraft, saved: &Map<String, Value>) -> Optio
         }
     }
     let saved_rules = saved.get("safety").and_then(|safety| safety.get("rules")).cloned();
-    let section = patch.entry("safety").or_insert_with(|| json!({}));
-    let Some(section) = section.as_object_mut() else {
-        return refused(&mut draft.settings, "settings.safety must be an object");
-    };
     // A list takes the place of the saved one: the rule is put into it.
-    let given = section.remove("rules").or(saved_rules).filter(|rules| !rules.is_null());
+    let given = patch.get("safety").and_then(|section| section.get("rules")).cloned();
+    let given = given.or(saved_rules).filter(|rules| !rules.is_null());
     let mut rules = match given {
         None => Vec::new(),
         Some(Value::Array(rules)) => rules,
@@ -99,7 +99,9 @@ pub(super) fn read(draft: &mut SafetyDraft, saved: &Map<String, Value>) -> Optio
     } else {
         rules.push(Value::Object(rule));
     }
-    section.insert("rules".to_owned(), Value::Array(rules));
+    let section = Map::from_iter([("rules".to_owned(), Value::Array(rules))]);
+    let whole = Map::from_iter([("safety".to_owned(), Value::Object(section))]);
+    settings::merge(&mut patch, whole);
     Some(ReadDraft { patch, rule: Some(index) })
 }
 
@@ -134,7 +136,7 @@ impl ReadDraft {
             if own.is_some_and(&mut place) {
                 continue;
             }
-            if !has_settings {
+            if !has_settings || !fault.starts_with("settings") {
                 return Some(error);
             }
             draft.settings.fault.get_or_insert_with(|| fault.clone());
@@ -190,6 +192,7 @@ mod tests {
                 .map(|field| field.fault.is_some())
         };
         assert_eq!(fault(draft("a", "b", "x", "")), [false, false, true, false]);
+        assert_eq!(fault(draft("", "", "", "{\"safety\": 1}")), [false, false, false, true]);
         for settings in ["{", "[]", "{\"safety\": 1}", "{\"safety\": {\"rules\": 1}}"] {
             assert_eq!(
                 fault(draft("a", "b", "", settings)),
@@ -216,6 +219,8 @@ mod tests {
             placed(draft("a", "b", "", json), other),
             ([None, None, None, at_settings], false)
         );
-        assert!(placed(draft("a", "b", "", ""), "The text is too long").1);
+        for settings in ["", json] {
+            assert!(placed(draft("a", "b", "", settings), "The text is too long").1);
+        }
     }
 }

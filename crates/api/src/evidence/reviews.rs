@@ -37,9 +37,11 @@ pub(crate) enum ReviewTexts {
     NotStored,
     /// The content is too large for a list.
     TooLarge,
+    /// The content cannot be opened.
+    Damaged,
 }
 
-/// What is shown of a step of the queue.
+/// The texts that are shown of a step of the queue.
 pub(crate) fn review_texts(step: &Step, content: ReviewContent<'_>) -> ReviewTexts {
     match content {
         ReviewContent::Stored(json) => {
@@ -48,6 +50,7 @@ pub(crate) fn review_texts(step: &Step, content: ReviewContent<'_>) -> ReviewTex
         }
         ReviewContent::None => ReviewTexts::NotStored,
         ReviewContent::TooLarge => ReviewTexts::TooLarge,
+        ReviewContent::Damaged => ReviewTexts::Damaged,
     }
 }
 
@@ -78,7 +81,7 @@ pub struct ReviewBody {
     #[schema(value_type = Vec<Object>)]
     findings: Vec<Value>,
     /// `stored`; `none` if no content is stored, or not any more; `too_large` if it is left to the detail of its
-    /// trace.
+    /// trace; `damaged` if it cannot be opened.
     content: &'static str,
     /// Excerpts of the texts in which something was found, as they are stored: with placeholders for what was
     /// redacted. Empty without content.
@@ -122,6 +125,7 @@ impl From<(Step, ReviewTexts)> for ReviewBody {
             ReviewTexts::Shown(texts) => ("stored", texts),
             ReviewTexts::NotStored => ("none", Vec::new()),
             ReviewTexts::TooLarge => ("too_large", Vec::new()),
+            ReviewTexts::Damaged => ("damaged", Vec::new()),
         };
         Self {
             step_id: step.id,
@@ -158,7 +162,7 @@ pub struct VerdictBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     note: Option<String>,
-    /// Who judged.
+    /// The user who judged.
     #[schema(value_type = i64)]
     user_id: UserId,
     risk_score: f64,

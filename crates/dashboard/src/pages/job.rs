@@ -65,7 +65,7 @@ pub struct RefusalRow {
 pub struct BacktestView {
     /// Its totals.
     pub tiles: Vec<Tile>,
-    /// What limits the report, in sentences.
+    /// The limits of the report, in sentences.
     pub notes: Vec<String>,
     /// Requests that were answered and would be blocked.
     pub blocked: Vec<CauseRow>,
@@ -96,7 +96,7 @@ pub struct ExportView {
     pub file: Option<(Count, Bytes)>,
     /// The address of the file, for those who may have it.
     pub download: Option<String>,
-    /// What the file lacks, in sentences.
+    /// The parts that the file lacks, in sentences.
     pub notes: Vec<String>,
 }
 

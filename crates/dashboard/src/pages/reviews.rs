@@ -54,7 +54,7 @@ pub struct JudgedRow {
     pub href: String,
     /// Whether it was confirmed.
     pub is_confirmed: bool,
-    /// What was judged.
+    /// The findings that were judged.
     pub findings: String,
     /// The remark.
     pub note: Option<String>,

@@ -43,6 +43,8 @@ pub enum ReviewContent<'c> {
     None,
     /// There is one, which is too large for a list.
     TooLarge,
+    /// There is one, which cannot be opened.
+    Damaged,
 }
 
 /// Makes what is shown of a step of its content.
@@ -79,14 +81,13 @@ impl Gateway {
         let mut contents = self.light_contents(&ids, &sizes).await?;
         let item = |step: Step| {
             let shown = match (contents.remove(&step.id), sizes.contains_key(&step.id)) {
-                (Some(content), _) => opened(&project, &step, content, present)?,
+                (Some(content), _) => opened(&project, &step, content, present),
                 (None, true) => present(&step, ReviewContent::TooLarge),
                 (None, false) => present(&step, ReviewContent::None),
             };
-            Ok((step, shown))
+            (step, shown)
         };
-        let items = page.steps.into_iter().map(item).collect::<Result<_>>()?;
-        Ok(ReviewQueue { items, next: page.next })
+        Ok(ReviewQueue { items: page.steps.into_iter().map(item).collect(), next: page.next })
     }
 
     /// The same steps without their contents.
@@ -225,18 +226,25 @@ pub(crate) async fn advice_on(
     Ok(grading::review_advice(&reviews, safety, &checks::found_kinds(safety)))
 }
 
+/// A content as it is shown. One that is damaged hides no other step.
 fn opened<T>(
     project: &ProjectState,
     step: &Step,
     content: SealedContent,
     present: PresentReview<T>,
-) -> Result<T> {
+) -> T {
     hand_over(LARGEST_CONTENT, || {
-        let packed = content.open_packed(&project.sealing)?;
-        if packed.size() > LARGEST_CONTENT {
-            return Ok(present(step, ReviewContent::TooLarge));
+        let packed = content.open_packed(&project.sealing);
+        if packed.as_ref().is_ok_and(|packed| packed.size() > LARGEST_CONTENT) {
+            return present(step, ReviewContent::TooLarge);
         }
-        Ok(present(step, ReviewContent::Stored(&packed.unpack()?)))
+        match packed.and_then(|packed| packed.unpack()) {
+            Ok(json) => present(step, ReviewContent::Stored(&json)),
+            Err(error) => {
+                tracing::warn!(step = %step.id, %error, "a content in the review queue is damaged");
+                present(step, ReviewContent::Damaged)
+            }
+        }
     })
 }
 

@@ -198,5 +198,5 @@ async fn an_export_has_a_page_and_its_file_is_for_admins(backend: Backend) {
     let viewer = signed_in(&server, "viewer@example.org", USER_PASSWORD).await;
     let seen = viewer.get(&job).await;
     shows(&seen, 200, "Admins and owners");
-    assert!(!seen.text.contains("download"), "{}", seen.text);
+    assert!(!seen.text.contains(&download), "{}", seen.text);
 }
