@@ -71,7 +71,7 @@ async function checked(page, where) {
   await page.screenshot({ path: `${SHOTS}${where.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: true });
 }
 
-/** Makes a finding whose text is markup, judges another, and has a rule backtested: the id of the job. */
+/** Makes a rule and a finding whose text is markup, judges another, and has a rule backtested: the id of the job. */
 async function judgedAndBacktested() {
   const { call, owned } = gateway;
   const trace = await call("POST", "/api/v1/traces", {});
@@ -80,6 +80,8 @@ async function judgedAndBacktested() {
   }
   const [latest] = await owned("GET", "/api/v1/projects/1/reviews?limit=1");
   await owned("PUT", `/api/v1/projects/1/reviews/${latest.step_id}`, { verdict: "false_positive", note: MARKUP });
+  const rules = [{ name: "staff", pattern: "STAFF-[0-9]{4}", action: "flag", weight: 0.1 }];
+  await owned("PATCH", "/api/v1/projects/1", { project: { settings: { safety: { rules } } } });
   const settings = { safety: { rules: [{ name: "greeting", pattern: "Hello" }] } };
   const from = new Date(Date.now() - 3_600_000).toISOString();
   const { job_id: job } = await owned("POST", "/api/v1/projects/1/backtests", { settings, from });
@@ -143,7 +145,7 @@ test("every page is sound at two widths in two themes", async () => {
   const job = await judgedAndBacktested();
   const { large, several } = await fill(gateway);
   const paths = [
-    "/", "/?window=720", "/traces", "/traces?status=failed", `/traces/${large}`, `/traces/${several}`, "/models", "/keys", "/safety", "/safety/reviews", `/jobs/${job}`,
+    "/", "/?window=720", "/traces", "/traces?status=failed", `/traces/${large}`, `/traces/${several}`, "/models", "/keys", "/safety", "/safety?rule=staff", "/safety/reviews", `/jobs/${job}`,
     "/insights", "/people", "/people/sign-on", "/audit", "/playground", "/models/new", "/routing", "/limits", "/jobs", "/settings", "/account",
     "/traces/none",
   ];
