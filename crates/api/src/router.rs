@@ -21,7 +21,9 @@ use crate::control::{
     projects, safety, second_factor, session, session_list, sign_on, sign_on_providers,
     verification,
 };
-use crate::evidence::{backtests, exports, insights, logs, own_usage, replay, stats, traces};
+use crate::evidence::{
+    backtests, exports, insights, logs, own_usage, replay, reviews, stats, traces,
+};
 use crate::http::error::{ErrorBody, Failure};
 use crate::http::openapi::{self, Credential, Head};
 use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
@@ -50,6 +52,8 @@ fn by_session() -> Group {
         .routes(routes!(insights::list))
         .routes(routes!(insights::refresh))
         .routes(routes!(insights::dismiss))
+        .routes(routes!(reviews::list))
+        .routes(routes!(reviews::judge))
         .routes(routes!(exports::create))
         .routes(routes!(exports::show))
         .routes(routes!(exports::download))

@@ -23,7 +23,7 @@ mod vocabulary;
 pub use crate::blocked_terms::{BlockedTerms, Violation, ViolationKind};
 pub use crate::injection::{Features as InjectionFeatures, features as injection_features};
 pub use crate::pattern::watch::{GiveUp, PatternList, SlowPattern};
-pub use crate::pii::kinds::wrong_kinds;
+pub use crate::pii::kinds::{found_kinds, wrong_kinds};
 pub use crate::policy::compiled::Policy;
 #[doc(hidden)]
 pub use crate::policy::saving::hostile_texts;

@@ -19,6 +19,9 @@ pub use pages::chart::{Chart, ChartBar, Part};
 pub use pages::choice::Choice;
 pub use pages::failure::FailurePage;
 pub use pages::insights::{DriftRow, InsightCard, InsightsPage};
+pub use pages::job::{
+    BacktestView, CauseRow, ExportView, JobPage, RefusalRow, StepLink, TierMoveRow,
+};
 pub use pages::jobs::{JobRow, JobRows, JobsPage};
 pub use pages::keys::{KeyRow, KeysPage, NewSecret, key_state};
 pub use pages::limits::{Held, KeyLimits, LimitsPage};
@@ -31,8 +34,11 @@ pub use pages::people::{
 };
 pub use pages::playground::PlaygroundPage;
 pub use pages::replay::{ComparedCall, ComparedTrace, RepeatedCall, ReplayPage};
+pub use pages::reviews::{FindingRow, JudgedRow, ReviewItem, ReviewsPage};
 pub use pages::routing::{Route, RoutingPage, ThresholdRow, TierRow};
-pub use pages::safety::{FindingMark, SafetyPage, Verdict};
+pub use pages::safety::{
+    AdviceRow, DraftField, FindingMark, RuleRow, SafetyDraft, SafetyPage, Verdict,
+};
 pub use pages::settings::{
     DifferenceRow, OrganizationFields, ProjectFields, ProposedChange, SettingsPage,
 };

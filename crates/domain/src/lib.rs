@@ -21,6 +21,7 @@ pub mod money;
 pub mod net;
 pub mod original;
 pub mod project;
+pub mod review;
 pub mod safety;
 pub mod secret;
 pub mod settings;

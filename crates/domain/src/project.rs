@@ -21,7 +21,7 @@ words!(
         Owner = "owner",
         /// Everything.
         Admin = "admin",
-        /// Reads its projects, makes and revokes keys there, and dismisses insights.
+        /// Reads its projects, makes and revokes keys there, judges findings, and dismisses insights.
         Member = "member",
         /// Reads its projects.
         Viewer = "viewer",
@@ -36,6 +36,11 @@ impl Role {
 
     /// Whether it may try out safety settings of its projects, which takes processor time.
     pub fn may_try_settings(self) -> bool {
+        self != Self::Viewer
+    }
+
+    /// Whether it may judge findings in its projects.
+    pub fn may_judge_findings(self) -> bool {
         self != Self::Viewer
     }
 

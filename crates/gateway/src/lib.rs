@@ -59,7 +59,7 @@ pub use crate::control::command_line::{
     NewUser, allow_password_login, create_key, create_user, reset_mfa, reset_password,
     rotate_master_key,
 };
-pub use crate::control::doctor::{Finding, inspect_models};
+pub use crate::control::doctor::{Finding, inspect_models, inspect_reviews};
 pub use crate::control::holdings::{Holdings, KeyHoldings};
 pub use crate::control::identities::PendingLink;
 pub use crate::control::invitations::{InvitationView, NewInvitation};
@@ -92,6 +92,7 @@ pub use crate::evidence::complexity::RecentComplexities;
 pub use crate::evidence::figures::{ComparedFigures, Figures};
 pub use crate::evidence::listed_trace::ListedTrace;
 pub use crate::evidence::logs::LogResult;
+pub use crate::evidence::reviews::{MOST_REVIEWS, PresentReview, ReviewContent, ReviewQueue};
 pub use crate::evidence::series::UsageSeries;
 pub use crate::evidence::stats::{Period, Stats};
 pub use crate::evidence::trace_search::{TracePage, TraceQuery};
@@ -127,7 +128,7 @@ pub use crate::state::registry::{KeyState, ProjectState};
 pub use crate::streaming::piece::{Mode, Piece, Started, Streamed};
 pub use crate::tools::function_tools::{ToolCall, ToolResult};
 pub use checks::{Violation, ViolationKind};
-pub use grading::DriftReport;
+pub use grading::{AdvisedChange, DriftReport, JudgedCategory};
 pub use store::{
     Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, LinkPurpose, LinkedIdentity,
     Order, Person, SignOnProvider, Term, UsageBucket,

@@ -11,6 +11,7 @@ mod figures;
 mod graph;
 mod insights;
 mod rating;
+mod review_advice;
 mod schema;
 mod similarity;
 mod stall;
@@ -30,4 +31,5 @@ pub use insights::{
     latency_alerts, migration_alerts,
 };
 pub use rating::user_rating;
+pub use review_advice::{AdvisedChange, JudgedCategory, review_advice};
 pub use similarity::{Output, similarity};

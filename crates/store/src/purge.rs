@@ -216,6 +216,8 @@ impl Tx {
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "DELETE FROM project_members WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
+            "DELETE FROM review_verdicts WHERE project_id IN (
+                SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "DELETE FROM insights WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "UPDATE models SET name = '', identifier = '', base_url = NULL, config = '{}'
@@ -237,7 +239,8 @@ impl Tx {
         Ok(forgotten)
     }
 
-    /// Deletes a step and its content; `None` if it was gone.
+    /// Deletes a step, its content, and the note of the verdict on it; `None` if it was gone. The verdict
+    /// itself is a figure that advice is given by, and stays for its time.
     async fn forget_step(&mut self, id: i64) -> Result<Option<Gone>> {
         const FORGET: &str = "
             DELETE FROM steps WHERE id = $1 RETURNING trace_id, cost, pii, injection, secret";
@@ -246,7 +249,13 @@ impl Tx {
                 .bind(id)
                 .execute(&mut *db)
                 .await?;
-            sqlx::query_as(FORGET).bind(id).fetch_optional(&mut *db).await?
+            let gone = sqlx::query_as(FORGET).bind(id).fetch_optional(&mut *db).await?;
+            // After the step, which whoever judges it holds first. Its note may quote the content.
+            sqlx::query("UPDATE review_verdicts SET note = NULL WHERE step_id = $1")
+                .bind(id)
+                .execute(&mut *db)
+                .await?;
+            gone
         });
         self.forget_stored_of(id).await?;
         Ok(gone)

@@ -2,6 +2,7 @@
 
 mod details;
 mod ended;
+mod reviews;
 pub(crate) mod row;
 
 use async_recursion::async_recursion as boxed;
@@ -19,6 +20,7 @@ use crate::steps::row::StepRow;
 pub(crate) use details::by_id;
 pub use details::{Outline, STEPS_AT_ONCE, SealedContent};
 pub use ended::{EndedStep, StepCursor};
+pub use reviews::ReviewPage;
 
 /// The most steps of one trace that are read.
 const MOST_STEPS: i64 = 10_000;

@@ -22,26 +22,27 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
 
 /// The rows of jobs at a time.
 pub(super) fn rows(frame: &Frame, jobs: &[Job], now: Timestamp) -> Vec<JobRow> {
-    let row = |job: &Job| {
-        let href =
-            (job.kind == JobKind::Replay).then(|| frame.href(&format!("/replays/{}", job.id)));
-        let took = job.started_at.map(|began| {
-            Duration(millis(job.finished_at.unwrap_or(now).since(began).max(0))).to_string()
-        });
-        JobRow {
-            id: job.id.to_string(),
-            kind: match job.kind {
-                JobKind::Replay => "Replay",
-                JobKind::Export => "Export",
-                JobKind::Backtest => "Backtest",
-            },
-            href,
-            state: job.state.as_str(),
-            progress: (job.progress.done, job.progress.total),
-            created: job.created_at,
-            took: took.unwrap_or_default(),
-            error: job.error.clone(),
-        }
+    jobs.iter().map(|job| row(frame, job, now)).collect()
+}
+
+/// A job as a row.
+pub(super) fn row(frame: &Frame, job: &Job, now: Timestamp) -> JobRow {
+    let (kind, path) = match job.kind {
+        JobKind::Replay => ("Replay", "replays"),
+        JobKind::Export => ("Export", "jobs"),
+        JobKind::Backtest => ("Backtest", "jobs"),
     };
-    jobs.iter().map(row).collect()
+    let took = job.started_at.map(|began| {
+        Duration(millis(job.finished_at.unwrap_or(now).since(began).max(0))).to_string()
+    });
+    JobRow {
+        id: job.id.to_string(),
+        kind,
+        href: frame.href(&format!("/{path}/{}", job.id)),
+        state: job.state.as_str(),
+        progress: (job.progress.done, job.progress.total),
+        created: job.created_at,
+        took: took.unwrap_or_default(),
+        error: job.error.clone(),
+    }
 }

@@ -11,6 +11,7 @@ mod csv;
 mod failure;
 mod files;
 mod insights;
+mod job;
 mod jobs;
 mod keys;
 mod limits;
@@ -23,8 +24,10 @@ mod people;
 mod playground;
 mod providers;
 mod replay;
+mod reviews;
 mod routing;
 mod safety;
+mod safety_draft;
 mod settings;
 mod sign_in;
 mod sign_on;
@@ -65,6 +68,8 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/traces/{id}/replay", post(replay::create))
         .route("/replays/{job_id}", get(replay::show))
         .route("/jobs", get(jobs::list))
+        .route("/jobs/{job_id}", get(job::show))
+        .route("/steps/{step_id}", get(reviews::find_step))
         .route("/playground", get(playground::show))
         .route("/playground/answer", post(playground::answer))
         .route("/playground/record", get(playground::record))
@@ -83,6 +88,10 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/keys/{id}/rotate", post(keys::rotate))
         .route("/keys/{id}/revoke", post(keys::revoke))
         .route("/safety", get(safety::show).post(safety::judge))
+        .route("/safety/backtests", post(safety::backtest))
+        .route("/safety/reviews", get(reviews::list))
+        .route("/safety/reviews.csv", get(reviews::file))
+        .route("/safety/reviews/{step_id}", post(reviews::judge))
         .route("/insights", get(insights::list))
         .route("/insights/refresh", post(insights::refresh))
         .route("/insights/{insight_id}/dismiss", post(insights::dismiss))

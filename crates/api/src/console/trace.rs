@@ -5,30 +5,23 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use dashboard::{
-    Bar, Bytes, Choice, Count, Duration, Field, FindingMark, Money, Page as _, Section, StepView,
-    TRACE_END, Text, Tile, TraceHead,
+    Bar, Choice, Count, Duration, Field, Money, Page as _, Section, StepView, TRACE_END, Text,
+    Tile, TraceHead,
 };
-use domain::shown_content::{Output, ShownContent};
+use domain::shown_content::ShownContent;
 use domain::step::{Step, StepStatus};
 use domain::time::millis;
 use gateway::{DetailText, TraceDetail};
-use serde::Deserialize;
-use serde_json::Value;
 
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::playground;
 use crate::console::visit::Visit;
+use crate::evidence::marked_texts::{LONGEST_TEXT, texts, unmarked};
 use crate::http::extract::Segments;
 
 /// The steps that are drawn in time.
 const MOST_BARS: usize = 200;
-/// The most bytes of a text that a page shows.
-const LONGEST_TEXT: usize = 32 * 1024;
-/// The longest name in a placeholder.
-const LONGEST_PLACEHOLDER: usize = 100;
-/// The most messages of a conversation that a page shows, the latest.
-const MOST_MESSAGES: usize = 50;
 
 /// The page.
 pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
@@ -127,10 +120,8 @@ fn label(step: &Step) -> String {
 #[expect(clippy::unnecessary_wraps, reason = "a detail's steps may be written by what can fail")]
 fn write_step(step: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_json::Result<()> {
     let texts = match content.map(ShownContent::read) {
-        Some(Some(content)) => texts(&step, &content),
-        Some(None) => {
-            vec![text("content".to_owned(), "It cannot be shown: it is nested too deeply.", &[])]
-        }
+        Some(Some(content)) => texts(&step, &content, LONGEST_TEXT),
+        Some(None) => vec![unmarked("content", "It cannot be shown: it is nested too deeply.")],
         None => Vec::new(),
     };
     into.extend_from_slice(view(step, texts).html().as_bytes());
@@ -184,226 +175,4 @@ fn view(step: Step, texts: Vec<Text>) -> StepView {
 
 fn field(name: &'static str, value: impl ToString) -> Field {
     Field { name, value: value.to_string() }
-}
-
-/// A finding of a step, and its place.
-#[derive(Deserialize)]
-struct Found {
-    category: String,
-    #[serde(rename = "type")]
-    kind: String,
-    start: usize,
-    end: usize,
-    #[serde(default)]
-    message: Option<usize>,
-    #[serde(default)]
-    field: Option<String>,
-    /// `input` or `output`; a request that was blocked has findings of its input alone.
-    #[serde(default)]
-    within: Option<String>,
-}
-
-impl Found {
-    fn all(step: &Step) -> Vec<Self> {
-        let found = step.security.findings.as_ref();
-        found.and_then(|found| Vec::deserialize(found).ok()).unwrap_or_default()
-    }
-
-    fn is_in_output(&self) -> bool {
-        self.within.as_deref() == Some("output")
-    }
-
-    /// Whether it is in the text of a message of the input. An input that is one text is the first one.
-    fn is_in_message(&self, index: usize) -> bool {
-        !self.is_in_output()
-            && self.message.unwrap_or(0) == index
-            && self.field.as_deref().is_none_or(|field| field == "content")
-    }
-
-    fn mark(&self) -> (usize, usize, String) {
-        (self.start, self.end, format!("{}: {}", self.category, self.kind))
-    }
-}
-
-/// A message of a conversation, as far as it is shown.
-#[derive(Deserialize)]
-struct Message {
-    role: String,
-    #[serde(default)]
-    content: Value,
-    #[serde(default)]
-    tool_calls: Value,
-}
-
-fn texts(step: &Step, content: &ShownContent<'_>) -> Vec<Text> {
-    let mut texts = Vec::new();
-    let found = Found::all(step);
-    let marks_of = |is_there: &dyn Fn(&Found) -> bool| -> Vec<_> {
-        found.iter().filter(|found| is_there(found)).map(Found::mark).collect()
-    };
-    if let Some(input) = content.input {
-        let messages = Some(input.get()).filter(|json| json.starts_with('['));
-        match messages.and_then(|json| serde_json::from_str::<Vec<Message>>(json).ok()) {
-            Some(messages) => {
-                let left = messages.len().saturating_sub(MOST_MESSAGES);
-                if left > 0 {
-                    texts.push(text("input".to_owned(), &format!("{left} earlier messages"), &[]));
-                }
-                let shown = messages.into_iter().enumerate().skip(left);
-                texts.extend(shown.map(|(index, shown)| {
-                    message(shown, &marks_of(&|found| found.is_in_message(index)))
-                }));
-            }
-            None => {
-                let marks = marks_of(&|found| found.is_in_message(0));
-                texts.push(text("input".to_owned(), &plain(input.get()), &marks));
-            }
-        }
-    }
-    let marks = marks_of(&Found::is_in_output);
-    match content.output(step) {
-        Some(Output::Json(json)) => {
-            texts.push(text("output".to_owned(), &plain(json.get()), &[]));
-        }
-        Some(Output::Text(output)) => texts.push(text("output".to_owned(), output, &marks)),
-        Some(Output::Allowed { allowed }) => {
-            let verdict = if allowed { "allowed" } else { "not allowed" };
-            texts.push(text("output".to_owned(), verdict, &[]));
-        }
-        None => {}
-    }
-    texts.retain(|text| !text.marks.is_empty());
-    texts
-}
-
-/// A message as it is shown. The marks are those of a content that is one text.
-fn message(message: Message, marks: &[(usize, usize, String)]) -> Text {
-    let is_text = message.content.is_string();
-    let mut shown = match message.content {
-        Value::Null => String::new(),
-        Value::String(content) => content,
-        Value::Array(parts) => parts.iter().map(part).collect::<Vec<_>>().join("\n"),
-        other => other.to_string(),
-    };
-    if !message.tool_calls.is_null() {
-        if !shown.is_empty() {
-            shown.push('\n');
-        }
-        shown.push_str(&message.tool_calls.to_string());
-    }
-    text(message.role, &shown, if is_text { marks } else { &[] })
-}
-
-/// A part of a message: its text, or what it is.
-fn part(part: &Value) -> String {
-    let text = part.get("text").and_then(Value::as_str);
-    text.map_or_else(|| part.to_string(), str::to_owned)
-}
-
-/// The text of a JSON string, and any other JSON as it is.
-fn plain(json: &str) -> String {
-    serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned())
-}
-
-/// The beginning of a text, with what was found in it: ranges of characters, and names.
-fn text(name: String, text: &str, found: &[(usize, usize, String)]) -> Text {
-    let end = text.floor_char_boundary(LONGEST_TEXT.min(text.len()));
-    let whole = (end < text.len()).then_some(Bytes(text.len()));
-    let marks = FindingMark::split(&text[..end], &in_stored(&text[..end], found));
-    Text { name, marks, whole }
-}
-
-/// The places of findings in a text as it is stored: with placeholders for what was replaced, which are longer
-/// or shorter.
-fn in_stored(text: &str, found: &[(usize, usize, String)]) -> Vec<(usize, usize, String)> {
-    if found.is_empty() {
-        return Vec::new();
-    }
-    let characters: Vec<char> = text.chars().collect();
-    let mut found = found.to_vec();
-    found.sort_by_key(|(start, end, _)| (*start, std::cmp::Reverse(*end)));
-    let (mut moved, mut after) = (0, 0);
-    let mut placed: Vec<(usize, usize, String)> = Vec::new();
-    for (start, end, name) in found {
-        let Some(begins) = start.checked_add_signed(moved) else { continue };
-        let rest = characters.get(begins..).unwrap_or_default();
-        let length = placeholder(rest).unwrap_or(end.saturating_sub(start));
-        let grown = length.cast_signed() - end.saturating_sub(start).cast_signed();
-        moved += grown;
-        // One inside another is marked with it, which is longer or shorter by as much.
-        if start < after {
-            if let Some((_, outer, _)) = placed.last_mut().filter(|_| end <= after) {
-                *outer = outer.saturating_add_signed(grown);
-            }
-            continue;
-        }
-        after = end;
-        placed.push((begins, begins + length, name));
-    }
-    placed
-}
-
-/// The length of the placeholder that a text begins with: `[EMAIL_1_0a1b2c3d]`.
-fn placeholder(text: &[char]) -> Option<usize> {
-    let inner = text.strip_prefix(&['['])?;
-    let is_part = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
-    let length = inner.iter().take(LONGEST_PLACEHOLDER).take_while(|c| is_part(c)).count();
-    let name: String = inner[..length].iter().collect();
-    let mut parts = name.rsplit('_');
-    let (nonce, number) = (parts.next()?, parts.next()?);
-    let is_placeholder = inner.get(length) == Some(&']')
-        && nonce.len() == 8
-        && nonce.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && !number.is_empty()
-        && number.bytes().all(|byte| byte.is_ascii_digit())
-        && parts.next().is_some_and(|kind| kind.starts_with(|c: char| c.is_ascii_uppercase()));
-    is_placeholder.then_some(length + 2)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_text_is_cut_between_characters() {
-        let long = "é".repeat(LONGEST_TEXT);
-        let Text { marks, whole, .. } = text("output".to_owned(), &long, &[]);
-        assert_eq!((marks[0].text.len(), whole), (LONGEST_TEXT, Some(Bytes(2 * LONGEST_TEXT))));
-        let odd = format!("a{long}");
-        assert_eq!(text(String::new(), &odd, &[]).marks[0].text.len(), LONGEST_TEXT - 1);
-        assert_eq!(text(String::new(), "short", &[]).whole, None);
-    }
-
-    #[test]
-    fn findings_are_found_again_behind_placeholders() {
-        let name = |name: &str| name.to_owned();
-        // "mail jo@a.example and 4111 1111, key abc" as it was sent.
-        let found = [(5, 17, name("email")), (22, 31, name("card")), (37, 40, name("key"))];
-        let stored = "mail [EMAIL_1_0a1b2c3d] and [CREDIT_CARD_12_0a1b2c3d], key abc";
-        let places = in_stored(stored, &found);
-        let marked: Vec<&str> =
-            places.iter().map(|(start, end, _)| &stored[*start..*end]).collect();
-        assert_eq!(marked, ["[EMAIL_1_0a1b2c3d]", "[CREDIT_CARD_12_0a1b2c3d]", "abc"]);
-        // "ignore jo@a.example now, key abc": one finding inside another.
-        let found = [(0, 23, name("injection")), (7, 19, name("email")), (29, 32, name("key"))];
-        let stored = "ignore [EMAIL_1_0a1b2c3d] now, key abc";
-        let places = in_stored(stored, &found);
-        let marked: Vec<&str> =
-            places.iter().map(|(start, end, _)| &stored[*start..*end]).collect();
-        assert_eq!(marked, ["ignore [EMAIL_1_0a1b2c3d] now", "abc"]);
-        for other in ["[x]", "[EMAIL_1]", "[EMAIL_1_zzzzzzzz]", "[EMAIL_x_0a1b2c3d]", "EMAIL", "["]
-        {
-            assert_eq!(placeholder(&other.chars().collect::<Vec<_>>()), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn parts_and_tool_calls_are_shown() {
-        let read = |json: &str| message(serde_json::from_str(json).unwrap(), &[]);
-        let parts =
-            read(r#"{"role":"user","content":[{"type":"text","text":"<b>"},{"type":"image"}]}"#);
-        assert_eq!((&*parts.name, &*parts.marks[0].text), ("user", "<b>\n{\"type\":\"image\"}"));
-        let call = read(r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a"}]}"#);
-        assert_eq!(call.marks[0].text, r#"[{"id":"a"}]"#);
-    }
 }

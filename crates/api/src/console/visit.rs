@@ -86,7 +86,7 @@ pub(super) fn sign_in_path(next: &str) -> String {
 
 /// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
 /// could put any sentence on a page.
-const NOTICES: [(&str, &str); 21] = [
+const NOTICES: [(&str, &str); 22] = [
     ("password_changed", "The password is changed: your other sessions have ended."),
     ("letter_sent", "A letter with a link is on its way to your address."),
     ("factors_removed", "Your second factors are removed: your password alone signs in."),
@@ -109,6 +109,7 @@ const NOTICES: [(&str, &str); 21] = [
     ("provider_added", "The provider is added: people can sign in by it."),
     ("provider_changed", "The provider is saved."),
     ("provider_removed", "The provider is removed, and the sessions that came by it have ended."),
+    ("finding_judged", "The verdict is kept, and counts for the advice on the settings."),
     ("insights_computed", "The insights are computed anew."),
     ("insight_dismissed", "The insight is dismissed until its facts change by a quarter."),
 ];

@@ -7,7 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Query as AxumQuery, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use domain::ids::{InsightId, KeyId, ModelId, ProjectId, SignOnProviderId, UserId};
+use domain::ids::{InsightId, KeyId, ModelId, ProjectId, SignOnProviderId, StepId, UserId};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
@@ -67,6 +67,11 @@ impl Segments {
     /// The model that the path names.
     pub fn model(&self) -> Result<ModelId> {
         self.text("model_id")?.parse().map_err(|_| not_found())
+    }
+
+    /// The step that the path names.
+    pub fn step(&self) -> Result<StepId> {
+        self.text("step_id")?.parse().map_err(|_| not_found())
     }
 
     /// The insight that the path names.

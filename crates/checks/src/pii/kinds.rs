@@ -69,6 +69,16 @@ pub fn wrong_kinds(safety: &Safety) -> Option<String> {
     ))
 }
 
+/// The kinds of personal data that these settings find, those of the project's recognizers included.
+pub fn found_kinds(safety: &Safety) -> Vec<&str> {
+    let own = safety.recognizers.iter().map(|own| own.name.as_str());
+    let chosen = safety.pii_entities.as_deref();
+    let is_chosen =
+        |kind: &&str| chosen.is_none_or(|names| names.iter().any(|name| is_kind(name, kind)));
+    let all: BTreeSet<&str> = own.chain(KINDS.iter().copied()).collect();
+    all.into_iter().filter(is_chosen).collect()
+}
+
 /// Names in settings may be written in any case, with the usual longer names for the commonest types.
 pub(crate) fn is_kind(name: &str, kind: &str) -> bool {
     let name = name.trim();

@@ -13,8 +13,8 @@ pub struct JobRow {
     pub id: String,
     /// Its kind, for people.
     pub kind: &'static str,
-    /// The page of its outcome, if it has one.
-    pub href: Option<String>,
+    /// The page of its outcome.
+    pub href: String,
     /// `queued`, `running`, `completed` or `failed`.
     pub state: &'static str,
     /// The parts that are done, and how many there are.
@@ -33,11 +33,11 @@ impl JobRow {
         if total == 0 { 0.0 } else { (done as f64 / total as f64).min(1.0) }
     }
 
-    fn percent(&self) -> Percent {
+    pub(crate) fn percent(&self) -> Percent {
         Percent(self.share())
     }
 
-    fn width(&self) -> String {
+    pub(crate) fn width(&self) -> String {
         format!("{:.1}", self.share() * 100.0)
     }
 }

@@ -3,6 +3,7 @@
 use askama::Template;
 
 use crate::frame::Frame;
+use crate::pages::choice::Choice;
 
 /// A stretch of a text, and what was found in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +55,62 @@ pub struct Verdict {
     pub redacted: Option<String>,
 }
 
-/// The form for a text, and the verdict on it.
+/// A rule of the project.
+#[derive(Clone, Debug)]
+pub struct RuleRow {
+    /// Its name.
+    pub name: String,
+    /// Its pattern.
+    pub pattern: String,
+    /// `flag` or `block`.
+    pub action: &'static str,
+    /// 0 to 1.
+    pub weight: String,
+    /// The page with this rule in the fields of the draft.
+    pub href: String,
+}
+
+/// A field of a form, and why it was refused.
+#[derive(Clone, Debug, Default)]
+pub struct DraftField {
+    /// Its value.
+    pub value: String,
+    /// The fault of the value.
+    pub fault: Option<String>,
+}
+
+/// Settings that are tried and not saved.
+#[derive(Clone, Debug, Default)]
+pub struct SafetyDraft {
+    /// The name of a rule.
+    pub name: DraftField,
+    /// Its pattern.
+    pub pattern: DraftField,
+    /// Whether it only flags.
+    pub flags: bool,
+    /// Its weight.
+    pub weight: DraftField,
+    /// A patch of the settings as JSON.
+    pub settings: DraftField,
+}
+
+impl SafetyDraft {
+    fn is_given(&self) -> bool {
+        let fields = [&self.name, &self.pattern, &self.weight, &self.settings];
+        fields.iter().any(|field| !field.value.is_empty() || field.fault.is_some())
+    }
+}
+
+/// The verdicts on a category of findings.
+#[derive(Clone, Debug)]
+pub struct AdviceRow {
+    /// The figures and the advice in words.
+    pub sentence: String,
+    /// The change that is advised, as a patch of the settings; for those who may make it.
+    pub patch: Option<String>,
+}
+
+/// The form for a text and a draft, and the verdict on them.
 #[derive(Debug, Template)]
 #[template(path = "safety.html")]
 pub struct SafetyPage {
@@ -64,8 +120,20 @@ pub struct SafetyPage {
     pub text: String,
     /// The verdict, if a text was given.
     pub verdict: Option<Verdict>,
+    /// The draft.
+    pub draft: SafetyDraft,
+    /// The draft as a patch of the settings, once it was tried; for those who may save it.
+    pub tried: Option<String>,
+    /// The windows of a backtest, in hours, with their names.
+    pub windows: Vec<Choice>,
+    /// The rules of the project.
+    pub rules: Vec<RuleRow>,
+    /// Advice by the verdicts of people.
+    pub advice: Vec<AdviceRow>,
     /// Whether the user may try texts.
     pub may_try: bool,
+    /// Whether the user may ask for backtests.
+    pub may_backtest: bool,
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The checks of `sluice doctor` on the registry: prices, tiers, and whether models can be reached.
+//! The checks of `sluice doctor` on the registry: prices, tiers, and whether models can be reached. And its
+//! advice on safety settings, by the verdicts of people.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use providers::Client;
 use store::Store;
 
 use crate::error::Result;
+use crate::evidence::reviews::advice_on;
 use crate::state::registry::Registry;
 
 /// One thing that was looked at.
@@ -63,6 +65,19 @@ pub async fn inspect_models(
         }
     }
     Ok(findings)
+}
+
+/// Advice on the safety settings of every project, in sentences. None of it is a fault.
+pub async fn inspect_reviews(store: &Store, clock: &Clock) -> Result<Vec<String>> {
+    let registry = Registry::load(store, clock).await?;
+    let mut sentences = Vec::new();
+    for project in registry.projects() {
+        let named = format!("project {} ({})", project.id(), project.project.name);
+        for judged in advice_on(store, &project, clock.now()).await? {
+            sentences.push(format!("{named}: {judged}"));
+        }
+    }
+    Ok(sentences)
 }
 
 fn by_id(models: &HashMap<String, Arc<Model>>) -> Vec<&Arc<Model>> {

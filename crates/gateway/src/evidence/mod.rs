@@ -6,6 +6,7 @@ pub(crate) mod figures;
 pub(crate) mod insights;
 pub(crate) mod listed_trace;
 pub(crate) mod logs;
+pub(crate) mod reviews;
 pub(crate) mod series;
 pub(crate) mod stats;
 pub(crate) mod trace_search;

@@ -1,11 +1,13 @@
 //! The jobs of a project, as its members see them.
 
-use domain::ids::ProjectId;
+use domain::ids::{JobId, ProjectId};
 use domain::job::Job;
+use domain::time::Timestamp;
 
 use crate::bounded_read::bounded;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::job_queue::runner::RESULT_RETENTION;
 use crate::state::member::Member;
 
 /// The most jobs of a list, the newest.
@@ -17,6 +19,22 @@ impl Gateway {
     pub async fn list_jobs(&self, member: &Member, project: ProjectId) -> Result<Vec<Job>> {
         let project = self.visible_project(member, project)?;
         self.jobs_of(project.id()).await
+    }
+
+    /// A job of a project that is a member's to see, of any kind, and the time until which it is found, at the
+    /// latest.
+    pub async fn job_for_member(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        id: &str,
+    ) -> Result<(Job, Option<Timestamp>)> {
+        let project = self.visible_project(member, project)?;
+        let id: JobId = id.parse().map_err(|_| Error::NotFound)?;
+        let job = bounded(self.store.job(project.id(), id, self.clock.now())).await?;
+        let job = job.ok_or(Error::NotFound)?;
+        let until = job.finished_at.map(|end| end.plus(RESULT_RETENTION));
+        Ok((job, until))
     }
 
     pub(crate) async fn jobs_of(&self, project: ProjectId) -> Result<Vec<Job>> {

@@ -27,7 +27,7 @@ const MOST_RUNS: u64 = 20;
 /// The pause before the end of a job is written again after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The time for which a finished job and its result are found; the interface promises an hour.
-const RESULT_RETENTION: Duration = Duration::from_hours(1);
+pub(super) const RESULT_RETENTION: Duration = Duration::from_hours(1);
 
 const TOO_MANY_RUNS: &str = "The gateway has stopped too often while it ran this job";
 const FAULT: &str = "Internal error";

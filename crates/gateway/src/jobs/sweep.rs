@@ -9,14 +9,15 @@ use crate::control::sessions::{
     FACTOR_AWAITED, NETWORK_KNOWN, SESSION_ABSOLUTE, SESSION_IDLE, SESSION_REMEMBERED,
 };
 use crate::error::Result;
+use crate::evidence::reviews::ADVICE_WINDOW;
 use crate::gateway::Gateway;
 use crate::jobs::job::{Job, log_failure};
 
 /// The most traces that one statement fails.
 const TRACES_AT_ONCE: i64 = 500;
 
-/// Fails idle traces, settles lost calls, purges deleted projects, forgets old sessions and jobs, writes the
-/// perimeter's counts, and closes unused connections and conversations.
+/// Fails idle traces, settles lost calls, purges deleted projects, forgets old sessions, jobs and verdicts, writes
+/// the perimeter's counts, and closes unused connections and conversations.
 pub(super) struct Sweep;
 
 impl Job for Sweep {
@@ -39,6 +40,7 @@ impl Job for Sweep {
         log_failure("deleted projects", purge_deleted_projects(gateway).await);
         log_failure("sessions", purge_sessions(gateway, now).await);
         log_failure("jobs of requests", purge_jobs(gateway, now).await);
+        log_failure("verdicts on findings", purge_reviews(gateway, now).await);
         Ok(())
     }
 }
@@ -79,6 +81,10 @@ async fn purge_jobs(gateway: &Gateway, now: Timestamp) -> Result<()> {
     gateway.store.purge_jobs(now).await?;
     while gateway.store.purge_export_pieces().await? > 0 && !gateway.stopping.is_cancelled() {}
     Ok(())
+}
+
+async fn purge_reviews(gateway: &Gateway, now: Timestamp) -> Result<()> {
+    Ok(gateway.store.purge_reviews(now.minus_micros(ADVICE_WINDOW)).await?)
 }
 
 async fn purge_sessions(gateway: &Gateway, now: Timestamp) -> Result<()> {

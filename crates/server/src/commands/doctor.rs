@@ -46,6 +46,9 @@ pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
     for finding in gateway::inspect_models(&store, &client, PROBE_TIMEOUT, &clock).await? {
         report(finding.well, &finding.what)?;
     }
+    for sentence in gateway::inspect_reviews(&store, &clock).await? {
+        say(&format!("note {sentence}"))?;
+    }
     store.close().await;
     end(troubles)
 }

@@ -15,6 +15,7 @@ mod jobs;
 mod recovery;
 mod registry;
 mod retention;
+mod reviews;
 mod schema;
 mod search;
 mod second_factors;

@@ -7,6 +7,7 @@ mod manage;
 mod overview;
 mod pages;
 mod people;
+mod reviews;
 mod sign_in;
 
 use crate::harness::{Caller, Reply, Server};

@@ -16,12 +16,13 @@ crate::on_every_backend!(
     events_are_filtered_paged_and_exported
 );
 
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 16] = [
     "/",
     "/traces",
     "/models",
     "/keys",
     "/safety",
+    "/safety/reviews",
     "/playground",
     "/models/new",
     "/routing",
@@ -179,7 +180,7 @@ async fn a_viewer_sees_no_button_that_would_be_refused(backend: Backend) {
     roles::user(&server, "member", &["1"]).await;
     let forms = async |who: &Caller| {
         let mut forms = Vec::new();
-        for path in ["/keys", "/safety", "/insights"] {
+        for path in ["/keys", "/safety", "/safety/reviews", "/insights"] {
             let page = who.get(path).await.text;
             let main = page.split_once("<main").unwrap().1.to_owned();
             forms.extend(main.match_indices("method=\"post\" action=\"").map(|(at, start)| {

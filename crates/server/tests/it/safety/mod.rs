@@ -5,5 +5,6 @@ mod coverage;
 mod gemini_places;
 mod own_words;
 mod passing_places;
+mod reviews;
 mod settings;
 mod streams;

@@ -28,6 +28,8 @@ async fn members_and_viewers(backend: Backend) {
         ("GET", "/api/v1/stats?project_id=1", &none, 200, 200),
         ("GET", "/api/v1/session", &none, 200, 200),
         ("POST", "/api/v1/projects/1/safety/test", &json!({"text": "x"}), 200, 403),
+        ("GET", "/api/v1/projects/1/reviews", &none, 200, 200),
+        ("PUT", "/api/v1/projects/1/reviews/1", &json!({"verdict": "confirmed"}), 404, 403),
         ("GET", "/api/v1/projects/1/insights", &none, 200, 200),
         ("POST", "/api/v1/projects/1/insights/refresh", &none, 200, 403),
         ("PATCH", "/api/v1/projects/1/insights/1/dismiss", &none, 404, 403),
@@ -100,6 +102,7 @@ async fn a_member_sees_no_other_project(backend: Backend) {
         member.patch(&path, &json!({"project": {"name": "x"}})).await.is(404, &gone);
         member.delete(&path).await.is(404, &gone);
         member.get(&format!("{path}/models")).await.is(404, &gone);
+        member.get(&format!("{path}/reviews")).await.is(404, &gone);
         member.get(&format!("{path}/insights")).await.is(404, &gone);
         member.post(&format!("{path}/insights/refresh"), &json!({})).await.is(404, &gone);
         member.patch(&format!("{path}/insights/1/dismiss"), &json!({})).await.is(404, &gone);

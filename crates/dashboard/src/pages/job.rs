@@ -1,0 +1,121 @@
+//! The outcome of a job.
+
+use askama::Template;
+use domain::time::Timestamp;
+
+use crate::format::{Bytes, Count, Money, Percent};
+use crate::frame::Frame;
+use crate::pages::jobs::JobRow;
+use crate::pages::overview::Tile;
+
+/// A step, and its page.
+#[derive(Clone, Debug)]
+pub struct StepLink {
+    /// Its number.
+    pub id: i64,
+    /// Its page.
+    pub href: String,
+}
+
+/// Requests whose verdict differs for one cause.
+#[derive(Clone, Debug)]
+pub struct CauseRow {
+    /// The category and the type of the finding.
+    pub cause: String,
+    /// How many there are.
+    pub steps: Count,
+    /// Their share of the judged requests.
+    pub share: Percent,
+    /// The first of them.
+    pub first: Vec<StepLink>,
+}
+
+/// Requests of one tier that go to one tier by the draft.
+#[derive(Clone, Debug)]
+pub struct TierMoveRow {
+    /// The recorded tier, and that of the draft.
+    pub tiers: (&'static str, &'static str),
+    /// How many there are.
+    pub steps: Count,
+    /// Their recorded cost, and that of the draft.
+    pub cost: (Money, Money),
+}
+
+impl TierMoveRow {
+    fn is_move(&self) -> bool {
+        self.tiers.0 != self.tiers.1
+    }
+}
+
+/// Requests that a limit would have refused.
+#[derive(Clone, Debug)]
+pub struct RefusalRow {
+    /// The limit.
+    pub limit: &'static str,
+    /// How many there are.
+    pub steps: Count,
+    /// The money that would not have been spent.
+    pub cost: Money,
+    /// The first of them.
+    pub first: Vec<StepLink>,
+}
+
+/// The report of a backtest.
+#[derive(Clone, Debug)]
+pub struct BacktestView {
+    /// Its totals.
+    pub tiles: Vec<Tile>,
+    /// The limits of the report, in sentences.
+    pub notes: Vec<String>,
+    /// Requests that were answered and would be blocked.
+    pub blocked: Vec<CauseRow>,
+    /// Requests that were blocked and would pass.
+    pub passed: Vec<CauseRow>,
+    /// Routed requests by tier.
+    pub tiers: Vec<TierMoveRow>,
+    /// Requests that a limit of the draft would have refused.
+    pub refused: Vec<RefusalRow>,
+}
+
+impl BacktestView {
+    /// The tables of causes, each with its title, its name and the text without a row.
+    fn causes(&self) -> [(&'static str, &'static str, &[CauseRow], &'static str); 2] {
+        [
+            ("Newly blocked", "blocked", &self.blocked, "No answered request would be blocked."),
+            ("Newly passed", "passed", &self.passed, "No blocked request would pass."),
+        ]
+    }
+}
+
+/// An export.
+#[derive(Clone, Debug)]
+pub struct ExportView {
+    /// Its format, its period, and whether it has contents, in words.
+    pub what: String,
+    /// The rows and the size of its file, once it is done.
+    pub file: Option<(Count, Bytes)>,
+    /// The address of the file, for those who may have it.
+    pub download: Option<String>,
+    /// The parts that the file lacks, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// A job and its outcome.
+#[derive(Debug, Template)]
+#[template(path = "job.html")]
+pub struct JobPage {
+    /// The frame.
+    pub frame: Frame,
+    /// The job as it is listed.
+    pub job: JobRow,
+    /// Whether it changes no more.
+    pub is_over: bool,
+    /// The time until which it is found, at the latest.
+    pub until: Option<Timestamp>,
+    /// The window of a backtest.
+    pub window: Option<(Timestamp, Timestamp)>,
+    /// The report of a backtest that is completed.
+    pub backtest: Option<BacktestView>,
+    /// The export.
+    pub export: Option<ExportView>,
+}

@@ -1,0 +1,218 @@
+//! The steps that wait for a person, and the verdicts on them.
+
+use async_recursion::async_recursion as boxed;
+use domain::ids::{ProjectId, StepId, UserId};
+use domain::review::{JudgedFinding, Review, Verdict};
+use domain::step::Step;
+use domain::time::Timestamp;
+
+use super::row::StepRow;
+use crate::Store;
+use crate::db::{Tx, bounded, within};
+use crate::error::{Error, Result};
+use crate::from_row::from_row;
+
+from_row! {
+    struct Row {
+        step_id: i64,
+        project_id: i64,
+        user_id: i64,
+        verdict: String,
+        note: Option<String>,
+        findings: String,
+        risk_score: f64,
+        created_at: i64,
+    }
+}
+
+impl Row {
+    fn read(self) -> Result<Review> {
+        let corrupt = |what: &str| Error::Corrupt(format!("review {}: {what}", self.step_id));
+        Ok(Review {
+            step: StepId(self.step_id),
+            project: ProjectId(self.project_id),
+            judge: UserId(self.user_id),
+            verdict: Verdict::parse(&self.verdict).ok_or_else(|| corrupt("verdict"))?,
+            findings: serde_json::from_str(&self.findings).map_err(|_| corrupt("findings"))?,
+            note: self.note,
+            risk_score: self.risk_score,
+            at: Timestamp(self.created_at),
+        })
+    }
+}
+
+/// A page of the steps that wait.
+#[derive(Debug)]
+pub struct ReviewPage {
+    /// The steps, newest first. Those that cannot be read are left out.
+    pub steps: Vec<Step>,
+    /// The step before which the next page begins, if there is one.
+    pub next: Option<StepId>,
+}
+
+impl Store {
+    /// The steps of a project that ask for a review and that nobody has judged, newest first: those that
+    /// ended before a step did, at most `most`. Before a step that is gone there are none.
+    #[boxed]
+    pub async fn steps_for_review(
+        &self,
+        project: ProjectId,
+        before: Option<StepId>,
+        most: i64,
+    ) -> Result<ReviewPage> {
+        const ENDED: &str = "SELECT finished_at FROM steps WHERE id = $1 AND project_id = $2";
+        const PAGE: &str = "
+            SELECT *
+            FROM steps
+            WHERE project_id = $1 AND review AND NOT judged AND (finished_at, id) < ($2, $3)
+            ORDER BY finished_at DESC, id DESC
+            LIMIT $4";
+        let from = match before {
+            None => (i64::MAX, i64::MAX),
+            Some(step) => {
+                let ended: Option<i64> = bounded!(&self.reader, db => {
+                    sqlx::query_scalar(ENDED)
+                        .bind(step.0)
+                        .bind(project.0)
+                        .fetch_optional(db)
+                        .await?
+                });
+                let Some(ended) = ended else {
+                    return Ok(ReviewPage { steps: Vec::new(), next: None });
+                };
+                (ended, step.0)
+            }
+        };
+        let mut rows: Vec<StepRow<String>> = bounded!(&self.reader, db => {
+            sqlx::query_as(PAGE)
+                .bind(project.0)
+                .bind(from.0)
+                .bind(from.1)
+                .bind(most.saturating_add(1))
+                .fetch_all(db)
+                .await?
+        });
+        let has_more = i64::try_from(rows.len()).is_ok_and(|found| found > most);
+        rows.truncate(usize::try_from(most).unwrap_or(0));
+        let next = rows.last().filter(|_| has_more).map(|last| StepId(last.id));
+        let steps = rows.into_iter().filter_map(|row| row.read().ok()).collect();
+        Ok(ReviewPage { steps, next })
+    }
+
+    /// How many steps of a project wait; counting ends above `most`.
+    #[boxed]
+    pub async fn count_for_review(&self, project: ProjectId, most: i64) -> Result<i64> {
+        const COUNT: &str = "
+            SELECT count(*)
+            FROM (
+                SELECT 1 AS one
+                FROM steps
+                WHERE project_id = $1 AND review AND NOT judged
+                LIMIT $2) AS counted";
+        Ok(bounded!(&self.reader, db => {
+            sqlx::query_scalar(COUNT)
+                .bind(project.0)
+                .bind(most.saturating_add(1))
+                .fetch_one(db)
+                .await?
+        }))
+    }
+
+    /// The verdicts of a project since a time, the latest first, at most `most`.
+    #[boxed]
+    pub async fn reviews(
+        &self,
+        project: ProjectId,
+        since: Timestamp,
+        most: i64,
+    ) -> Result<Vec<Review>> {
+        const LATEST: &str = "
+            SELECT step_id, project_id, user_id, verdict, note, findings, risk_score, created_at
+            FROM review_verdicts
+            WHERE project_id = $1 AND created_at >= $2
+            ORDER BY created_at DESC, step_id DESC
+            LIMIT $3";
+        let rows: Vec<Row> = bounded!(&self.reader, db => {
+            sqlx::query_as(LATEST).bind(project.0).bind(since.0).bind(most).fetch_all(db).await?
+        });
+        rows.into_iter().map(Row::read).collect()
+    }
+
+    /// Deletes verdicts of before a time whose steps are gone. Nothing else reads them.
+    #[boxed]
+    pub async fn purge_reviews(&self, before: Timestamp) -> Result<()> {
+        const PURGE: &str = "
+            DELETE FROM review_verdicts
+            WHERE created_at < $1
+              AND NOT EXISTS (SELECT 1 FROM steps WHERE steps.id = review_verdicts.step_id)";
+        let mut tx = self.begin().await?;
+        within!(tx, db => {
+            sqlx::query(PURGE).bind(before.0).execute(&mut *db).await?;
+        });
+        tx.commit().await
+    }
+}
+
+impl Tx {
+    /// Marks a step of a project that asks for a review as judged, and holds it until the end of the
+    /// transaction. `None` if there is none such.
+    #[boxed]
+    pub async fn judge_step(&mut self, project: ProjectId, step: StepId) -> Result<Option<Step>> {
+        const JUDGE: &str = "
+            UPDATE steps
+            SET judged = TRUE
+            WHERE id = $1 AND project_id = $2 AND review
+            RETURNING *";
+        let row: Option<StepRow<String>> = within!(self, db => {
+            sqlx::query_as(JUDGE).bind(step.0).bind(project.0).fetch_optional(&mut *db).await?
+        });
+        row.map(StepRow::read).transpose()
+    }
+
+    /// The verdict on a step.
+    #[boxed]
+    pub async fn review(&mut self, step: StepId) -> Result<Option<Review>> {
+        const ONE: &str = "
+            SELECT step_id, project_id, user_id, verdict, note, findings, risk_score, created_at
+            FROM review_verdicts
+            WHERE step_id = $1";
+        let row: Option<Row> = within!(self, db => {
+            sqlx::query_as(ONE).bind(step.0).fetch_optional(&mut *db).await?
+        });
+        row.map(Row::read).transpose()
+    }
+
+    /// Stores the verdict on a step, in place of an earlier one.
+    #[boxed]
+    pub async fn save_review(&mut self, review: &Review) -> Result<()> {
+        const SAVE: &str = "
+            INSERT INTO review_verdicts
+                (step_id, project_id, user_id, verdict, note, findings, risk_score, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+            ON CONFLICT (step_id) DO UPDATE
+            SET user_id = excluded.user_id,
+                verdict = excluded.verdict,
+                note = excluded.note,
+                findings = excluded.findings,
+                risk_score = excluded.risk_score,
+                created_at = excluded.created_at";
+        within!(self, db => {
+            sqlx::query(SAVE)
+                .bind(review.step.0)
+                .bind(review.project.0)
+                .bind(review.judge.0)
+                .bind(review.verdict.as_str())
+                .bind(review.note.as_deref())
+                .bind(json(&review.findings)?)
+                .bind(review.risk_score)
+                .bind(review.at.0)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+}
+
+fn json(findings: &[JudgedFinding]) -> Result<String> {
+    serde_json::to_string(findings).map_err(|error| Error::Corrupt(error.to_string()))
+}
