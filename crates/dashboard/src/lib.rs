@@ -38,6 +38,7 @@ pub use pages::settings::{
 };
 pub use pages::sign_in::{FactorPage, LinkPage, LinkState, SignInPage, SignOnLink, SignedOutPage};
 pub use pages::sign_on::{ProviderForm, SignOnPage};
+pub use pages::tokens::{TokenRow, TokensPage};
 pub use pages::trace::{Bar, Field, StepView, TRACE_END, Text, TraceHead};
 pub use pages::traces::{TraceFilters, TraceRow, TraceRows, TracesPage};
 

@@ -56,8 +56,8 @@ pub use crate::capacity::offload::{Share, offload};
 pub use crate::config::{Config, Otlp, OtlpCompression, OtlpProtocol};
 pub use crate::control::bootstrap::{FirstCredentials, FirstSettings, bootstrap};
 pub use crate::control::command_line::{
-    NewUser, allow_password_login, create_key, create_user, reset_mfa, reset_password,
-    rotate_master_key,
+    NewUser, allow_password_login, create_key, create_service_token, create_user, reset_mfa,
+    reset_password, rotate_master_key,
 };
 pub use crate::control::doctor::{Finding, inspect_models};
 pub use crate::control::holdings::{Holdings, KeyHoldings};
@@ -79,6 +79,7 @@ pub use crate::control::safety_preview::{Direction, SafetyTrial, SafetyVerdict, 
 pub use crate::control::sdk_config::SdkConfig;
 pub use crate::control::second_factor::NewAuthenticator;
 pub use crate::control::self_service::OwnUsage;
+pub use crate::control::service_tokens::{NewServiceToken, TokenExpiry};
 pub use crate::control::session_list::SessionView;
 pub use crate::control::sessions::{
     FACTOR_AWAITED, SESSION_ABSOLUTE, SESSION_IDLE, SignIn, SignedIn, Standing,
@@ -130,5 +131,5 @@ pub use checks::{Violation, ViolationKind};
 pub use grading::DriftReport;
 pub use store::{
     Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, LinkPurpose, LinkedIdentity,
-    Order, Person, SignOnProvider, Term, UsageBucket,
+    Order, Person, ServiceToken, SignOnProvider, Term, UsageBucket,
 };

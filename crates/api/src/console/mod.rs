@@ -28,6 +28,7 @@ mod safety;
 mod settings;
 mod sign_in;
 mod sign_on;
+mod tokens;
 mod trace;
 mod traces;
 mod visit;
@@ -90,6 +91,8 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/people/sign-on", get(providers::list).post(providers::add))
         .route("/people/sign-on/{provider_id}", post(providers::change))
         .route("/people/sign-on/{provider_id}/remove", post(providers::remove))
+        .route("/people/tokens", get(tokens::list).post(tokens::create))
+        .route("/people/tokens/{id}/revoke", post(tokens::revoke))
         .route("/people/{user_id}", post(people::change))
         .route("/people/{user_id}/remove", post(people::remove))
         .route("/people/{user_id}/password-link", post(people::offer_password))

@@ -167,7 +167,7 @@ fn new_link(
 }
 
 /// The projects that a form names, by number.
-fn projects(form: &Form) -> std::result::Result<Vec<ProjectId>, Error> {
+pub(super) fn projects(form: &Form) -> std::result::Result<Vec<ProjectId>, Error> {
     let numbers = form.get("projects").unwrap_or_default();
     let numbers = numbers.split([',', ' ']).filter(|number| !number.is_empty());
     let read = |number: &str| {

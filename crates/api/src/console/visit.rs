@@ -86,7 +86,7 @@ pub(super) fn sign_in_path(next: &str) -> String {
 
 /// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
 /// could put any sentence on a page.
-const NOTICES: [(&str, &str); 21] = [
+const NOTICES: [(&str, &str); 22] = [
     ("password_changed", "The password is changed: your other sessions have ended."),
     ("letter_sent", "A letter with a link is on its way to your address."),
     ("factors_removed", "Your second factors are removed: your password alone signs in."),
@@ -100,6 +100,7 @@ const NOTICES: [(&str, &str); 21] = [
         "Role and projects are saved: they count from the person's next request on.",
     ),
     ("person_removed", "The person is removed, and signed out everywhere."),
+    ("token_revoked", "The token is revoked: requests with it fail from now on."),
     ("invitation_withdrawn", "The invitation is withdrawn: its link is no longer good."),
     ("threshold_set", "The threshold is set: it counts from the next request on."),
     ("settings_saved", "The settings are saved: they count from the next request on."),

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::control::session::LARGEST;
-use crate::http::auth::BySession;
+use crate::http::auth::{ByMember, BySession};
 use crate::http::body;
 use crate::http::error::Result;
 use crate::http::extract::{Segments, not_null};
@@ -70,9 +70,9 @@ impl From<Person> for PersonBody {
     responses((status = 200, body = Vec<PersonBody>)))]
 pub async fn list(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
 ) -> Result<Json<Vec<PersonBody>>> {
-    let people = app.gateway.list_people(&by.member).await?;
+    let people = app.gateway.list_people(&member).await?;
     Ok(Json(people.into_iter().map(Into::into).collect()))
 }
 
@@ -98,9 +98,9 @@ pub async fn update(
     params(("user_id" = i64, Path)), responses((status = 204)))]
 pub async fn delete(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<StatusCode> {
-    app.gateway.remove_person(&by.member, path.user()?).await?;
+    app.gateway.remove_person(&member, path.user()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -14,6 +14,7 @@ use crate::audit::Event;
 use crate::control::keys::{self, mint};
 use crate::control::members::{clean_email, hash_password};
 use crate::control::projects::{audited, clean_name};
+use crate::control::service_tokens::{self, Made, NewServiceToken, expiry, token_role};
 use crate::error::{Error, Result};
 
 /// A user that is about to be made.
@@ -141,6 +142,35 @@ pub async fn create_key(
     let target = ("key", key.id.to_string());
     note(&mut tx, found.org, Event::KeyCreated, target, metadata, clock).await?;
     tx.bump_registry().await?;
+    tx.commit().await?;
+    Ok(raw)
+}
+
+/// Makes a service token in the first organization.
+pub async fn create_service_token(
+    store: &Store,
+    new: NewServiceToken,
+    clock: &Clock,
+) -> Result<Secret> {
+    let empty = || Error::invalid("the database is empty: start `sluice serve` once");
+    let org = store.first_org().await?.ok_or_else(empty)?;
+    let now = clock.now();
+    let role = token_role(&new.role)?;
+    let expires_at = expiry(&new.expiry, now)?;
+    let made = Made { org, name: clean_name(&new.name)?, role, projects: new.projects, now };
+    let (mut token, raw) = service_tokens::mint(&store.pepper().await?, made)?;
+    token.expires_at = expires_at;
+    let mut tx = store.begin().await?;
+    tx.organization(org).await?.ok_or(Error::NotFound)?;
+    for &project in &token.projects {
+        if tx.project(project).await?.is_none() {
+            return Err(Error::invalid(format!("there is no project {project}")));
+        }
+    }
+    service_tokens::add(&mut tx, &token).await?;
+    let metadata = audited(&json!({}), &service_tokens::shown(&token));
+    let target = service_tokens::target(token.id);
+    note(&mut tx, org, Event::ServiceTokenCreated, target, metadata, clock).await?;
     tx.commit().await?;
     Ok(raw)
 }

@@ -61,6 +61,7 @@ impl Gateway {
         member: &Member,
         new: NewInvitation,
     ) -> Result<(InvitationView, Handover)> {
+        member.check_person()?;
         member.check_admin()?;
         let email = clean_email(&new.email)?;
         let role = read_role(&new.role)?;

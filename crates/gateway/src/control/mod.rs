@@ -28,6 +28,7 @@ pub(crate) mod sdk_config;
 pub(crate) mod sealed_state;
 pub(crate) mod second_factor;
 pub(crate) mod self_service;
+pub(crate) mod service_tokens;
 pub(crate) mod session_list;
 pub(crate) mod sessions;
 pub(crate) mod settings;

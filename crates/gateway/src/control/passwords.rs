@@ -53,6 +53,7 @@ impl Gateway {
     /// Makes a link by which a user sets a new password. It goes to them by letter, or is in the answer and
     /// nowhere else.
     pub async fn offer_password_link(&self, member: &Member, user: UserId) -> Result<Handover> {
+        member.check_person()?;
         member.check_owner()?;
         if user == member.user {
             // A stolen session must not set a password without the old one.

@@ -198,6 +198,7 @@ impl Gateway {
 
     /// Removes all second factors of another user and ends their sessions: their password alone signs in.
     pub async fn reset_factors(&self, member: &Member, user: UserId) -> Result<()> {
+        member.check_person()?;
         member.check_owner()?;
         if user == member.user {
             // A stolen session must not get rid of what it would need a code for.

@@ -263,6 +263,7 @@ impl Gateway {
         let member = Member {
             user: account.user,
             email: account.email.clone(),
+            token: None,
             org: account.org,
             role: account.role,
             projects,

@@ -9,7 +9,7 @@ use store::{Account, Actor, Organization, SignOnProvider, Tx};
 
 use crate::audit::{Event, Noted};
 use crate::control::members::clean_email;
-use crate::control::people::{about, end_links, rank};
+use crate::control::people::{about, rank};
 use crate::control::projects::clean_name;
 use crate::control::sessions::{CameBy, SignIn, SignedIn, Standing};
 use crate::control::sign_on::{Refused, SignedOn};
@@ -207,7 +207,7 @@ impl Gateway {
             let change = json!({"old": person.role.as_str(), "new": role.as_str()});
             let mut metadata = about(&person, "role", change);
             if rank(role) < rank(person.role) {
-                end_links(tx, account.user, &mut metadata).await?;
+                self.end_grants(tx, account.user, Some(role), &mut metadata).await?;
             }
             noted.push((Event::MemberRoleChanged, metadata));
             account.role = role;

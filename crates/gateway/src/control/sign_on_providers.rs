@@ -275,6 +275,7 @@ impl Gateway {
 
 /// Holds the people of an organization until the transaction ends, for an owner.
 async fn hold_owners(tx: &mut Tx, member: &Member) -> Result<Member> {
+    member.check_person()?;
     let member = hold_people(tx, member).await?;
     member.check_owner()?;
     Ok(member)
