@@ -71,6 +71,7 @@ fn by_person() -> Group {
         .routes(routes!(second_factor::reset))
         .routes(routes!(people::update))
         .routes(routes!(passwords::offer))
+        .routes(routes!(passwords::reset_ways_in))
         .routes(routes!(invitations::create))
         .routes(routes!(service_tokens::list, service_tokens::create))
         .routes(routes!(service_tokens::delete))
@@ -94,6 +95,7 @@ fn of_session() -> Group {
         .routes(routes!(passkeys::list, passkeys::add))
         .routes(routes!(passkeys::remove))
         .routes(routes!(identities::list, identities::link))
+        .routes(routes!(identities::unlink))
 }
 
 /// Routes of a session whose second factor may still be to come.

@@ -90,6 +90,8 @@ pub(crate) enum Event {
     SignOnProviderUpdated,
     SignOnProviderDeleted,
     IdentityLinked,
+    IdentityLinkOffered,
+    IdentityUnlinked,
     ServiceTokenCreated,
     ServiceTokenRevoked,
 }
@@ -140,6 +142,8 @@ impl Event {
             Self::SignOnProviderUpdated => "sign_on_provider_updated",
             Self::SignOnProviderDeleted => "sign_on_provider_deleted",
             Self::IdentityLinked => "identity_linked",
+            Self::IdentityLinkOffered => "identity_link_offered",
+            Self::IdentityUnlinked => "identity_unlinked",
             Self::ServiceTokenCreated => "service_token_created",
             Self::ServiceTokenRevoked => "service_token_revoked",
         }

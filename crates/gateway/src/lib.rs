@@ -61,7 +61,7 @@ pub use crate::control::command_line::{
 };
 pub use crate::control::doctor::{Finding, inspect_models};
 pub use crate::control::holdings::{Holdings, KeyHoldings};
-pub use crate::control::identities::PendingLink;
+pub use crate::control::identities::{PendingLink, identity_id};
 pub use crate::control::invitations::{InvitationView, NewInvitation};
 pub use crate::control::keys::{KeyChange, KeyRights, KeyView, NewKey};
 pub use crate::control::links::{Handover, Link};

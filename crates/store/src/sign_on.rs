@@ -49,6 +49,8 @@ pub struct SignOnProvider {
 pub struct LinkedIdentity {
     /// The issuer.
     pub issuer: String,
+    /// The user's name there. For nobody to read.
+    pub subject: String,
     /// The address that the issuer gave when it was linked.
     pub email: String,
     /// When it was linked.
@@ -214,15 +216,18 @@ impl Store {
     #[boxed]
     pub async fn identities(&self, user: UserId) -> Result<Vec<LinkedIdentity>> {
         const LIST: &str = "
-            SELECT issuer, email, created_at FROM identities
-            WHERE user_id = $1 ORDER BY created_at DESC, issuer";
-        let rows: Vec<(String, String, i64)> = on!(&self.reader, db => {
+            SELECT issuer, subject, email, created_at FROM identities
+            WHERE user_id = $1 ORDER BY created_at DESC, issuer, subject";
+        let rows: Vec<(String, String, String, i64)> = on!(&self.reader, db => {
             sqlx::query_as(LIST).bind(user.0).fetch_all(db).await?
         });
-        let read =
-            |(issuer, email, at)| LinkedIdentity { issuer, email, created_at: Timestamp(at) };
-        Ok(rows.into_iter().map(read).collect())
+        Ok(rows.into_iter().map(linked).collect())
     }
+}
+
+fn linked(row: (String, String, String, i64)) -> LinkedIdentity {
+    let (issuer, subject, email, at) = row;
+    LinkedIdentity { issuer, subject, email, created_at: Timestamp(at) }
 }
 
 impl Tx {
@@ -292,6 +297,115 @@ impl Tx {
                 .bind(made_user)
                 .execute(&mut *db)
                 .await?;
+        });
+        Ok(())
+    }
+
+    /// Removes an identity of a user. `false` if they do not have it, or not any more.
+    #[boxed]
+    pub async fn remove_identity(
+        &mut self,
+        user: UserId,
+        (issuer, subject): (&str, &str),
+    ) -> Result<bool> {
+        const REMOVE: &str =
+            "DELETE FROM identities WHERE user_id = $1 AND issuer = $2 AND subject = $3";
+        let removed = within!(self, db => {
+            sqlx::query(REMOVE)
+                .bind(user.0)
+                .bind(issuer)
+                .bind(subject)
+                .execute(&mut *db)
+                .await?
+                .rows_affected()
+        });
+        Ok(removed > 0)
+    }
+
+    /// Removes all identities of a user. Returns them.
+    #[boxed]
+    pub async fn remove_identities(&mut self, user: UserId) -> Result<Vec<LinkedIdentity>> {
+        const REMOVE: &str = "
+            DELETE FROM identities WHERE user_id = $1
+            RETURNING issuer, subject, email, created_at";
+        let rows: Vec<(String, String, String, i64)> = within!(self, db => {
+            sqlx::query_as(REMOVE).bind(user.0).fetch_all(&mut *db).await?
+        });
+        Ok(rows.into_iter().map(linked).collect())
+    }
+
+    /// How many owners of an organization get in without a password: by a passkey, or by a provider other than
+    /// `but`.
+    #[boxed]
+    pub async fn count_owners_without_password(
+        &mut self,
+        org: OrgId,
+        but: Option<SignOnProviderId>,
+    ) -> Result<i64> {
+        const COUNT: &str = "
+            SELECT count(*) FROM memberships m
+            WHERE m.org_id = $1 AND m.role = 'owner' AND (
+                EXISTS (SELECT k.user_id FROM passkeys k WHERE k.user_id = m.user_id)
+                OR EXISTS (
+                    SELECT i.user_id FROM identities i
+                    JOIN sign_on_providers p ON p.issuer = i.issuer AND p.org_id = m.org_id
+                    WHERE i.user_id = m.user_id AND p.id <> $2))";
+        // No provider has the number 0.
+        let but = but.map_or(0, |provider| provider.0);
+        Ok(within!(self, db => {
+            sqlx::query_scalar(COUNT).bind(org.0).bind(but).fetch_one(&mut *db).await?
+        }))
+    }
+
+    /// Whether a sign-on by a provider that the organization has now has made a user.
+    #[boxed]
+    pub async fn is_made_by_sign_on(&mut self, org: OrgId, user: UserId) -> Result<bool> {
+        const FIND: &str = "
+            SELECT i.user_id FROM identities i
+            JOIN sign_on_providers p ON p.issuer = i.issuer AND p.org_id = $1
+            WHERE i.user_id = $2 AND i.made_user LIMIT 1";
+        let found: Option<i64> = within!(self, db => {
+            sqlx::query_scalar(FIND).bind(org.0).bind(user.0).fetch_optional(&mut *db).await?
+        });
+        Ok(found.is_some())
+    }
+
+    /// Whether a user of an issuer had an account that was removed.
+    #[boxed]
+    pub async fn is_removed(&mut self, issuer: &str, subject: &str) -> Result<bool> {
+        const FIND: &str = "
+            SELECT i.user_id FROM identities i
+            WHERE i.issuer = $1 AND i.subject = $2
+            AND NOT EXISTS (SELECT m.user_id FROM memberships m WHERE m.user_id = i.user_id)";
+        let found: Option<i64> = within!(self, db => {
+            sqlx::query_scalar(FIND).bind(issuer).bind(subject).fetch_optional(&mut *db).await?
+        });
+        Ok(found.is_some())
+    }
+
+    /// Forgets the identities of removed users that came with an address: they may come anew.
+    #[boxed]
+    pub async fn forget_removed(&mut self, email: &str) -> Result<()> {
+        const FORGET: &str = "
+            DELETE FROM identities WHERE email = $1
+            AND NOT EXISTS (SELECT m.user_id FROM memberships m WHERE m.user_id = identities.user_id)";
+        within!(self, db => {
+            sqlx::query(FORGET).bind(email).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
+
+    /// Withdraws the second factors that the issuer of a provider has seen. Sessions of users with a factor of
+    /// their own, which they were not asked for, await it.
+    #[boxed]
+    pub async fn withdraw_factors(&mut self, provider: SignOnProviderId) -> Result<()> {
+        const WITHDRAW: &str = "
+            UPDATE sessions
+            SET has_factor = FALSE,
+                awaits_factor = (SELECT u.mfa_enabled FROM users u WHERE u.id = sessions.user_id)
+            WHERE provider_id = $1 AND has_factor";
+        within!(self, db => {
+            sqlx::query(WITHDRAW).bind(provider.0).execute(&mut *db).await?;
         });
         Ok(())
     }

@@ -96,6 +96,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/people/{user_id}", post(people::change))
         .route("/people/{user_id}/remove", post(people::remove))
         .route("/people/{user_id}/password-link", post(people::offer_password))
+        .route("/people/{user_id}/reset", post(people::reset))
         .route("/people/invitations/{id}/withdraw", post(people::withdraw))
         .route("/audit", get(audit::list))
         .route_layer(from_fn_with_state(app.clone(), visit::signed_in));
@@ -107,6 +108,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/account/recovery-codes", post(account::replace_codes))
         .route("/account/factors/remove", post(account::remove_factors))
         .route("/account/passkeys/{id}/remove", post(account::remove_passkey))
+        .route("/account/identities/{id}/remove", post(account::unlink))
         .route("/account/verification", post(account::verify_address))
         .route("/account/sessions/{id}/revoke", post(account::revoke_session))
         .route("/sign-out", post(sign_in::leave))

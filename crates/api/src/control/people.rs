@@ -29,6 +29,8 @@ pub struct PersonBody {
     #[schema(value_type = Vec<i64>)]
     projects: Vec<ProjectId>,
     mfa_enabled: bool,
+    /// How they sign in: `password`, `passkey`, `sign_on`.
+    ways_in: Vec<&'static str>,
     /// Whether the address was verified by a letter to it.
     email_verified: bool,
     /// The last request of a session that has not ended, to the minute; null without one.
@@ -53,6 +55,7 @@ pub struct PersonRequest {
 impl From<Person> for PersonBody {
     fn from(person: Person) -> Self {
         Self {
+            ways_in: person.ways_in(),
             id: person.user,
             email: person.email,
             name: person.name,

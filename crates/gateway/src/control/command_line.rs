@@ -15,6 +15,7 @@ use crate::control::keys::{self, mint};
 use crate::control::members::{clean_email, hash_password};
 use crate::control::projects::{audited, clean_name};
 use crate::control::service_tokens::{self, Made, NewServiceToken, expiry, token_role};
+use crate::control::ways_in::removed_passkey;
 use crate::error::{Error, Result};
 
 /// A user that is about to be made.
@@ -45,6 +46,8 @@ pub async fn create_user(store: &Store, user: NewUser, clock: &Clock) -> Result<
         }
         made => made?,
     };
+    // Whoever was removed is let in again.
+    tx.forget_removed(&email).await?;
     for &project in &user.projects {
         if tx.project(project).await?.is_none() {
             return Err(Error::invalid(format!("there is no project {project}")));
@@ -88,8 +91,13 @@ pub async fn reset_mfa(store: &Store, email: &str, clock: &Clock) -> Result<()> 
         .await?
         .ok_or_else(|| Error::invalid(format!("there is no user with the address {email}")))?;
     let mut tx = store.begin().await?;
+    let passkeys = tx.passkeys(account.user).await?;
     tx.remove_second_factors(account.user).await?;
     tx.end_sessions(account.user, None).await?;
+    for passkey in &passkeys {
+        let (event, target, metadata) = removed_passkey(passkey, &email);
+        note(&mut tx, account.org, event, target, metadata, clock).await?;
+    }
     let target = ("user", account.user.to_string());
     let metadata = Map::from_iter([("email".to_owned(), Value::String(email))]);
     note(&mut tx, account.org, Event::MfaDisabled, target, metadata, clock).await?;

@@ -11,7 +11,7 @@ use crate::gateway::Gateway;
 use crate::state::member::Member;
 
 /// For an account without a password, a sign-in counts for this time instead, in microseconds.
-const FRESH: i64 = 10 * MINUTE;
+pub(crate) const FRESH: i64 = 10 * MINUTE;
 
 impl Gateway {
     /// Whether it is the owner of the account who acts: by its password or, without one, because the session

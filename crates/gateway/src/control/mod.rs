@@ -39,3 +39,4 @@ pub(crate) mod sign_on_cookies;
 pub(crate) mod sign_on_providers;
 pub(crate) mod totp;
 pub(crate) mod verification;
+pub(crate) mod ways_in;

@@ -15,6 +15,7 @@ use crate::audit::Event;
 use crate::control::sealed_state::{self, Opened};
 use crate::control::second_factor::{changed_meanwhile, method};
 use crate::control::sessions::{hash_token, hex};
+use crate::control::ways_in::check_way_left;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
@@ -205,6 +206,7 @@ impl Gateway {
             ));
         }
         tx.remove_passkey(member.user, &removed.credential_id).await?;
+        check_way_left(&mut tx, member.org, member.user).await?;
         let metadata = Map::from_iter([("name".to_owned(), Value::String(removed.name))]);
         let target = ("passkey", id.to_owned());
         self.note_act(&mut tx, member, Event::PasskeyRemoved, target, metadata).await?;

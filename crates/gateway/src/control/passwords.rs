@@ -22,8 +22,9 @@ use crate::state::perimeter_counts::network;
 
 /// The time for which a link to a new password is good.
 const GOOD_FOR: Duration = Duration::from_hours(1);
-const SUBJECT: &str = "A new password at Sluice";
-const PURPOSE: &str = "This link sets a new password for your account, and ends its sessions:";
+pub(crate) const SUBJECT: &str = "A new password at Sluice";
+pub(crate) const PURPOSE: &str =
+    "This link sets a new password for your account, and ends its sessions:";
 
 impl Gateway {
     /// Replaces the password of the member's own account, or sets a first one, and ends their other sessions.
@@ -118,7 +119,7 @@ impl Gateway {
         Ok(Some(letter(email, SUBJECT, PURPOSE, &link.address, "an hour")))
     }
 
-    async fn add_password_link(
+    pub(crate) async fn add_password_link(
         &self,
         tx: &mut Tx,
         org: OrgId,

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use store::{Person, Tx};
 
 use crate::audit::Event;
+use crate::control::ways_in::check_owners_get_in;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
@@ -53,6 +54,9 @@ impl Gateway {
                 check_not_last(&mut tx, member.org, "demoted").await?;
             }
             tx.set_role(member.org, user, role).await?;
+            if person.role == Role::Owner {
+                check_owners_get_in(&mut tx, member.org, None).await?;
+            }
             let change = json!({"old": person.role.as_str(), "new": role.as_str()});
             let mut metadata = about(&person, "role", change);
             if rank(role) < rank(person.role) {
@@ -92,6 +96,9 @@ impl Gateway {
         let mut metadata = about(&person, "role", person.role.as_str().into());
         self.end_grants(&mut tx, user, None, &mut metadata).await?;
         tx.remove_person(member.org, user).await?;
+        if person.role == Role::Owner {
+            check_owners_get_in(&mut tx, member.org, None).await?;
+        }
         let target = ("user", user.to_string());
         self.note_act(&mut tx, member, Event::MemberRemoved, target, metadata).await?;
         Ok(tx.commit().await?)

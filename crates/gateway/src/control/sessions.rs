@@ -12,6 +12,7 @@ use store::{Account, Actor, NewSession, Tx};
 use tokio::sync::Semaphore;
 
 use crate::audit::{Event, Noted};
+use crate::control::confirmation::FRESH;
 use crate::control::members::{hash_password, is_outdated, verify_password};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -65,6 +66,8 @@ pub(crate) struct CameBy {
     pub(crate) provider: Option<SignOnProviderId>,
     /// Whether a trusted issuer has seen a second factor.
     pub(crate) has_factor: bool,
+    /// When the issuer had its user sign in; `None` if they have signed in here, now.
+    pub(crate) authenticated_at: Option<Timestamp>,
 }
 
 /// The outcome of a right password.
@@ -177,6 +180,9 @@ impl Gateway {
     ) -> Result<Secret> {
         let now = self.clock.now();
         let token = hex(&store::random::<32>()?);
+        // An issuer that remembers its user asks them for nothing: such a session is none that has just begun.
+        let oldest = now.minus_micros(FRESH);
+        let at = came.authenticated_at.map_or(now, |at| at.clamp(oldest, now));
         let session = NewSession {
             token_hash: &hash_token(&token),
             user,
@@ -185,7 +191,7 @@ impl Gateway {
             has_factor: came.has_factor,
             address: &origin.address.to_string(),
             user_agent: &origin.user_agent,
-            at: now,
+            at,
         };
         tx.add_session(&session).await?;
         if standing > Standing::AwaitsFactor {
