@@ -13,9 +13,9 @@ use store::{Actor, NewAudit, SealingKey, Store, Tx};
 use crate::audit::Event;
 use crate::control::keys::{self, mint};
 use crate::control::members::{clean_email, hash_password};
+use crate::control::passkey_names::removed_passkey;
 use crate::control::projects::{audited, clean_name};
 use crate::control::service_tokens::{self, Made, NewServiceToken, expiry, token_role};
-use crate::control::ways_in::removed_passkey;
 use crate::error::{Error, Result};
 
 /// A user that is about to be made.

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use store::{Account, LinkedIdentity};
 
 use crate::audit::Event;
+use crate::control::last_ways_in::check_way_left;
 use crate::control::second_factor::changed_meanwhile;
 use crate::control::sessions::{hash_token, hex};
 use crate::control::sign_on_cookies::{LinkCookie, open};
-use crate::control::ways_in::check_way_left;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;

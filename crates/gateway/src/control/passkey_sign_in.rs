@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use store::{Account, Actor};
 
 use crate::audit::{Event, Noted};
-use crate::control::passkeys::{PasskeyAnswer, PasskeyOffer, passkey_id};
+use crate::control::passkey_names::passkey_id;
+use crate::control::passkeys::{PasskeyAnswer, PasskeyOffer};
 use crate::control::sealed_state::Opened;
 use crate::control::second_factor::method;
 use crate::control::sessions::{CameBy, NETWORK_KNOWN, SignedIn, Standing, hash_token};

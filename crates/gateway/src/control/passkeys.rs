@@ -12,10 +12,11 @@ use store::{Account, StoredPasskey, Tx};
 
 use crate::admission::admit::hash_secret;
 use crate::audit::Event;
+use crate::control::last_ways_in::check_way_left;
+use crate::control::passkey_names::passkey_id;
 use crate::control::sealed_state::{self, Opened};
 use crate::control::second_factor::{changed_meanwhile, method};
-use crate::control::sessions::{hash_token, hex};
-use crate::control::ways_in::check_way_left;
+use crate::control::sessions::hash_token;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
@@ -260,11 +261,6 @@ impl Gateway {
 /// The purpose of a state by which a user adds a passkey: it serves no other.
 fn registration_of(user: UserId) -> String {
     format!("passkey:new:{user}")
-}
-
-/// The id of a passkey, by which it is named.
-pub(crate) fn passkey_id(credential_id: &[u8]) -> String {
-    hex(&digest::digest(&digest::SHA256, credential_id).as_ref()[..8])
 }
 
 fn view(passkey: StoredPasskey) -> PasskeyView {

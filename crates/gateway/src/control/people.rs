@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use store::{Person, Tx};
 
 use crate::audit::Event;
-use crate::control::ways_in::check_owners_get_in;
+use crate::control::last_ways_in::check_owners_get_in;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;

@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 use store::{Account, Authenticator, Tx};
 
 use crate::audit::Event;
+use crate::control::last_ways_in::{check_owners_get_in, check_way_left};
+use crate::control::passkey_names::removed_passkey;
 use crate::control::people::hold_people;
 use crate::control::sessions::{CameBy, NETWORK_KNOWN, SignedIn, Standing, hash_token};
-use crate::control::ways_in::{check_owners_get_in, check_way_left, removed_passkey};
 use crate::control::{recovery_codes, totp};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;

@@ -12,7 +12,6 @@ use store::{Account, Actor, NewSession, Tx};
 use tokio::sync::Semaphore;
 
 use crate::audit::{Event, Noted};
-use crate::control::confirmation::FRESH;
 use crate::control::members::{hash_password, is_outdated, verify_password};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -27,6 +26,8 @@ pub const SESSION_IDLE: i64 = 12 * HOUR;
 pub const SESSION_ABSOLUTE: i64 = 30 * DAY;
 /// A session that awaits its second factor ends after this time, in microseconds.
 pub const FACTOR_AWAITED: i64 = 10 * MINUTE;
+/// For an account without a password, a sign-in counts as its password for this time, in microseconds.
+pub(crate) const FRESH: i64 = 10 * MINUTE;
 /// An ended session is still recognised for this time, in microseconds.
 pub(crate) const SESSION_REMEMBERED: i64 = 30 * DAY;
 /// An address from which an account was signed in to is known to it for this time, in microseconds.

@@ -226,7 +226,7 @@ impl Gateway {
     }
 
     /// Gives a user that a sign-on has made the role and the projects of today's groups. Without any, their
-    /// sessions end.
+    /// sessions end, and what they have given to others.
     async fn reassign(
         &self,
         tx: &mut Tx,
@@ -240,8 +240,10 @@ impl Gateway {
         let default = organization.read_settings()?.security.default_role;
         let Some((role, projects)) = assigned(&provider.rules, &groups, default) else {
             let ended = tx.end_sessions(account.user, None).await?;
-            if ended > 0 {
-                let metadata = Map::from_iter([
+            let mut metadata = Map::new();
+            self.end_grants(tx, account.user, None, &mut metadata).await?;
+            if ended > 0 || !metadata.is_empty() {
+                metadata.extend([
                     ("email".to_owned(), Value::from(account.email.as_str())),
                     ("provider".to_owned(), provider.slug.as_str().into()),
                     ("reason".to_owned(), "no_rule".into()),

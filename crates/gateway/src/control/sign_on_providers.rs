@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use store::{SignOnProvider, Tx};
 
 use crate::audit::Event;
+use crate::control::last_ways_in::check_owners_get_in;
 use crate::control::people::{hold_people, read_role};
 use crate::control::projects::{audited, clean_name};
 use crate::control::sessions::hash_token;
 use crate::control::sign_on::no_public_url;
-use crate::control::ways_in::check_owners_get_in;
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;

@@ -1,12 +1,11 @@
-//! The ways in of an account: the last ones stay, and an owner ends all of somebody else's at once.
+//! The ways in of an account, all of which an owner ends at once for somebody else.
 
-use domain::ids::{OrgId, SignOnProviderId, UserId};
+use domain::ids::UserId;
 use serde_json::{Map, Value};
-use store::{StoredPasskey, Tx};
 
 use crate::audit::Event;
 use crate::control::links::{Handover, deliver};
-use crate::control::passkeys::passkey_id;
+use crate::control::passkey_names::removed_passkey;
 use crate::control::passwords::{PURPOSE, SUBJECT};
 use crate::control::people::hold_people;
 use crate::control::service_tokens;
@@ -70,45 +69,4 @@ impl Gateway {
         tx.commit().await?;
         Ok(deliver(room, &person.email, SUBJECT, PURPOSE, link, "an hour"))
     }
-}
-
-/// The event of a passkey that somebody else has removed.
-pub(crate) fn removed_passkey(
-    passkey: &StoredPasskey,
-    email: &str,
-) -> (Event, (&'static str, String), Map<String, Value>) {
-    let name = ("name".to_owned(), Value::from(passkey.name.as_str()));
-    let metadata = Map::from_iter([("email".to_owned(), Value::from(email)), name]);
-    (Event::PasskeyRemoved, ("passkey", passkey_id(&passkey.credential_id)), metadata)
-}
-
-/// Refuses what the transaction has done if it leaves a user without a way in.
-pub(crate) async fn check_way_left(tx: &mut Tx, org: OrgId, user: UserId) -> Result<()> {
-    let person = tx.person(org, user).await?.ok_or(Error::NotFound)?;
-    let organization = tx.organization(org).await?.ok_or(Error::NotFound)?;
-    let is_disabled = organization.read_settings()?.security.disable_password_login;
-    if (person.has_password && !is_disabled) || person.passkeys > 0 || person.identities > 0 {
-        return Ok(());
-    }
-    // So an owner who keeps a way in is one who gets in while passwords are disabled.
-    Err(Error::invalid("This is your last way in: set a password or add a passkey first"))
-}
-
-/// Refuses what the transaction has done if passwords are disabled and no owner gets in any more. Providers
-/// other than `but` count.
-pub(crate) async fn check_owners_get_in(
-    tx: &mut Tx,
-    org: OrgId,
-    but: Option<SignOnProviderId>,
-) -> Result<()> {
-    let organization = tx.organization(org).await?.ok_or(Error::NotFound)?;
-    if !organization.read_settings()?.security.disable_password_login
-        || tx.count_owners_without_password(org, but).await? > 0
-    {
-        return Ok(());
-    }
-    Err(Error::invalid(
-        "No owner could sign in any more while settings.security.disable_password_login is true: link another \
-         owner to another provider, or allow passwords first",
-    ))
 }

@@ -45,6 +45,8 @@ async fn role_and_projects_follow_the_groups(backend: Backend) {
     let change = json!({"old": "viewer", "new": "admin"});
     assert_eq!((&changes[0]["metadata"]["role"], &changes[0]["actor"]), (&change, &Value::Null));
     assert_eq!(changes[0]["metadata"]["provider"], "stub");
+    let token = json!({"name": "t", "role": "viewer"});
+    let token = ann.post("/api/v1/service-tokens", &token).await.ok(201);
     // No group any more: no way in, and the sessions are over.
     issuer.says(&person("user-1", "ann@example.org", &[]));
     refused(&server, &sign_on(&server, &issuer).await, "no_rule", "no_rule").await;
@@ -54,9 +56,13 @@ async fn role_and_projects_follow_the_groups(backend: Backend) {
         (&ended["actor"], &ended["target_id"]),
         (&Value::Null, &json!(shown["id"].to_string()))
     );
-    let metadata =
-        json!({"email": "ann@example.org", "provider": "stub", "reason": "no_rule", "sessions": 2});
+    let metadata = json!({
+        "email": "ann@example.org", "provider": "stub", "reason": "no_rule", "sessions": 2,
+        "service_tokens_revoked": [token["id"]],
+    });
     assert_eq!(ended["metadata"], metadata);
+    let raw = format!("Bearer {}", token["token"].as_str().unwrap());
+    server.any.with("authorization", &raw).get("/api/v1/projects").await.ok(401);
     let default = json!({"settings": {"security": {"default_role": "viewer"}}});
     owner.patch("/api/v1/organization", &default).await.ok(200);
     let ann = signed_on(&server, &issuer).await;
