@@ -146,7 +146,7 @@ test("every page is sound at two widths in two themes", async () => {
   const { large, several } = await fill(gateway);
   const paths = [
     "/", "/?window=720", "/traces", "/traces?status=failed", `/traces/${large}`, `/traces/${several}`, "/models", "/keys", "/safety", "/safety?rule=staff", "/safety/reviews", `/jobs/${job}`,
-    "/insights", "/people", "/people/sign-on", "/audit", "/playground", "/models/new", "/routing", "/limits", "/jobs", "/settings", "/account",
+    "/insights", "/people", "/people/sign-on", "/people/tokens", "/audit", "/playground", "/models/new", "/routing", "/limits", "/jobs", "/settings", "/account",
     "/traces/none",
   ];
   for (const colorScheme of ["light", "dark"]) {

@@ -18,8 +18,8 @@ use crate::app::{App, Settings};
 use crate::console;
 use crate::control::{
     audit, identities, invitations, keys, models, organization, passkeys, passwords, people,
-    projects, safety, second_factor, session, session_list, sign_on, sign_on_providers,
-    verification,
+    projects, safety, second_factor, service_tokens, session, session_list, sign_on,
+    sign_on_providers, verification,
 };
 use crate::evidence::{
     backtests, exports, insights, logs, own_usage, replay, reviews, stats, traces,
@@ -37,8 +37,8 @@ use crate::roots::{anthropic, gemini, openai};
 /// A group of routes behind one guard.
 type Group = OpenApiRouter<App>;
 
-/// Routes that require a session.
-fn by_session() -> Group {
+/// Routes that require a session or a service token.
+fn by_member() -> Group {
     OpenApiRouter::new()
         .routes(routes!(projects::list, projects::create))
         .routes(routes!(projects::show, projects::update, projects::delete))
@@ -48,7 +48,6 @@ fn by_session() -> Group {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::update, keys::delete))
         .routes(routes!(keys::rotate))
-        .routes(routes!(own_usage::show))
         .routes(routes!(insights::list))
         .routes(routes!(insights::refresh))
         .routes(routes!(insights::dismiss))
@@ -61,13 +60,25 @@ fn by_session() -> Group {
         .routes(routes!(backtests::show))
         .routes(routes!(audit::list))
         .routes(routes!(audit::export))
-        .routes(routes!(organization::show, organization::update))
-        .routes(routes!(second_factor::reset))
+        .routes(routes!(organization::show))
         .routes(routes!(people::list))
-        .routes(routes!(people::update, people::delete))
-        .routes(routes!(passwords::offer))
-        .routes(routes!(invitations::list, invitations::create))
+        .routes(routes!(people::delete))
+        .routes(routes!(invitations::list))
         .routes(routes!(invitations::delete))
+}
+
+/// Routes that require a session: they give somebody a way in or more rights, or are about the user's own.
+fn by_person() -> Group {
+    OpenApiRouter::new()
+        .routes(routes!(own_usage::show))
+        .routes(routes!(organization::update))
+        .routes(routes!(second_factor::reset))
+        .routes(routes!(people::update))
+        .routes(routes!(passwords::offer))
+        .routes(routes!(passwords::reset_ways_in))
+        .routes(routes!(invitations::create))
+        .routes(routes!(service_tokens::list, service_tokens::create))
+        .routes(routes!(service_tokens::delete))
         .routes(routes!(sign_on_providers::list, sign_on_providers::create))
         .routes(routes!(sign_on_providers::update, sign_on_providers::delete))
 }
@@ -88,6 +99,7 @@ fn of_session() -> Group {
         .routes(routes!(passkeys::list, passkeys::add))
         .routes(routes!(passkeys::remove))
         .routes(routes!(identities::list, identities::link))
+        .routes(routes!(identities::unlink))
 }
 
 /// Routes of a session whose second factor may still be to come.
@@ -207,7 +219,8 @@ fn open() -> Group {
 pub fn document() -> Document {
     let ours = ErrorBody::name();
     let groups = vec![
-        (by_session(), Credential::Session, ours.clone()),
+        (by_member(), Credential::Member, ours.clone()),
+        (by_person(), Credential::Session, ours.clone()),
         (of_session(), Credential::Session, ours.clone()),
         (of_awaiting_session(), Credential::Session, ours.clone()),
         (by_spending_key(), Credential::Key, ours.clone()),
@@ -240,7 +253,8 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
     let app = App::new(gateway, settings, document.clone());
     // A route is in one of the guarded groups or in the open one: there is no other way in.
     let guarded = Router::new()
-        .merge(routes_of(by_session()).route_layer(from_fn_with_state(app.clone(), auth::session)))
+        .merge(routes_of(by_member()).route_layer(from_fn_with_state(app.clone(), auth::member)))
+        .merge(routes_of(by_person()).route_layer(from_fn_with_state(app.clone(), auth::person)))
         .merge(
             routes_of(of_session()).route_layer(from_fn_with_state(app.clone(), auth::own_session)),
         )

@@ -13,7 +13,7 @@ mod qr_code;
 pub use assets::{Asset, asset};
 pub use format::{Bytes, Count, Duration, Money, Percent, Rate};
 pub use frame::{Frame, Person, ProjectLink, Section};
-pub use pages::account::{AccountPage, OfferedAuthenticator, PasskeyRow, SessionRow};
+pub use pages::account::{AccountPage, IdentityRow, OfferedAuthenticator, PasskeyRow, SessionRow};
 pub use pages::audit::{AuditEvent, AuditFilters, AuditPage};
 pub use pages::chart::{Chart, ChartBar, Part};
 pub use pages::choice::Choice;
@@ -44,6 +44,7 @@ pub use pages::settings::{
 };
 pub use pages::sign_in::{FactorPage, LinkPage, LinkState, SignInPage, SignOnLink, SignedOutPage};
 pub use pages::sign_on::{ProviderForm, SignOnPage};
+pub use pages::tokens::{TokenRow, TokensPage};
 pub use pages::trace::{Bar, Field, StepView, TRACE_END, Text, TraceHead};
 pub use pages::traces::{TraceFilters, TraceRow, TraceRows, TracesPage};
 

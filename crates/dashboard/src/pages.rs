@@ -22,5 +22,6 @@ pub(crate) mod safety;
 pub(crate) mod settings;
 pub(crate) mod sign_in;
 pub(crate) mod sign_on;
+pub(crate) mod tokens;
 pub(crate) mod trace;
 pub(crate) mod traces;

@@ -114,48 +114,67 @@ impl FromStr for JobId {
     }
 }
 
-/// The public part of an API key: 64 random bits, written `ak_` and 16 hex digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyId(pub u64);
+macro_rules! credential_id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $Fault:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
 
-impl KeyId {
-    /// The bits of the id as a database's signed integer.
-    pub fn to_i64(self) -> i64 {
-        self.0.cast_signed()
-    }
+        impl $name {
+            /// The bits of the id as a database's signed integer.
+            pub fn to_i64(self) -> i64 {
+                self.0.cast_signed()
+            }
 
-    /// From a database's signed integer.
-    pub fn from_i64(bits: i64) -> Self {
-        Self(bits.cast_unsigned())
-    }
-}
-
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ak_{:016x}", self.0)
-    }
-}
-
-/// A text that is no `ak_<hex>`.
-#[derive(Debug, thiserror::Error)]
-#[error("not a key id: it has the form ak_<16 hex digits>")]
-pub struct NotAKeyId;
-
-impl FromStr for KeyId {
-    type Err = NotAKeyId;
-
-    fn from_str(text: &str) -> Result<Self, NotAKeyId> {
-        let hex = text.strip_prefix("ak_").ok_or(NotAKeyId)?;
-        // `from_str_radix` would take a sign.
-        if hex.is_empty() || hex.len() > 16 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(NotAKeyId);
+            /// From a database's signed integer.
+            pub fn from_i64(bits: i64) -> Self {
+                Self(bits.cast_unsigned())
+            }
         }
-        u64::from_str_radix(hex, 16).map(Self).map_err(|_| NotAKeyId)
-    }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{:016x}"), self.0)
+            }
+        }
+
+        #[doc = concat!("A text that is no `", $prefix, "<hex>`.")]
+        #[derive(Debug, thiserror::Error)]
+        #[error($what)]
+        pub struct $Fault;
+
+        impl FromStr for $name {
+            type Err = $Fault;
+
+            fn from_str(text: &str) -> Result<Self, $Fault> {
+                let hex = text.strip_prefix($prefix).ok_or($Fault)?;
+                // `from_str_radix` would take a sign.
+                if hex.is_empty() || hex.len() > 16 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+                    return Err($Fault);
+                }
+                u64::from_str_radix(hex, 16).map(Self).map_err(|_| $Fault)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    };
 }
 
-impl Serialize for KeyId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+credential_id!(
+    /// The public part of an API key: 64 random bits, written `ak_` and 16 hex digits.
+    KeyId,
+    "ak_",
+    NotAKeyId,
+    "not a key id: it has the form ak_<16 hex digits>"
+);
+credential_id!(
+    /// The public part of a service token: 64 random bits, written `st_` and 16 hex digits.
+    ServiceTokenId,
+    "st_",
+    NotAServiceTokenId,
+    "not the id of a service token: it has the form st_<16 hex digits>"
+);

@@ -91,6 +91,10 @@ pub(crate) enum Event {
     SignOnProviderUpdated,
     SignOnProviderDeleted,
     IdentityLinked,
+    IdentityLinkOffered,
+    IdentityUnlinked,
+    ServiceTokenCreated,
+    ServiceTokenRevoked,
 }
 
 impl Event {
@@ -140,6 +144,10 @@ impl Event {
             Self::SignOnProviderUpdated => "sign_on_provider_updated",
             Self::SignOnProviderDeleted => "sign_on_provider_deleted",
             Self::IdentityLinked => "identity_linked",
+            Self::IdentityLinkOffered => "identity_link_offered",
+            Self::IdentityUnlinked => "identity_unlinked",
+            Self::ServiceTokenCreated => "service_token_created",
+            Self::ServiceTokenRevoked => "service_token_revoked",
         }
     }
 }
@@ -215,13 +223,7 @@ fn noted_act<'a>(
     target: Option<(&'static str, String)>,
     metadata: Map<String, Value>,
 ) -> Noted<'a> {
-    Noted {
-        org: member.org,
-        event,
-        actor: Some(Actor::User(member.user, &member.email)),
-        target,
-        metadata,
-    }
+    Noted { org: member.org, event, actor: Some(member.actor()), target, metadata }
 }
 
 /// Whether no event can fit: none has such a text, and PostgreSQL takes none.

@@ -16,6 +16,8 @@ pub enum SignOnRefusal {
     Issuer,
     /// No rule gives the user a role.
     NoRule,
+    /// The account of the user was removed.
+    Removed,
     /// The issuer gives no address.
     NoEmail,
     /// An account has the address, and the issuer has not verified that it is the user's.
@@ -23,8 +25,15 @@ pub enum SignOnRefusal {
 }
 
 impl SignOnRefusal {
-    const ALL: [Self; 6] =
-        [Self::Stale, Self::Cancelled, Self::Issuer, Self::NoRule, Self::NoEmail, Self::EmailTaken];
+    const ALL: [Self; 7] = [
+        Self::Stale,
+        Self::Cancelled,
+        Self::Issuer,
+        Self::NoRule,
+        Self::Removed,
+        Self::NoEmail,
+        Self::EmailTaken,
+    ];
 
     /// Its word, for addresses.
     pub fn word(self) -> &'static str {
@@ -33,6 +42,7 @@ impl SignOnRefusal {
             Self::Cancelled => "cancelled",
             Self::Issuer => "issuer",
             Self::NoRule => "no_rule",
+            Self::Removed => "removed",
             Self::NoEmail => "no_email",
             Self::EmailTaken => "email_taken",
         }
@@ -56,6 +66,7 @@ impl SignOnRefusal {
             Self::NoRule => {
                 "Your account at the provider gives you no role here: ask an admin for access"
             }
+            Self::Removed => "Your account here was removed: ask an admin to invite you again",
             Self::NoEmail => "Your provider did not give an e-mail address",
             Self::EmailTaken => {
                 "An account with your e-mail address exists, and your provider has not verified that the address is yours"

@@ -56,12 +56,12 @@ pub use crate::capacity::offload::{Share, offload};
 pub use crate::config::{Config, Otlp, OtlpCompression, OtlpProtocol};
 pub use crate::control::bootstrap::{FirstCredentials, FirstSettings, bootstrap};
 pub use crate::control::command_line::{
-    NewUser, allow_password_login, create_key, create_user, reset_mfa, reset_password,
-    rotate_master_key,
+    NewUser, allow_password_login, create_key, create_service_token, create_user, reset_mfa,
+    reset_password, rotate_master_key,
 };
 pub use crate::control::doctor::{Finding, inspect_models, inspect_reviews};
 pub use crate::control::holdings::{Holdings, KeyHoldings};
-pub use crate::control::identities::PendingLink;
+pub use crate::control::identities::{PendingLink, identity_id};
 pub use crate::control::invitations::{InvitationView, NewInvitation};
 pub use crate::control::keys::{KeyChange, KeyRights, KeyView, NewKey};
 pub use crate::control::links::{Handover, Link};
@@ -79,6 +79,7 @@ pub use crate::control::safety_preview::{Direction, SafetyTrial, SafetyVerdict, 
 pub use crate::control::sdk_config::SdkConfig;
 pub use crate::control::second_factor::NewAuthenticator;
 pub use crate::control::self_service::OwnUsage;
+pub use crate::control::service_tokens::{NewServiceToken, TokenExpiry};
 pub use crate::control::session_list::SessionView;
 pub use crate::control::sessions::{
     FACTOR_AWAITED, SESSION_ABSOLUTE, SESSION_IDLE, SignIn, SignedIn, Standing,
@@ -131,5 +132,5 @@ pub use checks::{Violation, ViolationKind};
 pub use grading::{AdvisedChange, DriftReport, JudgedCategory};
 pub use store::{
     Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, LinkPurpose, LinkedIdentity,
-    Order, Person, SignOnProvider, Term, UsageBucket,
+    Order, Person, ServiceToken, SignOnProvider, Term, UsageBucket,
 };

@@ -59,6 +59,9 @@ enum Command {
     /// Manage API keys
     #[command(subcommand)]
     Key(commands::keys::KeyCommand),
+    /// Manage service tokens
+    #[command(subcommand)]
+    Token(commands::tokens::TokenCommand),
     /// Check the audit log
     #[command(subcommand)]
     Audit(commands::audit::AuditCommand),
@@ -137,6 +140,7 @@ async fn work(command: Command, flags: &Flags) -> Result<ExitCode, Failure> {
         Command::User(command) => commands::users::run(&config, command).await,
         Command::Organization(command) => commands::organization::run(&config, command).await,
         Command::Key(command) => commands::keys::run(&config, command).await,
+        Command::Token(command) => commands::tokens::run(&config, command).await,
         Command::Audit(command) => commands::audit::run(&config, command).await,
         Command::Export(command) => commands::export::run(&config, command).await,
         _ => Box::pin(serve::run(config)).await,

@@ -1,5 +1,6 @@
 //! A user as an issuer describes them.
 
+use domain::time::{SECOND, Timestamp};
 use serde_json::{Map, Value};
 
 /// The longest subject, in bytes (OpenID Connect Core, section 2).
@@ -63,17 +64,23 @@ impl Identity {
                 && named(&["pwd", "pin", "kba", "fpt", "face", "iris", "retina", "vbm", "user"]))
     }
 
+    /// When the issuer had its user sign in, if it names that.
+    pub fn authenticated_at(&self) -> Option<Timestamp> {
+        let seconds = self.claims.get("auth_time")?.as_i64()?;
+        seconds.checked_mul(SECOND).map(Timestamp)
+    }
+
     pub(crate) fn has(&self, claim: &str) -> bool {
         self.claims.contains_key(claim)
     }
 
     /// Adds claims that the token does not have. An address and whether it is verified come from one source,
-    /// and the methods of the sign-in from the token alone.
+    /// and the methods and the time of the sign-in from the token alone.
     pub(crate) fn add(&mut self, claims: Map<String, Value>) {
         let has_email = self.has("email") || self.has("email_verified");
         let is_of_token = |name: &str| match name {
             "email" | "email_verified" => has_email,
-            "amr" => true,
+            "amr" | "auth_time" => true,
             _ => false,
         };
         for (name, value) in claims.into_iter().filter(|(name, _)| !is_of_token(name)) {
@@ -138,11 +145,11 @@ mod tests {
     #[test]
     fn an_address_and_its_verification_come_from_one_source() {
         let mut who = identity(&json!({"email": "a@b.example"}));
-        let more =
-            json!({"email": "c@d.example", "email_verified": true, "amr": ["mfa"], "groups": "g"});
+        let more = json!({"email": "c@d.example", "email_verified": true, "amr": ["mfa"], "auth_time": 5, "groups": "g"});
         who.add(more.as_object().unwrap().clone());
         assert_eq!(who.email(), Some("a@b.example"));
         assert!(!who.is_email_verified() && !who.has_second_factor());
+        assert_eq!(who.authenticated_at(), None);
         assert_eq!(who.values("groups"), ["g"]);
         let mut who = identity(&json!({}));
         who.add(more.as_object().unwrap().clone());

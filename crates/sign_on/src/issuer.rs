@@ -12,11 +12,11 @@ use futures_util::lock::Mutex;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request};
 use openidconnect::core::{
-    CoreAuthDisplay, CoreAuthenticationFlow, CoreClaimName, CoreClaimType, CoreClient,
-    CoreClientAuthMethod, CoreGrantType, CoreIdToken, CoreIdTokenVerifier, CoreJsonWebKey,
-    CoreJsonWebKeySet, CoreJweContentEncryptionAlgorithm, CoreJweKeyManagementAlgorithm,
-    CoreJwsSigningAlgorithm, CoreResponseMode, CoreResponseType, CoreSubjectIdentifierType,
-    CoreTokenResponse,
+    CoreAuthDisplay, CoreAuthPrompt, CoreAuthenticationFlow, CoreClaimName, CoreClaimType,
+    CoreClient, CoreClientAuthMethod, CoreGrantType, CoreIdToken, CoreIdTokenVerifier,
+    CoreJsonWebKey, CoreJsonWebKeySet, CoreJweContentEncryptionAlgorithm,
+    CoreJweKeyManagementAlgorithm, CoreJwsSigningAlgorithm, CoreResponseMode, CoreResponseType,
+    CoreSubjectIdentifierType, CoreTokenResponse,
 };
 use openidconnect::{
     AccessTokenHash, AdditionalProviderMetadata, AuthType, AuthorizationCode, ClientId,
@@ -128,8 +128,9 @@ impl Issuer {
         self.metadata.additional_metadata().authorization_response_iss_parameter_supported
     }
 
-    /// Makes the address that begins a sign-on.
-    pub(crate) fn begin(&self, client: &Client) -> Result<Begun, SignOnError> {
+    /// Makes the address that begins a sign-on. `anew` asks the issuer to have its user sign in once more,
+    /// whatever it remembers of them.
+    pub(crate) fn begin(&self, client: &Client, anew: bool) -> Result<Begun, SignOnError> {
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
         let library_client = self.library_client(client)?;
         let request = library_client.authorize_url(
@@ -137,6 +138,11 @@ impl Issuer {
             || CsrfToken::new_random_len(RANDOM_BYTES),
             || Nonce::new_random_len(RANDOM_BYTES),
         );
+        let request = if anew {
+            request.add_prompt(CoreAuthPrompt::Login).set_max_age(Duration::ZERO)
+        } else {
+            request
+        };
         let scopes = client.scopes.iter().filter(|scope| *scope != "openid");
         let (url, state, nonce) = request
             .add_scopes(scopes.map(|scope| Scope::new(scope.clone())))

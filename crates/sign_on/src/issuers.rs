@@ -1,9 +1,11 @@
 //! The issuers that were discovered, remembered for an hour.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as PlainMutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use domain::time::{HOUR, SECOND, Timestamp};
+use domain::time::{HOUR, Timestamp};
 use futures_util::lock::Mutex;
 
 use crate::client::{Begun, Client, Flow};
@@ -14,20 +16,61 @@ use crate::issuer::Issuer;
 
 /// An issuer is discovered anew after this time, in microseconds.
 const REMEMBERED: i64 = HOUR;
-/// An issuer that could not be discovered is left alone for this time, in microseconds: whoever is not
-/// signed in can ask for it.
-const LEFT_ALONE: i64 = 10 * SECOND;
+/// An issuer that could not be discovered is left alone for this time, from when that was known: whoever is not
+/// signed in can ask for it, and one that hangs is asked by one request after the other otherwise.
+const LEFT_ALONE: Duration = Duration::from_secs(10);
+/// The most requests at once that wait for one issuer.
+const MOST_WAITING: usize = 32;
 /// The most issuers that are remembered.
 const MOST_ISSUERS: usize = 64;
 
-/// The outcome of the last discovery of an issuer, and its time.
-type Known = Option<(Timestamp, Result<Arc<Issuer>, SignOnError>)>;
+/// The outcome of the last discovery of an issuer.
+enum Known {
+    /// It was not asked yet.
+    Nothing,
+    /// It was discovered for a request of this time.
+    Found(Timestamp, Arc<Issuer>),
+    /// It could not be discovered, as was known at this moment.
+    Failed(Instant, SignOnError),
+}
+
+/// The place of an issuer.
+struct Place {
+    known: Mutex<Known>,
+    waiting: AtomicUsize,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { known: Mutex::new(Known::Nothing), waiting: AtomicUsize::new(0) }
+    }
+}
+
+/// One of the requests that wait for an issuer.
+struct Waiting(Arc<Place>);
+
+impl Waiting {
+    /// Refuses one more than there may be, as if the issuer did not answer.
+    fn at(place: Arc<Place>) -> Result<Self, SignOnError> {
+        let waiting = Self(place);
+        if waiting.0.waiting.fetch_add(1, Ordering::Relaxed) < MOST_WAITING {
+            return Ok(waiting);
+        }
+        Err(SignOnError::Unreachable)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// The issuers that were discovered. Cheap to clone.
 #[derive(Clone)]
 pub struct Issuers {
     http: LibraryHttp,
-    known: Arc<PlainMutex<HashMap<String, Arc<Mutex<Known>>>>>,
+    known: Arc<PlainMutex<HashMap<String, Arc<Place>>>>,
 }
 
 impl std::fmt::Debug for Issuers {
@@ -45,16 +88,19 @@ impl Issuers {
     /// Checks that an issuer can be used, whatever is remembered of it.
     pub async fn check(&self, issuer: &str, now: Timestamp) -> Result<(), SignOnError> {
         let place = self.place(issuer);
-        let mut known = place.lock().await;
-        let found = self.discover(issuer).await;
-        let checked = found.as_ref().map(drop).map_err(|fault| *fault);
-        *known = Some((now, found));
-        checked
+        let mut known = place.known.lock().await;
+        self.discover(issuer, &mut known, now).await.map(drop)
     }
 
-    /// Begins a sign-on.
-    pub async fn begin(&self, client: &Client, now: Timestamp) -> Result<Begun, SignOnError> {
-        self.find(&client.issuer, now).await?.begin(client)
+    /// Begins a sign-on. `anew` asks the issuer to have its user sign in once more, whatever it remembers of
+    /// them; [`Identity::authenticated_at`] shows whether it did.
+    pub async fn begin(
+        &self,
+        client: &Client,
+        anew: bool,
+        now: Timestamp,
+    ) -> Result<Begun, SignOnError> {
+        self.find(&client.issuer, now).await?.begin(client, anew)
     }
 
     /// Whether the issuer names itself beside every code (RFC 9207), so that one that comes without is
@@ -74,6 +120,7 @@ impl Issuers {
         now: Timestamp,
     ) -> Result<Identity, SignOnError> {
         let issuer = self.find(&client.issuer, now).await?;
+        let _waiting = Waiting::at(self.place(&client.issuer))?;
         issuer.finish(&self.http, client, flow, code, groups, now).await
     }
 
@@ -90,29 +137,115 @@ impl Issuers {
 
     /// An issuer that is remembered, or is discovered now, by one request at a time.
     async fn find(&self, issuer: &str, now: Timestamp) -> Result<Arc<Issuer>, SignOnError> {
-        let place = self.place(issuer);
-        let mut known = place.lock().await;
-        if let Some((at, found)) = &*known {
-            let lasts = if found.is_ok() { REMEMBERED } else { LEFT_ALONE };
+        let waiting = Waiting::at(self.place(issuer))?;
+        let mut known = waiting.0.known.lock().await;
+        match &*known {
             // A clock that went back must not make it last longer.
-            if (0..lasts).contains(&now.since(*at)) {
-                return found.clone();
+            Known::Found(at, found) if (0..REMEMBERED).contains(&now.since(*at)) => {
+                return Ok(Arc::clone(found));
+            }
+            Known::Failed(at, fault) if at.elapsed() < LEFT_ALONE => return Err(*fault),
+            Known::Nothing | Known::Found(..) | Known::Failed(..) => {}
+        }
+        self.discover(issuer, &mut known, now).await
+    }
+
+    async fn discover(
+        &self,
+        issuer: &str,
+        known: &mut Known,
+        now: Timestamp,
+    ) -> Result<Arc<Issuer>, SignOnError> {
+        match Issuer::discover(&self.http, issuer).await {
+            Ok(found) => {
+                let found = Arc::new(found);
+                *known = Known::Found(now, Arc::clone(&found));
+                Ok(found)
+            }
+            Err(fault) => {
+                *known = Known::Failed(Instant::now(), fault);
+                Err(fault)
             }
         }
-        let found = self.discover(issuer).await;
-        *known = Some((now, found.clone()));
-        found
     }
 
-    async fn discover(&self, issuer: &str) -> Result<Arc<Issuer>, SignOnError> {
-        Issuer::discover(&self.http, issuer).await.map(Arc::new)
-    }
-
-    fn place(&self, issuer: &str) -> Arc<Mutex<Known>> {
+    fn place(&self, issuer: &str) -> Arc<Place> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains_key(issuer) && known.len() >= MOST_ISSUERS {
             known.clear();
         }
         Arc::clone(known.entry(issuer.to_owned()).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex as PlainMutex;
+    use std::task::{Context, Poll, Waker};
+
+    use futures_util::future::BoxFuture;
+    use http::{Request, Response};
+
+    use super::*;
+
+    const ISSUER: &str = "https://issuer.example";
+
+    /// An issuer that hangs until the test lets its request fail.
+    #[derive(Default)]
+    struct Hanging {
+        asked: AtomicUsize,
+        requests: PlainMutex<Vec<futures_util::lock::OwnedMutexGuard<()>>>,
+    }
+
+    impl Http for Hanging {
+        fn send(
+            &self,
+            _: Request<Vec<u8>>,
+        ) -> BoxFuture<'_, Result<Response<Vec<u8>>, SignOnError>> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let gate = Arc::new(Mutex::new(()));
+            let held = gate.clone().try_lock_owned().unwrap();
+            self.requests.lock().unwrap().push(held);
+            Box::pin(async move {
+                drop(gate.lock().await);
+                Err(SignOnError::Unreachable)
+            })
+        }
+
+        fn may_lead_to(&self, _: &str) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_flood_asks_an_issuer_that_hangs_once() {
+        let http = Arc::new(Hanging::default());
+        let issuers = Issuers::new(http.clone());
+        let mut context = Context::from_waker(Waker::noop());
+        // Each is of a later time than the one before, as the requests of a flood are.
+        let ask = |n: i64| {
+            let issuers = issuers.clone();
+            let at = Timestamp(n * 20 * domain::time::SECOND);
+            Box::pin(async move { issuers.names_itself(ISSUER, at).await })
+        };
+        let mut waiting: Vec<_> = (0..100).map(ask).collect();
+        let mut refused = 0;
+        waiting.retain_mut(|one| match one.as_mut().poll(&mut context) {
+            Poll::Pending => true,
+            Poll::Ready(answer) => {
+                assert_eq!(answer.unwrap_err(), SignOnError::Unreachable);
+                refused += 1;
+                false
+            }
+        });
+        assert_eq!((waiting.len(), refused), (MOST_WAITING, 100 - MOST_WAITING));
+        assert_eq!(http.asked.load(Ordering::Relaxed), 1);
+        // The one request ends: its answer is that of all who wait, and of who comes then.
+        http.requests.lock().unwrap().clear();
+        for one in waiting.iter_mut().chain([&mut ask(200)]) {
+            let answer = one.as_mut().poll(&mut context);
+            assert!(matches!(answer, Poll::Ready(Err(SignOnError::Unreachable))));
+        }
+        assert_eq!(http.asked.load(Ordering::Relaxed), 1);
     }
 }

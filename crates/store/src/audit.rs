@@ -19,6 +19,8 @@ use crate::error::Result;
 pub enum Actor<'a> {
     /// A signed-in user, by number and address.
     User(UserId, &'a str),
+    /// A service token, by its id.
+    ServiceToken(&'a str),
     /// A person who may run commands on the machine.
     CommandLine,
 }
@@ -27,14 +29,15 @@ impl<'a> Actor<'a> {
     fn user(self) -> Option<i64> {
         match self {
             Self::User(id, _) => Some(id.0),
-            Self::CommandLine => None,
+            Self::ServiceToken(_) | Self::CommandLine => None,
         }
     }
 
     fn name(self) -> &'a str {
         match self {
             Self::User(_, email) => email,
-            // This is no address, so no user can have it.
+            // These are no addresses, so no user can have them.
+            Self::ServiceToken(id) => id,
             Self::CommandLine => "cli",
         }
     }

@@ -25,12 +25,30 @@ pub struct Person {
     pub role: Role,
     /// Whether they have a second factor.
     pub mfa_enabled: bool,
+    /// Whether they have a password.
+    pub has_password: bool,
+    /// How many passkeys they have.
+    pub passkeys: i64,
+    /// How many of their identities belong to an issuer that is a provider of the organization.
+    pub identities: i64,
     /// When a link in a letter to their address was followed; `None` if never.
     pub email_verified_at: Option<Timestamp>,
     /// The last request of a session that has not ended, to the minute.
     pub last_seen_at: Option<Timestamp>,
     /// The projects they were made a member of, by number.
     pub projects: Vec<ProjectId>,
+}
+
+impl Person {
+    /// How they sign in, as words: `password`, `passkey`, `sign_on`.
+    pub fn ways_in(&self) -> Vec<&'static str> {
+        let ways = [
+            ("password", self.has_password),
+            ("passkey", self.passkeys > 0),
+            ("sign_on", self.identities > 0),
+        ];
+        ways.into_iter().filter(|(_, has)| *has).map(|(word, _)| word).collect()
+    }
 }
 
 from_row! {
@@ -40,6 +58,9 @@ from_row! {
         name: String,
         role: String,
         mfa_enabled: bool,
+        has_password: bool,
+        passkeys: i64,
+        identities: i64,
         email_verified_at: Option<i64>,
         last_seen_at: Option<i64>,
     }
@@ -53,6 +74,9 @@ impl Row {
             name: self.name,
             role: role(&self.role)?,
             mfa_enabled: self.mfa_enabled,
+            has_password: self.has_password,
+            passkeys: self.passkeys,
+            identities: self.identities,
             email_verified_at: self.email_verified_at.map(Timestamp),
             last_seen_at: self.last_seen_at.map(Timestamp),
             projects,
@@ -70,6 +94,11 @@ impl Store {
     pub async fn people(&self, org: OrgId, most: i64) -> Result<Vec<Person>> {
         const LIST: &str = "
             SELECT u.id, u.email, u.name, m.role, u.mfa_enabled, u.email_verified_at,
+                   u.password_hash <> '' AS has_password,
+                   (SELECT count(*) FROM passkeys k WHERE k.user_id = u.id) AS passkeys,
+                   (SELECT count(*) FROM identities i WHERE i.user_id = u.id AND EXISTS
+                       (SELECT p.id FROM sign_on_providers p
+                        WHERE p.issuer = i.issuer AND p.org_id = m.org_id)) AS identities,
                    (SELECT max(s.last_seen_at) FROM sessions s
                     WHERE s.user_id = u.id AND NOT s.awaits_factor) AS last_seen_at
             FROM memberships m JOIN users u ON u.id = m.user_id
@@ -105,6 +134,11 @@ impl Tx {
     pub async fn person(&mut self, org: OrgId, user: UserId) -> Result<Option<Person>> {
         const FIND: &str = "
             SELECT u.id, u.email, u.name, m.role, u.mfa_enabled, u.email_verified_at,
+                   u.password_hash <> '' AS has_password,
+                   (SELECT count(*) FROM passkeys k WHERE k.user_id = u.id) AS passkeys,
+                   (SELECT count(*) FROM identities i WHERE i.user_id = u.id AND EXISTS
+                       (SELECT p.id FROM sign_on_providers p
+                        WHERE p.issuer = i.issuer AND p.org_id = m.org_id)) AS identities,
                    (SELECT max(s.last_seen_at) FROM sessions s
                     WHERE s.user_id = u.id AND NOT s.awaits_factor) AS last_seen_at
             FROM memberships m JOIN users u ON u.id = m.user_id
@@ -197,7 +231,8 @@ impl Tx {
     }
 
     /// Removes a user from an organization: their sessions, factors, links and name go, and the address is
-    /// free again. The number stays, so that nobody who comes later is taken for them.
+    /// free again. The number stays, so that nobody who comes later is taken for them, and so do their
+    /// identities, so that no sign-on makes them anew ([`Tx::forget_removed`]).
     #[boxed]
     pub async fn remove_person(&mut self, org: OrgId, user: UserId) -> Result<()> {
         // No address is like this one, so nobody signs in by it.
@@ -211,7 +246,6 @@ impl Tx {
             for table in [
                 "DELETE FROM project_members WHERE user_id = $1",
                 "DELETE FROM one_time_links WHERE user_id = $1",
-                "DELETE FROM identities WHERE user_id = $1",
                 "DELETE FROM known_networks WHERE user_id = $1",
             ] {
                 sqlx::query(table).bind(user.0).execute(&mut *db).await?;

@@ -174,15 +174,14 @@ impl Tx {
         Ok(ended > 0)
     }
 
-    /// Ends all sessions of a user, but for the one of this hash.
+    /// Ends all sessions of a user, but for the one of this hash. Returns how many there were.
     #[boxed]
-    pub async fn end_sessions(&mut self, user: UserId, but: Option<&[u8; 32]>) -> Result<()> {
+    pub async fn end_sessions(&mut self, user: UserId, but: Option<&[u8; 32]>) -> Result<u64> {
         const END: &str = "DELETE FROM sessions WHERE user_id = $1 AND token_hash <> $2";
         // No token has the empty hash.
         let but = but.map_or(&[][..], |hash| &hash[..]);
-        within!(self, db => {
-            sqlx::query(END).bind(user.0).bind(but).execute(&mut *db).await?;
-        });
-        Ok(())
+        Ok(within!(self, db => {
+            sqlx::query(END).bind(user.0).bind(but).execute(&mut *db).await?.rows_affected()
+        }))
     }
 }

@@ -1,14 +1,13 @@
-//! Single sign-on: providers, and the identities of users at their issuers.
+//! Single sign-on: the providers.
 
 use async_recursion::async_recursion as boxed;
-use domain::ids::{OrgId, ProjectId, SignOnProviderId, UserId};
+use domain::ids::{OrgId, ProjectId, SignOnProviderId};
 use domain::secret::Secret;
 use domain::sign_on::SignOnRule;
 use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::Store;
-use crate::accounts::{Account, AccountRow};
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
@@ -44,17 +43,6 @@ pub struct SignOnProvider {
     pub created_at: Timestamp,
 }
 
-/// The account of a user at an issuer.
-#[derive(Clone, Debug)]
-pub struct LinkedIdentity {
-    /// The issuer.
-    pub issuer: String,
-    /// The address that the issuer gave when it was linked.
-    pub email: String,
-    /// When it was linked.
-    pub created_at: Timestamp,
-}
-
 from_row! {
     struct Row {
         id: i64,
@@ -69,12 +57,6 @@ from_row! {
         rules: String,
         trusts_factor: bool,
         created_at: i64,
-    }
-}
-
-from_row! {
-    struct Made {
-        made_user: bool,
     }
 }
 
@@ -209,104 +191,22 @@ impl Store {
         });
         Ok(found.flatten().map(SignOnProviderId))
     }
-
-    /// The identities of a user, the latest first.
-    #[boxed]
-    pub async fn identities(&self, user: UserId) -> Result<Vec<LinkedIdentity>> {
-        const LIST: &str = "
-            SELECT issuer, email, created_at FROM identities
-            WHERE user_id = $1 ORDER BY created_at DESC, issuer";
-        let rows: Vec<(String, String, i64)> = on!(&self.reader, db => {
-            sqlx::query_as(LIST).bind(user.0).fetch_all(db).await?
-        });
-        let read =
-            |(issuer, email, at)| LinkedIdentity { issuer, email, created_at: Timestamp(at) };
-        Ok(rows.into_iter().map(read).collect())
-    }
 }
 
 impl Tx {
-    /// The account of a user at an issuer, and whether it was made for them. Other organizations' do not count.
+    /// Withdraws the second factors that the issuer of a provider has seen. Sessions of users with a factor of
+    /// their own, which they were not asked for, await it.
     #[boxed]
-    pub async fn account_by_identity(
-        &mut self,
-        org: OrgId,
-        issuer: &str,
-        subject: &str,
-    ) -> Result<Option<(Account, bool)>> {
-        const FIND: &str = "
-            SELECT u.id AS user_id, u.email, u.name, u.password_hash, u.mfa_enabled,
-                   o.id AS org_id, o.name AS org_name, m.role, i.made_user
-            FROM identities i
-            JOIN users u ON u.id = i.user_id
-            JOIN memberships m ON m.user_id = u.id
-            JOIN organizations o ON o.id = m.org_id
-            WHERE i.issuer = $1 AND i.subject = $2 AND o.id = $3";
-        use sqlx::FromRow as _;
-        let found = within!(self, db => {
-            let row = sqlx::query(FIND)
-                .bind(issuer)
-                .bind(subject)
-                .bind(org.0)
-                .fetch_optional(&mut *db)
-                .await?;
-            let read =
-                |row| Ok::<_, sqlx::Error>((AccountRow::from_row(&row)?, Made::from_row(&row)?));
-            row.map(read).transpose()?
-        });
-        found.map(|(account, made)| Ok((account.read()?, made.made_user))).transpose()
-    }
-
-    /// The user of an address, in whatever organization.
-    #[boxed]
-    pub async fn user_by_email(&mut self, email: &str) -> Result<Option<UserId>> {
-        let id: Option<i64> = within!(self, db => {
-            sqlx::query_scalar("SELECT id FROM users WHERE email = $1")
-                .bind(email)
-                .fetch_optional(&mut *db)
-                .await?
-        });
-        Ok(id.map(UserId))
-    }
-
-    /// Links a user to their account at an issuer. [`Error::Taken`] when somebody is linked to it.
-    #[boxed]
-    pub async fn add_identity(
-        &mut self,
-        user: UserId,
-        (issuer, subject): (&str, &str),
-        email: &str,
-        made_user: bool,
-        now: Timestamp,
-    ) -> Result<()> {
-        const ADD: &str = "
-            INSERT INTO identities (issuer, subject, user_id, email, created_at, made_user)
-            VALUES ($1, $2, $3, $4, $5, $6)";
+    pub async fn withdraw_factors(&mut self, provider: SignOnProviderId) -> Result<()> {
+        const WITHDRAW: &str = "
+            UPDATE sessions
+            SET has_factor = FALSE,
+                awaits_factor = (SELECT u.mfa_enabled FROM users u WHERE u.id = sessions.user_id)
+            WHERE provider_id = $1 AND has_factor";
         within!(self, db => {
-            sqlx::query(ADD)
-                .bind(issuer)
-                .bind(subject)
-                .bind(user.0)
-                .bind(email)
-                .bind(now.0)
-                .bind(made_user)
-                .execute(&mut *db)
-                .await?;
+            sqlx::query(WITHDRAW).bind(provider.0).execute(&mut *db).await?;
         });
         Ok(())
-    }
-
-    /// How many owners of an organization can sign in by one of its providers.
-    #[boxed]
-    pub async fn count_linked_owners(&mut self, org: OrgId) -> Result<i64> {
-        const COUNT: &str = "
-            SELECT count(DISTINCT m.user_id) FROM memberships m
-            JOIN identities i ON i.user_id = m.user_id
-            JOIN sign_on_providers p ON p.issuer = i.issuer AND p.org_id = m.org_id
-            WHERE m.org_id = $1 AND m.role = 'owner'";
-        Ok(within!(self, db => {
-            sqlx::query_scalar(COUNT).bind(org.0).fetch_one(&mut *db).await?
-        }))
     }
 
     /// How many providers an organization has.

@@ -4,9 +4,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::HOST;
 use axum::response::Response;
-use dashboard::{AccountPage, OfferedAuthenticator, PasskeyRow, Section, SessionRow};
+use dashboard::{
+    AccountPage, IdentityRow, OfferedAuthenticator, PasskeyRow, Section, SessionRow, SignOnLink,
+};
 use domain::secret::Secret;
-use gateway::{Error, PasskeyView, SessionView};
+use gateway::{Error, LinkedIdentity, PasskeyView, SessionView};
 
 use crate::app::App;
 use crate::console::failure::{Result, show_fault};
@@ -28,11 +30,15 @@ async fn account(app: &App, visit: &Visit) -> Result<AccountPage> {
     let member = visit.member();
     let own = app.gateway.own_account(member).await?;
     let passkeys = app.gateway.own_passkeys(member).await?;
+    let identities = app.gateway.own_identities(member).await?;
+    let has_password = !visit.session.account.password_hash.is_empty();
+    let providers = if has_password { Vec::new() } else { app.gateway.ways_to_sign_in().await?.0 };
     let host = visit.headers.get(HOST).and_then(|host| host.to_str().ok());
     let sessions = app.gateway.own_sessions(&visit.session.token, member).await?;
     Ok(AccountPage {
         frame: visit.frame(Section::Account, "Your account", visit.project()?),
-        has_password: !visit.session.account.password_hash.is_empty(),
+        has_password,
+        sign_in_anew: providers.into_iter().map(anew_link).collect(),
         verified_at: own.email_verified_at,
         has_mail: app.gateway.has_mail(),
         has_authenticator: own.has_authenticator,
@@ -43,8 +49,23 @@ async fn account(app: &App, visit: &Visit) -> Result<AccountPage> {
         codes: Vec::new(),
         has_passkeys: app.gateway.has_passkeys(host),
         passkeys: passkeys.into_iter().map(passkey_row).collect(),
+        identities: identities.iter().map(identity_row).collect(),
         sessions: sessions.into_iter().map(row).collect(),
     })
+}
+
+/// The way to a provider that has its user sign in once more, and back to the page.
+fn anew_link((slug, name): (String, String)) -> SignOnLink {
+    SignOnLink { href: format!("/api/v1/sign-on/{slug}?anew=1&next=/account"), name }
+}
+
+fn identity_row(identity: &LinkedIdentity) -> IdentityRow {
+    IdentityRow {
+        id: gateway::identity_id(identity),
+        issuer: identity.issuer.clone(),
+        email: identity.email.clone(),
+        created_at: identity.created_at,
+    }
 }
 
 fn row(view: SessionView) -> SessionRow {
@@ -157,6 +178,20 @@ pub(super) async fn remove_passkey(
     let id = path.text("id")?;
     let removed = app.gateway.remove_passkey(&by.member, &by.account, password, id).await;
     done_or_refused(&app, &visit, removed, "passkey_removed").await
+}
+
+/// Unlinks an account at an issuer.
+pub(super) async fn unlink(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+    form: Form,
+) -> Result<Response> {
+    let (by, password) = (&visit.session, secret(&form, "password"));
+    let id = path.text("id")?;
+    let unlinked =
+        app.gateway.unlink_identity(&by.token, &by.member, &by.account, password, id).await;
+    done_or_refused(&app, &visit, unlinked, "identity_unlinked").await
 }
 
 /// Has a letter sent whose link verifies the address.

@@ -31,6 +31,7 @@ mod safety_draft;
 mod settings;
 mod sign_in;
 mod sign_on;
+mod tokens;
 mod trace;
 mod traces;
 mod visit;
@@ -99,9 +100,12 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/people/sign-on", get(providers::list).post(providers::add))
         .route("/people/sign-on/{provider_id}", post(providers::change))
         .route("/people/sign-on/{provider_id}/remove", post(providers::remove))
+        .route("/people/tokens", get(tokens::list).post(tokens::create))
+        .route("/people/tokens/{id}/revoke", post(tokens::revoke))
         .route("/people/{user_id}", post(people::change))
         .route("/people/{user_id}/remove", post(people::remove))
         .route("/people/{user_id}/password-link", post(people::offer_password))
+        .route("/people/{user_id}/reset", post(people::reset))
         .route("/people/invitations/{id}/withdraw", post(people::withdraw))
         .route("/audit", get(audit::list))
         .route_layer(from_fn_with_state(app.clone(), visit::signed_in));
@@ -113,6 +117,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/account/recovery-codes", post(account::replace_codes))
         .route("/account/factors/remove", post(account::remove_factors))
         .route("/account/passkeys/{id}/remove", post(account::remove_passkey))
+        .route("/account/identities/{id}/remove", post(account::unlink))
         .route("/account/verification", post(account::verify_address))
         .route("/account/sessions/{id}/revoke", post(account::revoke_session))
         .route("/sign-out", post(sign_in::leave))

@@ -36,6 +36,7 @@ async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
 fn row(member: &Member, person: Person) -> PersonRow {
     let is_owner = member.role == Role::Owner;
     PersonRow {
+        ways_in: person.ways_in(),
         id: person.user.0,
         may_change: is_owner || person.role != Role::Owner,
         may_reset: is_owner && person.user != member.user,
@@ -111,6 +112,20 @@ pub(super) async fn offer_password(
     shown_with(&app, &visit, made).await
 }
 
+/// Ends every way in of a user, and shows the link to a new password once.
+pub(super) async fn reset(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    let link = app.gateway.reset_ways_in(visit.member(), path.user()?).await;
+    let made = link.map(|handover| {
+        let title = "Every way in has ended. A link to a new password".to_owned();
+        new_link(&app, &visit, title, "an hour", handover)
+    });
+    shown_with(&app, &visit, made).await
+}
+
 /// Withdraws an invitation.
 pub(super) async fn withdraw(
     State(app): State<App>,
@@ -167,7 +182,7 @@ fn new_link(
 }
 
 /// The projects that a form names, by number.
-fn projects(form: &Form) -> std::result::Result<Vec<ProjectId>, Error> {
+pub(super) fn projects(form: &Form) -> std::result::Result<Vec<ProjectId>, Error> {
     let numbers = form.get("projects").unwrap_or_default();
     let numbers = numbers.split([',', ' ']).filter(|number| !number.is_empty());
     let read = |number: &str| {

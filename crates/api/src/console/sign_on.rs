@@ -37,7 +37,7 @@ pub(super) async fn link(State(app): State<App>, request: Request) -> Result<Res
         }
         Err(failure) => return Err(failure.into()),
     };
-    let cookie = auth::cookie(request.headers(), LINK_COOKIE.name);
+    let cookie = LINK_COOKIE.read(&app, request.headers());
     let pending = pending(&app, &request);
     let form = Form::from_request(request, &app).await?;
     let password = Secret::new(form.text("password"));
@@ -60,7 +60,7 @@ pub(super) async fn link(State(app): State<App>, request: Request) -> Result<Res
 }
 
 fn pending(app: &App, request: &Request) -> Option<PendingLink> {
-    let cookie = auth::cookie(request.headers(), LINK_COOKIE.name)?;
+    let cookie = LINK_COOKIE.read(app, request.headers())?;
     app.gateway.pending_link(&cookie)
 }
 

@@ -86,12 +86,13 @@ pub(super) fn sign_in_path(next: &str) -> String {
 
 /// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
 /// could put any sentence on a page.
-const NOTICES: [(&str, &str); 22] = [
+const NOTICES: [(&str, &str); 24] = [
     ("password_changed", "The password is changed: your other sessions have ended."),
     ("letter_sent", "A letter with a link is on its way to your address."),
     ("factors_removed", "Your second factors are removed: your password alone signs in."),
     ("passkey_added", "The passkey is added: it signs you in without a password."),
     ("passkey_removed", "The passkey is removed: it signs nobody in any more."),
+    ("identity_unlinked", "It is unlinked: that provider signs you in no more."),
     ("session_ended", "The session has ended."),
     ("key_reset", "The key is reset: it is active, and its windows count from now on."),
     ("key_revoked", "The key is revoked: calls with it fail from now on."),
@@ -100,6 +101,7 @@ const NOTICES: [(&str, &str); 22] = [
         "Role and projects are saved: they count from the person's next request on.",
     ),
     ("person_removed", "The person is removed, and signed out everywhere."),
+    ("token_revoked", "The token is revoked: requests with it fail from now on."),
     ("invitation_withdrawn", "The invitation is withdrawn: its link is no longer good."),
     ("threshold_set", "The threshold is set: it counts from the next request on."),
     ("settings_saved", "The settings are saved: they count from the next request on."),

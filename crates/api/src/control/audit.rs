@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::control::audit_query::{self, FilterParams, PageParams};
-use crate::http::auth::BySession;
+use crate::http::auth::ByMember;
 use crate::http::error::Result;
 
 /// An action, done or attempted.
@@ -59,11 +59,11 @@ impl From<Audit> for AuditBody {
     responses((status = 200, body = Vec<AuditBody>)))]
 pub async fn list(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     RawQuery(query): RawQuery,
 ) -> Result<(HeaderMap, Json<Vec<AuditBody>>)> {
     let asked = audit_query::read(query.as_deref().unwrap_or_default())?;
-    let page = app.gateway.audit_page(&by.member, &asked.query).await?;
+    let page = app.gateway.audit_page(&member, &asked.query).await?;
     let mut headers = HeaderMap::new();
     if let Some(next) = page.next {
         let link = format!("</api/v1/audit-events?{}>; rel=\"next\"", asked.page_before(next));
@@ -80,11 +80,11 @@ pub async fn list(
         content((String = "application/x-ndjson")))))]
 pub async fn export(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     RawQuery(query): RawQuery,
 ) -> Result<Response> {
     let filter = audit_query::read_filter(query.as_deref().unwrap_or_default())?;
-    let lines = app.gateway.export_audit(&by.member, filter).await?;
+    let lines = app.gateway.export_audit(&member, filter).await?;
     let headers = [
         (CONTENT_TYPE, "application/x-ndjson"),
         (CONTENT_DISPOSITION, "attachment; filename=\"sluice-audit.jsonl\""),

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::control::session::{LARGEST, WhoAmI, signed_in_answer};
-use crate::http::auth::BySession;
+use crate::http::auth::{ByMember, BySession};
 use crate::http::error::Result;
 use crate::http::extract::Segments;
 use crate::http::{body, cross_site};
@@ -112,9 +112,9 @@ pub(super) fn shown_link(handover: Handover) -> Option<String> {
     responses((status = 200, body = Vec<InvitationBody>)))]
 pub async fn list(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
 ) -> Result<Json<Vec<InvitationBody>>> {
-    let invitations = app.gateway.list_invitations(&by.member).await?;
+    let invitations = app.gateway.list_invitations(&member).await?;
     Ok(Json(invitations.into_iter().map(Into::into).collect()))
 }
 
@@ -123,10 +123,10 @@ pub async fn list(
     params(("id" = String, Path)), responses((status = 204)))]
 pub async fn delete(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<StatusCode> {
-    app.gateway.withdraw_invitation(&by.member, path.text("id")?).await?;
+    app.gateway.withdraw_invitation(&member, path.text("id")?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

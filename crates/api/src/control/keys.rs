@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::auth::BySession;
+use crate::http::auth::ByMember;
 use crate::http::body::Body;
 use crate::http::error::Result;
 use crate::http::extract::{Segments, given, not_null};
@@ -149,8 +149,8 @@ pub struct RotateKeyRequest {
 /// The keys of the projects that you may see.
 #[utoipa::path(get, path = "/api/v1/keys", tag = "Keys",
     responses((status = 200, body = Vec<KeyBody>)))]
-pub async fn list(State(app): State<App>, BySession(by): BySession) -> Json<Vec<KeyBody>> {
-    Json(app.gateway.list_keys(&by.member).into_iter().map(Into::into).collect())
+pub async fn list(State(app): State<App>, ByMember(member): ByMember) -> Json<Vec<KeyBody>> {
+    Json(app.gateway.list_keys(&member).into_iter().map(Into::into).collect())
 }
 
 /// Make a key. The raw key is returned once, here.
@@ -158,7 +158,7 @@ pub async fn list(State(app): State<App>, BySession(by): BySession) -> Json<Vec<
     responses((status = 201, body = KeyBody)))]
 pub async fn create(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     Body(request): Body<NewKeyRequest>,
 ) -> Result<(StatusCode, Json<KeyBody>)> {
     let new = NewKey {
@@ -169,7 +169,7 @@ pub async fn create(
         allowed_models: request.allowed_models,
         allowed_endpoints: request.allowed_endpoints,
     };
-    let (view, raw) = app.gateway.create_key(&by.member, new).await?;
+    let (view, raw) = app.gateway.create_key(&member, new).await?;
     let body = KeyBody { raw_key: Some(raw.expose().to_owned()), ..view.into() };
     Ok((StatusCode::CREATED, Json(body)))
 }
@@ -179,7 +179,7 @@ pub async fn create(
     params(("id" = String, Path)), responses((status = 200, body = KeyBody)))]
 pub async fn update(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
     Body(request): Body<KeyRequest>,
 ) -> Result<Json<KeyBody>> {
@@ -191,7 +191,7 @@ pub async fn update(
         allowed_models: request.allowed_models,
         allowed_endpoints: request.allowed_endpoints,
     };
-    Ok(Json(app.gateway.update_key(&by.member, path.key()?, change).await?.into()))
+    Ok(Json(app.gateway.update_key(&member, path.key()?, change).await?.into()))
 }
 
 /// Give a key a new secret; its id stays. The secret is returned once, here.
@@ -200,12 +200,11 @@ pub async fn update(
     responses((status = 200, body = KeyBody)))]
 pub async fn rotate(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
     Body(request): Body<RotateKeyRequest>,
 ) -> Result<Json<KeyBody>> {
-    let (view, raw) =
-        app.gateway.rotate_key(&by.member, path.key()?, request.overlap_seconds).await?;
+    let (view, raw) = app.gateway.rotate_key(&member, path.key()?, request.overlap_seconds).await?;
     Ok(Json(KeyBody { raw_key: Some(raw.expose().to_owned()), ..view.into() }))
 }
 
@@ -214,9 +213,9 @@ pub async fn rotate(
     params(("id" = String, Path)), responses((status = 204)))]
 pub async fn delete(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<StatusCode> {
-    app.gateway.revoke_key(&by.member, path.key()?).await?;
+    app.gateway.revoke_key(&member, path.key()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

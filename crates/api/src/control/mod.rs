@@ -13,6 +13,7 @@ pub(crate) mod people;
 pub(crate) mod projects;
 pub(crate) mod safety;
 pub(crate) mod second_factor;
+pub(crate) mod service_tokens;
 pub(crate) mod session;
 pub(crate) mod session_list;
 pub(crate) mod sign_on;

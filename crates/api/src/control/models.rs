@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::auth::BySession;
+use crate::http::auth::ByMember;
 use crate::http::body::Body;
 use crate::http::error::Result;
 use crate::http::extract::{Segments, given, not_null};
@@ -176,10 +176,10 @@ impl From<ModelAskFields> for ModelChange {
     params(("project_id" = i64, Path)), responses((status = 200, body = Vec<ModelBody>)))]
 pub async fn list(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<Json<Vec<ModelBody>>> {
-    let models = app.gateway.list_models(&by.member, path.project("project_id")?)?;
+    let models = app.gateway.list_models(&member, path.project("project_id")?)?;
     Ok(Json(models.into_iter().map(Into::into).collect()))
 }
 
@@ -189,13 +189,12 @@ pub async fn list(
     responses((status = 201, body = ModelBody)))]
 pub async fn create(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
     Body(request): Body<ModelRequest>,
 ) -> Result<(StatusCode, Json<ModelBody>)> {
     let project = path.project("project_id")?;
-    let made =
-        app.gateway.create_model(&by.member, project, request.model_definition.into()).await?;
+    let made = app.gateway.create_model(&member, project, request.model_definition.into()).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
@@ -205,11 +204,11 @@ pub async fn create(
     responses((status = 200, body = ModelBody)))]
 pub async fn show(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<Json<ModelBody>> {
     let (project, model) = (path.project("project_id")?, path.model()?);
-    Ok(Json(app.gateway.model(&by.member, project, model)?.into()))
+    Ok(Json(app.gateway.model(&member, project, model)?.into()))
 }
 
 /// Change a model (admin or owner). A new `base_url` or `provider` drops the stored credential. An
@@ -219,13 +218,13 @@ pub async fn show(
     responses((status = 200, body = ModelBody)))]
 pub async fn update(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
     Body(request): Body<ModelRequest>,
 ) -> Result<Json<ModelBody>> {
     let (project, model) = (path.project("project_id")?, path.model()?);
     let change = request.model_definition.into();
-    Ok(Json(app.gateway.update_model(&by.member, project, model, change).await?.into()))
+    Ok(Json(app.gateway.update_model(&member, project, model, change).await?.into()))
 }
 
 /// Remove a model (admin or owner). If settings still name it, requests find no model.
@@ -234,10 +233,10 @@ pub async fn update(
     responses((status = 204)))]
 pub async fn delete(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<StatusCode> {
     let (project, model) = (path.project("project_id")?, path.model()?);
-    app.gateway.delete_model(&by.member, project, model).await?;
+    app.gateway.delete_model(&member, project, model).await?;
     Ok(StatusCode::NO_CONTENT)
 }

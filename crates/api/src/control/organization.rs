@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::auth::BySession;
+use crate::http::auth::{ByMember, BySession};
 use crate::http::body;
 use crate::http::error::Result;
 use crate::http::extract::not_null;
@@ -79,9 +79,9 @@ impl From<OrganizationView> for OrganizationDetail {
     responses((status = 200, body = OrganizationDetail)))]
 pub async fn show(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
 ) -> Result<Json<OrganizationDetail>> {
-    Ok(Json(app.gateway.organization(&by.member).await?.into()))
+    Ok(Json(app.gateway.organization(&member).await?.into()))
 }
 
 /// Change the organization; settings are merged (admin or owner).

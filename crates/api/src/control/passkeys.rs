@@ -23,8 +23,12 @@ use crate::http::extract::Segments;
 use crate::http::{body, cross_site};
 
 /// The cookie with the state of a ceremony.
-const STATE_COOKIE: Cookie =
-    Cookie { name: "sluice_passkey", path: "/api/v1/session", same_site: "Strict" };
+const STATE_COOKIE: Cookie = Cookie {
+    name: "sluice_passkey",
+    path: "/api/v1/session",
+    same_site: "Strict",
+    is_bound: false,
+};
 /// The most bytes of a request with a credential: one has a key, a signature, and what the device says of itself.
 const LARGEST_CREDENTIAL: usize = 16 * 1024;
 

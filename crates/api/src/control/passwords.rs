@@ -73,6 +73,19 @@ pub async fn offer(
     Ok(Json(PasswordLinkBody { sent: link.is_none(), link }))
 }
 
+/// End every way in of a user (owner): sessions, password, second factors, passkeys, identities, and the service
+/// tokens and links that they have made. Makes the link by which they set a new password.
+#[utoipa::path(post, path = "/api/v1/users/{user_id}/reset", tag = "Organization",
+    params(("user_id" = i64, Path)), responses((status = 200, body = PasswordLinkBody)))]
+pub async fn reset_ways_in(
+    State(app): State<App>,
+    BySession(by): BySession,
+    path: Segments,
+) -> Result<Json<PasswordLinkBody>> {
+    let link = shown_link(app.gateway.reset_ways_in(&by.member, path.user()?).await?);
+    Ok(Json(PasswordLinkBody { sent: link.is_none(), link }))
+}
+
 /// The address of somebody who has forgotten their password.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

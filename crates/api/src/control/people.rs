@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::control::session::LARGEST;
-use crate::http::auth::BySession;
+use crate::http::auth::{ByMember, BySession};
 use crate::http::body;
 use crate::http::error::Result;
 use crate::http::extract::{Segments, not_null};
@@ -29,6 +29,8 @@ pub struct PersonBody {
     #[schema(value_type = Vec<i64>)]
     projects: Vec<ProjectId>,
     mfa_enabled: bool,
+    /// How they sign in: `password`, `passkey`, `sign_on`.
+    ways_in: Vec<&'static str>,
     /// Whether the address was verified by a letter to it.
     email_verified: bool,
     /// The last request of a session that has not ended, to the minute; null without one.
@@ -53,6 +55,7 @@ pub struct PersonRequest {
 impl From<Person> for PersonBody {
     fn from(person: Person) -> Self {
         Self {
+            ways_in: person.ways_in(),
             id: person.user,
             email: person.email,
             name: person.name,
@@ -70,9 +73,9 @@ impl From<Person> for PersonBody {
     responses((status = 200, body = Vec<PersonBody>)))]
 pub async fn list(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
 ) -> Result<Json<Vec<PersonBody>>> {
-    let people = app.gateway.list_people(&by.member).await?;
+    let people = app.gateway.list_people(&member).await?;
     Ok(Json(people.into_iter().map(Into::into).collect()))
 }
 
@@ -98,9 +101,9 @@ pub async fn update(
     params(("user_id" = i64, Path)), responses((status = 204)))]
 pub async fn delete(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<StatusCode> {
-    app.gateway.remove_person(&by.member, path.user()?).await?;
+    app.gateway.remove_person(&member, path.user()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

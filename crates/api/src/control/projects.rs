@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::auth::BySession;
+use crate::http::auth::ByMember;
 use crate::http::body::Body;
 use crate::http::error::Result;
 use crate::http::extract::{Segments, given, not_null};
@@ -103,8 +103,8 @@ impl From<ProjectFields> for ProjectChange {
 /// The projects that you may see.
 #[utoipa::path(get, path = "/api/v1/projects", tag = "Projects",
     responses((status = 200, body = Vec<ProjectBody>)))]
-pub async fn list(State(app): State<App>, BySession(by): BySession) -> Json<Vec<ProjectBody>> {
-    Json(app.gateway.list_projects(&by.member).into_iter().map(Into::into).collect())
+pub async fn list(State(app): State<App>, ByMember(member): ByMember) -> Json<Vec<ProjectBody>> {
+    Json(app.gateway.list_projects(&member).into_iter().map(Into::into).collect())
 }
 
 /// Make a project (admin or owner).
@@ -112,10 +112,10 @@ pub async fn list(State(app): State<App>, BySession(by): BySession) -> Json<Vec<
     responses((status = 201, body = ProjectBody)))]
 pub async fn create(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     Body(request): Body<ProjectRequest>,
 ) -> Result<(StatusCode, Json<ProjectBody>)> {
-    let made = app.gateway.create_project(&by.member, request.project.into()).await?;
+    let made = app.gateway.create_project(&member, request.project.into()).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
@@ -124,10 +124,10 @@ pub async fn create(
     params(("id" = i64, Path)), responses((status = 200, body = ProjectBody)))]
 pub async fn show(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<Json<ProjectBody>> {
-    Ok(Json(app.gateway.project(&by.member, path.project("id")?)?.into()))
+    Ok(Json(app.gateway.project(&member, path.project("id")?)?.into()))
 }
 
 /// Change a project; settings are merged (admin or owner).
@@ -135,12 +135,12 @@ pub async fn show(
     params(("id" = i64, Path)), responses((status = 200, body = ProjectBody)))]
 pub async fn update(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
     Body(request): Body<ProjectRequest>,
 ) -> Result<Json<ProjectBody>> {
     let id = path.project("id")?;
-    Ok(Json(app.gateway.update_project(&by.member, id, request.project.into()).await?.into()))
+    Ok(Json(app.gateway.update_project(&member, id, request.project.into()).await?.into()))
 }
 
 /// Delete a project and everything in it (admin or owner).
@@ -148,9 +148,9 @@ pub async fn update(
     params(("id" = i64, Path)), responses((status = 204)))]
 pub async fn delete(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<StatusCode> {
-    app.gateway.delete_project(&by.member, path.project("id")?).await?;
+    app.gateway.delete_project(&member, path.project("id")?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

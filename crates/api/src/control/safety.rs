@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::auth::BySession;
+use crate::http::auth::ByMember;
 use crate::http::body::read_json;
 use crate::http::error::Result;
 use crate::http::extract::Segments;
@@ -109,14 +109,14 @@ impl From<SlowRule> for SlowRuleBody {
     responses((status = 200, body = SafetyTestBody)))]
 pub async fn test(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
     request: Request,
 ) -> Result<Json<SafetyTestBody>> {
     let id = path.project("id")?;
     let body: SafetyTestRequest = read_json(request, &app, LARGEST).await?;
     let is_text = body.text.is_some();
-    let verdict = app.gateway.try_safety(&by.member, id, trial(body)?).await?;
+    let verdict = app.gateway.try_safety(&member, id, trial(body)?).await?;
     Ok(Json(present(verdict, is_text)))
 }
 

@@ -12,7 +12,6 @@ use gateway::{
 use crate::app::App;
 use crate::control::identities::LINK_COOKIE;
 use crate::control::session::{AwaitsFactor, SESSION_COOKIE, signed_in_answer};
-use crate::http::auth;
 use crate::http::client;
 use crate::http::cookie::{Cookie, with_cookie};
 use crate::http::error::{Failure, Result};
@@ -22,18 +21,20 @@ use crate::http::query::query_value;
 
 /// The cookie of a sign-on whose user is at the issuer.
 const FLOW_COOKIE: Cookie =
-    Cookie { name: "sluice_sign_on", path: "/api/v1/sign-on", same_site: "Lax" };
+    Cookie { name: "sluice_sign_on", path: "/api/v1/sign-on", same_site: "Lax", is_bound: true };
 /// The longest parameter that is read, in bytes.
 const LONGEST_VALUE: usize = 8 * 1024;
 
 /// Sign in by a provider: leads a browser to it.
 #[utoipa::path(get, path = "/api/v1/sign-on/{slug}", tag = "Session",
-    params(("slug" = String, Path), ("next" = Option<String>, Query, description = "The path of the console to go to afterwards")),
+    params(("slug" = String, Path), ("next" = Option<String>, Query, description = "The path of the console to go to afterwards"),
+        ("anew" = Option<String>, Query, description = "Whatever it is: the provider has its user sign in once more")),
     responses((status = 303, description = "To the provider"), (status = 401, description = "The provider cannot be used")))]
 pub async fn start(State(app): State<App>, path: Segments, request: Request) -> Result<Response> {
     let origin = client::origin(&app, &request);
     let next = next_of(&request);
-    let begun = app.gateway.sign_on_start(path.text("slug")?, &next, &origin).await;
+    let anew = query_value(&request, "anew").is_some();
+    let begun = app.gateway.sign_on_start(path.text("slug")?, &next, anew, &origin).await;
     let mut response = match begun {
         Ok(start) => {
             let lasts = SIGN_ON_LASTS / 1_000_000;
@@ -62,7 +63,7 @@ pub async fn finish(State(app): State<App>, path: Segments, request: Request) ->
         error: parameter(&request, "error"),
         iss: parameter(&request, "iss"),
     };
-    let flow = auth::cookie(request.headers(), FLOW_COOKIE.name);
+    let flow = FLOW_COOKIE.read(&app, request.headers());
     let finished =
         app.gateway.sign_on_finish(path.text("slug")?, answer, flow.as_deref(), &origin).await;
     let response = match finished {

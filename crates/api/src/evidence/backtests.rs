@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::auth::BySession;
+use crate::http::auth::ByMember;
 use crate::http::body::read_json;
 use crate::http::error::Result;
 use crate::http::extract::Segments;
@@ -365,13 +365,13 @@ impl From<&Costs> for CostsBody {
     responses((status = 202, description = "A job that makes the backtest", body = BacktestJobBody)))]
 pub async fn create(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
     request: Request,
 ) -> Result<(StatusCode, Json<BacktestJobBody>)> {
     let project = path.project("project_id")?;
     let asked: BacktestBody = read_json(request, &app, LARGEST).await?;
-    let job = app.gateway.backtest(&by.member, project, asked.into()).await?;
+    let job = app.gateway.backtest(&member, project, asked.into()).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }
 
@@ -381,11 +381,11 @@ pub async fn create(
     responses((status = 200, body = BacktestJobBody)))]
 pub async fn show(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<Json<BacktestJobBody>> {
     let (project, id) = (path.project("project_id")?, path.text("job_id")?);
-    Ok(Json(app.gateway.backtest_job(&by.member, project, id).await?.into()))
+    Ok(Json(app.gateway.backtest_job(&member, project, id).await?.into()))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::evidence::replay::ProgressBody;
-use crate::http::auth::BySession;
+use crate::http::auth::ByMember;
 use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::http::extract::Segments;
@@ -110,14 +110,14 @@ impl From<ExportJob> for ExportBody {
     responses((status = 202, description = "A job that writes the file", body = ExportBody)))]
 pub async fn create(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
     FlatBody(request): FlatBody<ExportRequest>,
 ) -> Result<(StatusCode, Json<ExportBody>)> {
     let project = path.project("project_id")?;
     let ExportRequest { format, since, until, content } = request;
     let request = gateway::ExportRequest { format, since, until, content };
-    let job = app.gateway.export(&by.member, project, &request).await?;
+    let job = app.gateway.export(&member, project, &request).await?;
     Ok((StatusCode::ACCEPTED, Json(job.into())))
 }
 
@@ -127,11 +127,11 @@ pub async fn create(
     responses((status = 200, body = ExportBody)))]
 pub async fn show(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<Json<ExportBody>> {
     let (project, job) = (path.project("project_id")?, path.text("job_id")?);
-    Ok(Json(app.gateway.export_job(&by.member, project, job).await?.into()))
+    Ok(Json(app.gateway.export_job(&member, project, job).await?.into()))
 }
 
 /// The file of an export that is completed (owners and admins).
@@ -143,11 +143,11 @@ pub async fn show(
         (String = "text/csv")))))]
 pub async fn download(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<Response> {
     let (project, job) = (path.project("project_id")?, path.text("job_id")?);
-    let (job, file, pieces) = app.gateway.export_file(&by.member, project, job).await?;
+    let (job, file, pieces) = app.gateway.export_file(&member, project, job).await?;
     let headers = [
         (CONTENT_TYPE, job.selection.format.media_type().to_owned()),
         (CONTENT_LENGTH, file.bytes.to_string()),

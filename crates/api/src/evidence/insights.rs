@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::auth::BySession;
+use crate::http::auth::ByMember;
 use crate::http::error::Result;
 use crate::http::extract::Segments;
 
@@ -54,10 +54,10 @@ fn bodies(insights: Vec<Insight>) -> Json<Vec<InsightBody>> {
     params(("project_id" = i64, Path)), responses((status = 200, body = Vec<InsightBody>)))]
 pub async fn list(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<Json<Vec<InsightBody>>> {
-    Ok(bodies(app.gateway.list_insights(&by.member, path.project("project_id")?).await?))
+    Ok(bodies(app.gateway.list_insights(&member, path.project("project_id")?).await?))
 }
 
 /// Compute insights now, and list those that are active (not viewers).
@@ -65,10 +65,10 @@ pub async fn list(
     params(("project_id" = i64, Path)), responses((status = 200, body = Vec<InsightBody>)))]
 pub async fn refresh(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<Json<Vec<InsightBody>>> {
-    Ok(bodies(app.gateway.refresh_insights(&by.member, path.project("project_id")?).await?))
+    Ok(bodies(app.gateway.refresh_insights(&member, path.project("project_id")?).await?))
 }
 
 /// Take an insight off the list until its facts have changed by a quarter (not viewers).
@@ -77,9 +77,9 @@ pub async fn refresh(
     responses((status = 200, body = InsightBody)))]
 pub async fn dismiss(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
 ) -> Result<Json<InsightBody>> {
     let (project, insight) = (path.project("project_id")?, path.insight()?);
-    Ok(Json(app.gateway.dismiss_insight(&by.member, project, insight).await?.into()))
+    Ok(Json(app.gateway.dismiss_insight(&member, project, insight).await?.into()))
 }

@@ -211,17 +211,15 @@ pub async fn show(
             Either::Key(caller) => {
                 gateway.usage_for_key(&caller, project, period, &dimension).await?
             }
-            Either::Session(session) => {
-                gateway.usage_for_member(&session.member, project, period, &dimension).await?
+            Either::Member(member) => {
+                gateway.usage_for_member(&member, project, period, &dimension).await?
             }
         };
         return Ok(Json(StatsAnswer::Usage(UsageBody::of(name, usage))));
     }
     let stats = match by {
         Either::Key(caller) => app.gateway.stats_for_key(&caller, project, period).await?,
-        Either::Session(session) => {
-            app.gateway.stats_for_member(&session.member, project, period).await?
-        }
+        Either::Member(member) => app.gateway.stats_for_member(&member, project, period).await?,
     };
     Ok(Json(StatsAnswer::Stats(Box::new(stats.into()))))
 }

@@ -23,6 +23,9 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The header in which Google's clients send the key.
 const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
+/// The beginning of service tokens.
+const SERVICE_TOKEN: &str = "st_";
+
 /// A signed-in member with the token of the session.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -34,13 +37,13 @@ pub struct Session {
     pub token: String,
 }
 
-/// Either of the two.
+/// A key or a member.
 #[derive(Clone, Debug)]
 pub enum Either {
     /// An API key.
     Key(Box<Caller>),
-    /// A session.
-    Session(Box<Session>),
+    /// A signed-in user or a service token.
+    Member(Box<Member>),
 }
 
 /// Admits keys that may call a model.
@@ -134,12 +137,31 @@ async fn with_key(
     Ok(next.run(request).await)
 }
 
-/// Admits signed-in members.
-pub async fn session(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
-    let claim = claim(&app, &request)?;
-    let session = sign_in(&app, claim, Standing::Full).await?;
-    request.extensions_mut().insert(session);
+/// Admits members: signed-in users and service tokens.
+pub async fn member(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
+    if let Some(token) = service_token(request.headers()) {
+        let member = by_token(&app, &request, token).await?;
+        request.extensions_mut().insert(member);
+    } else {
+        let claim = claim(&app, &request)?;
+        admit_session(&mut request, sign_in(&app, claim, Standing::Full).await?);
+    }
     Ok(next.run(request).await)
+}
+
+/// Admits signed-in users alone, and refuses service tokens that are good.
+pub async fn person(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
+    if let Some(token) = service_token(request.headers()) {
+        by_token(&app, &request, token).await?.check_person()?;
+    }
+    let claim = claim(&app, &request)?;
+    admit_session(&mut request, sign_in(&app, claim, Standing::Full).await?);
+    Ok(next.run(request).await)
+}
+
+fn admit_session(request: &mut Request, session: Session) {
+    request.extensions_mut().insert(session.member.clone());
+    request.extensions_mut().insert(session);
 }
 
 /// Admits a session to its own routes, which report only that there is none.
@@ -167,7 +189,7 @@ async fn with_own_session(
     next: Next,
 ) -> Result<Response> {
     let session = own_session_of(&app, &request, least).await?;
-    request.extensions_mut().insert(session);
+    admit_session(&mut request, session);
     Ok(next.run(request).await)
 }
 
@@ -196,13 +218,15 @@ pub fn idle_session_of<'a>(
     }
 }
 
-/// Admits keys and signed-in members.
+/// Admits keys and members.
 pub async fn either(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
-    let who = if presents_key(request.headers()) {
+    let who = if let Some(token) = service_token(request.headers()) {
+        Either::Member(Box::new(by_token(&app, &request, token).await?))
+    } else if presents_key(request.headers()) {
         Either::Key(Box::new(admit(&app, &request, Spends::No, KeyPlace::Headers).await?))
     } else {
         let claim = claim(&app, &request)?;
-        Either::Session(Box::new(sign_in(&app, claim, Standing::Full).await?))
+        Either::Member(Box::new(sign_in(&app, claim, Standing::Full).await?.member))
     };
     request.extensions_mut().insert(who);
     Ok(next.run(request).await)
@@ -242,6 +266,23 @@ fn claim(app: &App, request: &Request) -> Result<Claim> {
 async fn sign_in(app: &App, claim: Claim, least: Standing) -> Result<Session> {
     let (member, account) = app.gateway.session(&claim.token, &claim.origin, least).await?;
     Ok(Session { member, account, token: claim.token })
+}
+
+/// The member that a service token stands for. (The request itself must not be held over the wait: its body is
+/// not `Sync`.)
+fn by_token<'a>(
+    app: &'a App,
+    request: &Request,
+    token: String,
+) -> impl Future<Output = std::result::Result<Member, Error>> + Send + use<'a> {
+    let origin = origin(app, request);
+    async move { app.gateway.service_token_member(&token, &origin).await }
+}
+
+/// The service token of a request. No page of another site can send one, so no cookie counts beside it.
+fn service_token(headers: &HeaderMap) -> Option<String> {
+    let bearer = headers.contains_key(AUTHORIZATION).then(|| presented(headers)).flatten();
+    bearer.filter(|token| token.starts_with(SERVICE_TOKEN)).map(str::to_owned)
 }
 
 fn presents_key(headers: &HeaderMap) -> bool {
@@ -293,11 +334,14 @@ macro_rules! extracted {
 /// The caller of a key route.
 #[derive(Debug)]
 pub struct ByKey(pub Caller);
-/// The member of a session route.
+/// The session of a route for signed-in users alone.
 #[derive(Debug)]
 pub struct BySession(pub Session);
+/// The member of a route that admits service tokens too.
+#[derive(Debug)]
+pub struct ByMember(pub Member);
 /// The caller of a route that admits both.
 #[derive(Debug)]
 pub struct ByEither(pub Either);
 
-extracted!(ByKey => Caller, BySession => Session, ByEither => Either);
+extracted!(ByKey => Caller, BySession => Session, ByMember => Member, ByEither => Either);

@@ -7,12 +7,11 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use bytes::{Bytes, BytesMut};
-use gateway::{BodyCharge, BodyMemory, BodyOwner, Caller, HeldCharge, Share};
+use gateway::{BodyCharge, BodyMemory, BodyOwner, Caller, HeldCharge, Member, Share};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::app::App;
-use crate::http::auth::Session;
 use crate::http::error::{Failure, Result};
 
 /// A whole body must have come within this.
@@ -122,9 +121,12 @@ impl<'a> Reader<'a> {
         Self {
             bodies: app.gateway.bodies(),
             held: caller.map(|caller| caller.charge.clone()),
-            owner: match (caller, request.extensions().get::<Session>()) {
+            owner: match (caller, request.extensions().get::<Member>()) {
                 (Some(caller), _) => BodyOwner::Project(caller.project.id()),
-                (None, Some(session)) => BodyOwner::Member(session.account.user),
+                (None, Some(member)) => {
+                    let user = BodyOwner::Member(member.user);
+                    member.token.map_or(user, BodyOwner::ServiceToken)
+                }
                 (None, None) => BodyOwner::Anonymous,
             },
             share: caller.map_or_else(Share::of_control, Caller::share),
@@ -174,12 +176,12 @@ impl<'a> Reader<'a> {
         // project's.
         let mut charged = match self.owner {
             BodyOwner::Project(_) => expected,
-            BodyOwner::Member(_) | BodyOwner::Anonymous => 0,
+            _ => 0,
         };
         let bytes = |length: usize| match self.owner {
             // Nothing is done with it before all of it has come.
             BodyOwner::Anonymous => RECEIVING * length,
-            BodyOwner::Project(_) | BodyOwner::Member(_) => gateway::plain_bytes(length),
+            _ => gateway::plain_bytes(length),
         };
         let receive = async {
             let mut charge = self.bodies.charge(self.owner, bytes(charged)).await?;

@@ -1,10 +1,11 @@
 //! Cookies that the gateway sets. No script reads one, and over TLS none is sent in the clear.
 
-use axum::http::HeaderValue;
 use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
+use crate::http::auth;
 
 /// A cookie of the gateway's.
 #[derive(Clone, Copy)]
@@ -15,16 +16,30 @@ pub(crate) struct Cookie {
     pub(crate) path: &'static str,
     /// `Lax` or `Strict`: whether a page of another site may lead here with it.
     pub(crate) same_site: &'static str,
+    /// Whether over TLS its name is one that no other host of the domain can set (`__Host-`). Browsers then
+    /// want it for the whole host.
+    pub(crate) is_bound: bool,
 }
 
 impl Cookie {
     /// The value of a header that sets it for so many seconds.
     pub(crate) fn lasting(self, app: &App, value: &str, max_age: i64) -> String {
-        let Self { name, path, same_site } = self;
-        let secure = if app.is_https { "; Secure" } else { "" };
+        let Self { path, same_site, .. } = self;
+        let (name, secure) = (self.full_name(app), if app.is_https { "; Secure" } else { "" });
+        let path = if self.is_bound && app.is_https { "/" } else { path };
         format!(
             "{name}={value}; Path={path}; Max-Age={max_age}; HttpOnly; SameSite={same_site}{secure}"
         )
+    }
+
+    /// The value of the cookie in a request.
+    pub(crate) fn read(self, app: &App, headers: &HeaderMap) -> Option<String> {
+        auth::cookie(headers, &self.full_name(app))
+    }
+
+    fn full_name(self, app: &App) -> String {
+        let prefix = if self.is_bound && app.is_https { "__Host-" } else { "" };
+        format!("{prefix}{}", self.name)
     }
 
     /// The value of a header that removes it.

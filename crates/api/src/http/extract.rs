@@ -7,7 +7,9 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Query as AxumQuery, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use domain::ids::{InsightId, KeyId, ModelId, ProjectId, SignOnProviderId, StepId, UserId};
+use domain::ids::{
+    InsightId, KeyId, ModelId, ProjectId, ServiceTokenId, SignOnProviderId, StepId, UserId,
+};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
@@ -87,6 +89,11 @@ impl Segments {
     /// The provider of single sign-on that the path names.
     pub fn sign_on_provider(&self) -> Result<SignOnProviderId> {
         self.text("provider_id")?.parse().map_err(|_| not_found())
+    }
+
+    /// The service token that the path names.
+    pub fn service_token(&self) -> Result<ServiceTokenId> {
+        self.text("id")?.parse().map_err(|_| not_found())
     }
 
     /// The key that the path names.

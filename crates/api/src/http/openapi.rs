@@ -38,6 +38,9 @@ pub(crate) enum Credential {
     /// A key that may be in the query as well.
     RootKey,
     Session,
+    /// A session or a service token.
+    Member,
+    /// A key or a member.
     Either,
 }
 
@@ -112,7 +115,10 @@ pub(crate) fn complete(mut document: Document, credential: Credential, error: &s
                     operation.request_body.is_some() && !WITHOUT_ATTRIBUTES.contains(&&**path)
                         || path == WITH_QUERY
                 }
-                Credential::None | Credential::Session | Credential::Either => false,
+                Credential::None
+                | Credential::Session
+                | Credential::Member
+                | Credential::Either => false,
             };
             if is_call {
                 describe_attributes(operation);
@@ -160,8 +166,9 @@ fn complete_operation(operation: &mut Operation, credential: Credential, error: 
             Some(["key", "x-api-key", "x-goog-api-key", "key-in-query"].map(requirement).to_vec())
         }
         Credential::Session => Some(vec![requirement("session")]),
+        Credential::Member => Some(["session", "service-token"].map(requirement).to_vec()),
         Credential::Either => {
-            Some(vec![requirement("key"), requirement("x-api-key"), requirement("session")])
+            Some(["key", "x-api-key", "session", "service-token"].map(requirement).to_vec())
         }
     };
 }
@@ -194,7 +201,9 @@ pub(crate) fn with_credentials(mut document: Document) -> Document {
     }
     let query = ApiKey::Query(ApiKeyValue::new("key"));
     components.add_security_scheme("key-in-query", SecurityScheme::ApiKey(query));
-    components.add_security_scheme("key", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    let bearer = || SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    components.add_security_scheme("key", bearer());
+    components.add_security_scheme("service-token", bearer());
     document
 }
 
@@ -256,11 +265,16 @@ mod tests {
     fn every_credential_that_works_is_declared() {
         let document = serde_json::to_value(crate::router::document()).unwrap();
         let [key, header, session] = ["key", "x-api-key", "session"].map(|name| json!({name: []}));
+        let token = json!({"service-token": []});
         let [google, query] = ["x-goog-api-key", "key-in-query"].map(|name| json!({name: []}));
         for (path, method, wanted) in [
-            ("/api/v1/stats", "get", json!([key, header, session])),
+            ("/api/v1/stats", "get", json!([key, header, session, token])),
             ("/api/v1/executions", "post", json!([key, header])),
-            ("/api/v1/projects", "get", json!([session])),
+            ("/api/v1/projects", "get", json!([session, token])),
+            ("/api/v1/users/{user_id}", "delete", json!([session, token])),
+            ("/api/v1/users/{user_id}", "patch", json!([session])),
+            ("/api/v1/service-tokens", "post", json!([session])),
+            ("/api/v1/session/password", "post", json!([session])),
             ("/gemini/v1beta/models/{model}", "post", json!([key, header, google, query])),
             ("/up", "get", Value::Null),
         ] {

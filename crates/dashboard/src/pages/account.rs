@@ -4,6 +4,7 @@ use askama::Template;
 use domain::time::Timestamp;
 
 use crate::frame::Frame;
+use crate::pages::sign_in::SignOnLink;
 use crate::qr_code::{QrPath, qr_path};
 
 /// An authenticator that its first code will activate.
@@ -34,6 +35,19 @@ pub struct PasskeyRow {
     pub last_used_at: Option<Timestamp>,
 }
 
+/// An account of the user at an issuer.
+#[derive(Clone, Debug)]
+pub struct IdentityRow {
+    /// Its id.
+    pub id: String,
+    /// The issuer.
+    pub issuer: String,
+    /// The address that the issuer gave when it was linked.
+    pub email: String,
+    /// When it was linked.
+    pub created_at: Timestamp,
+}
+
 /// A session of the user.
 #[derive(Clone, Debug)]
 pub struct SessionRow {
@@ -59,6 +73,8 @@ pub struct AccountPage {
     pub frame: Frame,
     /// Whether the account has a password, which changes ask for.
     pub has_password: bool,
+    /// The ways to sign in once more, where there is no password to ask for.
+    pub sign_in_anew: Vec<SignOnLink>,
     /// When the address was verified; `None` if never.
     pub verified_at: Option<Timestamp>,
     /// Whether letters can be sent.
@@ -79,6 +95,8 @@ pub struct AccountPage {
     pub has_passkeys: bool,
     /// The passkeys of the user, oldest first.
     pub passkeys: Vec<PasskeyRow>,
+    /// The accounts of the user at issuers.
+    pub identities: Vec<IdentityRow>,
     /// The sessions of the user, the latest in use first.
     pub sessions: Vec<SessionRow>,
 }

@@ -23,6 +23,8 @@ pub struct PersonRow {
     pub projects: Vec<i64>,
     /// Whether they have a second factor.
     pub has_factor: bool,
+    /// How they sign in: `password`, `passkey`, `sign_on`.
+    pub ways_in: Vec<&'static str>,
     /// Their last request.
     pub last_seen_at: Option<Timestamp>,
     /// Whether the signed-in user may change and remove them.
@@ -32,6 +34,15 @@ pub struct PersonRow {
 }
 
 impl PersonRow {
+    /// How they sign in, for people.
+    fn ways(&self) -> String {
+        let name = |way: &&'static str| match *way {
+            "sign_on" => "single sign-on",
+            way => way,
+        };
+        self.ways_in.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+
     /// The numbers of their projects, as a form sends them.
     fn project_list(&self) -> String {
         let numbers: Vec<String> = self.projects.iter().map(ToString::to_string).collect();

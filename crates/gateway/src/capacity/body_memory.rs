@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use domain::ids::{ProjectId, UserId};
+use domain::ids::{ProjectId, ServiceTokenId, UserId};
 use domain::json_weight::JsonWeight;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -72,6 +72,8 @@ pub enum BodyOwner {
     Project(ProjectId),
     /// A signed-in member.
     Member(UserId),
+    /// A service token.
+    ServiceToken(ServiceTokenId),
     /// All requests without a credential: addresses cost nothing.
     Anonymous,
 }
@@ -266,8 +268,8 @@ impl Shared {
         let fair = free.saturating_add(own);
         let most = match (owner, limit) {
             (BodyOwner::Anonymous, _) => (self.limit / ANONYMOUS_PART).min(fair),
-            (BodyOwner::Project(_) | BodyOwner::Member(_), OwnerLimit::Fair) => fair,
-            (BodyOwner::Project(_) | BodyOwner::Member(_), OwnerLimit::Most) => self.limit / 4 * 3,
+            (_, OwnerLimit::Fair) => fair,
+            (_, OwnerLimit::Most) => self.limit / 4 * 3,
         };
         if bytes > free || held.of(owner).saturating_add(bytes) > most {
             return false;

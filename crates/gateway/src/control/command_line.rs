@@ -13,7 +13,9 @@ use store::{Actor, NewAudit, SealingKey, Store, Tx};
 use crate::audit::Event;
 use crate::control::keys::{self, mint};
 use crate::control::members::{clean_email, hash_password};
+use crate::control::passkey_names::removed_passkey;
 use crate::control::projects::{audited, clean_name};
+use crate::control::service_tokens::{self, Made, NewServiceToken, expiry, token_role};
 use crate::error::{Error, Result};
 
 /// A user that is about to be made.
@@ -44,6 +46,8 @@ pub async fn create_user(store: &Store, user: NewUser, clock: &Clock) -> Result<
         }
         made => made?,
     };
+    // Whoever was removed is let in again.
+    tx.forget_removed(&email).await?;
     for &project in &user.projects {
         if tx.project(project).await?.is_none() {
             return Err(Error::invalid(format!("there is no project {project}")));
@@ -87,8 +91,13 @@ pub async fn reset_mfa(store: &Store, email: &str, clock: &Clock) -> Result<()> 
         .await?
         .ok_or_else(|| Error::invalid(format!("there is no user with the address {email}")))?;
     let mut tx = store.begin().await?;
+    let passkeys = tx.passkeys(account.user).await?;
     tx.remove_second_factors(account.user).await?;
     tx.end_sessions(account.user, None).await?;
+    for passkey in &passkeys {
+        let (event, target, metadata) = removed_passkey(passkey, &email);
+        note(&mut tx, account.org, event, target, metadata, clock).await?;
+    }
     let target = ("user", account.user.to_string());
     let metadata = Map::from_iter([("email".to_owned(), Value::String(email))]);
     note(&mut tx, account.org, Event::MfaDisabled, target, metadata, clock).await?;
@@ -141,6 +150,35 @@ pub async fn create_key(
     let target = ("key", key.id.to_string());
     note(&mut tx, found.org, Event::KeyCreated, target, metadata, clock).await?;
     tx.bump_registry().await?;
+    tx.commit().await?;
+    Ok(raw)
+}
+
+/// Makes a service token in the first organization.
+pub async fn create_service_token(
+    store: &Store,
+    new: NewServiceToken,
+    clock: &Clock,
+) -> Result<Secret> {
+    let empty = || Error::invalid("the database is empty: start `sluice serve` once");
+    let org = store.first_org().await?.ok_or_else(empty)?;
+    let now = clock.now();
+    let role = token_role(&new.role)?;
+    let expires_at = expiry(&new.expiry, now)?;
+    let made = Made { org, name: clean_name(&new.name)?, role, projects: new.projects, now };
+    let (mut token, raw) = service_tokens::mint(&store.pepper().await?, made)?;
+    token.expires_at = expires_at;
+    let mut tx = store.begin().await?;
+    tx.organization(org).await?.ok_or(Error::NotFound)?;
+    for &project in &token.projects {
+        if tx.project(project).await?.is_none() {
+            return Err(Error::invalid(format!("there is no project {project}")));
+        }
+    }
+    service_tokens::add(&mut tx, &token).await?;
+    let metadata = audited(&json!({}), &service_tokens::shown(&token));
+    let target = service_tokens::target(token.id);
+    note(&mut tx, org, Event::ServiceTokenCreated, target, metadata, clock).await?;
     tx.commit().await?;
     Ok(raw)
 }

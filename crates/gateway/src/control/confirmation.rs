@@ -1,17 +1,13 @@
 //! The owner of an account, once more: before a session may change how the account signs in.
 
 use domain::secret::Secret;
-use domain::time::MINUTE;
 use store::Account;
 
 use crate::control::second_factor::Booked;
-use crate::control::sessions::compare;
+use crate::control::sessions::{FRESH, compare};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
-
-/// For an account without a password, a sign-in counts for this time instead, in microseconds.
-const FRESH: i64 = 10 * MINUTE;
 
 impl Gateway {
     /// Whether it is the owner of the account who acts: by its password or, without one, because the session

@@ -1,11 +1,14 @@
 //! The accounts of a user at issuers: listed, and linked once their owner has confirmed it.
 
+use aws_lc_rs::digest;
 use domain::secret::Secret;
 use serde_json::{Map, Value};
 use store::{Account, LinkedIdentity};
 
 use crate::audit::Event;
+use crate::control::last_ways_in::check_way_left;
 use crate::control::second_factor::changed_meanwhile;
+use crate::control::sessions::{hash_token, hex};
 use crate::control::sign_on_cookies::{LinkCookie, open};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -26,6 +29,37 @@ impl Gateway {
     /// The accounts of the member at issuers, the latest first.
     pub async fn own_identities(&self, member: &Member) -> Result<Vec<LinkedIdentity>> {
         Ok(self.store.identities(member.user).await?)
+    }
+
+    /// Removes an identity of the member's own account, and ends their other sessions. The last way in stays.
+    pub async fn unlink_identity(
+        &self,
+        token: &str,
+        member: &Member,
+        account: &Account,
+        password: Secret,
+        id: &str,
+    ) -> Result<()> {
+        self.confirm_password_owner(member, account, password).await?;
+        let mut tx = self.store.begin().await?;
+        tx.organization(member.org).await?.ok_or(Error::NotFound)?;
+        if !tx.confirm_password(account, None).await? {
+            return Err(changed_meanwhile());
+        }
+        let identities = self.store.identities(member.user).await?;
+        let identity = identities.into_iter().find(|identity| identity_id(identity) == id);
+        let identity = identity.ok_or(Error::NotFound)?;
+        let known_as = (identity.issuer.as_str(), identity.subject.as_str());
+        if !tx.remove_identity(member.user, known_as).await? {
+            return Err(Error::NotFound);
+        }
+        check_way_left(&mut tx, member.org, member.user).await?;
+        tx.end_sessions(member.user, Some(&hash_token(token))).await?;
+        let metadata =
+            Map::from_iter([("issuer".to_owned(), Value::from(identity.issuer.as_str()))]);
+        let target = ("user", member.user.to_string());
+        self.note_act(&mut tx, member, Event::IdentityUnlinked, target, metadata).await?;
+        Ok(tx.commit().await?)
     }
 
     /// The link that a browser keeps, while it is good.
@@ -61,6 +95,11 @@ impl Gateway {
         if !tx.confirm_password(account, None).await? {
             return Err(changed_meanwhile());
         }
+        // It may have been removed while the link waited.
+        let providers = self.store.sign_on_providers(member.org).await?;
+        if !providers.iter().any(|provider| provider.issuer == link.issuer) {
+            return Err(Error::invalid(format!("{} is no provider any more", link.provider_name)));
+        }
         let (known_as, now) = ((link.issuer.as_str(), link.subject.as_str()), self.clock.now());
         match tx.add_identity(member.user, known_as, &link.email, false, now).await {
             Err(store::Error::Taken) => return Err(Error::invalid("It is linked already")),
@@ -71,4 +110,10 @@ impl Gateway {
         self.note_act(&mut tx, member, Event::IdentityLinked, target, metadata).await?;
         Ok(tx.commit().await?)
     }
+}
+
+/// The id of an identity, by which it is named: nobody reads the subject from it.
+pub fn identity_id(identity: &LinkedIdentity) -> String {
+    let known_as = format!("{}\0{}", identity.issuer, identity.subject);
+    hex(&digest::digest(&digest::SHA256, known_as.as_bytes()).as_ref()[..8])
 }

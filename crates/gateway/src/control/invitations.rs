@@ -61,6 +61,7 @@ impl Gateway {
         member: &Member,
         new: NewInvitation,
     ) -> Result<(InvitationView, Handover)> {
+        member.check_person()?;
         member.check_admin()?;
         let email = clean_email(&new.email)?;
         let role = read_role(&new.role)?;
@@ -86,6 +87,8 @@ impl Gateway {
             check_may_grant(member, role)?;
         }
         tx.add_link(LinkPurpose::Invitation, &row).await?;
+        // Whoever was removed is let in again.
+        tx.forget_removed(&row.email).await?;
         let metadata = json!({"email": row.email, "role": role.as_str(), "projects": row.projects});
         let view = view(row)?;
         let target = ("invitation", view.id.clone());

@@ -110,7 +110,7 @@ impl Gateway {
         let (mut key, raw) = mint(self.registry.pepper(), project.id(), name, now)?;
         (key.hourly_limit, key.expires_at) = (hourly_limit, expires_at);
         (key.allowed_models, key.allowed_endpoints) = (models, endpoints);
-        key.owner = Some(member.user);
+        key.owner = member.person();
         let mut tx = self.store.begin().await?;
         let (role, rules) = self_service::held_rules(&mut tx, member, project.id()).await?;
         if key.hourly_limit.is_some() && rules.is_none() && !role.is_admin() {

@@ -45,6 +45,7 @@ impl Gateway {
         member: &Member,
         change: OrganizationChange,
     ) -> Result<OrganizationView> {
+        member.check_person()?;
         member.check_admin()?;
         let mut faults = Faults::default();
         let name = change.name.and_then(|name| faults.note(clean_name(&name)));

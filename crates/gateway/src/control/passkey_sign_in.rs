@@ -1,12 +1,14 @@
 //! Signing in by a passkey, which is both factors.
 
 use domain::ids::UserId;
+use domain::project::Role;
 use passkeys::Answer;
 use serde_json::{Map, Value};
 use store::{Account, Actor};
 
 use crate::audit::{Event, Noted};
-use crate::control::passkeys::{PasskeyAnswer, PasskeyOffer, passkey_id};
+use crate::control::passkey_names::passkey_id;
+use crate::control::passkeys::{PasskeyAnswer, PasskeyOffer};
 use crate::control::sealed_state::Opened;
 use crate::control::second_factor::method;
 use crate::control::sessions::{CameBy, NETWORK_KNOWN, SignedIn, Standing, hash_token};
@@ -31,6 +33,7 @@ enum Refusal {
     Challenge,
     Verification,
     Counter,
+    SignOnRequired,
 }
 
 impl Gateway {
@@ -66,7 +69,7 @@ impl Gateway {
         let unknown = passkey_id(credential.credential_id());
         let who = user.map(|user| (user, is_known)).ok_or(unknown.as_str());
         let trying = Trying { who, network };
-        self.login_throttle.book(&trying, now)?;
+        self.login_throttle.book_passkey(&trying, now)?;
         let Some(found) = found else {
             return self.refuse_passkey(None, Refusal::UnknownPasskey, origin).await;
         };
@@ -77,10 +80,13 @@ impl Gateway {
             Ok(changed) => {
                 let id = credential.credential_id();
                 let begun = self.begin_by_passkey(&found, id, changed, &state, pending, origin);
-                let Some(signed_in) = begun.await? else {
-                    return self.refuse_passkey(Some(&found), Refusal::Challenge, origin).await;
+                let signed_in = match begun.await? {
+                    Ok(signed_in) => signed_in,
+                    Err(refusal) => {
+                        return self.refuse_passkey(Some(&found), refusal, origin).await;
+                    }
                 };
-                self.login_throttle.forgive(&trying, now);
+                self.login_throttle.forgive_passkey(&trying, now);
                 Ok(signed_in)
             }
             Err(error) => {
@@ -102,7 +108,8 @@ impl Gateway {
         Ok(is_theirs.then_some(Found { account, stored }))
     }
 
-    /// Begins the session; `None` if the answer was used before, or the passkey was used or removed meanwhile.
+    /// Begins the session, unless the answer was used before, the passkey was used or removed meanwhile, or it
+    /// does not suffice.
     async fn begin_by_passkey(
         &self,
         found: &Found,
@@ -111,7 +118,7 @@ impl Gateway {
         state: &Opened,
         pending: Option<&str>,
         origin: &Origin,
-    ) -> Result<Option<SignedIn>> {
+    ) -> Result<std::result::Result<SignedIn, Refusal>> {
         let Found { account, stored } = found;
         let (user, now) = (account.user, self.clock.now());
         let mut tx = self.store.begin().await?;
@@ -123,7 +130,7 @@ impl Gateway {
         if !self.spend(&mut tx, account, state).await?
             || !tx.use_passkey(user, credential_id, stored, new, now).await?
         {
-            return Ok(None);
+            return Ok(Err(Refusal::Challenge));
         }
         let ended = match pending {
             Some(pending) => tx.end_awaiting(&hash_token(pending)).await?,
@@ -131,7 +138,16 @@ impl Gateway {
         };
         // The second half of a sign-on by a provider is a session of that provider's.
         let provider = ended.filter(|ended| ended.user == user).and_then(|ended| ended.provider);
-        let came = CameBy { provider, has_factor: false };
+        // Whoever a sign-on has made comes by their provider where passwords are disabled: it knows when they have
+        // left. Owners have to get in when it is lost.
+        if provider.is_none()
+            && account.role != Role::Owner
+            && self.is_password_login_disabled_in(account.org).await?
+            && tx.is_made_by_sign_on(account.org, user).await?
+        {
+            return Ok(Err(Refusal::SignOnRequired));
+        }
+        let came = CameBy { provider, ..CameBy::default() };
         let token = self.begin_session_by(&mut tx, user, Standing::Full, came, origin).await?;
         let mut verified = method("passkey");
         verified.insert("passkey".to_owned(), passkey_id(credential_id).into());
@@ -141,7 +157,7 @@ impl Gateway {
             self.note(&mut tx, origin, noted(account, event, metadata)).await?;
         }
         tx.commit().await?;
-        Ok(Some(SignedIn { token, account: account.clone() }))
+        Ok(Ok(SignedIn { token, account: account.clone() }))
     }
 
     /// Records an attempt that failed, which stays booked.
@@ -154,6 +170,7 @@ impl Gateway {
         let (event, reason) = match refusal {
             Refusal::UnknownPasskey => (Event::LoginFailed, "unknown_passkey"),
             Refusal::Challenge => (Event::LoginFailed, "challenge"),
+            Refusal::SignOnRequired => (Event::LoginFailed, "sign_on_required"),
             Refusal::Verification => (Event::LoginFailed, "verification"),
             // Somebody may have a copy of it.
             Refusal::Counter => (Event::MfaFailed, "counter"),

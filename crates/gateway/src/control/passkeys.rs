@@ -12,9 +12,11 @@ use store::{Account, StoredPasskey, Tx};
 
 use crate::admission::admit::hash_secret;
 use crate::audit::Event;
+use crate::control::last_ways_in::check_way_left;
+use crate::control::passkey_names::passkey_id;
 use crate::control::sealed_state::{self, Opened};
 use crate::control::second_factor::{changed_meanwhile, method};
-use crate::control::sessions::{hash_token, hex};
+use crate::control::sessions::hash_token;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
@@ -205,6 +207,7 @@ impl Gateway {
             ));
         }
         tx.remove_passkey(member.user, &removed.credential_id).await?;
+        check_way_left(&mut tx, member.org, member.user).await?;
         let metadata = Map::from_iter([("name".to_owned(), Value::String(removed.name))]);
         let target = ("passkey", id.to_owned());
         self.note_act(&mut tx, member, Event::PasskeyRemoved, target, metadata).await?;
@@ -258,11 +261,6 @@ impl Gateway {
 /// The purpose of a state by which a user adds a passkey: it serves no other.
 fn registration_of(user: UserId) -> String {
     format!("passkey:new:{user}")
-}
-
-/// The id of a passkey, by which it is named.
-pub(crate) fn passkey_id(credential_id: &[u8]) -> String {
-    hex(&digest::digest(&digest::SHA256, credential_id).as_ref()[..8])
 }
 
 fn view(passkey: StoredPasskey) -> PasskeyView {

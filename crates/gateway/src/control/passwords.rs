@@ -22,8 +22,9 @@ use crate::state::perimeter_counts::network;
 
 /// The time for which a link to a new password is good.
 const GOOD_FOR: Duration = Duration::from_hours(1);
-const SUBJECT: &str = "A new password at Sluice";
-const PURPOSE: &str = "This link sets a new password for your account, and ends its sessions:";
+pub(crate) const SUBJECT: &str = "A new password at Sluice";
+pub(crate) const PURPOSE: &str =
+    "This link sets a new password for your account, and ends its sessions:";
 
 impl Gateway {
     /// Replaces the password of the member's own account, or sets a first one, and ends their other sessions.
@@ -53,6 +54,7 @@ impl Gateway {
     /// Makes a link by which a user sets a new password. It goes to them by letter, or is in the answer and
     /// nowhere else.
     pub async fn offer_password_link(&self, member: &Member, user: UserId) -> Result<Handover> {
+        member.check_person()?;
         member.check_owner()?;
         if user == member.user {
             // A stolen session must not set a password without the old one.
@@ -117,7 +119,7 @@ impl Gateway {
         Ok(Some(letter(email, SUBJECT, PURPOSE, &link.address, "an hour")))
     }
 
-    async fn add_password_link(
+    pub(crate) async fn add_password_link(
         &self,
         tx: &mut Tx,
         org: OrgId,

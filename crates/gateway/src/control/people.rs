@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use store::{Person, Tx};
 
 use crate::audit::Event;
+use crate::control::last_ways_in::check_owners_get_in;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
@@ -36,6 +37,7 @@ impl Gateway {
         user: UserId,
         change: PersonChange,
     ) -> Result<Person> {
+        member.check_person()?;
         member.check_admin()?;
         let role = change.role.as_deref().map(read_role).transpose()?;
         if let Some(projects) = &change.projects {
@@ -52,10 +54,13 @@ impl Gateway {
                 check_not_last(&mut tx, member.org, "demoted").await?;
             }
             tx.set_role(member.org, user, role).await?;
+            if person.role == Role::Owner {
+                check_owners_get_in(&mut tx, member.org, None).await?;
+            }
             let change = json!({"old": person.role.as_str(), "new": role.as_str()});
             let mut metadata = about(&person, "role", change);
             if rank(role) < rank(person.role) {
-                end_links(&mut tx, user, &mut metadata).await?;
+                self.end_grants(&mut tx, user, Some(role), &mut metadata).await?;
             }
             noted.push((Event::MemberRoleChanged, metadata));
         }
@@ -78,7 +83,7 @@ impl Gateway {
     }
 
     /// Removes a user from the organization: their sessions end, and their address is free again. The keys
-    /// that they made go on until they are revoked.
+    /// that they made go on until they are revoked; their service tokens end.
     pub async fn remove_person(&self, member: &Member, user: UserId) -> Result<()> {
         member.check_admin()?;
         let mut tx = self.store.begin().await?;
@@ -89,11 +94,37 @@ impl Gateway {
             check_not_last(&mut tx, member.org, "removed").await?;
         }
         let mut metadata = about(&person, "role", person.role.as_str().into());
-        end_links(&mut tx, user, &mut metadata).await?;
+        self.end_grants(&mut tx, user, None, &mut metadata).await?;
         tx.remove_person(member.org, user).await?;
+        if person.role == Role::Owner {
+            check_owners_get_in(&mut tx, member.org, None).await?;
+        }
         let target = ("user", user.to_string());
         self.note_act(&mut tx, member, Event::MemberRemoved, target, metadata).await?;
         Ok(tx.commit().await?)
+    }
+
+    /// Ends what a user has made that would give what the user may not give any more: links, and of somebody
+    /// who is no admin any more service tokens. `role` is the one that they have from now on.
+    pub(crate) async fn end_grants(
+        &self,
+        tx: &mut Tx,
+        user: UserId,
+        role: Option<Role>,
+        metadata: &mut Map<String, Value>,
+    ) -> Result<()> {
+        let ended = tx.drop_links_made_by(user).await?;
+        if ended > 0 {
+            metadata.insert("links_ended".to_owned(), ended.into());
+        }
+        if role.is_some_and(Role::is_admin) {
+            return Ok(());
+        }
+        let revoked = tx.revoke_service_tokens_of(user, self.clock.now()).await?;
+        if !revoked.is_empty() {
+            metadata.insert("service_tokens_revoked".to_owned(), json!(revoked));
+        }
+        Ok(())
     }
 
     /// Refuses projects that the member does not see.
@@ -112,23 +143,18 @@ impl Gateway {
 /// the request may have begun a while ago. Refuses who is no admin any more.
 pub(crate) async fn hold_people(tx: &mut Tx, member: &Member) -> Result<Member> {
     tx.organization(member.org).await?.ok_or(Error::NotFound)?;
-    let person = tx.person(member.org, member.user).await?.ok_or(Error::Forbidden)?;
-    let member = Member { role: person.role, ..member.clone() };
+    let member = Member { role: role_of_now(tx, member).await?, ..member.clone() };
     member.check_admin()?;
     Ok(member)
 }
 
-/// Ends the links that a user has made: they would give what the user may not give any more.
-pub(crate) async fn end_links(
-    tx: &mut Tx,
-    user: UserId,
-    metadata: &mut Map<String, Value>,
-) -> Result<()> {
-    let ended = tx.drop_links_made_by(user).await?;
-    if ended > 0 {
-        metadata.insert("links_ended".to_owned(), ended.into());
-    }
-    Ok(())
+/// The role that a member has within the transaction. Refuses who is no member any more.
+pub(crate) async fn role_of_now(tx: &mut Tx, member: &Member) -> Result<Role> {
+    let role = match member.token {
+        Some(token) => tx.service_token(token).await?.map(|token| token.role),
+        None => tx.person(member.org, member.user).await?.map(|person| person.role),
+    };
+    role.ok_or(Error::Forbidden)
 }
 
 /// The power of a role, among the others.

@@ -1,12 +1,15 @@
 //! Second factors: set up, asked for at sign-in, replaced and removed.
 
 use domain::ids::UserId;
+use domain::project::Role;
 use domain::secret::Secret;
 use domain::time::Timestamp;
 use serde_json::{Map, Value, json};
 use store::{Account, Authenticator, Tx};
 
 use crate::audit::Event;
+use crate::control::last_ways_in::{check_owners_get_in, check_way_left};
+use crate::control::passkey_names::removed_passkey;
 use crate::control::people::hold_people;
 use crate::control::sessions::{CameBy, NETWORK_KNOWN, SignedIn, Standing, hash_token};
 use crate::control::{recovery_codes, totp};
@@ -63,7 +66,7 @@ impl Gateway {
         let Some(ended) = tx.end_awaiting(&hash_token(token)).await? else {
             return Err(Error::Unauthorized);
         };
-        let came = CameBy { provider: ended.provider, has_factor: false };
+        let came = CameBy { provider: ended.provider, ..CameBy::default() };
         let standing = Standing::Full;
         let fresh =
             self.begin_session_by(&mut tx, member.user, standing, came, &member.origin).await?;
@@ -182,6 +185,7 @@ impl Gateway {
         }
         let fitting = self.fitting(member.user, code).await?;
         let mut tx = self.store.begin().await?;
+        tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         if !tx.confirm_password(account, None).await? {
             return Err(changed_meanwhile());
         }
@@ -189,7 +193,13 @@ impl Gateway {
             drop(tx);
             return self.refuse_factor(member, wrong()).await;
         }
+        let passkeys = tx.passkeys(member.user).await?;
         tx.remove_second_factors(member.user).await?;
+        check_way_left(&mut tx, member.org, member.user).await?;
+        for passkey in &passkeys {
+            let (event, target, metadata) = removed_passkey(passkey, &member.email);
+            self.note_act(&mut tx, member, event, target, metadata).await?;
+        }
         self.note_own_act(&mut tx, member, Event::MfaDisabled, Map::new()).await?;
         tx.commit().await?;
         self.login_throttle.take_back(&booked.trying, booked.at);
@@ -198,6 +208,7 @@ impl Gateway {
 
     /// Removes all second factors of another user and ends their sessions: their password alone signs in.
     pub async fn reset_factors(&self, member: &Member, user: UserId) -> Result<()> {
+        member.check_person()?;
         member.check_owner()?;
         if user == member.user {
             // A stolen session must not get rid of what it would need a code for.
@@ -208,9 +219,18 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         let member = &hold_people(&mut tx, member).await?;
         member.check_owner()?;
-        let email = tx.member_email(member.org, user).await?.ok_or(Error::NotFound)?;
+        let person = tx.person(member.org, user).await?.ok_or(Error::NotFound)?;
+        let (email, role) = (person.email, person.role);
+        let passkeys = tx.passkeys(user).await?;
         tx.remove_second_factors(user).await?;
+        if role == Role::Owner {
+            check_owners_get_in(&mut tx, member.org, None).await?;
+        }
         tx.end_sessions(user, None).await?;
+        for passkey in &passkeys {
+            let (event, target, metadata) = removed_passkey(passkey, &email);
+            self.note_act(&mut tx, member, event, target, metadata).await?;
+        }
         let target = ("user", user.to_string());
         let metadata = Map::from_iter([("email".to_owned(), Value::String(email))]);
         self.note_act(&mut tx, member, Event::MfaDisabled, target, metadata).await?;

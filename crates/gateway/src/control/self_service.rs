@@ -7,6 +7,7 @@ use domain::settings::{SelfService, Settings};
 use domain::time::{HOUR, Timestamp};
 use store::{Dimension, Tx};
 
+use crate::control::people::role_of_now;
 use crate::error::{Error, Faults, Result};
 use crate::evidence::stats::Period;
 use crate::evidence::usage::UsageGroup;
@@ -35,8 +36,9 @@ impl Gateway {
 
     /// The usage of the keys that the member has made.
     pub async fn own_usage(&self, member: &Member, period: Period) -> Result<OwnUsage> {
+        let user = member.person().ok_or(Error::Forbidden)?;
         let own = self.list_keys(member).into_iter().map(|view| view.key);
-        let own: Vec<Key> = own.filter(|key| key.owner == Some(member.user)).collect();
+        let own: Vec<Key> = own.filter(|key| key.owner == Some(user)).collect();
         let is_own = |group: &UsageGroup| {
             let id: Option<KeyId> = group.value.as_deref().and_then(|value| value.parse().ok());
             id.is_some_and(|id| own.iter().any(|key| key.id == id))
@@ -89,16 +91,22 @@ pub(crate) async fn held_rules(
     member: &Member,
     project: ProjectId,
 ) -> Result<(Role, Option<SelfService>)> {
-    let person = tx.person(member.org, member.user).await?.ok_or(Error::Forbidden)?;
-    if !person.role.may_manage_keys() {
+    let role = role_of_now(tx, member).await?;
+    if !role.may_manage_keys() {
         return Err(Error::Forbidden);
     }
     let project = tx.project(project).await?.ok_or(Error::NotFound)?;
-    if person.role.is_admin() {
-        return Ok((person.role, None));
+    if role.is_admin() {
+        return Ok((role, None));
     }
     let settings = Settings::parse(&project.settings).map_err(Error::Invalid)?;
-    Ok((person.role, settings.self_service))
+    if settings.self_service.is_some() && member.token.is_some() {
+        return Err(Error::invalid(
+            "settings.self_service of the project bounds the keys of each person: only service tokens with the \
+             role admin make keys there",
+        ));
+    }
+    Ok((role, settings.self_service))
 }
 
 /// Refuses one key more than a member may have in a project. A key with a cap counts for an hour after
@@ -122,7 +130,8 @@ pub(crate) async fn check_room(
 
 /// Whether a key is a member's own: admins stand for everybody, and the secrets of others are not theirs.
 pub(crate) fn is_own(member: &Member, key: &Key) -> bool {
-    member.role.is_admin() || (member.role == Role::Member && key.owner == Some(member.user))
+    let is_maker = member.person().is_some_and(|user| key.owner == Some(user));
+    member.role.is_admin() || (member.role == Role::Member && is_maker)
 }
 
 #[cfg(test)]

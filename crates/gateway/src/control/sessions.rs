@@ -26,6 +26,8 @@ pub const SESSION_IDLE: i64 = 12 * HOUR;
 pub const SESSION_ABSOLUTE: i64 = 30 * DAY;
 /// A session that awaits its second factor ends after this time, in microseconds.
 pub const FACTOR_AWAITED: i64 = 10 * MINUTE;
+/// For an account without a password, a sign-in counts as its password for this time, in microseconds.
+pub(crate) const FRESH: i64 = 10 * MINUTE;
 /// An ended session is still recognised for this time, in microseconds.
 pub(crate) const SESSION_REMEMBERED: i64 = 30 * DAY;
 /// An address from which an account was signed in to is known to it for this time, in microseconds.
@@ -65,6 +67,8 @@ pub(crate) struct CameBy {
     pub(crate) provider: Option<SignOnProviderId>,
     /// Whether a trusted issuer has seen a second factor.
     pub(crate) has_factor: bool,
+    /// When the issuer had its user sign in; `None` if they have signed in here, now.
+    pub(crate) authenticated_at: Option<Timestamp>,
 }
 
 /// The outcome of a right password.
@@ -177,6 +181,9 @@ impl Gateway {
     ) -> Result<Secret> {
         let now = self.clock.now();
         let token = hex(&store::random::<32>()?);
+        // An issuer that remembers its user asks them for nothing: such a session is none that has just begun.
+        let oldest = now.minus_micros(FRESH);
+        let at = came.authenticated_at.map_or(now, |at| at.clamp(oldest, now));
         let session = NewSession {
             token_hash: &hash_token(&token),
             user,
@@ -185,7 +192,7 @@ impl Gateway {
             has_factor: came.has_factor,
             address: &origin.address.to_string(),
             user_agent: &origin.user_agent,
-            at: now,
+            at,
         };
         tx.add_session(&session).await?;
         if standing > Standing::AwaitsFactor {
@@ -263,6 +270,7 @@ impl Gateway {
         let member = Member {
             user: account.user,
             email: account.email.clone(),
+            token: None,
             org: account.org,
             role: account.role,
             projects,

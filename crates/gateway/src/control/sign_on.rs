@@ -1,7 +1,7 @@
 //! Signing in by an issuer: the way there, and the way back.
 
 use domain::secret::Secret;
-use domain::time::Timestamp;
+use domain::time::{MINUTE, Timestamp};
 use providers::{Flow, Identity, SignOnClient, SignOnError};
 use serde_json::{Map, Value};
 use store::SignOnProvider;
@@ -17,6 +17,8 @@ use crate::state::perimeter_counts::network;
 
 /// The longest path that is gone to after a sign-on, in bytes.
 const LONGEST_NEXT: usize = 1024;
+/// The clock of an issuer may be behind by this, in microseconds.
+const CLOCKS_DIFFER: i64 = MINUTE;
 /// The longest code of an issuer, in bytes.
 const LONGEST_CODE: usize = 4096;
 
@@ -80,18 +82,20 @@ impl Gateway {
         Ok((providers, !self.is_password_login_disabled_in(org).await?))
     }
 
-    /// Begins a sign-on, which leads to a path afterwards.
+    /// Begins a sign-on, which leads to a path afterwards. `anew`: the user is to sign in at the issuer once
+    /// more, whatever it remembers of them.
     pub async fn sign_on_start(
         &self,
         slug: &str,
         next: &str,
+        anew: bool,
         origin: &Origin,
     ) -> Result<SignOnStart> {
         self.check_address(origin).await?;
         let provider = self.provider_by_slug(slug).await?;
         let now = self.clock.now();
         let client = self.client_of(&provider)?;
-        let begun = self.issuers.begin(&client, now).await.map_err(|fault| {
+        let begun = self.issuers.begin(&client, anew, now).await.map_err(|fault| {
             tracing::warn!(provider = slug, %fault, "a sign-on could not begin");
             Error::SignOn(SignOnRefusal::Issuer)
         })?;
@@ -100,6 +104,7 @@ impl Gateway {
             state: begun.flow.state.expose().to_owned(),
             nonce: begun.flow.nonce.expose().to_owned(),
             verifier: begun.flow.verifier.expose().to_owned(),
+            anew_since: anew.then_some(now.0),
             next: if next.len() <= LONGEST_NEXT { next.to_owned() } else { "/".to_owned() },
         };
         let cookie = seal(self.registry.pepper(), &cookie, now)?;
@@ -197,7 +202,14 @@ impl Gateway {
         };
         // Without a rule nothing depends on them.
         let groups = (!provider.rules.is_empty()).then_some(provider.groups_claim.as_str());
-        Ok(self.issuers.finish(client, &flow, code, groups, now).await?)
+        let identity = self.issuers.finish(client, &flow, code, groups, now).await?;
+        if let Some(since) = cookie.anew_since {
+            let earliest = Timestamp(since).minus_micros(CLOCKS_DIFFER);
+            if identity.authenticated_at().is_none_or(|at| at < earliest) {
+                return Err(Refused::new(SignOnRefusal::Issuer, "not_anew"));
+            }
+        }
+        Ok(identity)
     }
 
     /// The address at which the user of a session signs out of its issuer too, if it has come by one that has

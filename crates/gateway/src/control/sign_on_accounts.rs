@@ -9,7 +9,7 @@ use store::{Account, Actor, Organization, SignOnProvider, Tx};
 
 use crate::audit::{Event, Noted};
 use crate::control::members::clean_email;
-use crate::control::people::{about, end_links, rank};
+use crate::control::people::{about, rank};
 use crate::control::projects::clean_name;
 use crate::control::sessions::{CameBy, SignIn, SignedIn, Standing};
 use crate::control::sign_on::{Refused, SignedOn};
@@ -41,10 +41,18 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         // Every change of people holds their organization.
         let organization = tx.organization(provider.org).await?.ok_or(Error::NotFound)?;
+        // It may have been removed or changed while its issuer was asked.
+        let Some(provider) = &self.provider_of_now(provider).await? else {
+            return Ok(Err(Refused::new(SignOnRefusal::Stale, "provider_changed")));
+        };
         let found = self.find_account(&mut tx, provider, &organization, identity, origin).await?;
         let account = match found {
             Ok(Found::Account(account)) => account,
             Ok(Found::Link(cookie)) => {
+                if self.login_throttle.may_record_link(self.clock.now()) {
+                    self.note_offered_link(&mut tx, provider, &cookie, origin).await?;
+                    tx.commit().await?;
+                }
                 let cookie = LinkCookie { next: next.to_owned(), ..cookie };
                 return Ok(Ok(SignedOn::LinkFirst(seal(
                     self.registry.pepper(),
@@ -65,7 +73,13 @@ impl Gateway {
         let has_factor = provider.trusts_factor && identity.has_second_factor();
         let awaits_factor = account.mfa_enabled && !has_factor;
         let standing = if awaits_factor { Standing::AwaitsFactor } else { Standing::Full };
-        let came = CameBy { provider: Some(provider.id), has_factor };
+        let authenticated_at = identity.authenticated_at().unwrap_or_default();
+        let came = CameBy {
+            provider: Some(provider.id),
+            has_factor,
+            // The time that a session has for its second factor begins now.
+            authenticated_at: (!awaits_factor).then_some(authenticated_at),
+        };
         let token = self.begin_session_by(&mut tx, account.user, standing, came, origin).await?;
         if awaits_factor {
             tx.commit().await?;
@@ -85,6 +99,33 @@ impl Gateway {
         self.note(&mut tx, origin, noted).await?;
         tx.commit().await?;
         Ok(Ok(SignedOn::In(SignIn::Complete(Box::new(SignedIn { token, account })))))
+    }
+
+    /// A provider as it is now; `None` if it is removed, or asks another issuer or as another client.
+    async fn provider_of_now(&self, asked: &SignOnProvider) -> Result<Option<SignOnProvider>> {
+        let providers = self.store.sign_on_providers(asked.org).await?;
+        let is_same = |now: &SignOnProvider| {
+            now.id == asked.id && now.issuer == asked.issuer && now.client_id == asked.client_id
+        };
+        Ok(providers.into_iter().find(is_same))
+    }
+
+    /// Records that somebody with the address of an account has come, who is to be linked to it.
+    async fn note_offered_link(
+        &self,
+        tx: &mut Tx,
+        provider: &SignOnProvider,
+        link: &LinkCookie,
+        origin: &Origin,
+    ) -> Result<()> {
+        let metadata = Map::from_iter([
+            ("email".to_owned(), Value::from(link.email.as_str())),
+            ("issuer".to_owned(), link.issuer.as_str().into()),
+            ("provider".to_owned(), provider.slug.as_str().into()),
+        ]);
+        let (org, event) = (provider.org, Event::IdentityLinkOffered);
+        let target = Some(("user", link.user.to_string()));
+        self.note(tx, origin, Noted { org, event, actor: None, target, metadata }).await.map(drop)
     }
 
     async fn find_account(
@@ -108,6 +149,9 @@ impl Gateway {
             let email = identity.email().map(|email| email.chars().take(254).collect());
             Ok(Err(Refused { email, ..Refused::new(refusal, reason) }))
         };
+        if tx.is_removed(issuer, subject).await? {
+            return refused(SignOnRefusal::Removed, "removed");
+        }
         let Some(email) = identity.email().and_then(|email| clean_email(email).ok()) else {
             return refused(SignOnRefusal::NoEmail, "no_email");
         };
@@ -182,7 +226,7 @@ impl Gateway {
     }
 
     /// Gives a user that a sign-on has made the role and the projects of today's groups. Without any, their
-    /// sessions end.
+    /// sessions end, and what they have given to others.
     async fn reassign(
         &self,
         tx: &mut Tx,
@@ -195,7 +239,21 @@ impl Gateway {
         let groups = identity.values(&provider.groups_claim);
         let default = organization.read_settings()?.security.default_role;
         let Some((role, projects)) = assigned(&provider.rules, &groups, default) else {
-            tx.end_sessions(account.user, None).await?;
+            let ended = tx.end_sessions(account.user, None).await?;
+            let mut metadata = Map::new();
+            self.end_grants(tx, account.user, None, &mut metadata).await?;
+            if ended > 0 || !metadata.is_empty() {
+                metadata.extend([
+                    ("email".to_owned(), Value::from(account.email.as_str())),
+                    ("provider".to_owned(), provider.slug.as_str().into()),
+                    ("reason".to_owned(), "no_rule".into()),
+                    ("sessions".to_owned(), ended.into()),
+                ]);
+                let target = Some(("user", account.user.to_string()));
+                let (org, event) = (provider.org, Event::SessionRevoked);
+                let noted = Noted { org, event, actor: None, target, metadata };
+                self.note(tx, origin, noted).await?;
+            }
             let refused = Refused::new(SignOnRefusal::NoRule, "no_rule");
             return Ok(Err(Refused { email: Some(account.email), ..refused }));
         };
@@ -207,7 +265,7 @@ impl Gateway {
             let change = json!({"old": person.role.as_str(), "new": role.as_str()});
             let mut metadata = about(&person, "role", change);
             if rank(role) < rank(person.role) {
-                end_links(tx, account.user, &mut metadata).await?;
+                self.end_grants(tx, account.user, Some(role), &mut metadata).await?;
             }
             noted.push((Event::MemberRoleChanged, metadata));
             account.role = role;

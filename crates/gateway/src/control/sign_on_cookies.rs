@@ -27,6 +27,9 @@ pub(crate) struct FlowCookie {
     pub(crate) state: String,
     pub(crate) nonce: String,
     pub(crate) verifier: String,
+    /// When it was begun, if the user is to sign in at the issuer once more.
+    #[serde(default)]
+    pub(crate) anew_since: Option<i64>,
     /// The path to go to afterwards.
     pub(crate) next: String,
 }
@@ -77,6 +80,7 @@ mod tests {
             state: "s".to_owned(),
             nonce: "n".to_owned(),
             verifier: "v".to_owned(),
+            anew_since: None,
             next: "/".to_owned(),
         };
         let sealed = seal(&pepper, &flow, Timestamp(0)).unwrap();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use store::{SignOnProvider, Tx};
 
 use crate::audit::Event;
+use crate::control::last_ways_in::check_owners_get_in;
 use crate::control::people::{hold_people, read_role};
 use crate::control::projects::{audited, clean_name};
 use crate::control::sessions::hash_token;
@@ -117,7 +118,8 @@ impl Gateway {
         Ok(provider)
     }
 
-    /// Changes a provider (owner). Another issuer gets no secret that was meant for the one before.
+    /// Changes a provider (owner). Another issuer gets no secret that was meant for the one before, and the
+    /// second factors that an issuer has seen count no longer once it is another, or is not trusted any more.
     pub async fn change_sign_on_provider(
         &self,
         member: &Member,
@@ -138,6 +140,14 @@ impl Gateway {
         match self.store.save_sign_on_provider(&mut tx, &changed).await {
             Err(store::Error::Taken) => return Err(taken()),
             saved => saved?,
+        }
+        let is_other = old.issuer != changed.issuer || old.client_id != changed.client_id;
+        if is_other {
+            // Its users may be known by other names there, or by none.
+            check_owners_get_in(&mut tx, member.org, Some(id)).await?;
+        }
+        if is_other || (old.trusts_factor && !changed.trusts_factor) {
+            tx.withdraw_factors(id).await?;
         }
         let mut metadata = audited(&shown(&old), &shown(&changed));
         let secret = |provider: &SignOnProvider| {
@@ -171,6 +181,7 @@ impl Gateway {
                 "The last provider stays while settings.security.disable_password_login is true",
             ));
         }
+        check_owners_get_in(&mut tx, member.org, None).await?;
         let metadata = audited(&shown(&old), &json!({}));
         let event = Event::SignOnProviderDeleted;
         self.note_act(&mut tx, member, event, target(id), metadata).await?;
@@ -275,6 +286,7 @@ impl Gateway {
 
 /// Holds the people of an organization until the transaction ends, for an owner.
 async fn hold_owners(tx: &mut Tx, member: &Member) -> Result<Member> {
+    member.check_person()?;
     let member = hold_people(tx, member).await?;
     member.check_owner()?;
     Ok(member)

@@ -65,6 +65,7 @@ fn admin(fresh: &Fresh) -> Member {
     Member {
         user: domain::ids::UserId(1),
         email: "owner@localhost".to_owned(),
+        token: None,
         org: fresh.caller.project.project.org,
         role: Role::Owner,
         projects: Vec::new(),

@@ -30,6 +30,9 @@ struct Failures {
     /// knows has a count of its own there; all others share one, so that strangers can use up their
     /// own tries only.
     accounts: Recent<(UserId, Option<IpAddr>)>,
+    /// The same of answers of passkeys: nobody guesses one, so the wrong passwords of strangers keep no owner of
+    /// a passkey from signing in.
+    passkeys: Recent<(UserId, Option<IpAddr>)>,
     /// Failures of names without an account: they are refused like those of accounts.
     strangers: Recent<String>,
     /// Failures of addresses; IPv6 by /64.
@@ -77,18 +80,22 @@ impl LoginThrottle {
     /// Refuses it when an account or an address has failed too often.
     pub(crate) fn book(&self, trying: &Trying<'_>, now: Timestamp) -> Result<()> {
         let all = &mut *lock(&self.0);
-        let by_account = match trying.account() {
-            Ok(account) => all.accounts.check(&account, now),
-            Err(name) => all.strangers.check(name, now),
-        };
-        let by_network = all.networks.check(&trying.network, now);
-        by_account.and(by_network)?;
-        match trying.account() {
-            Ok(account) => all.accounts.add(account, now),
-            Err(name) => all.strangers.add(name.to_owned(), now),
+        book(&mut all.accounts, &mut all.strangers, &mut all.networks, trying, now)
+    }
+
+    /// Books the answer of a passkey likewise.
+    pub(crate) fn book_passkey(&self, trying: &Trying<'_>, now: Timestamp) -> Result<()> {
+        let all = &mut *lock(&self.0);
+        book(&mut all.passkeys, &mut all.strangers, &mut all.networks, trying, now)
+    }
+
+    /// Takes back what the right answer of a passkey has booked, as [`Self::forgive`] does.
+    pub(crate) fn forgive_passkey(&self, trying: &Trying<'_>, booked: Timestamp) {
+        let mut all = lock(&self.0);
+        if let Ok(account) = trying.account() {
+            all.passkeys.forget(&account);
         }
-        all.networks.add(trying.network, now);
-        Ok(())
+        all.networks.take_back(&trying.network, booked);
     }
 
     /// Books a one-time link as one that is not good. Refuses it after too many of an address.
@@ -170,6 +177,27 @@ impl LoginThrottle {
         }
         all.networks.take_back(&trying.network, booked);
     }
+}
+
+fn book(
+    accounts: &mut Recent<(UserId, Option<IpAddr>)>,
+    strangers: &mut Recent<String>,
+    networks: &mut Recent<IpAddr>,
+    trying: &Trying<'_>,
+    now: Timestamp,
+) -> Result<()> {
+    let by_account = match trying.account() {
+        Ok(account) => accounts.check(&account, now),
+        Err(name) => strangers.check(name, now),
+    };
+    let by_network = networks.check(&trying.network, now);
+    by_account.and(by_network)?;
+    match trying.account() {
+        Ok(account) => accounts.add(account, now),
+        Err(name) => strangers.add(name.to_owned(), now),
+    }
+    networks.add(trying.network, now);
+    Ok(())
 }
 
 impl<K> Default for Recent<K> {
@@ -301,6 +329,23 @@ mod tests {
         throttle.forgive(&known(1, 2), at(8));
         assert!(throttle.book(&trying(Ok(1), 107), at(9)).is_err());
         assert!(throttle.book(&known(1, 1), at(9)).is_err());
+    }
+
+    #[test]
+    fn wrong_passwords_of_strangers_hold_up_no_passkey() {
+        let throttle = LoginThrottle::default();
+        for stranger in 100..106 {
+            throttle.book(&trying(Ok(1), stranger), at(0)).unwrap();
+        }
+        assert!(throttle.book(&trying(Ok(1), 1), at(1)).is_err());
+        throttle.book_passkey(&trying(Ok(1), 1), at(1)).unwrap();
+        throttle.forgive_passkey(&trying(Ok(1), 1), at(1));
+        assert!(throttle.book(&trying(Ok(1), 1), at(2)).is_err(), "a passkey forgives no password");
+        assert!(throttle.book_passkey(&trying(Ok(1), 100), at(2)).is_ok());
+        for address in 200..205 {
+            throttle.book_passkey(&trying(Ok(1), address), at(3)).unwrap();
+        }
+        assert!(throttle.book_passkey(&trying(Ok(1), 206), at(4)).is_err());
     }
 
     #[test]

@@ -7,5 +7,6 @@ mod live;
 mod registry;
 mod replay;
 mod second_factor;
+mod service_tokens;
 mod session_traces;
 mod support;

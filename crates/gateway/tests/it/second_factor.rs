@@ -254,6 +254,7 @@ async fn without_a_password_a_sign_in_counts_for_ten_minutes() {
     let member = Member {
         user: account.user,
         email: account.email.clone(),
+        token: None,
         org: account.org,
         role: account.role,
         projects: Vec::new(),

@@ -81,6 +81,7 @@ pub async fn owner(store: &Store) -> Member {
     Member {
         user: account.user,
         email: account.email,
+        token: None,
         org: account.org,
         role: Role::Owner,
         projects: Vec::new(),

@@ -11,6 +11,7 @@ pub(crate) mod judge;
 pub(crate) mod keys;
 pub(crate) mod organization;
 pub(crate) mod replay;
+pub(crate) mod tokens;
 pub(crate) mod users;
 
 use std::io::Write as _;

@@ -303,7 +303,7 @@ async fn many_events(store: &Store, orgs: [OrgId; 2], dice: &mut Dice) -> Vec<(O
         let actor = match new.actor {
             None => None,
             Some(Actor::CommandLine) => Some("cli".to_owned()),
-            Some(Actor::User(_, email)) => Some(email.to_owned()),
+            Some(Actor::User(_, name) | Actor::ServiceToken(name)) => Some(name.to_owned()),
         };
         let audit = Audit {
             id,

@@ -10,7 +10,8 @@ crate::on_every_backend!(
     from_the_invitation_to_the_first_page,
     a_password_is_reset_by_a_link,
     people_are_changed_and_removed,
-    members_see_their_own_buttons_alone
+    members_see_their_own_buttons_alone,
+    a_service_token_is_made_shown_once_and_revoked
 );
 
 const PASSWORD: &str = "a-long-password-1";
@@ -143,4 +144,43 @@ async fn members_see_their_own_buttons_alone(backend: Backend) {
     shows(&wrong, 422, "overlap_seconds must be a whole number");
     let theirs = format!("/keys/{}/rotate?project=1", id("theirs"));
     shows(&send_form(&member, &theirs, &[]).await, 403, "Forbidden");
+}
+
+async fn a_service_token_is_made_shown_once_and_revoked(backend: Backend) {
+    const PATH: &str = "/people/tokens";
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    shows(&owner.get("/people").await, 200, "/people/tokens");
+    shows(&owner.get(PATH).await, 200, "No service token yet");
+    let fields = [("name", "Nightly <b>"), ("role", "member"), ("projects", "1"), ("days", "30")];
+    let made = send_form(&owner, PATH, &fields).await;
+    shows(&made, 201, "Copy the secret now");
+    let (_, rest) = made.text.split_once("id=\"secret\">").unwrap();
+    let raw = rest.split('<').next().unwrap().to_owned();
+    let program = server.any.with("authorization", &format!("Bearer {raw}"));
+    program.get("/api/v1/projects/1").await.ok(200);
+    let page = owner.get(PATH).await;
+    shows(&page, 200, "Nightly &#60;b&#62;");
+    assert!(page.text.contains("member 1") && page.text.contains(OWNER), "{}", page.text);
+    assert!(!page.text.contains(&raw) && page.text.contains(&raw[raw.len() - 4..]));
+    for (field, value, sentence) in [
+        ("days", "soon", "number of days"),
+        ("projects", "one", "Projects are numbers"),
+        ("role", "owner", "must be one of admin, member, viewer"),
+    ] {
+        let refused = fields.map(|(name, given)| (name, if name == field { value } else { given }));
+        shows(&send_form(&owner, PATH, &refused).await, 422, sentence);
+    }
+    let id = raw.split('.').next().unwrap();
+    let revoke = format!("{PATH}/{id}/revoke");
+    let revoked = send_form(&owner, &revoke, &[]).await;
+    assert_eq!(
+        (revoked.status, revoked.header("location")),
+        (303, "/people/tokens?project=1&done=token_revoked")
+    );
+    program.get("/api/v1/projects/1").await.ok(401);
+    user(&server, "member", &["1"]).await;
+    let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
+    assert_eq!(member.get(PATH).await.status, 403);
+    assert_eq!(send_form(&member, PATH, &fields).await.status, 403);
 }

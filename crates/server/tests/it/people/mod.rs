@@ -4,3 +4,4 @@ mod invitations;
 mod letters;
 mod passwords;
 mod roles;
+mod service_tokens;

@@ -17,7 +17,8 @@ crate::on_every_backend!(
     the_last_factor_goes_by_its_owner_alone,
     a_passkey_is_one_factor_of_several,
     passkeys_need_an_address,
-    seven_wrong_answers
+    seven_wrong_answers,
+    wrong_passwords_of_strangers_hold_up_no_passkey
 );
 
 const PUBLIC: &str = "https://ai.example:8443/gateway";
@@ -71,7 +72,12 @@ async fn add(offer: &Offer, name: &str, credential: &Value) -> Reply {
 
 /// Adds a passkey from a page of an origin, and returns its device.
 pub async fn added(caller: &Caller, password: &str, origin: &'static str, name: &str) -> Device {
-    let (mut device, offer) = (Device::new(origin, "ai.example"), offer(caller, password).await);
+    added_to(caller, password, Device::new(origin, "ai.example"), name).await
+}
+
+/// Adds the passkey of a device.
+pub async fn added_to(caller: &Caller, password: &str, mut device: Device, name: &str) -> Device {
+    let offer = offer(caller, password).await;
     let credential = device.register(&offer.options);
     add(&offer, name, &credential).await.ok(200);
     device
@@ -87,7 +93,7 @@ async fn answer(offer: &Offer, credential: &Value) -> Reply {
 }
 
 /// Signs in by a device, as a new browser.
-async fn sign_in(caller: &Caller, device: &mut Device) -> Reply {
+pub async fn sign_in(caller: &Caller, device: &mut Device) -> Reply {
     let offer = challenge(caller).await;
     let credential = device.sign(&offer.options);
     answer(&offer, &credential).await
@@ -374,6 +380,9 @@ async fn the_last_factor_goes_by_its_owner_alone(backend: Backend) {
     sign_in(&server.any, &mut device).await.is(401, &unauthorized());
     let member = server.session("member@example.org", USER_PASSWORD).await;
     member.get(PASSKEYS).await.is(200, &json!([]));
+    let removed = &events(&admin, "passkey_removed").await[0];
+    assert_eq!(removed["actor"], OWNER);
+    assert_eq!(removed["metadata"], json!({"email": "member@example.org", "name": "Laptop"}));
 }
 
 async fn a_passkey_is_one_factor_of_several(backend: Backend) {
@@ -445,4 +454,22 @@ async fn seven_wrong_answers(backend: Backend) {
         sign_in(&from(&server, 50), &mut copy).await.is(401, &unauthorized());
     }
     assert_eq!(sign_in(&from(&server, 50), &mut copy).await.status, 429);
+}
+
+async fn wrong_passwords_of_strangers_hold_up_no_passkey(backend: Backend) {
+    let server = start(&backend).await;
+    let owner = server.owner().await;
+    let mut device = added(&owner, PASSWORD, ORIGIN, "Laptop").await;
+    let wrong = json!({"email": OWNER, "password": "wrong-password"});
+    for network in 0..6 {
+        from(&server, network).post("/api/v1/session", &wrong).await.ok(401);
+    }
+    from(&server, 6).post("/api/v1/session", &wrong).await.ok(429);
+    sign_in(&from(&server, 7), &mut device).await.ok(200);
+    // An address that has failed as often waits, whatever it comes with.
+    for _ in 0..6 {
+        let stranger = json!({"email": "nobody@example.org", "password": "wrong-password"});
+        from(&server, 8).post("/api/v1/session", &stranger).await.ok(401);
+    }
+    assert_eq!(sign_in(&from(&server, 8), &mut device).await.status, 429);
 }

@@ -45,10 +45,24 @@ async fn role_and_projects_follow_the_groups(backend: Backend) {
     let change = json!({"old": "viewer", "new": "admin"});
     assert_eq!((&changes[0]["metadata"]["role"], &changes[0]["actor"]), (&change, &Value::Null));
     assert_eq!(changes[0]["metadata"]["provider"], "stub");
+    let token = json!({"name": "t", "role": "viewer"});
+    let token = ann.post("/api/v1/service-tokens", &token).await.ok(201);
     // No group any more: no way in, and the sessions are over.
     issuer.says(&person("user-1", "ann@example.org", &[]));
     refused(&server, &sign_on(&server, &issuer).await, "no_rule", "no_rule").await;
     assert_eq!(ann.get("/api/v1/session").await.status, 401);
+    let ended = &events(&server, "session_revoked").await[0];
+    assert_eq!(
+        (&ended["actor"], &ended["target_id"]),
+        (&Value::Null, &json!(shown["id"].to_string()))
+    );
+    let metadata = json!({
+        "email": "ann@example.org", "provider": "stub", "reason": "no_rule", "sessions": 2,
+        "service_tokens_revoked": [token["id"]],
+    });
+    assert_eq!(ended["metadata"], metadata);
+    let raw = format!("Bearer {}", token["token"].as_str().unwrap());
+    server.any.with("authorization", &raw).get("/api/v1/projects").await.ok(401);
     let default = json!({"settings": {"security": {"default_role": "viewer"}}});
     owner.patch("/api/v1/organization", &default).await.ok(200);
     let ann = signed_on(&server, &issuer).await;
@@ -90,6 +104,12 @@ async fn an_account_with_the_address_is_linked_once_its_owner_says_so(backend: B
     let reply = known(&issuer, json!(true)).await;
     assert_eq!((reply.status, reply.header("location")), (303, "/sign-on/link"));
     assert_eq!(cookie(&reply, "sluice_session"), None, "nobody is signed in by it");
+    let [offered] = &events(&server, "identity_link_offered").await[..] else {
+        panic!("one offer")
+    };
+    let metadata =
+        json!({"email": "member@example.org", "issuer": issuer.url(), "provider": "stub"});
+    assert_eq!((&offered["actor"], &offered["metadata"]), (&Value::Null, &metadata));
     let link = cookie(&reply, "sluice_link").unwrap();
     assert!(!link.contains("member"), "it is sealed");
     member.get("/api/v1/session/identities").await.is(200, &json!([]));
@@ -119,10 +139,17 @@ async fn an_account_with_the_address_is_linked_once_its_owner_says_so(backend: B
     // Another subject with the address is not the same user.
     issuer.says(&person("user-2", "member@example.org", &[]));
     assert_eq!(sign_on(&server, &issuer).await.header("location"), "/sign-on/link");
-    // A removed user may come back as somebody new.
+    // A removed user comes back by an admin alone, and as somebody new.
     let id = &who["user"]["id"];
-    server.owner().await.delete(&format!("/api/v1/users/{id}")).await.ok(204);
+    let owner = server.owner().await;
+    owner.delete(&format!("/api/v1/users/{id}")).await.ok(204);
     issuer.says(&person("user-1", "member@example.org", &["eng"]));
+    refused(&server, &sign_on(&server, &issuer).await, "removed", "removed").await;
+    let invited = json!({"email": "other@example.org", "role": "viewer"});
+    owner.post("/api/v1/invitations", &invited).await.ok(200);
+    refused(&server, &sign_on(&server, &issuer).await, "removed", "removed").await;
+    let invited = json!({"email": "member@example.org", "role": "viewer"});
+    owner.post("/api/v1/invitations", &invited).await.ok(200);
     let anew = signed_on(&server, &issuer).await.get("/api/v1/session").await.ok(200);
     assert_ne!(anew["user"]["id"], *id);
 }

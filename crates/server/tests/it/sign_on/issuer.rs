@@ -14,6 +14,7 @@ use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 
 use crate::harness::encode;
 
@@ -50,6 +51,15 @@ pub struct Script {
     pub redirects: bool,
     /// The name of the key that is published.
     pub kid: String,
+    /// Holds the next exchange of a code.
+    pub hold: Option<Hold>,
+}
+
+/// An exchange that has come, and goes on when the test says so.
+#[derive(Clone, Default)]
+pub struct Hold {
+    pub came: Arc<Notify>,
+    pub goes_on: Arc<Notify>,
 }
 
 struct Shared {
@@ -79,6 +89,7 @@ impl Issuer {
             metadata: Map::new(),
             redirects: false,
             kid: "k1".to_owned(),
+            hold: None,
         };
         let issuer = Self(Arc::new(Shared {
             base,
@@ -143,7 +154,7 @@ impl Issuer {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let mut claims = json!({
             "iss": self.0.base, "sub": "user-1", "aud": CLIENT, "nonce": nonce,
-            "exp": now.as_secs() + 300, "iat": now.as_secs(),
+            "exp": now.as_secs() + 300, "iat": now.as_secs(), "auth_time": now.as_secs(),
         });
         merge(claims.as_object_mut().unwrap(), &script.claims);
         let (alg, kid) = match script.signature {
@@ -238,6 +249,11 @@ async fn keys(State(issuer): State<Issuer>) -> Response {
 
 async fn token(State(issuer): State<Issuer>, headers: HeaderMap, body: String) -> Response {
     *issuer.0.token_requests.lock().unwrap() += 1;
+    let hold = issuer.0.script.lock().unwrap().hold.take();
+    if let Some(hold) = hold {
+        hold.came.notify_one();
+        hold.goes_on.notified().await;
+    }
     let refused =
         || (StatusCode::BAD_REQUEST, answer(&json!({"error": "invalid_grant"}))).into_response();
     let form: HashMap<String, String> =

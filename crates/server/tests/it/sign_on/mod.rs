@@ -6,6 +6,7 @@ mod providers;
 mod round_trip;
 mod second_factor;
 mod tokens;
+mod ways_in;
 
 use std::collections::HashMap;
 
@@ -19,11 +20,16 @@ const START: &str = "/api/v1/sign-on/stub";
 
 /// A server that knows its own address, may call loopback, and believes loopback about addresses of clients.
 async fn server(backend: &Backend) -> Server {
+    server_at(backend, "http://127.0.0.1").await
+}
+
+/// The same, which browsers reach at a host.
+async fn server_at(backend: &Backend, host: &str) -> Server {
     let setup = Setup::new(backend)
         .env("SLUICE_EGRESS_ALLOW", "127.0.0.1")
         .env("SLUICE_TRUSTED_PROXIES", "127.0.0.1/32");
     let server = setup.prepare();
-    let base = server.any.base.clone();
+    let base = format!("{host}:{}", server.port);
     let mut server = server.with_env("SLUICE_PUBLIC_URL", &base);
     server.up().await;
     server
@@ -120,4 +126,22 @@ async fn events(server: &Server, kind: &str) -> Vec<Value> {
 /// A user with an address that the issuer has verified.
 fn person(subject: &str, email: &str, groups: &[&str]) -> Value {
     json!({"sub": subject, "email": email, "email_verified": true, "name": "Ann O. Ther", "groups": groups})
+}
+
+/// Links the account of somebody to the issuer's user; their session.
+async fn linked(
+    server: &Server,
+    issuer: &Issuer,
+    subject: &str,
+    (email, password): (&str, &str),
+) -> Caller {
+    issuer.says(&person(subject, email, &[]));
+    let reply = sign_on(server, issuer).await;
+    let link = cookie(&reply, "sluice_link").unwrap();
+    let session = server.login(email, password).await;
+    let session = cookie(&session, "sluice_session").unwrap();
+    let linking = server.any.with("cookie", &format!("{session}; {link}"));
+    let password = json!({"password": password});
+    linking.post("/api/v1/session/identities", &password).await.ok(204);
+    server.any.with("cookie", &session)
 }

@@ -1,0 +1,92 @@
+//! Service tokens, for admins and owners.
+
+use axum::extract::State;
+use axum::response::Response;
+use dashboard::{NewSecret, Section, TokenRow, TokensPage};
+use domain::secret::Secret;
+use gateway::{Error, NewServiceToken, ServiceToken, TokenExpiry};
+
+use crate::app::App;
+use crate::console::address::address;
+use crate::console::failure::{Result, outcome_of};
+use crate::console::people::projects;
+use crate::console::visit::{Form, Visit, done};
+use crate::console::{page, page_as};
+use crate::http::error::Failure;
+use crate::http::extract::Segments;
+
+/// The page of this file.
+const PATH: &str = "/people/tokens";
+
+/// The page.
+pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
+    Ok(page(&tokens(&app, &visit).await?))
+}
+
+async fn tokens(app: &App, visit: &Visit) -> Result<TokensPage> {
+    let tokens = app.gateway.list_service_tokens(visit.member()).await?;
+    let row = |token: ServiceToken| TokenRow {
+        has_expired: app.gateway.has_expired(&token),
+        id: token.id.to_string(),
+        name: token.name,
+        masked: token.masked,
+        role: token.role.as_str(),
+        projects: token.projects.iter().map(|project| project.0).collect(),
+        maker: token.maker,
+        last_used_at: token.last_used_at,
+        expires_at: token.expires_at,
+    };
+    Ok(TokensPage {
+        frame: visit.frame(Section::People, "Service tokens", visit.project()?),
+        rows: tokens.into_iter().map(row).collect(),
+        made: None,
+        address: address(app, &visit.headers),
+    })
+}
+
+/// Makes a token, and shows its secret once.
+pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
+    let made = async {
+        let (name, role) = (form.text("name"), form.text("role"));
+        let new =
+            NewServiceToken { name, role, projects: projects(&form)?, expiry: expiry(&form)? };
+        app.gateway.create_service_token(visit.member(), new).await
+    };
+    let made = made.await;
+    shown_with(&app, &visit, made).await
+}
+
+/// The page after a form: with a new secret, which is shown once, or with why there is none.
+async fn shown_with(
+    app: &App,
+    visit: &Visit,
+    made: std::result::Result<(ServiceToken, Secret), Error>,
+) -> Result<Response> {
+    let mut shown = tokens(app, visit).await?;
+    let (status, made) = outcome_of(&mut shown.frame, made.map_err(Failure::from));
+    let secret = |secret: Secret| secret.expose().to_owned();
+    shown.made = made.map(|(token, raw)| NewSecret { name: token.name, secret: secret(raw) });
+    Ok(page_as(status, &shown))
+}
+
+fn expiry(form: &Form) -> std::result::Result<TokenExpiry, Error> {
+    let fault = || Error::invalid("Good for must be a number of days");
+    match form.get("days") {
+        None => Ok(TokenExpiry::Default),
+        Some("never") => Ok(TokenExpiry::Never),
+        Some(days) => {
+            let days: i64 = days.parse().map_err(|_| fault())?;
+            Ok(TokenExpiry::In(days.checked_mul(24 * 3600).ok_or_else(fault)?))
+        }
+    }
+}
+
+/// Revokes a token.
+pub(super) async fn revoke(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    app.gateway.revoke_service_token(visit.member(), path.service_token()?).await?;
+    Ok(done(PATH, visit.project()?, "token_revoked"))
+}

@@ -1,0 +1,52 @@
+//! Service tokens.
+
+use askama::Template;
+use domain::time::Timestamp;
+
+use crate::frame::Frame;
+use crate::pages::keys::NewSecret;
+
+/// A service token that is not revoked.
+#[derive(Clone, Debug)]
+pub struct TokenRow {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its first and last characters.
+    pub masked: String,
+    /// Its role.
+    pub role: &'static str,
+    /// The projects that it sees, by number.
+    pub projects: Vec<i64>,
+    /// The address of the user who made it; `None` if the command line did.
+    pub maker: Option<String>,
+    /// Its last request.
+    pub last_used_at: Option<Timestamp>,
+    /// When it stops being good.
+    pub expires_at: Option<Timestamp>,
+    /// Whether that time is over.
+    pub has_expired: bool,
+}
+
+impl TokenRow {
+    /// The numbers of its projects.
+    fn project_list(&self) -> String {
+        let numbers: Vec<String> = self.projects.iter().map(ToString::to_string).collect();
+        numbers.join(", ")
+    }
+}
+
+/// The service tokens of an organization.
+#[derive(Debug, Template)]
+#[template(path = "tokens.html")]
+pub struct TokensPage {
+    /// The frame.
+    pub frame: Frame,
+    /// The tokens.
+    pub rows: Vec<TokenRow>,
+    /// A token that was just made.
+    pub made: Option<NewSecret>,
+    /// The address of this gateway.
+    pub address: String,
+}
