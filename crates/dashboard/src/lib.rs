@@ -7,12 +7,15 @@
 mod assets;
 mod format;
 mod frame;
+mod markup;
 mod pages;
 mod qr_code;
+mod texts;
 
 pub use assets::{Asset, asset};
 pub use format::{Bytes, Count, Duration, Money, Percent, Rate};
 pub use frame::{Frame, Person, ProjectLink, Section};
+pub use markup::{Html, Inline};
 pub use pages::account::{AccountPage, OfferedAuthenticator, PasskeyRow, SessionRow};
 pub use pages::audit::{AuditEvent, AuditFilters, AuditPage};
 pub use pages::chart::{Chart, ChartBar, Part};
@@ -38,8 +41,9 @@ pub use pages::settings::{
 };
 pub use pages::sign_in::{FactorPage, LinkPage, LinkState, SignInPage, SignOnLink, SignedOutPage};
 pub use pages::sign_on::{ProviderForm, SignOnPage};
-pub use pages::trace::{Bar, Field, StepView, TRACE_END, Text, TraceHead};
+pub use pages::trace::{Bar, StepView, TRACE_END, Text, TraceHead};
 pub use pages::traces::{TraceFilters, TraceRow, TraceRows, TracesPage};
+pub use texts::{ENGLISH, Texts};
 
 use askama::Template;
 

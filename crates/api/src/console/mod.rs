@@ -13,6 +13,7 @@ mod files;
 mod insights;
 mod jobs;
 mod keys;
+mod language;
 mod limits;
 mod links;
 mod live;
