@@ -112,6 +112,7 @@ pub(crate) fn span(class: &'static str, text: impl Display) -> Element {
 }
 
 /// A time, which the script shows in the zone of the reader.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
 pub(crate) fn when(at: &Timestamp) -> Element {
     Element(format!("<time datetime=\"{at}\" title=\"{at}\">{at}</time>"))
 }

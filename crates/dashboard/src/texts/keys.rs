@@ -56,7 +56,7 @@ texts! {
         held(percent) = "{percent} is spent or reserved";
         keys_in_last_hour = "Keys in the last hour";
         no_key = "No key yet.";
-        table_of_limits = "Table of the keys' limits";
+        table_of_keys = "Table of the keys' limits";
         key = "Key";
         state = "State";
         spent_column = "Spent";

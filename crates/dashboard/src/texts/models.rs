@@ -26,7 +26,7 @@ texts! {
 texts! {
     /// A model.
     Model {
-        model[identifier] = "Model {identifier}";
+        heading[identifier] = "Model {identifier}";
         new = "New model";
         endpoints = "Endpoints";
         call_in_playground = "Call it in the playground";

@@ -31,7 +31,7 @@ texts! {
         sign_in_to_link = "Sign in to link";
         other_account[own, provider, email] = "You are signed in as {own}. {provider} knows you as {email}, which is another account: sign out, and sign in to that one.";
         go_on_as(own) = "Go on as {own}";
-        from_now_on[provider, email] = "From now on, whoever signs in to {provider} as {email} signs in to this account.";
+        links_from_now_on[provider, email] = "From now on, whoever signs in to {provider} as {email} signs in to this account.";
         password_to_confirm = "Your password here, to confirm";
         link_to(provider) = "Link to {provider}";
         without_password = "An account without a password leaves it empty.";

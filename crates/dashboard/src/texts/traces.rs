@@ -40,7 +40,7 @@ texts! {
     /// A trace.
     Trace {
         title = "Trace";
-        trace[id] = "Trace {id}";
+        heading[id] = "Trace {id}";
         opened[time] = "opened {time}";
         why_this_grade = "Why this grade";
         steps_in_time = "Steps in time";
@@ -58,12 +58,12 @@ texts! {
         shadow_model = "Shadow model";
         alike = "alike, 0 to 1";
 
-        replay_on_others = "Replay it on other models";
+        on_others = "Replay it on other models";
         calls_are_repeated = "Its calls are made again as they were recorded, are paid by the key, and are compared with these.";
         models = "Models; none keeps that of each call";
         key = "Key";
         leave_out_above = "Leave out calls above, USD";
-        replay = "Replay";
+        make = "Replay";
         highest_no_amount = "The highest cost of a call must be a number of dollars";
     }
 }
@@ -71,7 +71,7 @@ texts! {
 texts! {
     /// A step of a trace.
     Step {
-        step[id, time] = "Step {id} · {time}";
+        id_and_time[id, time] = "Step {id} · {time}";
         duration(value) = "duration {value}";
         cost(value) = "cost {value}";
         prompt_tokens(value) = "prompt tokens {value}";
@@ -96,7 +96,7 @@ texts! {
     /// A replay beside its source.
     Replay {
         title = "Replay";
-        replay_of[trace] = "Replay of {trace}";
+        heading[trace] = "Replay of {trace}";
         progress(done, total) = "{done} of {total} calls";
         look_again = "Look again";
         in_total = "In total";
