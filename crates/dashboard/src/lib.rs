@@ -1,7 +1,7 @@
 //! The pages of the console as HTML, and the files beside them.
 //!
 //! A page is a struct of what it shows and a template; it asks nothing and decides nothing. Every text of a
-//! prompt, model or user is escaped by the template. Pages hold no script and no style: those are files, so
+//! prompt, model or user is escaped, by the template or where it is put into a sentence. Pages hold no script and no style: those are files, so
 //! that the policy of the page can forbid all others.
 
 mod assets;

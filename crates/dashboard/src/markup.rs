@@ -32,6 +32,13 @@ impl HtmlSafe for Html {}
 #[derive(Clone, Debug)]
 pub struct Element(String);
 
+impl Element {
+    /// The element outside of any sentence.
+    pub(crate) fn alone(self) -> Html {
+        Html(self.0)
+    }
+}
+
 /// What a sentence can have in the place of a parameter: an element, or a value.
 pub trait Inline {
     /// As HTML; a value is escaped.
@@ -50,6 +57,7 @@ impl Inline for Element {
     }
 }
 
+// Templates pass references.
 impl Inline for &Element {
     fn html(&self) -> String {
         self.0.clone()
@@ -61,24 +69,18 @@ fn escaped(value: impl Display) -> String {
     escaped.to_string()
 }
 
-/// Whether the words of a sentence hold no markup, nor the beginning of any.
+/// Whether the words of a sentence hold no markup, nor the beginning of any. A straight quotation mark would end an
+/// attribute.
 pub(crate) const fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
-        if matches!(bytes[at], b'<' | b'>' | b'&') {
+        if matches!(bytes[at], b'<' | b'>' | b'&' | b'"') {
             return false;
         }
         at += 1;
     }
     true
-}
-
-impl Element {
-    /// The element outside of any sentence.
-    pub(crate) fn alone(self) -> Html {
-        Html(self.0)
-    }
 }
 
 /// A word of a program.

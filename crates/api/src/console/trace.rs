@@ -127,6 +127,7 @@ fn label(step: &Step) -> String {
 /// Writes a step with its content, which is a [`domain::step::Content`] as JSON.
 #[expect(clippy::unnecessary_wraps, reason = "a detail's steps may be written by what can fail")]
 fn write_step(step: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_json::Result<()> {
+    // A step is written by a plain function, which has no frame.
     let t = language::texts();
     let texts = match content.map(ShownContent::read) {
         Some(Some(content)) => texts(t, &step, &content),

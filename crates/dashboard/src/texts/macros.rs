@@ -22,8 +22,9 @@
 ///   compiler checks.
 /// - A number in braces chooses among whole texts: a language has as many forms as it needs, by patterns.
 ///
-/// A text is a whole sentence, label or word: its parameters stand where the language wants them. One that is
-/// not in the table, a parameter too many or too few, and one that the text does not name fail to compile.
+/// A text is a whole sentence, label or word: its parameters stand where the language wants them. A text that is
+/// not in the table does not compile, nor does one with a parameter too many, too few or unknown; a parameter
+/// that a text leaves out is a warning of the compiler.
 ///
 /// The values of another language are written as `texts! { impl Keys: GERMAN { ... } }` with all lines of the
 /// table, in any order.
@@ -177,6 +178,7 @@ mod tests {
         let copied = sentence(markup::copied_id("trace-id", markup));
         assert!(copied.ends_with(&format!("<code class=\"id\" id=\"trace-id\">{escaped}</code>.")));
         assert!(!markup::is_plain("a < b") && !markup::is_plain("a &amp; b"));
+        assert!(!markup::is_plain("say \"a\"") && markup::is_plain("it's “a”"));
         assert_eq!(
             Sample::POLISH.asks("a", markup::code("b")).to_string(),
             "<code>b</code> – pyta a."

@@ -6,8 +6,17 @@ use std::path::{Path, PathBuf};
 /// What templates write themselves: names, and examples of what a field takes.
 const NAMES: [&str; 6] = ["Sluice", "curl", "key_created", "project:1", "https://", "global"];
 
-/// Templates whose words are no texts yet, in order.
-const OTHERS: [&str; 4] = ["account.html", "job_rows.html", "people.html", "safety.html"];
+/// Templates whose words are no texts yet.
+const OTHERS: [&str; 8] = [
+    "account.html",
+    "job.html",
+    "job_rows.html",
+    "people.html",
+    "reviews.html",
+    "safety.html",
+    "safety_tabs.html",
+    "tokens.html",
+];
 
 /// The attributes whose values are read or heard.
 const WORDED: [&str; 6] = ["title", "aria-label", "placeholder", "alt", "label", "data-asks"];
@@ -107,14 +116,11 @@ fn own_words(template: &str) -> Vec<String> {
 
 #[test]
 fn templates_have_no_words_of_their_own() {
-    let mut found: Vec<(String, Vec<String>)> = files(&folder("templates"))
-        .into_iter()
-        .map(|(name, template)| (name, own_words(&template)))
-        .filter(|(_, words)| !words.is_empty())
-        .collect();
-    found.sort();
-    let named: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(named, OTHERS, "words that are none of the texts: {found:#?}");
+    for (name, template) in files(&folder("templates")) {
+        let found = own_words(&template);
+        let is_exception = OTHERS.contains(&&*name);
+        assert_eq!(!found.is_empty(), is_exception, "{name} has words of its own: {found:?}");
+    }
 }
 
 #[test]
@@ -165,6 +171,7 @@ fn every_text_is_used() {
         users.extend(files(&folder(path)).into_iter().map(|(_, text)| text));
     }
     users.push_str(include_str!("../frame.rs"));
+    // A name that other values have too, such as `title`, is found in any case.
     let is_used = |name: &str| {
         // A notice is found by its word.
         let whole = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
