@@ -6,10 +6,10 @@
 //! hours before and after them, and from the steps since. The sums of the rows of a period are kept for
 //! the next question about it.
 
+mod alike;
 mod asked;
 mod fill;
 mod kept;
-mod parts;
 
 use std::ops::{Add, Sub};
 use std::sync::Arc;
@@ -18,19 +18,22 @@ use async_recursion::async_recursion as boxed;
 use domain::attributes::AttributeName;
 use domain::ids::ProjectId;
 use domain::money::Usd;
-use domain::time::Timestamp;
+use domain::time::{HOUR, Timestamp};
 
 use crate::Store;
 use crate::db::{Pool, within};
 use crate::error::Result;
 use crate::from_row::from_row;
+use crate::parts::Parts;
+use alike::Sums;
 use asked::{ALL_COLUMNS, Asked, rows};
 pub(crate) use kept::KeptSums;
 use kept::{Question, SummedHours};
-use parts::Parts;
 
 /// The dimension of rows that hold all usage.
 const ALL: &str = "";
+/// The hours of a day.
+const DAY_HOURS: i64 = 24;
 
 /// A dimension that usage is grouped by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -119,6 +122,24 @@ from_row! {
 }
 
 impl GroupRow {
+    fn of(value: &str, sums: Sums) -> Self {
+        let [requests, blocked, failures, prompt_tokens, cached_tokens, completion_tokens, cost] =
+            sums;
+        let (dollars, nanos) = (cost / 1_000_000_000, cost % 1_000_000_000);
+        let value = value.to_owned();
+        Self {
+            value,
+            requests,
+            blocked,
+            failures,
+            prompt_tokens,
+            cached_tokens,
+            completion_tokens,
+            dollars,
+            nanos,
+        }
+    }
+
     /// The cost of its calls, shadow calls included.
     pub fn cost(&self) -> Usd {
         Usd::of_parts(self.dollars, self.nanos)
@@ -215,8 +236,41 @@ impl Store {
         most: usize,
     ) -> Result<Grouped> {
         let mut asked = self.ask(project, from_hour, end).await?;
-        let summed = self.summed(&mut asked, dimension, most).await?;
-        if let Some(since) = asked.since(dimension, kept::MOST_SINCE).await? {
+        let since = asked.since(dimension, kept::MOST_SINCE).await?;
+        self.answer(&mut asked, dimension, since, most).await
+    }
+
+    /// The usage of a project by several dimensions, each as [`Self::usage_by`] gives it. The steps that are in
+    /// no row are read once.
+    pub async fn usage_by_each(
+        &self,
+        project: ProjectId,
+        dimensions: &[Dimension],
+        from_hour: i64,
+        end: Timestamp,
+        most: usize,
+    ) -> Result<Vec<Grouped>> {
+        let mut asked = self.ask(project, from_hour, end).await?;
+        let since = asked.since_each(dimensions, kept::MOST_SINCE).await?;
+        let mut usages = Vec::with_capacity(dimensions.len());
+        for (at, dimension) in dimensions.iter().enumerate() {
+            let since = since.as_ref().map(|each| each[at].clone());
+            usages.push(self.answer(&mut asked, dimension, since, most).await?);
+        }
+        Ok(usages)
+    }
+
+    /// Answers a question by one dimension; `since` are the groups of the steps in no row, unless they are too
+    /// many.
+    async fn answer(
+        &self,
+        asked: &mut Asked,
+        dimension: &Dimension,
+        since: Option<Vec<GroupRow>>,
+        most: usize,
+    ) -> Result<Grouped> {
+        let summed = self.summed(asked, dimension, most).await?;
+        if let Some(since) = since {
             let candidates = summed.candidates(&since, most);
             if candidates.len() <= kept::MOST_CANDIDATES {
                 let exact = asked.exact(dimension, candidates).await?;
@@ -232,8 +286,9 @@ impl Store {
         let until: Option<i64> = within!(tx, db => {
             sqlx::query_scalar(fill::UNTIL).bind(project.0).fetch_optional(&mut *db).await?
         });
-        let parts = Parts::of(from_hour, until.unwrap_or(from_hour), end);
-        Ok(Asked { project, parts, tx, is_sqlite: matches!(self.reader, Pool::Sqlite(_)) })
+        let to_hour = end.0.div_euclid(HOUR);
+        let parts = Parts::of(from_hour, to_hour, until.unwrap_or(from_hour), DAY_HOURS);
+        Ok(Asked { project, parts, end, tx, is_sqlite: matches!(self.reader, Pool::Sqlite(_)) })
     }
 
     /// The usage in the rows of a question.

@@ -1,18 +1,18 @@
 //! Statistics: sums from the ledger, agent figures from the steps' columns.
 
-mod series;
+mod complexities;
+mod spans;
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{ProjectId, TraceId};
 use domain::money::Usd;
-use domain::sketch::Sketch;
 use domain::time::Timestamp;
 
 use crate::Store;
 use crate::db::{bounded, on};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::from_row::from_row;
-pub use series::UsageBucket;
+pub use spans::UsageBucket;
 
 /// Usage of one model on one infrastructure over a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,17 +29,28 @@ pub struct LedgerRow {
     pub latency_sum: i64,
 }
 
+/// The activity in a project's traces over a period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SecurityCounts {
+    /// Traces with steps in the period, or opened in it if their steps are gone.
+    pub traces: i64,
+    /// Traces among them with personal data.
+    pub pii: i64,
+    /// Traces among them with an injection.
+    pub injection: i64,
+    /// Traces among them with a secret.
+    pub secret: i64,
+}
+
 from_row! {
-    /// The activity in a project's traces over a period.
+    /// The traces of a project with findings over a period.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct SecurityCounts {
-        /// Traces with steps in the period, or opened in it if their steps are gone.
-        pub traces: i64,
-        /// Traces among them with personal data.
+    pub struct FindingCounts {
+        /// Traces with personal data.
         pub pii: i64,
-        /// Traces among them with an injection.
+        /// Traces with an injection.
         pub injection: i64,
-        /// Traces among them with a secret.
+        /// Traces with a secret.
         pub secret: i64,
     }
 }
@@ -115,73 +126,68 @@ impl Store {
         Ok(rows)
     }
 
-    /// The latencies of a project's requests over a period.
-    #[boxed]
-    pub async fn latencies(
-        &self,
-        project: ProjectId,
-        from_minute: i64,
-        to_minute: i64,
-    ) -> Result<Sketch> {
-        const SKETCHES: &str = "
-            SELECT latency_sketch
-            FROM usage_ledger
-            WHERE project_id = $1 AND minute >= $2 AND minute < $3";
-        let rows: Vec<Vec<u8>> = on!(&self.reader, db => {
-            sqlx::query_scalar(SKETCHES)
-                .bind(project.0).bind(from_minute).bind(to_minute)
-                .fetch_all(db).await?
-        });
-        let mut all = Sketch::default();
-        for bytes in rows {
-            let one = Sketch::from_bytes(&bytes)
-                .ok_or_else(|| Error::Corrupt("a latency sketch".to_owned()))?;
-            all.merge(&one);
-        }
-        Ok(all)
-    }
-
-    /// The findings in the traces that were opened or had steps in a period. Those of deleted steps
-    /// count in the period in which the trace was opened: it keeps the findings and not their times.
-    #[boxed]
+    /// The traces that were opened or had steps in a period, and the findings in them.
     pub async fn security_counts(
         &self,
         project: ProjectId,
         from: Timestamp,
         to: Timestamp,
     ) -> Result<SecurityCounts> {
-        const COUNTS: &str = "
-            SELECT count(*) FILTER (WHERE trace_id < $4) + (
-                       SELECT count(*)
-                       FROM traces
-                       WHERE project_id = $1 AND id >= $4 AND id < $5) AS traces,
-                   count(*) FILTER (WHERE pii > 0) AS pii,
-                   count(*) FILTER (WHERE injection > 0) AS injection,
-                   count(*) FILTER (WHERE secret > 0) AS secret
-            FROM (
-                SELECT trace_id,
-                       sum(CASE WHEN pii THEN 1 ELSE 0 END) AS pii,
-                       sum(CASE WHEN injection THEN 1 ELSE 0 END) AS injection,
-                       sum(CASE WHEN secret THEN 1 ELSE 0 END) AS secret
-                FROM (
-                    SELECT trace_id, pii, injection, secret
+        let traces = self.traces_seen(project, from, to).await?;
+        let FindingCounts { pii, injection, secret } =
+            self.finding_counts(project, from, to).await?;
+        Ok(SecurityCounts { traces, pii, injection, secret })
+    }
+
+    #[boxed]
+    async fn traces_seen(&self, project: ProjectId, from: Timestamp, to: Timestamp) -> Result<i64> {
+        const COUNT: &str = "
+            SELECT (SELECT count(*) FROM traces WHERE project_id = $1 AND id >= $4 AND id < $5)
+                 + (SELECT count(DISTINCT trace_id)
                     FROM steps
-                    WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
-                    UNION ALL
-                    SELECT id, purged_pii, purged_injection, purged_secret
-                    FROM traces
-                    WHERE project_id = $1 AND id >= $4 AND id < $5 AND purged_cost IS NOT NULL
-                ) AS found
-                GROUP BY trace_id) AS per_trace";
-        // Ids have a resolution of milliseconds: the one in which the period ends is within it, as its
-        // steps are.
-        Ok(on!(&self.reader, db => {
+                    WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3 AND trace_id < $4)";
+        Ok(bounded!(&self.reader, db => {
+            sqlx::query_scalar(COUNT)
+                .bind(project.0)
+                .bind(from.0)
+                .bind(to.0)
+                .bind(TraceId::first_at(from).0)
+                .bind(first_after(to).0)
+                .fetch_one(db).await?
+        }))
+    }
+
+    /// The traces with findings in a period. Those of deleted steps count in the period in which the trace was
+    /// opened: it keeps the findings and not their times.
+    #[boxed]
+    pub async fn finding_counts(
+        &self,
+        project: ProjectId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<FindingCounts> {
+        // The condition is that of the index `steps_with_findings`, word for word.
+        const COUNTS: &str = "
+            SELECT count(DISTINCT CASE WHEN pii THEN trace_id END) AS pii,
+                   count(DISTINCT CASE WHEN injection THEN trace_id END) AS injection,
+                   count(DISTINCT CASE WHEN secret THEN trace_id END) AS secret
+            FROM (
+                SELECT trace_id, pii, injection, secret
+                FROM steps
+                WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
+                    AND (pii OR injection OR secret)
+                UNION ALL
+                SELECT id, purged_pii, purged_injection, purged_secret
+                FROM traces
+                WHERE project_id = $1 AND id >= $4 AND id < $5 AND purged_cost IS NOT NULL
+            ) AS found";
+        Ok(bounded!(&self.reader, db => {
             sqlx::query_as(COUNTS)
                 .bind(project.0)
                 .bind(from.0)
                 .bind(to.0)
                 .bind(TraceId::first_at(from).0)
-                .bind(TraceId::first_at(to.minus_micros(-999)).0)
+                .bind(first_after(to).0)
                 .fetch_one(db).await?
         }))
     }
@@ -270,4 +276,9 @@ impl Store {
         });
         Ok(Usd::of_parts(dollars, nanos))
     }
+}
+
+/// Ids have a resolution of milliseconds: the one in which a period ends is within it, as its steps are.
+fn first_after(to: Timestamp) -> TraceId {
+    TraceId::first_at(to.minus_micros(-999))
 }

@@ -10,7 +10,7 @@ use domain::ids::ProjectId;
 use domain::time::millis;
 use form_urlencoded::byte_serialize;
 use gateway::{
-    ComparedFigures, Dimension, Error, Figures, Period, Usage, UsageBucket, UsageGroup, UsageSeries,
+    ComparedFigures, Dimension, Error, Period, Usage, UsageBucket, UsageGroup, UsageSeries,
 };
 use serde_json::Value;
 
@@ -42,26 +42,24 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     let hours = days.is_none().then(|| period.hours());
     let query = query(&visit);
     let member = visit.member();
-    let now = app.gateway.figures_for_member(member, project, &period).await?;
-    let before = app.gateway.figures_for_member(member, project, &period.before()).await?;
-    let mut groups = Vec::with_capacity(GROUPS.len());
+    let figures = app.gateway.figures_for_member(member, project, &period).await?;
     let frame = visit.frame(Section::Overview, visit.t.overview.title, Some(project));
-    let mut total = None;
     let tag = visit.get("tag").map(|tag| format!("tag:{tag}"));
     let by_tag = tag.as_deref().map(|tag| (tag, None));
-    for (name, filter) in GROUPS.into_iter().chain(by_tag) {
-        let usage = usage(&app, &visit, project, &period, name).await?;
-        total.get_or_insert_with(|| usage.total.clone());
+    let tables: Vec<_> = GROUPS.into_iter().chain(by_tag).collect();
+    let dimensions = tables.iter().map(|(name, _)| dimension(name)).collect::<Result<_>>()?;
+    let usages = app.gateway.usages_for_member(member, project, period.clone(), dimensions).await?;
+    let groups = tables.into_iter().zip(usages).map(|((name, filter), usage)| {
         let name_encoded: String = byte_serialize(name.as_bytes()).collect();
         let csv = frame.href(&format!("/usage.csv?by={name_encoded}&{query}"));
-        groups.push(table(name, filter, usage, &frame, csv));
-    }
+        table(name, filter, usage, &frame, csv)
+    });
+    let groups = groups.collect();
     let series = app.gateway.series_for_member(member, project, &period).await?;
-    let first_steps = match now.requests {
+    let first_steps = match figures.now.usage.requests {
         0 => Some(first_steps(&app, &visit, project)?),
         _ => None,
     };
-    let figures = ComparedFigures { now, before, usage: total.unwrap_or_default() };
     Ok(page(&Overview {
         tiles: tiles(visit.t, &figures),
         first_steps,
@@ -146,11 +144,11 @@ fn fill(value: f64) -> Vec<Part> {
 }
 
 fn spend_words(_: &Texts, bucket: &UsageBucket) -> String {
-    Money(bucket.cost).to_string()
+    Money(bucket.cost()).to_string()
 }
 
 fn spend_parts(bucket: &UsageBucket) -> Vec<Part> {
-    fill(bucket.cost.dollars())
+    fill(bucket.cost().dollars())
 }
 
 fn request_words(t: &Texts, bucket: &UsageBucket) -> String {
@@ -173,11 +171,11 @@ fn request_parts(bucket: &UsageBucket) -> Vec<Part> {
 }
 
 fn token_words(_: &Texts, bucket: &UsageBucket) -> String {
-    Count(bucket.tokens).to_string()
+    Count(bucket.tokens()).to_string()
 }
 
 fn token_parts(bucket: &UsageBucket) -> Vec<Part> {
-    fill(bucket.tokens as f64)
+    fill(bucket.tokens() as f64)
 }
 
 fn latency_words(_: &Texts, bucket: &UsageBucket) -> String {
@@ -196,9 +194,9 @@ pub(super) async fn series_csv(State(app): State<App>, visit: Visit) -> Result<R
     let head = ["begins", "requests", "blocked", "errors", "tokens", "cost_usd", "mean_latency_ms"];
     let row = |bucket: &UsageBucket| {
         let mut cells = vec![series.begins(bucket).to_string()];
-        let numbers = [bucket.requests, bucket.blocked, bucket.failures, bucket.tokens];
+        let numbers = [bucket.requests, bucket.blocked, bucket.failures, bucket.tokens()];
         cells.extend(numbers.iter().map(i64::to_string));
-        cells.push(bucket.cost.dollars().to_string());
+        cells.push(bucket.cost().dollars().to_string());
         cells.push(mean_latency(bucket).to_string());
         cells
     };
@@ -255,45 +253,48 @@ async fn usage(
     period: &Period,
     by: &str,
 ) -> Result<Usage> {
-    let unknown = || Error::Malformed("by is none of what usage is grouped by".to_owned());
-    let dimension = Dimension::parse(by).ok_or_else(unknown)?;
-    let usage =
-        app.gateway.usage_for_member(visit.member(), Some(project), period.clone(), &dimension);
+    let by = dimension(by)?;
+    let usage = app.gateway.usage_for_member(visit.member(), Some(project), period.clone(), &by);
     Ok(usage.await?)
+}
+
+/// The dimension of a name.
+fn dimension(by: &str) -> Result<Dimension> {
+    let unknown = || Error::Malformed("by is none of what usage is grouped by".to_owned());
+    Ok(Dimension::parse(by).ok_or_else(unknown)?)
 }
 
 /// The figures as the page shows them.
 pub(super) fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
-    let ComparedFigures { now, before, usage } = figures;
     let t = &t.overview;
-    let count = |figures: &Figures| figures.requests as f64;
-    let latency = |figures: &Figures, at: usize| figures.latency[at].unwrap_or_default();
-    let findings = &now.findings;
+    let ComparedFigures { now, before } = figures;
+    let (usage, findings) = (&now.usage, &now.findings);
+    let latency = now.latency.map(Option::unwrap_or_default);
     let tile = |label, value: String, change, note: String| Tile { label, value, change, note };
     let mut tiles = vec![
         tile(
             t.spend,
-            Money(now.cost).to_string(),
-            Change::of(before.cost.dollars(), now.cost.dollars()),
+            Money(usage.cost()).to_string(),
+            Change::of(before.usage.cost().dollars(), usage.cost().dollars()),
             String::new(),
         ),
         tile(
             t.requests,
-            Count(now.requests).to_string(),
-            Change::of(count(before), count(now)),
+            Count(usage.requests).to_string(),
+            Change::of(before.usage.requests as f64, usage.requests as f64),
             t.failed_and_blocked(Count(usage.failures), Count(usage.blocked)),
         ),
         tile(
             t.tokens,
-            Count(usage.prompt_tokens + usage.completion_tokens).to_string(),
+            Count(usage.tokens()).to_string(),
             None,
             t.completion_tokens(Count(usage.completion_tokens)),
         ),
         tile(
             t.median_latency,
-            Duration(latency(now, 0)).to_string(),
-            Change::of(latency(before, 0), latency(now, 0)),
-            t.percentiles(Duration(latency(now, 1)), Duration(latency(now, 2))),
+            Duration(latency[0]).to_string(),
+            Change::of(before.latency.unwrap_or_default(), latency[0]),
+            t.percentiles(Duration(latency[1]), Duration(latency[2])),
         ),
         tile(
             t.findings,
@@ -305,7 +306,7 @@ pub(super) fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
     if now.revenue.0 > 0 {
         tiles.push(tile(
             t.margin,
-            Money(now.revenue - now.cost).to_string(),
+            Money(now.revenue - usage.cost()).to_string(),
             None,
             t.of_revenue(Money(now.revenue)),
         ));

@@ -63,7 +63,7 @@ fn filled(used: &[UsageBucket], first: i64, last: i64) -> Vec<UsageBucket> {
     let mut used = used.iter().peekable();
     let bucket = |index| {
         let found = used.next_if(|bucket| bucket.index == index);
-        found.copied().unwrap_or(UsageBucket { index, ..UsageBucket::default() })
+        found.copied().unwrap_or_else(|| UsageBucket::empty(index))
     };
     (first..=last).map(bucket).collect()
 }
@@ -85,7 +85,11 @@ mod tests {
 
     #[test]
     fn buckets_without_usage_are_there() {
-        let used = [5, 7].map(|index| UsageBucket { index, requests: 1, ..UsageBucket::default() });
+        let used = [5, 7].map(|index| {
+            let mut bucket = UsageBucket::empty(index);
+            bucket.requests = 1;
+            bucket
+        });
         let all = filled(&used, 4, 8);
         let requests: Vec<_> = all.iter().map(|bucket| (bucket.index, bucket.requests)).collect();
         assert_eq!(requests, [(4, 0), (5, 1), (6, 0), (7, 1), (8, 0)]);

@@ -62,20 +62,48 @@ impl Gateway {
         self.usage(&*self.project_of_member(member, project)?, period, dimension).await
     }
 
-    pub(super) async fn usage(
+    /// Usage by several dimensions of a project that is a member's to see.
+    pub async fn usages_for_member(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        period: Period,
+        dimensions: Vec<Dimension>,
+    ) -> Result<Vec<Usage>> {
+        let project = self.visible_project(member, project)?;
+        let (period, hour) = from_whole_hour(period);
+        let place = self.search_place(&project).await?;
+        let (gateway, id, end, by) = (self.clone(), project.id(), period.end, dimensions.clone());
+        let read =
+            async move { gateway.store.usage_by_each(id, &by, hour, end, MOST_GROUPS).await };
+        let grouped = bounded_holding(&self.tasks, place, read).await?;
+        let usages = dimensions.iter().zip(grouped);
+        Ok(usages.map(|(by, grouped)| self.named(id, period.clone(), by, grouped)).collect())
+    }
+
+    async fn usage(
         &self,
         project: &ProjectState,
         period: Period,
         dimension: &Dimension,
     ) -> Result<Usage> {
-        // Hours that are over are sums: the first one counts in full.
-        let hour = period.start.0.div_euclid(HOUR);
-        let period = Period { start: Timestamp(hour * HOUR), ..period };
+        let (period, hour) = from_whole_hour(period);
         let place = self.search_place(project).await?;
         let (gateway, id, by, end) = (self.clone(), project.id(), dimension.clone(), period.end);
         let read = async move { gateway.store.usage_by(id, &by, hour, end, MOST_GROUPS).await };
-        let Grouped { groups, without, rest, total } =
-            bounded_holding(&self.tasks, place, read).await?;
+        let grouped = bounded_holding(&self.tasks, place, read).await?;
+        Ok(self.named(id, period, dimension, grouped))
+    }
+
+    /// Usage with the names of keys, and calls without a value in their place among the groups.
+    fn named(
+        &self,
+        project: ProjectId,
+        period: Period,
+        dimension: &Dimension,
+        grouped: Grouped,
+    ) -> Usage {
+        let Grouped { groups, without, rest, total } = grouped;
         let keys = if *dimension == Dimension::Key { self.registry.keys() } else { Vec::new() };
         let named = |usage: GroupRow| {
             let value = usage.value.clone();
@@ -83,7 +111,7 @@ impl Gateway {
                 return UsageGroup { value: Some(value), name: None, usage };
             };
             let id = KeyId::from_i64(id);
-            let key = keys.iter().find(|key| key.key.id == id && key.key.project == project.id());
+            let key = keys.iter().find(|key| key.key.id == id && key.key.project == project);
             let name = key.map(|key| key.key.name.clone());
             UsageGroup { value: Some(id.to_string()), name, usage }
         };
@@ -94,6 +122,13 @@ impl Gateway {
             groups.insert(place, UsageGroup { value: None, name: None, usage: without });
         }
         let rest = Some(rest).filter(|rest| !rest.is_empty());
-        Ok(Usage { period, groups, rest, total })
+        Usage { period, groups, rest, total }
     }
+}
+
+/// A period from the beginning of its first hour on, and that hour: hours that are over are sums, and the first
+/// one counts in full.
+fn from_whole_hour(period: Period) -> (Period, i64) {
+    let hour = period.start.0.div_euclid(HOUR);
+    (Period { start: Timestamp(hour * HOUR), ..period }, hour)
 }

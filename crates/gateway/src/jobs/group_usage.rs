@@ -33,10 +33,15 @@ impl Job for GroupUsage {
     }
 }
 
-/// Sums all hours of a project that are over and are not summed yet.
+/// Sums all hours of a project that are over and are not summed yet, and the quarters of its ledger.
 async fn group(gateway: &Gateway, project: ProjectId) -> Result<()> {
     while !gateway.stopping.is_cancelled() {
         if !gateway.store.group_next_hour(project, gateway.clock.now()).await? {
+            break;
+        }
+    }
+    while !gateway.stopping.is_cancelled() {
+        if !gateway.store.sum_next_quarter(project, gateway.clock.now()).await? {
             break;
         }
     }

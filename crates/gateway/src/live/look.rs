@@ -70,7 +70,7 @@ impl Look {
         let state = self.gateway.registry.project(project)?.ok_or(Error::NotFound)?;
         let period = Period::last(hours, self.gateway.clock.now());
         let began = Instant::now();
-        let figures = self.gateway.compared_figures(&state, period).await;
+        let figures = self.gateway.compared_figures(&state, &period).await;
         self.due = Instant::now() + began.elapsed() * REST;
         let figures = figures?;
         self.ledger = ledger;

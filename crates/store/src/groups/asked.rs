@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 
 use domain::ids::ProjectId;
+use domain::time::{HOUR, Timestamp};
 use sqlx::AssertSqlSafe;
 
+use super::alike::{Alike, ByValue, alike};
 use super::kept::SummedHours;
-use super::parts::{DAY_HOURS, Parts};
-use super::{ALL, Dimension, GroupRow, Grouped, IS_COUNTED, OF_STEP, SUMS};
+use super::{ALL, DAY_HOURS, Dimension, GroupRow, Grouped, IS_COUNTED, OF_STEP, SUMS};
 use crate::db::{Tx, within};
 use crate::error::Result;
+use crate::parts::Parts;
 
 /// The columns of usage, in rows and of a step.
 pub(super) struct Columns {
@@ -82,7 +84,10 @@ fn dearest(usage: impl Fn(&Columns) -> String, most: usize, is_sqlite: bool) -> 
 /// The project whose usage is asked for, the parts of the period, and the state of the database.
 pub(super) struct Asked {
     pub(super) project: ProjectId,
+    /// Its whole hours.
     pub(super) parts: Parts,
+    /// The moment after the last of the period.
+    pub(super) end: Timestamp,
     pub(super) tx: Tx,
     pub(super) is_sqlite: bool,
 }
@@ -115,6 +120,31 @@ impl Asked {
             format!("SELECT value, {SUMS} FROM ({steps}) AS since GROUP BY value LIMIT {limit}");
         let groups = self.rows(&dimension.name(), &sql, dimension.tag()).await?;
         Ok((groups.len() <= most).then_some(groups))
+    }
+
+    /// The groups of the steps that are in no row, by each of some dimensions; `None` above `most`.
+    pub(super) async fn since_each(
+        &mut self,
+        dimensions: &[Dimension],
+        most: usize,
+    ) -> Result<Option<Vec<Vec<GroupRow>>>> {
+        let steps = alike("finished_at >= $2 AND finished_at < $3");
+        let sql = format!("{steps} LIMIT {}", most + 1);
+        let Self { project, parts, end, tx, .. } = self;
+        let alike: Vec<Alike> = within!(tx, db => {
+            sqlx::query_as(AssertSqlSafe(sql))
+                .bind(project.0)
+                .bind(parts.until * HOUR)
+                .bind(end.0)
+                .fetch_all(&mut *db)
+                .await?
+        });
+        if alike.len() > most {
+            return Ok(None);
+        }
+        let mut counted = ByValue::default();
+        alike.into_iter().try_for_each(|alike| counted.count(alike))?;
+        Ok(Some(dimensions.iter().map(|dimension| counted.groups(dimension)).collect()))
     }
 
     /// The usage of some values in the rows of the period, nothing for a value without rows. Each is looked up
@@ -218,7 +248,7 @@ impl Asked {
         sql: &str,
         tag: Option<&str>,
     ) -> Result<Vec<GroupRow>> {
-        let Self { project, parts, tx, .. } = self;
+        let Self { project, parts, end, tx, .. } = self;
         Ok(within!(tx, db => {
             let mut query = sqlx::query_as(AssertSqlSafe(sql.to_owned()))
                 .bind(project.0)
@@ -227,8 +257,8 @@ impl Asked {
                 .bind(parts.days.0)
                 .bind(parts.days.1)
                 .bind(parts.until)
-                .bind(parts.steps.0.0)
-                .bind(parts.steps.1.0);
+                .bind(parts.until * HOUR)
+                .bind(end.0);
             if let Some(tag) = tag {
                 query = query.bind(tag);
             }

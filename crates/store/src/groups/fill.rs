@@ -3,7 +3,7 @@
 //! The steps of an hour that is over do not change, so its rows do not either: an hour that two nodes
 //! sum, or one that is summed again after a crash, has the same rows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::ProjectId;
@@ -11,12 +11,11 @@ use domain::money::Usd;
 use domain::time::{HOUR, MINUTE, Timestamp};
 use sqlx::AssertSqlSafe;
 
-use super::parts::DAY_HOURS;
-use super::{ALL, IS_COUNTED, OF_STEP, SUMS};
+use super::alike::{Alike, ByValue, Sums, alike};
+use super::{DAY_HOURS, SUMS};
 use crate::Store;
 use crate::db::{on, within};
-use crate::error::{Error, Result};
-use crate::from_row::from_row;
+use crate::error::Result;
 
 /// An hour is summed this long after its end: by then all steps that ended in it are on disk.
 const GRACE: i64 = 5 * MINUTE;
@@ -28,82 +27,11 @@ const MOST_TAKEN_BACK: i64 = DAY_HOURS - 2;
 /// The most rows that one transaction writes, which keeps the writer waiting.
 const BATCH_ROWS: usize = 200;
 
-from_row! {
-    /// The usage of steps that are alike in every dimension.
-    #[derive(Debug)]
-    struct Alike {
-        model: String,
-        key: String,
-        tier: String,
-        endpoint: String,
-        user: String,
-        session: String,
-        tags: String,
-        requests: i64,
-        blocked: i64,
-        failures: i64,
-        prompt_tokens: i64,
-        cached_tokens: i64,
-        completion_tokens: i64,
-        dollars: i64,
-        nanos: i64,
-    }
-}
-
 /// The hour up to which the steps of a project have rows.
 pub(super) const UNTIL: &str = "SELECT until FROM usage_grouped WHERE project_id = $1";
 
-/// Requests, blocked, failures, tokens of the prompt, of these from a cache, of the completion, and cost.
-type Sums = [i64; 7];
-
 /// A row of a day: dimension, value, and sums with the cost in dollars and nano-dollars.
 type DayRow = (String, String, i64, i64, i64, i64, i64, i64, i64, i64);
-
-/// The rows of an hour, by dimension and value.
-#[derive(Default)]
-struct Hour(BTreeMap<(String, String), Sums>);
-
-impl Hour {
-    /// Counts steps in every dimension.
-    fn count(&mut self, alike: Alike) -> Result<()> {
-        let Alike { model, key, tier, endpoint, user, session, tags, .. } = &alike;
-        for (dimension, value) in [
-            (ALL, ""),
-            ("model", model.as_str()),
-            ("key", key.as_str()),
-            ("tier", tier.as_str()),
-            ("endpoint", endpoint.as_str()),
-            ("user", user.as_str()),
-            ("session", session.as_str()),
-        ] {
-            self.add(dimension.to_owned(), value.to_owned(), &alike);
-        }
-        if !tags.is_empty() {
-            let tags: BTreeMap<String, String> = serde_json::from_str(tags)
-                .map_err(|_| Error::Corrupt("the tags of a step".to_owned()))?;
-            for (name, value) in tags {
-                self.add(format!("tag:{name}"), value, &alike);
-            }
-        }
-        Ok(())
-    }
-
-    fn add(&mut self, dimension: String, value: String, alike: &Alike) {
-        let more = [
-            alike.requests,
-            alike.blocked,
-            alike.failures,
-            alike.prompt_tokens,
-            alike.cached_tokens,
-            alike.completion_tokens,
-            Usd::of_parts(alike.dollars, alike.nanos).0,
-        ];
-        let sums = self.0.entry((dimension, value)).or_default();
-        for (sum, more) in sums.iter_mut().zip(more) {
-            *sum = sum.saturating_add(more);
-        }
-    }
-}
 
 impl Store {
     /// The hour up to which the steps of a project have rows; `None` if none has.
@@ -172,26 +100,9 @@ impl Store {
     }
 
     /// Sums the steps of an hour.
-    async fn hour(&self, project: ProjectId, hour: i64) -> Result<Hour> {
-        let sums = format!(
-            "SELECT COALESCE(model, '') AS model,
-                    COALESCE(CAST(key_id AS TEXT), '') AS key,
-                    COALESCE(tier, '') AS tier,
-                    api_endpoint AS endpoint,
-                    COALESCE(attr_user, '') AS user_value,
-                    COALESCE(attr_session, '') AS session,
-                    COALESCE(attr_tags, '') AS tags,
-                    {OF_STEP}
-             FROM steps
-             WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3 AND {IS_COUNTED}"
-        );
-        let sums = format!(
-            "SELECT model, key, tier, endpoint, user_value AS \"user\", session, tags,
-                    {SUMS}
-             FROM ({sums}) AS counted
-             GROUP BY 1, 2, 3, 4, 5, 6, 7"
-        );
-        let mut rows = Hour::default();
+    async fn hour(&self, project: ProjectId, hour: i64) -> Result<ByValue> {
+        let sums = alike("finished_at >= $2 AND finished_at < $3");
+        let mut rows = ByValue::default();
         let slice = HOUR / SLICES;
         for number in 0..SLICES {
             let from = hour * HOUR + number * slice;

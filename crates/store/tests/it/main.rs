@@ -19,6 +19,7 @@ mod schema;
 mod search;
 mod second_factors;
 mod session_traces;
+mod spans;
 mod steps;
 mod stored_responses;
 mod support;

@@ -7,15 +7,15 @@ use crate::support::{Database, databases};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    ALTER TABLE sessions DROP COLUMN has_factor;
-    ALTER TABLE sessions DROP COLUMN provider_id;
-    ALTER TABLE identities DROP COLUMN made_user;
-    DROP TABLE sign_on_providers;
-    DELETE FROM _sqlx_migrations WHERE version = 27";
+    DROP INDEX steps_with_findings;
+    DROP INDEX traces_earning;
+    DROP TABLE usage_spans;
+    DROP TABLE usage_spanned;
+    DELETE FROM _sqlx_migrations WHERE version = 28";
 
 /// The beginnings of the SHA-384 sums of every migration, for SQLite and for PostgreSQL. A row is added, and
 /// none is changed: a database keeps the sums of what has run, and no binary with another text opens it.
-const SUMS: [(u32, u32); 27] = [
+const SUMS: [(u32, u32); 28] = [
     (0x813e_4a40, 0xddfe_27c9),
     (0x5f0e_cbcf, 0x7c62_e46e),
     (0xcdcd_5a47, 0x6fad_5095),
@@ -43,6 +43,7 @@ const SUMS: [(u32, u32); 27] = [
     (0x9106_834c, 0xf754_d7ef),
     (0xdec0_c0d1, 0xd931_8b56),
     (0x283e_c1e5, 0x4cb1_68fd),
+    (0x67ba_4fa7, 0x2f10_24b9),
 ];
 
 async fn execute(database: &Database, statement: &'static str) {

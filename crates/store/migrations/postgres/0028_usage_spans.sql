@@ -1,0 +1,31 @@
+-- An index of millions of steps takes longer than a query of the gateway may.
+SET LOCAL statement_timeout = 0;
+
+-- The ledger summed by quarters of an hour and by days (src/stats/spans.rs), for figures over long periods.
+-- Rows are written when their time is over, and never change.
+CREATE TABLE usage_spans (
+    project_id BIGINT NOT NULL,
+    -- 15 or 1440 minutes, from `start` on: minutes since 1970.
+    span BIGINT NOT NULL,
+    start BIGINT NOT NULL,
+    requests BIGINT NOT NULL,
+    blocked BIGINT NOT NULL,
+    failures BIGINT NOT NULL,
+    prompt_tokens BIGINT NOT NULL,
+    completion_tokens BIGINT NOT NULL,
+    cost BIGINT NOT NULL,
+    latency_sum BIGINT NOT NULL,
+    latency_sketch BYTEA NOT NULL,
+    PRIMARY KEY (project_id, span, start)
+);
+
+-- The minute up to which a project's ledger is in `usage_spans`.
+CREATE TABLE usage_spanned (
+    project_id BIGINT PRIMARY KEY,
+    until BIGINT NOT NULL
+);
+
+-- Lead to steps with findings and to revenue without the rows of all others.
+CREATE INDEX steps_with_findings ON steps (project_id, finished_at, trace_id, pii, injection, secret)
+    WHERE pii OR injection OR secret;
+CREATE INDEX traces_earning ON traces (project_id, id, revenue) WHERE revenue IS NOT NULL;

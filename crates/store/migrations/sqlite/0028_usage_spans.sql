@@ -1,0 +1,28 @@
+-- The ledger summed by quarters of an hour and by days (src/stats/spans.rs), for figures over long periods.
+-- Rows are written when their time is over, and never change.
+CREATE TABLE usage_spans (
+    project_id INTEGER NOT NULL,
+    -- 15 or 1440 minutes, from `start` on: minutes since 1970.
+    span INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    requests INTEGER NOT NULL,
+    blocked INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    cost INTEGER NOT NULL,
+    latency_sum INTEGER NOT NULL,
+    latency_sketch BLOB NOT NULL,
+    PRIMARY KEY (project_id, span, start)
+) WITHOUT ROWID;
+
+-- The minute up to which a project's ledger is in `usage_spans`.
+CREATE TABLE usage_spanned (
+    project_id INTEGER PRIMARY KEY,
+    until INTEGER NOT NULL
+);
+
+-- Lead to steps with findings and to revenue without the rows of all others.
+CREATE INDEX steps_with_findings ON steps (project_id, finished_at, trace_id, pii, injection, secret)
+    WHERE pii OR injection OR secret;
+CREATE INDEX traces_earning ON traces (project_id, id, revenue) WHERE revenue IS NOT NULL;
