@@ -1,6 +1,11 @@
 // Makes pages easier to use. Every page works without it.
 "use strict";
 
+// The script writes in the language of the page: its texts are attributes of its own element, and of the parts that
+// it serves. A name in braces stands for a value.
+const texts = document.currentScript.dataset;
+const filled = (text, values) => text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+
 // Times in the reader's own zone; the title keeps UTC.
 const shown = new Intl.DateTimeFormat(undefined, {
   year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
@@ -19,7 +24,7 @@ for (const button of document.querySelectorAll("[data-copies]")) {
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(document.getElementById(button.dataset.copies).textContent);
     const before = button.textContent;
-    button.textContent = "Copied";
+    button.textContent = texts.copied;
     setTimeout(() => { button.textContent = before; }, 2000);
   });
 }
@@ -93,9 +98,10 @@ function follow(part, button) {
   };
   document.addEventListener("visibilitychange", adjust);
   button.classList.add("ready");
+  const pause = button.textContent;
   button.addEventListener("click", () => {
     paused = !paused;
-    button.textContent = paused ? "Resume updates" : "Pause updates";
+    button.textContent = paused ? button.dataset.pauses : pause;
     adjust();
   });
   adjust();
@@ -172,9 +178,10 @@ async function* eventsOf(body) {
 // The playground: the same prompt to both sides, each with its cost and time.
 async function ask(form, model, side, signal) {
   const [name, answer, outcome] = ["name", "answer", "outcome"].map((part) => side.querySelector(`[data-${part}]`));
-  name.textContent = model || "chosen by routing";
+  const words = form.dataset;
+  name.textContent = model || words.byRouting;
   answer.textContent = "";
-  outcome.textContent = "waits for the first word";
+  outcome.textContent = words.waits;
   const began = performance.now();
   let first = null;
   try {
@@ -183,10 +190,10 @@ async function ask(form, model, side, signal) {
       method: "POST", signal, headers: { "content-type": "application/json" },
       body: JSON.stringify({ key, model, system, prompt }),
     });
-    if (reply.redirected) throw new Error("Your session is over: sign in again.");
+    if (reply.redirected) throw new Error(texts.sessionOver);
     if (!reply.ok) {
       const fault = await reply.json().catch(() => ({}));
-      throw new Error(fault.error?.message ?? fault.error ?? `status ${reply.status}`);
+      throw new Error(fault.error?.message ?? fault.error ?? filled(words.status, { number: reply.status }));
     }
     for await (const { choices, error } of eventsOf(reply.body)) {
       if (error) throw new Error(error.message ?? error);
@@ -200,22 +207,24 @@ async function ask(form, model, side, signal) {
     const step = reply.headers.get("x-sluice-step-id");
     const record = await fetch(`${address}&trace=${trace}&step=${step}`).then((found) => (found.ok ? found.json() : {}));
     const parts = [
-      record.model && record.model !== model ? `answered by ${record.model}` : "",
-      record.tier ? `tier ${record.tier}` : "",
+      record.model && record.model !== model ? filled(words.answeredBy, { model: record.model }) : "",
+      record.tier ? filled(words.tier, { tier: record.tier }) : "",
       record.cost ?? "",
-      `${Math.round(performance.now() - began).toLocaleString()} ms`,
-      first === null ? "" : `first word after ${Math.round(first).toLocaleString()} ms`,
-      record.tokens ? `${record.tokens.prompt.toLocaleString()} + ${record.tokens.completion.toLocaleString()} tokens` : "",
+      filled(words.time, { millis: Math.round(performance.now() - began).toLocaleString() }),
+      first === null ? "" : filled(words.firstWord, { millis: Math.round(first).toLocaleString() }),
+      record.tokens ? filled(words.tokens, {
+        prompt: record.tokens.prompt.toLocaleString(), completion: record.tokens.completion.toLocaleString(),
+      }) : "",
       record.reason ?? "",
     ];
     outcome.textContent = parts.filter(Boolean).join(" · ");
     const link = document.createElement("a");
     const page = new URL(address, location.href);
     link.href = `/traces/${trace}?project=${page.searchParams.get("project")}`;
-    link.textContent = "trace";
+    link.textContent = words.trace;
     outcome.append(" · ", link);
   } catch (fault) {
-    outcome.textContent = fault.name === "AbortError" ? "stopped" : fault.message;
+    outcome.textContent = fault.name === "AbortError" ? words.stopped : fault.message;
   }
 }
 const playground = document.querySelector("[data-playground]");
@@ -238,7 +247,6 @@ if (playground) {
   });
 }
 
-const HELP = "Keys:\n/  search traces\ng o  overview\ng t  traces\ng k  keys\ng m  models\ng p  playground\ng j  jobs\n?  this help";
 const PLACES = { o: "/", t: "/traces", k: "/keys", m: "/models", p: "/playground", j: "/jobs" };
 let goes = false;
 document.addEventListener("keydown", (event) => {
@@ -252,27 +260,24 @@ document.addEventListener("keydown", (event) => {
     if (field) field.focus();
     else location.href = "/traces";
   } else if (event.key === "?") {
-    window.alert(HELP);
+    window.alert(texts.help);
   }
   goes = event.key === "g";
 });
 
 // Passkeys, where the browser has them and reads their options by itself.
 const hasPasskeys = Boolean(window.PublicKeyCredential?.parseCreationOptionsFromJSON);
-async function send(path, body) {
+async function send(part, path, body) {
   const answer = await fetch(`/api/v1/session/${path}`, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
   });
   if (answer.ok) return answer.json();
   if (answer.status === 401) {
-    throw new Error(path === "passkey" ? "The passkey was refused." : "Your session is over: sign in again.");
+    throw new Error(path === "passkey" ? part.dataset.refused : texts.sessionOver);
   }
   throw new Error((await answer.json()).error);
 }
-const REFUSALS = {
-  InvalidStateError: "This device has a passkey of yours already.",
-  NotAllowedError: "No passkey was chosen, or it took too long.",
-};
+const REFUSALS = { InvalidStateError: "known", NotAllowedError: "notChosen" };
 async function attempt(part, act) {
   const [fault, button] = [part.querySelector("[role=alert]"), part.querySelector("button")];
   fault.hidden = true;
@@ -280,7 +285,7 @@ async function attempt(part, act) {
   try {
     await act();
   } catch (error) {
-    fault.textContent = REFUSALS[error.name] ?? error.message;
+    fault.textContent = part.dataset[REFUSALS[error.name]] ?? error.message;
     fault.hidden = false;
   }
   button.disabled = false;
@@ -288,10 +293,10 @@ async function attempt(part, act) {
 for (const part of hasPasskeys ? document.querySelectorAll("[data-passkey-sign-in]") : []) {
   part.classList.add("ready");
   part.querySelector("button").addEventListener("click", () => attempt(part, async () => {
-    const { publicKey } = await send("passkey/challenge", {});
+    const { publicKey } = await send(part, "passkey/challenge", {});
     const options = PublicKeyCredential.parseRequestOptionsFromJSON(publicKey);
     const credential = await navigator.credentials.get({ publicKey: options });
-    await send("passkey", { credential: credential.toJSON() });
+    await send(part, "passkey", { credential: credential.toJSON() });
     location.href = part.closest("form").elements.next.value;
   }));
 }
@@ -304,10 +309,10 @@ for (const form of document.querySelectorAll("[data-passkey-new]")) {
     event.preventDefault();
     attempt(form, async () => {
       const { name, password } = form.elements;
-      const { publicKey } = await send("passkeys/offer", { password: password?.value ?? "" });
+      const { publicKey } = await send(form, "passkeys/offer", { password: password?.value ?? "" });
       const options = PublicKeyCredential.parseCreationOptionsFromJSON(publicKey);
       const credential = await navigator.credentials.create({ publicKey: options });
-      const added = await send("passkeys", { name: name.value, credential: credential.toJSON() });
+      const added = await send(form, "passkeys", { name: name.value, credential: credential.toJSON() });
       if (!added.recovery_codes) return location.assign(form.dataset.passkeyNew);
       document.getElementById("new-codes").textContent = added.recovery_codes.join("\n");
       document.getElementById("passkey-codes").hidden = false;

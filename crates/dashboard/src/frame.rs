@@ -2,6 +2,8 @@
 
 use form_urlencoded::byte_serialize;
 
+use crate::texts::{Nav, Texts};
+
 /// The parts of the console that the navigation leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
@@ -52,22 +54,22 @@ impl Section {
         Self::Settings,
     ];
 
-    fn name(self) -> &'static str {
+    fn name(self, names: &Nav) -> &'static str {
         match self {
-            Self::Overview => "Overview",
-            Self::Traces => "Traces",
-            Self::Playground => "Playground",
-            Self::Models => "Models",
-            Self::Routing => "Routing",
-            Self::Keys => "Keys",
-            Self::Limits => "Limits",
-            Self::Safety => "Safety",
-            Self::Insights => "Insights",
-            Self::Jobs => "Jobs",
-            Self::People => "People",
-            Self::Audit => "Audit",
-            Self::Settings => "Settings",
-            Self::Account => "Your account",
+            Self::Overview => names.overview,
+            Self::Traces => names.traces,
+            Self::Playground => names.playground,
+            Self::Models => names.models,
+            Self::Routing => names.routing,
+            Self::Keys => names.keys,
+            Self::Limits => names.limits,
+            Self::Safety => names.safety,
+            Self::Insights => names.insights,
+            Self::Jobs => names.jobs,
+            Self::People => names.people,
+            Self::Audit => names.audit,
+            Self::Settings => names.settings,
+            Self::Account => names.account,
         }
     }
 
@@ -128,6 +130,8 @@ pub struct ProjectLink {
 /// The surroundings of every page of a signed-in user.
 #[derive(Clone, Debug)]
 pub struct Frame {
+    /// The texts of the page: its language is chosen by this value alone.
+    pub t: &'static Texts,
     /// The title of the page.
     pub title: String,
     /// The part of the console that it belongs to.
@@ -158,7 +162,7 @@ impl Frame {
         let shown = |section: &Section| !self.enrols && section.is_for(&self.person);
         let link = |section: Section| NavLink {
             href: self.href(section.path()),
-            name: section.name(),
+            name: section.name(&self.t.nav),
             is_current: section == self.section,
         };
         Section::ALL.into_iter().filter(shown).map(link).collect()

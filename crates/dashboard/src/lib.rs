@@ -1,18 +1,21 @@
 //! The pages of the console as HTML, and the files beside them.
 //!
 //! A page is a struct of what it shows and a template; it asks nothing and decides nothing. Every text of a
-//! prompt, model or user is escaped by the template. Pages hold no script and no style: those are files, so
+//! prompt, model or user is escaped, by the template or where it is put into a sentence. Pages hold no script and no style: those are files, so
 //! that the policy of the page can forbid all others.
 
 mod assets;
 mod format;
 mod frame;
+mod markup;
 mod pages;
 mod qr_code;
+mod texts;
 
 pub use assets::{Asset, asset};
 pub use format::{Bytes, Count, Duration, Money, Percent, Rate};
 pub use frame::{Frame, Person, ProjectLink, Section};
+pub use markup::{Html, Inline};
 pub use pages::account::{AccountPage, IdentityRow, OfferedAuthenticator, PasskeyRow, SessionRow};
 pub use pages::audit::{AuditEvent, AuditFilters, AuditPage};
 pub use pages::chart::{Chart, ChartBar, Part};
@@ -45,8 +48,9 @@ pub use pages::settings::{
 pub use pages::sign_in::{FactorPage, LinkPage, LinkState, SignInPage, SignOnLink, SignedOutPage};
 pub use pages::sign_on::{ProviderForm, SignOnPage};
 pub use pages::tokens::{TokenRow, TokensPage};
-pub use pages::trace::{Bar, Field, StepView, TRACE_END, Text, TraceHead};
+pub use pages::trace::{Bar, StepView, TRACE_END, Text, TraceHead};
 pub use pages::traces::{TraceFilters, TraceRow, TraceRows, TracesPage};
+pub use texts::{ENGLISH, Texts};
 
 use askama::Template;
 

@@ -202,7 +202,7 @@ impl Tx {
     /// next project would get a deleted one's id. Returns the number of projects whose data was still
     /// there.
     async fn forget_projects(&mut self) -> Result<u64> {
-        const OF_THEM: [&str; 8] = [
+        const OF_THEM: [&str; 9] = [
             "DELETE FROM usage_grouped WHERE project_id IN (
                 SELECT id FROM projects WHERE deleted_at IS NOT NULL)",
             "DELETE FROM usage_spanned WHERE project_id IN (

@@ -18,7 +18,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     let asked = audit_query::read(&query)?;
     let found = app.gateway.audit_page(visit.member(), &asked.query).await?;
     let project = visit.project()?;
-    let frame = visit.frame(Section::Audit, "Audit", project);
+    let frame = visit.frame(Section::Audit, visit.t.audit.title, project);
     let next = found.next.map(|event| frame.href(&format!("/audit?{}", asked.page_before(event))));
     Ok(page(&AuditPage {
         events: found.events.into_iter().map(event).collect(),

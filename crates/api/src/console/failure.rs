@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use dashboard::{FailurePage, Frame};
 use gateway::Error;
 
+use crate::console::language::texts;
 use crate::console::page_as;
 use crate::http::error::Failure;
 
@@ -48,23 +49,16 @@ pub(super) fn show_fault(frame: &mut Frame, failure: Failure) -> StatusCode {
 impl IntoResponse for PageFailure {
     fn into_response(self) -> Response {
         let status = self.0.status();
+        let t = texts();
         let advice = match status {
-            StatusCode::FORBIDDEN => {
-                "Your role does not allow this, or the request came from another page. An admin or owner can do it."
-            }
-            StatusCode::NOT_FOUND => {
-                "It does not exist, its retention is over, or it is in a project that you do not see."
-            }
-            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
-                "Go back, change what the message names, and try again."
-            }
-            StatusCode::TOO_MANY_REQUESTS => "Wait a little, and try again.",
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
-                "The gateway is busy or cannot reach its database. Try again in a few seconds."
-            }
-            _ => "The gateway's log says more, under the id in the header X-Request-Id.",
+            StatusCode::FORBIDDEN => t.failures.forbidden,
+            StatusCode::NOT_FOUND => t.failures.not_found,
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => t.failures.malformed,
+            StatusCode::TOO_MANY_REQUESTS => t.failures.too_many,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => t.failures.unavailable,
+            _ => t.failures.other,
         };
         let message = self.0.into_body().error;
-        page_as(status, &FailurePage { status: status.as_u16(), message, advice })
+        page_as(status, &FailurePage { t, status: status.as_u16(), message, advice })
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{Count, DriftRow, InsightCard, InsightsPage, Money, Section};
+use dashboard::{Count, DriftRow, InsightCard, InsightsPage, Money, Section, Texts};
 use domain::insight::InsightKind;
 use gateway::DriftReport;
 
@@ -17,11 +17,11 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     let project = visit.shown_project()?;
     let insights = app.gateway.list_insights(visit.member(), project).await?;
     let cards = insights.into_iter().map(|insight| {
-        let subject = insight.facts.subject.clone();
+        let (title, description) = words(visit.t, insight.facts.kind, &insight.facts.subject);
         InsightCard {
             id: insight.id.0,
-            title: format!("{} {subject}", title(insight.facts.kind)),
-            description: description(insight.facts.kind),
+            title,
+            description,
             savings: Money(insight.facts.estimated_savings),
             since: insight.created_at,
             data: serde_json::to_string_pretty(&insight.facts.data).unwrap_or_default(),
@@ -31,7 +31,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     Ok(page(&InsightsPage {
         drift: drift.iter().cloned().map(drift_row).collect(),
         cards: cards.collect(),
-        frame: visit.frame(Section::Insights, "Insights", Some(project)),
+        frame: visit.frame(Section::Insights, visit.t.insights.title, Some(project)),
         may_manage: visit.member().role.may_manage_insights(),
     }))
 }
@@ -46,25 +46,13 @@ fn drift_row(report: DriftReport) -> DriftRow {
     }
 }
 
-fn title(kind: InsightKind) -> &'static str {
+/// The title of an insight and what it means.
+fn words(t: &Texts, kind: InsightKind, subject: &str) -> (String, &'static str) {
+    let t = &t.insights;
     match kind {
-        InsightKind::MigrationAlert => "A cheaper model fits:",
-        InsightKind::LatencyAlert => "A model has become slow:",
-        InsightKind::IntentPattern => "An intent makes up much of the work:",
-    }
-}
-
-fn description(kind: InsightKind) -> &'static str {
-    match kind {
-        InsightKind::MigrationAlert => {
-            "The same calls would have cost a fraction on another registered model. A replay compares the answers."
-        }
-        InsightKind::LatencyAlert => {
-            "Its calls take much longer than they did. Look at its endpoints, or send the tier to another model."
-        }
-        InsightKind::IntentPattern => {
-            "Many requests have the same intent. A tier, a smaller model or a prompt of its own may serve them."
-        }
+        InsightKind::MigrationAlert => (t.cheaper_model(subject), t.about_cheaper_model),
+        InsightKind::LatencyAlert => (t.slow_model(subject), t.about_slow_model),
+        InsightKind::IntentPattern => (t.common_intent(subject), t.about_common_intent),
     }
 }
 

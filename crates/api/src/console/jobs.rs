@@ -15,7 +15,7 @@ use crate::console::visit::Visit;
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
     let jobs = app.gateway.list_jobs(visit.member(), project).await?;
-    let frame = visit.frame(Section::Jobs, "Jobs", Some(project));
+    let frame = visit.frame(Section::Jobs, visit.t.jobs.title, Some(project));
     let rows = rows(&frame, &jobs, app.gateway.now());
     Ok(page(&JobsPage { frame, rows }))
 }

@@ -25,7 +25,7 @@ fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> KeysPage {
     let views = app.gateway.list_keys(visit.member());
     let of_project = |view: &KeyView| Some(view.key.project) == project;
     KeysPage {
-        frame: visit.frame(Section::Keys, "Keys", project),
+        frame: visit.frame(Section::Keys, visit.t.keys.title, project),
         rows: views.into_iter().filter(of_project).map(|view| row(app, visit, view)).collect(),
         made: None,
         may_make: visit.member().role.may_manage_keys(),
@@ -57,7 +57,7 @@ fn row(app: &App, visit: &Visit, view: KeyView) -> KeyRow {
 /// Makes a key, and shows its secret once.
 pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
-    let made = match form.dollars("hourly_limit", "The cap") {
+    let made = match form.dollars("hourly_limit", visit.t.keys.cap_no_amount) {
         Ok(hourly_limit) => {
             let name = form.text("name");
             let new = NewKey {

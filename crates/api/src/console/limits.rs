@@ -14,7 +14,7 @@ use crate::console::visit::Visit;
 pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
     let holdings = app.gateway.holdings(visit.member(), project)?;
-    let frame = visit.frame(Section::Limits, "Limits", Some(project));
+    let frame = visit.frame(Section::Limits, visit.t.limits.title, Some(project));
     let views = app.gateway.list_keys(visit.member());
     let key = |held: &KeyHoldings| {
         let key = &views.iter().find(|view| view.key.id == held.id)?.key;
@@ -22,7 +22,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
             name: key.name.clone(),
             href: frame.traces_by("key", &key.id.to_string()),
             status: key.status.as_str(),
-            state: key_state(key.status.as_str()),
+            state: key_state(visit.t, key.status.as_str()),
             held: Held {
                 spent: Money(held.spent),
                 reserved: Money(held.reserved),

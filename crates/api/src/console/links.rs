@@ -9,6 +9,7 @@ use gateway::{Error, LinkPurpose};
 
 use crate::app::App;
 use crate::console::failure::Result;
+use crate::console::language::texts;
 use crate::console::sign_in::entered;
 use crate::console::visit::Form;
 use crate::console::{page, page_as};
@@ -19,7 +20,7 @@ use crate::http::{client, cross_site};
 /// The form of an invitation.
 pub(super) async fn show_invitation(State(app): State<App>, request: Request) -> Result<Response> {
     let name = String::new();
-    let shown = |token, email, fault| InvitationPage { email, token, name, fault };
+    let shown = |token, email, fault| InvitationPage { t: texts(), email, token, name, fault };
     show(&app, &request, LinkPurpose::Invitation, shown).await
 }
 
@@ -35,14 +36,18 @@ pub(super) async fn accept(State(app): State<App>, request: Request) -> Result<R
             let (status, fault) = refused(error)?;
             let email =
                 app.gateway.link_address(LinkPurpose::Invitation, &token, &origin).await.ok();
-            Ok(page_as(status, &InvitationPage { email, token, name, fault: Some(fault) }))
+            Ok(page_as(
+                status,
+                &InvitationPage { t: texts(), email, token, name, fault: Some(fault) },
+            ))
         }
     }
 }
 
 /// The form of a new password.
 pub(super) async fn show_password(State(app): State<App>, request: Request) -> Result<Response> {
-    let shown = |token, email, fault| NewPasswordPage { email, token, is_done: false, fault };
+    let shown =
+        |token, email, fault| NewPasswordPage { t: texts(), email, token, is_done: false, fault };
     show(&app, &request, LinkPurpose::Password, shown).await
 }
 
@@ -54,18 +59,21 @@ pub(super) async fn set_password(State(app): State<App>, request: Request) -> Re
     let password = Secret::new(form.text("password"));
     let set = app.gateway.reset_password_by_link(&token, password, &origin).await;
     let Err(error) = set else {
-        let done = NewPasswordPage { email: None, token, is_done: true, fault: None };
+        let done = NewPasswordPage { t: texts(), email: None, token, is_done: true, fault: None };
         return Ok(page(&done));
     };
     let (status, fault) = refused(error)?;
     let email = app.gateway.link_address(LinkPurpose::Password, &token, &origin).await.ok();
-    Ok(page_as(status, &NewPasswordPage { email, token, is_done: false, fault: Some(fault) }))
+    Ok(page_as(
+        status,
+        &NewPasswordPage { t: texts(), email, token, is_done: false, fault: Some(fault) },
+    ))
 }
 
 /// The form of somebody who has forgotten their password.
 pub(super) async fn show_forgotten(State(app): State<App>, request: Request) -> Result<Response> {
     app.gateway.check_address(&client::origin(&app, &request)).await?;
-    Ok(page(&ForgottenPage { is_done: false, fault: None }))
+    Ok(page(&ForgottenPage { t: texts(), is_done: false, fault: None }))
 }
 
 /// Has a link sent. The page is the same whether the address has an account or not.
@@ -73,10 +81,10 @@ pub(super) async fn ask_password(State(app): State<App>, request: Request) -> Re
     let origin = cross_site::open_origin(&app, &request).await?;
     let form = Form::from_request(request, &app).await?;
     Ok(match app.gateway.ask_new_password(&form.text("email"), &origin).await {
-        Ok(()) => page(&ForgottenPage { is_done: true, fault: None }),
+        Ok(()) => page(&ForgottenPage { t: texts(), is_done: true, fault: None }),
         Err(error) => {
             let (status, fault) = refused(error)?;
-            page_as(status, &ForgottenPage { is_done: false, fault: Some(fault) })
+            page_as(status, &ForgottenPage { t: texts(), is_done: false, fault: Some(fault) })
         }
     })
 }
@@ -86,7 +94,8 @@ pub(super) async fn show_verification(
     State(app): State<App>,
     request: Request,
 ) -> Result<Response> {
-    let shown = |token, email, fault| VerificationPage { email, token, is_done: false, fault };
+    let shown =
+        |token, email, fault| VerificationPage { t: texts(), email, token, is_done: false, fault };
     show(&app, &request, LinkPurpose::Email, shown).await
 }
 
@@ -96,7 +105,8 @@ pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<R
     let form = Form::from_request(request, &app).await?;
     let token = form.text("token");
     let verified = app.gateway.verify_email(&token, &origin).await;
-    let shown = |is_done, fault| VerificationPage { email: None, token, is_done, fault };
+    let shown =
+        |is_done, fault| VerificationPage { t: texts(), email: None, token, is_done, fault };
     Ok(match verified {
         Ok(()) => page(&shown(true, None)),
         Err(error) => {

@@ -86,7 +86,11 @@ fn written(frame: &Frame, event: LiveEvent, now: Timestamp) -> String {
             sse::source_event(&mut out, "part", &JobRows { rows }.html());
         }
         LiveEvent::Figures(figures) => {
-            sse::source_event(&mut out, "part", &Tiles { tiles: tiles(&figures) }.html());
+            sse::source_event(
+                &mut out,
+                "part",
+                &Tiles { t: frame.t, tiles: tiles(frame.t, &figures) }.html(),
+            );
         }
         // A comment.
         LiveEvent::Quiet => out.push_str(":\n\n"),

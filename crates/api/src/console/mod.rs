@@ -14,6 +14,7 @@ mod insights;
 mod job;
 mod jobs;
 mod keys;
+mod language;
 mod limits;
 mod links;
 mod live;

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{Choice, EndpointRow, ModelPage, Section};
+use dashboard::{Choice, EndpointRow, ModelPage, Section, Texts};
 use domain::ids::{ModelId, ProjectId};
 use domain::model::{Model, Provider};
 use domain::money::Price;
@@ -25,11 +25,11 @@ pub(super) async fn fresh(visit: Visit) -> Result<Response> {
 
 fn empty(visit: &Visit, project: ProjectId) -> ModelPage {
     ModelPage {
-        frame: visit.frame(Section::Models, "New model", Some(project)),
+        frame: visit.frame(Section::Models, visit.t.model.new, Some(project)),
         id: None,
         name: String::new(),
         identifier: String::new(),
-        providers: providers(Provider::Openai.as_str()),
+        providers: providers(visit.t, Provider::Openai.as_str()),
         base_url: String::new(),
         has_key: false,
         is_public: true,
@@ -43,11 +43,11 @@ fn empty(visit: &Visit, project: ProjectId) -> ModelPage {
     }
 }
 
-fn providers(chosen: &str) -> Vec<Choice> {
+fn providers(t: &Texts, chosen: &str) -> Vec<Choice> {
     let choice = |provider: &Provider| Choice {
         value: provider.as_str().to_owned(),
         label: match provider {
-            Provider::Openai => "openai: chat completions, also of other servers",
+            Provider::Openai => t.model.openai_format,
             Provider::Anthropic => "anthropic",
             Provider::Gemini => "gemini",
             Provider::Bedrock => "bedrock",
@@ -75,7 +75,7 @@ fn model(app: &App, visit: &Visit, project: ProjectId, id: ModelId) -> Result<Mo
         id: Some(id.0),
         name: model.name.clone(),
         identifier: model.identifier.clone(),
-        providers: providers(model.provider.as_str()),
+        providers: providers(visit.t, model.provider.as_str()),
         base_url: model.base_url.clone().unwrap_or_default(),
         has_key: model.api_key.is_some(),
         is_public: model.is_public,
@@ -84,16 +84,21 @@ fn model(app: &App, visit: &Visit, project: ProjectId, id: ModelId) -> Result<Mo
         region: model.region.clone(),
         retention: model.data_retention_days.to_string(),
         warnings: view.warnings,
-        endpoints: states.into_iter().map(|state| endpoint(state, None)).collect(),
+        endpoints: states.into_iter().map(|state| endpoint(visit.t, state, None)).collect(),
         may_change: visit.member().role.is_admin(),
     })
 }
 
-fn endpoint(state: EndpointState, check: Option<std::result::Result<(), String>>) -> EndpointRow {
+fn endpoint(
+    t: &Texts,
+    state: EndpointState,
+    check: Option<std::result::Result<(), String>>,
+) -> EndpointRow {
     EndpointRow {
-        name: state
-            .index
-            .map_or_else(|| "the only one".to_owned(), |index| format!("endpoint {}", index + 1)),
+        name: state.index.map_or_else(
+            || t.model.only_endpoint.to_owned(),
+            |index| t.model.endpoint_name(index + 1),
+        ),
         address: state.model.base_url.clone(),
         region: state.model.region.clone(),
         is_open: state.is_open,
@@ -111,7 +116,8 @@ pub(super) async fn check(
     let id = path.model()?;
     let checks = app.gateway.check_endpoints(visit.member(), project, id).await?;
     let mut shown = model(&app, &visit, project, id)?;
-    let row = |EndpointCheck { state, fault }| endpoint(state, Some(fault.map_or(Ok(()), Err)));
+    let row =
+        |EndpointCheck { state, fault }| endpoint(visit.t, state, Some(fault.map_or(Ok(()), Err)));
     shown.endpoints = checks.into_iter().map(row).collect();
     Ok(page(&shown))
 }
@@ -119,7 +125,7 @@ pub(super) async fn check(
 /// Registers a model.
 pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
-    let change = match change(&form) {
+    let change = match change(visit.t, &form) {
         Ok(change) => change,
         Err(failure) => return Ok(refused(empty(&visit, project), &form, failure)),
     };
@@ -139,7 +145,8 @@ pub(super) async fn update(
     let project = visit.project_of_form(&form)?;
     let id = path.model()?;
     let known = app.gateway.model(visit.member(), project, id)?.model;
-    let saved = match change(&form).and_then(|change| kept(change, &form, &known)) {
+    let saved = match change(visit.t, &form).and_then(|change| kept(visit.t, change, &form, &known))
+    {
         Ok(change) => {
             let saved = app.gateway.update_model(visit.member(), project, id, change).await;
             saved.map(drop).map_err(Failure::from)
@@ -154,6 +161,7 @@ pub(super) async fn update(
 
 /// A change of a model without what its form has only shown: the list price is not made its own.
 fn kept(
+    t: &Texts,
     mut change: ModelChange,
     form: &Form,
     known: &Model,
@@ -161,9 +169,7 @@ fn kept(
     let is_moved = change.base_url.as_ref().is_some_and(|url| *url != known.base_url)
         || change.provider.as_deref() != Some(known.provider.as_str());
     if is_moved && known.api_key.is_some() && change.api_key.is_none() {
-        let fault =
-            "The provider's key is not sent to another address: enter the key for the new one";
-        return Err(Error::invalid(fault).into());
+        return Err(Error::invalid(t.model.api_key_stays).into());
     }
     if form.text("input_price") == shown_price(known.input_price) {
         change.input_price = None;
@@ -193,7 +199,7 @@ pub(super) async fn delete(
 fn refused(mut shown: ModelPage, form: &Form, failure: Failure) -> Response {
     shown.name = form.text("name");
     shown.identifier = form.text("identifier");
-    shown.providers = providers(&form.text("provider"));
+    shown.providers = providers(shown.frame.t, &form.text("provider"));
     shown.base_url = form.text("base_url");
     shown.is_public = form.get("is_public").is_some();
     shown.input_price = form.text("input_price");
@@ -204,12 +210,10 @@ fn refused(mut shown: ModelPage, form: &Form, failure: Failure) -> Response {
     page_as(status, &shown)
 }
 
-fn change(form: &Form) -> std::result::Result<ModelChange, Failure> {
+fn change(t: &Texts, form: &Form) -> std::result::Result<ModelChange, Failure> {
     let retention = form.get("retention").map(|text| {
         let days = text.trim().parse();
-        days.map_err(|_| {
-            Error::invalid("The days until its data is deleted must be a whole number")
-        })
+        days.map_err(|_| Error::invalid(t.model.retention_no_number))
     });
     Ok(ModelChange {
         name: Some(form.text("name")),
@@ -219,8 +223,8 @@ fn change(form: &Form) -> std::result::Result<ModelChange, Failure> {
         // An empty field keeps the credential.
         api_key: form.get("api_key").map(|key| Some(Secret::new(key.trim().to_owned()))),
         is_public: Some(form.get("is_public").is_some()),
-        input_price: Some(form.dollars("input_price", "The price of prompt tokens")?),
-        output_price: Some(form.dollars("output_price", "The price of completion tokens")?),
+        input_price: Some(form.dollars("input_price", t.model.input_no_amount)?),
+        output_price: Some(form.dollars("output_price", t.model.output_no_amount)?),
         region: Some(form.text("region")),
         data_retention_days: retention.transpose()?,
         ..ModelChange::default()

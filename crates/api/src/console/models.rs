@@ -43,7 +43,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     });
     Ok(page(&ModelsPage {
         rows: rows.collect(),
-        frame: visit.frame(Section::Models, "Models", Some(project)),
+        frame: visit.frame(Section::Models, visit.t.models.title, Some(project)),
     }))
 }
 

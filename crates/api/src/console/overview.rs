@@ -1,12 +1,10 @@
 //! The figures of a project.
 
-use std::iter;
-
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{
     Change, Chart, ChartBar, Count, Duration, FirstSteps, Frame, GroupTable, Money, Overview, Part,
-    Section, ShareRow, Tile,
+    Section, ShareRow, Texts, Tile,
 };
 use domain::ids::ProjectId;
 use domain::time::millis;
@@ -45,7 +43,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     let query = query(&visit);
     let member = visit.member();
     let figures = app.gateway.figures_for_member(member, project, &period).await?;
-    let frame = visit.frame(Section::Overview, "Overview", Some(project));
+    let frame = visit.frame(Section::Overview, visit.t.overview.title, Some(project));
     let tag = visit.get("tag").map(|tag| format!("tag:{tag}"));
     let by_tag = tag.as_deref().map(|tag| (tag, None));
     let tables: Vec<_> = GROUPS.into_iter().chain(by_tag).collect();
@@ -63,16 +61,15 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
         _ => None,
     };
     Ok(page(&Overview {
-        tiles: tiles(&figures),
+        tiles: tiles(visit.t, &figures),
         first_steps,
         groups,
-        charts: charts(&series),
+        charts: charts(visit.t, &series),
         series: frame.href(&format!("/series.csv?{query}")),
         tag: visit.get("tag").unwrap_or_default().to_owned(),
         frame,
         hours,
         days: days.map(|(first, last)| (first.to_owned(), last.to_owned())),
-        period: period.label,
         address: address(&app, &visit.headers),
     }))
 }
@@ -114,11 +111,12 @@ fn query(visit: &Visit) -> String {
 }
 
 /// The figures over time.
-fn charts(series: &UsageSeries) -> Vec<Chart> {
-    let chart = |title, words: fn(&UsageBucket) -> String, parts: fn(&UsageBucket) -> Vec<Part>| {
+fn charts(t: &Texts, series: &UsageSeries) -> Vec<Chart> {
+    type Words = fn(&Texts, &UsageBucket) -> String;
+    let chart = |title, words: Words, parts: fn(&UsageBucket) -> Vec<Part>| {
         let bar = |bucket: &UsageBucket| ChartBar {
             begins: series.begins(bucket),
-            words: words(bucket),
+            words: words(t, bucket),
             parts: parts(bucket),
         };
         let highest = series.buckets.iter().max_by(|a, b| {
@@ -129,15 +127,15 @@ fn charts(series: &UsageSeries) -> Vec<Chart> {
         });
         Chart {
             title,
-            highest: highest.map(words).unwrap_or_default(),
+            highest: highest.map(|bucket| words(t, bucket)).unwrap_or_default(),
             bars: series.buckets.iter().map(bar).collect(),
         }
     };
     vec![
-        chart("Spend", spend_words, spend_parts),
-        chart("Requests", request_words, request_parts),
-        chart("Tokens", token_words, token_parts),
-        chart("Mean latency", latency_words, latency_parts),
+        chart(t.overview.spend, spend_words, spend_parts),
+        chart(t.overview.requests, request_words, request_parts),
+        chart(t.overview.tokens, token_words, token_parts),
+        chart(t.overview.mean_latency, latency_words, latency_parts),
     ]
 }
 
@@ -145,7 +143,7 @@ fn fill(value: f64) -> Vec<Part> {
     vec![Part { class: "fill", value }]
 }
 
-fn spend_words(bucket: &UsageBucket) -> String {
+fn spend_words(_: &Texts, bucket: &UsageBucket) -> String {
     Money(bucket.cost()).to_string()
 }
 
@@ -153,13 +151,15 @@ fn spend_parts(bucket: &UsageBucket) -> Vec<Part> {
     fill(bucket.cost().dollars())
 }
 
-fn request_words(bucket: &UsageBucket) -> String {
-    let UsageBucket { requests, failures, blocked, .. } = *bucket;
-    let named = [(failures, "failed"), (blocked, "blocked")].into_iter();
-    let named = named.filter(|(count, _)| *count > 0);
-    let named = named.map(|(count, what)| format!("{} {what}", Count(count)));
-    let words: Vec<String> = iter::once(Count(requests).to_string()).chain(named).collect();
-    words.join(", ")
+fn request_words(t: &Texts, bucket: &UsageBucket) -> String {
+    let t = &t.overview;
+    let [requests, failed, blocked] = [bucket.requests, bucket.failures, bucket.blocked].map(Count);
+    match (failed.0 > 0, blocked.0 > 0) {
+        (false, false) => requests.to_string(),
+        (true, false) => t.requests_failed(requests, failed),
+        (false, true) => t.requests_blocked(requests, blocked),
+        (true, true) => t.requests_failed_blocked(requests, failed, blocked),
+    }
 }
 
 fn request_parts(bucket: &UsageBucket) -> Vec<Part> {
@@ -170,7 +170,7 @@ fn request_parts(bucket: &UsageBucket) -> Vec<Part> {
         .to_vec()
 }
 
-fn token_words(bucket: &UsageBucket) -> String {
+fn token_words(_: &Texts, bucket: &UsageBucket) -> String {
     Count(bucket.tokens()).to_string()
 }
 
@@ -178,7 +178,7 @@ fn token_parts(bucket: &UsageBucket) -> Vec<Part> {
     fill(bucket.tokens() as f64)
 }
 
-fn latency_words(bucket: &UsageBucket) -> String {
+fn latency_words(_: &Texts, bucket: &UsageBucket) -> String {
     Duration(mean_latency(bucket)).to_string()
 }
 
@@ -242,7 +242,7 @@ pub(super) async fn csv(State(app): State<App>, visit: Visit) -> Result<Response
     let named = |group: &UsageGroup| group.name.clone().or_else(|| group.value.clone());
     let rows =
         usage.groups.iter().map(|group| cells(named(group).unwrap_or_default(), &group.usage));
-    let rest = usage.rest.iter().map(|rest| cells("all others".to_owned(), rest));
+    let rest = usage.rest.iter().map(|rest| cells(visit.t.overview.all_others.to_owned(), rest));
     Ok(csv::file("usage", &head, rows.chain(rest)))
 }
 
@@ -265,54 +265,50 @@ fn dimension(by: &str) -> Result<Dimension> {
 }
 
 /// The figures as the page shows them.
-pub(super) fn tiles(figures: &ComparedFigures) -> Vec<Tile> {
+pub(super) fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
+    let t = &t.overview;
     let ComparedFigures { now, before } = figures;
     let (usage, findings) = (&now.usage, &now.findings);
     let latency = now.latency.map(Option::unwrap_or_default);
     let tile = |label, value: String, change, note: String| Tile { label, value, change, note };
     let mut tiles = vec![
         tile(
-            "Spend",
+            t.spend,
             Money(usage.cost()).to_string(),
             Change::of(before.usage.cost().dollars(), usage.cost().dollars()),
             String::new(),
         ),
         tile(
-            "Requests",
+            t.requests,
             Count(usage.requests).to_string(),
             Change::of(before.usage.requests as f64, usage.requests as f64),
-            format!("{} failed, {} blocked", Count(usage.failures), Count(usage.blocked)),
+            t.failed_and_blocked(Count(usage.failures), Count(usage.blocked)),
         ),
         tile(
-            "Tokens",
+            t.tokens,
             Count(usage.tokens()).to_string(),
             None,
-            format!("{} of them completion", Count(usage.completion_tokens)),
+            t.completion_tokens(Count(usage.completion_tokens)),
         ),
         tile(
-            "Latency, median",
+            t.median_latency,
             Duration(latency[0]).to_string(),
             Change::of(before.latency.unwrap_or_default(), latency[0]),
-            format!("p95 {}, p99 {}", Duration(latency[1]), Duration(latency[2])),
+            t.percentiles(Duration(latency[1]), Duration(latency[2])),
         ),
         tile(
-            "Traces with findings",
+            t.findings,
             Count(findings.pii + findings.injection + findings.secret).to_string(),
             None,
-            format!(
-                "{} personal data, {} injection, {} secret",
-                Count(findings.pii),
-                Count(findings.injection),
-                Count(findings.secret)
-            ),
+            t.findings_of(Count(findings.pii), Count(findings.injection), Count(findings.secret)),
         ),
     ];
     if now.revenue.0 > 0 {
         tiles.push(tile(
-            "Margin",
+            t.margin,
             Money(now.revenue - usage.cost()).to_string(),
             None,
-            format!("of {} revenue", Money(now.revenue)),
+            t.of_revenue(Money(now.revenue)),
         ));
     }
     tiles

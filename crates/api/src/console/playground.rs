@@ -33,7 +33,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     Ok(page(&PlaygroundPage {
         keys: keys(&app, &visit, project),
         sides: [visit.get("model"), None].map(|chosen| Choice::all_of(identifiers(), chosen)),
-        frame: visit.frame(Section::Playground, "Playground", Some(project)),
+        frame: visit.frame(Section::Playground, visit.t.playground.title, Some(project)),
     }))
 }
 

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{ProviderForm, Section, SignOnPage};
+use dashboard::{ProviderForm, Section, SignOnPage, Texts};
 use domain::ids::ProjectId;
 use domain::secret::Secret;
 use domain::sign_on::SignOnRule;
@@ -30,7 +30,7 @@ async fn shown(app: &App, visit: &Visit) -> Result<SignOnPage> {
         ..ProviderForm::default()
     };
     Ok(SignOnPage {
-        frame: visit.frame(Section::People, "Single sign-on", visit.project()?),
+        frame: visit.frame(Section::People, visit.t.sign_on.title, visit.project()?),
         providers: providers.into_iter().map(form_of).collect(),
         new,
         address: app.gateway.public_url().map(str::to_owned),
@@ -39,7 +39,9 @@ async fn shown(app: &App, visit: &Visit) -> Result<SignOnPage> {
 
 /// Adds a provider.
 pub(super) async fn add(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
-    let added = async { app.gateway.add_sign_on_provider(visit.member(), change_of(&form)?).await };
+    let added = async {
+        app.gateway.add_sign_on_provider(visit.member(), change_of(visit.t, &form)?).await
+    };
     match added.await {
         Ok(_) => Ok(done(PATH, visit.project()?, "provider_added")),
         Err(error) => refused(&app, &visit, error, None, &form).await,
@@ -54,8 +56,9 @@ pub(super) async fn change(
     form: Form,
 ) -> Result<Response> {
     let id = path.sign_on_provider()?;
-    let changed =
-        async { app.gateway.change_sign_on_provider(visit.member(), id, change_of(&form)?).await };
+    let changed = async {
+        app.gateway.change_sign_on_provider(visit.member(), id, change_of(visit.t, &form)?).await
+    };
     match changed.await {
         Ok(_) => Ok(done(PATH, visit.project()?, "provider_changed")),
         Err(error) => refused(&app, &visit, error, Some(id.0), &form).await,
@@ -123,7 +126,7 @@ fn form_of(provider: SignOnProvider) -> ProviderForm {
 }
 
 /// The fields of a form. An empty secret leaves the secret as it is.
-fn change_of(form: &Form) -> std::result::Result<SignOnProviderChange, Error> {
+fn change_of(t: &Texts, form: &Form) -> std::result::Result<SignOnProviderChange, Error> {
     let rules = form.text("rules");
     let lines = rules.lines().filter(|line| !line.trim().is_empty());
     let secret = form.get("client_secret");
@@ -135,7 +138,7 @@ fn change_of(form: &Form) -> std::result::Result<SignOnProviderChange, Error> {
         client_secret: secret.map(|secret| Some(Secret::new(secret.to_owned()))),
         scopes: Some(form.text("scopes").split_whitespace().map(str::to_owned).collect()),
         groups_claim: Some(form.text("groups_claim")),
-        rules: Some(lines.map(rule_of).collect::<std::result::Result<_, _>>()?),
+        rules: Some(lines.map(|line| rule_of(t, line)).collect::<std::result::Result<_, _>>()?),
         trusts_factor: Some(form.get("trusts_factor").is_some()),
     })
 }
@@ -146,8 +149,8 @@ fn line_of(rule: &SignOnRule) -> String {
     format!("{} = {}{}\n", rule.claim_value, rule.role.as_str(), projects.concat())
 }
 
-fn rule_of(line: &str) -> std::result::Result<NewRule, Error> {
-    let fault = || Error::invalid("A rule is a line such as: engineering = member 1 2");
+fn rule_of(t: &Texts, line: &str) -> std::result::Result<NewRule, Error> {
+    let fault = || Error::invalid(t.sign_on.no_rule);
     let (value, given) = line.rsplit_once('=').ok_or_else(fault)?;
     let mut words = given.split([' ', ',']).map(str::trim).filter(|word| !word.is_empty());
     let role = words.next().ok_or_else(fault)?.to_owned();
@@ -168,12 +171,12 @@ mod tests {
             let projects: Vec<ProjectId> = projects.iter().copied().map(ProjectId).collect();
             let claim_value = value.to_owned();
             let rule = SignOnRule { claim_value, role: Role::Member, projects };
-            let read = rule_of(line_of(&rule).trim_end()).unwrap();
+            let read = rule_of(&dashboard::ENGLISH, line_of(&rule).trim_end()).unwrap();
             assert_eq!((read.claim_value, &*read.role), (rule.claim_value, "member"));
             assert_eq!(read.projects, rule.projects);
         }
         for line in ["eng", "eng =", "eng = member one", "= "] {
-            assert!(rule_of(line).is_err(), "{line}");
+            assert!(rule_of(&dashboard::ENGLISH, line).is_err(), "{line}");
         }
     }
 }

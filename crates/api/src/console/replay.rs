@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{
     Change, ComparedCall, ComparedTrace, Count, Duration, Frame, Money, Percent, RepeatedCall,
-    ReplayPage, Section,
+    ReplayPage, Section, Texts,
 };
 use domain::ids::{StepId, TraceId};
 use gateway::{
@@ -38,7 +38,7 @@ pub(super) async fn create(
         return Err(Error::NotFound.into());
     }
     let models: Vec<String> = form.all("model").map(str::to_owned).collect();
-    let max_cost = form.dollars("max_cost", "The highest cost of a call")?;
+    let max_cost = form.dollars("max_cost", visit.t.trace.highest_no_amount)?;
     let mut overrides = Overrides { max_cost, ..Overrides::default() };
     match models.as_slice() {
         [] => {}
@@ -56,7 +56,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     let member = visit.member();
     let job = app.gateway.replay_job_for_member(member, project, path.text("job_id")?).await?;
     let answers = app.gateway.replay_answers(member, project, &job).await?;
-    let frame = visit.frame(Section::Traces, "Replay", Some(project));
+    let frame = visit.frame(Section::Traces, visit.t.replay.title, Some(project));
     Ok(page(&view(frame, &job, &answers)))
 }
 
@@ -78,8 +78,9 @@ fn view(frame: Frame, job: &ReplayJob, answers: &HashMap<StepId, String>) -> Rep
 }
 
 fn traces(frame: &Frame, job: &ReplayJob, result: &ReplayResult) -> Vec<ComparedTrace> {
+    let t = frame.t;
     let trace = |name: String, id: TraceId, summary: &TraceSummary, changes: [Option<f64>; 2]| {
-        let [cost_change, latency_change] = changes.map(in_words);
+        let [cost_change, latency_change] = changes.map(|change| in_words(t, change));
         ComparedTrace {
             name,
             href: frame.href(&format!("/traces/{id}")),
@@ -91,9 +92,9 @@ fn traces(frame: &Frame, job: &ReplayJob, result: &ReplayResult) -> Vec<Compared
             models: summary.models_used.clone(),
         }
     };
-    let source = trace("Source".to_owned(), job.source, &result.source, [None, None]);
+    let source = trace(t.replay.source.to_owned(), job.source, &result.source, [None, None]);
     let replays = result.replays.iter().map(|replayed| {
-        let name = replayed.model.clone().unwrap_or_else(|| "Replay".to_owned());
+        let name = replayed.model.clone().unwrap_or_else(|| t.replay.title.to_owned());
         let changes = [replayed.cost_change_pct, replayed.latency_change_pct];
         trace(name, replayed.trace, &replayed.summary, changes)
     });
@@ -101,8 +102,8 @@ fn traces(frame: &Frame, job: &ReplayJob, result: &ReplayResult) -> Vec<Compared
 }
 
 /// A change in percent.
-fn in_words(percent: Option<f64>) -> String {
-    percent.map(|percent| Change::By(percent / 100.0).to_string()).unwrap_or_default()
+fn in_words(t: &Texts, percent: Option<f64>) -> String {
+    percent.map(|percent| Change::By(percent / 100.0).in_words(t)).unwrap_or_default()
 }
 
 fn calls(
@@ -128,7 +129,7 @@ fn calls(
             cost: step.cost.map(Money),
             latency: step.latency_ms.map(Duration),
             similarity: step.similarity.map(|share| Percent(share).to_string()),
-            note: note(step),
+            note: note(frame.t, step),
             answer: step.step.and_then(|step| answers.get(&step)).map(|text| cut(text)),
         });
         Some(ComparedCall {
@@ -142,13 +143,13 @@ fn calls(
 }
 
 /// Why there is no answer to compare.
-fn note(step: &ReplayedStep) -> Option<String> {
+fn note(t: &Texts, step: &ReplayedStep) -> Option<String> {
     let skipped = step.skipped.map(|skip| match skip {
-        Skip::MaxCost => "Left out: it would cost more than the highest cost",
-        Skip::Secure => "Left out: it is sensitive, and the model is public",
+        Skip::MaxCost => t.replay.too_dear,
+        Skip::Secure => t.replay.too_public,
     });
-    let blocked = step.blocked.as_ref().map(|reason| format!("Blocked: {reason}"));
-    let failed = step.error.as_ref().map(|error| format!("Failed: {error}"));
+    let blocked = step.blocked.as_ref().map(|reason| t.replay.blocked(reason));
+    let failed = step.error.as_ref().map(|error| t.replay.failed(error));
     skipped.map(str::to_owned).or(blocked).or(failed)
 }
 

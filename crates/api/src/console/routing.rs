@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use dashboard::{Count, Money, Route, RoutingPage, Section, ThresholdRow, TierRow};
+use dashboard::{Count, Money, Route, RoutingPage, Section, Texts, ThresholdRow, TierRow};
 use domain::ids::ProjectId;
 use domain::settings::Settings;
 use domain::tier::Tier;
@@ -32,13 +32,14 @@ async fn routing(app: &App, visit: &Visit, id: ProjectId) -> Result<RoutingPage>
         purpose,
         model: settings.routing_tiers.get(&tier).cloned(),
     };
+    let t = &visit.t.routing;
     let tiers = [
-        (Tier::Simple, "Short prompts of low stakes"),
-        (Tier::Complex, "Long, reasoning or multi-step prompts"),
-        (Tier::Secure, "Sensitive requests: a private model"),
+        (Tier::Simple, t.for_simple),
+        (Tier::Complex, t.for_complex),
+        (Tier::Secure, t.for_secure),
     ];
     Ok(RoutingPage {
-        frame: visit.frame(Section::Routing, "Routing", Some(id)),
+        frame: visit.frame(Section::Routing, visit.t.routing.title, Some(id)),
         tiers: tiers.into_iter().map(tier).collect(),
         may_try: member.role.may_try_settings(),
         may_set: member.role.is_admin(),
@@ -80,11 +81,11 @@ pub(super) async fn simulate(State(app): State<App>, visit: Visit, form: Form) -
     let tried = app.gateway.simulate_for_member(member, project, text, shown.is_sensitive).await;
     let (status, tried) = outcome_of(&mut shown.frame, tried.map_err(Failure::from));
     let status = if tried.is_some() { StatusCode::OK } else { status };
-    shown.route = tried.map(route);
+    shown.route = tried.map(|tried| route(visit.t, tried));
     Ok(page_as(status, &shown))
 }
 
-fn route(simulated: Simulated) -> Route {
+fn route(t: &Texts, simulated: Simulated) -> Route {
     match simulated {
         Simulated::Resolved {
             tier,
@@ -102,8 +103,10 @@ fn route(simulated: Simulated) -> Route {
             risk: risk_score,
             reasons,
         },
-        Simulated::Blocked { reason } => Route::None { outcome: "is blocked", reason },
-        Simulated::Unconfigured { reason, .. } => Route::None { outcome: "finds no model", reason },
+        Simulated::Blocked { reason } => Route::None { heading: t.routing.is_blocked, reason },
+        Simulated::Unconfigured { reason, .. } => {
+            Route::None { heading: t.routing.finds_no_model, reason }
+        }
     }
 }
 
@@ -116,7 +119,7 @@ pub(super) async fn set_threshold(
     let project = visit.project_of_form(&form)?;
     let given: Option<f64> = form.text("threshold").trim().parse().ok();
     let Some(threshold) = given.filter(|number| number.is_finite()) else {
-        return Err(Error::invalid("The threshold must be a number from 0 to 1").into());
+        return Err(Error::invalid(visit.t.routing.no_threshold).into());
     };
     let patch = Value::from_iter([("complexity_threshold".to_owned(), json!(threshold))]);
     let settings = Map::from_iter([("routing".to_owned(), patch)]);

@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use dashboard::{
-    Choice, DifferenceRow, OrganizationFields, ProjectFields, ProposedChange, Section, SettingsPage,
+    Choice, DifferenceRow, OrganizationFields, ProjectFields, ProposedChange, Section,
+    SettingsPage, Texts,
 };
 use domain::ids::ProjectId;
 use domain::project::Role;
@@ -73,7 +74,7 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
     let security = &organization.settings.security;
     let roles = [Role::Viewer, Role::Member, Role::Admin].map(Role::as_str);
     Ok(SettingsPage {
-        frame: visit.frame(Section::Settings, "Settings", Some(id)),
+        frame: visit.frame(Section::Settings, visit.t.settings.title, Some(id)),
         name: project.name.clone(),
         fields: ProjectFields {
             tiers: tiers.collect(),
@@ -129,14 +130,14 @@ async fn proposed(
     project: ProjectId,
     form: &Form,
 ) -> std::result::Result<(Value, Vec<SettingsDifference>), Failure> {
-    let (gateway, member) = (&app.gateway, visit.member());
+    let (t, gateway, member) = (visit.t, &app.gateway, visit.member());
     let is_fields = form.get("form") == Some("fields");
     let subject = Subject::read(form);
     let patch = match (is_fields, subject) {
-        (false, _) => read_patch(&form.text_area("patch"))?,
+        (false, _) => read_patch(t, &form.text_area("patch"))?,
         (true, Subject::Project) => {
             let today = gateway.project(member, project)?.project.settings;
-            project_patch(form, &today)?
+            project_patch(t, form, &today)?
         }
         (true, Subject::Organization) => organization_patch(form),
     };
@@ -147,34 +148,33 @@ async fn proposed(
     Ok((Value::Object(patch), differences))
 }
 
-fn read_patch(text: &str) -> std::result::Result<Map<String, Value>, Failure> {
+fn read_patch(t: &Texts, text: &str) -> std::result::Result<Map<String, Value>, Failure> {
     let read: std::result::Result<Value, _> = serde_json::from_str(text);
     match read {
         Ok(Value::Object(patch)) => Ok(patch),
-        Ok(_) => Err(Error::invalid("The patch must be a JSON object").into()),
-        Err(error) => Err(Error::invalid(format!("The patch is not JSON: {error}")).into()),
+        Ok(_) => Err(Error::invalid(t.settings.patch_no_object).into()),
+        Err(error) => Err(Error::invalid(t.settings.patch_no_json(error)).into()),
     }
 }
 
 /// The patch that makes the settings those of the fields: what they leave as it is, is no part of it.
 fn project_patch(
+    t: &Texts,
     form: &Form,
     today: &Map<String, Value>,
 ) -> std::result::Result<Map<String, Value>, Failure> {
-    let number = |field: &str, name: &str| {
+    let number = |field: &str, fault: &str| {
         let read = |text: &str| {
             let number: std::result::Result<serde_json::Number, _> =
                 serde_json::from_str(text.trim().trim_start_matches('$'));
-            number
-                .map(Value::Number)
-                .map_err(|_| Error::invalid(format!("{name} must be a number")))
+            number.map(Value::Number).map_err(|_| Error::invalid(fault))
         };
         form.get(field).map(read).transpose()
     };
     // Null turns a limit off: an empty field is the default.
-    let limit = |field: &str, name: &str, default: u64| match form.get(field).map(str::trim) {
+    let limit = |field: &str, fault: &str, default: u64| match form.get(field).map(str::trim) {
         Some(text) if text.eq_ignore_ascii_case(OFF) => Ok(Value::Null),
-        _ => Ok::<_, Error>(number(field, name)?.unwrap_or_else(|| default.into())),
+        _ => Ok::<_, Error>(number(field, fault)?.unwrap_or_else(|| default.into())),
     };
     let tiers = Tier::ALL.iter().map(|tier| {
         let model = form.get(&format!("tier_{tier}"));
@@ -182,11 +182,11 @@ fn project_patch(
     });
     let wanted = json!({
         "routing_tiers": tiers.collect::<Map<_, _>>(),
-        "monthly_budget": number("budget", "The budget")?,
+        "monthly_budget": number("budget", t.settings.budget_no_number)?,
         "limits": {
             "requests_per_hour":
-                limit("requests", "Requests of a key per hour", REQUESTS_PER_HOUR)?,
-            "loop_requests": limit("loop_requests", "Requests in the loop window", LOOP_REQUESTS)?,
+                limit("requests", t.settings.requests_no_number, REQUESTS_PER_HOUR)?,
+            "loop_requests": limit("loop_requests", t.settings.loop_requests_no_number, LOOP_REQUESTS)?,
         },
         "store_content": form.get("store_content").is_some(),
         "auto_trace": form.get("auto_trace").is_some(),
@@ -243,9 +243,9 @@ fn row(difference: SettingsDifference) -> DifferenceRow {
 /// Saves a change that was shown.
 pub(super) async fn save(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
-    let (gateway, member) = (&app.gateway, visit.member());
+    let (t, gateway, member) = (visit.t, &app.gateway, visit.member());
     let saved = async {
-        let settings = Some(read_patch(&form.text_area("patch"))?);
+        let settings = Some(read_patch(t, &form.text_area("patch"))?);
         match Subject::read(&form) {
             Subject::Project => {
                 let change = ProjectChange { settings, ..ProjectChange::default() };

@@ -8,6 +8,7 @@ use gateway::{FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn, SignOnRefusal, SignedIn,
 
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
+use crate::console::language::texts;
 use crate::console::visit::{Form, Visit, sign_in_path};
 use crate::console::{page, page_as};
 use crate::control::session::SESSION_COOKIE;
@@ -48,7 +49,16 @@ async fn sign_in_page(
     };
     let providers = providers.into_iter().map(link).collect();
     let has_mail = app.gateway.has_mail();
-    Ok(SignInPage { email, next, has_mail, has_passkeys, providers, has_password, fault })
+    Ok(SignInPage {
+        t: texts(),
+        email,
+        next,
+        has_mail,
+        has_passkeys,
+        providers,
+        has_password,
+        fault,
+    })
 }
 
 /// Signs in.
@@ -64,7 +74,10 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
         Ok(SignIn::AwaitsFactor(token)) => {
             let lasts = FACTOR_AWAITED / 1_000_000;
             let cookie = SESSION_COOKIE.lasting(&app, token.expose(), lasts);
-            Ok(with_cookie(&cookie, page(&FactorPage { next, has_passkeys, fault: None })))
+            Ok(with_cookie(
+                &cookie,
+                page(&FactorPage { t: texts(), next, has_passkeys, fault: None }),
+            ))
         }
         Err(error) => refused(&app, has_passkeys, email, next, error.into()).await,
     }
@@ -75,7 +88,7 @@ pub(super) async fn show_code(State(app): State<App>, request: Request) -> Resul
     let (next, has_passkeys) = (next_of(&request), has_passkeys(&app, &request));
     let awaited = auth::own_session_of(&app, &request, Standing::AwaitsFactor).await;
     Ok(match awaited {
-        Ok(_) => page(&FactorPage { next, has_passkeys, fault: None }),
+        Ok(_) => page(&FactorPage { t: texts(), next, has_passkeys, fault: None }),
         Err(_) => Redirect::to(&sign_in_path(&next)).into_response(),
     })
 }
@@ -111,11 +124,11 @@ pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<R
             let failure = Failure::from(error);
             let status = failure.status();
             let fault = match status {
-                StatusCode::UNAUTHORIZED => "The code is wrong, or was used before.".to_owned(),
+                StatusCode::UNAUTHORIZED => texts().signing_in.wrong_code.to_owned(),
                 StatusCode::TOO_MANY_REQUESTS => failure.into_body().error,
                 _ => return Err(failure.into()),
             };
-            Ok(page_as(status, &FactorPage { next, has_passkeys, fault: Some(fault) }))
+            Ok(page_as(status, &FactorPage { t: texts(), next, has_passkeys, fault: Some(fault) }))
         }
     }
 }
@@ -129,7 +142,7 @@ async fn refused(
 ) -> Result<Response> {
     let status = failure.status();
     let fault = match status.as_u16() {
-        401 => "E-mail or password is wrong.".to_owned(),
+        401 => texts().signing_in.wrong_password.to_owned(),
         429 => failure.into_body().error,
         _ => return Err(PageFailure(failure)),
     };
@@ -148,7 +161,7 @@ pub(super) async fn leave(State(app): State<App>, visit: Visit) -> Result<Respon
     let address = app.gateway.sign_out(&visit.session.token, visit.member()).await?;
     let cookie = SESSION_COOKIE.removed(&app);
     Ok(match address {
-        Some(address) => with_cookie(&cookie, page(&SignedOutPage { address })),
+        Some(address) => with_cookie(&cookie, page(&SignedOutPage { t: texts(), address })),
         None => with_cookie(&cookie, Redirect::to("/sign-in")),
     })
 }

@@ -9,6 +9,7 @@ use gateway::{PendingLink, Standing};
 
 use crate::app::App;
 use crate::console::failure::Result;
+use crate::console::language::texts;
 use crate::console::page_as;
 use crate::console::visit::{Form, sign_in_path};
 use crate::control::identities::LINK_COOKIE;
@@ -70,14 +71,15 @@ fn page_of(
     own: Option<String>,
     fault: Option<String>,
 ) -> Response {
+    let t = texts();
     let Some(PendingLink { provider, email, .. }) = pending else {
         let (provider, email) = (String::new(), String::new());
-        return page_as(status, &LinkPage { state: LinkState::None, provider, email, fault });
+        return page_as(status, &LinkPage { t, state: LinkState::None, provider, email, fault });
     };
     let state = match own {
         None => LinkState::SignInFirst,
         Some(own) if own != email => LinkState::OtherAccount(own),
         Some(_) => LinkState::Confirm,
     };
-    page_as(status, &LinkPage { state, provider, email, fault })
+    page_as(status, &LinkPage { t, state, provider, email, fault })
 }

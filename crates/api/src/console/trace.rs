@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use dashboard::{
-    Bar, Choice, Count, Duration, Field, Money, Page as _, Section, StepView, TRACE_END, Text,
+    Bar, Choice, Count, Duration, Money, Page as _, Section, StepView, TRACE_END, Text, Texts,
     Tile, TraceHead,
 };
 use domain::shown_content::ShownContent;
@@ -15,8 +15,8 @@ use gateway::{DetailText, TraceDetail};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::playground;
 use crate::console::visit::Visit;
+use crate::console::{language, playground};
 use crate::evidence::marked_texts::{LONGEST_TEXT, texts, unmarked};
 use crate::http::extract::Segments;
 
@@ -28,7 +28,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     let project = visit.shown_project()?;
     let (detail, steps) =
         app.gateway.trace_for_member(visit.member(), project, path.text("id")?).await?;
-    let frame = visit.frame(Section::Traces, "Trace", Some(project));
+    let frame = visit.frame(Section::Traces, visit.t.trace.title, Some(project));
     let models = app.gateway.list_models(visit.member(), project)?.into_iter();
     let mut head = head(frame, &detail, &steps);
     head.keys = playground::keys(&app, &visit, project);
@@ -45,29 +45,30 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
 }
 
 fn head(frame: dashboard::Frame, detail: &TraceDetail, steps: &[Step]) -> TraceHead {
+    let t = frame.t;
     let (trace, figures) = (&detail.trace, &detail.figures);
     let assessment = trace.assessment.as_ref();
     let tile = |label, value: String, note: String| Tile { label, value, change: None, note };
     let mut tiles = vec![
-        tile("Cost", Money(detail.total_cost).to_string(), String::new()),
-        tile("Duration", Duration(figures.total_latency_ms).to_string(), String::new()),
+        tile(t.trace.cost, Money(detail.total_cost).to_string(), String::new()),
+        tile(t.trace.duration, Duration(figures.total_latency_ms).to_string(), String::new()),
         tile(
-            "Steps",
+            t.trace.steps,
             Count(i64::try_from(figures.step_count).unwrap_or(i64::MAX)).to_string(),
-            format!("median {}", Duration(figures.latency_p50)),
+            t.trace.median(Duration(figures.latency_p50)),
         ),
     ];
     if let Some(revenue) = trace.revenue {
         let margin = Money(revenue - detail.total_cost);
-        tiles.push(tile("Margin", margin.to_string(), format!("of {}", Money(revenue))));
+        tiles.push(tile(t.trace.margin, margin.to_string(), t.trace.of(Money(revenue))));
     }
     if let Some(score) = figures.shadow_score {
-        tiles.push(tile("Shadow model", format!("{score:.2}"), "alike, 0 to 1".to_owned()));
+        tiles.push(tile(t.trace.shadow_model, format!("{score:.2}"), t.trace.alike.to_owned()));
     }
     let named = [
-        (figures.pii_detected, "personal data"),
-        (figures.injection_attempt, "injection"),
-        (figures.secret_leaked, "secret"),
+        (figures.pii_detected, t.words.personal_data),
+        (figures.injection_attempt, t.words.injection),
+        (figures.secret_leaked, t.words.secret),
     ];
     TraceHead {
         frame,
@@ -119,48 +120,51 @@ fn label(step: &Step) -> String {
 /// Writes a step with its content, which is a [`domain::step::Content`] as JSON.
 #[expect(clippy::unnecessary_wraps, reason = "a detail's steps may be written by what can fail")]
 fn write_step(step: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_json::Result<()> {
+    // A step is written by a plain function, which has no frame.
+    let t = language::texts();
     let texts = match content.map(ShownContent::read) {
         Some(Some(content)) => texts(&step, &content, LONGEST_TEXT),
-        Some(None) => vec![unmarked("content", "It cannot be shown: it is nested too deeply.")],
+        Some(None) => vec![unmarked(t.step.content, t.step.too_deep)],
         None => Vec::new(),
     };
-    into.extend_from_slice(view(step, texts).html().as_bytes());
+    into.extend_from_slice(view(t, step, texts).html().as_bytes());
     Ok(())
 }
 
-fn view(step: Step, texts: Vec<Text>) -> StepView {
+fn view(t: &'static Texts, step: Step, texts: Vec<Text>) -> StepView {
     let security = &step.security;
     let named = [
-        (security.pii, "personal data"),
-        (security.injection, "injection"),
-        (security.secret, "secret"),
+        (security.pii, t.words.personal_data),
+        (security.injection, t.words.injection),
+        (security.secret, t.words.secret),
     ];
-    let mut fields = vec![field("duration", Duration(millis(step.latency())))];
+    let mut fields = vec![t.step.duration(Duration(millis(step.latency())))];
     if let Some(call) = &step.call {
         let usage = &call.usage;
-        fields.push(field("cost", Money(call.cost)));
+        fields.push(t.step.cost(Money(call.cost)));
         let tokens = |count: u64| Count(i64::try_from(count).unwrap_or(i64::MAX));
-        fields.push(field("prompt tokens", tokens(usage.prompt)));
-        fields.push(field("completion tokens", tokens(usage.completion)));
+        fields.push(t.step.prompt_tokens(tokens(usage.prompt)));
+        fields.push(t.step.completion_tokens(tokens(usage.completion)));
         if let Some(first) = call.first_token {
-            fields.push(field("first token after", Duration(millis(first))));
+            fields.push(t.step.first_token_after(Duration(millis(first))));
         }
         if call.attempts > 1 {
-            fields.push(field("attempts", call.attempts));
+            fields.push(t.step.attempts(call.attempts));
         }
         if call.shadow {
-            fields.push(field("shadow of", step.parent.map_or(0, |parent| parent.0)));
+            fields.push(t.step.shadow_of(step.parent.map_or(0, |parent| parent.0)));
         }
     }
     if let Some(routing) = &step.routing
         && let Some(tier) = routing.tier
     {
-        fields.push(field("tier", tier.as_str()));
+        fields.push(t.step.tier(tier.as_str()));
     }
     if security.risk_score > 0.0 {
-        fields.push(field("risk score", format!("{:.2}", security.risk_score)));
+        fields.push(t.step.risk_score(format_args!("{:.2}", security.risk_score)));
     }
     StepView {
+        t,
         id: step.id.0,
         kind: step.kind.as_str(),
         status: step.status.as_str(),
@@ -171,8 +175,4 @@ fn view(step: Step, texts: Vec<Text>) -> StepView {
         texts,
         reason: step.reason.or(step.error),
     }
-}
-
-fn field(name: &'static str, value: impl ToString) -> Field {
-    Field { name, value: value.to_string() }
 }

@@ -39,7 +39,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
         next.append_pair(beyond, &last.id.to_string()).finish()
     });
     let traces: Vec<ListedTrace> = found.traces.iter().map(ListedTrace::from).collect();
-    let frame = visit.frame(Section::Traces, "Traces", Some(project));
+    let frame = visit.frame(Section::Traces, visit.t.traces.title, Some(project));
     // The newest traces without a filter are the only ones that are followed.
     let is_live = visit.query.is_empty();
     Ok(page(&TracesPage {

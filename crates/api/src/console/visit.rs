@@ -5,13 +5,14 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use dashboard::{Frame, Person, ProjectLink, Section};
+use dashboard::{Frame, Person, ProjectLink, Section, Texts};
 use domain::ids::ProjectId;
 use form_urlencoded::byte_serialize;
 use gateway::{Error, Member, Standing};
 
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
+use crate::console::language::texts;
 use crate::http::auth::{self, BySession, Session};
 use crate::http::error::Failure;
 
@@ -84,41 +85,11 @@ pub(super) fn sign_in_path(next: &str) -> String {
     format!("/sign-in?next={}", byte_serialize(next.as_bytes()).collect::<String>())
 }
 
-/// The outcomes of forms, by the word with which the page is shown again. Addresses carry no texts: a link
-/// could put any sentence on a page.
-const NOTICES: [(&str, &str); 24] = [
-    ("password_changed", "The password is changed: your other sessions have ended."),
-    ("letter_sent", "A letter with a link is on its way to your address."),
-    ("factors_removed", "Your second factors are removed: your password alone signs in."),
-    ("passkey_added", "The passkey is added: it signs you in without a password."),
-    ("passkey_removed", "The passkey is removed: it signs nobody in any more."),
-    ("identity_unlinked", "It is unlinked: that provider signs you in no more."),
-    ("session_ended", "The session has ended."),
-    ("key_reset", "The key is reset: it is active, and its windows count from now on."),
-    ("key_revoked", "The key is revoked: calls with it fail from now on."),
-    (
-        "person_changed",
-        "Role and projects are saved: they count from the person's next request on.",
-    ),
-    ("person_removed", "The person is removed, and signed out everywhere."),
-    ("token_revoked", "The token is revoked: requests with it fail from now on."),
-    ("invitation_withdrawn", "The invitation is withdrawn: its link is no longer good."),
-    ("threshold_set", "The threshold is set: it counts from the next request on."),
-    ("settings_saved", "The settings are saved: they count from the next request on."),
-    ("model_created", "The model is registered: keys of this project can call it."),
-    ("model_saved", "The model is saved."),
-    ("model_deleted", "The model is deleted: calls that name it fail from now on."),
-    ("provider_added", "The provider is added: people can sign in by it."),
-    ("provider_changed", "The provider is saved."),
-    ("provider_removed", "The provider is removed, and the sessions that came by it have ended."),
-    ("finding_judged", "The verdict is kept, and counts for the advice on the settings."),
-    ("insights_computed", "The insights are computed anew."),
-    ("insight_dismissed", "The insight is dismissed until its facts change by a quarter."),
-];
-
 /// A visit of a page.
 #[derive(Debug)]
 pub(super) struct Visit {
+    /// The texts of the pages.
+    pub(super) t: &'static Texts,
     pub(super) session: Session,
     /// The query, without project and notice.
     pub(super) query: Vec<(String, String)>,
@@ -136,15 +107,13 @@ impl FromRequestParts<App> for Visit {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
         let BySession(session) = BySession::from_request_parts(parts, app).await?;
+        let t = texts();
         let (mut query, mut project, mut notice) = (Vec::new(), None, None);
         let text = parts.uri.query().unwrap_or_default();
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             match &*name {
                 "project" => project = Some(value.into_owned()),
-                "done" => {
-                    let known = NOTICES.iter().find(|(word, _)| *word == value);
-                    notice = known.map(|(_, text)| *text);
-                }
+                "done" => notice = t.notices.of_word(&value),
                 _ if value.is_empty() => {}
                 _ => query.push((name.into_owned(), value.into_owned())),
             }
@@ -153,7 +122,7 @@ impl FromRequestParts<App> for Visit {
         let projects = projects.map(|view| (view.project.id, view.project.name)).collect();
         let headers = parts.headers.clone();
         let enrols = parts.extensions.get::<Enrols>().is_some();
-        Ok(Self { session, query, headers, enrols, projects, project, notice })
+        Ok(Self { t, session, query, headers, enrols, projects, project, notice })
     }
 }
 
@@ -188,10 +157,8 @@ impl Visit {
 
     /// The project that is shown. Without any there is nothing to show.
     pub(super) fn shown_project(&self) -> Result<ProjectId> {
-        self.project()?.ok_or_else(|| {
-            let sentence = "You are a member of no project: an admin or owner can change that";
-            Failure::new(StatusCode::NOT_FOUND, sentence).into()
-        })
+        self.project()?
+            .ok_or_else(|| Failure::new(StatusCode::NOT_FOUND, self.t.frame.no_project).into())
     }
 
     /// The frame of a page.
@@ -206,6 +173,7 @@ impl Visit {
         });
         let account = &self.session.account;
         Frame {
+            t: self.t,
             title: title.into(),
             section,
             person: Person {
@@ -240,14 +208,14 @@ impl Form {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// An amount in US dollars; `what` names it where it is none.
+    /// An amount in US dollars; `fault` is the refusal of one that is none.
     pub(super) fn dollars(
         &self,
         field: &str,
-        what: &str,
+        fault: &str,
     ) -> std::result::Result<Option<f64>, Error> {
-        let fault = || Error::invalid(format!("{what} must be a number of dollars"));
-        let read = |text: &str| text.trim().trim_start_matches('$').parse().map_err(|_| fault());
+        let refusal = || Error::invalid(fault);
+        let read = |text: &str| text.trim().trim_start_matches('$').parse().map_err(|_| refusal());
         self.get(field).map(read).transpose()
     }
 

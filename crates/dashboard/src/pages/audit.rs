@@ -4,6 +4,7 @@ use askama::Template;
 use domain::time::Timestamp;
 
 use crate::frame::Frame;
+use crate::markup;
 
 /// An event.
 #[derive(Clone, Debug)]

@@ -2,10 +2,14 @@
 
 use askama::Template;
 
+use crate::texts::Texts;
+
 /// A failure, and advice.
 #[derive(Debug, Template)]
 #[template(path = "failure.html")]
 pub struct FailurePage {
+    /// The texts.
+    pub t: &'static Texts,
     /// The status of the response.
     pub status: u16,
     /// The failure.

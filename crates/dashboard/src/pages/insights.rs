@@ -5,6 +5,7 @@ use domain::time::Timestamp;
 
 use crate::format::{Count, Money};
 use crate::frame::Frame;
+use crate::markup;
 
 /// An insight.
 #[derive(Clone, Debug)]

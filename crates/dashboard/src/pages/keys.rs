@@ -5,6 +5,7 @@ use domain::time::Timestamp;
 
 use crate::format::{Money, Percent};
 use crate::frame::Frame;
+use crate::texts::Texts;
 
 /// A key.
 #[derive(Clone, Debug)]
@@ -38,8 +39,8 @@ impl KeyRow {
         self.status == "active"
     }
 
-    fn state(&self) -> &'static str {
-        key_state(self.status)
+    fn state(&self, t: &Texts) -> &'static str {
+        key_state(t, self.status)
     }
 
     fn width(&self) -> Option<String> {
@@ -52,10 +53,10 @@ impl KeyRow {
 }
 
 /// The status of a key in words.
-pub fn key_state(status: &'static str) -> &'static str {
+pub fn key_state(t: &Texts, status: &'static str) -> &'static str {
     match status {
-        "tripped" => "paused: cap reached",
-        "loop_detected" => "paused: loop",
+        "tripped" => t.keys.cap_reached,
+        "loop_detected" => t.keys.in_loop,
         status => status,
     }
 }

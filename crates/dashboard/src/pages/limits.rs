@@ -4,6 +4,7 @@ use askama::Template;
 
 use crate::format::{Count, Money, Percent};
 use crate::frame::Frame;
+use crate::markup;
 
 /// Money against its bound.
 #[derive(Clone, Copy, Debug)]

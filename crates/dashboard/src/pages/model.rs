@@ -3,6 +3,7 @@
 use askama::Template;
 
 use crate::frame::Frame;
+use crate::markup;
 use crate::pages::choice::Choice;
 
 /// An endpoint of a model.

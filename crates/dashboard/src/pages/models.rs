@@ -4,6 +4,7 @@ use askama::Template;
 
 use crate::format::Rate;
 use crate::frame::Frame;
+use crate::markup;
 
 /// A model.
 #[derive(Clone, Debug)]

@@ -1,12 +1,12 @@
 //! The figures of a project over a period.
 
-use std::fmt;
-
 use askama::Template;
 
 use crate::format::{Count, Money, Percent};
 use crate::frame::{Frame, NavLink};
+use crate::markup;
 use crate::pages::chart::Chart;
+use crate::texts::Texts;
 
 /// A figure.
 #[derive(Clone, Debug)]
@@ -41,14 +41,17 @@ impl Change {
     }
 }
 
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::New => f.write_str("new"),
-            Self::By(share) if share.abs() < 0.000_5 => f.write_str("as before"),
-            Self::By(share) if share > 9.99 => write!(f, "{:.0} times as much", share + 1.0),
-            Self::By(share) if share > 0.0 => write!(f, "+{}", Percent(share)),
-            Self::By(share) => write!(f, "\u{2212}{}", Percent(-share)),
+impl Change {
+    /// The change for people.
+    pub fn in_words(self, t: &Texts) -> String {
+        match self {
+            Self::New => t.overview.new.to_owned(),
+            Self::By(share) if share.abs() < 0.000_5 => t.overview.as_before.to_owned(),
+            Self::By(share) if share > 9.99 => {
+                t.overview.times_as_much(format_args!("{:.0}", share + 1.0))
+            }
+            Self::By(share) if share > 0.0 => format!("+{}", Percent(share)),
+            Self::By(share) => format!("\u{2212}{}", Percent(-share)),
         }
     }
 }
@@ -127,8 +130,6 @@ pub struct Overview {
     pub series: String,
     /// The tag that usage is grouped by, too.
     pub tag: String,
-    /// The name of the period.
-    pub period: String,
     /// The figures.
     pub tiles: Vec<Tile>,
     /// The usage by model, key, user and so on.
@@ -143,6 +144,8 @@ pub struct Overview {
 #[derive(Debug, Template)]
 #[template(path = "tiles.html")]
 pub struct Tiles {
+    /// The texts.
+    pub t: &'static Texts,
     /// The figures.
     pub tiles: Vec<Tile>,
 }
@@ -152,6 +155,22 @@ impl Overview {
     fn live(&self) -> Option<String> {
         let hours = self.hours?;
         Some(self.frame.href(&format!("/live/overview?window={hours}")))
+    }
+
+    fn nothing_called(&self) -> String {
+        let t = &self.frame.t.overview;
+        match self.hours {
+            Some(hours) => t.nothing_in_hours(hours),
+            None => t.nothing_in_days(self.first_day(), self.last_day()),
+        }
+    }
+
+    fn no_calls(&self) -> String {
+        let t = &self.frame.t.overview;
+        match self.hours {
+            Some(hours) => t.no_calls_in_hours(hours),
+            None => t.no_calls_in_days(self.first_day(), self.last_day()),
+        }
     }
 
     fn first_day(&self) -> &str {
@@ -164,7 +183,8 @@ impl Overview {
 
     /// The periods to choose from.
     fn periods(&self) -> Vec<NavLink> {
-        let periods = [(24, "24 hours"), (168, "7 days"), (720, "30 days")];
+        let t = &self.frame.t.overview;
+        let periods = [(24, t.day), (168, t.week), (720, t.month)];
         let link = |(hours, name)| NavLink {
             href: self.frame.href(&format!("/?window={hours}")),
             name,
@@ -177,10 +197,11 @@ impl Overview {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::texts::ENGLISH;
 
     #[test]
     fn changes_are_told_in_words() {
-        let of = |before, now| Change::of(before, now).map(|change| change.to_string());
+        let of = |before, now| Change::of(before, now).map(|change| change.in_words(&ENGLISH));
         assert_eq!(of(0.0, 0.0), None);
         assert_eq!(of(0.0, 3.0).as_deref(), Some("new"));
         assert_eq!(of(2.0, 2.0).as_deref(), Some("as before"));

@@ -4,6 +4,8 @@ use askama::Template;
 use domain::time::Timestamp;
 
 use crate::frame::Frame;
+use crate::markup;
+use crate::texts::Texts;
 
 /// The roles that a form offers.
 const ROLES: [&str; 4] = ["owner", "admin", "member", "viewer"];
@@ -101,6 +103,8 @@ impl PeoplePage {
 #[derive(Debug, Template)]
 #[template(path = "invitation.html")]
 pub struct InvitationPage {
+    /// The texts.
+    pub t: &'static Texts,
     /// The address that it is for; `None` if the link is no longer good.
     pub email: Option<String>,
     /// The token of the link.
@@ -115,6 +119,8 @@ pub struct InvitationPage {
 #[derive(Debug, Template)]
 #[template(path = "forgotten.html")]
 pub struct ForgottenPage {
+    /// The texts.
+    pub t: &'static Texts,
     /// Whether a letter is on its way, if the address has an account.
     pub is_done: bool,
     /// Why it was refused.
@@ -125,6 +131,8 @@ pub struct ForgottenPage {
 #[derive(Debug, Template)]
 #[template(path = "verification.html")]
 pub struct VerificationPage {
+    /// The texts.
+    pub t: &'static Texts,
     /// The address; `None` if the link is no longer good.
     pub email: Option<String>,
     /// The token of the link.
@@ -139,6 +147,8 @@ pub struct VerificationPage {
 #[derive(Debug, Template)]
 #[template(path = "new_password.html")]
 pub struct NewPasswordPage {
+    /// The texts.
+    pub t: &'static Texts,
     /// The address that it is for; `None` if the link is no longer good.
     pub email: Option<String>,
     /// The token of the link.

@@ -4,6 +4,7 @@ use askama::Template;
 
 use crate::format::{Count, Duration, Money};
 use crate::frame::Frame;
+use crate::markup;
 
 /// A trace of the comparison.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use askama::Template;
 
 use crate::format::{Count, Money, Percent};
 use crate::frame::Frame;
+use crate::markup;
 
 /// A tier.
 #[derive(Clone, Debug)]
@@ -36,8 +37,8 @@ pub enum Route {
     },
     /// No model would be called.
     None {
-        /// `is blocked` and the like.
-        outcome: &'static str,
+        /// What became of the prompt.
+        heading: &'static str,
         /// Why.
         reason: String,
     },

@@ -2,10 +2,15 @@
 
 use askama::Template;
 
+use crate::markup;
+use crate::texts::Texts;
+
 /// The form for the second factor.
 #[derive(Debug, Template)]
 #[template(path = "factor.html")]
 pub struct FactorPage {
+    /// The texts.
+    pub t: &'static Texts,
     /// The path to go to afterwards; of this console.
     pub next: String,
     /// Whether passkeys can be asked for.
@@ -27,6 +32,8 @@ pub struct SignOnLink {
 #[derive(Debug, Template)]
 #[template(path = "signed_out.html")]
 pub struct SignedOutPage {
+    /// The texts.
+    pub t: &'static Texts,
     /// The address at the provider.
     pub address: String,
 }
@@ -48,6 +55,8 @@ pub enum LinkState {
 #[derive(Debug, Template)]
 #[template(path = "link.html")]
 pub struct LinkPage {
+    /// The texts.
+    pub t: &'static Texts,
     /// How far they are.
     pub state: LinkState,
     /// The name of the provider.
@@ -62,6 +71,8 @@ pub struct LinkPage {
 #[derive(Debug, Template)]
 #[template(path = "sign_in.html")]
 pub struct SignInPage {
+    /// The texts.
+    pub t: &'static Texts,
     /// The address as it was given.
     pub email: String,
     /// The path to go to afterwards; of this console.

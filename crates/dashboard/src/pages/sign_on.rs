@@ -3,6 +3,7 @@
 use askama::Template;
 
 use crate::frame::Frame;
+use crate::markup;
 
 /// A provider, as a form shows it.
 #[derive(Clone, Debug, Default)]

@@ -6,9 +6,11 @@ use domain::time::Timestamp;
 use crate::Page as _;
 use crate::format::{Bytes, Duration, Money};
 use crate::frame::Frame;
+use crate::markup;
 use crate::pages::choice::Choice;
 use crate::pages::overview::Tile;
 use crate::pages::safety::FindingMark;
+use crate::texts::Texts;
 
 /// The markup that follows the steps.
 pub const TRACE_END: &str = "</ol>\n</section>\n</main>\n</body>\n</html>";
@@ -93,15 +95,6 @@ impl TraceHead {
     }
 }
 
-/// A value of a step.
-#[derive(Clone, Debug)]
-pub struct Field {
-    /// Its name.
-    pub name: &'static str,
-    /// Its value.
-    pub value: String,
-}
-
 /// A text of a step.
 #[derive(Clone, Debug)]
 pub struct Text {
@@ -117,6 +110,8 @@ pub struct Text {
 #[derive(Debug, Template)]
 #[template(path = "step.html")]
 pub struct StepView {
+    /// The texts of the page, which are none of those of the step.
+    pub t: &'static Texts,
     /// Its number.
     pub id: i64,
     /// Its kind.
@@ -132,7 +127,7 @@ pub struct StepView {
     /// Why it was blocked or failed.
     pub reason: Option<String>,
     /// Its figures.
-    pub fields: Vec<Field>,
+    pub fields: Vec<String>,
     /// Its texts.
     pub texts: Vec<Text>,
 }
@@ -141,12 +136,14 @@ pub struct StepView {
 mod tests {
     use super::*;
     use crate::frame::{Person, Section};
+    use crate::texts::ENGLISH;
 
     #[test]
     fn head_and_end_make_the_page() {
         let person =
             Person { email: "a@b.c".to_owned(), role: "owner", is_admin: true, may_call: true };
         let frame = Frame {
+            t: &ENGLISH,
             title: "Trace".to_owned(),
             section: Section::Traces,
             person,

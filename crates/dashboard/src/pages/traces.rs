@@ -5,6 +5,7 @@ use domain::time::Timestamp;
 
 use crate::format::{Count, Duration, Money};
 use crate::frame::Frame;
+use crate::markup;
 
 /// The filters of the list, as they were given.
 #[derive(Clone, Debug, Default)]
@@ -82,6 +83,14 @@ pub struct TracesPage {
     pub is_first: bool,
     /// The address of the changes of the list, if it is followed.
     pub live: Option<String>,
+}
+
+impl TracesPage {
+    /// What traces can be filtered by, as the API names it and in words.
+    fn findings(&self) -> [(&'static str, &'static str); 3] {
+        let words = &self.frame.t.words;
+        [("pii", words.personal_data), ("injection", words.injection), ("secret", words.secret)]
+    }
 }
 
 /// Rows of the list that are new or have changed.

@@ -1,0 +1,79 @@
+//! What every page, or several of them, have.
+
+use super::texts;
+
+texts! {
+    /// The names of the parts of the console.
+    Nav {
+        overview = "Overview";
+        traces = "Traces";
+        playground = "Playground";
+        models = "Models";
+        routing = "Routing";
+        keys = "Keys";
+        limits = "Limits";
+        safety = "Safety";
+        insights = "Insights";
+        jobs = "Jobs";
+        people = "People";
+        audit = "Audit";
+        settings = "Settings";
+        account = "Your account";
+    }
+}
+
+texts! {
+    /// The surroundings of every page.
+    Frame {
+        skip = "Skip to content";
+        project = "Project";
+        show = "Show";
+        console = "Console";
+        account_of(role) = "Your account ({role})";
+        sign_out = "Sign out";
+        no_project = "You are a member of no project: an admin or owner can change that";
+    }
+}
+
+texts! {
+    /// Words of several pages.
+    Words {
+        actions = "Actions";
+        all_settings = "All settings as JSON";
+        clear = "Clear";
+        clear_all = "clear them all";
+        copy = "Copy";
+        filter = "Filter";
+        first_page = "First page";
+        from_utc = "From (UTC)";
+        never = "never";
+        next_page = "Next page";
+        none = "none";
+        pages = "Pages";
+        pause = "Pause updates";
+        resume = "Resume updates";
+        remove = "Remove";
+        save = "Save";
+        save_table = "CSV";
+        to_utc = "To (UTC)";
+        to_console = "To the console";
+        personal_data = "personal data";
+        injection = "injection";
+        secret = "secret";
+        done = "Done:";
+        to_do = "To do:";
+    }
+}
+
+texts! {
+    /// What the script writes. It has these texts from attributes: of its own element, and of the parts of a page
+    /// that it serves.
+    Script {
+        copied = "Copied";
+        help = "Keys:\n/  search traces\ng o  overview\ng t  traces\ng k  keys\ng m  models\ng p  playground\ng j  jobs\n?  this help";
+        session_over = "Your session is over: sign in again.";
+        passkey_refused = "The passkey was refused.";
+        passkey_known = "This device has a passkey of yours already.";
+        passkey_not_chosen = "No passkey was chosen, or it took too long.";
+    }
+}

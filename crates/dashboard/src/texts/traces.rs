@@ -1,0 +1,120 @@
+//! Traces, their steps, and replays of them.
+
+use super::texts;
+
+texts! {
+    /// The list of traces.
+    Traces {
+        title = "Traces";
+        in_all(total) = "{total} in all";
+        status = "Status";
+        any = "any";
+        grade = "Grade";
+        finding = "Finding";
+        errors = "Errors";
+        with = "with";
+        without = "without";
+        model = "Model";
+        user = "User";
+        session = "Session";
+        cost_from = "Cost from, USD";
+        duration_from = "Duration from, ms";
+        order = "Order";
+        newest_first = "newest first";
+        oldest_first = "oldest first";
+
+        none_yet[make_key] = "No trace yet. A call opens one: {make_key} and call a model.";
+        make_key = "make a key";
+        none_fits[clear] = "No trace fits. Take a filter away, or {clear}.";
+        no_further = "No further traces.";
+        opened = "Opened";
+        trace = "Trace";
+        cost = "Cost";
+        duration = "Duration";
+        metadata = "Metadata";
+        open = "open";
+    }
+}
+
+texts! {
+    /// A trace.
+    Trace {
+        title = "Trace";
+        heading[id] = "Trace {id}";
+        opened[time] = "opened {time}";
+        why_this_grade = "Why this grade";
+        steps_in_time = "Steps in time";
+        table_of_steps = "Table of the steps in time";
+        step = "Step";
+        place_in_time = "Place in time";
+        duration = "Duration";
+        cost = "Cost";
+        more(count) = "and {count} more";
+        steps = "Steps";
+        metadata = "Metadata";
+        median(latency) = "median {latency}";
+        margin = "Margin";
+        of(revenue) = "of {revenue}";
+        shadow_model = "Shadow model";
+        alike = "alike, 0 to 1";
+
+        on_others = "Replay it on other models";
+        calls_are_repeated = "Its calls are made again as they were recorded, are paid by the key, and are compared with these.";
+        models = "Models; none keeps that of each call";
+        key = "Key";
+        leave_out_above = "Leave out calls above, USD";
+        make = "Replay";
+        highest_no_amount = "The highest cost of a call must be a number of dollars";
+    }
+}
+
+texts! {
+    /// A step of a trace.
+    Step {
+        id_and_time[id, time] = "Step {id} · {time}";
+        duration(value) = "duration {value}";
+        cost(value) = "cost {value}";
+        prompt_tokens(value) = "prompt tokens {value}";
+        completion_tokens(value) = "completion tokens {value}";
+        first_token_after(value) = "first token after {value}";
+        attempts(value) = "attempts {value}";
+        shadow_of(step) = "shadow of {step}";
+        tier(value) = "tier {value}";
+        risk_score(value) = "risk score {value}";
+        beginning_of(size) = "The beginning of {size}. The API has all of it.";
+        content = "content";
+        too_deep = "It cannot be shown: it is nested too deeply.";
+        input = "input";
+        earlier_messages(count) = "{count} earlier messages";
+        output = "output";
+        allowed = "allowed";
+        not_allowed = "not allowed";
+    }
+}
+
+texts! {
+    /// A replay beside its source.
+    Replay {
+        title = "Replay";
+        heading[trace] = "Replay of {trace}";
+        progress(done, total) = "{done} of {total} calls";
+        look_again = "Look again";
+        in_total = "In total";
+        table_of_traces = "Table of the traces";
+        trace = "Trace";
+        grade = "Grade";
+        cost = "Cost";
+        change = "Change";
+        time = "Time";
+        models = "Models";
+        about_changes = "Changes are those of the calls that were answered again.";
+        call(step) = "Call {step}";
+        source = "Source";
+        no_answer = "No answer is shown: it is not stored, too long, or one of too many.";
+        alike(share) = "{share} alike";
+        too_dear = "Left out: it would cost more than the highest cost";
+        too_public = "Left out: it is sensitive, and the model is public";
+        blocked(reason) = "Blocked: {reason}";
+        failed(error) = "Failed: {error}";
+    }
+}
