@@ -25,7 +25,10 @@ const KEPT: usize = 256;
 
 /// The latest drift over seven days of the projects that are looked at: two times 20,000 steps are read for one.
 #[derive(Debug)]
-pub(crate) struct WeeklyDrift(Mutex<LruCache<ProjectId, (Timestamp, Arc<Vec<DriftReport>>)>>);
+pub(crate) struct WeeklyDrift(Mutex<LruCache<ProjectId, KeptDrift>>);
+
+/// The time at which the answers were compared, and what was found.
+type KeptDrift = (Timestamp, Arc<Vec<DriftReport>>);
 
 impl Default for WeeklyDrift {
     fn default() -> Self {
