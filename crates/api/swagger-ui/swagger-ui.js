@@ -1,0 +1,1 @@
+// Left out of the binary: the page loads swagger-ui-bundle.js.
