@@ -168,7 +168,7 @@ const METRICS: [(&str, Kind, &str); 26] = [
     (
         "sluice_perimeter_blocks_total",
         Kind::Counter(Unit::Count),
-        "Requests with a refused key or from a blocked address.",
+        "Requests with a refused key or token, or from a blocked address.",
     ),
     (
         "sluice_slow_connections_total",
