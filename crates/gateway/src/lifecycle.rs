@@ -15,7 +15,6 @@ use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
 use crate::error::Result;
-use crate::evidence::drift::WeeklyDrift;
 use crate::evidence::trace_search::TRACE_SEARCHES;
 use crate::gateway::{Gateway, Inner};
 use crate::jobs;
@@ -33,6 +32,7 @@ use crate::state::registry::Registry;
 use crate::state::session_table::SessionTable;
 use crate::state::session_traces::SessionTraces;
 use crate::state::start_journal::StartJournal;
+use crate::state::weekly_drift::WeeklyDrift;
 
 impl Gateway {
     /// Loads the registry, settles the calls that a crash interrupted, and starts the background

@@ -1,12 +1,10 @@
 //! Bias drift: whether the answers of a model have changed since the period before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use domain::ids::ProjectId;
-use domain::time::{MINUTE, Timestamp};
 use grading::{DriftReport, Profile};
-use hashlink::LruCache;
 use store::{ANSWER_BINS, AlikeAnswers};
 
 use crate::bounded_read::{bounded, or_none};
@@ -20,35 +18,6 @@ const MOST_STEPS: i64 = 20_000;
 
 /// The hours of a week.
 const WEEK_HOURS: i64 = 168;
-/// The projects whose drift is kept.
-const KEPT: usize = 256;
-
-/// The latest drift over seven days of the projects that are looked at: two times 20,000 steps are read for one.
-#[derive(Debug)]
-pub(crate) struct WeeklyDrift(Mutex<LruCache<ProjectId, KeptDrift>>);
-
-/// The time at which the answers were compared, and what was found.
-type KeptDrift = (Timestamp, Arc<Vec<DriftReport>>);
-
-impl Default for WeeklyDrift {
-    fn default() -> Self {
-        Self(Mutex::new(LruCache::new(KEPT)))
-    }
-}
-
-impl WeeklyDrift {
-    fn get(&self, project: ProjectId, now: Timestamp) -> Option<Arc<Vec<DriftReport>>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, reports) = kept.get(&project)?;
-        (0..MINUTE).contains(&now.since(*at)).then(|| reports.clone())
-    }
-
-    fn keep(&self, project: ProjectId, now: Timestamp, reports: Arc<Vec<DriftReport>>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(project, (now, reports));
-    }
-}
-
 impl Gateway {
     /// How the answers of the models of a project that is a member's to see have changed in the last seven days
     /// since the seven before. They are compared once a minute at the most.
@@ -123,7 +92,7 @@ fn profiles<'a>(all: &'a [AlikeAnswers], languages: &[&str]) -> BTreeMap<&'a str
 #[cfg(test)]
 mod tests {
     use domain::step::{AnswerShape, Step};
-    use domain::time::HOUR;
+    use domain::time::{HOUR, MINUTE};
     use serde_json::json;
 
     use super::*;

@@ -1,7 +1,7 @@
 //! Evidence: traces, logs, statistics and insights.
 
 pub(crate) mod complexity;
-pub(crate) mod drift;
+mod drift;
 pub(crate) mod figures;
 pub(crate) mod insights;
 pub(crate) mod listed_trace;

@@ -20,3 +20,4 @@ pub(crate) mod session_traces;
 pub(crate) mod start_journal;
 pub(crate) mod stored_model;
 pub(crate) mod verdict_cache;
+pub(crate) mod weekly_drift;
