@@ -16,6 +16,7 @@ mod models;
 mod notices;
 mod overview;
 mod people;
+mod safety;
 mod settings;
 mod signing_in;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use models::{Model, Models, Playground, Routing};
 pub use notices::Notices;
 pub use overview::Overview;
 pub use people::SignOn;
+pub use safety::{Reviews, Safety};
 pub use settings::{Audit, Insights, Settings};
 pub use signing_in::{Failures, Links, SigningIn};
 pub use traces::{Replay, Step, Trace, Traces};
@@ -71,6 +73,10 @@ pub struct Texts {
     pub keys: Keys,
     /// Limits and budgets.
     pub limits: Limits,
+    /// Safety.
+    pub safety: Safety,
+    /// The review queue.
+    pub reviews: Reviews,
     /// Insights.
     pub insights: Insights,
     /// Jobs.
@@ -108,6 +114,8 @@ pub static ENGLISH: Texts = Texts {
     routing: Routing::ENGLISH,
     keys: Keys::ENGLISH,
     limits: Limits::ENGLISH,
+    safety: Safety::ENGLISH,
+    reviews: Reviews::ENGLISH,
     insights: Insights::ENGLISH,
     jobs: Jobs::ENGLISH,
     sign_on: SignOn::ENGLISH,
