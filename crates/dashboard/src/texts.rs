@@ -24,7 +24,7 @@ mod templates;
 mod traces;
 
 pub use frame::{Frame, Nav, Script, Words};
-pub use jobs::Jobs;
+pub use jobs::{Job, Jobs};
 pub use keys::{Keys, Limits};
 pub use models::{Model, Models, Playground, Routing};
 pub use notices::Notices;
@@ -81,6 +81,8 @@ pub struct Texts {
     pub insights: Insights,
     /// Jobs.
     pub jobs: Jobs,
+    /// A job.
+    pub job: Job,
     /// Providers of single sign-on.
     pub sign_on: SignOn,
     /// The actions of people.
@@ -118,6 +120,7 @@ pub static ENGLISH: Texts = Texts {
     reviews: Reviews::ENGLISH,
     insights: Insights::ENGLISH,
     jobs: Jobs::ENGLISH,
+    job: Job::ENGLISH,
     sign_on: SignOn::ENGLISH,
     audit: Audit::ENGLISH,
     settings: Settings::ENGLISH,

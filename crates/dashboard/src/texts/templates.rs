@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 const NAMES: [&str; 6] = ["Sluice", "curl", "key_created", "project:1", "https://", "global"];
 
 /// Templates whose words are no texts yet.
-const OTHERS: [&str; 5] =
-    ["account.html", "job.html", "job_rows.html", "people.html", "tokens.html"];
+const OTHERS: [&str; 3] = ["account.html", "people.html", "tokens.html"];
 
 /// The attributes whose values are read or heard.
 const WORDED: [&str; 6] = ["title", "aria-label", "placeholder", "alt", "label", "data-asks"];
