@@ -16,6 +16,7 @@ mod models;
 mod notices;
 mod overview;
 mod people;
+mod safety;
 mod settings;
 mod signing_in;
 #[cfg(test)]
@@ -23,12 +24,13 @@ mod templates;
 mod traces;
 
 pub use frame::{Frame, Nav, Script, Words};
-pub use jobs::Jobs;
+pub use jobs::{Job, Jobs};
 pub use keys::{Keys, Limits};
 pub use models::{Model, Models, Playground, Routing};
 pub use notices::Notices;
 pub use overview::Overview;
 pub use people::SignOn;
+pub use safety::{Reviews, Safety};
 pub use settings::{Audit, Insights, Settings};
 pub use signing_in::{Failures, Links, SigningIn};
 pub use traces::{Replay, Step, Trace, Traces};
@@ -71,10 +73,16 @@ pub struct Texts {
     pub keys: Keys,
     /// Limits and budgets.
     pub limits: Limits,
+    /// Safety.
+    pub safety: Safety,
+    /// The review queue.
+    pub reviews: Reviews,
     /// Insights.
     pub insights: Insights,
     /// Jobs.
     pub jobs: Jobs,
+    /// A job.
+    pub job: Job,
     /// Providers of single sign-on.
     pub sign_on: SignOn,
     /// The actions of people.
@@ -108,8 +116,11 @@ pub static ENGLISH: Texts = Texts {
     routing: Routing::ENGLISH,
     keys: Keys::ENGLISH,
     limits: Limits::ENGLISH,
+    safety: Safety::ENGLISH,
+    reviews: Reviews::ENGLISH,
     insights: Insights::ENGLISH,
     jobs: Jobs::ENGLISH,
+    job: Job::ENGLISH,
     sign_on: SignOn::ENGLISH,
     audit: Audit::ENGLISH,
     settings: Settings::ENGLISH,

@@ -1,10 +1,12 @@
 //! A job and its outcome.
 
+use std::fmt::Display;
+
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{
     BacktestView, Bytes, CauseRow, Change, Count, ExportView, Frame, JobPage, Money, Percent,
-    RefusalRow, Section, StepLink, TierMoveRow, Tile,
+    RefusalRow, Section, StepLink, Texts, TierMoveRow, Tile,
 };
 use domain::ids::{ProjectId, StepId};
 use domain::job::{Job, JobKind};
@@ -25,7 +27,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     let project = visit.shown_project()?;
     let (gateway, member) = (&app.gateway, visit.member());
     let (job, until) = gateway.job_for_member(member, project, path.text("job_id")?).await?;
-    let frame = visit.frame(Section::Jobs, "Job", Some(project));
+    let frame = visit.frame(Section::Jobs, visit.t.job.title, Some(project));
     let id = job.id.to_string();
     let (mut window, mut backtest, mut export) = (None, None, None);
     match job.kind {
@@ -39,9 +41,10 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
             backtest = job.report.map(|report| report_view(&frame, report));
         }
         JobKind::Export if member.role.is_admin() => {
-            export = Some(export_view(project, &gateway.export_job(member, project, &id).await?));
+            let job = gateway.export_job(member, project, &id).await?;
+            export = Some(export_view(visit.t, project, &job));
         }
-        JobKind::Export => export = Some(hidden_export()),
+        JobKind::Export => export = Some(hidden_export(visit.t)),
     }
     Ok(page(&shown(frame, &job, app.gateway.now(), JobOutcome { until, window, backtest, export })))
 }
@@ -71,26 +74,24 @@ fn count(number: u64) -> Count {
     Count(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-fn export_view(project: ProjectId, job: &ExportJob) -> ExportView {
+fn export_view(t: &Texts, project: ProjectId, job: &ExportJob) -> ExportView {
     let selection = &job.selection;
-    let contents = if selection.content { "with contents" } else { "without contents" };
+    let (format, from, to) = (selection.format.as_str(), selection.since, selection.until);
+    let what = if selection.content {
+        t.job.export_with_contents(format, from, to)
+    } else {
+        t.job.export_without_contents(format, from, to)
+    };
     let mut notes = Vec::new();
     if let Some(file) = job.file {
-        let lacks = [
-            (file.content_errors, "rows lack a content that is stored."),
-            (file.step_errors, "steps cannot be read."),
-        ];
-        let lacks = lacks.into_iter().filter(|(number, _)| *number > 0);
-        notes.extend(lacks.map(|(number, what)| format!("{} {what}", count(number))));
+        notes.extend(counted([
+            (file.content_errors, t.job.content_errors),
+            (file.step_errors, t.job.step_errors),
+        ]));
     }
     let download = || format!("/api/v1/projects/{project}/exports/{}/download", job.id);
     ExportView {
-        what: format!(
-            "{} of the steps that ended from {} to {}, {contents}.",
-            selection.format.as_str(),
-            selection.since,
-            selection.until
-        ),
+        what,
         file: job.file.map(|file| {
             (count(file.steps), Bytes(usize::try_from(file.bytes).unwrap_or(usize::MAX)))
         }),
@@ -100,9 +101,9 @@ fn export_view(project: ProjectId, job: &ExportJob) -> ExportView {
 }
 
 /// An export as those see it who may not have its file.
-fn hidden_export() -> ExportView {
+fn hidden_export(t: &Texts) -> ExportView {
     ExportView {
-        what: "Admins and owners see what is exported, and download the file.".to_owned(),
+        what: t.job.export_is_hidden.to_owned(),
         file: None,
         download: None,
         notes: Vec::new(),
@@ -110,11 +111,11 @@ fn hidden_export() -> ExportView {
 }
 
 fn report_view(frame: &Frame, report: BacktestReport) -> BacktestView {
-    let judged = report.steps.judged;
+    let (t, judged) = (frame.t, report.steps.judged);
     let causes = |causes: &[ByCause]| causes.iter().map(|one| cause(frame, one, judged)).collect();
     BacktestView {
-        tiles: tiles(&report),
-        notes: notes(&report),
+        tiles: tiles(t, &report),
+        notes: notes(t, &report),
         blocked: causes(&report.newly_blocked),
         passed: causes(&report.newly_passed),
         tiers: report
@@ -157,7 +158,8 @@ fn refusal(frame: &Frame, (limit, refused): (Limit, Refused)) -> RefusalRow {
     }
 }
 
-fn tiles(report: &BacktestReport) -> Vec<Tile> {
+fn tiles(t: &Texts, report: &BacktestReport) -> Vec<Tile> {
+    let t = &t.job;
     let judged = report.steps.judged;
     let sum = |causes: &[ByCause]| causes.iter().map(|cause| cause.steps).sum::<u64>();
     let moved = report.tiers.iter().filter(|cell| cell.from != cell.to);
@@ -166,58 +168,58 @@ fn tiles(report: &BacktestReport) -> Vec<Tile> {
     let costs = &report.costs;
     let tile = |label, value: String, note: String| Tile { label, value, change: None, note };
     let part = |label, number: u64| {
-        tile(label, count(number).to_string(), format!("{} of the requests", share(number, judged)))
+        tile(label, count(number).to_string(), t.of_requests(share(number, judged)))
     };
     vec![
-        tile(
-            "Judged requests",
-            count(judged).to_string(),
-            format!("of {} steps", count(report.steps.read)),
-        ),
-        part("Newly blocked", sum(&report.newly_blocked)),
-        part("Newly passed", sum(&report.newly_passed)),
-        part("Moved to another tier", moved),
-        part("Refused by limits", refused),
+        tile(t.judged, count(judged).to_string(), t.of_steps(count(report.steps.read))),
+        part(t.newly_blocked, sum(&report.newly_blocked)),
+        part(t.newly_passed, sum(&report.newly_passed)),
+        part(t.moved_to_tier, moved),
+        part(t.refused, refused),
         Tile {
-            label: "Cost by the draft",
+            label: t.cost,
             value: Money(costs.draft).to_string(),
             change: Change::of(costs.recorded.dollars(), costs.draft.dollars()),
-            note: format!("recorded {}", Money(costs.recorded)),
+            note: t.recorded(Money(costs.recorded)),
         },
-        tile(
-            "Savings",
-            Money(costs.savings).to_string(),
-            "on requests answered by both".to_owned(),
-        ),
+        tile(t.savings, Money(costs.savings).to_string(), t.about_savings.to_owned()),
     ]
 }
 
+/// A sentence with a value.
+type Sentence = fn(&dyn Display) -> String;
+
+/// The sentences of numbers that are not 0.
+fn counted<const N: usize>(sentences: [(u64, Sentence); N]) -> impl Iterator<Item = String> {
+    let counted = sentences.into_iter().filter(|(number, _)| *number > 0);
+    counted.map(|(number, sentence)| sentence(&count(number)))
+}
+
 /// The limits of the report, in sentences.
-fn notes(report: &BacktestReport) -> Vec<String> {
+fn notes(t: &Texts, report: &BacktestReport) -> Vec<String> {
+    let t = &t.job;
     let StepCounts { without_content, unreadable, truncated, .. } = report.steps;
-    let counts = [
-        (without_content, "requests have no stored content, and were not judged."),
-        (unreadable, "requests could not be judged."),
-        (report.costs.unpriced_steps, "requests would be answered by a model without a price."),
-        (report.refusal_counts.already, "requests would be refused by the limits of now as well."),
-        (report.refusal_counts.no_longer, "requests would be refused by the limits of now alone."),
-    ];
-    let counts = counts.into_iter().filter(|(number, _)| *number > 0);
-    let mut notes: Vec<String> =
-        counts.map(|(number, what)| format!("{} {what}", count(number))).collect();
-    let money = [
-        (report.costs.newly_blocked, "was spent on requests that would be blocked"),
-        (report.costs.newly_passed, "would be spent on requests that would pass"),
-        (report.costs.refused, "would not be spent because of limits"),
+    let mut notes: Vec<String> = counted([
+        (without_content, t.without_content),
+        (unreadable, t.unreadable),
+        (report.costs.unpriced_steps, t.unpriced),
+        (report.refusal_counts.already, t.refused_already),
+        (report.refusal_counts.no_longer, t.refused_no_longer),
+    ])
+    .collect();
+    let money: [(Usd, Sentence); 3] = [
+        (report.costs.newly_blocked, t.spent_on_blocked),
+        (report.costs.newly_passed, t.spent_on_passed),
+        (report.costs.refused, t.spared_by_limits),
     ];
     let money = money.into_iter().filter(|(amount, _)| *amount != Usd::ZERO);
-    notes.extend(money.map(|(amount, what)| format!("{} {what}.", Money(amount))));
+    notes.extend(money.map(|(amount, sentence)| sentence(&Money(amount))));
     if truncated {
-        notes.push("The window has more than 1,000,000 steps: the earliest were read.".to_owned());
+        notes.push(t.truncated.to_owned());
     }
     if !report.ignored_settings.is_empty() {
         let sections = report.ignored_settings.join(", ");
-        notes.push(format!("Sections of the draft without effect on a backtest: {sections}."));
+        notes.push(t.without_effect(sections));
     }
     notes
 }

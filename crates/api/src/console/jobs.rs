@@ -27,10 +27,11 @@ pub(super) fn rows(frame: &Frame, jobs: &[Job], now: Timestamp) -> Vec<JobRow> {
 
 /// A job as a row.
 pub(super) fn row(frame: &Frame, job: &Job, now: Timestamp) -> JobRow {
+    let t = &frame.t.jobs;
     let (kind, path) = match job.kind {
-        JobKind::Replay => ("Replay", "replays"),
-        JobKind::Export => ("Export", "jobs"),
-        JobKind::Backtest => ("Backtest", "jobs"),
+        JobKind::Replay => (t.replay, "replays"),
+        JobKind::Export => (t.export, "jobs"),
+        JobKind::Backtest => (t.backtest, "jobs"),
     };
     let took = job.started_at.map(|began| {
         Duration(millis(job.finished_at.unwrap_or(now).since(began).max(0))).to_string()

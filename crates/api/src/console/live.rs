@@ -83,7 +83,7 @@ fn written(frame: &Frame, event: LiveEvent, now: Timestamp) -> String {
         }
         LiveEvent::Jobs(jobs) => {
             let rows = jobs::rows(frame, &jobs, now);
-            sse::source_event(&mut out, "part", &JobRows { rows }.html());
+            sse::source_event(&mut out, "part", &JobRows { t: frame.t, rows }.html());
         }
         LiveEvent::Figures(figures) => {
             sse::source_event(

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use dashboard::{Count, FindingRow, Frame, JudgedRow, ReviewItem, ReviewsPage, Section};
+use dashboard::{Count, FindingRow, Frame, JudgedRow, ReviewItem, ReviewsPage, Section, Texts};
 use domain::ids::{ProjectId, StepId};
 use domain::review::{Review, Verdict};
 use domain::settings::Settings;
@@ -42,7 +42,7 @@ async fn reviews(app: &App, visit: &Visit, project: ProjectId) -> Result<Reviews
     let judged = gateway.list_verdicts(member, project, MOST_JUDGED).await?;
     let settings = gateway.project(member, project)?.project.settings;
     let safety = Settings::parse(&settings).map_err(Error::Invalid)?.safety;
-    let frame = visit.frame(Section::Safety, "Review queue", Some(project));
+    let frame = visit.frame(Section::Safety, visit.t.reviews.title, Some(project));
     let next = queue.next.map(|step| frame.href(&format!("/safety/reviews?before={step}")));
     Ok(ReviewsPage {
         waiting: (Count(waiting.min(MOST_COUNTED)), waiting > MOST_COUNTED),
@@ -56,12 +56,13 @@ async fn reviews(app: &App, visit: &Visit, project: ProjectId) -> Result<Reviews
     })
 }
 
-fn finding_row(found: &Found) -> FindingRow {
+fn finding_row(t: &Texts, found: &Found) -> FindingRow {
+    let t = &t.reviews;
     let place = match (&found.role, found.field.as_deref()) {
-        _ if found.is_in_output() => "in the output".to_owned(),
-        (Some(role), None | Some("content")) => format!("in a {role} message"),
-        (Some(role), Some(field)) => format!("in {field} of a {role} message"),
-        (None, Some(field)) => format!("in {field}"),
+        _ if found.is_in_output() => t.in_output.to_owned(),
+        (Some(role), None | Some("content")) => t.in_message(role),
+        (Some(role), Some(field)) => t.in_field_of_message(field, role),
+        (None, Some(field)) => t.in_field(field),
         (None, None) => String::new(),
     };
     FindingRow { name: found.name(), score: format!("{:.2}", found.score), place }
@@ -78,16 +79,13 @@ fn judge_href(frame: &Frame, step: StepId) -> String {
 }
 
 fn item(frame: &Frame, step: &Step, texts: ReviewTexts) -> ReviewItem {
+    let t = frame.t;
     let found = Found::all(step);
     let (texts, without_text) = match texts {
         ReviewTexts::Shown(texts) => (texts, None),
-        ReviewTexts::NotStored => {
-            (Vec::new(), Some("Its texts are not stored, or their retention is over."))
-        }
-        ReviewTexts::TooLarge => {
-            (Vec::new(), Some("Its texts are large: they are on the page of the step."))
-        }
-        ReviewTexts::Damaged => (Vec::new(), Some("Its texts are damaged and cannot be opened.")),
+        ReviewTexts::NotStored => (Vec::new(), Some(t.reviews.not_stored)),
+        ReviewTexts::TooLarge => (Vec::new(), Some(t.reviews.too_large)),
+        ReviewTexts::Damaged => (Vec::new(), Some(t.reviews.damaged)),
     };
     let model = step.call.as_ref().map(|call| call.model.clone());
     ReviewItem {
@@ -98,7 +96,7 @@ fn item(frame: &Frame, step: &Step, texts: ReviewTexts) -> ReviewItem {
         at: step.finished_at,
         risk_score: format!("{:.2}", step.security.risk_score),
         more: found.len().saturating_sub(MOST_FINDINGS),
-        findings: found.iter().take(MOST_FINDINGS).map(finding_row).collect(),
+        findings: found.iter().take(MOST_FINDINGS).map(|found| finding_row(t, found)).collect(),
         texts,
         without_text,
         judge: judge_href(frame, step.id),

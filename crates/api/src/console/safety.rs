@@ -4,7 +4,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{
-    AdviceRow, Choice, FindingMark, Frame, RuleRow, SafetyDraft, SafetyPage, Section, Verdict,
+    AdviceRow, Choice, FindingMark, Frame, RuleRow, SafetyDraft, SafetyPage, Section, Texts,
+    Verdict,
 };
 use domain::conversation::{Body, Message};
 use domain::ids::ProjectId;
@@ -21,8 +22,8 @@ use crate::console::safety_draft;
 use crate::console::visit::{Form, Visit};
 use crate::console::{page, page_as};
 
-/// The windows of a backtest, in hours, with their names.
-const WINDOWS: [(&str, &str); 3] = [("24", "24 hours"), ("168", "7 days"), ("720", "30 days")];
+/// The windows of a backtest, in hours.
+const WINDOWS: [&str; 3] = ["24", "168", "720"];
 /// The window that is offered first.
 const USUAL_WINDOW: &str = "168";
 
@@ -49,7 +50,7 @@ async fn safety(app: &App, visit: &Visit, project: ProjectId) -> Result<SafetyPa
     let member = visit.member();
     let settings = read(&saved(app, visit, project)?)?;
     let advice = app.gateway.review_advice(member, project).await?;
-    let frame = visit.frame(Section::Safety, "Safety", Some(project));
+    let frame = visit.frame(Section::Safety, visit.t.safety.title, Some(project));
     let is_admin = member.role.is_admin();
     let advice = advice.into_iter().map(|judged| AdviceRow {
         sentence: judged.to_string(),
@@ -60,7 +61,7 @@ async fn safety(app: &App, visit: &Visit, project: ProjectId) -> Result<SafetyPa
         verdict: None,
         draft: SafetyDraft::default(),
         tried: None,
-        windows: windows(USUAL_WINDOW),
+        windows: windows(frame.t, USUAL_WINDOW),
         rules: rules(&frame, &settings),
         advice: advice.collect(),
         may_try: member.role.may_try_settings(),
@@ -69,22 +70,24 @@ async fn safety(app: &App, visit: &Visit, project: ProjectId) -> Result<SafetyPa
     })
 }
 
-fn windows(chosen: &str) -> Vec<Choice> {
-    let choice = |(hours, name): &(&str, &str)| Choice {
-        value: (*hours).to_owned(),
-        label: (*name).to_owned(),
-        is_chosen: *hours == chosen,
+fn windows(t: &Texts, chosen: &str) -> Vec<Choice> {
+    let names = [t.safety.day, t.safety.week, t.safety.month];
+    let choice = |(hours, name): (&str, &str)| Choice {
+        value: hours.to_owned(),
+        label: name.to_owned(),
+        is_chosen: hours == chosen,
     };
-    WINDOWS.iter().map(choice).collect()
+    WINDOWS.into_iter().zip(names).map(choice).collect()
 }
 
 fn rules(frame: &Frame, settings: &Settings) -> Vec<RuleRow> {
+    let t = &frame.t.safety;
     let rule = |rule: &domain::safety::PolicyRule| {
         let name: String = byte_serialize(rule.name.as_bytes()).collect();
         RuleRow {
             name: rule.name.clone(),
             pattern: rule.pattern.clone(),
-            action: if rule.action == Action::Block { "blocks" } else { "is flagged" },
+            action: if rule.action == Action::Block { t.blocks } else { t.is_flagged },
             weight: rule.weight.to_string(),
             href: frame.href(&format!("/safety?rule={name}")),
         }
@@ -99,7 +102,7 @@ pub(super) async fn judge(State(app): State<App>, visit: Visit, form: Form) -> R
     shown.text = form.text_area("text");
     shown.draft = safety_draft::fields(&form);
     let saved = saved(&app, &visit, project)?;
-    let Some(read) = safety_draft::read(&mut shown.draft, &saved) else {
+    let Some(read) = safety_draft::read(visit.t, &mut shown.draft, &saved) else {
         return Ok(refused(&shown));
     };
     let trial = SafetyTrial {
@@ -110,7 +113,7 @@ pub(super) async fn judge(State(app): State<App>, visit: Visit, form: Form) -> R
     };
     match app.gateway.try_safety(visit.member(), project, trial).await {
         Ok(verdict) => {
-            shown.verdict = Some(view(&shown.text, verdict));
+            shown.verdict = Some(view(visit.t, &shown.text, verdict));
             let is_draft = !read.patch.is_empty() && visit.member().role.is_admin();
             shown.tried = is_draft.then(|| Value::Object(read.patch).to_string());
             Ok(page(&shown))
@@ -125,11 +128,11 @@ pub(super) async fn backtest(State(app): State<App>, visit: Visit, form: Form) -
     let mut draft = safety_draft::fields(&form);
     let saved = saved(&app, &visit, project)?;
     let window = form.get("window").unwrap_or(USUAL_WINDOW);
-    let hours = WINDOWS.iter().find(|(hours, _)| *hours == window).map(|(hours, _)| *hours);
+    let hours = WINDOWS.into_iter().find(|hours| *hours == window);
     let hours: i64 = hours
         .and_then(|hours| hours.parse().ok())
-        .ok_or_else(|| Error::invalid("window must be 24, 168 or 720 hours"))?;
-    let read = safety_draft::read(&mut draft, &saved);
+        .ok_or_else(|| Error::invalid(visit.t.safety.no_such_window))?;
+    let read = safety_draft::read(visit.t, &mut draft, &saved);
     let refusal = match &read {
         None => None,
         Some(read) => {
@@ -146,7 +149,8 @@ pub(super) async fn backtest(State(app): State<App>, visit: Visit, form: Form) -
         }
     };
     let mut shown = safety(&app, &visit, project).await?;
-    (shown.text, shown.draft, shown.windows) = (form.text_area("text"), draft, windows(window));
+    (shown.text, shown.draft, shown.windows) =
+        (form.text_area("text"), draft, windows(visit.t, window));
     Ok(match (read, refusal) {
         (Some(read), Some(error)) => show_faults(shown, &read, error),
         _ => refused(&shown),
@@ -155,7 +159,7 @@ pub(super) async fn backtest(State(app): State<App>, visit: Visit, form: Form) -
 
 /// The page with the faults of its draft.
 fn show_faults(mut shown: SafetyPage, read: &safety_draft::ReadDraft, error: Error) -> Response {
-    match read.place_faults(&mut shown.draft, error) {
+    match read.place_faults(shown.frame.t, &mut shown.draft, error) {
         None => refused(&shown),
         Some(error) => {
             let status = show_fault(&mut shown.frame, error.into());
@@ -169,7 +173,7 @@ fn refused(shown: &SafetyPage) -> Response {
     page_as(StatusCode::UNPROCESSABLE_ENTITY, shown)
 }
 
-fn view(text: &str, verdict: SafetyVerdict) -> Verdict {
+fn view(t: &Texts, text: &str, verdict: SafetyVerdict) -> Verdict {
     let named = |category: &str, kind: &str| format!("{category}: {kind}");
     let found = verdict
         .findings
@@ -177,7 +181,7 @@ fn view(text: &str, verdict: SafetyVerdict) -> Verdict {
         .map(|found| (found.start, found.end, named(found.category.as_str(), &found.kind)));
     let found: Vec<_> = found.collect();
     let words = verdict.findings.iter().zip(&found).map(|(finding, (start, end, name))| {
-        format!("{name}, characters {start} to {end}, score {:.2}", finding.score)
+        t.safety.finding(name, start, end, format_args!("{:.2}", finding.score))
     });
     let redacted = verdict.redacted.first().and_then(|message| match &message.body {
         Body::Text(redacted) if redacted != text => Some(redacted.clone()),
@@ -185,9 +189,9 @@ fn view(text: &str, verdict: SafetyVerdict) -> Verdict {
     });
     Verdict {
         outcome: match (&verdict.reason, verdict.review) {
-            (Some(_), _) => "is blocked",
-            (None, true) => "passes, and is marked for review",
-            (None, false) => "passes",
+            (Some(_), _) => t.safety.is_blocked,
+            (None, true) => t.safety.passes_for_review,
+            (None, false) => t.safety.passes,
         },
         risk_score: format!("{:.2}", verdict.risk_score),
         marks: FindingMark::split(text, &found),

@@ -1,6 +1,6 @@
 //! A draft of safety settings, as a form has it: a rule, or a patch of settings as JSON.
 
-use dashboard::{DraftField, SafetyDraft};
+use dashboard::{DraftField, SafetyDraft, Texts};
 use domain::settings::{self, Settings};
 use gateway::Error;
 use serde_json::{Map, Value, json};
@@ -44,17 +44,21 @@ pub(super) fn from_rule(saved: &Settings, name: &str) -> SafetyDraft {
 }
 
 /// Reads the draft over the saved settings of the project. A fault is put at its field; `None` if there is one.
-pub(super) fn read(draft: &mut SafetyDraft, saved: &Map<String, Value>) -> Option<ReadDraft> {
+pub(super) fn read(
+    t: &Texts,
+    draft: &mut SafetyDraft,
+    saved: &Map<String, Value>,
+) -> Option<ReadDraft> {
     let mut patch = match serde_json::from_str(&draft.settings.value) {
         _ if draft.settings.value.trim().is_empty() => Map::new(),
         Ok(Value::Object(patch)) => patch,
-        Ok(_) => return refused(&mut draft.settings, "The settings must be a JSON object"),
+        Ok(_) => return refused(&mut draft.settings, t.safety.settings_no_object),
         Err(error) => {
-            return refused(&mut draft.settings, &format!("The settings are not JSON: {error}"));
+            return refused(&mut draft.settings, &t.safety.settings_no_json(error));
         }
     };
     if patch.get("safety").is_some_and(|section| !section.is_object()) {
-        return refused(&mut draft.settings, "settings.safety must be an object");
+        return refused(&mut draft.settings, t.safety.section_no_object);
     }
     let [name, pattern] = [&draft.name, &draft.pattern].map(|field| field.value.trim().to_owned());
     if name.is_empty() && pattern.is_empty() {
@@ -65,7 +69,7 @@ pub(super) fn read(draft: &mut SafetyDraft, saved: &Map<String, Value>) -> Optio
         weight => weight.parse().ok().filter(|weight: &f64| weight.is_finite()),
     };
     let Some(weight) = weight else {
-        return refused(&mut draft.weight, "The weight must be a number from 0 to 1");
+        return refused(&mut draft.weight, t.safety.weight_no_number);
     };
     let action = if draft.flags { "flag" } else { "block" };
     // A field that is left empty is missed, and not blank.
@@ -86,10 +90,7 @@ pub(super) fn read(draft: &mut SafetyDraft, saved: &Map<String, Value>) -> Optio
         None => Vec::new(),
         Some(Value::Array(rules)) => rules,
         Some(_) => {
-            return refused(
-                &mut draft.settings,
-                "settings.safety.rules must be an array of objects",
-            );
+            return refused(&mut draft.settings, t.safety.rules_no_array);
         }
     };
     let known = rules.iter().position(|rule| rule.get("name") == Some(&json!(name)));
@@ -117,7 +118,12 @@ impl ReadDraft {
     }
 
     /// Puts the faults of a refusal at their fields. Returns the refusal if one has no field.
-    pub(super) fn place_faults(&self, draft: &mut SafetyDraft, error: Error) -> Option<Error> {
+    pub(super) fn place_faults(
+        &self,
+        t: &Texts,
+        draft: &mut SafetyDraft,
+        error: Error,
+    ) -> Option<Error> {
         let Error::Invalid(faults) = &error else { return Some(error) };
         let has_settings = !draft.settings.value.trim().is_empty();
         for fault in faults {
@@ -131,7 +137,9 @@ impl ReadDraft {
                     ("weight", &mut draft.weight),
                 ];
                 let found = fields.into_iter().find(|(name, _)| own.starts_with(name));
-                found.map(|(_, field)| field.fault.get_or_insert(format!("The {own}"))).is_some()
+                found
+                    .map(|(_, field)| field.fault.get_or_insert(t.safety.fault_of_field(own)))
+                    .is_some()
             };
             if own.is_some_and(&mut place) {
                 continue;
@@ -147,6 +155,8 @@ impl ReadDraft {
 
 #[cfg(test)]
 mod tests {
+    use dashboard::ENGLISH;
+
     use super::*;
 
     fn draft(name: &str, pattern: &str, weight: &str, settings: &str) -> SafetyDraft {
@@ -179,7 +189,7 @@ mod tests {
                 Some(0),
             ),
         ] {
-            let read = read(&mut draft, &saved).unwrap();
+            let read = read(&ENGLISH, &mut draft, &saved).unwrap();
             assert_eq!((Value::Object(read.patch), read.rule), (patch, index));
         }
     }
@@ -187,7 +197,7 @@ mod tests {
     #[test]
     fn a_fault_is_at_its_field() {
         let fault = |mut given: SafetyDraft| {
-            assert!(read(&mut given, &Map::new()).is_none());
+            assert!(read(&ENGLISH, &mut given, &Map::new()).is_none());
             [given.name, given.pattern, given.weight, given.settings]
                 .map(|field| field.fault.is_some())
         };
@@ -201,8 +211,8 @@ mod tests {
             );
         }
         let placed = |mut given: SafetyDraft, sentence: &str| {
-            let read = read(&mut given, &Map::new()).unwrap();
-            let left = read.place_faults(&mut given, Error::invalid(sentence)).is_some();
+            let read = read(&ENGLISH, &mut given, &Map::new()).unwrap();
+            let left = read.place_faults(&ENGLISH, &mut given, Error::invalid(sentence)).is_some();
             let fields = [given.name, given.pattern, given.weight, given.settings];
             (fields.map(|field| field.fault), left)
         };

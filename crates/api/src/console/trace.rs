@@ -123,7 +123,7 @@ fn write_step(step: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_j
     // A step is written by a plain function, which has no frame.
     let t = language::texts();
     let texts = match content.map(ShownContent::read) {
-        Some(Some(content)) => texts(&step, &content, LONGEST_TEXT),
+        Some(Some(content)) => texts(t, &step, &content, LONGEST_TEXT),
         Some(None) => vec![unmarked(t.step.content, t.step.too_deep)],
         None => Vec::new(),
     };

@@ -1,6 +1,6 @@
 //! The texts of a step, with what was found in them.
 
-use dashboard::{Bytes, FindingMark, Text};
+use dashboard::{Bytes, ENGLISH, FindingMark, Text, Texts};
 use domain::shown_content::{Output, ShownContent};
 use domain::step::Step;
 use serde::Deserialize;
@@ -88,8 +88,13 @@ struct Message {
 }
 
 /// The texts of a step, each up to `longest` bytes of it, with the findings in them.
-pub(crate) fn texts(step: &Step, content: &ShownContent<'_>, longest: usize) -> Vec<Text> {
-    let text = |name: String, text: &str, found: &[Mark]| cut(name, text, found, longest);
+pub(crate) fn texts(
+    t: &Texts,
+    step: &Step,
+    content: &ShownContent<'_>,
+    longest: usize,
+) -> Vec<Text> {
+    let text = |name: &str, text: &str, found: &[Mark]| cut(name.to_owned(), text, found, longest);
     let mut texts = Vec::new();
     let found = Found::all(step);
     let marks_of = |is_there: &dyn Fn(&Found) -> bool| -> Vec<_> {
@@ -101,7 +106,7 @@ pub(crate) fn texts(step: &Step, content: &ShownContent<'_>, longest: usize) -> 
             Some(messages) => {
                 let left = messages.len().saturating_sub(MOST_MESSAGES);
                 if left > 0 {
-                    texts.push(text("input".to_owned(), &format!("{left} earlier messages"), &[]));
+                    texts.push(text(t.step.input, &t.step.earlier_messages(left), &[]));
                 }
                 let shown = messages.into_iter().enumerate().skip(left);
                 texts.extend(shown.map(|(index, shown)| {
@@ -110,19 +115,19 @@ pub(crate) fn texts(step: &Step, content: &ShownContent<'_>, longest: usize) -> 
             }
             None => {
                 let marks = marks_of(&|found| found.is_in_message(0));
-                texts.push(text("input".to_owned(), &plain(input.get()), &marks));
+                texts.push(text(t.step.input, &plain(input.get()), &marks));
             }
         }
     }
     let marks = marks_of(&Found::is_in_output);
     match content.output(step) {
         Some(Output::Json(json)) => {
-            texts.push(text("output".to_owned(), &plain(json.get()), &[]));
+            texts.push(text(t.step.output, &plain(json.get()), &[]));
         }
-        Some(Output::Text(output)) => texts.push(text("output".to_owned(), output, &marks)),
+        Some(Output::Text(output)) => texts.push(text(t.step.output, output, &marks)),
         Some(Output::Allowed { allowed }) => {
-            let verdict = if allowed { "allowed" } else { "not allowed" };
-            texts.push(text("output".to_owned(), verdict, &[]));
+            let verdict = if allowed { t.step.allowed } else { t.step.not_allowed };
+            texts.push(text(t.step.output, verdict, &[]));
         }
         None => {}
     }
@@ -175,7 +180,7 @@ fn cut(name: String, text: &str, found: &[Mark], longest: usize) -> Text {
 /// The texts of a step in which something was found, each shortened to the findings and what is around them. If
 /// none is in a text that is shown, the beginning of the last text.
 pub(crate) fn excerpts(step: &Step, content: &ShownContent<'_>) -> Vec<Text> {
-    let mut texts = texts(step, content, usize::MAX);
+    let mut texts = texts(&ENGLISH, step, content, usize::MAX);
     let has_finding = |text: &Text| text.marks.iter().any(|mark| mark.finding.is_some());
     if texts.iter().any(has_finding) {
         texts.retain(has_finding);

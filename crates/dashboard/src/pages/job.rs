@@ -5,8 +5,10 @@ use domain::time::Timestamp;
 
 use crate::format::{Bytes, Count, Money, Percent};
 use crate::frame::Frame;
+use crate::markup;
 use crate::pages::jobs::JobRow;
 use crate::pages::overview::Tile;
+use crate::texts::Texts;
 
 /// A step, and its page.
 #[derive(Clone, Debug)]
@@ -79,10 +81,11 @@ pub struct BacktestView {
 
 impl BacktestView {
     /// The tables of causes, each with its title, its name and the text without a row.
-    fn causes(&self) -> [(&'static str, &'static str, &[CauseRow], &'static str); 2] {
+    fn causes(&self, t: &Texts) -> [(&'static str, &'static str, &[CauseRow], &'static str); 2] {
+        let t = &t.job;
         [
-            ("Newly blocked", "blocked", &self.blocked, "No answered request would be blocked."),
-            ("Newly passed", "passed", &self.passed, "No blocked request would pass."),
+            (t.newly_blocked, "blocked", &self.blocked, t.none_newly_blocked),
+            (t.newly_passed, "passed", &self.passed, t.none_newly_passed),
         ]
     }
 }

@@ -5,6 +5,7 @@ use domain::time::Timestamp;
 
 use crate::format::Percent;
 use crate::frame::Frame;
+use crate::texts::Texts;
 
 /// A job.
 #[derive(Clone, Debug)]
@@ -56,6 +57,8 @@ pub struct JobsPage {
 #[derive(Debug, Template)]
 #[template(path = "job_rows.html")]
 pub struct JobRows {
+    /// The texts.
+    pub t: &'static Texts,
     /// The jobs, newest first.
     pub rows: Vec<JobRow>,
 }

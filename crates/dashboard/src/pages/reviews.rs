@@ -1,10 +1,12 @@
 //! Findings that wait for a person.
 
 use askama::Template;
+use domain::review::Verdict;
 use domain::time::Timestamp;
 
 use crate::format::Count;
 use crate::frame::Frame;
+use crate::markup;
 use crate::pages::trace::Text;
 
 /// A finding of a step that waits.
@@ -14,7 +16,7 @@ pub struct FindingRow {
     pub name: String,
     /// 0 to 1.
     pub score: String,
-    /// Its place: `user message`, `field tools`, `output`.
+    /// Its place: `in a user message`, `in tools`, `in the output`.
     pub place: String,
 }
 

@@ -41,7 +41,7 @@ impl FindingMark {
 /// The verdict on a text.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// `passes`, `passes, for review` or `is blocked`.
+    /// Whether the prompt passes, in words.
     pub outcome: &'static str,
     /// The reason for a refusal.
     pub reason: Option<String>,
@@ -62,7 +62,7 @@ pub struct RuleRow {
     pub name: String,
     /// Its pattern.
     pub pattern: String,
-    /// `flag` or `block`.
+    /// What a match does, in words.
     pub action: &'static str,
     /// 0 to 1.
     pub weight: String,
