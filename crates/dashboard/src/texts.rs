@@ -9,6 +9,7 @@
 
 mod macros;
 
+mod account;
 mod frame;
 mod jobs;
 mod keys;
@@ -23,13 +24,14 @@ mod signing_in;
 mod templates;
 mod traces;
 
+pub use account::Account;
 pub use frame::{Frame, Nav, Script, Words};
 pub use jobs::{Job, Jobs};
 pub use keys::{Keys, Limits};
 pub use models::{Model, Models, Playground, Routing};
 pub use notices::Notices;
 pub use overview::Overview;
-pub use people::SignOn;
+pub use people::{People, SignOn, Tokens};
 pub use safety::{Reviews, Safety};
 pub use settings::{Audit, Insights, Settings};
 pub use signing_in::{Failures, Links, SigningIn};
@@ -83,12 +85,18 @@ pub struct Texts {
     pub jobs: Jobs,
     /// A job.
     pub job: Job,
+    /// People.
+    pub people: People,
+    /// Service tokens.
+    pub tokens: Tokens,
     /// Providers of single sign-on.
     pub sign_on: SignOn,
     /// The actions of people.
     pub audit: Audit,
     /// Settings.
     pub settings: Settings,
+    /// The user's own account.
+    pub account: Account,
     /// The pages that sign somebody in.
     pub signing_in: SigningIn,
     /// The pages that links of letters lead to.
@@ -121,9 +129,12 @@ pub static ENGLISH: Texts = Texts {
     insights: Insights::ENGLISH,
     jobs: Jobs::ENGLISH,
     job: Job::ENGLISH,
+    people: People::ENGLISH,
+    tokens: Tokens::ENGLISH,
     sign_on: SignOn::ENGLISH,
     audit: Audit::ENGLISH,
     settings: Settings::ENGLISH,
+    account: Account::ENGLISH,
     signing_in: SigningIn::ENGLISH,
     links: Links::ENGLISH,
     failures: Failures::ENGLISH,

@@ -36,7 +36,7 @@ async fn account(app: &App, visit: &Visit) -> Result<AccountPage> {
     let host = visit.headers.get(HOST).and_then(|host| host.to_str().ok());
     let sessions = app.gateway.own_sessions(&visit.session.token, member).await?;
     Ok(AccountPage {
-        frame: visit.frame(Section::Account, "Your account", visit.project()?),
+        frame: visit.frame(Section::Account, visit.t.account.title, visit.project()?),
         has_password,
         sign_in_anew: providers.into_iter().map(anew_link).collect(),
         verified_at: own.email_verified_at,

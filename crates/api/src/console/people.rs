@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{InvitationRow, NewLink, PeoplePage, PersonRow, Section};
+use dashboard::{InvitationRow, NewLink, PeoplePage, PersonRow, Section, Texts};
 use domain::ids::ProjectId;
 use domain::project::Role;
 use gateway::{Error, Handover, InvitationView, Member, NewInvitation, Person, PersonChange};
@@ -25,7 +25,7 @@ async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
     let people = app.gateway.list_people(member).await?;
     let invitations = app.gateway.list_invitations(member).await?;
     Ok(PeoplePage {
-        frame: visit.frame(Section::People, "People", visit.project()?),
+        frame: visit.frame(Section::People, visit.t.people.title, visit.project()?),
         people: people.into_iter().map(|person| row(member, person)).collect(),
         invitations: invitations.into_iter().map(invitation).collect(),
         made: None,
@@ -58,12 +58,12 @@ fn invitation(view: InvitationView) -> InvitationRow {
 pub(super) async fn invite(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let invited = async {
         let (email, role) = (form.text("email"), form.text("role"));
-        let new = NewInvitation { email, role, projects: projects(&form)? };
+        let new = NewInvitation { email, role, projects: projects(visit.t, &form)? };
         app.gateway.invite(visit.member(), new).await
     };
     let made = invited.await.map(|(view, handover)| {
-        let title = format!("The invitation of {}", view.email);
-        new_link(&app, &visit, title, "72 hours", handover)
+        let title = visit.t.people.invitation_of(view.email);
+        new_link(&app, &visit, title, visit.t.people.three_days, handover)
     });
     shown_with(&app, &visit, made).await
 }
@@ -81,7 +81,7 @@ pub(super) async fn change(
         let is_new = |name: &str, old: &str| form.get(name) != form.get(old);
         let role = form.get("role").filter(|_| is_new("role", "old_role")).map(str::to_owned);
         let projects =
-            if is_new("projects", "old_projects") { Some(projects(&form)?) } else { None };
+            if is_new("projects", "old_projects") { Some(projects(visit.t, &form)?) } else { None };
         let change = PersonChange { role, projects };
         app.gateway.change_person(visit.member(), user, change).await
     };
@@ -107,7 +107,8 @@ pub(super) async fn offer_password(
 ) -> Result<Response> {
     let link = app.gateway.offer_password_link(visit.member(), path.user()?).await;
     let made = link.map(|handover| {
-        new_link(&app, &visit, "A link to a new password".to_owned(), "an hour", handover)
+        let title = visit.t.people.link_to_password.to_owned();
+        new_link(&app, &visit, title, visit.t.people.an_hour, handover)
     });
     shown_with(&app, &visit, made).await
 }
@@ -120,8 +121,8 @@ pub(super) async fn reset(
 ) -> Result<Response> {
     let link = app.gateway.reset_ways_in(visit.member(), path.user()?).await;
     let made = link.map(|handover| {
-        let title = "Every way in has ended. A link to a new password".to_owned();
-        new_link(&app, &visit, title, "an hour", handover)
+        let title = visit.t.people.ways_have_ended.to_owned();
+        new_link(&app, &visit, title, visit.t.people.an_hour, handover)
     });
     shown_with(&app, &visit, made).await
 }
@@ -182,12 +183,11 @@ fn new_link(
 }
 
 /// The projects that a form names, by number.
-pub(super) fn projects(form: &Form) -> std::result::Result<Vec<ProjectId>, Error> {
+pub(super) fn projects(t: &Texts, form: &Form) -> std::result::Result<Vec<ProjectId>, Error> {
     let numbers = form.get("projects").unwrap_or_default();
     let numbers = numbers.split([',', ' ']).filter(|number| !number.is_empty());
     let read = |number: &str| {
-        let fault =
-            || Error::invalid("Projects are numbers with commas between them, such as 1, 2");
+        let fault = || Error::invalid(t.people.no_projects);
         number.parse().map(ProjectId).map_err(|_| fault())
     };
     numbers.map(read).collect()

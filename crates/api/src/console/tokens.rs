@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{NewSecret, Section, TokenRow, TokensPage};
+use dashboard::{NewSecret, Section, Texts, TokenRow, TokensPage};
 use domain::secret::Secret;
 use gateway::{Error, NewServiceToken, ServiceToken, TokenExpiry};
 
@@ -37,7 +37,7 @@ async fn tokens(app: &App, visit: &Visit) -> Result<TokensPage> {
         expires_at: token.expires_at,
     };
     Ok(TokensPage {
-        frame: visit.frame(Section::People, "Service tokens", visit.project()?),
+        frame: visit.frame(Section::People, visit.t.tokens.title, visit.project()?),
         rows: tokens.into_iter().map(row).collect(),
         made: None,
         address: address(app, &visit.headers),
@@ -48,8 +48,12 @@ async fn tokens(app: &App, visit: &Visit) -> Result<TokensPage> {
 pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let made = async {
         let (name, role) = (form.text("name"), form.text("role"));
-        let new =
-            NewServiceToken { name, role, projects: projects(&form)?, expiry: expiry(&form)? };
+        let new = NewServiceToken {
+            name,
+            role,
+            projects: projects(visit.t, &form)?,
+            expiry: expiry(visit.t, &form)?,
+        };
         app.gateway.create_service_token(visit.member(), new).await
     };
     let made = made.await;
@@ -69,8 +73,8 @@ async fn shown_with(
     Ok(page_as(status, &shown))
 }
 
-fn expiry(form: &Form) -> std::result::Result<TokenExpiry, Error> {
-    let fault = || Error::invalid("Good for must be a number of days");
+fn expiry(t: &Texts, form: &Form) -> std::result::Result<TokenExpiry, Error> {
+    let fault = || Error::invalid(t.tokens.no_days);
     match form.get("days") {
         None => Ok(TokenExpiry::Default),
         Some("never") => Ok(TokenExpiry::Never),

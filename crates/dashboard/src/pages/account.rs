@@ -4,6 +4,7 @@ use askama::Template;
 use domain::time::Timestamp;
 
 use crate::frame::Frame;
+use crate::markup;
 use crate::pages::sign_in::SignOnLink;
 use crate::qr_code::{QrPath, qr_path};
 
@@ -104,10 +105,12 @@ pub struct AccountPage {
 impl AccountPage {
     /// The label of a field for a code.
     fn code_label(&self) -> &'static str {
-        if self.has_authenticator {
-            "Code of the authenticator, or a recovery code"
-        } else {
-            "A recovery code"
-        }
+        let t = &self.frame.t.account;
+        if self.has_authenticator { t.any_code } else { t.recovery_code }
+    }
+
+    /// The recovery codes that are left, in words.
+    fn left(&self) -> String {
+        self.frame.t.account.codes_left(self.codes_left)
     }
 }

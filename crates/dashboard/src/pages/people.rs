@@ -8,7 +8,7 @@ use crate::markup;
 use crate::texts::Texts;
 
 /// The roles that a form offers.
-const ROLES: [&str; 4] = ["owner", "admin", "member", "viewer"];
+pub(crate) const ROLES: [&str; 4] = ["owner", "admin", "member", "viewer"];
 
 /// A user of the organization.
 #[derive(Clone, Debug)]
@@ -37,9 +37,11 @@ pub struct PersonRow {
 
 impl PersonRow {
     /// How they sign in, for people.
-    fn ways(&self) -> String {
+    fn ways(&self, t: &Texts) -> String {
         let name = |way: &&'static str| match *way {
-            "sign_on" => "single sign-on",
+            "password" => t.people.password,
+            "passkey" => t.people.passkey,
+            "sign_on" => t.people.sign_on,
             way => way,
         };
         self.ways_in.iter().map(name).collect::<Vec<_>>().join(", ")

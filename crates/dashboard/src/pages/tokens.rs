@@ -5,6 +5,7 @@ use domain::time::Timestamp;
 
 use crate::frame::Frame;
 use crate::pages::keys::NewSecret;
+use crate::pages::people::ROLES;
 
 /// A service token that is not revoked.
 #[derive(Clone, Debug)]
@@ -49,4 +50,11 @@ pub struct TokensPage {
     pub made: Option<NewSecret>,
     /// The address of this gateway.
     pub address: String,
+}
+
+impl TokensPage {
+    /// The roles that a token can have.
+    fn roles() -> &'static [&'static str] {
+        &ROLES[1..]
+    }
 }
