@@ -53,11 +53,11 @@ const signedIn = await request(`${base}/api/v1/session`, {
 if (signedIn.status !== 200) throw new Error(`sign-in: ${signedIn.status} ${signedIn.body}`);
 const cookie = signedIn.headers["set-cookie"][0].split(";")[0];
 const headers = { cookie, "accept-encoding": "gzip", "sec-fetch-site": "same-origin" };
-const list = await request(`${base}/traces?page=last`, { headers: { cookie } });
+const list = await request(`${base}/traces`, { headers: { cookie } });
 const trace = /href="(\/traces\/[0-9a-f-]{36})/.exec(list.body)?.[1];
 const paths = [
   "/", "/?window=168", "/?window=720", "/traces", "/traces?status=failed", "/traces?user=user-7", trace, "/playground", "/models", "/models/new", "/routing",
-  "/keys", "/limits", "/safety", "/safety/reviews", "/insights", "/jobs", "/people", "/people/sign-on", "/tokens", "/audit", "/settings", "/account",
+  "/keys", "/limits", "/safety", "/safety/reviews", "/insights", "/jobs", "/people", "/people/sign-on", "/people/tokens", "/audit", "/settings", "/account",
 ].filter(Boolean);
 
 const debugging = await freePort();
