@@ -9,7 +9,7 @@ texts! {
         set_factor_up = "Your organization requires a second factor: set one up here, then go on.";
         recovery_codes = "Recovery codes";
         keep_codes = "Keep them where you find them without your second factor. Each signs in once in its place; they are not shown again.";
-        password_of_account = "Your password";
+        own_password = "Your password";
         unknown = "unknown";
 
         second_factor = "Second factor";
