@@ -79,6 +79,12 @@ impl TraceId {
         let millis = (at.0.max(0) / 1000).cast_unsigned();
         Self(Uuid::from_u128(u128::from(millis) << 80))
     }
+
+    /// The millisecond in which the trace was opened.
+    pub fn opened_at(self) -> Timestamp {
+        let millis = (self.0.as_u128() >> 80) as i64;
+        Timestamp(millis * 1000)
+    }
 }
 
 impl fmt::Display for TraceId {

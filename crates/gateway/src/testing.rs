@@ -115,6 +115,7 @@ impl Fresh {
     pub(crate) async fn purge(&self, now: Timestamp) -> u64 {
         let (store, project) = (&self.gateway.store, self.caller.project.id());
         while store.group_next_hour(project, now).await.unwrap() {}
+        while store.sum_next_quarter(project, now).await.unwrap() {}
         let mut deleted = 0;
         loop {
             match store.purge_steps(now).await.unwrap() {

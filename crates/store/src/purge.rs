@@ -4,7 +4,7 @@ use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 
 use domain::ids::ProjectId;
-use domain::time::{DAY, HOUR, Timestamp};
+use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use uuid::Uuid;
 
 use crate::Store;
@@ -108,10 +108,10 @@ impl Store {
         for (project, least) in projects {
             // Nothing younger than the least rule can be due: the index leaves it unread.
             let days = least.unwrap_or(DEFAULT_DAYS).min(DEFAULT_DAYS);
-            // Steps that are not in the usage by groups yet would never be.
-            let grouped = self.grouped_until(ProjectId(project)).await?;
-            let grouped = grouped.unwrap_or(0) * HOUR;
-            let oldest = Timestamp(now.minus_micros(days * DAY).0.min(grouped));
+            // Steps that are not in the sums of usage and findings yet would never be.
+            let grouped = self.grouped_until(ProjectId(project)).await?.unwrap_or(0) * HOUR;
+            let spanned = self.spanned_until(ProjectId(project)).await?.unwrap_or(0) * MINUTE;
+            let oldest = Timestamp(now.minus_micros(days * DAY).0.min(grouped).min(spanned));
             let due: Vec<(i64, i64)> = on!(&self.reader, db => {
                 sqlx::query_as(DUE)
                     .bind(now.0)

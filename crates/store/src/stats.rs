@@ -1,6 +1,8 @@
 //! Statistics: sums from the ledger, agent figures from the steps' columns.
 
 mod complexities;
+mod found;
+mod span_fill;
 mod spans;
 
 use async_recursion::async_recursion as boxed;
@@ -12,6 +14,7 @@ use crate::Store;
 use crate::db::{bounded, on};
 use crate::error::Result;
 use crate::from_row::from_row;
+pub use found::FindingCounts;
 pub use spans::UsageBucket;
 
 /// Usage of one model on one infrastructure over a period.
@@ -40,19 +43,6 @@ pub struct SecurityCounts {
     pub injection: i64,
     /// Traces among them with a secret.
     pub secret: i64,
-}
-
-from_row! {
-    /// The traces of a project with findings over a period.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct FindingCounts {
-        /// Traces with personal data.
-        pub pii: i64,
-        /// Traces with an injection.
-        pub injection: i64,
-        /// Traces with a secret.
-        pub secret: i64,
-    }
 }
 
 from_row! {
@@ -157,41 +147,6 @@ impl Store {
         }))
     }
 
-    /// The traces with findings in a period. Those of deleted steps count in the period in which the trace was
-    /// opened: it keeps the findings and not their times.
-    #[boxed]
-    pub async fn finding_counts(
-        &self,
-        project: ProjectId,
-        from: Timestamp,
-        to: Timestamp,
-    ) -> Result<FindingCounts> {
-        // The condition is that of the index `steps_with_findings`, word for word.
-        const COUNTS: &str = "
-            SELECT count(DISTINCT CASE WHEN pii THEN trace_id END) AS pii,
-                   count(DISTINCT CASE WHEN injection THEN trace_id END) AS injection,
-                   count(DISTINCT CASE WHEN secret THEN trace_id END) AS secret
-            FROM (
-                SELECT trace_id, pii, injection, secret
-                FROM steps
-                WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
-                    AND (pii OR injection OR secret)
-                UNION ALL
-                SELECT id, purged_pii, purged_injection, purged_secret
-                FROM traces
-                WHERE project_id = $1 AND id >= $4 AND id < $5 AND purged_cost IS NOT NULL
-            ) AS found";
-        Ok(bounded!(&self.reader, db => {
-            sqlx::query_as(COUNTS)
-                .bind(project.0)
-                .bind(from.0)
-                .bind(to.0)
-                .bind(TraceId::first_at(from).0)
-                .bind(first_after(to).0)
-                .fetch_one(db).await?
-        }))
-    }
-
     /// Agent figures of the traces that were opened in a period and are completed.
     #[boxed]
     pub async fn agent_counts(
@@ -257,24 +212,6 @@ impl Store {
         Ok(on!(&self.reader, db => {
             sqlx::query_as(TIMES).bind(project.0).bind(from.0).bind(to.0).fetch_one(db).await?
         }))
-    }
-
-    /// Revenue of the traces that were opened in a period.
-    #[boxed]
-    pub async fn revenue(&self, project: ProjectId, from: Timestamp, to: Timestamp) -> Result<Usd> {
-        const SUM: &str = "
-            SELECT CAST(COALESCE(sum(revenue / 1000000000), 0) AS BIGINT),
-                   CAST(COALESCE(sum(revenue % 1000000000), 0) AS BIGINT)
-            FROM traces
-            WHERE project_id = $1 AND id >= $2 AND id < $3 AND revenue IS NOT NULL";
-        let (dollars, nanos): (i64, i64) = on!(&self.reader, db => {
-            sqlx::query_as(SUM)
-                .bind(project.0)
-                .bind(TraceId::first_at(from).0)
-                .bind(TraceId::first_at(to).0)
-                .fetch_one(db).await?
-        });
-        Ok(Usd::of_parts(dollars, nanos))
     }
 }
 

@@ -1,7 +1,8 @@
 -- An index of millions of steps takes longer than a query of the gateway may.
 SET LOCAL statement_timeout = 0;
 
--- The ledger summed by quarters of an hour and by days (src/stats/spans.rs), for figures over long periods.
+-- The ledger, the findings and the revenue summed by quarters of an hour and by days (src/stats/spans.rs), for
+-- figures over long periods.
 -- Rows are written when their time is over, and never change.
 CREATE TABLE usage_spans (
     project_id BIGINT NOT NULL,
@@ -16,7 +17,25 @@ CREATE TABLE usage_spans (
     cost BIGINT NOT NULL,
     latency_sum BIGINT NOT NULL,
     latency_sketch BYTEA NOT NULL,
+    -- Traces with findings in it. A day has the sums of its quarters.
+    pii BIGINT NOT NULL,
+    injection BIGINT NOT NULL,
+    secret BIGINT NOT NULL,
+    -- The revenue of the traces that were opened in it.
+    revenue BIGINT NOT NULL,
     PRIMARY KEY (project_id, span, start)
+);
+
+-- Of the traces with findings in the quarter `start`, the number of those that had the same finding before, by the
+-- quarter `before` in which they had it last: a period with both would count them twice.
+CREATE TABLE findings_again (
+    project_id BIGINT NOT NULL,
+    start BIGINT NOT NULL,
+    before BIGINT NOT NULL,
+    pii BIGINT NOT NULL,
+    injection BIGINT NOT NULL,
+    secret BIGINT NOT NULL,
+    PRIMARY KEY (project_id, start, before)
 );
 
 -- The minute up to which a project's ledger is in `usage_spans`.

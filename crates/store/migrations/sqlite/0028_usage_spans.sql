@@ -1,4 +1,5 @@
--- The ledger summed by quarters of an hour and by days (src/stats/spans.rs), for figures over long periods.
+-- The ledger, the findings and the revenue summed by quarters of an hour and by days (src/stats/spans.rs), for
+-- figures over long periods.
 -- Rows are written when their time is over, and never change.
 CREATE TABLE usage_spans (
     project_id INTEGER NOT NULL,
@@ -13,7 +14,25 @@ CREATE TABLE usage_spans (
     cost INTEGER NOT NULL,
     latency_sum INTEGER NOT NULL,
     latency_sketch BLOB NOT NULL,
+    -- Traces with findings in it. A day has the sums of its quarters.
+    pii INTEGER NOT NULL,
+    injection INTEGER NOT NULL,
+    secret INTEGER NOT NULL,
+    -- The revenue of the traces that were opened in it.
+    revenue INTEGER NOT NULL,
     PRIMARY KEY (project_id, span, start)
+) WITHOUT ROWID;
+
+-- Of the traces with findings in the quarter `start`, the number of those that had the same finding before, by the
+-- quarter `before` in which they had it last: a period with both would count them twice.
+CREATE TABLE findings_again (
+    project_id INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    before INTEGER NOT NULL,
+    pii INTEGER NOT NULL,
+    injection INTEGER NOT NULL,
+    secret INTEGER NOT NULL,
+    PRIMARY KEY (project_id, start, before)
 ) WITHOUT ROWID;
 
 -- The minute up to which a project's ledger is in `usage_spans`.

@@ -9,6 +9,7 @@ mod audit;
 mod claims;
 mod ended;
 mod exports;
+mod found;
 mod groups;
 mod insights;
 mod jobs;

@@ -45,9 +45,10 @@ fn note(project: ProjectId, trace: u128, id: i64, parent: Option<i64>, day: i64)
     Step { kind, parent, call: None, routing: None, security: Security::default(), ..step }
 }
 
-/// Sums the hours that are over, and deletes what is due. Returns the number of deleted steps.
+/// Sums all that is over, and deletes what is due. Returns the number of deleted steps.
 async fn purge(store: &Store, now: Timestamp) -> u64 {
     while store.group_next_hour(ProjectId(1), now).await.unwrap() {}
+    while store.sum_next_quarter(ProjectId(1), now).await.unwrap() {}
     let mut deleted = 0;
     loop {
         match store.purge_steps(now).await.unwrap() {

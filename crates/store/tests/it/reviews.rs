@@ -130,6 +130,7 @@ async fn a_verdict_outlives_its_step_without_its_note_and_for_its_time() {
             judge(&store, &verdict(project, step, Verdict::FalsePositive)).await;
         }
         while store.group_next_hour(project, NOW).await.unwrap() {}
+        while store.sum_next_quarter(project, NOW).await.unwrap() {}
         while store.purge_steps(NOW).await.unwrap() > 0 {}
         let notes = async || -> Vec<(i64, bool)> {
             let all = store.reviews(project, Timestamp(0), 10).await.unwrap();

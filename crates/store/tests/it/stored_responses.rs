@@ -63,6 +63,7 @@ async fn a_stored_response_is_known_to_its_project_as_long_as_its_step() {
         assert_eq!(found(mine, "resp_2").await.len(), 1);
         let late = NOW.minus_micros(-400 * DAY);
         while store.group_next_hour(mine, late).await.unwrap() {}
+        while store.sum_next_quarter(mine, late).await.unwrap() {}
         while store.purge_steps(late).await.unwrap() > 0 {}
         assert_eq!(found(mine, "resp_2").await, []);
         store.close().await;

@@ -1,0 +1,308 @@
+//! Sums the ledger, the findings and the revenue of a quarter of an hour when it is over, and those of a day when
+//! its quarters are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_recursion::async_recursion as boxed;
+use domain::ids::{ProjectId, TraceId};
+use domain::time::{MINUTE, Timestamp};
+use uuid::Uuid;
+
+use super::found::FindingCounts;
+use super::spans::{DAY, QUARTER, merged};
+use crate::Store;
+use crate::db::{Tx, on, within};
+use crate::error::Result;
+use crate::from_row::from_row;
+
+/// A quarter is summed so many minutes after its end: by then all its usage is on disk.
+const GRACE: i64 = 5;
+/// The most minutes that are summed again after the clock was ahead. Steps of older ones may be gone: a clock that
+/// is behind must not take their findings with it.
+const MOST_TAKEN_BACK: i64 = DAY - 120;
+
+from_row! {
+    /// A row of the ledger, or the usage of a span.
+    #[derive(Clone, Debug, Default)]
+    struct Row {
+        requests: i64,
+        blocked: i64,
+        failures: i64,
+        prompt_tokens: i64,
+        completion_tokens: i64,
+        cost: i64,
+        latency_sum: i64,
+        latency_sketch: Vec<u8>,
+    }
+}
+
+from_row! {
+    /// What a span holds beside its usage.
+    #[derive(Clone, Copy, Debug, Default)]
+    struct Beside {
+        /// Traces with personal data, an injection, a secret.
+        pii: i64,
+        injection: i64,
+        secret: i64,
+        /// The revenue of the traces that were opened in it, in nano-dollars.
+        revenue: i64,
+    }
+}
+
+impl Beside {
+    fn plus(self, more: Self) -> Self {
+        Self {
+            pii: self.pii.saturating_add(more.pii),
+            injection: self.injection.saturating_add(more.injection),
+            secret: self.secret.saturating_add(more.secret),
+            revenue: self.revenue.saturating_add(more.revenue),
+        }
+    }
+}
+
+/// The sums of a quarter.
+struct Quarter {
+    start: i64,
+    usage: Row,
+    beside: Beside,
+    /// The traces with findings in it that had the same finding before, by the quarter in which they had it last.
+    again: BTreeMap<i64, FindingCounts>,
+}
+
+impl Store {
+    /// Sums the next quarter of an hour of a project that is over and has usage, steps or traces. False if there
+    /// is none: then all that is over has sums.
+    #[boxed]
+    pub async fn sum_next_quarter(&self, project: ProjectId, now: Timestamp) -> Result<bool> {
+        let known = self.spanned_until(project).await?;
+        // The clock was ahead when they were made: usage of theirs was still to come.
+        let begun = quarter_of(now.minute());
+        match known.map_or(0, |until| until - begun) {
+            ..=0 => {}
+            1..=MOST_TAKEN_BACK => {
+                self.take_back_spans(project, begun).await?;
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        }
+        let over = quarter_of(now.minute() - GRACE);
+        let since = known.unwrap_or(0);
+        let next = self.next_used_minute(project, since).await?.map(quarter_of);
+        let Some(start) = next.filter(|&quarter| quarter < over) else {
+            // The day of the last quarter may be over all the same.
+            let reach = over.min(since + (-since).rem_euclid(DAY));
+            if known.is_some_and(|until| until < reach) {
+                self.finish_spans(project, since, reach, None).await?;
+            }
+            return Ok(false);
+        };
+        let quarter = self.quarter(project, start).await?;
+        self.finish_spans(project, since, start + QUARTER, Some(quarter)).await?;
+        Ok(true)
+    }
+
+    /// The first minute with usage, with a step or with a trace that earns, from one on.
+    async fn next_used_minute(&self, project: ProjectId, since: i64) -> Result<Option<i64>> {
+        const USED: &str =
+            "SELECT min(minute) FROM usage_ledger WHERE project_id = $1 AND minute >= $2";
+        const DONE: &str =
+            "SELECT min(finished_at) FROM steps WHERE project_id = $1 AND finished_at >= $2";
+        const EARNED: &str = "
+            SELECT id FROM traces
+            WHERE project_id = $1 AND id >= $2 AND revenue IS NOT NULL
+            ORDER BY id LIMIT 1";
+        let from = Timestamp(since * MINUTE);
+        let (used, done): (Option<i64>, Option<i64>) = on!(&self.reader, db => (
+            sqlx::query_scalar(USED).bind(project.0).bind(since).fetch_one(db).await?,
+            sqlx::query_scalar(DONE).bind(project.0).bind(from.0).fetch_one(db).await?,
+        ));
+        let earned: Option<Uuid> = on!(&self.reader, db => {
+            sqlx::query_scalar(EARNED)
+                .bind(project.0)
+                .bind(TraceId::first_at(from).0)
+                .fetch_optional(db).await?
+        });
+        let done = done.map(|at| Timestamp(at).minute());
+        let earned = earned.map(|id| TraceId(id).opened_at().minute());
+        Ok([used, done, earned].into_iter().flatten().min())
+    }
+
+    /// Sums a quarter.
+    async fn quarter(&self, project: ProjectId, start: i64) -> Result<Quarter> {
+        let [from, to] = [start, start + QUARTER].map(|minute| Timestamp(minute * MINUTE));
+        let usage = self.ledger_sum(project, start, start + QUARTER).await?;
+        let FindingCounts { pii, injection, secret } =
+            self.findings_of_steps(project, from, to).await?;
+        let revenue = self.revenue(project, from, to).await?.0;
+        let again = self.findings_before(project, start).await?;
+        Ok(Quarter { start, usage, beside: Beside { pii, injection, secret, revenue }, again })
+    }
+
+    async fn ledger_sum(&self, project: ProjectId, from: i64, to: i64) -> Result<Row> {
+        const ROWS: &str = "
+            SELECT requests, blocked, failures, prompt_tokens, completion_tokens, cost, latency_sum, latency_sketch
+            FROM usage_ledger
+            WHERE project_id = $1 AND minute >= $2 AND minute < $3";
+        let rows: Vec<Row> = on!(&self.reader, db => {
+            sqlx::query_as(ROWS).bind(project.0).bind(from).bind(to).fetch_all(db).await?
+        });
+        sum(&rows)
+    }
+
+    /// Writes the sum of a quarter, those of the days that are over with it, and that the ledger has sums up to
+    /// here.
+    async fn finish_spans(
+        &self,
+        project: ProjectId,
+        since: i64,
+        until: i64,
+        quarter: Option<Quarter>,
+    ) -> Result<()> {
+        const QUARTERS: &str = "
+            SELECT requests, blocked, failures, prompt_tokens, completion_tokens, cost, latency_sum, latency_sketch
+            FROM usage_spans
+            WHERE project_id = $1 AND span = 15 AND start >= $2 AND start < $3";
+        const BESIDE: &str = "
+            SELECT pii, injection, secret, revenue
+            FROM usage_spans
+            WHERE project_id = $1 AND span = 15 AND start >= $2 AND start < $3";
+        const REACH: &str = "
+            INSERT INTO usage_spanned (project_id, until) VALUES ($1, $2)
+            ON CONFLICT (project_id) DO UPDATE SET until = excluded.until
+            WHERE usage_spanned.until < excluded.until";
+        let mut tx = self.begin().await?;
+        if let Some(Quarter { start, usage, beside, again }) = quarter {
+            add_span(&mut tx, project, (QUARTER, start), usage, beside).await?;
+            add_again(&mut tx, project, start, again).await?;
+        }
+        // Only the days of the first and of the last quarter can have usage: no quarter between them has.
+        let day_of = |minute: i64| minute - minute.rem_euclid(DAY);
+        for day in BTreeSet::from([day_of(since), day_of(until - 1)]) {
+            if day + DAY <= until {
+                let (usage, beside): (Vec<Row>, Vec<Beside>) = within!(tx, db => (
+                    sqlx::query_as(QUARTERS)
+                        .bind(project.0)
+                        .bind(day)
+                        .bind(day + DAY)
+                        .fetch_all(&mut *db)
+                        .await?,
+                    sqlx::query_as(BESIDE)
+                        .bind(project.0)
+                        .bind(day)
+                        .bind(day + DAY)
+                        .fetch_all(&mut *db)
+                        .await?,
+                ));
+                if !usage.is_empty() {
+                    let beside = beside.into_iter().fold(Beside::default(), Beside::plus);
+                    add_span(&mut tx, project, (DAY, day), sum(&usage)?, beside).await?;
+                }
+            }
+        }
+        within!(tx, db => {
+            sqlx::query(REACH).bind(project.0).bind(until).execute(&mut *db).await?;
+        });
+        tx.commit().await
+    }
+
+    async fn take_back_spans(&self, project: ProjectId, begun: i64) -> Result<()> {
+        const FORGET: &str = "DELETE FROM usage_spans WHERE project_id = $1 AND start + span > $2";
+        const FORGET_AGAIN: &str =
+            "DELETE FROM findings_again WHERE project_id = $1 AND start >= $2";
+        const UNTIL: &str = "UPDATE usage_spanned SET until = $2 WHERE project_id = $1";
+        let mut tx = self.begin().await?;
+        within!(tx, db => {
+            for sql in [FORGET, FORGET_AGAIN, UNTIL] {
+                sqlx::query(sql).bind(project.0).bind(begun).execute(&mut *db).await?;
+            }
+        });
+        tx.commit().await
+    }
+}
+
+async fn add_span(
+    tx: &mut Tx,
+    project: ProjectId,
+    (span, start): (i64, i64),
+    row: Row,
+    beside: Beside,
+) -> Result<()> {
+    const ADD: &str = "
+        INSERT INTO usage_spans (project_id, span, start, requests, blocked, failures, prompt_tokens,
+            completion_tokens, cost, latency_sum, latency_sketch, pii, injection, secret, revenue)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+        ON CONFLICT (project_id, span, start) DO NOTHING";
+    within!(tx, db => {
+        sqlx::query(ADD)
+            .bind(project.0)
+            .bind(span)
+            .bind(start)
+            .bind(row.requests)
+            .bind(row.blocked)
+            .bind(row.failures)
+            .bind(row.prompt_tokens)
+            .bind(row.completion_tokens)
+            .bind(row.cost)
+            .bind(row.latency_sum)
+            .bind(row.latency_sketch)
+            .bind(beside.pii)
+            .bind(beside.injection)
+            .bind(beside.secret)
+            .bind(beside.revenue)
+            .execute(&mut *db)
+            .await?;
+    });
+    Ok(())
+}
+
+/// Adds the traces of a quarter that had a finding before, by the quarter in which they had it last.
+async fn add_again(
+    tx: &mut Tx,
+    project: ProjectId,
+    start: i64,
+    again: BTreeMap<i64, FindingCounts>,
+) -> Result<()> {
+    const ADD: &str = "
+        INSERT INTO findings_again (project_id, start, before, pii, injection, secret)
+        VALUES ($1, $2, $3, $4, $5, $6)
+        ON CONFLICT (project_id, start, before) DO NOTHING";
+    for (before, counts) in again {
+        within!(tx, db => {
+            sqlx::query(ADD)
+                .bind(project.0)
+                .bind(start)
+                .bind(before)
+                .bind(counts.pii)
+                .bind(counts.injection)
+                .bind(counts.secret)
+                .execute(&mut *db)
+                .await?;
+        });
+    }
+    Ok(())
+}
+
+/// The first minute of the quarter of a minute.
+fn quarter_of(minute: i64) -> i64 {
+    minute - minute.rem_euclid(QUARTER)
+}
+
+/// The sum of rows.
+fn sum(rows: &[Row]) -> Result<Row> {
+    let mut sum = Row::default();
+    for row in rows {
+        for (sum, more) in [
+            (&mut sum.requests, row.requests),
+            (&mut sum.blocked, row.blocked),
+            (&mut sum.failures, row.failures),
+            (&mut sum.prompt_tokens, row.prompt_tokens),
+            (&mut sum.completion_tokens, row.completion_tokens),
+            (&mut sum.cost, row.cost),
+            (&mut sum.latency_sum, row.latency_sum),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
+    sum.latency_sketch = merged(rows.iter().map(|row| &*row.latency_sketch))?.to_bytes();
+    Ok(sum)
+}
