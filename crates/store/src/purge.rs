@@ -167,6 +167,16 @@ impl Store {
                 SELECT g.project_id, g.dimension, g.span, g.start, g.value
                 FROM projects p JOIN usage_groups g ON g.project_id = p.id
                 WHERE p.deleted_at IS NOT NULL LIMIT $1)";
+        const SPANS: &str = "
+            DELETE FROM usage_spans WHERE (project_id, span, start) IN (
+                SELECT s.project_id, s.span, s.start
+                FROM projects p JOIN usage_spans s ON s.project_id = p.id
+                WHERE p.deleted_at IS NOT NULL LIMIT $1)";
+        const AGAIN: &str = "
+            DELETE FROM traces_again WHERE (project_id, start, before) IN (
+                SELECT a.project_id, a.start, a.before
+                FROM projects p JOIN traces_again a ON a.project_id = p.id
+                WHERE p.deleted_at IS NOT NULL LIMIT $1)";
         const TRACES: &str = "
             DELETE FROM traces WHERE id IN (
                 SELECT t.id FROM projects p JOIN traces t ON t.project_id = p.id
@@ -185,7 +195,7 @@ impl Store {
         let mut tx = self.begin().await?;
         let gone = within!(tx, db => {
             let mut gone = 0;
-            for rows in [TERMS, GROUPS] {
+            for rows in [TERMS, GROUPS, SPANS, AGAIN] {
                 let deleted = sqlx::query(rows).bind(BATCH_ROWS).execute(&mut *db).await?;
                 gone += deleted.rows_affected();
             }

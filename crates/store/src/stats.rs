@@ -124,27 +124,9 @@ impl Store {
         to: Timestamp,
     ) -> Result<SecurityCounts> {
         let traces = self.traces_seen(project, from, to).await?;
-        let FindingCounts { pii, injection, secret } =
+        let FindingCounts { pii, injection, secret, .. } =
             self.finding_counts(project, from, to).await?;
         Ok(SecurityCounts { traces, pii, injection, secret })
-    }
-
-    #[boxed]
-    async fn traces_seen(&self, project: ProjectId, from: Timestamp, to: Timestamp) -> Result<i64> {
-        const COUNT: &str = "
-            SELECT (SELECT count(*) FROM traces WHERE project_id = $1 AND id >= $4 AND id < $5)
-                 + (SELECT count(DISTINCT trace_id)
-                    FROM steps
-                    WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3 AND trace_id < $4)";
-        Ok(bounded!(&self.reader, db => {
-            sqlx::query_scalar(COUNT)
-                .bind(project.0)
-                .bind(from.0)
-                .bind(to.0)
-                .bind(TraceId::first_at(from).0)
-                .bind(first_after(to).0)
-                .fetch_one(db).await?
-        }))
     }
 
     /// Agent figures of the traces that were opened in a period and are completed.

@@ -298,7 +298,7 @@ pub(super) fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
         ),
         tile(
             t.findings,
-            Count(findings.pii + findings.injection + findings.secret).to_string(),
+            Count(findings.found).to_string(),
             None,
             t.findings_of(Count(findings.pii), Count(findings.injection), Count(findings.secret)),
         ),

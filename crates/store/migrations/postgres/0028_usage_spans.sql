@@ -1,8 +1,8 @@
 -- An index of millions of steps takes longer than a query of the gateway may.
 SET LOCAL statement_timeout = 0;
 
--- The ledger, the findings and the revenue summed by quarters of an hour and by days (src/stats/spans.rs), for
--- figures over long periods.
+-- The ledger and the traces summed by quarters of an hour and by days (src/stats/spans.rs), for figures over long
+-- periods.
 -- Rows are written when their time is over, and never change.
 CREATE TABLE usage_spans (
     project_id BIGINT NOT NULL,
@@ -17,7 +17,10 @@ CREATE TABLE usage_spans (
     cost BIGINT NOT NULL,
     latency_sum BIGINT NOT NULL,
     latency_sketch BYTEA NOT NULL,
-    -- Traces with findings in it. A day has the sums of its quarters.
+    -- Traces that were opened in it or have steps in it, and those with findings in it. A day has the sums of its
+    -- quarters.
+    traces BIGINT NOT NULL,
+    found BIGINT NOT NULL,
     pii BIGINT NOT NULL,
     injection BIGINT NOT NULL,
     secret BIGINT NOT NULL,
@@ -26,12 +29,14 @@ CREATE TABLE usage_spans (
     PRIMARY KEY (project_id, span, start)
 );
 
--- Of the traces with findings in the quarter `start`, the number of those that had the same finding before, by the
--- quarter `before` in which they had it last: a period with both would count them twice.
-CREATE TABLE findings_again (
+-- Of the traces of the quarter `start`, the number of those that counted in an earlier one, by the quarter `before`
+-- in which they did last: a period with both would count them twice.
+CREATE TABLE traces_again (
     project_id BIGINT NOT NULL,
     start BIGINT NOT NULL,
     before BIGINT NOT NULL,
+    traces BIGINT NOT NULL,
+    found BIGINT NOT NULL,
     pii BIGINT NOT NULL,
     injection BIGINT NOT NULL,
     secret BIGINT NOT NULL,

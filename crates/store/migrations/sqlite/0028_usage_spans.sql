@@ -1,5 +1,5 @@
--- The ledger, the findings and the revenue summed by quarters of an hour and by days (src/stats/spans.rs), for
--- figures over long periods.
+-- The ledger and the traces summed by quarters of an hour and by days (src/stats/spans.rs), for figures over long
+-- periods.
 -- Rows are written when their time is over, and never change.
 CREATE TABLE usage_spans (
     project_id INTEGER NOT NULL,
@@ -14,7 +14,10 @@ CREATE TABLE usage_spans (
     cost INTEGER NOT NULL,
     latency_sum INTEGER NOT NULL,
     latency_sketch BLOB NOT NULL,
-    -- Traces with findings in it. A day has the sums of its quarters.
+    -- Traces that were opened in it or have steps in it, and those with findings in it. A day has the sums of its
+    -- quarters.
+    traces INTEGER NOT NULL,
+    found INTEGER NOT NULL,
     pii INTEGER NOT NULL,
     injection INTEGER NOT NULL,
     secret INTEGER NOT NULL,
@@ -23,12 +26,14 @@ CREATE TABLE usage_spans (
     PRIMARY KEY (project_id, span, start)
 ) WITHOUT ROWID;
 
--- Of the traces with findings in the quarter `start`, the number of those that had the same finding before, by the
--- quarter `before` in which they had it last: a period with both would count them twice.
-CREATE TABLE findings_again (
+-- Of the traces of the quarter `start`, the number of those that counted in an earlier one, by the quarter `before`
+-- in which they did last: a period with both would count them twice.
+CREATE TABLE traces_again (
     project_id INTEGER NOT NULL,
     start INTEGER NOT NULL,
     before INTEGER NOT NULL,
+    traces INTEGER NOT NULL,
+    found INTEGER NOT NULL,
     pii INTEGER NOT NULL,
     injection INTEGER NOT NULL,
     secret INTEGER NOT NULL,

@@ -1,28 +1,35 @@
-//! Traces with findings, and the revenue of traces, over a period: from the sums of its quarters and days, and from
-//! the rows at its ends.
+//! Traces, those with findings among them, and their revenue over a period: from the sums of its quarters and days,
+//! and from the rows at its ends.
 //!
-//! A trace counts once, in however many quarters it has findings. Each quarter therefore holds the number of its
-//! traces with findings, and beside it the number of those that had the same finding before, by the last quarter
-//! in which they had: a trace is counted twice in a period exactly when that quarter is in the period too.
+//! A trace counts once, in however many quarters it has steps. Each quarter therefore holds the number of its
+//! traces, and beside it the number of those that counted before, by the last quarter in which they did: a trace is
+//! counted twice in a period exactly when that quarter is in the period too.
 
 use std::collections::BTreeMap;
+use std::ops::{Add, Sub};
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{ProjectId, TraceId};
 use domain::money::Usd;
-use domain::time::{MINUTE, Timestamp};
+use domain::time::{HOUR, MINUTE, Timestamp};
+use uuid::Uuid;
 
 use super::first_after;
-use super::spans::{QUARTER, Quarters, spans};
+use super::spans::{DAY, QUARTER, Quarters, quarter_of, spans};
 use crate::Store;
 use crate::db::{bounded, on};
 use crate::error::Result;
 use crate::from_row::from_row;
 
+/// No step that others of its trace overlap lasts longer, in microseconds.
+const LONG_STEP: i64 = HOUR;
+
 from_row! {
     /// The traces of a project with findings over a period.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct FindingCounts {
+        /// Traces with any finding.
+        pub found: i64,
         /// Traces with personal data.
         pub pii: i64,
         /// Traces with an injection.
@@ -33,96 +40,146 @@ from_row! {
 }
 
 impl FindingCounts {
-    fn plus(self, more: Self) -> Self {
+    fn combined(self, other: Self, combine: fn(i64, i64) -> i64) -> Self {
         Self {
-            pii: self.pii + more.pii,
-            injection: self.injection + more.injection,
-            secret: self.secret + more.secret,
-        }
-    }
-
-    fn minus(self, less: Self) -> Self {
-        Self {
-            pii: self.pii - less.pii,
-            injection: self.injection - less.injection,
-            secret: self.secret - less.secret,
+            found: combine(self.found, other.found),
+            pii: combine(self.pii, other.pii),
+            injection: combine(self.injection, other.injection),
+            secret: combine(self.secret, other.secret),
         }
     }
 }
 
-/// Traces with findings in a period, $2 to $3, or opened in it and deleted in part, $4 to $5. The condition of
-/// the steps is that of the index `steps_with_findings`, word for word.
+/// Traces of a quarter that counted in an earlier one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Again {
+    /// Those that had a step or were opened in it.
+    pub(super) traces: i64,
+    /// Those that had the same finding in it.
+    pub(super) findings: FindingCounts,
+}
+
+from_row! {
+    /// A trace of a quarter that is older than it: its findings in the quarter, and the last moments before it at
+    /// which it had a step and each finding.
+    struct Older {
+        trace_id: Uuid,
+        has_pii: i64,
+        has_injection: i64,
+        has_secret: i64,
+        step: Option<i64>,
+        found: Option<i64>,
+        pii: Option<i64>,
+        injection: Option<i64>,
+        secret: Option<i64>,
+        purged_pii: Option<bool>,
+        purged_injection: Option<bool>,
+        purged_secret: Option<bool>,
+    }
+}
+
+impl Older {
+    /// Counts it in the quarters in which it counted last. A finding of a deleted step has no time: the trace was
+    /// opened before it.
+    fn count(&self, quarters: &mut BTreeMap<i64, Again>) {
+        let opened = TraceId(self.trace_id).opened_at().0;
+        let purged =
+            |has: i64, purged: Option<bool>| (has > 0 && purged == Some(true)).then_some(opened);
+        let pii = purged(self.has_pii, self.purged_pii);
+        let injection = purged(self.has_injection, self.purged_injection);
+        let secret = purged(self.has_secret, self.purged_secret);
+        let mut count = |at: Option<i64>, counter: fn(&mut Again) -> &mut i64| {
+            if let Some(at) = at {
+                let quarter = quarter_of(Timestamp(at).minute());
+                *counter(quarters.entry(quarter).or_default()) += 1;
+            }
+        };
+        count(self.step.max(Some(opened)), |again| &mut again.traces);
+        count(self.found.or(pii).or(injection).or(secret), |again| &mut again.findings.found);
+        count(self.pii.or(pii), |again| &mut again.findings.pii);
+        count(self.injection.or(injection), |again| &mut again.findings.injection);
+        count(self.secret.or(secret), |again| &mut again.findings.secret);
+    }
+}
+
+/// Steps with findings in a period. The condition is that of the index `steps_with_findings`, word for word.
 macro_rules! found {
-    ($from:literal, $to:literal, $first_id:literal, $last_id:literal) => {
+    ($from:literal, $to:literal) => {
         concat!(
-            "SELECT trace_id, pii, injection, secret
-             FROM steps
+            "SELECT trace_id, pii, injection, secret FROM steps
              WHERE project_id = $1 AND finished_at >= ",
             $from,
             " AND finished_at < ",
             $to,
-            "
-                 AND (pii OR injection OR secret)
-             UNION ALL
-             SELECT id, purged_pii, purged_injection, purged_secret
+            " AND (pii OR injection OR secret)"
+        )
+    };
+}
+
+/// The findings of deleted steps of the traces between two ids.
+macro_rules! purged {
+    ($from:literal, $to:literal) => {
+        concat!(
+            "SELECT id AS trace_id, purged_pii AS pii, purged_injection AS injection, purged_secret AS secret
              FROM traces
              WHERE project_id = $1 AND id >= ",
-            $first_id,
+            $from,
             " AND id < ",
-            $last_id,
-            "
-                 AND purged_cost IS NOT NULL"
+            $to,
+            " AND purged_cost IS NOT NULL"
         )
     };
 }
 
-/// The steps of a trace in the quarters between, $3 to $4, that have a finding.
-macro_rules! between {
-    ($finding:literal) => {
+/// The last moment before $2 at which such a step of the trace ended, where the trace meets a condition. The index
+/// leads to steps by their start: the last one that started has ended last, but for those of the hour before, from
+/// $5 on, which may overlap.
+macro_rules! last_before {
+    ($of_trace:literal, $of_step:literal) => {
         concat!(
-            "SELECT 1 FROM steps
-             WHERE steps.trace_id = traces.trace_id AND steps.",
-            $finding,
+            "CASE WHEN ",
+            $of_trace,
+            " THEN COALESCE((
+                SELECT max(steps.finished_at) FROM steps
+                WHERE steps.trace_id = ended.trace_id AND steps.started_at >= $5 AND steps.started_at < $2
+                    AND steps.finished_at < $2 AND ",
+            $of_step,
+            "), (
+                SELECT steps.finished_at FROM steps
+                WHERE steps.trace_id = ended.trace_id AND steps.started_at < $5 AND steps.finished_at < $2
+                    AND ",
+            $of_step,
             "
-                 AND steps.finished_at >= $3 AND steps.finished_at < $4"
+                ORDER BY steps.started_at DESC LIMIT 1)) END"
         )
     };
 }
 
-/// The last moment before $2 at which a trace had a finding that it has in the quarter too.
-macro_rules! before {
-    ($finding:literal) => {
+/// True unless the trace has such a step in the quarters from $3 to $4.
+macro_rules! not_between {
+    ($condition:literal) => {
         concat!(
-            "SELECT max(steps.finished_at) FROM steps
-             WHERE traces.",
-            $finding,
-            " = 1 AND steps.trace_id = traces.trace_id
-                 AND steps.",
-            $finding,
-            " AND steps.finished_at < $2"
+            "NOT EXISTS (
+                SELECT 1 FROM steps
+                WHERE steps.trace_id = ended.trace_id AND steps.finished_at >= $3 AND steps.finished_at < $4
+                    AND ",
+            $condition,
+            ")"
         )
     };
-}
-
-from_row! {
-    /// The moments at which a trace last had each finding before.
-    struct FoundBefore {
-        pii: Option<i64>,
-        injection: Option<i64>,
-        secret: Option<i64>,
-    }
 }
 
 impl Store {
     /// The traces with findings in a period. Those of deleted steps that are in no sum count in the period in
-    /// which the trace was opened: it keeps the findings and not their times.
+    /// which the trace was opened: it keeps the findings and not their times. A period that begins over a day
+    /// before the sums end counts from its quarter of an hour on: steps of its first minutes may be deleted.
     pub async fn finding_counts(
         &self,
         project: ProjectId,
         from: Timestamp,
         to: Timestamp,
     ) -> Result<FindingCounts> {
-        let quarters = self.whole_quarters(project, from, to).await?;
+        let quarters = self.counted_quarters(project, from, to).await?;
         if quarters.is_empty() {
             return self.findings_of_steps(project, from, to).await;
         }
@@ -131,7 +188,25 @@ impl Store {
             self.findings_again(project, quarters),
             self.findings_at_ends(project, (from, to), quarters),
         )?;
-        Ok(whole.minus(again).plus(ends))
+        Ok(whole.combined(again, Sub::sub).combined(ends, Add::add))
+    }
+
+    /// The traces that were opened or had steps in a period, which begins as in [`Self::finding_counts`].
+    pub(super) async fn traces_seen(
+        &self,
+        project: ProjectId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<i64> {
+        let quarters = self.counted_quarters(project, from, to).await?;
+        if quarters.is_empty() {
+            return self.traces_of_steps(project, from, to).await;
+        }
+        let (summed, ends) = tokio::try_join!(
+            self.traces_of_quarters(project, quarters),
+            self.traces_at_ends(project, (from, to), quarters),
+        )?;
+        Ok(summed + ends)
     }
 
     /// Revenue of the traces that were opened in a period.
@@ -171,8 +246,99 @@ impl Store {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<Quarters> {
-        let first = from.minus_micros(1).minute() + 1;
-        self.quarters(project, first, to.minute().max(first)).await
+        let until = self.spanned_until(project).await?;
+        Ok(Quarters::between(from, to, until))
+    }
+
+    /// The same, with the quarter in which the period begins where its steps may be deleted.
+    async fn counted_quarters(
+        &self,
+        project: ProjectId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Quarters> {
+        let until = self.spanned_until(project).await?;
+        let is_old = until.is_some_and(|until| from.minute() < until - DAY);
+        let from = if is_old { Timestamp(quarter_of(from.minute()) * MINUTE) } else { from };
+        Ok(Quarters::between(from, to, until))
+    }
+
+    /// The traces that were opened or had steps in a period, from its steps.
+    #[boxed]
+    pub(super) async fn traces_of_steps(
+        &self,
+        project: ProjectId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<i64> {
+        const COUNT: &str = "
+            SELECT (SELECT count(*) FROM traces WHERE project_id = $1 AND id >= $4 AND id < $5)
+                 + (SELECT count(DISTINCT trace_id)
+                    FROM steps
+                    WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3 AND trace_id < $4)";
+        Ok(bounded!(&self.reader, db => {
+            sqlx::query_scalar(COUNT)
+                .bind(project.0)
+                .bind(from.0)
+                .bind(to.0)
+                .bind(TraceId::first_at(from).0)
+                .bind(first_after(to).0)
+                .fetch_one(db).await?
+        }))
+    }
+
+    /// The traces of quarters.
+    #[boxed]
+    async fn traces_of_quarters(&self, project: ProjectId, quarters: Quarters) -> Result<i64> {
+        const COUNT: &str = concat!(
+            "SELECT CAST(COALESCE((SELECT sum(traces) FROM (",
+            spans!("traces"),
+            ") AS spans), 0) - COALESCE((
+                SELECT sum(traces) FROM traces_again
+                WHERE project_id = $1 AND start >= $2 AND start < $5 AND before >= $2), 0) AS BIGINT)"
+        );
+        Ok(bounded!(&self.reader, db => {
+            let mut query = sqlx::query_scalar(COUNT).bind(project.0);
+            for end in quarters.0 {
+                query = query.bind(end);
+            }
+            query.fetch_one(db).await?
+        }))
+    }
+
+    /// The traces before and after the quarters of a period that are in none of them.
+    #[boxed]
+    async fn traces_at_ends(
+        &self,
+        project: ProjectId,
+        (from, to): (Timestamp, Timestamp),
+        quarters: Quarters,
+    ) -> Result<i64> {
+        const COUNT: &str = concat!(
+            "SELECT count(*) FROM (
+                SELECT id AS trace_id FROM traces WHERE project_id = $1 AND id >= $6 AND id < $7
+                UNION
+                SELECT id FROM traces WHERE project_id = $1 AND id >= $8 AND id < $9
+                UNION
+                SELECT trace_id FROM steps WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
+                UNION
+                SELECT trace_id FROM steps WHERE project_id = $1 AND finished_at >= $4 AND finished_at < $5
+             ) AS ended
+             WHERE NOT (ended.trace_id >= $7 AND ended.trace_id < $8) AND ",
+            not_between!("TRUE")
+        );
+        let (first, last) = quarters.reach();
+        let ids = [from, first, last].map(TraceId::first_at);
+        Ok(bounded!(&self.reader, db => {
+            let mut query = sqlx::query_scalar(COUNT).bind(project.0);
+            for end in [from, first, last, to] {
+                query = query.bind(end.0);
+            }
+            for id in ids.into_iter().chain([first_after(to)]) {
+                query = query.bind(id.0);
+            }
+            query.fetch_one(db).await?
+        }))
     }
 
     /// The traces with findings in a period, from its steps.
@@ -184,11 +350,14 @@ impl Store {
         to: Timestamp,
     ) -> Result<FindingCounts> {
         const COUNTS: &str = concat!(
-            "SELECT count(DISTINCT CASE WHEN pii THEN trace_id END) AS pii,
+            "SELECT count(DISTINCT CASE WHEN pii OR injection OR secret THEN trace_id END) AS found,
+                    count(DISTINCT CASE WHEN pii THEN trace_id END) AS pii,
                     count(DISTINCT CASE WHEN injection THEN trace_id END) AS injection,
                     count(DISTINCT CASE WHEN secret THEN trace_id END) AS secret
              FROM (",
-            found!("$2", "$3", "$4", "$5"),
+            found!("$2", "$3"),
+            " UNION ALL ",
+            purged!("$4", "$5"),
             ") AS found"
         );
         Ok(bounded!(&self.reader, db => {
@@ -210,11 +379,12 @@ impl Store {
         quarters: Quarters,
     ) -> Result<FindingCounts> {
         const SUMS: &str = concat!(
-            "SELECT CAST(COALESCE(sum(pii), 0) AS BIGINT) AS pii,
+            "SELECT CAST(COALESCE(sum(found), 0) AS BIGINT) AS found,
+                    CAST(COALESCE(sum(pii), 0) AS BIGINT) AS pii,
                     CAST(COALESCE(sum(injection), 0) AS BIGINT) AS injection,
                     CAST(COALESCE(sum(secret), 0) AS BIGINT) AS secret
              FROM (",
-            spans!("pii, injection, secret"),
+            spans!("found, pii, injection, secret"),
             ") AS spans"
         );
         Ok(bounded!(&self.reader, db => {
@@ -234,10 +404,11 @@ impl Store {
         quarters: Quarters,
     ) -> Result<FindingCounts> {
         const SUMS: &str = "
-            SELECT CAST(COALESCE(sum(pii), 0) AS BIGINT) AS pii,
+            SELECT CAST(COALESCE(sum(found), 0) AS BIGINT) AS found,
+                   CAST(COALESCE(sum(pii), 0) AS BIGINT) AS pii,
                    CAST(COALESCE(sum(injection), 0) AS BIGINT) AS injection,
                    CAST(COALESCE(sum(secret), 0) AS BIGINT) AS secret
-            FROM findings_again
+            FROM traces_again
             WHERE project_id = $1 AND start >= $2 AND start < $3 AND before >= $2";
         let Quarters([first, .., last]) = quarters;
         Ok(bounded!(&self.reader, db => {
@@ -245,7 +416,8 @@ impl Store {
         }))
     }
 
-    /// The traces with findings before and after the quarters of a period that have none in them.
+    /// The traces with findings before and after the quarters of a period that have none in them. Those of deleted
+    /// steps before them have no time, and may be in the quarters: they do not count again.
     #[boxed]
     async fn findings_at_ends(
         &self,
@@ -254,88 +426,93 @@ impl Store {
         quarters: Quarters,
     ) -> Result<FindingCounts> {
         const COUNTS: &str = concat!(
-            "SELECT count(CASE WHEN pii = 1 AND NOT EXISTS (",
-            between!("pii"),
-            ") THEN 1 END) AS pii,
-                    count(CASE WHEN injection = 1 AND NOT EXISTS (",
-            between!("injection"),
-            ") THEN 1 END) AS injection,
-                    count(CASE WHEN secret = 1 AND NOT EXISTS (",
-            between!("secret"),
-            ") THEN 1 END) AS secret
+            "SELECT count(CASE WHEN ",
+            not_between!("(steps.pii OR steps.injection OR steps.secret)"),
+            " THEN 1 END) AS found,
+                    count(CASE WHEN pii = 1 AND ",
+            not_between!("steps.pii"),
+            " THEN 1 END) AS pii,
+                    count(CASE WHEN injection = 1 AND ",
+            not_between!("steps.injection"),
+            " THEN 1 END) AS injection,
+                    count(CASE WHEN secret = 1 AND ",
+            not_between!("steps.secret"),
+            " THEN 1 END) AS secret
              FROM (
                 SELECT trace_id,
                        max(CASE WHEN pii THEN 1 ELSE 0 END) AS pii,
                        max(CASE WHEN injection THEN 1 ELSE 0 END) AS injection,
                        max(CASE WHEN secret THEN 1 ELSE 0 END) AS secret
                 FROM (",
-            found!("$2", "$3", "$6", "$7"),
+            found!("$2", "$3"),
             " UNION ALL ",
-            found!("$4", "$5", "$8", "$9"),
-            ") AS found GROUP BY trace_id) AS traces"
+            found!("$4", "$5"),
+            " UNION ALL ",
+            purged!("$6", "$7"),
+            ") AS found
+                WHERE pii OR injection OR secret
+                GROUP BY trace_id) AS ended"
         );
         let (first, last) = quarters.reach();
-        let ids = [from, first, last].map(TraceId::first_at);
         Ok(bounded!(&self.reader, db => {
             let mut query = sqlx::query_as(COUNTS).bind(project.0);
             for end in [from, first, last, to] {
                 query = query.bind(end.0);
             }
-            for id in ids.into_iter().chain([first_after(to)]) {
+            for id in [TraceId::first_at(last), first_after(to)] {
                 query = query.bind(id.0);
             }
             query.fetch_one(db).await?
         }))
     }
 
-    /// Of the traces with findings in a quarter, those that had the same finding before it, by the quarter in
-    /// which they had it last.
+    /// The traces of a quarter that counted in an earlier one, by the last one in which they did.
     #[boxed]
-    pub(super) async fn findings_before(
+    pub(super) async fn traces_again(
         &self,
         project: ProjectId,
         quarter: i64,
-    ) -> Result<BTreeMap<i64, FindingCounts>> {
-        // A trace that was opened in the quarter had none before.
-        const BEFORE: &str = concat!(
-            "SELECT (",
-            before!("pii"),
-            ") AS pii, (",
-            before!("injection"),
-            ") AS injection, (",
-            before!("secret"),
-            ") AS secret
+    ) -> Result<BTreeMap<i64, Again>> {
+        // A trace that was opened in the quarter did not count before.
+        const OLDER: &str = concat!(
+            "SELECT trace_id, has_pii, has_injection, has_secret, ",
+            last_before!("TRUE", "TRUE"),
+            " AS step, ",
+            last_before!(
+                "has_pii + has_injection + has_secret > 0",
+                "(steps.pii OR steps.injection OR steps.secret)"
+            ),
+            " AS found, ",
+            last_before!("has_pii = 1", "steps.pii"),
+            " AS pii, ",
+            last_before!("has_injection = 1", "steps.injection"),
+            " AS injection, ",
+            last_before!("has_secret = 1", "steps.secret"),
+            " AS secret,
+                   (SELECT purged_pii FROM traces WHERE traces.id = ended.trace_id) AS purged_pii,
+                   (SELECT purged_injection FROM traces WHERE traces.id = ended.trace_id) AS purged_injection,
+                   (SELECT purged_secret FROM traces WHERE traces.id = ended.trace_id) AS purged_secret
              FROM (
                 SELECT trace_id,
-                       max(CASE WHEN pii THEN 1 ELSE 0 END) AS pii,
-                       max(CASE WHEN injection THEN 1 ELSE 0 END) AS injection,
-                       max(CASE WHEN secret THEN 1 ELSE 0 END) AS secret
+                       CAST(max(CASE WHEN pii THEN 1 ELSE 0 END) AS BIGINT) AS has_pii,
+                       CAST(max(CASE WHEN injection THEN 1 ELSE 0 END) AS BIGINT) AS has_injection,
+                       CAST(max(CASE WHEN secret THEN 1 ELSE 0 END) AS BIGINT) AS has_secret
                 FROM steps
-                WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
-                    AND (pii OR injection OR secret) AND trace_id < $4
-                GROUP BY trace_id) AS traces"
+                WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3 AND trace_id < $4
+                GROUP BY trace_id) AS ended"
         );
         let [from, to] = [quarter, quarter + QUARTER].map(|minute| Timestamp(minute * MINUTE));
-        let rows: Vec<FoundBefore> = on!(&self.reader, db => {
-            sqlx::query_as(BEFORE)
+        let rows: Vec<Older> = on!(&self.reader, db => {
+            sqlx::query_as(OLDER)
                 .bind(project.0)
                 .bind(from.0)
                 .bind(to.0)
                 .bind(TraceId::first_at(from).0)
+                .bind(from.minus_micros(LONG_STEP).0)
                 .fetch_all(db).await?
         });
-        let mut counts = BTreeMap::<i64, FindingCounts>::new();
-        for FoundBefore { pii, injection, secret } in rows {
-            let mut count = |at: Option<i64>, one: fn(&mut FindingCounts) -> &mut i64| {
-                if let Some(at) = at {
-                    let minute = Timestamp(at).minute();
-                    *one(counts.entry(minute - minute.rem_euclid(QUARTER)).or_default()) += 1;
-                }
-            };
-            count(pii, |counts| &mut counts.pii);
-            count(injection, |counts| &mut counts.injection);
-            count(secret, |counts| &mut counts.secret);
-        }
-        Ok(counts)
+        let mut quarters = BTreeMap::new();
+        rows.iter().for_each(|row| row.count(&mut quarters));
+        Ok(quarters)
     }
 }

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{ProjectId, TraceId};
+use domain::sketch::Sketch;
 use domain::time::{MINUTE, Timestamp};
 use uuid::Uuid;
 
-use super::found::FindingCounts;
-use super::spans::{DAY, QUARTER, merged};
+use super::found::{Again, FindingCounts};
+use super::spans::{DAY, QUARTER, merged, quarter_of};
 use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::Result;
@@ -17,9 +18,9 @@ use crate::from_row::from_row;
 
 /// A quarter is summed so many minutes after its end: by then all its usage is on disk.
 const GRACE: i64 = 5;
-/// The most minutes that are summed again after the clock was ahead. Steps of older ones may be gone: a clock that
-/// is behind must not take their findings with it.
-const MOST_TAKEN_BACK: i64 = DAY - 120;
+/// The minutes before the present that are summed again with those of the future, after the clock was ahead: they
+/// had no usage when they were passed.
+const PASSED: i64 = 60;
 
 from_row! {
     /// A row of the ledger, or the usage of a span.
@@ -40,7 +41,10 @@ from_row! {
     /// What a span holds beside its usage.
     #[derive(Clone, Copy, Debug, Default)]
     struct Beside {
-        /// Traces with personal data, an injection, a secret.
+        /// Traces that were opened in it or have steps in it.
+        traces: i64,
+        /// Those with any finding, with personal data, an injection, a secret.
+        found: i64,
         pii: i64,
         injection: i64,
         secret: i64,
@@ -52,6 +56,8 @@ from_row! {
 impl Beside {
     fn plus(self, more: Self) -> Self {
         Self {
+            traces: self.traces.saturating_add(more.traces),
+            found: self.found.saturating_add(more.found),
             pii: self.pii.saturating_add(more.pii),
             injection: self.injection.saturating_add(more.injection),
             secret: self.secret.saturating_add(more.secret),
@@ -65,8 +71,8 @@ struct Quarter {
     start: i64,
     usage: Row,
     beside: Beside,
-    /// The traces with findings in it that had the same finding before, by the quarter in which they had it last.
-    again: BTreeMap<i64, FindingCounts>,
+    /// The traces that counted in an earlier one, by the last one in which they did.
+    again: BTreeMap<i64, Again>,
 }
 
 impl Store {
@@ -75,67 +81,63 @@ impl Store {
     #[boxed]
     pub async fn sum_next_quarter(&self, project: ProjectId, now: Timestamp) -> Result<bool> {
         let known = self.spanned_until(project).await?;
-        // The clock was ahead when they were made: usage of theirs was still to come.
-        let begun = quarter_of(now.minute());
-        match known.map_or(0, |until| until - begun) {
-            ..=0 => {}
-            1..=MOST_TAKEN_BACK => {
-                self.take_back_spans(project, begun).await?;
-                return Ok(true);
-            }
-            _ => return Ok(false),
-        }
         let over = quarter_of(now.minute() - GRACE);
+        // The clock was ahead when they were made, and usage of theirs was still to come; or it is behind, and they
+        // are made again when it is right: then findings of deleted steps count when their trace was opened.
+        if known.is_some_and(|until| until > over) {
+            self.take_back_spans(project, over - PASSED).await?;
+            return Ok(true);
+        }
         let since = known.unwrap_or(0);
         let next = self.next_used_minute(project, since).await?.map(quarter_of);
         let Some(start) = next.filter(|&quarter| quarter < over) else {
             // The day of the last quarter may be over all the same.
             let reach = over.min(since + (-since).rem_euclid(DAY));
             if known.is_some_and(|until| until < reach) {
-                self.finish_spans(project, since, reach, None).await?;
+                self.finish_spans(project, known, reach, None).await?;
             }
             return Ok(false);
         };
         let quarter = self.quarter(project, start).await?;
-        self.finish_spans(project, since, start + QUARTER, Some(quarter)).await?;
+        self.finish_spans(project, known, start + QUARTER, Some(quarter)).await?;
         Ok(true)
     }
 
-    /// The first minute with usage, with a step or with a trace that earns, from one on.
+    /// The first minute with usage, with a step or with a trace, from one on.
     async fn next_used_minute(&self, project: ProjectId, since: i64) -> Result<Option<i64>> {
         const USED: &str =
             "SELECT min(minute) FROM usage_ledger WHERE project_id = $1 AND minute >= $2";
         const DONE: &str =
             "SELECT min(finished_at) FROM steps WHERE project_id = $1 AND finished_at >= $2";
-        const EARNED: &str = "
-            SELECT id FROM traces
-            WHERE project_id = $1 AND id >= $2 AND revenue IS NOT NULL
-            ORDER BY id LIMIT 1";
+        const OPENED: &str =
+            "SELECT id FROM traces WHERE project_id = $1 AND id >= $2 ORDER BY id LIMIT 1";
         let from = Timestamp(since * MINUTE);
         let (used, done): (Option<i64>, Option<i64>) = on!(&self.reader, db => (
             sqlx::query_scalar(USED).bind(project.0).bind(since).fetch_one(db).await?,
             sqlx::query_scalar(DONE).bind(project.0).bind(from.0).fetch_one(db).await?,
         ));
-        let earned: Option<Uuid> = on!(&self.reader, db => {
-            sqlx::query_scalar(EARNED)
+        let opened: Option<Uuid> = on!(&self.reader, db => {
+            sqlx::query_scalar(OPENED)
                 .bind(project.0)
                 .bind(TraceId::first_at(from).0)
                 .fetch_optional(db).await?
         });
         let done = done.map(|at| Timestamp(at).minute());
-        let earned = earned.map(|id| TraceId(id).opened_at().minute());
-        Ok([used, done, earned].into_iter().flatten().min())
+        let opened = opened.map(|id| TraceId(id).opened_at().minute());
+        Ok([used, done, opened].into_iter().flatten().min())
     }
 
     /// Sums a quarter.
     async fn quarter(&self, project: ProjectId, start: i64) -> Result<Quarter> {
         let [from, to] = [start, start + QUARTER].map(|minute| Timestamp(minute * MINUTE));
         let usage = self.ledger_sum(project, start, start + QUARTER).await?;
-        let FindingCounts { pii, injection, secret } =
+        let traces = self.traces_of_steps(project, from, to).await?;
+        let FindingCounts { found, pii, injection, secret } =
             self.findings_of_steps(project, from, to).await?;
         let revenue = self.revenue(project, from, to).await?.0;
-        let again = self.findings_before(project, start).await?;
-        Ok(Quarter { start, usage, beside: Beside { pii, injection, secret, revenue }, again })
+        let beside = Beside { traces, found, pii, injection, secret, revenue };
+        let again = self.traces_again(project, start).await?;
+        Ok(Quarter { start, usage, beside, again })
     }
 
     async fn ledger_sum(&self, project: ProjectId, from: i64, to: i64) -> Result<Row> {
@@ -150,11 +152,11 @@ impl Store {
     }
 
     /// Writes the sum of a quarter, those of the days that are over with it, and that the ledger has sums up to
-    /// here.
+    /// here. Nothing if it no longer has sums up to `known`: another node was quicker, or has taken some back.
     async fn finish_spans(
         &self,
         project: ProjectId,
-        since: i64,
+        known: Option<i64>,
         until: i64,
         quarter: Option<Quarter>,
     ) -> Result<()> {
@@ -163,21 +165,32 @@ impl Store {
             FROM usage_spans
             WHERE project_id = $1 AND span = 15 AND start >= $2 AND start < $3";
         const BESIDE: &str = "
-            SELECT pii, injection, secret, revenue
+            SELECT traces, found, pii, injection, secret, revenue
             FROM usage_spans
             WHERE project_id = $1 AND span = 15 AND start >= $2 AND start < $3";
-        const REACH: &str = "
+        const BEGIN: &str = "
             INSERT INTO usage_spanned (project_id, until) VALUES ($1, $2)
-            ON CONFLICT (project_id) DO UPDATE SET until = excluded.until
-            WHERE usage_spanned.until < excluded.until";
+            ON CONFLICT (project_id) DO NOTHING";
+        const REACH: &str =
+            "UPDATE usage_spanned SET until = $2 WHERE project_id = $1 AND until = $3";
         let mut tx = self.begin().await?;
+        let reached = within!(tx, db => match known {
+            None => sqlx::query(BEGIN).bind(project.0).bind(until).execute(&mut *db).await?.rows_affected(),
+            Some(known) => {
+                let query = sqlx::query(REACH).bind(project.0).bind(until).bind(known);
+                query.execute(&mut *db).await?.rows_affected()
+            }
+        });
+        if reached == 0 {
+            return Ok(());
+        }
         if let Some(Quarter { start, usage, beside, again }) = quarter {
             add_span(&mut tx, project, (QUARTER, start), usage, beside).await?;
             add_again(&mut tx, project, start, again).await?;
         }
         // Only the days of the first and of the last quarter can have usage: no quarter between them has.
         let day_of = |minute: i64| minute - minute.rem_euclid(DAY);
-        for day in BTreeSet::from([day_of(since), day_of(until - 1)]) {
+        for day in BTreeSet::from([day_of(known.unwrap_or(0)), day_of(until - 1)]) {
             if day + DAY <= until {
                 let (usage, beside): (Vec<Row>, Vec<Beside>) = within!(tx, db => (
                     sqlx::query_as(QUARTERS)
@@ -199,21 +212,18 @@ impl Store {
                 }
             }
         }
-        within!(tx, db => {
-            sqlx::query(REACH).bind(project.0).bind(until).execute(&mut *db).await?;
-        });
         tx.commit().await
     }
 
-    async fn take_back_spans(&self, project: ProjectId, begun: i64) -> Result<()> {
+    /// Takes back the sums from a minute on.
+    async fn take_back_spans(&self, project: ProjectId, from: i64) -> Result<()> {
         const FORGET: &str = "DELETE FROM usage_spans WHERE project_id = $1 AND start + span > $2";
-        const FORGET_AGAIN: &str =
-            "DELETE FROM findings_again WHERE project_id = $1 AND start >= $2";
+        const FORGET_AGAIN: &str = "DELETE FROM traces_again WHERE project_id = $1 AND start >= $2";
         const UNTIL: &str = "UPDATE usage_spanned SET until = $2 WHERE project_id = $1";
         let mut tx = self.begin().await?;
         within!(tx, db => {
             for sql in [FORGET, FORGET_AGAIN, UNTIL] {
-                sqlx::query(sql).bind(project.0).bind(begun).execute(&mut *db).await?;
+                sqlx::query(sql).bind(project.0).bind(from).execute(&mut *db).await?;
             }
         });
         tx.commit().await
@@ -229,8 +239,9 @@ async fn add_span(
 ) -> Result<()> {
     const ADD: &str = "
         INSERT INTO usage_spans (project_id, span, start, requests, blocked, failures, prompt_tokens,
-            completion_tokens, cost, latency_sum, latency_sketch, pii, injection, secret, revenue)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+            completion_tokens, cost, latency_sum, latency_sketch, traces, found, pii, injection,
+            secret, revenue)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
         ON CONFLICT (project_id, span, start) DO NOTHING";
     within!(tx, db => {
         sqlx::query(ADD)
@@ -245,6 +256,8 @@ async fn add_span(
             .bind(row.cost)
             .bind(row.latency_sum)
             .bind(row.latency_sketch)
+            .bind(beside.traces)
+            .bind(beside.found)
             .bind(beside.pii)
             .bind(beside.injection)
             .bind(beside.secret)
@@ -255,36 +268,33 @@ async fn add_span(
     Ok(())
 }
 
-/// Adds the traces of a quarter that had a finding before, by the quarter in which they had it last.
+/// Adds the traces of a quarter that counted in an earlier one.
 async fn add_again(
     tx: &mut Tx,
     project: ProjectId,
     start: i64,
-    again: BTreeMap<i64, FindingCounts>,
+    again: BTreeMap<i64, Again>,
 ) -> Result<()> {
     const ADD: &str = "
-        INSERT INTO findings_again (project_id, start, before, pii, injection, secret)
-        VALUES ($1, $2, $3, $4, $5, $6)
+        INSERT INTO traces_again (project_id, start, before, traces, found, pii, injection, secret)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
         ON CONFLICT (project_id, start, before) DO NOTHING";
-    for (before, counts) in again {
+    for (before, Again { traces, findings }) in again {
         within!(tx, db => {
             sqlx::query(ADD)
                 .bind(project.0)
                 .bind(start)
                 .bind(before)
-                .bind(counts.pii)
-                .bind(counts.injection)
-                .bind(counts.secret)
+                .bind(traces)
+                .bind(findings.found)
+                .bind(findings.pii)
+                .bind(findings.injection)
+                .bind(findings.secret)
                 .execute(&mut *db)
                 .await?;
         });
     }
     Ok(())
-}
-
-/// The first minute of the quarter of a minute.
-fn quarter_of(minute: i64) -> i64 {
-    minute - minute.rem_euclid(QUARTER)
 }
 
 /// The sum of rows.
@@ -303,6 +313,13 @@ fn sum(rows: &[Row]) -> Result<Row> {
             *sum = sum.saturating_add(more);
         }
     }
-    sum.latency_sketch = merged(rows.iter().map(|row| &*row.latency_sketch))?.to_bytes();
+    let readable = rows.iter().map(|row| &*row.latency_sketch).filter(|sketch| {
+        let is_readable = Sketch::from_bytes(sketch).is_some();
+        if !is_readable {
+            tracing::warn!("a latency sketch of the ledger is unreadable: its latencies are left out of the sums");
+        }
+        is_readable
+    });
+    sum.latency_sketch = merged(readable)?.to_bytes();
     Ok(sum)
 }

@@ -83,6 +83,12 @@ impl Quarters {
         Self(quarters.map(|quarter| quarter * QUARTER))
     }
 
+    /// Those wholly between two moments.
+    pub(super) fn between(from: Timestamp, to: Timestamp, until: Option<i64>) -> Self {
+        let first = from.minus_micros(1).minute() + 1;
+        Self::of(first, to.minute().max(first), until.unwrap_or(i64::MIN))
+    }
+
     /// The same, none of them read as part of its day.
     fn without_days(self) -> Self {
         let Self([first, .., last]) = self;
@@ -195,12 +201,7 @@ impl Store {
     }
 
     /// The whole quarters between two minutes that have sums.
-    pub(super) async fn quarters(
-        &self,
-        project: ProjectId,
-        from: i64,
-        to: i64,
-    ) -> Result<Quarters> {
+    async fn quarters(&self, project: ProjectId, from: i64, to: i64) -> Result<Quarters> {
         Ok(Quarters::of(from, to, self.spanned_until(project).await?.unwrap_or(i64::MIN)))
     }
 
@@ -246,6 +247,11 @@ impl Store {
             sqlx::query_scalar(UNTIL).bind(project.0).fetch_optional(db).await?
         }))
     }
+}
+
+/// The first minute of the quarter of a minute.
+pub(super) fn quarter_of(minute: i64) -> i64 {
+    minute - minute.rem_euclid(QUARTER)
 }
 
 /// All latencies of sketches.

@@ -6,6 +6,7 @@ use domain::model::Provider;
 use domain::money::Usd;
 use domain::project::ProjectStatus;
 use domain::step::ApiEndpoint;
+use domain::time::DAY;
 use store::{Error, ModelRow};
 
 use crate::support::{NOW, databases, project, trace};
@@ -102,6 +103,8 @@ async fn a_deleted_project_is_forgotten_but_for_its_id() {
         SELECT name || settings FROM projects
         UNION ALL SELECT name || identifier || config || COALESCE(base_url, '') FROM models
         UNION ALL SELECT name || masked FROM api_keys";
+    const SUMS: &str =
+        "SELECT CASE WHEN span = 15 THEN 'quarter' ELSE 'day' END FROM usage_spans ORDER BY span";
     for database in databases().await {
         let store = database.open().await;
         let (kept, _) = project(&store).await;
@@ -115,7 +118,10 @@ async fn a_deleted_project_is_forgotten_but_for_its_id() {
         tx.commit().await.unwrap();
         store.save_windows(&[(KeyId(2), vec![1], NOW)], NOW).await.unwrap();
         store.writer().trace(trace(gone, 1)).await.unwrap();
+        while store.sum_next_quarter(gone, NOW.minus_micros(-2 * DAY)).await.unwrap() {}
+        assert_eq!(database.texts(SUMS).await, ["quarter", "day"], "{}", database.kind);
         while store.purge_deleted_projects().await.unwrap() > 0 {}
+        assert!(database.texts(SUMS).await.is_empty(), "{}: its sums go", database.kind);
         let mut texts = database.texts(TEXTS).await;
         texts.sort_unstable();
         let rest = ["Modelm{}https://x.test", "Project{}", "kak_fff...abcd", "{}", "{}"];

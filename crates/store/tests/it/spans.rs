@@ -169,6 +169,25 @@ async fn quarters_are_summed_when_all_their_usage_is_surely_there() {
         assert_eq!(requests().await, 3, "{}", database.kind);
         while store.sum_next_quarter(project, at(60)).await.unwrap() {}
         assert_eq!(requests().await, 3, "{}", database.kind);
+        // Three days ahead, until a restart: no usage of the time in between is passed over.
+        let ahead = 3 * DAY;
+        record(ahead + 1).await;
+        while store.sum_next_quarter(project, at(ahead + 40)).await.unwrap() {}
+        store.close().await;
+        database.clock.set(at(62));
+        let store = database.open().await;
+        let record = async |id: i64, minutes: i64| {
+            database.clock.set(at(minutes));
+            store.writer().step(run(project, trace_id(1), StepId(id)), None).await.unwrap();
+        };
+        record(101, 62).await;
+        while store.sum_next_quarter(project, at(76)).await.unwrap() {}
+        record(102, 77).await;
+        let all =
+            async || store.usage_total(project, quarter, quarter + 120).await.unwrap().requests;
+        assert_eq!(all().await, 5, "{}", database.kind);
+        while store.sum_next_quarter(project, at(120)).await.unwrap() {}
+        assert_eq!(all().await, 5, "{}", database.kind);
         store.close().await;
     }
 }
