@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 use sqlx::AssertSqlSafe;
 
 use crate::Store;
-use crate::db::on;
+use crate::db::bounded;
 use crate::error::Result;
 use crate::from_row::from_row;
 
@@ -87,7 +87,7 @@ impl Store {
         to: Timestamp,
         most: i64,
     ) -> Result<Vec<AlikeAnswers>> {
-        Ok(on!(&self.reader, db => {
+        Ok(bounded!(&self.reader, db => {
             sqlx::query_as(AssertSqlSafe(COUNTS.as_str()))
                 .bind(project.0).bind(from.0).bind(to.0).bind(most)
                 .fetch_all(db).await?

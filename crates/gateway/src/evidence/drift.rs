@@ -26,13 +26,23 @@ impl Gateway {
         member: &Member,
         project: ProjectId,
     ) -> Result<Arc<Vec<DriftReport>>> {
-        let id = self.visible_project(member, project)?.id();
+        let project = self.visible_project(member, project)?;
+        let id = project.id();
+        if let Some(kept) = self.weekly_drift.get(id, self.clock.now()) {
+            return Ok(kept);
+        }
+        let _place = self.search_place(&project).await?;
+        // Another visitor may have waited for it before.
         let now = self.clock.now();
         if let Some(kept) = self.weekly_drift.get(id, now) {
             return Ok(kept);
         }
-        let reports = Arc::new(self.bias_drift(id, &Period::last(WEEK_HOURS, now)).await?);
-        self.weekly_drift.keep(id, now, reports.clone());
+        let compared = self.compared_answers(id, &Period::last(WEEK_HOURS, now)).await;
+        let is_read = compared.is_ok();
+        let reports = Arc::new(or_none(compared, "the drift of models is left out of the page")?);
+        if is_read {
+            self.weekly_drift.keep(id, now, reports.clone());
+        }
         Ok(reports)
     }
 
@@ -43,14 +53,22 @@ impl Gateway {
         project: ProjectId,
         period: &Period,
     ) -> Result<Vec<DriftReport>> {
+        let reports = self.compared_answers(project, period).await;
+        or_none(reports, "the drift of models is left out of statistics")
+    }
+
+    async fn compared_answers(
+        &self,
+        project: ProjectId,
+        period: &Period,
+    ) -> Result<Vec<DriftReport>> {
         let (start, end) = (period.start, period.end);
         let earlier = start.minus_micros(end.since(start));
-        let both = tokio::try_join!(
+        let (before, after) = tokio::try_join!(
             bounded(self.store.answers(project, earlier, start, MOST_STEPS)),
             bounded(self.store.answers(project, start, end, MOST_STEPS)),
-        );
-        let reports = both.map(|(before, after)| reports(&before, &after));
-        or_none(reports, "the drift of models is left out of statistics")
+        )?;
+        Ok(reports(&before, &after))
     }
 }
 

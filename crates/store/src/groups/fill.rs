@@ -1,7 +1,7 @@
 //! Fills `usage_groups`: an hour at a time, and a day when its hours are over.
 //!
 //! The steps of an hour that is over do not change, so its rows do not either: an hour that two nodes
-//! sum, or one that is summed again after a crash, has the same rows.
+//! sum has the same rows. Rows that a crash left behind while the clock was ahead are written anew.
 
 use std::collections::BTreeSet;
 
@@ -168,7 +168,12 @@ impl Store {
             INSERT INTO usage_groups (project_id, dimension, span, start, value, requests, blocked,
                 failures, prompt_tokens, cached_tokens, completion_tokens, cost)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-            ON CONFLICT (project_id, dimension, span, start, value) DO NOTHING";
+            ON CONFLICT (project_id, dimension, span, start, value) DO UPDATE SET
+                requests = excluded.requests, blocked = excluded.blocked, failures = excluded.failures,
+                prompt_tokens = excluded.prompt_tokens, cached_tokens = excluded.cached_tokens,
+                completion_tokens = excluded.completion_tokens, cost = excluded.cost
+            WHERE usage_groups.requests < excluded.requests OR usage_groups.cost < excluded.cost";
+        // Steps may be deleted while another node sums them a second time: its sums are less.
         for some in rows.chunks(BATCH_ROWS) {
             let mut tx = self.begin().await?;
             for ((dimension, value), sums) in some {

@@ -243,6 +243,18 @@ async fn hours_that_a_clock_ahead_has_summed_are_summed_again() {
             sum(at(2, 0)).await;
             assert_eq!(count(at(2, 0)).await, 3 + number, "{}", database.kind);
         }
+        // A crash while the clock was ahead has left a row of an hour that was not over.
+        let last = count(at(2, 0)).await;
+        sum(at(3, 10)).await;
+        database
+            .execute(
+                "UPDATE usage_groups SET requests = 0 WHERE span = 1 AND requests > 0
+                 AND start = (SELECT max(start) FROM usage_groups WHERE span = 1)",
+            )
+            .await;
+        database.execute("UPDATE usage_grouped SET until = until - 12").await;
+        sum(at(3, 10)).await;
+        assert_eq!(count(at(2, 0)).await, last, "{}: it is summed anew", database.kind);
         // One that is far behind takes no sums of steps that may be gone.
         let late = Timestamp(NOW.0 + 1_000 * 24 * HOUR);
         while store.sum_next_quarter(project, late).await.unwrap() {}

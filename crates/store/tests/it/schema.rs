@@ -46,20 +46,6 @@ const SUMS: [(u32, u32); 29] = [
     (0x7408_6b43, 0x19af_c998),
 ];
 
-async fn execute(database: &Database, statement: &'static str) {
-    match &database.location {
-        Location::Sqlite(path) => {
-            let url = format!("sqlite://{}", path.display());
-            let mut db = SqliteConnection::connect(&url).await.unwrap();
-            sqlx::raw_sql(statement).execute(&mut db).await.unwrap();
-        }
-        Location::Postgres(url) => {
-            let mut db = PgConnection::connect(url.expose()).await.unwrap();
-            sqlx::raw_sql(statement).execute(&mut db).await.unwrap();
-        }
-    }
-}
-
 #[tokio::test]
 async fn no_migration_that_has_run_changes() {
     const SUM: &str = "SELECT checksum FROM _sqlx_migrations ORDER BY version";
@@ -90,7 +76,7 @@ async fn a_visitor_changes_no_schema() {
         // There is none yet.
         database.try_open([7; 32], Claim::Visit).await.unwrap().close().await;
         // As a binary before this one has left it.
-        execute(&database, DOWNGRADE).await;
+        database.execute(DOWNGRADE).await;
         let refused = database.try_open([7; 32], Claim::Visit).await;
         assert!(matches!(refused, Err(Error::Older { .. })), "{}: {refused:?}", database.kind);
         // An exclusive claim brings it up to date.
