@@ -50,7 +50,7 @@ impl Gateway {
         let identity = identities.into_iter().find(|identity| identity_id(identity) == id);
         let identity = identity.ok_or(Error::NotFound)?;
         let known_as = (identity.issuer.as_str(), identity.subject.as_str());
-        if !tx.remove_identity(member.user, known_as).await? {
+        if !tx.unlink_identity(member.user, known_as).await? {
             return Err(Error::NotFound);
         }
         check_way_left(&mut tx, member.org, member.user).await?;
@@ -101,7 +101,7 @@ impl Gateway {
             return Err(Error::invalid(format!("{} is no provider any more", link.provider_name)));
         }
         let (known_as, now) = ((link.issuer.as_str(), link.subject.as_str()), self.clock.now());
-        match tx.add_identity(member.user, known_as, &link.email, false, now).await {
+        match tx.add_identity(member.user, known_as, &link.email, now).await {
             Err(store::Error::Taken) => return Err(Error::invalid("It is linked already")),
             added => added?,
         }

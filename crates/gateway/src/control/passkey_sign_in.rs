@@ -143,7 +143,7 @@ impl Gateway {
         if provider.is_none()
             && account.role != Role::Owner
             && self.is_password_login_disabled_in(account.org).await?
-            && tx.is_made_by_sign_on(account.org, user).await?
+            && tx.is_made_by_sign_on(user).await?
         {
             return Ok(Err(Refusal::SignOnRequired));
         }

@@ -149,12 +149,11 @@ impl Gateway {
             let email = identity.email().map(|email| email.chars().take(254).collect());
             Ok(Err(Refused { email, ..Refused::new(refusal, reason) }))
         };
-        if tx.is_removed(issuer, subject).await? {
+        let email = identity.email().and_then(|email| clean_email(email).ok());
+        if tx.is_removed((issuer, subject), email.as_deref()).await? {
             return refused(SignOnRefusal::Removed, "removed");
         }
-        let Some(email) = identity.email().and_then(|email| clean_email(email).ok()) else {
-            return refused(SignOnRefusal::NoEmail, "no_email");
-        };
+        let Some(email) = email else { return refused(SignOnRefusal::NoEmail, "no_email") };
         if let Some(user) = tx.user_by_email(&email).await? {
             if !identity.is_email_verified() {
                 return refused(SignOnRefusal::EmailTaken, "email_not_verified");
@@ -211,7 +210,8 @@ impl Gateway {
             tx.verify_email(user, email, now).await?;
         }
         let known_as = (identity.issuer.as_str(), identity.subject.as_str());
-        tx.add_identity(user, known_as, email, true, now).await?;
+        tx.add_identity(user, known_as, email, now).await?;
+        tx.note_made_by_sign_on(user).await?;
         let name = given.unwrap_or_else(|| email.split('@').next().unwrap_or(email).to_owned());
         Ok(Account {
             user,

@@ -44,7 +44,7 @@ impl Gateway {
         if tx.remove_second_factors(user).await? {
             noted.push((Event::MfaDisabled, target(), about()));
         }
-        for identity in tx.remove_identities(user).await? {
+        for identity in tx.unlink_identities(user).await? {
             let mut metadata = about();
             metadata.insert("issuer".to_owned(), identity.issuer.into());
             noted.push((Event::IdentityUnlinked, target(), metadata));

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod issuer;
+mod made_users;
 mod providers;
 mod round_trip;
 mod second_factor;
