@@ -244,12 +244,17 @@ impl Tx {
             UPDATE users SET email = 'removed ' || id, name = '', password_hash = '',
                              email_verified_at = NULL
             WHERE id = $1";
+        within!(self, db => {
+            sqlx::query("DELETE FROM one_time_links WHERE user_id = $1")
+                .bind(user.0)
+                .execute(&mut *db)
+                .await?;
+        });
         self.remove_second_factors(user).await?;
         self.end_sessions(user, None).await?;
         within!(self, db => {
             for table in [
                 "DELETE FROM project_members WHERE user_id = $1",
-                "DELETE FROM one_time_links WHERE user_id = $1",
                 "DELETE FROM known_networks WHERE user_id = $1",
             ] {
                 sqlx::query(table).bind(user.0).execute(&mut *db).await?;

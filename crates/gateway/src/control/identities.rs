@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 use store::{Account, LinkedIdentity};
 
 use crate::audit::Event;
+use crate::control::held_account::hold_account;
 use crate::control::last_ways_in::check_way_left;
-use crate::control::second_factor::changed_meanwhile;
-use crate::control::sessions::{hash_token, hex};
+use crate::control::sessions::hex;
 use crate::control::sign_on_cookies::{LinkCookie, open};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -34,7 +34,6 @@ impl Gateway {
     /// Removes an identity of the member's own account, and ends their other sessions. The last way in stays.
     pub async fn unlink_identity(
         &self,
-        token: &str,
         member: &Member,
         account: &Account,
         password: Secret,
@@ -43,9 +42,7 @@ impl Gateway {
         self.confirm_password_owner(member, account, password).await?;
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
-        if !tx.confirm_password(account, None).await? {
-            return Err(changed_meanwhile());
-        }
+        hold_account(&mut tx, member, account, None).await?;
         let identities = self.store.identities(member.user).await?;
         let identity = identities.into_iter().find(|identity| identity_id(identity) == id);
         let identity = identity.ok_or(Error::NotFound)?;
@@ -54,7 +51,7 @@ impl Gateway {
             return Err(Error::NotFound);
         }
         check_way_left(&mut tx, member.org, member.user).await?;
-        tx.end_sessions(member.user, Some(&hash_token(token))).await?;
+        tx.end_sessions(member.user, member.session.as_ref()).await?;
         let metadata =
             Map::from_iter([("issuer".to_owned(), Value::from(identity.issuer.as_str()))]);
         let target = ("user", member.user.to_string());
@@ -92,9 +89,7 @@ impl Gateway {
         self.confirm_password_owner(member, account, password).await?;
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
-        if !tx.confirm_password(account, None).await? {
-            return Err(changed_meanwhile());
-        }
+        hold_account(&mut tx, member, account, None).await?;
         // It may have been removed while the link waited.
         let providers = self.store.sign_on_providers(member.org).await?;
         if !providers.iter().any(|provider| provider.issuer == link.issuer) {

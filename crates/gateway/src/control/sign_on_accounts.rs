@@ -49,7 +49,7 @@ impl Gateway {
         let account = match found {
             Ok(Found::Account(account)) => account,
             Ok(Found::Link(cookie)) => {
-                if self.login_throttle.may_record_link(self.clock.now()) {
+                if self.login_throttle.may_record_named(self.clock.now()) {
                     self.note_offered_link(&mut tx, provider, &cookie, origin).await?;
                     tx.commit().await?;
                 }
@@ -239,9 +239,9 @@ impl Gateway {
         let groups = identity.values(&provider.groups_claim);
         let default = organization.read_settings()?.security.default_role;
         let Some((role, projects)) = assigned(&provider.rules, &groups, default) else {
-            let ended = tx.end_sessions(account.user, None).await?;
             let mut metadata = Map::new();
             self.end_grants(tx, account.user, None, &mut metadata).await?;
+            let ended = tx.end_sessions(account.user, None).await?;
             if ended > 0 || !metadata.is_empty() {
                 metadata.extend([
                     ("email".to_owned(), Value::from(account.email.as_str())),
@@ -293,8 +293,7 @@ async fn own_projects(
 ) -> Result<Vec<ProjectId>> {
     let mut own = Vec::with_capacity(projects.len());
     for project in projects {
-        let found = tx.project(*project).await?;
-        if found.is_some_and(|project| project.org == organization.id) {
+        if tx.has_project(organization.id, *project).await? {
             own.push(*project);
         }
     }

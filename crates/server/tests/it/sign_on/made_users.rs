@@ -91,7 +91,8 @@ async fn linked_anew_they_follow_the_rules(backend: Backend) {
         let (server, issuer, provider) = with_provider(&backend).await;
         let ann = made(&server, &issuer, &["ops"]).await;
         let moved = lose(&server, &provider, &ann, lost).await;
-        let (issuer, subject) = moved.as_ref().map_or((&issuer, "user-1"), |(at, name)| (at, *name));
+        let (issuer, subject) =
+            moved.as_ref().map_or((&issuer, "user-1"), |(at, name)| (at, *name));
         linked(&server, issuer, subject, ANN).await;
         issuer.says(&person(subject, ANN.0, &["eng"]));
         let who = signed_on(&server, issuer).await.get("/api/v1/session").await.ok(200);
@@ -131,7 +132,8 @@ async fn once_removed_no_rule_lets_them_in(backend: Backend) {
         let owner = server.owner().await;
         let ann = made(&server, &issuer, &["eng"]).await;
         let moved = lose(&server, &provider, &ann, lost).await;
-        let (issuer, subject) = moved.as_ref().map_or((&issuer, "user-1"), |(at, name)| (at, *name));
+        let (issuer, subject) =
+            moved.as_ref().map_or((&issuer, "user-1"), |(at, name)| (at, *name));
         let id = id_of_ann(&owner).await;
         owner.delete(&format!("/api/v1/users/{id}")).await.ok(204);
         issuer.says(&person(subject, ANN.0, &["ops"]));
