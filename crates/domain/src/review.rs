@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ProjectId, StepId, UserId};
+use crate::ids::{ProjectId, ServiceTokenId, StepId, UserId};
 use crate::safety::Category;
 use crate::tier::words;
 use crate::time::Timestamp;
@@ -32,6 +32,35 @@ pub struct JudgedFinding {
     pub score: f64,
 }
 
+/// Somebody who has judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judge {
+    /// A signed-in user.
+    User(UserId),
+    /// A program with a service token.
+    ServiceToken(ServiceTokenId),
+}
+
+impl Judge {
+    /// The user; `None` of a program.
+    #[must_use]
+    pub fn user(self) -> Option<UserId> {
+        match self {
+            Self::User(user) => Some(user),
+            Self::ServiceToken(_) => None,
+        }
+    }
+
+    /// The service token; `None` of a user.
+    #[must_use]
+    pub fn service_token(self) -> Option<ServiceTokenId> {
+        match self {
+            Self::User(_) => None,
+            Self::ServiceToken(token) => Some(token),
+        }
+    }
+}
+
 /// A verdict as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Review {
@@ -39,8 +68,8 @@ pub struct Review {
     pub step: StepId,
     /// Its project.
     pub project: ProjectId,
-    /// The person who judged.
-    pub judge: UserId,
+    /// Who judged.
+    pub judge: Judge,
     /// The verdict.
     pub verdict: Verdict,
     /// A remark, at most [`LONGEST_NOTE`] characters.

@@ -239,6 +239,7 @@ fn higher_threshold(all: &[Review], wrong: &[&Review], safety: &Safety) -> Optio
 #[cfg(test)]
 mod tests {
     use domain::ids::{ProjectId, StepId, UserId};
+    use domain::review::Judge;
     use domain::safety::PolicyRule;
     use domain::time::Timestamp;
 
@@ -262,7 +263,7 @@ mod tests {
         let review = Review {
             step: StepId(1),
             project: ProjectId(1),
-            judge: UserId(1),
+            judge: Judge::User(UserId(1)),
             verdict,
             note: None,
             findings: findings.iter().map(finding).collect(),

@@ -11,6 +11,9 @@ pub enum SignOnError {
     /// It does not answer.
     #[error("the issuer does not answer")]
     Unreachable,
+    /// It was not asked: too many requests of ours wait for it.
+    #[error("too many sign-ons wait for the issuer")]
+    Busy,
     /// It answers with another status than it should. Redirects are never followed.
     #[error("the issuer answers with an error or a redirect")]
     Status,
@@ -58,6 +61,7 @@ impl SignOnError {
         match self {
             Self::Forbidden => "issuer_forbidden",
             Self::Unreachable => "issuer_unreachable",
+            Self::Busy => "issuer_busy",
             Self::Status => "issuer_status",
             Self::Metadata => "issuer_metadata",
             Self::OtherIssuer => "issuer_other",

@@ -19,8 +19,11 @@ const REMEMBERED: i64 = HOUR;
 /// An issuer that could not be discovered is left alone for this time, from when that was known: whoever is not
 /// signed in can ask for it, and one that hangs is asked by one request after the other otherwise.
 const LEFT_ALONE: Duration = Duration::from_secs(10);
-/// The most requests at once that wait for one issuer.
+/// The most requests at once that wait for the discovery of one issuer.
 const MOST_WAITING: usize = 32;
+/// The most codes that are exchanged at once at one issuer. Codes that are made up take no place of a discovery, so
+/// that sign-ons go on to begin.
+const MOST_EXCHANGED: usize = 256;
 /// The most issuers that are remembered.
 const MOST_ISSUERS: usize = 64;
 
@@ -37,32 +40,39 @@ enum Known {
 /// The place of an issuer.
 struct Place {
     known: Mutex<Known>,
-    waiting: AtomicUsize,
+    /// The requests that wait for its discovery.
+    waiting: Arc<AtomicUsize>,
+    /// The codes that are being exchanged.
+    exchanged: Arc<AtomicUsize>,
 }
 
 impl Default for Place {
     fn default() -> Self {
-        Self { known: Mutex::new(Known::Nothing), waiting: AtomicUsize::new(0) }
-    }
-}
-
-/// One of the requests that wait for an issuer.
-struct Waiting(Arc<Place>);
-
-impl Waiting {
-    /// Refuses one more than there may be, as if the issuer did not answer.
-    fn at(place: Arc<Place>) -> Result<Self, SignOnError> {
-        let waiting = Self(place);
-        if waiting.0.waiting.fetch_add(1, Ordering::Relaxed) < MOST_WAITING {
-            return Ok(waiting);
+        Self {
+            known: Mutex::new(Known::Nothing),
+            waiting: Arc::default(),
+            exchanged: Arc::default(),
         }
-        Err(SignOnError::Unreachable)
     }
 }
 
-impl Drop for Waiting {
+/// One of the requests that are counted.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    /// Refuses one more than there may be.
+    fn within(most: usize, count: &Arc<AtomicUsize>) -> Result<Self, SignOnError> {
+        let counted = Self(Arc::clone(count));
+        if counted.0.fetch_add(1, Ordering::Relaxed) < most {
+            return Ok(counted);
+        }
+        Err(SignOnError::Busy)
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -120,7 +130,7 @@ impl Issuers {
         now: Timestamp,
     ) -> Result<Identity, SignOnError> {
         let issuer = self.find(&client.issuer, now).await?;
-        let _waiting = Waiting::at(self.place(&client.issuer))?;
+        let _counted = Counted::within(MOST_EXCHANGED, &self.place(&client.issuer).exchanged)?;
         issuer.finish(&self.http, client, flow, code, groups, now).await
     }
 
@@ -137,8 +147,9 @@ impl Issuers {
 
     /// An issuer that is remembered, or is discovered now, by one request at a time.
     async fn find(&self, issuer: &str, now: Timestamp) -> Result<Arc<Issuer>, SignOnError> {
-        let waiting = Waiting::at(self.place(issuer))?;
-        let mut known = waiting.0.known.lock().await;
+        let place = self.place(issuer);
+        let _counted = Counted::within(MOST_WAITING, &place.waiting)?;
+        let mut known = place.known.lock().await;
         match &*known {
             // A clock that went back must not make it last longer.
             Known::Found(at, found) if (0..REMEMBERED).contains(&now.since(*at)) => {
@@ -183,6 +194,7 @@ mod tests {
     use std::sync::Mutex as PlainMutex;
     use std::task::{Context, Poll, Waker};
 
+    use domain::secret::Secret;
     use futures_util::future::BoxFuture;
     use http::{Request, Response};
 
@@ -217,6 +229,73 @@ mod tests {
         }
     }
 
+    /// An issuer that is discovered at once, and hangs over every code.
+    struct SlowExchange;
+
+    impl Http for SlowExchange {
+        fn send(
+            &self,
+            request: Request<Vec<u8>>,
+        ) -> BoxFuture<'_, Result<Response<Vec<u8>>, SignOnError>> {
+            if request.method() == http::Method::POST {
+                return Box::pin(std::future::pending());
+            }
+            let body = if request.uri().path() == "/keys" {
+                r#"{"keys": []}"#.to_owned()
+            } else {
+                format!(
+                    r#"{{"issuer": "{ISSUER}", "authorization_endpoint": "{ISSUER}/authorize",
+                        "token_endpoint": "{ISSUER}/token", "jwks_uri": "{ISSUER}/keys",
+                        "response_types_supported": ["code"], "subject_types_supported": ["public"],
+                        "id_token_signing_alg_values_supported": ["ES256"]}}"#
+                )
+            };
+            let answer = Response::builder().header("content-type", "application/json");
+            let answer = answer.body(body.into_bytes()).unwrap();
+            Box::pin(std::future::ready(Ok(answer)))
+        }
+
+        fn may_lead_to(&self, _: &str) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn codes_that_hang_keep_no_sign_on_from_beginning() {
+        let issuers = Issuers::new(Arc::new(SlowExchange));
+        let mut context = Context::from_waker(Waker::noop());
+        let secret = |text: &str| Secret::new(text.to_owned());
+        let exchange = || {
+            let issuers = issuers.clone();
+            Box::pin(async move {
+                let client = Client {
+                    issuer: ISSUER.to_owned(),
+                    id: "sluice".to_owned(),
+                    secret: None,
+                    scopes: vec!["openid".to_owned()],
+                    redirect_url: "https://sluice.example/callback".to_owned(),
+                };
+                let (state, nonce) = (secret("state"), secret("nonce"));
+                let flow = Flow { state, nonce, verifier: secret(&"v".repeat(43)) };
+                issuers.finish(&client, &flow, "junk", None, Timestamp(0)).await
+            })
+        };
+        let mut hanging: Vec<_> = (0..MOST_EXCHANGED).map(|_| exchange()).collect();
+        for one in &mut hanging {
+            let answer = one.as_mut().poll(&mut context);
+            assert!(answer.is_pending(), "{answer:?}");
+        }
+        let mut more = exchange();
+        let answer = more.as_mut().poll(&mut context);
+        assert!(matches!(answer, Poll::Ready(Err(SignOnError::Busy))), "{answer:?}");
+        let mut begins = Box::pin(issuers.names_itself(ISSUER, Timestamp(0)));
+        let answer = begins.as_mut().poll(&mut context);
+        assert!(matches!(answer, Poll::Ready(Ok(false))), "{answer:?}");
+        // A place is free again once an exchange is over, or nobody waits for it any more.
+        hanging.pop();
+        assert!(exchange().as_mut().poll(&mut context).is_pending());
+    }
+
     #[test]
     fn a_flood_asks_an_issuer_that_hangs_once() {
         let http = Arc::new(Hanging::default());
@@ -233,7 +312,7 @@ mod tests {
         waiting.retain_mut(|one| match one.as_mut().poll(&mut context) {
             Poll::Pending => true,
             Poll::Ready(answer) => {
-                assert_eq!(answer.unwrap_err(), SignOnError::Unreachable);
+                assert_eq!(answer.unwrap_err(), SignOnError::Busy);
                 refused += 1;
                 false
             }

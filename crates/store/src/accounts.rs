@@ -294,17 +294,18 @@ impl Tx {
         Ok(())
     }
 
-    /// Sets a new password and signs the user out everywhere. Links to another one end. Known networks stay: otherwise a stranger who guesses
-    /// meanwhile would lock the owner out.
+    /// Sets a new password and signs the user out everywhere. Links to another one end. Known networks stay:
+    /// otherwise a stranger who guesses meanwhile would lock the owner out.
     #[boxed]
     pub async fn set_password(&mut self, user: UserId, password_hash: &str) -> Result<()> {
         const SET: &str = "UPDATE users SET password_hash = $2 WHERE id = $1";
         const OUT: &str = "DELETE FROM sessions WHERE user_id = $1";
+        self.drop_password_links(user).await?;
         within!(self, db => {
             sqlx::query(SET).bind(user.0).bind(password_hash).execute(&mut *db).await?;
             sqlx::query(OUT).bind(user.0).execute(&mut *db).await?;
         });
-        self.drop_password_links(user).await
+        Ok(())
     }
 
     /// Whether a password still has the hash that it was compared with, and the account a second factor or

@@ -26,7 +26,7 @@ pub struct LinkedIdentity {
 
 from_row! {
     struct Made {
-        made_user: bool,
+        made_by_sign_on: bool,
     }
 }
 
@@ -50,7 +50,7 @@ fn linked(row: (String, String, String, i64)) -> LinkedIdentity {
 }
 
 impl Tx {
-    /// The account of a user at an issuer, and whether it was made for them. Other organizations' do not count.
+    /// The account of a user at an issuer, and whether a sign-on has made it. Other organizations' do not count.
     #[boxed]
     pub async fn account_by_identity(
         &mut self,
@@ -60,7 +60,7 @@ impl Tx {
     ) -> Result<Option<(Account, bool)>> {
         const FIND: &str = "
             SELECT u.id AS user_id, u.email, u.name, u.password_hash, u.mfa_enabled,
-                   o.id AS org_id, o.name AS org_name, m.role, i.made_user
+                   o.id AS org_id, o.name AS org_name, m.role, u.made_by_sign_on
             FROM identities i
             JOIN users u ON u.id = i.user_id
             JOIN memberships m ON m.user_id = u.id
@@ -77,7 +77,7 @@ impl Tx {
                 |row| Ok::<_, sqlx::Error>((AccountRow::from_row(&row)?, Made::from_row(&row)?));
             row.map(read).transpose()?
         });
-        found.map(|(account, made)| Ok((account.read()?, made.made_user))).transpose()
+        found.map(|(account, made)| Ok((account.read()?, made.made_by_sign_on))).transpose()
     }
 
     /// The user of an address, in whatever organization.
@@ -99,12 +99,11 @@ impl Tx {
         user: UserId,
         (issuer, subject): (&str, &str),
         email: &str,
-        made_user: bool,
         now: Timestamp,
     ) -> Result<()> {
         const ADD: &str = "
-            INSERT INTO identities (issuer, subject, user_id, email, created_at, made_user)
-            VALUES ($1, $2, $3, $4, $5, $6)";
+            INSERT INTO identities (issuer, subject, user_id, email, created_at)
+            VALUES ($1, $2, $3, $4, $5)";
         within!(self, db => {
             sqlx::query(ADD)
                 .bind(issuer)
@@ -112,68 +111,114 @@ impl Tx {
                 .bind(user.0)
                 .bind(email)
                 .bind(now.0)
-                .bind(made_user)
                 .execute(&mut *db)
                 .await?;
         });
         Ok(())
     }
 
-    /// Removes an identity of a user. `false` if they do not have it, or not any more.
+    /// Notes that a sign-on has made a user, which stays true whatever becomes of their identities.
     #[boxed]
-    pub async fn remove_identity(
+    pub async fn note_made_by_sign_on(&mut self, user: UserId) -> Result<()> {
+        within!(self, db => {
+            sqlx::query("UPDATE users SET made_by_sign_on = TRUE WHERE id = $1")
+                .bind(user.0)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// Unlinks an identity of a user, which is remembered as theirs ([`Tx::is_removed`]). `false` if they do not
+    /// have it, or not any more.
+    #[boxed]
+    pub async fn unlink_identity(
         &mut self,
         user: UserId,
         (issuer, subject): (&str, &str),
     ) -> Result<bool> {
-        const REMOVE: &str =
-            "DELETE FROM identities WHERE user_id = $1 AND issuer = $2 AND subject = $3";
-        let removed = within!(self, db => {
-            sqlx::query(REMOVE)
+        const UNLINK: &str = "
+            DELETE FROM identities WHERE user_id = $1 AND issuer = $2 AND subject = $3
+            RETURNING issuer, subject, email, created_at";
+        let row: Option<(String, String, String, i64)> = within!(self, db => {
+            sqlx::query_as(UNLINK)
                 .bind(user.0)
                 .bind(issuer)
                 .bind(subject)
-                .execute(&mut *db)
+                .fetch_optional(&mut *db)
                 .await?
-                .rows_affected()
         });
-        Ok(removed > 0)
+        let Some(row) = row else { return Ok(false) };
+        self.remember_unlinked(user, &linked(row)).await?;
+        Ok(true)
     }
 
-    /// Removes all identities of a user. Returns them.
+    /// Unlinks all identities of a user, which are remembered as theirs. Returns them.
     #[boxed]
-    pub async fn remove_identities(&mut self, user: UserId) -> Result<Vec<LinkedIdentity>> {
-        const REMOVE: &str = "
+    pub async fn unlink_identities(&mut self, user: UserId) -> Result<Vec<LinkedIdentity>> {
+        const UNLINK: &str = "
             DELETE FROM identities WHERE user_id = $1
             RETURNING issuer, subject, email, created_at";
         let rows: Vec<(String, String, String, i64)> = within!(self, db => {
-            sqlx::query_as(REMOVE).bind(user.0).fetch_all(&mut *db).await?
+            sqlx::query_as(UNLINK).bind(user.0).fetch_all(&mut *db).await?
         });
-        Ok(rows.into_iter().map(linked).collect())
+        let unlinked: Vec<_> = rows.into_iter().map(linked).collect();
+        for identity in &unlinked {
+            self.remember_unlinked(user, identity).await?;
+        }
+        Ok(unlinked)
     }
 
-    /// Whether a sign-on by a provider that the organization has now has made a user.
+    async fn remember_unlinked(&mut self, user: UserId, identity: &LinkedIdentity) -> Result<()> {
+        const REMEMBER: &str = "
+            INSERT INTO unlinked_identities (issuer, subject, user_id, email) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (issuer, subject)
+            DO UPDATE SET user_id = excluded.user_id, email = excluded.email";
+        within!(self, db => {
+            sqlx::query(REMEMBER)
+                .bind(&identity.issuer)
+                .bind(&identity.subject)
+                .bind(user.0)
+                .bind(&identity.email)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+
+    /// Whether a sign-on has made a user.
     #[boxed]
-    pub async fn is_made_by_sign_on(&mut self, org: OrgId, user: UserId) -> Result<bool> {
-        const FIND: &str = "
-            SELECT i.user_id FROM identities i
-            JOIN sign_on_providers p ON p.issuer = i.issuer AND p.org_id = $1
-            WHERE i.user_id = $2 AND i.made_user LIMIT 1";
+    pub async fn is_made_by_sign_on(&mut self, user: UserId) -> Result<bool> {
+        const FIND: &str = "SELECT id FROM users WHERE id = $1 AND made_by_sign_on";
         let found: Option<i64> = within!(self, db => {
-            sqlx::query_scalar(FIND).bind(org.0).bind(user.0).fetch_optional(&mut *db).await?
+            sqlx::query_scalar(FIND).bind(user.0).fetch_optional(&mut *db).await?
         });
         Ok(found.is_some())
     }
 
-    /// Whether a user of an issuer had an account that was removed.
+    /// Whether somebody who signs on had an account that was removed: as this user of the issuer, linked to it or
+    /// unlinked before, or by this address at whatever issuer.
     #[boxed]
-    pub async fn is_removed(&mut self, issuer: &str, subject: &str) -> Result<bool> {
+    pub async fn is_removed(
+        &mut self,
+        (issuer, subject): (&str, &str),
+        email: Option<&str>,
+    ) -> Result<bool> {
         const FIND: &str = "
-            SELECT i.user_id FROM identities i
-            WHERE i.issuer = $1 AND i.subject = $2
-            AND NOT EXISTS (SELECT m.user_id FROM memberships m WHERE m.user_id = i.user_id)";
+            SELECT i.user_id
+            FROM (
+                SELECT issuer, subject, user_id, email FROM identities
+                UNION ALL SELECT issuer, subject, user_id, email FROM unlinked_identities) AS i
+            WHERE ((i.issuer = $1 AND i.subject = $2) OR i.email = $3)
+            AND NOT EXISTS (SELECT m.user_id FROM memberships m WHERE m.user_id = i.user_id)
+            LIMIT 1";
         let found: Option<i64> = within!(self, db => {
-            sqlx::query_scalar(FIND).bind(issuer).bind(subject).fetch_optional(&mut *db).await?
+            sqlx::query_scalar(FIND)
+                .bind(issuer)
+                .bind(subject)
+                .bind(email)
+                .fetch_optional(&mut *db)
+                .await?
         });
         Ok(found.is_some())
     }
@@ -181,11 +226,17 @@ impl Tx {
     /// Forgets the identities of removed users that came with an address: they may come anew.
     #[boxed]
     pub async fn forget_removed(&mut self, email: &str) -> Result<()> {
-        const FORGET: &str = "
-            DELETE FROM identities WHERE email = $1
-            AND NOT EXISTS (SELECT m.user_id FROM memberships m WHERE m.user_id = identities.user_id)";
+        const FORGET: [&str; 2] = [
+            "DELETE FROM identities WHERE email = $1
+             AND NOT EXISTS (SELECT m.user_id FROM memberships m WHERE m.user_id = identities.user_id)",
+            "DELETE FROM unlinked_identities WHERE email = $1
+             AND NOT EXISTS
+                 (SELECT m.user_id FROM memberships m WHERE m.user_id = unlinked_identities.user_id)",
+        ];
         within!(self, db => {
-            sqlx::query(FORGET).bind(email).execute(&mut *db).await?;
+            for forget in FORGET {
+                sqlx::query(forget).bind(email).execute(&mut *db).await?;
+            }
         });
         Ok(())
     }

@@ -72,7 +72,7 @@ pub use passkeys::StoredPasskey;
 pub use people::Person;
 pub use seal::{PackedContent, SealingKey, random};
 pub use search::{Order, Page, Term, TraceFilter};
-pub use second_factors::{AccountState, Authenticator};
+pub use second_factors::{AccountState, Authenticator, RemovedFactors};
 pub use service_tokens::ServiceToken;
 pub use session_traces::{IdleSession, SessionHash};
 pub use sessions::{EndedSession, ListedSession, NewSession};

@@ -25,7 +25,7 @@ pub struct StoredPasskey {
 }
 
 from_row! {
-    struct Row {
+    pub(crate) struct PasskeyRow {
         credential_id: Vec<u8>,
         name: String,
         credential: String,
@@ -34,8 +34,8 @@ from_row! {
     }
 }
 
-impl From<Row> for StoredPasskey {
-    fn from(row: Row) -> Self {
+impl From<PasskeyRow> for StoredPasskey {
+    fn from(row: PasskeyRow) -> Self {
         Self {
             credential_id: row.credential_id,
             name: row.name,
@@ -45,6 +45,11 @@ impl From<Row> for StoredPasskey {
         }
     }
 }
+
+/// Removes the passkeys of a user, and reads them.
+pub(crate) const REMOVE_PASSKEYS: &str = "
+    DELETE FROM passkeys WHERE user_id = $1
+    RETURNING credential_id, name, credential, created_at, last_used_at";
 
 const OF_USER: &str = "
     SELECT credential_id, name, credential, created_at, last_used_at
@@ -56,7 +61,7 @@ impl Store {
     /// The passkeys of a user, oldest first.
     #[boxed]
     pub async fn passkeys(&self, user: UserId) -> Result<Vec<StoredPasskey>> {
-        let rows: Vec<Row> = on!(&self.reader, db => {
+        let rows: Vec<PasskeyRow> = on!(&self.reader, db => {
             sqlx::query_as(OF_USER).bind(user.0).fetch_all(db).await?
         });
         Ok(rows.into_iter().map(Into::into).collect())
@@ -80,7 +85,7 @@ impl Tx {
     /// The passkeys of a user, oldest first.
     #[boxed]
     pub async fn passkeys(&mut self, user: UserId) -> Result<Vec<StoredPasskey>> {
-        let rows: Vec<Row> = within!(self, db => {
+        let rows: Vec<PasskeyRow> = within!(self, db => {
             sqlx::query_as(OF_USER).bind(user.0).fetch_all(&mut *db).await?
         });
         Ok(rows.into_iter().map(Into::into).collect())

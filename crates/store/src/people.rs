@@ -31,6 +31,8 @@ pub struct Person {
     pub passkeys: i64,
     /// How many of their identities belong to an issuer that is a provider of the organization.
     pub identities: i64,
+    /// Whether a sign-on has made them: role and projects follow the rules of their provider.
+    pub made_by_sign_on: bool,
     /// When a link in a letter to their address was followed; `None` if never.
     pub email_verified_at: Option<Timestamp>,
     /// The last request of a session that has not ended, to the minute.
@@ -61,6 +63,7 @@ from_row! {
         has_password: bool,
         passkeys: i64,
         identities: i64,
+        made_by_sign_on: bool,
         email_verified_at: Option<i64>,
         last_seen_at: Option<i64>,
     }
@@ -77,6 +80,7 @@ impl Row {
             has_password: self.has_password,
             passkeys: self.passkeys,
             identities: self.identities,
+            made_by_sign_on: self.made_by_sign_on,
             email_verified_at: self.email_verified_at.map(Timestamp),
             last_seen_at: self.last_seen_at.map(Timestamp),
             projects,
@@ -94,7 +98,7 @@ impl Store {
     pub async fn people(&self, org: OrgId, most: i64) -> Result<Vec<Person>> {
         const LIST: &str = "
             SELECT u.id, u.email, u.name, m.role, u.mfa_enabled, u.email_verified_at,
-                   u.password_hash <> '' AS has_password,
+                   u.password_hash <> '' AS has_password, u.made_by_sign_on,
                    (SELECT count(*) FROM passkeys k WHERE k.user_id = u.id) AS passkeys,
                    (SELECT count(*) FROM identities i WHERE i.user_id = u.id AND EXISTS
                        (SELECT p.id FROM sign_on_providers p
@@ -134,7 +138,7 @@ impl Tx {
     pub async fn person(&mut self, org: OrgId, user: UserId) -> Result<Option<Person>> {
         const FIND: &str = "
             SELECT u.id, u.email, u.name, m.role, u.mfa_enabled, u.email_verified_at,
-                   u.password_hash <> '' AS has_password,
+                   u.password_hash <> '' AS has_password, u.made_by_sign_on,
                    (SELECT count(*) FROM passkeys k WHERE k.user_id = u.id) AS passkeys,
                    (SELECT count(*) FROM identities i WHERE i.user_id = u.id AND EXISTS
                        (SELECT p.id FROM sign_on_providers p
@@ -240,12 +244,17 @@ impl Tx {
             UPDATE users SET email = 'removed ' || id, name = '', password_hash = '',
                              email_verified_at = NULL
             WHERE id = $1";
+        within!(self, db => {
+            sqlx::query("DELETE FROM one_time_links WHERE user_id = $1")
+                .bind(user.0)
+                .execute(&mut *db)
+                .await?;
+        });
         self.remove_second_factors(user).await?;
         self.end_sessions(user, None).await?;
         within!(self, db => {
             for table in [
                 "DELETE FROM project_members WHERE user_id = $1",
-                "DELETE FROM one_time_links WHERE user_id = $1",
                 "DELETE FROM known_networks WHERE user_id = $1",
             ] {
                 sqlx::query(table).bind(user.0).execute(&mut *db).await?;

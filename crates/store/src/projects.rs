@@ -111,6 +111,18 @@ impl Tx {
         row.map(Row::read).transpose()
     }
 
+    /// Whether an organization has a project. It may be deleted before the transaction ends: whoever is made a
+    /// member of it then is a member of nothing.
+    #[boxed]
+    pub async fn has_project(&mut self, org: OrgId, id: ProjectId) -> Result<bool> {
+        const FIND: &str =
+            "SELECT id FROM projects WHERE id = $1 AND org_id = $2 AND deleted_at IS NULL";
+        let found: Option<i64> = within!(self, db => {
+            sqlx::query_scalar(FIND).bind(id.0).bind(org.0).fetch_optional(&mut *db).await?
+        });
+        Ok(found.is_some())
+    }
+
     /// Writes every field of a project that may change.
     #[boxed]
     pub async fn save_project(&mut self, project: &Project) -> Result<()> {

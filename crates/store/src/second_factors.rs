@@ -8,6 +8,7 @@ use domain::time::Timestamp;
 use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
+use crate::passkeys::{PasskeyRow, REMOVE_PASSKEYS, StoredPasskey};
 use crate::seal::SealingKey;
 
 /// The authenticator of a user, active or only offered.
@@ -32,6 +33,15 @@ pub struct AccountState {
     pub has_authenticator: bool,
     /// The recovery codes that are left.
     pub recovery_codes_left: i64,
+}
+
+/// The second factors that a user had.
+#[derive(Clone, Debug)]
+pub struct RemovedFactors {
+    /// Whether there was any.
+    pub had_any: bool,
+    /// The passkeys, oldest first.
+    pub passkeys: Vec<StoredPasskey>,
 }
 
 impl Store {
@@ -162,25 +172,31 @@ impl Tx {
         Ok(())
     }
 
-    /// Removes every second factor of a user. `false` if there was none.
+    /// Removes every second factor of a user. Returns those that were there.
     #[boxed]
-    pub async fn remove_second_factors(&mut self, user: UserId) -> Result<bool> {
-        // Also an authenticator that was offered only, which is no factor yet.
-        const REMOVE: &str =
-            "UPDATE users SET mfa_enabled = FALSE, totp_secret = NULL, totp_step = 0 WHERE id = $1";
-        const HAS: &str = "SELECT id FROM users WHERE id = $1 AND mfa_enabled";
-        let had: Option<i64> = within!(self, db => {
-            let had = sqlx::query_scalar(HAS).bind(user.0).fetch_optional(&mut *db).await?;
-            sqlx::query(REMOVE).bind(user.0).execute(&mut *db).await?;
-            for table in [
-                "DELETE FROM recovery_codes WHERE user_id = $1",
-                "DELETE FROM passkeys WHERE user_id = $1",
-            ] {
-                sqlx::query(table).bind(user.0).execute(&mut *db).await?;
-            }
-            had
+    pub async fn remove_second_factors(&mut self, user: UserId) -> Result<RemovedFactors> {
+        // Also an authenticator that was offered only, which is no factor yet. It takes the lock of the user:
+        // a passkey that is being added meanwhile is there before the next statement, or comes to nothing.
+        const LOCK: &str = "
+            UPDATE users SET totp_secret = NULL, totp_step = 0 WHERE id = $1 RETURNING mfa_enabled";
+        const DISABLE: &str = "UPDATE users SET mfa_enabled = FALSE WHERE id = $1";
+        let (had, passkeys) = within!(self, db => {
+            let had: Option<bool> =
+                sqlx::query_scalar(LOCK).bind(user.0).fetch_optional(&mut *db).await?;
+            sqlx::query(DISABLE).bind(user.0).execute(&mut *db).await?;
+            sqlx::query("DELETE FROM recovery_codes WHERE user_id = $1")
+                .bind(user.0)
+                .execute(&mut *db)
+                .await?;
+            let passkeys: Vec<PasskeyRow> =
+                sqlx::query_as(REMOVE_PASSKEYS).bind(user.0).fetch_all(&mut *db).await?;
+            (had, passkeys)
         });
-        Ok(had.is_some())
+        let mut passkeys: Vec<StoredPasskey> = passkeys.into_iter().map(Into::into).collect();
+        passkeys.sort_by(|a, b| {
+            (a.created_at, &a.credential_id).cmp(&(b.created_at, &b.credential_id))
+        });
+        Ok(RemovedFactors { had_any: had == Some(true), passkeys })
     }
 
     /// The address of a member of an organization.

@@ -129,6 +129,21 @@ impl Tx {
         Ok(())
     }
 
+    /// Whether a user has a session of this hash, which awaits no second factor.
+    #[boxed]
+    pub async fn has_session(&mut self, user: UserId, token_hash: &[u8; 32]) -> Result<bool> {
+        const FIND: &str = "
+            SELECT user_id FROM sessions WHERE token_hash = $1 AND user_id = $2 AND NOT awaits_factor";
+        let found: Option<i64> = within!(self, db => {
+            sqlx::query_scalar(FIND)
+                .bind(&token_hash[..])
+                .bind(user.0)
+                .fetch_optional(&mut *db)
+                .await?
+        });
+        Ok(found.is_some())
+    }
+
     /// Ends a session.
     #[boxed]
     pub async fn end_session(&mut self, token_hash: &[u8; 32]) -> Result<()> {

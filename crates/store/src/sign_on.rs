@@ -218,22 +218,31 @@ impl Tx {
         }))
     }
 
-    /// Removes a provider, and ends the sessions that came by it, but for the one of this hash.
+    /// Removes a provider.
     #[boxed]
-    pub async fn remove_sign_on_provider(
-        &mut self,
-        id: SignOnProviderId,
-        but: &[u8; 32],
-    ) -> Result<()> {
-        const END: &str = "DELETE FROM sessions WHERE provider_id = $1 AND token_hash <> $2";
+    pub async fn remove_sign_on_provider(&mut self, id: SignOnProviderId) -> Result<()> {
         within!(self, db => {
             sqlx::query("DELETE FROM sign_on_providers WHERE id = $1")
                 .bind(id.0)
                 .execute(&mut *db)
                 .await?;
-            sqlx::query(END).bind(id.0).bind(&but[..]).execute(&mut *db).await?;
         });
         Ok(())
+    }
+
+    /// Ends the sessions that came by a provider, but for the one of this hash. Returns how many there were.
+    #[boxed]
+    pub async fn end_sessions_by(
+        &mut self,
+        provider: SignOnProviderId,
+        but: Option<&[u8; 32]>,
+    ) -> Result<u64> {
+        const END: &str = "DELETE FROM sessions WHERE provider_id = $1 AND token_hash <> $2";
+        // No token has the empty hash.
+        let but = but.map_or(&[][..], |hash| &hash[..]);
+        Ok(within!(self, db => {
+            sqlx::query(END).bind(provider.0).bind(but).execute(&mut *db).await?.rows_affected()
+        }))
     }
 
     /// Seals the secrets of all providers under another master key. Returns how many there are.

@@ -92,7 +92,7 @@ pub(super) async fn change_password(
 ) -> Result<Response> {
     let (old, new) = (secret(&form, "old_password"), secret(&form, "new_password"));
     let by = &visit.session;
-    let changed = app.gateway.change_own_password(&by.token, &by.member, &by.account, old, new);
+    let changed = app.gateway.change_own_password(&by.member, &by.account, old, new);
     done_or_refused(&app, &visit, changed.await, "password_changed").await
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn confirm(
     form: Form,
 ) -> Result<Response> {
     let (by, code) = (&visit.session, code(&form));
-    let confirmed = app.gateway.confirm_authenticator(&by.token, &by.member, &by.account, &code);
+    let confirmed = app.gateway.confirm_authenticator(&by.member, &by.account, &code);
     match confirmed.await {
         Ok(codes) => {
             // The rest of the console is open from now on.
@@ -189,8 +189,7 @@ pub(super) async fn unlink(
 ) -> Result<Response> {
     let (by, password) = (&visit.session, secret(&form, "password"));
     let id = path.text("id")?;
-    let unlinked =
-        app.gateway.unlink_identity(&by.token, &by.member, &by.account, password, id).await;
+    let unlinked = app.gateway.unlink_identity(&by.member, &by.account, password, id).await;
     done_or_refused(&app, &visit, unlinked, "identity_unlinked").await
 }
 

@@ -72,8 +72,7 @@ pub(super) async fn remove(
     path: Segments,
 ) -> Result<Response> {
     let id = path.sign_on_provider()?;
-    let token = &visit.session.token;
-    match app.gateway.remove_sign_on_provider(token, visit.member(), id).await {
+    match app.gateway.remove_sign_on_provider(visit.member(), id).await {
         Ok(()) => Ok(done(PATH, visit.project()?, "provider_removed")),
         Err(error) => {
             let mut shown = shown(&app, &visit).await?;

@@ -39,6 +39,7 @@ async fn tokens(app: &App, visit: &Visit) -> Result<TokensPage> {
     Ok(TokensPage {
         frame: visit.frame(Section::People, visit.t.tokens.title, visit.project()?),
         rows: tokens.into_iter().map(row).collect(),
+        has_password: !visit.session.account.password_hash.is_empty(),
         made: None,
         address: address(app, &visit.headers),
     })
@@ -54,7 +55,8 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
             projects: projects(visit.t, &form)?,
             expiry: expiry(visit.t, &form)?,
         };
-        app.gateway.create_service_token(visit.member(), new).await
+        let (by, password) = (&visit.session, Secret::new(form.text("password")));
+        app.gateway.create_service_token(&by.member, &by.account, password, new).await
     };
     let made = made.await;
     shown_with(&app, &visit, made).await
@@ -77,7 +79,6 @@ fn expiry(t: &Texts, form: &Form) -> std::result::Result<TokenExpiry, Error> {
     let fault = || Error::invalid(t.tokens.no_days);
     match form.get("days") {
         None => Ok(TokenExpiry::Default),
-        Some("never") => Ok(TokenExpiry::Never),
         Some(days) => {
             let days: i64 = days.parse().map_err(|_| fault())?;
             Ok(TokenExpiry::In(days.checked_mul(24 * 3600).ok_or_else(fault)?))

@@ -80,6 +80,6 @@ pub async fn unlink(
 ) -> Result<StatusCode> {
     let PasswordRequest { password } = body::read_json(request, &app, LARGEST).await?;
     let (password, id) = (Secret::new(password), path.text("id")?);
-    app.gateway.unlink_identity(&by.token, &by.member, &by.account, password, id).await?;
+    app.gateway.unlink_identity(&by.member, &by.account, password, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -125,7 +125,7 @@ pub async fn add(
     let new: NewPasskeyRequest = body::read_json(request, &app, LARGEST_CREDENTIAL).await?;
     let (host, state) = (host.as_deref(), state.as_deref());
     let answer = PasskeyAnswer { host, state, credential: new.credential };
-    let added = app.gateway.add_passkey(&by.token, &by.member, &by.account, &new.name, answer);
+    let added = app.gateway.add_passkey(&by.member, &by.account, &new.name, answer);
     Ok(without_state(&app, Json(AddedPasskeyBody::from(added.await?))))
 }
 

@@ -57,7 +57,7 @@ pub async fn change(
 ) -> Result<StatusCode> {
     let change: ChangePasswordRequest = body::read_json(request, &app, LARGEST).await?;
     let (old, new) = (Secret::new(change.old_password), Secret::new(change.new_password));
-    app.gateway.change_own_password(&by.token, &by.member, &by.account, old, new).await?;
+    app.gateway.change_own_password(&by.member, &by.account, old, new).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -109,7 +109,7 @@ pub async fn confirm(
     request: Request,
 ) -> Result<Json<RecoveryCodesBody>> {
     let CodeRequest { code } = body::read_json(request, &app, LARGEST).await?;
-    let codes = app.gateway.confirm_authenticator(&by.token, &by.member, &by.account, &code);
+    let codes = app.gateway.confirm_authenticator(&by.member, &by.account, &code);
     Ok(Json(codes.await?.into()))
 }
 

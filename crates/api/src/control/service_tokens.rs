@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use domain::ids::{ProjectId, ServiceTokenId, UserId};
+use domain::secret::Secret;
 use domain::time::Timestamp;
 use gateway::{Error, NewServiceToken, ServiceToken, TokenExpiry};
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,9 @@ impl From<ServiceToken> for ServiceTokenBody {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceTokenRequest {
+    /// The password of the signed-in user: the token outlives the session. Empty for a user without one.
+    #[schema(format = Password)]
+    password: String,
     name: String,
     /// `admin`, `member` or `viewer`.
     role: String,
@@ -83,13 +87,13 @@ pub struct ServiceTokenRequest {
     #[serde(default)]
     #[schema(value_type = Vec<i64>)]
     projects: Vec<ProjectId>,
-    /// The time from which on it is no longer good; null if it does not expire.
+    /// The time from which on it is no longer good, at most 366 days from now.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Option<String>>,
     /// The seconds for which it is good, instead of `expires_at`.
     #[serde(default)]
-    #[schema(minimum = 60, maximum = 316_224_000)]
+    #[schema(minimum = 60, maximum = 31_622_400)]
     expires_in: Option<i64>,
 }
 
@@ -102,6 +106,7 @@ pub async fn create(
     request: Request,
 ) -> Result<(StatusCode, Json<ServiceTokenBody>)> {
     let new: ServiceTokenRequest = body::read_json(request, &app, LARGEST).await?;
+    let password = Secret::new(new.password);
     let expiry = match (new.expires_at, new.expires_in) {
         (None, None) => TokenExpiry::Default,
         (Some(None), None) => TokenExpiry::Never,
@@ -112,7 +117,8 @@ pub async fn create(
         }
     };
     let new = NewServiceToken { name: new.name, role: new.role, projects: new.projects, expiry };
-    let (token, raw) = app.gateway.create_service_token(&by.member, new).await?;
+    let made = app.gateway.create_service_token(&by.member, &by.account, password, new);
+    let (token, raw) = made.await?;
     let body = ServiceTokenBody { token: Some(raw.expose().to_owned()), ..token.into() };
     Ok((StatusCode::CREATED, Json(body)))
 }

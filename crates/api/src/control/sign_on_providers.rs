@@ -194,6 +194,6 @@ pub async fn delete(
     path: Segments,
 ) -> Result<StatusCode> {
     let id = path.sign_on_provider()?;
-    app.gateway.remove_sign_on_provider(&by.token, &by.member, id).await?;
+    app.gateway.remove_sign_on_provider(&by.member, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::http::header::LINK;
 use axum::http::{HeaderMap, HeaderValue};
 use dashboard::Text;
-use domain::ids::{StepId, TraceId, UserId};
+use domain::ids::{ServiceTokenId, StepId, TraceId, UserId};
 use domain::review::{JudgedFinding, Review, Verdict};
 use domain::shown_content::ShownContent;
 use domain::step::Step;
@@ -17,7 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::evidence::marked_texts::excerpts;
-use crate::http::auth::BySession;
+use crate::http::auth::ByMember;
 use crate::http::body::FlatBody;
 use crate::http::error::Result;
 use crate::http::extract::Segments;
@@ -162,9 +162,12 @@ pub struct VerdictBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     note: Option<String>,
-    /// The user who judged.
-    #[schema(value_type = i64)]
-    user_id: UserId,
+    /// The user who judged; null if a program did.
+    #[schema(value_type = Option<i64>)]
+    user_id: Option<UserId>,
+    /// The service token of the program that judged; null if a user did.
+    #[schema(value_type = Option<String>)]
+    service_token_id: Option<ServiceTokenId>,
     risk_score: f64,
     /// The findings as they were judged, the strongest of each type.
     findings: Vec<JudgedFindingBody>,
@@ -194,7 +197,8 @@ impl From<Review> for VerdictBody {
             step_id: review.step,
             verdict: review.verdict.as_str(),
             note: review.note,
-            user_id: review.judge,
+            user_id: review.judge.user(),
+            service_token_id: review.judge.service_token(),
             risk_score: review.risk_score,
             findings: review.findings.into_iter().map(Into::into).collect(),
             created_at: review.at,
@@ -240,14 +244,14 @@ fn read_limit(limit: Option<&str>) -> std::result::Result<usize, Error> {
     responses((status = 200, body = Vec<ReviewBody>)))]
 pub async fn list(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
     request: Request,
 ) -> Result<(HeaderMap, Json<Vec<ReviewBody>>)> {
     let project = path.project("project_id")?;
     let before = read_before(query_value(&request, "before").as_deref())?;
     let limit = read_limit(query_value(&request, "limit").as_deref())?;
-    let queue = app.gateway.review_queue(&by.member, project, before, limit, review_texts).await?;
+    let queue = app.gateway.review_queue(&member, project, before, limit, review_texts).await?;
     let mut headers = HeaderMap::new();
     if let Some(next) = queue.next {
         let link = format!(
@@ -264,14 +268,13 @@ pub async fn list(
     responses((status = 200, body = VerdictBody)))]
 pub async fn judge(
     State(app): State<App>,
-    BySession(by): BySession,
+    ByMember(member): ByMember,
     path: Segments,
     FlatBody(request): FlatBody<VerdictRequest>,
 ) -> Result<Json<VerdictBody>> {
     let (project, step) = (path.project("project_id")?, path.step()?);
     let verdict = read_verdict(&request.verdict)?;
-    let review =
-        app.gateway.judge_findings(&by.member, project, step, verdict, request.note).await?;
+    let review = app.gateway.judge_findings(&member, project, step, verdict, request.note).await?;
     Ok(Json(review.into()))
 }
 

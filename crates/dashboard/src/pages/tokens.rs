@@ -46,6 +46,8 @@ pub struct TokensPage {
     pub frame: Frame,
     /// The tokens.
     pub rows: Vec<TokenRow>,
+    /// Whether the signed-in user has a password, which a new token asks for.
+    pub has_password: bool,
     /// A token that was just made.
     pub made: Option<NewSecret>,
     /// The address of this gateway.

@@ -92,7 +92,6 @@ texts! {
         good_for = "Good for";
         days(count) = "{count} days";
         a_year = "a year";
-        ever = "ever";
         no_days = "Good for must be a number of days";
         make = "Make a token";
         none_yet = "No service token yet.";
@@ -107,6 +106,6 @@ texts! {
         revoke = "Revoke";
         revoke_token(name) = "Revoke {name}";
         asks_to_revoke(name) = "Revoke the token {name}? Requests with it fail from now on.";
-        about_ends = "Admin tokens see all projects. A token ends when its maker is removed, or is no admin or owner any more.";
+        about_ends = "Admin tokens see all projects. A token ends when its maker is removed, has every way in ended, or is no admin or owner any more. Signing out ends none.";
     }
 }

@@ -222,6 +222,7 @@ fn admin(fresh: &Fresh) -> Member {
         user: domain::ids::UserId(1),
         email: "owner@localhost".to_owned(),
         token: None,
+        session: None,
         org: fresh.caller.project.project.org,
         role: domain::project::Role::Owner,
         projects: Vec::new(),

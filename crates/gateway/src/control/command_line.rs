@@ -91,10 +91,9 @@ pub async fn reset_mfa(store: &Store, email: &str, clock: &Clock) -> Result<()> 
         .await?
         .ok_or_else(|| Error::invalid(format!("there is no user with the address {email}")))?;
     let mut tx = store.begin().await?;
-    let passkeys = tx.passkeys(account.user).await?;
-    tx.remove_second_factors(account.user).await?;
+    let removed = tx.remove_second_factors(account.user).await?;
     tx.end_sessions(account.user, None).await?;
-    for passkey in &passkeys {
+    for passkey in &removed.passkeys {
         let (event, target, metadata) = removed_passkey(passkey, &email);
         note(&mut tx, account.org, event, target, metadata, clock).await?;
     }

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 use store::{Account, LinkedIdentity};
 
 use crate::audit::Event;
+use crate::control::held_account::hold_account;
 use crate::control::last_ways_in::check_way_left;
-use crate::control::second_factor::changed_meanwhile;
-use crate::control::sessions::{hash_token, hex};
+use crate::control::sessions::hex;
 use crate::control::sign_on_cookies::{LinkCookie, open};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -34,7 +34,6 @@ impl Gateway {
     /// Removes an identity of the member's own account, and ends their other sessions. The last way in stays.
     pub async fn unlink_identity(
         &self,
-        token: &str,
         member: &Member,
         account: &Account,
         password: Secret,
@@ -43,18 +42,16 @@ impl Gateway {
         self.confirm_password_owner(member, account, password).await?;
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
-        if !tx.confirm_password(account, None).await? {
-            return Err(changed_meanwhile());
-        }
+        hold_account(&mut tx, member, account, None).await?;
         let identities = self.store.identities(member.user).await?;
         let identity = identities.into_iter().find(|identity| identity_id(identity) == id);
         let identity = identity.ok_or(Error::NotFound)?;
         let known_as = (identity.issuer.as_str(), identity.subject.as_str());
-        if !tx.remove_identity(member.user, known_as).await? {
+        if !tx.unlink_identity(member.user, known_as).await? {
             return Err(Error::NotFound);
         }
         check_way_left(&mut tx, member.org, member.user).await?;
-        tx.end_sessions(member.user, Some(&hash_token(token))).await?;
+        tx.end_sessions(member.user, member.session.as_ref()).await?;
         let metadata =
             Map::from_iter([("issuer".to_owned(), Value::from(identity.issuer.as_str()))]);
         let target = ("user", member.user.to_string());
@@ -92,16 +89,14 @@ impl Gateway {
         self.confirm_password_owner(member, account, password).await?;
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
-        if !tx.confirm_password(account, None).await? {
-            return Err(changed_meanwhile());
-        }
+        hold_account(&mut tx, member, account, None).await?;
         // It may have been removed while the link waited.
         let providers = self.store.sign_on_providers(member.org).await?;
         if !providers.iter().any(|provider| provider.issuer == link.issuer) {
             return Err(Error::invalid(format!("{} is no provider any more", link.provider_name)));
         }
         let (known_as, now) = ((link.issuer.as_str(), link.subject.as_str()), self.clock.now());
-        match tx.add_identity(member.user, known_as, &link.email, false, now).await {
+        match tx.add_identity(member.user, known_as, &link.email, now).await {
             Err(store::Error::Taken) => return Err(Error::invalid("It is linked already")),
             added => added?,
         }

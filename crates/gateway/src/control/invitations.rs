@@ -81,7 +81,7 @@ impl Gateway {
         let (role_given, created_by) = (Some(role), Some(member.user));
         let row = OneTimeLink { role: role_given, projects, created_by, ..row };
         let mut tx = self.store.begin().await?;
-        let member = &hold_people(&mut tx, member).await?;
+        let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         check_may_grant(member, role)?;
         if let Some(role) = tx.invited_role(member.org, &row.email, row.created_at).await? {
             check_may_grant(member, role)?;
@@ -114,7 +114,7 @@ impl Gateway {
         member.check_admin()?;
         let prefix = prefix_of(id).ok_or(Error::NotFound)?;
         let mut tx = self.store.begin().await?;
-        let member = &hold_people(&mut tx, member).await?;
+        let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         let withdrawn = tx.withdraw_link(member.org, LinkPurpose::Invitation, prefix).await?;
         let (email, role) = withdrawn.ok_or(Error::NotFound)?;
         check_may_grant(member, role.unwrap_or(Role::Viewer))?;
@@ -152,7 +152,7 @@ impl Gateway {
         tx.set_name(user, &name).await?;
         for project in &link.projects {
             // It may have been deleted since.
-            if tx.project(*project).await?.is_some_and(|project| project.org == link.org) {
+            if tx.has_project(link.org, *project).await? {
                 tx.add_project_member(*project, user).await?;
             }
         }

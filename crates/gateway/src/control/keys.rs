@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::admission::admit::hash_secret;
 use crate::audit::Event;
+use crate::control::people::{admin_of_now, member_of_now};
 use crate::control::projects::{LONGEST_NAME, audited, clean_name};
 use crate::control::self_service;
 use crate::error::{Error, Faults, Result};
@@ -112,7 +113,7 @@ impl Gateway {
         (key.allowed_models, key.allowed_endpoints) = (models, endpoints);
         key.owner = member.person();
         let mut tx = self.store.begin().await?;
-        let (role, rules) = self_service::held_rules(&mut tx, member, project.id()).await?;
+        let (role, rules) = self_service::held_rules(&mut tx, member, project.id(), now).await?;
         if key.hourly_limit.is_some() && rules.is_none() && !role.is_admin() {
             // A limit is a decision about money.
             return Err(Error::Forbidden);
@@ -140,6 +141,7 @@ impl Gateway {
         member.check_admin()?;
         let mut tx = self.store.begin().await?;
         let mut key = tx.key(id).await?.ok_or(Error::NotFound)?;
+        let member = &admin_of_now(&mut tx, member, self.clock.now()).await?;
         let before = shown(&key);
         let mut faults = Faults::default();
         if let Some(name) = change.name.and_then(|name| faults.note(clean_name(&name))) {
@@ -197,6 +199,10 @@ impl Gateway {
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
         let mut key = tx.key(id).await?.ok_or(Error::NotFound)?;
+        let member = &member_of_now(&mut tx, member, now).await?;
+        if !self_service::is_own(member, &key) || !member.may_see(key.project) {
+            return Err(Error::Forbidden);
+        }
         let secret = URL_SAFE_NO_PAD.encode(store::random::<32>()?);
         let (fresh, raw) =
             from_parts(self.registry.pepper(), key.project, key.name.clone(), now, id, &secret);
@@ -228,8 +234,13 @@ impl Gateway {
         if !self.key_rights(member, &key).may_revoke {
             return Err(Error::Forbidden);
         }
+        let now = self.clock.now();
         let mut tx = self.store.begin().await?;
-        if !tx.revoke_key(id, self.clock.now()).await? {
+        let member = &member_of_now(&mut tx, member, now).await?;
+        if !self.key_rights(member, &key).may_revoke || !member.may_see(key.project) {
+            return Err(Error::Forbidden);
+        }
+        if !tx.revoke_key(id, now).await? {
             return Err(Error::NotFound);
         }
         let mut metadata = Map::new();

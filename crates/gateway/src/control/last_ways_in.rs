@@ -1,6 +1,7 @@
 //! The last ways in, which stay: of an account, and of the owners.
 
 use domain::ids::{OrgId, SignOnProviderId, UserId};
+use domain::project::Role;
 use store::Tx;
 
 use crate::error::{Error, Result};
@@ -10,7 +11,9 @@ pub(crate) async fn check_way_left(tx: &mut Tx, org: OrgId, user: UserId) -> Res
     let person = tx.person(org, user).await?.ok_or(Error::NotFound)?;
     let organization = tx.organization(org).await?.ok_or(Error::NotFound)?;
     let is_disabled = organization.read_settings()?.security.disable_password_login;
-    if (person.has_password && !is_disabled) || person.passkeys > 0 || person.identities > 0 {
+    let by_passkey = person.passkeys > 0
+        && (!is_disabled || person.role == Role::Owner || !person.made_by_sign_on);
+    if (person.has_password && !is_disabled) || by_passkey || person.identities > 0 {
         return Ok(());
     }
     // So an owner who keeps a way in is one who gets in while passwords are disabled.

@@ -4,6 +4,7 @@ pub(crate) mod bootstrap;
 pub(crate) mod command_line;
 pub(crate) mod confirmation;
 pub(crate) mod doctor;
+pub(crate) mod held_account;
 pub(crate) mod holdings;
 pub(crate) mod identities;
 pub(crate) mod invitations;

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use store::{ModelRow, SealingKey};
 
 use crate::audit::Event;
+use crate::control::people::admin_of_now;
 use crate::control::projects::{audited, check_text, clean_name, settings_that_name};
 use crate::control::settings::{DEEPEST, is_shallow};
 use crate::error::{Error, Faults, Result};
@@ -123,6 +124,7 @@ impl Gateway {
         row.is_public = change.is_public.unwrap_or(!is_internal);
         self.apply(&mut row, change, &state.sealing)?;
         let mut tx = self.store.begin().await?;
+        let member = &admin_of_now(&mut tx, member, self.clock.now()).await?;
         let id = tx.add_model(&row).await.map_err(taken)?;
         let target = ("model", id.to_string());
         let metadata = audited(&json!({}), &shown(&row));
@@ -142,6 +144,7 @@ impl Gateway {
         let state = self.visible_project(member, project)?;
         member.check_admin()?;
         let mut tx = self.store.begin().await?;
+        let member = &admin_of_now(&mut tx, member, self.clock.now()).await?;
         let mut row = tx.model(project, id).await?.ok_or(Error::NotFound)?;
         let before = row.clone();
         let (brings_key, brought) = (change.api_key.is_some(), brought(&change, &before));
@@ -184,6 +187,7 @@ impl Gateway {
         self.visible_project(member, project)?;
         member.check_admin()?;
         let mut tx = self.store.begin().await?;
+        let member = &admin_of_now(&mut tx, member, self.clock.now()).await?;
         let row = tx.model(project, id).await?.ok_or(Error::NotFound)?;
         let named = settings_that_name(&mut tx, project, &row.identifier).await?;
         tx.delete_model(id, self.clock.now()).await?;

@@ -50,7 +50,7 @@ impl Gateway {
         let mut faults = Faults::default();
         let name = change.name.and_then(|name| faults.note(clean_name(&name)));
         let mut tx = self.store.begin().await?;
-        let member = &hold_people(&mut tx, member).await?;
+        let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         let mut organization = tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         let before = shown(&organization);
         if let Some(name) = name {

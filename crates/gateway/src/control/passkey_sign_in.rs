@@ -83,6 +83,10 @@ impl Gateway {
                 let signed_in = match begun.await? {
                     Ok(signed_in) => signed_in,
                     Err(refusal) => {
+                        if matches!(refusal, Refusal::SignOnRequired) {
+                            // It was the right answer, and is used up: nobody has guessed.
+                            self.login_throttle.take_back_passkey(&trying, now);
+                        }
                         return self.refuse_passkey(Some(&found), refusal, origin).await;
                     }
                 };
@@ -122,14 +126,13 @@ impl Gateway {
         let Found { account, stored } = found;
         let (user, now) = (account.user, self.clock.now());
         let mut tx = self.store.begin().await?;
+        let is_new = self.spend(&mut tx, account, state).await?;
         // A password that is set meanwhile ends all sessions, and one that would begin now.
         if !tx.confirm_password(account, None).await? {
             return Err(Error::Unauthorized);
         }
         let new = changed.as_ref().unwrap_or(stored);
-        if !self.spend(&mut tx, account, state).await?
-            || !tx.use_passkey(user, credential_id, stored, new, now).await?
-        {
+        if !is_new || !tx.use_passkey(user, credential_id, stored, new, now).await? {
             return Ok(Err(Refusal::Challenge));
         }
         let ended = match pending {
@@ -143,8 +146,10 @@ impl Gateway {
         if provider.is_none()
             && account.role != Role::Owner
             && self.is_password_login_disabled_in(account.org).await?
-            && tx.is_made_by_sign_on(account.org, user).await?
+            && tx.is_made_by_sign_on(user).await?
         {
+            // The answer is used up: a copy of it is one that fails.
+            tx.commit().await?;
             return Ok(Err(Refusal::SignOnRequired));
         }
         let came = CameBy { provider, ..CameBy::default() };
@@ -160,7 +165,7 @@ impl Gateway {
         Ok(Ok(SignedIn { token, account: account.clone() }))
     }
 
-    /// Records an attempt that failed, which stays booked.
+    /// Records an attempt that failed. What is booked for it stays so.
     async fn refuse_passkey<T>(
         &self,
         found: Option<&Found>,

@@ -12,11 +12,11 @@ use store::{Account, StoredPasskey, Tx};
 
 use crate::admission::admit::hash_secret;
 use crate::audit::Event;
+use crate::control::held_account::hold_account;
 use crate::control::last_ways_in::check_way_left;
 use crate::control::passkey_names::passkey_id;
 use crate::control::sealed_state::{self, Opened};
-use crate::control::second_factor::{changed_meanwhile, method};
-use crate::control::sessions::hash_token;
+use crate::control::second_factor::method;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
@@ -121,7 +121,6 @@ impl Gateway {
     /// sessions.
     pub async fn add_passkey(
         &self,
-        token: &str,
         member: &Member,
         account: &Account,
         name: &str,
@@ -153,13 +152,10 @@ impl Gateway {
         };
         let (codes, hashes) = self.new_codes(member.user)?;
         let mut tx = self.store.begin().await?;
-        if !tx.confirm_password(account, None).await? {
-            return Err(changed_meanwhile());
-        }
+        let is_new = self.spend(&mut tx, account, &state).await?;
+        hold_account(&mut tx, member, account, None).await?;
         check_room(tx.passkeys(member.user).await?.len())?;
-        if !self.spend(&mut tx, account, &state).await?
-            || !tx.add_passkey(member.user, &row).await?
-        {
+        if !is_new || !tx.add_passkey(member.user, &row).await? {
             return Err(Error::invalid("The passkey is registered already"));
         }
         let has_codes = tx.recovery_codes_left(member.user).await? > 0;
@@ -169,7 +165,7 @@ impl Gateway {
         if !account.mfa_enabled {
             tx.require_own_factor(member.user).await?;
             // Other sessions came without the factor.
-            tx.end_sessions(member.user, Some(&hash_token(token))).await?;
+            tx.end_sessions(member.user, member.session.as_ref()).await?;
             self.note_own_act(&mut tx, member, Event::MfaEnabled, method("passkey")).await?;
         }
         let view = view(row);
@@ -193,9 +189,7 @@ impl Gateway {
         self.login_throttle.take_back(&booked.trying, booked.at);
         let mut tx = self.store.begin().await?;
         let organization = tx.organization(member.org).await?.ok_or(Error::NotFound)?;
-        if !tx.confirm_password(account, None).await? {
-            return Err(changed_meanwhile());
-        }
+        hold_account(&mut tx, member, account, None).await?;
         let passkeys = tx.passkeys(member.user).await?;
         let is_only = passkeys.len() == 1;
         let removed = passkeys.into_iter().find(|passkey| passkey_id(&passkey.credential_id) == id);

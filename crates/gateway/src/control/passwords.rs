@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 use store::{Account, LinkPurpose, OneTimeLink, Tx};
 
 use crate::audit::{Event, Noted};
+use crate::control::held_account::hold_account;
 use crate::control::links::{Handover, Link, deliver};
 use crate::control::members::{check_password, clean_email};
 use crate::control::people::hold_people;
-use crate::control::sessions::{hash_password_aside, hash_token};
+use crate::control::sessions::hash_password_aside;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::outbox::{Errand, letter};
@@ -30,7 +31,6 @@ impl Gateway {
     /// Replaces the password of the member's own account, or sets a first one, and ends their other sessions.
     pub async fn change_own_password(
         &self,
-        token: &str,
         member: &Member,
         account: &Account,
         old: Secret,
@@ -41,11 +41,9 @@ impl Gateway {
         let hash = hash_password_aside(new).await?;
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
-        if !tx.confirm_password(account, Some(&hash)).await? {
-            return Err(Error::invalid("The account was changed meanwhile: try again"));
-        }
-        tx.end_sessions(member.user, Some(&hash_token(token))).await?;
         tx.drop_password_links(member.user).await?;
+        hold_account(&mut tx, member, account, Some(&hash)).await?;
+        tx.end_sessions(member.user, member.session.as_ref()).await?;
         let target = ("user", member.user.to_string());
         self.note_act(&mut tx, member, Event::PasswordChanged, target, Map::new()).await?;
         Ok(tx.commit().await?)
@@ -64,7 +62,7 @@ impl Gateway {
         }
         let room = self.letter_room()?;
         let mut tx = self.store.begin().await?;
-        let member = &hold_people(&mut tx, member).await?;
+        let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         member.check_owner()?;
         let email = tx.member_email(member.org, user).await?.ok_or(Error::NotFound)?;
         let maker = Some(member.user);
@@ -100,6 +98,8 @@ impl Gateway {
         let Some(account) = self.store.account(email).await? else { return Ok(None) };
         let mut tx = self.store.begin().await?;
         let organization = tx.organization(account.org).await?.ok_or(Error::NotFound)?;
+        // An owner may have ended every way in, or removed the user, since it was read.
+        let Some(account) = self.store.account(email).await? else { return Ok(None) };
         // No letter gives a first password to somebody who signs in by an issuer: it would bypass the issuer's
         // own factors.
         let is_disabled = organization.read_settings()?.security.disable_password_login;

@@ -2,10 +2,12 @@
 
 use domain::ids::{OrgId, ProjectId, UserId};
 use domain::project::Role;
+use domain::time::Timestamp;
 use serde_json::{Map, Value, json};
 use store::{Person, Tx};
 
 use crate::audit::Event;
+use crate::control::held_account::check_session;
 use crate::control::last_ways_in::check_owners_get_in;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -44,7 +46,7 @@ impl Gateway {
             self.check_projects(member, projects)?;
         }
         let mut tx = self.store.begin().await?;
-        let member = &hold_people(&mut tx, member).await?;
+        let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         let person = tx.person(member.org, user).await?.ok_or(Error::NotFound)?;
         check_may_change(member, person.role)?;
         let mut noted = Vec::new();
@@ -87,7 +89,7 @@ impl Gateway {
     pub async fn remove_person(&self, member: &Member, user: UserId) -> Result<()> {
         member.check_admin()?;
         let mut tx = self.store.begin().await?;
-        let member = &hold_people(&mut tx, member).await?;
+        let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         let person = tx.person(member.org, user).await?.ok_or(Error::NotFound)?;
         check_may_change(member, person.role)?;
         if person.role == Role::Owner {
@@ -141,20 +143,42 @@ impl Gateway {
 
 /// Holds the people of an organization until the transaction ends. Returns the member with the role of now:
 /// the request may have begun a while ago. Refuses who is no admin any more.
-pub(crate) async fn hold_people(tx: &mut Tx, member: &Member) -> Result<Member> {
+///
+/// Transactions take their locks in one order, or two of them could wait for each other: the row of the
+/// organization, one-time links, users, sessions, projects, keys, and what [`Tx::audit`] names.
+pub(crate) async fn hold_people(tx: &mut Tx, member: &Member, now: Timestamp) -> Result<Member> {
     tx.organization(member.org).await?.ok_or(Error::NotFound)?;
-    let member = Member { role: role_of_now(tx, member).await?, ..member.clone() };
+    let member = member_of_now(tx, member, now).await?;
     member.check_admin()?;
     Ok(member)
 }
 
-/// The role that a member has within the transaction. Refuses who is no member any more.
-pub(crate) async fn role_of_now(tx: &mut Tx, member: &Member) -> Result<Role> {
-    let role = match member.token {
-        Some(token) => tx.service_token(token).await?.map(|token| token.role),
-        None => tx.person(member.org, member.user).await?.map(|person| person.role),
+/// The member with the role and the projects that they have within the transaction. Refuses who is no member any
+/// more, or whose session or service token has ended since the request was let in.
+pub(crate) async fn member_of_now(tx: &mut Tx, member: &Member, now: Timestamp) -> Result<Member> {
+    let (role, projects) = match member.token {
+        Some(token) => {
+            let token = tx.service_token(token).await?.ok_or(Error::InvalidToken)?;
+            if token.expires_at.is_some_and(|at| at <= now) {
+                return Err(Error::TokenExpired);
+            }
+            (token.role, token.projects)
+        }
+        None => {
+            check_session(tx, member).await?;
+            let person = tx.person(member.org, member.user).await?.ok_or(Error::Forbidden)?;
+            (person.role, person.projects)
+        }
     };
-    role.ok_or(Error::Forbidden)
+    let projects = if role.is_admin() { Vec::new() } else { projects };
+    Ok(Member { role, projects, ..member.clone() })
+}
+
+/// The same for admins and owners alone.
+pub(crate) async fn admin_of_now(tx: &mut Tx, member: &Member, now: Timestamp) -> Result<Member> {
+    let member = member_of_now(tx, member, now).await?;
+    member.check_admin()?;
+    Ok(member)
 }
 
 /// The power of a role, among the others.

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use store::{SealingKey, Tx};
 
 use crate::audit::{Event, changes};
+use crate::control::people::admin_of_now;
 use crate::control::safety_preview::check_new_patterns;
 use crate::control::settings::{DEEPEST, is_shallow, read_settings};
 use crate::error::{Error, Faults, Result};
@@ -75,6 +76,7 @@ impl Gateway {
         }
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
+        let member = &admin_of_now(&mut tx, member, now).await?;
         let id = tx.add_project(member.org, &name, description.as_deref(), now).await?;
         let sealing = self.store.add_data_key(&mut tx, id, now).await?;
         let mut project =
@@ -122,6 +124,7 @@ impl Gateway {
         }
         let models: Vec<&Arc<Model>> = state.models.values().collect();
         let mut tx = self.store.begin().await?;
+        let member = &admin_of_now(&mut tx, member, self.clock.now()).await?;
         let mut project = tx.project(id).await?.ok_or(Error::NotFound)?;
         let before = shown(&project);
         if let Some(name) = name {
@@ -152,8 +155,10 @@ impl Gateway {
     pub async fn delete_project(&self, member: &Member, id: ProjectId) -> Result<()> {
         let state = self.visible_project(member, id)?;
         member.check_admin()?;
+        let now = self.clock.now();
         let mut tx = self.store.begin().await?;
-        if !tx.delete_project(id, self.clock.now()).await? {
+        let member = &admin_of_now(&mut tx, member, now).await?;
+        if !tx.delete_project(id, now).await? {
             return Err(Error::NotFound);
         }
         let metadata = audited(&shown(&state.project), &json!({}));

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use store::{Account, Authenticator, Tx};
 
 use crate::audit::Event;
+use crate::control::held_account::hold_account;
 use crate::control::last_ways_in::{check_owners_get_in, check_way_left};
 use crate::control::passkey_names::removed_passkey;
 use crate::control::people::hold_people;
@@ -86,15 +87,13 @@ impl Gateway {
         password: Secret,
     ) -> Result<NewAuthenticator> {
         let booked = self.confirm_factor_owner(member, account, password).await?;
+        self.login_throttle.take_back(&booked.trying, booked.at);
         let secret = totp::new_secret()?;
         let uri = totp::uri(&secret, &account.email)?;
         let mut tx = self.store.begin().await?;
-        if !tx.confirm_password(account, None).await? {
-            return Err(changed_meanwhile());
-        }
+        hold_account(&mut tx, member, account, None).await?;
         let is_new = self.store.offer_authenticator(&mut tx, member.user, &secret).await?;
         tx.commit().await?;
-        self.login_throttle.take_back(&booked.trying, booked.at);
         if !is_new {
             return Err(Error::invalid(
                 "An authenticator is set up already: remove it with DELETE /api/v1/session/mfa first",
@@ -107,7 +106,6 @@ impl Gateway {
     /// Returns the recovery codes, which are not stored.
     pub async fn confirm_authenticator(
         &self,
-        token: &str,
         member: &Member,
         account: &Account,
         code: &str,
@@ -121,20 +119,18 @@ impl Gateway {
         let Some(step) = totp::step_of(&offered.secret, &digits(code), self.clock.now())? else {
             return self.refuse_factor(member, Error::invalid("The code is wrong")).await;
         };
+        self.login_throttle.take_back(&booked.trying, booked.at);
         let (codes, hashes) = self.new_codes(member.user)?;
         let mut tx = self.store.begin().await?;
-        if !tx.confirm_password(account, None).await? {
-            return Err(changed_meanwhile());
-        }
+        hold_account(&mut tx, member, account, None).await?;
         if !tx.activate_authenticator(member.user, &offered, step).await? {
             return Err(none_offered());
         }
         tx.set_recovery_codes(member.user, &hashes).await?;
         // Other sessions came without the factor.
-        tx.end_sessions(member.user, Some(&hash_token(token))).await?;
+        tx.end_sessions(member.user, member.session.as_ref()).await?;
         self.note_own_act(&mut tx, member, Event::MfaEnabled, method("totp")).await?;
         tx.commit().await?;
-        self.login_throttle.take_back(&booked.trying, booked.at);
         Ok(codes)
     }
 
@@ -149,9 +145,7 @@ impl Gateway {
         let fitting = self.fitting(member.user, code).await?;
         let (codes, hashes) = self.new_codes(member.user)?;
         let mut tx = self.store.begin().await?;
-        if !tx.confirm_password(account, None).await? {
-            return Err(changed_meanwhile());
-        }
+        hold_account(&mut tx, member, account, None).await?;
         if use_up(&mut tx, member.user, fitting).await?.is_none() {
             drop(tx);
             return self.refuse_factor(member, Error::invalid("The code is wrong")).await;
@@ -186,24 +180,21 @@ impl Gateway {
         let fitting = self.fitting(member.user, code).await?;
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
-        if !tx.confirm_password(account, None).await? {
-            return Err(changed_meanwhile());
-        }
+        hold_account(&mut tx, member, account, None).await?;
         if use_up(&mut tx, member.user, fitting).await?.is_none() {
             drop(tx);
             return self.refuse_factor(member, wrong()).await;
         }
-        let passkeys = tx.passkeys(member.user).await?;
-        tx.remove_second_factors(member.user).await?;
+        // Whatever refuses it from here on is no failed attempt.
+        self.login_throttle.take_back(&booked.trying, booked.at);
+        let removed = tx.remove_second_factors(member.user).await?;
         check_way_left(&mut tx, member.org, member.user).await?;
-        for passkey in &passkeys {
+        for passkey in &removed.passkeys {
             let (event, target, metadata) = removed_passkey(passkey, &member.email);
             self.note_act(&mut tx, member, event, target, metadata).await?;
         }
         self.note_own_act(&mut tx, member, Event::MfaDisabled, Map::new()).await?;
-        tx.commit().await?;
-        self.login_throttle.take_back(&booked.trying, booked.at);
-        Ok(())
+        Ok(tx.commit().await?)
     }
 
     /// Removes all second factors of another user and ends their sessions: their password alone signs in.
@@ -217,17 +208,16 @@ impl Gateway {
             ));
         }
         let mut tx = self.store.begin().await?;
-        let member = &hold_people(&mut tx, member).await?;
+        let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         member.check_owner()?;
         let person = tx.person(member.org, user).await?.ok_or(Error::NotFound)?;
         let (email, role) = (person.email, person.role);
-        let passkeys = tx.passkeys(user).await?;
-        tx.remove_second_factors(user).await?;
+        let removed = tx.remove_second_factors(user).await?;
         if role == Role::Owner {
             check_owners_get_in(&mut tx, member.org, None).await?;
         }
         tx.end_sessions(user, None).await?;
-        for passkey in &passkeys {
+        for passkey in &removed.passkeys {
             let (event, target, metadata) = removed_passkey(passkey, &email);
             self.note_act(&mut tx, member, event, target, metadata).await?;
         }
@@ -305,10 +295,6 @@ async fn use_up(
             Ok(Some(used))
         }
     }
-}
-
-pub(crate) fn changed_meanwhile() -> Error {
-    Error::invalid("The account was changed meanwhile: try again")
 }
 
 pub(crate) fn method(name: &str) -> Map<String, Value> {

@@ -7,7 +7,7 @@ use domain::settings::{SelfService, Settings};
 use domain::time::{HOUR, Timestamp};
 use store::{Dimension, Tx};
 
-use crate::control::people::role_of_now;
+use crate::control::people::member_of_now;
 use crate::error::{Error, Faults, Result};
 use crate::evidence::stats::Period;
 use crate::evidence::usage::UsageGroup;
@@ -90,9 +90,11 @@ pub(crate) async fn held_rules(
     tx: &mut Tx,
     member: &Member,
     project: ProjectId,
+    now: Timestamp,
 ) -> Result<(Role, Option<SelfService>)> {
-    let role = role_of_now(tx, member).await?;
-    if !role.may_manage_keys() {
+    let member = member_of_now(tx, member, now).await?;
+    let role = member.role;
+    if !role.may_manage_keys() || !member.may_see(project) {
         return Err(Error::Forbidden);
     }
     let project = tx.project(project).await?.ok_or(Error::NotFound)?;

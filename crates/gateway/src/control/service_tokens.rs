@@ -7,7 +7,7 @@ use domain::project::Role;
 use domain::secret::Secret;
 use domain::time::{DAY, MINUTE, SECOND, Timestamp};
 use serde_json::{Map, Value, json};
-use store::{ServiceToken, Tx};
+use store::{Account, ServiceToken, Tx};
 use subtle::ConstantTimeEq as _;
 
 use crate::admission::admit::hash_secret;
@@ -28,6 +28,9 @@ const GOOD_FOR: i64 = 90 * DAY;
 /// The shortest and the longest time of `expires_in`, in seconds.
 const SHORTEST: i64 = 60;
 const LONGEST: i64 = 10 * 366 * 24 * 3600;
+/// A token that is made in a session is good for no longer, in microseconds: nothing but its end is sure to reach
+/// one whose maker has left at their issuer alone.
+const LONGEST_IN_SESSION: i64 = 366 * DAY;
 /// Use is noted to the minute, not with every request.
 const TOUCH_EVERY: i64 = MINUTE;
 
@@ -81,6 +84,7 @@ impl Gateway {
             user: UserId(0),
             email: known.id.to_string(),
             token: Some(known.id),
+            session: None,
             org: known.org,
             role: known.role,
             projects: if known.role.is_admin() { Vec::new() } else { known.projects },
@@ -113,10 +117,13 @@ impl Gateway {
         token.expires_at.is_some_and(|at| at <= self.clock.now())
     }
 
-    /// Makes a token (admin or owner). Its secret is in the answer and nowhere else.
+    /// Makes a token (admin or owner), which outlives the session: the owner of the account confirms it. Its secret
+    /// is in the answer and nowhere else.
     pub async fn create_service_token(
         &self,
         member: &Member,
+        account: &Account,
+        password: Secret,
         new: NewServiceToken,
     ) -> Result<(ServiceToken, Secret)> {
         member.check_person()?;
@@ -133,13 +140,14 @@ impl Gateway {
             faults.note(self.check_projects(member, &projects));
         }
         let now = self.clock.now();
-        let expires_at = faults.note(expiry(&new.expiry, now)).flatten();
+        let expires_at = faults.note(expiry_in_session(&new.expiry, now));
         faults.none()?;
+        self.confirm_password_owner(member, account, password).await?;
         let made = Made { org: member.org, name, role, projects, now };
         let (mut token, raw) = mint(self.registry.pepper(), made)?;
         (token.created_by, token.expires_at) = (member.person(), expires_at);
         let mut tx = self.store.begin().await?;
-        let member = &hold_people(&mut tx, member).await?;
+        let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         add(&mut tx, &token).await?;
         token.maker = Some(member.email.clone());
         let metadata = audited(&json!({}), &shown(&token));
@@ -154,7 +162,7 @@ impl Gateway {
         member.check_person()?;
         member.check_admin()?;
         let mut tx = self.store.begin().await?;
-        let member = &hold_people(&mut tx, member).await?;
+        let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         let name = tx.revoke_service_token(member.org, id, self.clock.now()).await?;
         let name = name.ok_or(Error::NotFound)?;
         let metadata = Map::from_iter([("name".to_owned(), Value::String(name))]);
@@ -236,6 +244,16 @@ pub(crate) fn expiry(asked: &TokenExpiry, now: Timestamp) -> Result<Option<Times
     Ok(Some(at))
 }
 
+/// The time at which a token that is made in a session ends.
+fn expiry_in_session(asked: &TokenExpiry, now: Timestamp) -> Result<Timestamp> {
+    let at = expiry(asked, now)?;
+    at.filter(|at| at.since(now) <= LONGEST_IN_SESSION).ok_or_else(|| {
+        Error::invalid(
+            "A service token ends within 366 days; one that lasts longer is made on the machine: sluice token create",
+        )
+    })
+}
+
 /// The fields that an audit row has.
 pub(crate) fn shown(token: &ServiceToken) -> Value {
     json!({
@@ -283,6 +301,13 @@ mod tests {
         for text in ["", "soon", "1970-01-02T00:00:00Z"] {
             assert!(at(TokenExpiry::At(text.to_owned())).is_err(), "{text}");
         }
-        assert!(at(TokenExpiry::At("2099-01-31T00:00:00Z".to_owned())).unwrap().is_some());
+        let far = || TokenExpiry::At("2099-01-31T00:00:00Z".to_owned());
+        assert!(at(far()).unwrap().is_some());
+        let days = |days: i64| expiry_in_session(&TokenExpiry::In(days * 24 * 3600), now);
+        assert_eq!(days(366).unwrap(), Timestamp(1_366 * DAY));
+        assert!(days(367).is_err());
+        for asked in [TokenExpiry::Never, far()] {
+            assert!(expiry_in_session(&asked, now).is_err(), "{asked:?}");
+        }
     }
 }

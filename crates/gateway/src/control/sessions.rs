@@ -271,6 +271,7 @@ impl Gateway {
             user: account.user,
             email: account.email.clone(),
             token: None,
+            session: Some(hash_token(token)),
             org: account.org,
             role: account.role,
             projects,

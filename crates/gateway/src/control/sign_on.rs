@@ -124,19 +124,24 @@ impl Gateway {
         let now = self.clock.now();
         let flow = cookie.and_then(|cookie| open(self.registry.pepper(), cookie, now));
         let asked = self.identity(&provider, flow.as_ref(), answer, origin, now).await?;
-        let refused = match (asked, flow) {
+        let (refused, is_named) = match (asked, flow) {
             (Ok(identity), Some(flow)) => {
                 let next = flow.next;
                 match self.sign_in_as(&provider, &identity, &next, origin).await? {
                     Ok(signed_on) => return Ok((signed_on, next)),
-                    Err(refused) => refused,
+                    Err(refused) => (refused, true),
                 }
             }
-            (Ok(_), None) => Refused::new(SignOnRefusal::Stale, "cookie"),
-            (Err(refused), _) => refused,
+            (Ok(_), None) => (Refused::new(SignOnRefusal::Stale, "cookie"), false),
+            (Err(refused), _) => (refused, false),
         };
         tracing::info!(provider = slug, reason = refused.reason, "a sign-on was refused");
-        if self.login_throttle.may_record_link(now) {
+        let may_record = if is_named {
+            self.login_throttle.may_record_named(now)
+        } else {
+            self.login_throttle.may_record_link(now)
+        };
+        if may_record {
             self.note_refused_sign_on(&provider, &refused, origin).await?;
         }
         Err(Error::SignOn(refused.refusal))
@@ -169,31 +174,45 @@ impl Gateway {
         }
         let code = answer.code.filter(|code| !code.is_empty() && code.len() <= LONGEST_CODE);
         let Some(code) = code else { return stale("code") };
-        // The rest makes requests to the issuer.
+        let client = self.client_of(provider)?;
+        // Nothing of the code is asked here: an issuer that cannot be reached is nobody's failure.
+        let names_itself = match self.issuers.names_itself(&provider.issuer, now).await {
+            Ok(names_itself) => names_itself,
+            Err(fault) => return Ok(Err(fault.into())),
+        };
+        let is_own = answer.iss.map_or(!names_itself, |named| named == provider.issuer);
+        if !is_own {
+            return stale("iss");
+        }
         let network = network(origin.address);
         self.login_throttle.book_sign_on(network, now)?;
-        let client = self.client_of(provider)?;
-        let found = self.ask_issuer(provider, &client, flow, &code, answer.iss, now).await;
-        if found.is_ok() {
+        let found = self.ask_issuer(provider, &client, flow, &code, now).await;
+        // It was the right code, or it was not asked about.
+        if matches!(found, Ok(_) | Err(SignOnError::Busy)) {
             self.login_throttle.take_back_sign_on(network, now);
         }
-        Ok(found)
+        let identity = match found {
+            Ok(identity) => identity,
+            Err(fault) => return Ok(Err(fault.into())),
+        };
+        if let Some(since) = flow.anew_since {
+            let earliest = Timestamp(since).minus_micros(CLOCKS_DIFFER);
+            if identity.authenticated_at().is_none_or(|at| at < earliest) {
+                return Ok(Err(Refused::new(SignOnRefusal::Issuer, "not_anew")));
+            }
+        }
+        Ok(Ok(identity))
     }
 
+    /// Exchanges a code for the identity of whoever it was given to.
     async fn ask_issuer(
         &self,
         provider: &SignOnProvider,
         client: &SignOnClient,
         cookie: &FlowCookie,
         code: &str,
-        named: Option<String>,
         now: Timestamp,
-    ) -> std::result::Result<Identity, Refused> {
-        let names_itself = self.issuers.names_itself(&provider.issuer, now).await?;
-        let is_own = named.as_ref().map_or(!names_itself, |named| *named == provider.issuer);
-        if !is_own {
-            return Err(Refused::new(SignOnRefusal::Stale, "iss"));
-        }
+    ) -> std::result::Result<Identity, SignOnError> {
         let secret = |text: &String| Secret::new(text.clone());
         let flow = Flow {
             state: secret(&cookie.state),
@@ -202,14 +221,7 @@ impl Gateway {
         };
         // Without a rule nothing depends on them.
         let groups = (!provider.rules.is_empty()).then_some(provider.groups_claim.as_str());
-        let identity = self.issuers.finish(client, &flow, code, groups, now).await?;
-        if let Some(since) = cookie.anew_since {
-            let earliest = Timestamp(since).minus_micros(CLOCKS_DIFFER);
-            if identity.authenticated_at().is_none_or(|at| at < earliest) {
-                return Err(Refused::new(SignOnRefusal::Issuer, "not_anew"));
-            }
-        }
-        Ok(identity)
+        self.issuers.finish(client, &flow, code, groups, now).await
     }
 
     /// The address at which the user of a session signs out of its issuer too, if it has come by one that has

@@ -49,7 +49,7 @@ impl Gateway {
         let account = match found {
             Ok(Found::Account(account)) => account,
             Ok(Found::Link(cookie)) => {
-                if self.login_throttle.may_record_link(self.clock.now()) {
+                if self.login_throttle.may_record_named(self.clock.now()) {
                     self.note_offered_link(&mut tx, provider, &cookie, origin).await?;
                     tx.commit().await?;
                 }
@@ -149,12 +149,11 @@ impl Gateway {
             let email = identity.email().map(|email| email.chars().take(254).collect());
             Ok(Err(Refused { email, ..Refused::new(refusal, reason) }))
         };
-        if tx.is_removed(issuer, subject).await? {
+        let email = identity.email().and_then(|email| clean_email(email).ok());
+        if tx.is_removed((issuer, subject), email.as_deref()).await? {
             return refused(SignOnRefusal::Removed, "removed");
         }
-        let Some(email) = identity.email().and_then(|email| clean_email(email).ok()) else {
-            return refused(SignOnRefusal::NoEmail, "no_email");
-        };
+        let Some(email) = email else { return refused(SignOnRefusal::NoEmail, "no_email") };
         if let Some(user) = tx.user_by_email(&email).await? {
             if !identity.is_email_verified() {
                 return refused(SignOnRefusal::EmailTaken, "email_not_verified");
@@ -211,7 +210,8 @@ impl Gateway {
             tx.verify_email(user, email, now).await?;
         }
         let known_as = (identity.issuer.as_str(), identity.subject.as_str());
-        tx.add_identity(user, known_as, email, true, now).await?;
+        tx.add_identity(user, known_as, email, now).await?;
+        tx.note_made_by_sign_on(user).await?;
         let name = given.unwrap_or_else(|| email.split('@').next().unwrap_or(email).to_owned());
         Ok(Account {
             user,
@@ -239,9 +239,9 @@ impl Gateway {
         let groups = identity.values(&provider.groups_claim);
         let default = organization.read_settings()?.security.default_role;
         let Some((role, projects)) = assigned(&provider.rules, &groups, default) else {
-            let ended = tx.end_sessions(account.user, None).await?;
             let mut metadata = Map::new();
             self.end_grants(tx, account.user, None, &mut metadata).await?;
+            let ended = tx.end_sessions(account.user, None).await?;
             if ended > 0 || !metadata.is_empty() {
                 metadata.extend([
                     ("email".to_owned(), Value::from(account.email.as_str())),
@@ -293,8 +293,7 @@ async fn own_projects(
 ) -> Result<Vec<ProjectId>> {
     let mut own = Vec::with_capacity(projects.len());
     for project in projects {
-        let found = tx.project(*project).await?;
-        if found.is_some_and(|project| project.org == organization.id) {
+        if tx.has_project(organization.id, *project).await? {
             own.push(*project);
         }
     }

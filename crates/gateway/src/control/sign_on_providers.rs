@@ -4,6 +4,7 @@ use domain::ids::{ProjectId, SignOnProviderId};
 use domain::project::Role;
 use domain::secret::Secret;
 use domain::sign_on::SignOnRule;
+use domain::time::Timestamp;
 use serde_json::{Value, json};
 use store::{SignOnProvider, Tx};
 
@@ -11,7 +12,6 @@ use crate::audit::Event;
 use crate::control::last_ways_in::check_owners_get_in;
 use crate::control::people::{hold_people, read_role};
 use crate::control::projects::{audited, clean_name};
-use crate::control::sessions::hash_token;
 use crate::control::sign_on::no_public_url;
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
@@ -102,7 +102,7 @@ impl Gateway {
         let provider = self.changed(member, &blank, new)?;
         self.check_issuer(&provider.issuer).await?;
         let mut tx = self.store.begin().await?;
-        let member = &hold_owners(&mut tx, member).await?;
+        let member = &hold_owners(&mut tx, member, self.clock.now()).await?;
         if tx.count_sign_on_providers(member.org).await? >= MOST_PROVIDERS {
             return Err(Error::invalid(format!("There are {MOST_PROVIDERS} providers already")));
         }
@@ -118,8 +118,10 @@ impl Gateway {
         Ok(provider)
     }
 
-    /// Changes a provider (owner). Another issuer gets no secret that was meant for the one before, and the
-    /// second factors that an issuer has seen count no longer once it is another, or is not trusted any more.
+    /// Changes a provider (owner). Another issuer gets no secret that was meant for the one before. With another
+    /// issuer or client the sessions that came by it end, but for the one that asks: whoever the one before had
+    /// let in may not be known to this one. The second factors that an issuer has seen count no longer once it is
+    /// another, or is not trusted any more.
     pub async fn change_sign_on_provider(
         &self,
         member: &Member,
@@ -133,7 +135,7 @@ impl Gateway {
             self.check_issuer(&issuer).await?;
         }
         let mut tx = self.store.begin().await?;
-        let member = &hold_owners(&mut tx, member).await?;
+        let member = &hold_owners(&mut tx, member, self.clock.now()).await?;
         // Somebody else may have changed it while its issuer was asked.
         let old = self.sign_on_provider(member, id).await?;
         let changed = self.changed(member, &old, change)?;
@@ -146,10 +148,15 @@ impl Gateway {
             // Its users may be known by other names there, or by none.
             check_owners_get_in(&mut tx, member.org, Some(id)).await?;
         }
+        let ended =
+            if is_other { tx.end_sessions_by(id, member.session.as_ref()).await? } else { 0 };
         if is_other || (old.trusts_factor && !changed.trusts_factor) {
             tx.withdraw_factors(id).await?;
         }
         let mut metadata = audited(&shown(&old), &shown(&changed));
+        if ended > 0 {
+            metadata.insert("sessions".to_owned(), ended.into());
+        }
         let secret = |provider: &SignOnProvider| {
             provider.client_secret.as_ref().map(|secret| secret.expose().to_owned())
         };
@@ -165,16 +172,16 @@ impl Gateway {
     /// Removes a provider and ends the sessions that came by it, but for the one that asks (owner).
     pub async fn remove_sign_on_provider(
         &self,
-        token: &str,
         member: &Member,
         id: SignOnProviderId,
     ) -> Result<()> {
         member.check_owner()?;
         let mut tx = self.store.begin().await?;
-        let member = &hold_owners(&mut tx, member).await?;
+        let member = &hold_owners(&mut tx, member, self.clock.now()).await?;
         let old = self.sign_on_provider(member, id).await?;
         let organization = tx.organization(member.org).await?.ok_or(Error::NotFound)?;
-        tx.remove_sign_on_provider(id, &hash_token(token)).await?;
+        tx.remove_sign_on_provider(id).await?;
+        tx.end_sessions_by(id, member.session.as_ref()).await?;
         let needs_one = organization.read_settings()?.security.disable_password_login;
         if needs_one && tx.count_sign_on_providers(member.org).await? == 0 {
             return Err(Error::invalid(
@@ -285,9 +292,9 @@ impl Gateway {
 }
 
 /// Holds the people of an organization until the transaction ends, for an owner.
-async fn hold_owners(tx: &mut Tx, member: &Member) -> Result<Member> {
+async fn hold_owners(tx: &mut Tx, member: &Member, now: Timestamp) -> Result<Member> {
     member.check_person()?;
-    let member = hold_people(tx, member).await?;
+    let member = hold_people(tx, member, now).await?;
     member.check_owner()?;
     Ok(member)
 }

@@ -26,7 +26,7 @@ impl Gateway {
         }
         let room = self.letter_room()?;
         let mut tx = self.store.begin().await?;
-        let member = &hold_people(&mut tx, member).await?;
+        let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         member.check_owner()?;
         if self.is_password_login_disabled_in(member.org).await? {
             return Err(Error::invalid(
@@ -37,14 +37,18 @@ impl Gateway {
         let person = tx.person(member.org, user).await?.ok_or(Error::NotFound)?;
         let about = || Map::from_iter([("email".to_owned(), Value::from(person.email.as_str()))]);
         let target = || ("user", user.to_string());
+        let links = tx.drop_links_made_by(user).await?;
+        // No password has this hash.
+        tx.set_password(user, "").await?;
         let mut noted = Vec::new();
-        for passkey in tx.passkeys(user).await? {
-            noted.push(removed_passkey(&passkey, &person.email));
+        let removed = tx.remove_second_factors(user).await?;
+        for passkey in &removed.passkeys {
+            noted.push(removed_passkey(passkey, &person.email));
         }
-        if tx.remove_second_factors(user).await? {
+        if removed.had_any {
             noted.push((Event::MfaDisabled, target(), about()));
         }
-        for identity in tx.remove_identities(user).await? {
+        for identity in tx.unlink_identities(user).await? {
             let mut metadata = about();
             metadata.insert("issuer".to_owned(), identity.issuer.into());
             noted.push((Event::IdentityUnlinked, target(), metadata));
@@ -52,9 +56,6 @@ impl Gateway {
         for token in tx.revoke_service_tokens_of(user, self.clock.now()).await? {
             noted.push((Event::ServiceTokenRevoked, service_tokens::target(token), about()));
         }
-        // No password has this hash.
-        tx.set_password(user, "").await?;
-        let links = tx.drop_links_made_by(user).await?;
         let maker = Some(member.user);
         let link = self.add_password_link(&mut tx, member.org, user, &person.email, maker).await?;
         let mut metadata = about();

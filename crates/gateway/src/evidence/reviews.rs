@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::ids::{ProjectId, StepId};
-use domain::review::{JudgedFinding, LONGEST_NOTE, Review, Verdict};
+use domain::review::{Judge, JudgedFinding, LONGEST_NOTE, Review, Verdict};
 use domain::safety::Category;
 use domain::step::Step;
 use domain::time::{DAY, Timestamp};
@@ -164,7 +164,7 @@ impl Gateway {
         let review = Review {
             step: step.id,
             project: project.id(),
-            judge: member.user,
+            judge: member.token.map_or(Judge::User(member.user), Judge::ServiceToken),
             verdict,
             note,
             findings: judged_findings(&step),

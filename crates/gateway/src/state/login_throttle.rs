@@ -14,7 +14,7 @@ use crate::lock::lock;
 
 /// Failures within [`FAILURE_WINDOW`] after which an account or an address has to wait.
 const FAILURES: usize = 6;
-/// Links that were not good and are recorded in a minute.
+/// Links and sign-ons of each kind that are recorded in a minute.
 const RECORDED: usize = 60;
 const FAILURE_WINDOW: i64 = 15 * MINUTE;
 /// The most accounts, other names and addresses, each, that are watched at once.
@@ -43,12 +43,35 @@ struct Failures {
     /// Sign-ons that an issuer was asked about and that failed, by the same addresses.
     sign_ons: Recent<IpAddr>,
     /// The times at which such links and sign-ons were recorded in the last minute, whatever address they came from.
-    recorded: VecDeque<Timestamp>,
+    recorded: Recorded,
+    /// The same of people whom an issuer has named, and who are offered a link or refused. Strangers whom it has
+    /// not take no part in this count.
+    recorded_named: Recorded,
     /// Letters that were asked for without a session: by address of the reader, and by that of the request.
     readers: Recent<String>,
     /// Letters that users asked for to their own address: no stranger takes part in this count.
     own: Recent<UserId>,
     askers: Recent<IpAddr>,
+}
+
+/// The times of the events that were recorded in the last minute.
+#[derive(Debug, Default)]
+struct Recorded(VecDeque<Timestamp>);
+
+impl Recorded {
+    /// Whether one more may be recorded now. It is counted.
+    fn has_room(&mut self, now: Timestamp) -> bool {
+        // A clock that went back must not make them count for longer.
+        for at in &mut self.0 {
+            *at = (*at).min(now);
+        }
+        self.0.retain(|at| now.since(*at) < MINUTE);
+        let has_room = self.0.len() < RECORDED;
+        if has_room {
+            self.0.push_back(now);
+        }
+        has_room
+    }
 }
 
 /// The times of the failures of at most [`WATCHED`] keys. Under attack those whose last failure is
@@ -98,6 +121,15 @@ impl LoginThrottle {
         all.networks.take_back(&trying.network, booked);
     }
 
+    /// Takes back this one failure of a passkey, and no other.
+    pub(crate) fn take_back_passkey(&self, trying: &Trying<'_>, booked: Timestamp) {
+        let mut all = lock(&self.0);
+        if let Ok(account) = trying.account() {
+            all.passkeys.take_back(&account, booked);
+        }
+        all.networks.take_back(&trying.network, booked);
+    }
+
     /// Books a one-time link as one that is not good. Refuses it after too many of an address.
     pub(crate) fn book_link(&self, network: IpAddr, now: Timestamp) -> Result<()> {
         let mut all = lock(&self.0);
@@ -140,17 +172,12 @@ impl LoginThrottle {
     /// Whether a link or a sign-on that was not good may be recorded: so many a minute are, or strangers would fill the
     /// disk.
     pub(crate) fn may_record_link(&self, now: Timestamp) -> bool {
-        let mut all = lock(&self.0);
-        let recorded = &mut all.recorded;
-        for at in recorded.iter_mut() {
-            *at = (*at).min(now);
-        }
-        recorded.retain(|at| now.since(*at) < MINUTE);
-        let has_room = recorded.len() < RECORDED;
-        if has_room {
-            recorded.push_back(now);
-        }
-        has_room
+        lock(&self.0).recorded.has_room(now)
+    }
+
+    /// The same of what becomes of somebody whom an issuer has named.
+    pub(crate) fn may_record_named(&self, now: Timestamp) -> bool {
+        lock(&self.0).recorded_named.has_room(now)
     }
 
     /// Takes back a link that was good.
@@ -407,5 +434,9 @@ mod tests {
         assert_eq!(recorded(MINUTE - 1), 0, "a request that began earlier");
         assert_eq!(recorded(2 * MINUTE - 2), 0);
         assert_eq!(recorded(2 * MINUTE), 60);
+        assert!(
+            throttle.may_record_named(Timestamp(2 * MINUTE)),
+            "strangers leave room for who is named"
+        );
     }
 }

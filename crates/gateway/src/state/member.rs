@@ -18,6 +18,8 @@ pub struct Member {
     pub email: String,
     /// The service token, if it is one.
     pub token: Option<ServiceTokenId>,
+    /// The hash of the token of their session; `None` of a service token.
+    pub session: Option<[u8; 32]>,
     /// The organization.
     pub org: OrgId,
     /// Their role.

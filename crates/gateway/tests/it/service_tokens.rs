@@ -25,13 +25,15 @@ async fn a_token_ends_with_its_time_and_its_use_is_noted_once_a_minute() {
     let gateway = database.serve_on(clock.clone()).await;
     let store = database.visit().await;
     let owner = owner(&store).await;
+    let account = store.account(&owner.email).await.unwrap().unwrap();
+    let password = Secret::new("owner-password-1".to_owned());
     let new = NewServiceToken {
         name: "nightly".to_owned(),
         role: "member".to_owned(),
         projects: vec![ProjectId(1)],
         expiry: TokenExpiry::In(600),
     };
-    let (made, raw) = gateway.create_service_token(&owner, new).await.unwrap();
+    let (made, raw) = gateway.create_service_token(&owner, &account, password, new).await.unwrap();
     assert_eq!(made.expires_at, Some(noon.plus(Duration::from_mins(10))));
     for (after, noted) in [(0, 0), (30, 0), (60, 0), (61, 61), (599, 599)] {
         clock.set(noon.plus(Duration::from_secs(after)));

@@ -82,6 +82,7 @@ pub async fn owner(store: &Store) -> Member {
         user: account.user,
         email: account.email,
         token: None,
+        session: None,
         org: account.org,
         role: Role::Owner,
         projects: Vec::new(),

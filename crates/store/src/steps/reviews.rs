@@ -1,8 +1,8 @@
 //! The steps that wait for a person, and the verdicts on them.
 
 use async_recursion::async_recursion as boxed;
-use domain::ids::{ProjectId, StepId, UserId};
-use domain::review::{JudgedFinding, Review, Verdict};
+use domain::ids::{ProjectId, ServiceTokenId, StepId, UserId};
+use domain::review::{Judge, JudgedFinding, Review, Verdict};
 use domain::step::Step;
 use domain::time::Timestamp;
 
@@ -17,6 +17,7 @@ from_row! {
         step_id: i64,
         project_id: i64,
         user_id: i64,
+        token_id: Option<i64>,
         verdict: String,
         note: Option<String>,
         findings: String,
@@ -31,7 +32,10 @@ impl Row {
         Ok(Review {
             step: StepId(self.step_id),
             project: ProjectId(self.project_id),
-            judge: UserId(self.user_id),
+            judge: match self.token_id {
+                Some(token) => Judge::ServiceToken(ServiceTokenId::from_i64(token)),
+                None => Judge::User(UserId(self.user_id)),
+            },
             verdict: Verdict::parse(&self.verdict).ok_or_else(|| corrupt("verdict"))?,
             findings: serde_json::from_str(&self.findings).map_err(|_| corrupt("findings"))?,
             note: self.note,
@@ -127,7 +131,8 @@ impl Store {
         most: i64,
     ) -> Result<Vec<Review>> {
         const LATEST: &str = "
-            SELECT step_id, project_id, user_id, verdict, note, findings, risk_score, created_at
+            SELECT step_id, project_id, user_id, token_id, verdict, note, findings, risk_score,
+                   created_at
             FROM review_verdicts
             WHERE project_id = $1 AND created_at >= $2
             ORDER BY created_at DESC, step_id DESC
@@ -173,7 +178,8 @@ impl Tx {
     #[boxed]
     pub async fn review(&mut self, step: StepId) -> Result<Option<Review>> {
         const ONE: &str = "
-            SELECT step_id, project_id, user_id, verdict, note, findings, risk_score, created_at
+            SELECT step_id, project_id, user_id, token_id, verdict, note, findings, risk_score,
+                   created_at
             FROM review_verdicts
             WHERE step_id = $1";
         let row: Option<Row> = within!(self, db => {
@@ -187,10 +193,11 @@ impl Tx {
     pub async fn save_review(&mut self, review: &Review) -> Result<()> {
         const SAVE: &str = "
             INSERT INTO review_verdicts
-                (step_id, project_id, user_id, verdict, note, findings, risk_score, created_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+                (step_id, project_id, user_id, verdict, note, findings, risk_score, created_at, token_id)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
             ON CONFLICT (step_id) DO UPDATE
             SET user_id = excluded.user_id,
+                token_id = excluded.token_id,
                 verdict = excluded.verdict,
                 note = excluded.note,
                 findings = excluded.findings,
@@ -200,12 +207,13 @@ impl Tx {
             sqlx::query(SAVE)
                 .bind(review.step.0)
                 .bind(review.project.0)
-                .bind(review.judge.0)
+                .bind(review.judge.user().map_or(0, |user| user.0))
                 .bind(review.verdict.as_str())
                 .bind(review.note.as_deref())
                 .bind(json(&review.findings)?)
                 .bind(review.risk_score)
                 .bind(review.at.0)
+                .bind(review.judge.service_token().map(ServiceTokenId::to_i64))
                 .execute(&mut *db)
                 .await?;
         });

@@ -1,7 +1,7 @@
 //! The steps that wait for a person, and the verdicts on them.
 
-use domain::ids::{ProjectId, StepId, UserId};
-use domain::review::{JudgedFinding, Review, Verdict};
+use domain::ids::{ProjectId, ServiceTokenId, StepId, UserId};
+use domain::review::{Judge, JudgedFinding, Review, Verdict};
 use domain::safety::Category;
 use domain::step::Step;
 use domain::time::{DAY, Timestamp};
@@ -29,7 +29,7 @@ fn verdict(project: ProjectId, step: i64, verdict: Verdict) -> Review {
     Review {
         step: StepId(step),
         project,
-        judge: UserId(1),
+        judge: Judge::User(UserId(1)),
         verdict,
         note: Some("of a test".to_owned()),
         findings: vec![JudgedFinding { category: Category::Pii, kind, score: 0.5 }],
@@ -97,7 +97,7 @@ async fn a_verdict_is_kept_and_changed() {
         judge(&store, &first).await;
         let second = Review {
             verdict: Verdict::Confirmed,
-            judge: UserId(2),
+            judge: Judge::ServiceToken(ServiceTokenId(u64::MAX)),
             note: None,
             at: Timestamp(NOW.0 + 5),
             ..first.clone()

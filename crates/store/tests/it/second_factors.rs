@@ -5,7 +5,7 @@ use domain::project::Role;
 use domain::secret::Secret;
 use domain::sign_on::SignOnRule;
 use domain::time::{HOUR, MINUTE};
-use store::{Claim, NewSession, SealingKey, SignOnProvider, Store};
+use store::{Claim, NewSession, SealingKey, SignOnProvider, Store, StoredPasskey};
 
 use crate::support::{NOW, databases, project, session};
 
@@ -57,12 +57,52 @@ async fn each_code_is_used_up_once() {
         assert!(store.account("a@b.test").await.unwrap().unwrap().mfa_enabled);
 
         let mut tx = store.begin().await.unwrap();
-        assert!(tx.remove_second_factors(user).await.unwrap());
-        assert!(!tx.remove_second_factors(user).await.unwrap());
+        assert!(tx.remove_second_factors(user).await.unwrap().had_any);
+        assert!(!tx.remove_second_factors(user).await.unwrap().had_any);
         assert!(!tx.use_recovery_code(user, &[4; 32]).await.unwrap());
         assert!(!tx.use_step(user, &offered, 9).await.unwrap());
         tx.commit().await.unwrap();
         assert!(store.authenticator(user).await.unwrap().is_none());
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_passkey_that_is_being_added_is_removed_with_the_others() {
+    const WAITING: &str = "
+        SELECT CAST(pid AS TEXT) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    for database in databases().await {
+        let store = database.open().await;
+        let [user, _] = users(&store).await;
+        let account = store.account("a@b.test").await.unwrap().unwrap();
+        let new = StoredPasskey {
+            credential_id: vec![1; 16],
+            name: "Laptop".to_owned(),
+            credential: "{}".to_owned(),
+            created_at: NOW,
+            last_used_at: None,
+        };
+        let mut adding = store.begin().await.unwrap();
+        assert!(adding.confirm_password(&account, None).await.unwrap());
+        assert!(adding.add_passkey(user, &new).await.unwrap());
+        let removing = async {
+            let mut tx = store.begin().await.unwrap();
+            let removed = tx.remove_second_factors(user).await.unwrap();
+            tx.commit().await.unwrap();
+            removed.passkeys
+        };
+        let added = async {
+            // SQLite has one writer: the other transaction has not begun.
+            while database.kind == "postgres" && database.texts(WAITING).await.is_empty() {
+                tokio::task::yield_now().await;
+            }
+            adding.commit().await.unwrap();
+        };
+        let (removed, ()) = tokio::join!(removing, added);
+        let names: Vec<_> = removed.iter().map(|passkey| &*passkey.name).collect();
+        assert_eq!(names, ["Laptop"], "{}", database.kind);
+        assert!(store.passkeys(user).await.unwrap().is_empty());
         store.close().await;
     }
 }

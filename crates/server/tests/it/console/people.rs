@@ -152,7 +152,13 @@ async fn a_service_token_is_made_shown_once_and_revoked(backend: Backend) {
     let owner = owner(&server).await;
     shows(&owner.get("/people").await, 200, "/people/tokens");
     shows(&owner.get(PATH).await, 200, "No service token yet");
-    let fields = [("name", "Nightly <b>"), ("role", "member"), ("projects", "1"), ("days", "30")];
+    let fields = [
+        ("name", "Nightly <b>"),
+        ("role", "member"),
+        ("projects", "1"),
+        ("days", "30"),
+        ("password", crate::harness::PASSWORD),
+    ];
     let made = send_form(&owner, PATH, &fields).await;
     shows(&made, 201, "Copy the secret now");
     let (_, rest) = made.text.split_once("id=\"secret\">").unwrap();
@@ -167,6 +173,8 @@ async fn a_service_token_is_made_shown_once_and_revoked(backend: Backend) {
         ("days", "soon", "number of days"),
         ("projects", "one", "Projects are numbers"),
         ("role", "owner", "must be one of admin, member, viewer"),
+        ("days", "never", "number of days"),
+        ("password", "wrong-password", "The password is wrong"),
     ] {
         let refused = fields.map(|(name, given)| (name, if name == field { value } else { given }));
         shows(&send_form(&owner, PATH, &refused).await, 422, sentence);

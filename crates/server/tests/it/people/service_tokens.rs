@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Backend, Caller, KEY, OWNER, Server};
+use crate::harness::{Backend, Caller, KEY, OWNER, PASSWORD, Server};
 use crate::keys::authentication::unauthorized;
-use crate::session::roles::user;
+use crate::session::roles::{USER_PASSWORD, user};
 
 crate::on_every_backend!(
     a_token_does_what_its_role_and_projects_allow,
+    a_token_is_served_wherever_it_is_declared,
     a_token_lets_nobody_in,
     what_is_no_good_token_is_refused,
     a_token_ends_when_it_is_revoked_or_its_maker_is_no_admin,
@@ -20,7 +21,11 @@ const TOKENS: &str = "/api/v1/service-tokens";
 
 /// Makes a token; a caller with it, and its body.
 async fn token(server: &Server, by: &Caller, role: &str, projects: Value) -> (Caller, Value) {
-    let new = json!({"name": format!("a {role}"), "role": role, "projects": projects});
+    let email = by.get("/api/v1/session").await.ok(200)["user"]["email"].clone();
+    let password = if email == OWNER { PASSWORD } else { USER_PASSWORD };
+    let new = json!({
+        "password": password, "name": format!("a {role}"), "role": role, "projects": projects,
+    });
     let made = by.post(TOKENS, &new).await.ok(201);
     (bearer(server, made["token"].as_str().unwrap()), made)
 }
@@ -72,6 +77,31 @@ async fn a_token_does_what_its_role_and_projects_allow(backend: Backend) {
     owner.patch("/api/v1/organization", &required).await.ok(200);
     owner.get("/api/v1/projects").await.ok(403);
     admin.get("/api/v1/projects").await.ok(200);
+}
+
+async fn a_token_is_served_wherever_it_is_declared(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let (admin, _) = token(&server, &server.owner().await, "admin", json!([])).await;
+    let document = server.any.get("/api/v1/openapi.json").await.ok(200);
+    let mut served = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, route) in methods.as_object().unwrap() {
+            let credentials = route["security"].as_array();
+            let admits = |all: &Vec<Value>| all.contains(&json!({"service-token": []}));
+            if !credentials.is_some_and(admits) {
+                continue;
+            }
+            let parts = path.split('/');
+            let filled = parts.map(|part| if part.starts_with('{') { "1" } else { part });
+            let filled = filled.collect::<Vec<_>>().join("/");
+            let body = (method != "get").then(|| b"{}".to_vec());
+            let reply = admin.send(&method.to_uppercase(), &filled, body).await;
+            let is_served = reply.status < 500 && reply.status != 401;
+            assert!(is_served, "{method} {path}: {} {}", reply.status, reply.text);
+            served += 1;
+        }
+    }
+    assert!(served > 30, "{served}");
 }
 
 async fn a_token_lets_nobody_in(backend: Backend) {
@@ -205,6 +235,12 @@ async fn a_token_ends_when_it_is_revoked_or_its_maker_is_no_admin(backend: Backe
         (&json!(OWNER), &made["id"], &json!({"name": "a viewer"}))
     );
 
+    // Signing out ends none.
+    let leaving = server.session("admin@example.org", USER_PASSWORD).await;
+    let (left, _) = token(&server, &leaving, "viewer", json!([1])).await;
+    leaving.delete("/api/v1/session").await;
+    left.get("/api/v1/projects").await.ok(200);
+
     // As owner and as admin they may give it; as a member they may not.
     let (second, made) = token(&server, &admin, "admin", json!([])).await;
     let (owners, _) = token(&server, &owner, "viewer", json!([])).await;
@@ -213,7 +249,8 @@ async fn a_token_ends_when_it_is_revoked_or_its_maker_is_no_admin(backend: Backe
         second.get("/api/v1/projects").await.ok(status);
     }
     let changed = owner.get("/api/v1/audit-events?event=member_role_changed").await.ok(200);
-    assert_eq!(changed[0]["metadata"]["service_tokens_revoked"], json!([made["id"]]));
+    let revoked = changed[0]["metadata"]["service_tokens_revoked"].as_array().unwrap();
+    assert!(revoked.len() == 2 && revoked.contains(&made["id"]), "{revoked:?}");
     owner.patch("/api/v1/users/2", &json!({"role": "admin"})).await.ok(200);
     second.get("/api/v1/projects").await.is(401, &invalid);
     let (third, _) = token(&server, &admin, "viewer", json!([])).await;
@@ -227,7 +264,7 @@ async fn tokens_are_made_by_admins_within_bounds(backend: Backend) {
     let owner = server.owner().await;
     let admin = user(&server, "admin", &[]).await;
     let member = user(&server, "member", &["1"]).await;
-    let good = json!({"name": "t", "role": "viewer", "projects": [1]});
+    let good = json!({"password": USER_PASSWORD, "name": "t", "role": "viewer", "projects": [1]});
     member.post(TOKENS, &good).await.is(403, &json!({"error": "Forbidden"}));
     member.get(TOKENS).await.is(403, &json!({"error": "Forbidden"}));
     server.any.post(TOKENS, &good).await.is(401, &unauthorized());
@@ -248,6 +285,14 @@ async fn tokens_are_made_by_admins_within_bounds(backend: Backend) {
         (with("expires_at", json!("2020-01-01T00:00:00Z")), 422, "expires_at must be"),
         (with("expires_at", json!("tomorrow")), 422, "expires_at must be"),
         (with("expires_in", json!(59)), 422, "expires_in must be"),
+        // One that lasts is made on the machine.
+        (with("expires_at", Value::Null), 422, "ends within 366 days"),
+        (with("expires_at", json!("2099-01-01T00:00:00Z")), 422, "ends within 366 days"),
+        (with("expires_in", json!(367 * 24 * 3600)), 422, "ends within 366 days"),
+        // It outlives the session: whoever holds that alone makes none.
+        (with("password", json!("wrong-password")), 422, "The password is wrong"),
+        (with("password", json!("")), 422, "The password is wrong"),
+        (with("password", Value::Null), 400, "expected a string"),
         (twice, 422, "expires_at or expires_in"),
         (with("owner", json!(true)), 400, "unknown field"),
     ] {
@@ -255,9 +300,10 @@ async fn tokens_are_made_by_admins_within_bounds(backend: Backend) {
     }
     let made = admin.post(TOKENS, &good).await.ok(201);
     assert!(made["expires_at"].is_string(), "90 days unless it is said otherwise: {made}");
-    let lasting = admin.post(TOKENS, &with("expires_at", Value::Null)).await.ok(201);
-    assert_eq!(lasting["expires_at"], Value::Null);
+    admin.post(TOKENS, &with("expires_in", json!(366 * 24 * 3600))).await.ok(201);
     admin.post(TOKENS, &with("expires_in", json!(3600))).await.ok(201);
+    let failed = owner.get("/api/v1/audit-events?event=login_failed").await.ok(200);
+    assert_eq!(failed.as_array().unwrap().len(), 2, "wrong passwords, as at every other place");
     // Neither the list, nor the audit, nor the database knows the secret.
     let secret = made["token"].as_str().unwrap().split_once('.').unwrap().1.to_owned();
     let listed = owner.get(TOKENS).await;
@@ -301,13 +347,17 @@ async fn the_command_line_makes_a_token(backend: Backend) {
     assert!(made.status.success(), "{made:?}");
     let raw = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     bearer(&server, &raw).get("/api/v1/projects/1").await.ok(200);
+    // The operator alone makes one that lasts.
+    let lasting = server.cli(&["token", "create", "--expires-at", "never"], &[]).await;
+    assert!(lasting.status.success(), "{lasting:?}");
+    assert_eq!(owner.get(TOKENS).await.ok(200)[0]["expires_at"], Value::Null);
     let listed = owner.get(TOKENS).await.ok(200);
-    assert_eq!((&listed[0]["created_by"], &listed[0]["role"]), (&Value::Null, &json!("member")));
+    assert_eq!((&listed[1]["created_by"], &listed[1]["role"]), (&Value::Null, &json!("member")));
     for wrong in [&["--role", "owner"][..], &["--project", "9"], &["--expires-at", "soon"]] {
         let args = [&["token", "create"], wrong].concat();
         let refused = server.cli(&args, &[]).await;
         assert!(!refused.status.success() && refused.stdout.is_empty(), "{refused:?}");
     }
     let events = owner.get("/api/v1/audit-events?event=service_token_created").await.ok(200);
-    assert_eq!((&events[0]["actor"], events.as_array().unwrap().len()), (&json!("cli"), 1));
+    assert_eq!((&events[0]["actor"], events.as_array().unwrap().len()), (&json!("cli"), 2));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Backend, Caller, Server, settings};
+use crate::harness::{Backend, Caller, PASSWORD, Server, settings};
 use crate::session::roles;
 
 crate::on_every_backend!(
@@ -172,8 +172,18 @@ async fn members_judge_and_viewers_read(backend: Backend) {
     assert_eq!(waiting(&viewer, "").await, [step]);
     judge(&viewer, step, verdict.clone()).await.is(403, &json!({"error": "Forbidden"}));
     for who in [&member, &stranger] {
-        judge(who, step, verdict.clone()).await.ok(200);
+        let judged = judge(who, step, verdict.clone()).await.ok(200);
+        let id = who.get("/api/v1/session").await.ok(200)["user"]["id"].clone();
+        assert_eq!((&judged["user_id"], &judged["service_token_id"]), (&id, &Value::Null));
     }
+    // A program is named as the audit names it.
+    let new = json!({"password": PASSWORD, "name": "t", "role": "member", "projects": [1]});
+    let token = server.owner().await.post("/api/v1/service-tokens", &new).await.ok(201);
+    let bearer = format!("Bearer {}", token["token"].as_str().unwrap());
+    let program = server.any.with("authorization", &bearer);
+    let judged = judge(&program, step, verdict.clone()).await.ok(200);
+    assert_eq!((&judged["user_id"], &judged["service_token_id"]), (&Value::Null, &token["id"]));
+    assert_eq!(judge(&program, step, verdict.clone()).await.ok(200), judged, "it is read again");
     for who in [&key, &server.any] {
         let unauthorized = json!({"error": "Unauthorized"});
         who.get(REVIEWS).await.is(401, &unauthorized);

@@ -99,6 +99,21 @@ pub async fn sign_in(caller: &Caller, device: &mut Device) -> Reply {
     answer(&offer, &credential).await
 }
 
+/// Has a passkey of a device made, which is still to be added: by whom, and the credential.
+pub async fn offered(caller: &Caller, password: &str, device: &mut Device) -> (Caller, Value) {
+    let offer = offer(caller, password).await;
+    let credential = device.register(&offer.options);
+    (offer.caller, credential)
+}
+
+/// Answers one challenge of a device twice. The second outcome.
+pub async fn sign_in_twice(caller: &Caller, device: &mut Device) -> Reply {
+    let offer = challenge(caller).await;
+    let credential = device.sign(&offer.options);
+    answer(&offer, &credential).await;
+    answer(&offer, &credential).await
+}
+
 /// A stranger from a network of their own.
 fn from(server: &Server, network: u8) -> Caller {
     server.any.with("x-forwarded-for", &format!("192.0.2.{network}"))

@@ -3,13 +3,14 @@
 use serde_json::{Value, json};
 
 use super::issuer::Issuer;
-use super::{browser, cookie, events, person, refused, sign_on, signed_on, with_provider};
+use super::{START, browser, cookie, events, person, refused, sign_on, signed_on, with_provider};
 use crate::harness::{Backend, Caller, OWNER, PASSWORD, Reply, Server};
 use crate::session::roles::{USER_PASSWORD, user};
 
 crate::on_every_backend!(
     role_and_projects_follow_the_groups,
     an_account_with_the_address_is_linked_once_its_owner_says_so,
+    an_offer_is_recorded_whatever_strangers_send,
     pages_lead_through_the_link
 );
 
@@ -45,7 +46,7 @@ async fn role_and_projects_follow_the_groups(backend: Backend) {
     let change = json!({"old": "viewer", "new": "admin"});
     assert_eq!((&changes[0]["metadata"]["role"], &changes[0]["actor"]), (&change, &Value::Null));
     assert_eq!(changes[0]["metadata"]["provider"], "stub");
-    let token = json!({"name": "t", "role": "viewer"});
+    let token = json!({"password": "", "name": "t", "role": "viewer"});
     let token = ann.post("/api/v1/service-tokens", &token).await.ok(201);
     // No group any more: no way in, and the sessions are over.
     issuer.says(&person("user-1", "ann@example.org", &[]));
@@ -152,6 +153,21 @@ async fn an_account_with_the_address_is_linked_once_its_owner_says_so(backend: B
     owner.post("/api/v1/invitations", &invited).await.ok(200);
     let anew = signed_on(&server, &issuer).await.get("/api/v1/session").await.ok(200);
     assert_ne!(anew["user"]["id"], *id);
+}
+
+async fn an_offer_is_recorded_whatever_strangers_send(backend: Backend) {
+    let (server, issuer, _) = with_provider(&backend).await;
+    let stranger = browser(&server);
+    for _ in 0..70 {
+        let reply = stranger.get(&format!("{START}/callback?code=x&state=x")).await;
+        assert!(reply.header("location").starts_with("/sign-in?refused=stale&"), "{}", reply.text);
+    }
+    issuer.says(&person("boss", OWNER, &[]));
+    assert_eq!(sign_on(&server, &issuer).await.header("location"), "/sign-on/link");
+    assert_eq!(events(&server, "identity_link_offered").await.len(), 1);
+    // Neither do they hide who was refused by name.
+    issuer.says(&person("user-1", "ann@example.org", &[]));
+    refused(&server, &sign_on(&server, &issuer).await, "no_rule", "no_rule").await;
 }
 
 async fn pages_lead_through_the_link(backend: Backend) {

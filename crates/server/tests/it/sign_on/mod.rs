@@ -2,7 +2,9 @@
 
 mod accounts;
 mod issuer;
+mod made_users;
 mod providers;
+mod resets;
 mod round_trip;
 mod second_factor;
 mod tokens;

@@ -153,6 +153,7 @@ async fn an_issuer_that_does_not_answer_is_left_alone(backend: Backend) {
     let mut server = server(&backend).await;
     let issuer = Issuer::start().await;
     server.owner().await.post(super::PROVIDERS, &super::fields(&issuer)).await.ok(200);
+    let begun = begin(&server, &issuer).await;
     // Nothing is remembered of it, and it gives no sense any more.
     server.restart().await;
     issuer.script(|script| {
@@ -162,6 +163,10 @@ async fn an_issuer_that_does_not_answer_is_left_alone(backend: Backend) {
         let reply = browser(&server).get(START).await;
         assert_eq!(reply.header("location"), "/sign-in?refused=issuer&next=%2F");
         assert_eq!(cookie(&reply, "sluice_sign_on"), None);
+    }
+    // That is nobody's failure: whoever is back from it does not have to wait.
+    for _ in 0..8 {
+        refused(&server, &begun.finish().await, "issuer", "issuer_other").await;
     }
     let page = browser(&server).get("/sign-in?refused=issuer").await;
     assert!(page.text.contains("Your provider could not be reached"), "{}", page.text);

@@ -17,6 +17,7 @@ crate::on_every_backend!(
     an_identity_is_unlinked_unless_it_is_the_last_way_in,
     an_owner_ends_every_way_in,
     a_factor_that_is_trusted_no_more_counts_no_more,
+    another_issuer_or_client_ends_the_sessions_of_the_one_before,
     a_provider_that_changes_meanwhile_signs_nobody_in,
     without_passwords_an_owner_still_gets_in,
     without_a_password_the_issuer_asks_once_more,
@@ -78,7 +79,7 @@ async fn an_owner_ends_every_way_in(backend: Backend) {
     owner.post("/api/v1/users/1/reset", &json!({})).await.says(422, "Your own ways in");
     owner.post("/api/v1/users/9/reset", &json!({})).await.ok(404);
     owner.patch("/api/v1/users/3", &json!({"role": "admin"})).await.ok(200);
-    let token = json!({"name": "t", "role": "viewer"});
+    let token = json!({"password": USER_PASSWORD, "name": "t", "role": "viewer"});
     let token = member.post("/api/v1/service-tokens", &token).await.ok(201)["token"].clone();
     let token = server.any.with("authorization", &format!("Bearer {}", token.as_str().unwrap()));
     let enrolled = enrol(member, USER_PASSWORD).await;
@@ -136,6 +137,36 @@ async fn a_factor_that_is_trusted_no_more_counts_no_more(backend: Backend) {
     let code = json!({"code": enrolled.code()});
     bob.post("/api/v1/session/mfa", &code).await.ok(200);
     owner.get("/api/v1/projects").await.ok(200);
+}
+
+async fn another_issuer_or_client_ends_the_sessions_of_the_one_before(backend: Backend) {
+    let (server, issuer, made) = with_provider(&backend).await;
+    let other = Issuer::start().await;
+    let one = format!("{PROVIDERS}/{}", made["id"]);
+    linked(&server, &issuer, "boss", (OWNER, PASSWORD)).await;
+    for change in [json!({"client_id": "another"}), json!({"issuer": other.url()})] {
+        issuer.says(&person("boss", OWNER, &[]));
+        let boss = signed_on(&server, &issuer).await;
+        issuer.says(&person("user-1", "ann@example.org", &["eng"]));
+        let ann = signed_on(&server, &issuer).await;
+        let by_password = server.owner().await;
+        // What asks nobody else ends nothing.
+        boss.patch(&one, &json!({"name": "Work"})).await.ok(200);
+        ann.get("/api/v1/projects").await.ok(200);
+        boss.patch(&one, &change).await.ok(200);
+        ann.get("/api/v1/session").await.is(401, &unauthorized());
+        for caller in [&boss, &by_password] {
+            caller.get("/api/v1/projects").await.ok(200);
+        }
+        let updated = &events(&server, "sign_on_provider_updated").await[0];
+        assert_eq!(updated["metadata"]["sessions"], 1, "{updated}");
+        let back = super::fields(&issuer);
+        let back = json!({
+            "issuer": issuer.url(), "client_id": back["client_id"],
+            "client_secret": back["client_secret"],
+        });
+        by_password.patch(&one, &back).await.ok(200);
+    }
 }
 
 async fn a_provider_that_changes_meanwhile_signs_nobody_in(backend: Backend) {
@@ -224,6 +255,16 @@ async fn without_a_password_the_issuer_asks_once_more(backend: Backend) {
     for auth_time in [json!(hours_ago), Value::Null] {
         refused(&server, &anew(auth_time).await, "issuer", "not_anew").await;
     }
+    // An issuer that has its own mind makes nobody wait.
+    says(json!(hours_ago));
+    let one = browser(&server);
+    for _ in 0..8 {
+        let reply = one.get(&format!("{START}?anew=1")).await;
+        let answer = issuer.agree(reply.header("location"));
+        let back = one.with("cookie", &cookie(&reply, "sluice_sign_on").unwrap());
+        let back = back.get(&format!("{START}/callback?{}", query(&answer))).await;
+        refused(&server, &back, "issuer", "not_anew").await;
+    }
     let done = anew(json!(now.as_secs() + 1)).await;
     assert_eq!((done.status, done.header("location")), (303, "/account"), "{}", done.text);
     let ann = server.any.with("cookie", &cookie(&done, "sluice_session").unwrap());
@@ -249,6 +290,13 @@ async fn without_passwords_a_sign_on_user_comes_by_the_provider(backend: Backend
     passkeys::sign_in(&server.any, &mut device).await.is(401, &unauthorized());
     let failed = owner.get("/api/v1/audit-events?event=login_failed").await.ok(200);
     assert_eq!(failed[0]["metadata"]["reason"], "sign_on_required");
+    // A right passkey is no guess, however often it is not enough; a copy of its answer is one that fails.
+    for _ in 0..8 {
+        passkeys::sign_in(&server.any, &mut device).await.is(401, &unauthorized());
+    }
+    passkeys::sign_in_twice(&server.any, &mut device).await.is(401, &unauthorized());
+    let failed = owner.get("/api/v1/audit-events?event=mfa_failed").await.ok(200);
+    assert_eq!(failed[0]["metadata"]["reason"], "counter", "it was used before");
     // After the provider it is the second factor.
     let reply = sign_on(&server, &issuer).await;
     assert_eq!(reply.header("location"), "/sign-in/code?next=%2Ftraces");
