@@ -3,7 +3,7 @@
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use store::{Claim, Error, Location};
 
-use crate::support::{Database, databases};
+use crate::support::databases;
 
 /// The last change, undone.
 const DOWNGRADE: &str = "

@@ -38,22 +38,22 @@ impl Database {
     }
 }
 
-/// Changes the rows or the schema behind the back of the store.
-pub async fn execute(&self, statements: &'static str) {
-    match &self.location {
-        Location::Sqlite(path) => {
-            let url = format!("sqlite://{}", path.display());
-            let mut db = SqliteConnection::connect(&url).await.unwrap();
-            sqlx::raw_sql(statements).execute(&mut db).await.unwrap();
-        }
-        Location::Postgres(url) => {
-            let mut db = PgConnection::connect(url.expose()).await.unwrap();
-            sqlx::raw_sql(statements).execute(&mut db).await.unwrap();
+impl Database {
+    /// Changes the rows or the schema behind the back of the store.
+    pub async fn execute(&self, statements: &'static str) {
+        match &self.location {
+            Location::Sqlite(path) => {
+                let url = format!("sqlite://{}", path.display());
+                let mut db = SqliteConnection::connect(&url).await.unwrap();
+                sqlx::raw_sql(statements).execute(&mut db).await.unwrap();
+            }
+            Location::Postgres(url) => {
+                let mut db = PgConnection::connect(url.expose()).await.unwrap();
+                sqlx::raw_sql(statements).execute(&mut db).await.unwrap();
+            }
         }
     }
-}
 
-impl Database {
     /// The texts that a query finds, regardless of how the store reads its rows.
     pub async fn texts(&self, query: &'static str) -> Vec<String> {
         match &self.location {
