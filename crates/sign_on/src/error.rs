@@ -56,6 +56,28 @@ pub enum SignOnError {
 }
 
 impl SignOnError {
+    /// Whether the code, or the token that came for it, is at fault, and not the issuer.
+    pub fn is_of_code(self) -> bool {
+        match self {
+            Self::Code
+            | Self::TokenIssuer
+            | Self::TokenAudience
+            | Self::TokenTime
+            | Self::TokenNonce
+            | Self::TokenAlgorithm
+            | Self::TokenKey
+            | Self::TokenSignature => true,
+            Self::Forbidden
+            | Self::Unreachable
+            | Self::Busy
+            | Self::Status
+            | Self::Metadata
+            | Self::OtherIssuer
+            | Self::Malformed
+            | Self::UserInfo => false,
+        }
+    }
+
     /// The fault as a word, for the audit.
     pub fn word(self) -> &'static str {
         match self {

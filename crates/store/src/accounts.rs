@@ -91,6 +91,17 @@ impl AccountRow {
     }
 }
 
+/// The account of an address.
+const FIND_ACCOUNT: &str = "
+    SELECT u.id AS user_id, u.email, u.name, u.password_hash, u.mfa_enabled,
+           o.id AS org_id, o.name AS org_name, m.role
+    FROM users u
+    JOIN memberships m ON m.user_id = u.id
+    JOIN organizations o ON o.id = m.org_id
+    WHERE u.email = $1
+    ORDER BY o.id
+    LIMIT 1";
+
 impl Store {
     /// Whether this database has never been set up.
     #[boxed]
@@ -113,17 +124,8 @@ impl Store {
     /// A user by address.
     #[boxed]
     pub async fn account(&self, email: &str) -> Result<Option<Account>> {
-        const FIND: &str = "
-            SELECT u.id AS user_id, u.email, u.name, u.password_hash, u.mfa_enabled,
-                   o.id AS org_id, o.name AS org_name, m.role
-            FROM users u
-            JOIN memberships m ON m.user_id = u.id
-            JOIN organizations o ON o.id = m.org_id
-            WHERE u.email = $1
-            ORDER BY o.id
-            LIMIT 1";
         let row: Option<AccountRow> = on!(&self.reader, db => {
-            sqlx::query_as(FIND).bind(email).fetch_optional(db).await?
+            sqlx::query_as(FIND_ACCOUNT).bind(email).fetch_optional(db).await?
         });
         row.map(AccountRow::read).transpose()
     }
@@ -242,6 +244,15 @@ impl Store {
 }
 
 impl Tx {
+    /// The account of an address.
+    #[boxed]
+    pub async fn account(&mut self, email: &str) -> Result<Option<Account>> {
+        let row: Option<AccountRow> = within!(self, db => {
+            sqlx::query_as(FIND_ACCOUNT).bind(email).fetch_optional(&mut *db).await?
+        });
+        row.map(AccountRow::read).transpose()
+    }
+
     /// Adds an organization.
     #[boxed]
     pub async fn add_org(&mut self, name: &str, now: Timestamp) -> Result<OrgId> {

@@ -24,6 +24,10 @@ pub struct LinkedIdentity {
     pub created_at: Timestamp,
 }
 
+const LIST: &str = "
+    SELECT issuer, subject, email, created_at FROM identities
+    WHERE user_id = $1 ORDER BY created_at DESC, issuer, subject";
+
 from_row! {
     struct Made {
         made_by_sign_on: bool,
@@ -34,9 +38,6 @@ impl Store {
     /// The identities of a user, the latest first.
     #[boxed]
     pub async fn identities(&self, user: UserId) -> Result<Vec<LinkedIdentity>> {
-        const LIST: &str = "
-            SELECT issuer, subject, email, created_at FROM identities
-            WHERE user_id = $1 ORDER BY created_at DESC, issuer, subject";
         let rows: Vec<(String, String, String, i64)> = on!(&self.reader, db => {
             sqlx::query_as(LIST).bind(user.0).fetch_all(db).await?
         });
@@ -50,6 +51,15 @@ fn linked(row: (String, String, String, i64)) -> LinkedIdentity {
 }
 
 impl Tx {
+    /// The identities of a user, the latest first.
+    #[boxed]
+    pub async fn identities(&mut self, user: UserId) -> Result<Vec<LinkedIdentity>> {
+        let rows: Vec<(String, String, String, i64)> = within!(self, db => {
+            sqlx::query_as(LIST).bind(user.0).fetch_all(&mut *db).await?
+        });
+        Ok(rows.into_iter().map(linked).collect())
+    }
+
     /// The account of a user at an issuer, and whether a sign-on has made it. Other organizations' do not count.
     #[boxed]
     pub async fn account_by_identity(
@@ -261,6 +271,25 @@ impl Tx {
         let but = but.map_or(0, |provider| provider.0);
         Ok(within!(self, db => {
             sqlx::query_scalar(COUNT).bind(org.0).bind(but).fetch_one(&mut *db).await?
+        }))
+    }
+
+    /// How many users of an organization whom a sign-on has made, owners apart, have an identity at this issuer and
+    /// at no other provider of the organization.
+    #[boxed]
+    pub async fn count_made_at_alone(&mut self, org: OrgId, issuer: &str) -> Result<i64> {
+        const COUNT: &str = "
+            SELECT count(*) FROM memberships m
+            JOIN users u ON u.id = m.user_id
+            WHERE m.org_id = $1 AND m.role <> 'owner' AND u.made_by_sign_on
+                AND EXISTS (
+                    SELECT i.user_id FROM identities i WHERE i.user_id = m.user_id AND i.issuer = $2)
+                AND NOT EXISTS (
+                    SELECT i.user_id FROM identities i
+                    JOIN sign_on_providers p ON p.issuer = i.issuer AND p.org_id = m.org_id
+                    WHERE i.user_id = m.user_id)";
+        Ok(within!(self, db => {
+            sqlx::query_scalar(COUNT).bind(org.0).bind(issuer).fetch_one(&mut *db).await?
         }))
     }
 

@@ -198,6 +198,22 @@ impl Tx {
         Ok(())
     }
 
+    /// Deletes the invitations of an address.
+    #[boxed]
+    pub async fn drop_invitations(&mut self, org: OrgId, email: &str) -> Result<()> {
+        const DROP: &str =
+            "DELETE FROM one_time_links WHERE org_id = $1 AND purpose = $2 AND email = $3";
+        within!(self, db => {
+            sqlx::query(DROP)
+                .bind(org.0)
+                .bind(LinkPurpose::Invitation.as_str())
+                .bind(email)
+                .execute(&mut *db)
+                .await?;
+        });
+        Ok(())
+    }
+
     /// Uses up a link that is still good. `None` if there is none of the purpose, or not any more.
     #[boxed]
     pub async fn use_link(

@@ -22,11 +22,12 @@ pub struct Organization {
 
 type Row = (i64, String, String);
 
+const FIND: &str = "SELECT id, name, settings FROM organizations WHERE id = $1";
+
 impl Store {
     /// An organization.
     #[boxed]
     pub async fn organization(&self, id: OrgId) -> Result<Option<Organization>> {
-        const FIND: &str = "SELECT id, name, settings FROM organizations WHERE id = $1";
         let row: Option<Row> = on!(&self.reader, db => {
             sqlx::query_as(FIND).bind(id.0).fetch_optional(db).await?
         });
@@ -35,6 +36,16 @@ impl Store {
 }
 
 impl Tx {
+    /// Whether an organization has disabled passwords. It is not held: others may change it meanwhile.
+    #[boxed]
+    pub async fn is_password_login_disabled(&mut self, id: OrgId) -> Result<bool> {
+        let row: Option<Row> = within!(self, db => {
+            sqlx::query_as(FIND).bind(id.0).fetch_optional(&mut *db).await?
+        });
+        let Some(organization) = row.map(read).transpose()? else { return Ok(false) };
+        Ok(organization.read_settings()?.security.disable_password_login)
+    }
+
     /// An organization, which no other transaction changes before this one ends.
     #[boxed]
     pub async fn organization(&mut self, id: OrgId) -> Result<Option<Organization>> {

@@ -43,6 +43,11 @@ pub struct SignOnProvider {
     pub created_at: Timestamp,
 }
 
+const LIST: &str = "
+    SELECT id, org_id, slug, name, issuer, client_id, client_secret, scopes, groups_claim, rules,
+           trusts_factor, created_at
+    FROM sign_on_providers WHERE org_id = $1 ORDER BY name, id";
+
 from_row! {
     struct Row {
         id: i64,
@@ -102,12 +107,22 @@ impl Store {
     /// The providers of an organization, by name.
     #[boxed]
     pub async fn sign_on_providers(&self, org: OrgId) -> Result<Vec<SignOnProvider>> {
-        const LIST: &str = "
-            SELECT id, org_id, slug, name, issuer, client_id, client_secret, scopes, groups_claim,
-                   rules, trusts_factor, created_at
-            FROM sign_on_providers WHERE org_id = $1 ORDER BY name, id";
         let rows: Vec<Row> = on!(&self.reader, db => {
             sqlx::query_as(LIST).bind(org.0).fetch_all(db).await?
+        });
+        rows.into_iter().map(|row| row.read(&self.master)).collect()
+    }
+
+    /// The same as a transaction sees them. Whoever holds a connection for one must not wait for a second: there
+    /// are few.
+    #[boxed]
+    pub async fn sign_on_providers_of_now(
+        &self,
+        tx: &mut Tx,
+        org: OrgId,
+    ) -> Result<Vec<SignOnProvider>> {
+        let rows: Vec<Row> = within!(tx, db => {
+            sqlx::query_as(LIST).bind(org.0).fetch_all(&mut *db).await?
         });
         rows.into_iter().map(|row| row.read(&self.master)).collect()
     }

@@ -3,7 +3,7 @@
 use aws_lc_rs::digest;
 use domain::secret::Secret;
 use serde_json::{Map, Value};
-use store::{Account, LinkedIdentity};
+use store::{Account, LinkedIdentity, SignOnProvider};
 
 use crate::audit::Event;
 use crate::control::held_account::hold_account;
@@ -43,7 +43,7 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         hold_account(&mut tx, member, account, None).await?;
-        let identities = self.store.identities(member.user).await?;
+        let identities = tx.identities(member.user).await?;
         let identity = identities.into_iter().find(|identity| identity_id(identity) == id);
         let identity = identity.ok_or(Error::NotFound)?;
         let known_as = (identity.issuer.as_str(), identity.subject.as_str());
@@ -91,8 +91,11 @@ impl Gateway {
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         hold_account(&mut tx, member, account, None).await?;
         // It may have been removed while the link waited.
-        let providers = self.store.sign_on_providers(member.org).await?;
-        if !providers.iter().any(|provider| provider.issuer == link.issuer) {
+        let providers = self.store.sign_on_providers_of_now(&mut tx, member.org).await?;
+        let is_same = |now: &SignOnProvider| {
+            now.id == link.provider && now.issuer == link.issuer && now.client_id == link.client_id
+        };
+        if !providers.iter().any(is_same) {
             return Err(Error::invalid(format!("{} is no provider any more", link.provider_name)));
         }
         let (known_as, now) = ((link.issuer.as_str(), link.subject.as_str()), self.clock.now());

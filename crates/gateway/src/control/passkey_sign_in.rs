@@ -126,6 +126,10 @@ impl Gateway {
         let Found { account, stored } = found;
         let (user, now) = (account.user, self.clock.now());
         let mut tx = self.store.begin().await?;
+        if pending.is_some() {
+            // The session's provider is neither changed nor removed before this ends.
+            tx.organization(account.org).await?.ok_or(Error::NotFound)?;
+        }
         let is_new = self.spend(&mut tx, account, state).await?;
         // A password that is set meanwhile ends all sessions, and one that would begin now.
         if !tx.confirm_password(account, None).await? {
@@ -145,7 +149,7 @@ impl Gateway {
         // left. Owners have to get in when it is lost.
         if provider.is_none()
             && account.role != Role::Owner
-            && self.is_password_login_disabled_in(account.org).await?
+            && tx.is_password_login_disabled(account.org).await?
             && tx.is_made_by_sign_on(user).await?
         {
             // The answer is used up: a copy of it is one that fails.
@@ -180,6 +184,11 @@ impl Gateway {
             // Somebody may have a copy of it.
             Refusal::Counter => (Event::MfaFailed, "counter"),
         };
+        // It is no failed attempt, so nothing else bounds how often it is written.
+        let is_attempt = !matches!(refusal, Refusal::SignOnRequired);
+        if !is_attempt && !self.login_throttle.may_record_named(self.clock.now()) {
+            return Err(Error::Unauthorized);
+        }
         let mut metadata = method("passkey");
         metadata.insert("reason".to_owned(), reason.into());
         let noted = match found {

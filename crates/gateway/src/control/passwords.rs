@@ -99,7 +99,7 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         let organization = tx.organization(account.org).await?.ok_or(Error::NotFound)?;
         // An owner may have ended every way in, or removed the user, since it was read.
-        let Some(account) = self.store.account(email).await? else { return Ok(None) };
+        let Some(account) = tx.account(email).await? else { return Ok(None) };
         // No letter gives a first password to somebody who signs in by an issuer: it would bypass the issuer's
         // own factors.
         let is_disabled = organization.read_settings()?.security.disable_password_login;

@@ -8,7 +8,7 @@ use store::{Person, Tx};
 
 use crate::audit::Event;
 use crate::control::held_account::check_session;
-use crate::control::last_ways_in::check_owners_get_in;
+use crate::control::last_ways_in::{check_owners_get_in, has_way_left};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
@@ -58,6 +58,12 @@ impl Gateway {
             tx.set_role(member.org, user, role).await?;
             if person.role == Role::Owner {
                 check_owners_get_in(&mut tx, member.org, None).await?;
+                if !has_way_left(&mut tx, member.org, user).await? {
+                    return Err(Error::invalid(
+                        "Only owners sign in by a passkey alone while passwords are disabled: this one has to be \
+                         linked to a provider first",
+                    ));
+                }
             }
             let change = json!({"old": person.role.as_str(), "new": role.as_str()});
             let mut metadata = about(&person, "role", change);

@@ -54,6 +54,8 @@ impl Gateway {
         let booked = self.book_factor(member).await?;
         let fitting = self.fitting(member.user, code).await?;
         let mut tx = self.store.begin().await?;
+        // The session's provider is neither changed nor removed before this ends.
+        tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         // A password that is set meanwhile ends this session, and the one that would follow it.
         if !tx.confirm_password(&account, None).await? {
             return Err(Error::Unauthorized);
@@ -150,10 +152,10 @@ impl Gateway {
             drop(tx);
             return self.refuse_factor(member, Error::invalid("The code is wrong")).await;
         }
+        self.login_throttle.take_back(&booked.trying, booked.at);
         tx.set_recovery_codes(member.user, &hashes).await?;
         self.note_own_act(&mut tx, member, Event::MfaEnabled, method("recovery_codes")).await?;
         tx.commit().await?;
-        self.login_throttle.take_back(&booked.trying, booked.at);
         Ok(codes)
     }
 

@@ -328,6 +328,8 @@ pub(crate) async fn compare(
 ) -> Result<(bool, Option<String>)> {
     let permit = HASHING.acquire().await;
     let compared = tokio::task::spawn_blocking(move || {
+        // Whoever waits for it may go: the hash goes on, and holds its permit.
+        let _permit = permit;
         // A user who signs in another way has the empty text for a hash.
         let own = hash.as_deref().filter(|hash| !hash.is_empty());
         let hash = own.unwrap_or(&NOBODY);
@@ -337,17 +339,17 @@ pub(crate) async fn compare(
         let anew = (fits && is_outdated(hash)).then(|| hash_password(&password).ok()).flatten();
         (fits, anew)
     });
-    let compared = compared.await.map_err(|error| Error::Internal(error.to_string()));
-    drop(permit);
-    compared
+    compared.await.map_err(|error| Error::Internal(error.to_string()))
 }
 
 /// The hash of a new password, made beside the event loop.
 pub(crate) async fn hash_password_aside(password: Secret) -> Result<String> {
     let permit = HASHING.acquire().await;
-    let hash = tokio::task::spawn_blocking(move || hash_password(&password)).await;
-    drop(permit);
-    hash.map_err(|error| Error::Internal(error.to_string()))?
+    let hash = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        hash_password(&password)
+    });
+    hash.await.map_err(|error| Error::Internal(error.to_string()))?
 }
 
 pub(crate) fn hash_token(token: &str) -> [u8; 32] {

@@ -187,8 +187,8 @@ impl Gateway {
         let network = network(origin.address);
         self.login_throttle.book_sign_on(network, now)?;
         let found = self.ask_issuer(provider, &client, flow, &code, now).await;
-        // It was the right code, or it was not asked about.
-        if matches!(found, Ok(_) | Err(SignOnError::Busy)) {
+        // It was the right code, or the issuer has not judged it.
+        if found.as_ref().err().is_none_or(|fault| !fault.is_of_code()) {
             self.login_throttle.take_back_sign_on(network, now);
         }
         let identity = match found {

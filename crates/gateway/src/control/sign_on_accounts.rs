@@ -42,14 +42,14 @@ impl Gateway {
         // Every change of people holds their organization.
         let organization = tx.organization(provider.org).await?.ok_or(Error::NotFound)?;
         // It may have been removed or changed while its issuer was asked.
-        let Some(provider) = &self.provider_of_now(provider).await? else {
+        let Some(provider) = &self.provider_of_now(&mut tx, provider).await? else {
             return Ok(Err(Refused::new(SignOnRefusal::Stale, "provider_changed")));
         };
         let found = self.find_account(&mut tx, provider, &organization, identity, origin).await?;
         let account = match found {
             Ok(Found::Account(account)) => account,
             Ok(Found::Link(cookie)) => {
-                if self.login_throttle.may_record_named(self.clock.now()) {
+                if self.login_throttle.may_record_offer(self.clock.now()) {
                     self.note_offered_link(&mut tx, provider, &cookie, origin).await?;
                     tx.commit().await?;
                 }
@@ -66,10 +66,6 @@ impl Gateway {
                 return Ok(Err(refused));
             }
         };
-        // A factor may have been set up, or the password changed, since the account was read.
-        if !tx.confirm_password(&account, None).await? {
-            return Err(Error::Unauthorized);
-        }
         let has_factor = provider.trusts_factor && identity.has_second_factor();
         let awaits_factor = account.mfa_enabled && !has_factor;
         let standing = if awaits_factor { Standing::AwaitsFactor } else { Standing::Full };
@@ -102,8 +98,12 @@ impl Gateway {
     }
 
     /// A provider as it is now; `None` if it is removed, or asks another issuer or as another client.
-    async fn provider_of_now(&self, asked: &SignOnProvider) -> Result<Option<SignOnProvider>> {
-        let providers = self.store.sign_on_providers(asked.org).await?;
+    async fn provider_of_now(
+        &self,
+        tx: &mut Tx,
+        asked: &SignOnProvider,
+    ) -> Result<Option<SignOnProvider>> {
+        let providers = self.store.sign_on_providers_of_now(tx, asked.org).await?;
         let is_same = |now: &SignOnProvider| {
             now.id == asked.id && now.issuer == asked.issuer && now.client_id == asked.client_id
         };
@@ -139,6 +139,11 @@ impl Gateway {
         let (issuer, subject) = (&identity.issuer, &identity.subject);
         let known = tx.account_by_identity(provider.org, issuer, subject).await?;
         if let Some((account, made)) = known {
+            // A factor may have been set up, or the password changed, since the account was read. Users come before
+            // the head of the audit, as everywhere.
+            if !tx.confirm_password(&account, None).await? {
+                return Err(Error::Unauthorized);
+            }
             if !made || account.role == Role::Owner {
                 return Ok(Ok(Found::Account(account)));
             }
@@ -159,6 +164,8 @@ impl Gateway {
                 return refused(SignOnRefusal::EmailTaken, "email_not_verified");
             }
             return Ok(Ok(Found::Link(LinkCookie {
+                provider: provider.id,
+                client_id: provider.client_id.clone(),
                 provider_name: provider.name.clone(),
                 issuer: issuer.clone(),
                 subject: subject.clone(),
@@ -201,6 +208,8 @@ impl Gateway {
     ) -> Result<Account> {
         let now = self.clock.now();
         let user = tx.add_user(organization.id, email, "", role, now).await?;
+        // They have come without it.
+        tx.drop_invitations(organization.id, email).await?;
         let given = identity.name().unwrap_or_default().chars().take(LONGEST_NAME);
         let given = clean_name(&given.filter(|c| !c.is_control()).collect::<String>()).ok();
         if let Some(name) = &given {

@@ -37,6 +37,9 @@ pub(crate) struct FlowCookie {
 /// A user of an issuer, with the address of an account whose owner has not confirmed that it is theirs.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct LinkCookie {
+    pub(crate) provider: SignOnProviderId,
+    /// Our id there: another client may know the same person by another subject.
+    pub(crate) client_id: String,
     pub(crate) provider_name: String,
     pub(crate) issuer: String,
     pub(crate) subject: String,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use store::{SignOnProvider, Tx};
 
 use crate::audit::Event;
-use crate::control::last_ways_in::check_owners_get_in;
+use crate::control::last_ways_in::{check_made_get_in, check_owners_get_in};
 use crate::control::people::{hold_people, read_role};
 use crate::control::projects::{audited, clean_name};
 use crate::control::sign_on::no_public_url;
@@ -137,7 +137,7 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         let member = &hold_owners(&mut tx, member, self.clock.now()).await?;
         // Somebody else may have changed it while its issuer was asked.
-        let old = self.sign_on_provider(member, id).await?;
+        let old = self.sign_on_provider_of_now(&mut tx, member, id).await?;
         let changed = self.changed(member, &old, change)?;
         match self.store.save_sign_on_provider(&mut tx, &changed).await {
             Err(store::Error::Taken) => return Err(taken()),
@@ -147,6 +147,9 @@ impl Gateway {
         if is_other {
             // Its users may be known by other names there, or by none.
             check_owners_get_in(&mut tx, member.org, Some(id)).await?;
+        }
+        if old.issuer != changed.issuer {
+            check_made_get_in(&mut tx, member.org, &old.issuer).await?;
         }
         let ended =
             if is_other { tx.end_sessions_by(id, member.session.as_ref()).await? } else { 0 };
@@ -178,10 +181,10 @@ impl Gateway {
         member.check_owner()?;
         let mut tx = self.store.begin().await?;
         let member = &hold_owners(&mut tx, member, self.clock.now()).await?;
-        let old = self.sign_on_provider(member, id).await?;
+        let old = self.sign_on_provider_of_now(&mut tx, member, id).await?;
         let organization = tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         tx.remove_sign_on_provider(id).await?;
-        tx.end_sessions_by(id, member.session.as_ref()).await?;
+        let ended = tx.end_sessions_by(id, member.session.as_ref()).await?;
         let needs_one = organization.read_settings()?.security.disable_password_login;
         if needs_one && tx.count_sign_on_providers(member.org).await? == 0 {
             return Err(Error::invalid(
@@ -189,7 +192,11 @@ impl Gateway {
             ));
         }
         check_owners_get_in(&mut tx, member.org, None).await?;
-        let metadata = audited(&shown(&old), &json!({}));
+        check_made_get_in(&mut tx, member.org, &old.issuer).await?;
+        let mut metadata = audited(&shown(&old), &json!({}));
+        if ended > 0 {
+            metadata.insert("sessions".to_owned(), ended.into());
+        }
         let event = Event::SignOnProviderDeleted;
         self.note_act(&mut tx, member, event, target(id), metadata).await?;
         Ok(tx.commit().await?)
@@ -201,6 +208,16 @@ impl Gateway {
         id: SignOnProviderId,
     ) -> Result<SignOnProvider> {
         let providers = self.store.sign_on_providers(member.org).await?;
+        providers.into_iter().find(|provider| provider.id == id).ok_or(Error::NotFound)
+    }
+
+    async fn sign_on_provider_of_now(
+        &self,
+        tx: &mut Tx,
+        member: &Member,
+        id: SignOnProviderId,
+    ) -> Result<SignOnProvider> {
+        let providers = self.store.sign_on_providers_of_now(tx, member.org).await?;
         providers.into_iter().find(|provider| provider.id == id).ok_or(Error::NotFound)
     }
 

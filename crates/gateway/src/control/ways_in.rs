@@ -28,7 +28,7 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         member.check_owner()?;
-        if self.is_password_login_disabled_in(member.org).await? {
+        if tx.is_password_login_disabled(member.org).await? {
             return Err(Error::invalid(
                 "Passwords are disabled, so the link would be no way in: remove the user, who then comes anew by \
                  an invitation and their provider",

@@ -44,9 +44,11 @@ struct Failures {
     sign_ons: Recent<IpAddr>,
     /// The times at which such links and sign-ons were recorded in the last minute, whatever address they came from.
     recorded: Recorded,
-    /// The same of people whom an issuer has named, and who are offered a link or refused. Strangers whom it has
-    /// not take no part in this count.
+    /// The same of people whom an issuer has named, or who have shown a passkey, and are refused. Strangers whom it
+    /// has not take no part in this count.
     recorded_named: Recorded,
+    /// The same of offers to link an account, which might be attempts to take one over: no refusal takes part.
+    recorded_offers: Recorded,
     /// Letters that were asked for without a session: by address of the reader, and by that of the request.
     readers: Recent<String>,
     /// Letters that users asked for to their own address: no stranger takes part in this count.
@@ -175,7 +177,12 @@ impl LoginThrottle {
         lock(&self.0).recorded.has_room(now)
     }
 
-    /// The same of what becomes of somebody whom an issuer has named.
+    /// The same of an offer to link an account to an identity.
+    pub(crate) fn may_record_offer(&self, now: Timestamp) -> bool {
+        lock(&self.0).recorded_offers.has_room(now)
+    }
+
+    /// The same of somebody whom an issuer has named, and who is refused.
     pub(crate) fn may_record_named(&self, now: Timestamp) -> bool {
         lock(&self.0).recorded_named.has_room(now)
     }
@@ -438,5 +445,7 @@ mod tests {
             throttle.may_record_named(Timestamp(2 * MINUTE)),
             "strangers leave room for who is named"
         );
+        while throttle.may_record_named(Timestamp(2 * MINUTE)) {}
+        assert!(throttle.may_record_offer(Timestamp(2 * MINUTE)), "and refusals for offers");
     }
 }
