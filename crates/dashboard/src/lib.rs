@@ -23,7 +23,7 @@ pub use pages::choice::Choice;
 pub use pages::failure::FailurePage;
 pub use pages::insights::{DriftRow, InsightCard, InsightsPage};
 pub use pages::job::{
-    BacktestView, CauseRow, ExportView, JobPage, RefusalRow, StepLink, TierMoveRow,
+    BacktestView, CauseRow, ExportView, JobPage, JobPart, RefusalRow, StepLink, TierMoveRow,
 };
 pub use pages::jobs::{JobRow, JobRows, JobsPage};
 pub use pages::keys::{KeyRow, KeysPage, NewSecret, key_state};
@@ -36,7 +36,7 @@ pub use pages::people::{
     VerificationPage,
 };
 pub use pages::playground::PlaygroundPage;
-pub use pages::replay::{ComparedCall, ComparedTrace, RepeatedCall, ReplayPage};
+pub use pages::replay::{ComparedCall, ComparedTrace, RepeatedCall, ReplayPage, ReplayPart};
 pub use pages::reviews::{FindingRow, JudgedRow, ReviewItem, ReviewsPage};
 pub use pages::routing::{Route, RoutingPage, ThresholdRow, TierRow};
 pub use pages::safety::{

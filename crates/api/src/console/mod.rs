@@ -126,6 +126,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
     let live = Router::new()
         .route("/live/traces", get(live::traces))
         .route("/live/jobs", get(live::jobs))
+        .route("/live/jobs/{job_id}", get(live::job))
         .route("/live/overview", get(live::overview))
         .route_layer(from_fn_with_state(app.clone(), visit::stays_signed_in));
     Router::new()

@@ -134,7 +134,7 @@ async fn a_trace_is_replayed_from_its_page_and_compared(backend: Backend) {
     ] {
         shows(&page, 200, text);
     }
-    assert!(!page.text.contains("data-waits") && !page.text.contains("<b>One"));
+    assert!(!page.text.contains("data-live") && !page.text.contains("<b>One"));
     assert_eq!(other.served(), 1);
     let jobs = owner.get("/jobs").await;
     shows(&jobs, 200, &job.split('?').next().unwrap().replace("/replays/", ""));
