@@ -4,6 +4,7 @@
 
 mod links;
 mod live;
+mod member_calls;
 mod registry;
 mod replay;
 mod second_factor;
