@@ -36,6 +36,7 @@ pub use pages::people::{
     VerificationPage,
 };
 pub use pages::playground::PlaygroundPage;
+pub use pages::refused::Refused;
 pub use pages::replay::{ComparedCall, ComparedTrace, RepeatedCall, ReplayPage, ReplayPart};
 pub use pages::reviews::{FindingRow, JudgedRow, ReviewItem, ReviewsPage};
 pub use pages::routing::{Route, RoutingPage, ThresholdRow, TierRow};
