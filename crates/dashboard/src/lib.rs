@@ -44,7 +44,7 @@ pub use pages::safety::{
     AdviceRow, DraftField, FindingMark, RuleRow, SafetyDraft, SafetyPage, Verdict,
 };
 pub use pages::settings::{
-    DifferenceRow, OrganizationFields, ProjectFields, ProposedChange, SettingsPage,
+    DifferenceRow, McpServer, OrganizationFields, ProjectFields, ProposedChange, SettingsPage,
 };
 pub use pages::sign_in::{FactorPage, LinkPage, LinkState, SignInPage, SignOnLink, SignedOutPage};
 pub use pages::sign_on::{ProviderForm, SignOnPage};

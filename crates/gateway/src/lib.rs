@@ -84,7 +84,7 @@ pub use crate::control::session_list::SessionView;
 pub use crate::control::sessions::{
     FACTOR_AWAITED, SESSION_ABSOLUTE, SESSION_IDLE, SignIn, SignedIn, Standing,
 };
-pub use crate::control::settings_preview::SettingsDifference;
+pub use crate::control::settings_preview::{SettingsDifference, SettingsPreview};
 pub use crate::control::sign_on::{SignOnAnswer, SignOnStart, SignedOn};
 pub use crate::control::sign_on_cookies::SIGN_ON_LASTS;
 pub use crate::control::sign_on_providers::{NewRule, SignOnProviderChange};

@@ -85,6 +85,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/limits", get(limits::show))
         .route("/settings", get(settings::show).post(settings::save))
         .route("/settings/preview", post(settings::preview))
+        .route("/settings/mcp-tokens", post(settings::save_token))
         .route("/keys", get(keys::list).post(keys::create))
         .route("/keys/{id}/reset", post(keys::reset))
         .route("/keys/{id}/rotate", post(keys::rotate))
