@@ -93,7 +93,9 @@ pub use crate::evidence::complexity::RecentComplexities;
 pub use crate::evidence::figures::{ComparedFigures, Figures};
 pub use crate::evidence::listed_trace::ListedTrace;
 pub use crate::evidence::logs::LogResult;
-pub use crate::evidence::reviews::{MOST_REVIEWS, PresentReview, ReviewContent, ReviewQueue};
+pub use crate::evidence::reviews::{
+    ListedVerdict, MOST_REVIEWS, PresentReview, ReviewContent, ReviewQueue,
+};
 pub use crate::evidence::series::UsageSeries;
 pub use crate::evidence::stats::{Period, Stats};
 pub use crate::evidence::trace_search::{TracePage, TraceQuery};

@@ -50,6 +50,7 @@ async fn a_finding_is_judged_on_the_page_of_the_queue(backend: Backend) {
     let long = "é".repeat(1_001);
     let refused = send_form(&owner, &judge, &[("verdict", "confirmed"), ("note", &*long)]).await;
     shows(&refused, 422, "note is longer than 1000 characters");
+    assert!(refused.text.contains(&long), "the note is not lost");
 
     let judged = send_form(&owner, &judge, &wrong).await;
     let back = "/safety/reviews?project=1&done=finding_judged";
@@ -57,6 +58,8 @@ async fn a_finding_is_judged_on_the_page_of_the_queue(backend: Backend) {
     let page = owner.get(back).await;
     shows(&page, 200, "The verdict is kept");
     shows(&page, 200, "<td>false positive</td>");
+    shows(&page, 200, &format!("<td>{}</td>", crate::harness::OWNER));
+    shows(&page, 200, &format!("<a href=\"/steps/{step}?project=1\">{step}</a>"));
     shows(&page, 200, "&#60;i&#62;ours");
     assert!(!page.text.contains("<mark"), "it waits no more: {}", page.text);
     // It is changed where it is listed.
