@@ -115,10 +115,10 @@ function follow(part, button) {
 // Makes a part what was received, and leaves every element that is still there in its place: it keeps the focus, a
 // selection, and details stay open.
 function mergePart(part, html) {
-  const received = document.createElement(part.tagName);
+  const received = document.createElement("template");
   received.innerHTML = html;
-  localise(received);
-  mergeNodes(part, received);
+  localise(received.content);
+  mergeNodes(part, received.content);
 }
 function mergeNodes(known, received) {
   let at = known.firstChild;
