@@ -161,6 +161,8 @@ test("every page is sound at two widths in two themes", async () => {
         await sound(path.slice(1).split("?")[0]);
       }
       await signIn(page);
+      // A figure that comes later moves what lies below it.
+      await page.getByText("of $0.0600 revenue").waitFor();
       for (const path of paths) {
         await page.goto(gateway.base + path);
         assert.notEqual(await page.title(), "owned", path);

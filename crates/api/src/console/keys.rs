@@ -9,7 +9,8 @@ use gateway::{KeyChange, KeyRights, KeyView, NewKey};
 
 use crate::app::App;
 use crate::console::address::address;
-use crate::console::failure::{Result, outcome_of, show_refusal};
+use crate::console::failure::{Result, outcome_of};
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;

@@ -24,6 +24,7 @@ mod overview;
 mod people;
 mod playground;
 mod providers;
+mod refusal;
 mod replay;
 mod reviews;
 mod routing;

@@ -10,7 +10,8 @@ use domain::secret::Secret;
 use gateway::{EndpointCheck, EndpointState, Error, ModelChange};
 
 use crate::app::App;
-use crate::console::failure::{Result, show_refusal};
+use crate::console::failure::Result;
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;

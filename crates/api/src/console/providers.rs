@@ -9,7 +9,8 @@ use domain::sign_on::SignOnRule;
 use gateway::{Error, NewRule, SignOnProvider, SignOnProviderChange};
 
 use crate::app::App;
-use crate::console::failure::{Result, show_fault, show_refusal};
+use crate::console::failure::{Result, show_fault};
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::extract::Segments;

@@ -10,7 +10,8 @@ use domain::step::Step;
 use gateway::{Error, ListedVerdict, MOST_REVIEWS};
 
 use crate::app::App;
-use crate::console::failure::{Result, show_refusal};
+use crate::console::failure::Result;
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{csv, page, page_as};
 use crate::evidence::marked_texts::Found;

@@ -11,7 +11,8 @@ use gateway::{Error, ProjectChange, RecentComplexities, Simulated};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::console::failure::{Result, outcome_of, show_refusal};
+use crate::console::failure::{Result, outcome_of};
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;

@@ -15,7 +15,8 @@ use gateway::{Error, OrganizationChange, ProjectChange, SettingsDifference, Sett
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::console::failure::{Result, show_fault, show_refusal};
+use crate::console::failure::{Result, show_fault};
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;

@@ -8,8 +8,9 @@ use gateway::{Error, NewServiceToken, ServiceToken, TokenExpiry};
 
 use crate::app::App;
 use crate::console::address::address;
-use crate::console::failure::{Result, show_refusal};
+use crate::console::failure::Result;
 use crate::console::people::projects;
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::extract::Segments;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{owner, send_form, signed_in};
-use crate::harness::{Answer, Backend, Caller, Mock, Server, Setup, free_port, until};
+use crate::harness::{Backend, Caller, Server, Setup, free_port, until};
 use crate::session::roles::{self, USER_PASSWORD};
 
 crate::on_every_backend!(
@@ -121,15 +121,12 @@ async fn the_figures_of_an_open_overview_change(backend: Backend) {
 async fn a_job_is_followed_to_its_end(backend: Backend) {
     let server = Server::start(&backend).await;
     let owner = owner(&server).await;
-    // The provider answers once the page has seen that the replay runs.
-    let (release, released) = std::sync::mpsc::channel::<()>();
-    let released = std::sync::Mutex::new(released);
-    let mock = Mock::start(Duration::ZERO, Some((10, 5)), move |_| {
-        let _ = released.lock().unwrap().recv_timeout(PATIENCE);
-        Answer::text("A reply.")
-    })
-    .await;
-    mock.register(&server.owner().await, "slow").await;
+    // A provider that takes requests and answers none, until it is gone.
+    let provider = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", provider.local_addr().unwrap());
+    let model = json!({"model_definition": {"name": "slow", "identifier": "slow",
+        "provider": "openai", "base_url": url, "is_public": false}});
+    server.owner().await.post("/api/v1/projects/1/models", &model).await.ok(201);
     let page = owner.with("origin", &owner.base);
     let key = json!({"name": "mine", "project_id": 1});
     let key = page.post("/api/v1/keys", &key).await.ok(201)["id"].clone();
@@ -146,10 +143,10 @@ async fn a_job_is_followed_to_its_end(backend: Backend) {
     let mut stream = Stream::open(&owner, &path).await;
     let event = stream.until("status running").await;
     assert!(event.starts_with("event: part\ndata: "), "{event}");
-    assert!(!event.contains("<main") && !event.contains("A reply."), "{event}");
-    release.send(()).unwrap();
-    let event = stream.until("status completed").await;
-    assert!(event.starts_with("event: end\ndata: ") && event.contains("A reply."), "{event}");
+    assert!(!event.contains("<main") && !event.contains("In total"), "{event}");
+    drop(provider);
+    let event = stream.until("event: end").await;
+    assert!(event.contains("In total") && !event.contains("status running"), "{event}");
     stream.ended().await;
     // A page of a job that is over follows nothing; a stream of it shows its end alone.
     let page = owner.get(asked.header("location")).await.text;
