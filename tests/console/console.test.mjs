@@ -64,10 +64,12 @@ async function checked(page, where) {
   assert.deepEqual(violations, [], where);
   const beyond = await run("document.documentElement.scrollWidth - document.documentElement.clientWidth");
   assert.equal(beyond, 0, `${where}: wider than the screen`);
-  const shift = await run("new Promise((resolve) => { let sum = 0; new PerformanceObserver((list) => "
-    + "{ for (const entry of list.getEntries()) sum += entry.value; }).observe({ type: 'layout-shift', buffered: true }); "
-    + "requestAnimationFrame(() => setTimeout(() => resolve(sum), 50)); })");
-  assert.ok(shift < 0.05, `${where}: shifted by ${shift}`);
+  const { shift, moved } = await run("new Promise((resolve) => { let shift = 0; const moved = []; "
+    + "new PerformanceObserver((list) => { for (const { value, sources } of list.getEntries()) { shift += value; "
+    + "moved.push(...sources.map(({ node }) => (node?.outerHTML ?? node?.textContent ?? '').slice(0, 80))); } })"
+    + ".observe({ type: 'layout-shift', buffered: true }); "
+    + "requestAnimationFrame(() => setTimeout(() => resolve({ shift, moved }), 50)); })");
+  assert.ok(shift < 0.05, `${where}: shifted by ${shift}: ${moved}`);
   await page.screenshot({ path: `${SHOTS}${where.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: true });
 }
 
@@ -81,7 +83,8 @@ async function judgedAndBacktested() {
   const [latest] = await owned("GET", "/api/v1/projects/1/reviews?limit=1");
   await owned("PUT", `/api/v1/projects/1/reviews/${latest.step_id}`, { verdict: "false_positive", note: MARKUP });
   const rules = [{ name: "staff", pattern: "STAFF-[0-9]{4}", action: "flag", weight: 0.1 }];
-  await owned("PATCH", "/api/v1/projects/1", { project: { settings: { safety: { rules } } } });
+  const mcp = { allowed_servers: ["https://mcp.example/mcp", "https://tools.example/a/long/address/of/a/server/mcp"] };
+  await owned("PATCH", "/api/v1/projects/1", { project: { settings: { safety: { rules }, mcp } } });
   const settings = { safety: { rules: [{ name: "greeting", pattern: "Hello" }] } };
   const from = new Date(Date.now() - 3_600_000).toISOString();
   const { job_id: job } = await owned("POST", "/api/v1/projects/1/backtests", { settings, from });
@@ -158,6 +161,8 @@ test("every page is sound at two widths in two themes", async () => {
         await sound(path.slice(1).split("?")[0]);
       }
       await signIn(page);
+      // A figure that comes later moves what lies below it.
+      await page.getByText("of $0.0600 revenue").waitFor();
       for (const path of paths) {
         await page.goto(gateway.base + path);
         assert.notEqual(await page.title(), "owned", path);
@@ -279,6 +284,45 @@ test("an open page keeps up, and a hidden one does not", async () => {
     model: "sandbox", trace_id: third.id, messages: [{ role: "user", content: "Hello" }],
   });
   await requests.getByText(String(Number(before) + 1), { exact: true }).waitFor();
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("a list that changes keeps the focus, a selection and what is unfolded", async () => {
+  const { page, errors, context } = await visit();
+  await signIn(page);
+  const from = new Date(Date.now() - 3_600_000).toISOString();
+  const backtest = async (name) => {
+    const settings = { safety: { rules: [{ name, pattern: name }] } };
+    return (await gateway.owned("POST", "/api/v1/projects/1/backtests", { settings, from })).job_id;
+  };
+  const first = await backtest("first");
+  await page.goto(`${gateway.base}/jobs`);
+  const row = (job) => page.locator(`#job-${job}`);
+  await row(first).getByText("completed").waitFor();
+  await row(first).getByRole("link").focus();
+  const kept = await row(first).elementHandle();
+  // What is unfolded is the reader's, not the gateway's.
+  await page.evaluate((id) => {
+    const unfolded = document.createElement("details");
+    unfolded.innerHTML = "<summary>more</summary>text";
+    unfolded.open = true;
+    document.getElementById(`job-${id}`).cells[1].replaceChildren(unfolded);
+    const html = document.querySelector("[data-live]").innerHTML.replace('<details open="">', "<details>").replace(">text<", ">other<");
+    mergePart(document.querySelector("[data-live]"), html);
+  }, first);
+  assert.equal(await row(first).locator("details[open]").textContent(), "moreother");
+  const second = await backtest("second");
+  await row(second).getByText("completed").waitFor();
+  assert.equal(await page.locator("tbody tr").first().getAttribute("id"), `job-${second}`);
+  assert.equal(await row(first).locator(":focus").count(), 1, "the focus stays with its job");
+  assert.ok(await kept.evaluate((element) => element.isConnected), "a row is changed in its place");
+  // The page of a job that is over follows nothing.
+  const streams = [];
+  page.on("request", (request) => { if (request.url().includes("/live/")) streams.push(request.url()); });
+  await page.goto(`${gateway.base}/jobs/${second}?project=1`);
+  await page.getByRole("heading", { name: "Newly blocked" }).waitFor();
+  assert.deepEqual(streams, []);
   assert.deepEqual(errors, []);
   await context.close();
 });
@@ -455,6 +499,11 @@ test("a chart, a period of days, and a table as a file", async () => {
   await page.getByRole("button", { name: "Show" }).first().click();
   await page.waitForURL(/start_date=2026-01-01&end_date=2099-12-31/);
   await page.getByRole("img", { name: /Requests over time/ }).waitFor();
+  await page.getByText("The charts as a table").click();
+  const table = page.getByRole("region", { name: "Table of the figures over time" });
+  assert.equal(await table.getByRole("columnheader").count(), 5);
+  assert.ok(await table.getByRole("row").count() > 1);
+  await page.screenshot({ path: `${SHOTS}chart-table.png`, fullPage: true });
   await page.goto(`${gateway.base}/traces?model=sandbox`);
   const [file] = await Promise.all([
     page.waitForEvent("download"), page.getByRole("button", { name: "CSV" }).click(),
@@ -470,6 +519,14 @@ test("a change of settings is shown before it is saved", async () => {
   const { page, errors, context } = await visit();
   await signIn(page);
   await page.goto(`${gateway.base}/settings`);
+  await page.getByLabel("Budget per month, USD").fill("much");
+  await page.getByLabel("Requests of a key per hour").fill("off");
+  await page.getByRole("button", { name: "Show the change" }).first().click();
+  const budget = page.getByRole("textbox", { name: "Budget per month, USD" });
+  assert.equal(await budget.inputValue(), "much");
+  assert.equal(await budget.getAttribute("aria-invalid"), "true");
+  assert.equal(await page.getByLabel("Requests of a key per hour").inputValue(), "off");
+  await checked(page, "settings-refused");
   await page.getByLabel("Budget per month, USD").fill("250");
   await page.getByRole("button", { name: "Show the change" }).first().click();
   await page.getByRole("row", { name: "monthly_budget not set 250" }).waitFor();
@@ -479,7 +536,8 @@ test("a change of settings is shown before it is saved", async () => {
   assert.equal(await page.getByLabel("Budget per month, USD").inputValue(), "250");
   await page.goto(`${gateway.base}/limits`);
   await page.getByText("of $250.00").waitFor();
-  assert.deepEqual(errors, []);
+  // The browser notes the refusal.
+  assert.deepEqual(errors.filter((error) => !/422/.test(error)), []);
   await context.close();
 });
 
@@ -656,7 +714,7 @@ test("people sign in by a provider, and out of it", async (t) => {
   assert.equal(await page.getByLabel("Password").count(), 0);
   await page.getByRole("link", { name: "Sign in with Work" }).click();
   await page.waitForURL(`${gateway.base}/`);
-  await page.getByText(OWNER).waitFor();
+  await page.locator(".who", { hasText: OWNER }).waitFor();
   await page.getByRole("link", { name: "People" }).waitFor();
   await leave();
   // A user who turns back at the provider reads why they are not in.

@@ -83,9 +83,14 @@ function follow(part, button) {
       close();
     } else if (!stream) {
       stream = new EventSource(part.dataset.live);
-      stream.addEventListener("part", ({ data }) => {
-        part.innerHTML = data;
-        localise(part);
+      stream.addEventListener("part", ({ data }) => mergePart(part, data));
+      // Nothing changes any more.
+      stream.addEventListener("end", ({ data }) => {
+        mergePart(part, data);
+        document.removeEventListener("visibilitychange", adjust);
+        paused = true;
+        button.remove();
+        close();
       });
       stream.addEventListener("rows", ({ data }) => mergeRows(part, data));
       // The browser connects again by itself, unless it was refused.
@@ -105,6 +110,51 @@ function follow(part, button) {
     adjust();
   });
   adjust();
+}
+
+// Makes a part what was received, and leaves every element that is still there in its place: it keeps the focus, a
+// selection, and details stay open.
+function mergePart(part, html) {
+  const received = document.createElement("template");
+  received.innerHTML = html;
+  localise(received.content);
+  mergeNodes(part, received.content);
+}
+function mergeNodes(known, received) {
+  let at = known.firstChild;
+  for (const next of [...received.childNodes]) {
+    if (next.id) {
+      // What has gone lies before the element that is left of the same id.
+      const same = [...known.children].find(({ id }) => id === next.id);
+      while (same && at !== same && at) at = removed(at);
+    }
+    if (!at || at.nodeName !== next.nodeName || (at.id ?? "") !== (next.id ?? "")) {
+      known.insertBefore(next, at);
+      continue;
+    }
+    if (!at.isEqualNode(next)) mergeNode(at, next);
+    at = at.nextSibling;
+  }
+  while (at) at = removed(at);
+}
+function removed(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
+}
+function mergeNode(known, received) {
+  if (known.nodeType !== Node.ELEMENT_NODE) {
+    known.nodeValue = received.nodeValue;
+    return;
+  }
+  for (const name of known.getAttributeNames()) {
+    if (name !== "open" && !received.hasAttribute(name)) known.removeAttribute(name);
+  }
+  for (const name of received.getAttributeNames()) {
+    const value = received.getAttribute(name);
+    if (name !== "open" && known.getAttribute(name) !== value) known.setAttribute(name, value);
+  }
+  mergeNodes(known, received);
 }
 
 // Puts rows in the place of older versions of them, and new ones in their order: ids begin with the time.
@@ -140,24 +190,6 @@ function mergeRows(body, html) {
 
 const live = document.querySelector("[data-live]");
 if (live) follow(live, document.querySelector("[data-pauses]"));
-
-// A page that waits for the end of a job is read again until it is there.
-const WAITS_FOR = 1_500;
-async function readAgain() {
-  if (!document.querySelector("[data-waits]")) return;
-  if (document.visibilityState === "visible") {
-    const reply = await fetch(location.href).catch(() => null);
-    // The session is over.
-    if (reply?.redirected) return location.reload();
-    if (reply?.ok) {
-      const page = new DOMParser().parseFromString(await reply.text(), "text/html");
-      localise(page);
-      document.getElementById("main").replaceChildren(...page.getElementById("main").childNodes);
-    }
-  }
-  setTimeout(readAgain, WAITS_FOR);
-}
-if (document.querySelector("[data-waits]")) setTimeout(readAgain, WAITS_FOR);
 
 // The events of a streamed answer, each as it ends.
 async function* eventsOf(body) {

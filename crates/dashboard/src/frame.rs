@@ -2,6 +2,7 @@
 
 use form_urlencoded::byte_serialize;
 
+use crate::pages::refused::Refused;
 use crate::texts::{Nav, Texts};
 
 /// The parts of the console that the navigation leads to.
@@ -148,6 +149,8 @@ pub struct Frame {
     pub notice: Option<String>,
     /// Why a form was refused.
     pub fault: Option<String>,
+    /// The form that was refused, if its page shows what was sent.
+    pub refused: Refused,
 }
 
 /// A link of the navigation.
@@ -158,6 +161,11 @@ pub(crate) struct NavLink {
 }
 
 impl Frame {
+    /// The number of the project that is shown, for a field; empty without any.
+    pub(crate) fn own_project(&self) -> String {
+        self.project.map(|id| id.to_string()).unwrap_or_default()
+    }
+
     pub(crate) fn links(&self) -> Vec<NavLink> {
         let shown = |section: &Section| !self.enrols && section.is_for(&self.person);
         let link = |section: Section| NavLink {

@@ -23,7 +23,7 @@ pub use pages::choice::Choice;
 pub use pages::failure::FailurePage;
 pub use pages::insights::{DriftRow, InsightCard, InsightsPage};
 pub use pages::job::{
-    BacktestView, CauseRow, ExportView, JobPage, RefusalRow, StepLink, TierMoveRow,
+    BacktestView, CauseRow, ExportView, JobPage, JobPart, RefusalRow, StepLink, TierMoveRow,
 };
 pub use pages::jobs::{JobRow, JobRows, JobsPage};
 pub use pages::keys::{KeyRow, KeysPage, NewSecret, key_state};
@@ -36,14 +36,15 @@ pub use pages::people::{
     VerificationPage,
 };
 pub use pages::playground::PlaygroundPage;
-pub use pages::replay::{ComparedCall, ComparedTrace, RepeatedCall, ReplayPage};
+pub use pages::refused::Refused;
+pub use pages::replay::{ComparedCall, ComparedTrace, RepeatedCall, ReplayPage, ReplayPart};
 pub use pages::reviews::{FindingRow, JudgedRow, ReviewItem, ReviewsPage};
 pub use pages::routing::{Route, RoutingPage, ThresholdRow, TierRow};
 pub use pages::safety::{
     AdviceRow, DraftField, FindingMark, RuleRow, SafetyDraft, SafetyPage, Verdict,
 };
 pub use pages::settings::{
-    DifferenceRow, OrganizationFields, ProjectFields, ProposedChange, SettingsPage,
+    DifferenceRow, McpServer, OrganizationFields, ProjectFields, ProposedChange, SettingsPage,
 };
 pub use pages::sign_in::{FactorPage, LinkPage, LinkState, SignInPage, SignOnLink, SignedOutPage};
 pub use pages::sign_on::{ProviderForm, SignOnPage};

@@ -15,6 +15,7 @@ pub(crate) mod models;
 pub(crate) mod overview;
 pub(crate) mod people;
 pub(crate) mod playground;
+pub(crate) mod refused;
 pub(crate) mod replay;
 pub(crate) mod reviews;
 pub(crate) mod routing;

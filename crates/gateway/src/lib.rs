@@ -84,7 +84,7 @@ pub use crate::control::session_list::SessionView;
 pub use crate::control::sessions::{
     FACTOR_AWAITED, SESSION_ABSOLUTE, SESSION_IDLE, SignIn, SignedIn, Standing,
 };
-pub use crate::control::settings_preview::SettingsDifference;
+pub use crate::control::settings_preview::{SettingsDifference, SettingsPreview};
 pub use crate::control::sign_on::{SignOnAnswer, SignOnStart, SignedOn};
 pub use crate::control::sign_on_cookies::SIGN_ON_LASTS;
 pub use crate::control::sign_on_providers::{NewRule, SignOnProviderChange};
@@ -93,7 +93,9 @@ pub use crate::evidence::complexity::RecentComplexities;
 pub use crate::evidence::figures::{ComparedFigures, Figures};
 pub use crate::evidence::listed_trace::ListedTrace;
 pub use crate::evidence::logs::LogResult;
-pub use crate::evidence::reviews::{MOST_REVIEWS, PresentReview, ReviewContent, ReviewQueue};
+pub use crate::evidence::reviews::{
+    ListedVerdict, MOST_REVIEWS, PresentReview, ReviewContent, ReviewQueue,
+};
 pub use crate::evidence::series::UsageSeries;
 pub use crate::evidence::stats::{Period, Stats};
 pub use crate::evidence::trace_search::{TracePage, TraceQuery};

@@ -78,7 +78,9 @@ pub use session_traces::{IdleSession, SessionHash};
 pub use sessions::{EndedSession, ListedSession, NewSession};
 pub use sign_on::SignOnProvider;
 pub use stats::{AgentCounts, FindingCounts, LedgerRow, SecurityCounts, ToolTimes, UsageBucket};
-pub use steps::{EndedStep, Outline, ReviewPage, STEPS_AT_ONCE, SealedContent, StepCursor};
+pub use steps::{
+    EndedStep, JudgeOfStep, Outline, ReviewPage, STEPS_AT_ONCE, SealedContent, StepCursor,
+};
 pub use stored_responses::StoredResource;
 pub use traces::{AgentFigures, COUNT_LIMIT, Completion};
 pub use writer::{ObservedStep, Start, StepObserver, Writer};

@@ -5,11 +5,11 @@ use std::fmt::Display;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{
-    BacktestView, Bytes, CauseRow, Change, Count, ExportView, Frame, JobPage, Money, Percent,
-    RefusalRow, Section, StepLink, Texts, TierMoveRow, Tile,
+    BacktestView, Bytes, CauseRow, Change, Count, ExportView, Frame, JobPage, JobPart, Money,
+    Percent, RefusalRow, Section, StepLink, Texts, TierMoveRow, Tile,
 };
 use domain::ids::{ProjectId, StepId};
-use domain::job::{Job, JobKind};
+use domain::job::JobKind;
 use domain::money::Usd;
 use gateway::{BacktestReport, ByCause, ExportJob, Limit, Refused, StepCounts};
 
@@ -25,49 +25,50 @@ const MOST_LINKS: usize = 10;
 /// The page.
 pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
     let project = visit.shown_project()?;
-    let (gateway, member) = (&app.gateway, visit.member());
-    let (job, until) = gateway.job_for_member(member, project, path.text("job_id")?).await?;
+    let id = path.text("job_id")?;
+    let (job, _) = app.gateway.job_for_member(visit.member(), project, id).await?;
     let frame = visit.frame(Section::Jobs, visit.t.job.title, Some(project));
-    let id = job.id.to_string();
-    let (mut window, mut backtest, mut export) = (None, None, None);
+    if job.kind == JobKind::Replay {
+        let replay = frame.href(&format!("/replays/{}", job.id));
+        return Ok(Redirect::to(&replay).into_response());
+    }
+    let part = part(&app, &visit, project, id).await?;
+    Ok(page(&JobPage { frame, part }))
+}
+
+/// The part of the page that changes while the job runs: any but a replay.
+pub(super) async fn part(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    id: &str,
+) -> Result<JobPart> {
+    let (gateway, member) = (&app.gateway, visit.member());
+    let (job, until) = gateway.job_for_member(member, project, id).await?;
+    let frame = visit.frame(Section::Jobs, "", Some(project));
+    let mut part = JobPart {
+        t: visit.t,
+        job: jobs::row(&frame, &job, gateway.now()),
+        is_over: job.state.is_over(),
+        until,
+        window: None,
+        backtest: None,
+        export: None,
+    };
     match job.kind {
-        JobKind::Replay => {
-            let replay = frame.href(&format!("/replays/{id}"));
-            return Ok(Redirect::to(&replay).into_response());
-        }
+        JobKind::Replay => {}
         JobKind::Backtest => {
-            let job = gateway.backtest_job(member, project, &id).await?;
-            window = Some((job.window.from, job.window.to));
-            backtest = job.report.map(|report| report_view(&frame, report));
+            let job = gateway.backtest_job(member, project, id).await?;
+            part.window = Some((job.window.from, job.window.to));
+            part.backtest = job.report.map(|report| report_view(&frame, report));
         }
         JobKind::Export if member.role.is_admin() => {
-            let job = gateway.export_job(member, project, &id).await?;
-            export = Some(export_view(visit.t, project, &job));
+            let job = gateway.export_job(member, project, id).await?;
+            part.export = Some(export_view(visit.t, project, &job));
         }
-        JobKind::Export => export = Some(hidden_export(visit.t)),
+        JobKind::Export => part.export = Some(hidden_export(visit.t)),
     }
-    Ok(page(&shown(frame, &job, app.gateway.now(), JobOutcome { until, window, backtest, export })))
-}
-
-/// The parts of the page that depend on the kind of the job.
-struct JobOutcome {
-    until: Option<domain::time::Timestamp>,
-    window: Option<(domain::time::Timestamp, domain::time::Timestamp)>,
-    backtest: Option<BacktestView>,
-    export: Option<ExportView>,
-}
-
-fn shown(frame: Frame, job: &Job, now: domain::time::Timestamp, outcome: JobOutcome) -> JobPage {
-    let JobOutcome { until, window, backtest, export } = outcome;
-    JobPage {
-        job: jobs::row(&frame, job, now),
-        is_over: job.state.is_over(),
-        frame,
-        until,
-        window,
-        backtest,
-        export,
-    }
+    Ok(part)
 }
 
 fn count(number: u64) -> Count {

@@ -10,6 +10,7 @@ use gateway::{KeyChange, KeyRights, KeyView, NewKey};
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::failure::{Result, outcome_of};
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
@@ -72,7 +73,18 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
         }
         Err(fault) => Err(fault.into()),
     };
-    Ok(with_secret(&app, &visit, project, made))
+    let failure = match made {
+        Ok(made) => return Ok(with_secret(&app, &visit, project, Ok(made))),
+        Err(failure) => failure,
+    };
+    let mut shown = keys(&app, &visit, Some(project));
+    let places = [
+        ("Name", "name"),
+        ("hourly_limit", "hourly_limit"),
+        (visit.t.keys.cap_no_amount, "hourly_limit"),
+    ];
+    let status = show_refusal(&mut shown.frame, failure, ("new", &form), &places);
+    Ok(page_as(status, &shown))
 }
 
 /// The page with a new secret, which is shown once, or with why there is none.

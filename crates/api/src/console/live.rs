@@ -5,68 +5,72 @@ use std::convert::Infallible;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{Frame, JobRows, Page as _, Section, Tiles, TraceRows};
+use dashboard::{JobRows, Page as _, Section, Tiles, TraceRows};
 use domain::ids::ProjectId;
-use domain::time::Timestamp;
+use domain::job::{Job, JobKind};
 use futures_util::stream;
 use gateway::{ListedTrace, LiveEvent, LiveView, Period};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::jobs;
 use crate::console::overview::tiles;
 use crate::console::traces::{row, version};
 use crate::console::visit::Visit;
+use crate::console::{job, jobs, replay};
+use crate::http::extract::Segments;
 use crate::inference::sse;
 
 /// The rows of the newest traces, as they come and change.
 pub(super) async fn traces(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
-    follow(&app, &visit, project, LiveView::Traces, visit.get("known"))
+    let known = visit.get("known").map(str::to_owned);
+    follow(app, visit, project, LiveView::Traces, known)
 }
 
 /// The figures of the overview, as they change.
 pub(super) async fn overview(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
     let period = Period::read(visit.get("window"), None, None, app.gateway.now())?;
-    follow(&app, &visit, project, LiveView::Figures { hours: period.hours() }, None)
+    follow(app, visit, project, LiveView::Figures { hours: period.hours() }, None)
 }
 
 /// The jobs, as they come, progress and end.
 pub(super) async fn jobs(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
-    follow(&app, &visit, project, LiveView::Jobs, None)
+    follow(app, visit, project, LiveView::Jobs, None)
+}
+
+/// A job, as it progresses, and its outcome.
+pub(super) async fn job(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let id = path.text("job_id")?;
+    let (job, _) = app.gateway.job_for_member(visit.member(), project, id).await?;
+    follow(app, visit, project, LiveView::Job(job.id), None)
 }
 
 /// The changes of a view. `known` is the [version] of the traces that the page has.
 fn follow(
-    app: &App,
-    visit: &Visit,
+    app: App,
+    visit: Visit,
     project: ProjectId,
     view: LiveView,
-    known: Option<&str>,
+    known: Option<String>,
 ) -> Result<Response> {
     let session = &visit.session;
     let stream = app.live_views.open(&session.member, &session.token, project, view)?;
-    let frame = visit.frame(Section::Traces, "", Some(project));
-    let known = known.map(str::to_owned);
-    let gateway = app.gateway.clone();
-    let events = stream::unfold((stream, frame, known), move |(mut stream, frame, known)| {
-        let gateway = gateway.clone();
-        async move {
+    let watcher = Watcher { app, visit, project };
+    let events =
+        stream::unfold((stream, watcher, known), |(mut stream, watcher, known)| async move {
             let event = match stream.next().await? {
                 LiveEvent::Traces(traces) if is_known(known.as_deref(), &traces) => {
                     LiveEvent::Quiet
                 }
                 event => event,
             };
+            let written = watcher.written(event).await?;
             // Only the first state can be that of the page.
-            Some((
-                Ok::<_, Infallible>(written(&frame, event, gateway.now())),
-                (stream, frame, None),
-            ))
-        }
-    });
+            Some((Ok::<_, Infallible>(written), (stream, watcher, None)))
+        });
     Ok(sse::events(Body::from_stream(events)))
 }
 
@@ -74,26 +78,48 @@ fn is_known(known: Option<&str>, traces: &[ListedTrace]) -> bool {
     known.is_some_and(|known| known == format!("{:x}", version(traces)))
 }
 
-fn written(frame: &Frame, event: LiveEvent, now: Timestamp) -> String {
-    let mut out = String::new();
-    match event {
-        LiveEvent::Traces(traces) => {
-            let rows = traces.iter().map(row).collect();
-            sse::source_event(&mut out, "rows", &TraceRows { frame, rows }.html());
+/// The page that a stream is for.
+struct Watcher {
+    app: App,
+    visit: Visit,
+    project: ProjectId,
+}
+
+impl Watcher {
+    /// An event as the page reads it; `None` if the page would show a failure.
+    async fn written(&self, event: LiveEvent) -> Option<String> {
+        let frame = self.visit.frame(Section::Traces, "", Some(self.project));
+        let mut out = String::new();
+        match event {
+            LiveEvent::Traces(traces) => {
+                let rows = traces.iter().map(row).collect();
+                sse::source_event(&mut out, "rows", &TraceRows { frame: &frame, rows }.html());
+            }
+            LiveEvent::Jobs(jobs) => {
+                let rows = jobs::rows(&frame, &jobs, self.app.gateway.now());
+                sse::source_event(&mut out, "part", &JobRows { t: frame.t, rows }.html());
+            }
+            LiveEvent::Job(job) => {
+                let name = if job.state.is_over() { "end" } else { "part" };
+                sse::source_event(&mut out, name, &self.job_part(&job).await.ok()?);
+            }
+            LiveEvent::Figures(figures) => {
+                let tiles = tiles(frame.t, &figures);
+                sse::source_event(&mut out, "part", &Tiles { t: frame.t, tiles }.html());
+            }
+            // A comment.
+            LiveEvent::Quiet => out.push_str(":\n\n"),
         }
-        LiveEvent::Jobs(jobs) => {
-            let rows = jobs::rows(frame, &jobs, now);
-            sse::source_event(&mut out, "part", &JobRows { t: frame.t, rows }.html());
-        }
-        LiveEvent::Figures(figures) => {
-            sse::source_event(
-                &mut out,
-                "part",
-                &Tiles { t: frame.t, tiles: tiles(frame.t, &figures) }.html(),
-            );
-        }
-        // A comment.
-        LiveEvent::Quiet => out.push_str(":\n\n"),
+        Some(out)
     }
-    out
+
+    async fn job_part(&self, job: &Job) -> Result<String> {
+        let (app, visit, id) = (&self.app, &self.visit, job.id.to_string());
+        Ok(match job.kind {
+            JobKind::Replay => replay::part(app, visit, self.project, &id).await?.1.html(),
+            JobKind::Backtest | JobKind::Export => {
+                job::part(app, visit, self.project, &id).await?.html()
+            }
+        })
+    }
 }

@@ -24,6 +24,7 @@ mod overview;
 mod people;
 mod playground;
 mod providers;
+mod refusal;
 mod replay;
 mod reviews;
 mod routing;
@@ -85,6 +86,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/limits", get(limits::show))
         .route("/settings", get(settings::show).post(settings::save))
         .route("/settings/preview", post(settings::preview))
+        .route("/settings/mcp-tokens", post(settings::save_token))
         .route("/keys", get(keys::list).post(keys::create))
         .route("/keys/{id}/reset", post(keys::reset))
         .route("/keys/{id}/rotate", post(keys::rotate))
@@ -126,6 +128,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
     let live = Router::new()
         .route("/live/traces", get(live::traces))
         .route("/live/jobs", get(live::jobs))
+        .route("/live/jobs/{job_id}", get(live::job))
         .route("/live/overview", get(live::overview))
         .route_layer(from_fn_with_state(app.clone(), visit::stays_signed_in));
     Router::new()

@@ -10,7 +10,8 @@ use domain::secret::Secret;
 use gateway::{EndpointCheck, EndpointState, Error, ModelChange};
 
 use crate::app::App;
-use crate::console::failure::{Result, show_fault};
+use crate::console::failure::Result;
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
@@ -206,7 +207,23 @@ fn refused(mut shown: ModelPage, form: &Form, failure: Failure) -> Response {
     shown.output_price = form.text("output_price");
     shown.region = form.text("region");
     shown.retention = form.text("retention");
-    let status = show_fault(&mut shown.frame, failure);
+    let t = &shown.frame.t.model;
+    let places = [
+        ("Name", "name"),
+        ("Identifier", "identifier"),
+        ("Provider", "provider"),
+        ("base_url", "base_url"),
+        ("api_key", "api_key"),
+        (t.api_key_stays, "api_key"),
+        ("input_cost_per_1k", "input_price"),
+        (t.input_no_amount, "input_price"),
+        ("output_cost_per_1k", "output_price"),
+        (t.output_no_amount, "output_price"),
+        ("region_restriction", "region"),
+        ("data_retention_days", "retention"),
+        (t.retention_no_number, "retention"),
+    ];
+    let status = show_refusal(&mut shown.frame, failure, ("model", form), &places);
     page_as(status, &shown)
 }
 

@@ -10,6 +10,7 @@ use gateway::{Error, Handover, InvitationView, Member, NewInvitation, Person, Pe
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::failure::{Result, outcome_of};
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
@@ -61,11 +62,14 @@ pub(super) async fn invite(State(app): State<App>, visit: Visit, form: Form) -> 
         let new = NewInvitation { email, role, projects: projects(visit.t, &form)? };
         app.gateway.invite(visit.member(), new).await
     };
-    let made = invited.await.map(|(view, handover)| {
-        let title = visit.t.people.invitation_of(view.email);
-        new_link(&app, &visit, title, visit.t.people.three_days, handover)
-    });
-    shown_with(&app, &visit, made).await
+    match invited.await {
+        Ok((view, handover)) => {
+            let title = visit.t.people.invitation_of(view.email);
+            let made = new_link(&app, &visit, title, visit.t.people.three_days, handover);
+            shown_with(&app, &visit, Ok(made)).await
+        }
+        Err(error) => refused(&app, &visit, error, ("new", &form)).await,
+    }
 }
 
 /// Changes the role and the projects of a user.
@@ -85,8 +89,34 @@ pub(super) async fn change(
         let change = PersonChange { role, projects };
         app.gateway.change_person(visit.member(), user, change).await
     };
-    let changed = changed.await.map(drop);
-    done_or_refused(&app, &visit, changed, "person_changed").await
+    match changed.await {
+        Ok(_) => done_or_refused(&app, &visit, Ok(()), "person_changed").await,
+        Err(error) => refused(&app, &visit, error, (&user.to_string(), &form)).await,
+    }
+}
+
+/// The page with a form that was refused, as it was sent.
+async fn refused(
+    app: &App,
+    visit: &Visit,
+    error: Error,
+    (name, form): (&str, &Form),
+) -> Result<Response> {
+    let mut shown = people(app, visit).await?;
+    // The address as it was sent, in the sentence that it has an account.
+    let email = form.text("email").trim().to_lowercase();
+    let mut places = vec![
+        ("Email", "email"),
+        ("role", "role"),
+        ("The last owner", "role"),
+        ("There is no project", "projects"),
+        (visit.t.people.no_projects, "projects"),
+    ];
+    if !email.is_empty() {
+        places.push((&email, "email"));
+    }
+    let status = show_refusal(&mut shown.frame, error.into(), (name, form), &places);
+    Ok(page_as(status, &shown))
 }
 
 /// Removes a user.

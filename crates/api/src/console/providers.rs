@@ -10,6 +10,7 @@ use gateway::{Error, NewRule, SignOnProvider, SignOnProviderChange};
 
 use crate::app::App;
 use crate::console::failure::{Result, show_fault};
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::extract::Segments;
@@ -91,7 +92,26 @@ async fn refused(
     form: &Form,
 ) -> Result<Response> {
     let mut shown = shown(app, visit).await?;
-    let status = show_fault(&mut shown.frame, error.into());
+    let rules = [
+        "The claim_value",
+        "The role of a rule",
+        "A rule",
+        "role",
+        "There is no project",
+        "There may be",
+    ];
+    let mut places = vec![
+        ("Slug", "slug"),
+        ("Name", "name"),
+        ("Issuer", "issuer"),
+        ("Client id", "client_id"),
+        ("Client secret", "client_secret"),
+        ("Scopes", "scopes"),
+        ("Groups claim", "groups_claim"),
+    ];
+    places.extend(rules.map(|begin| (begin, "rules")));
+    let name = format!("provider-{}", id.unwrap_or_default());
+    let status = show_refusal(&mut shown.frame, error.into(), (name, form), &places);
     let known = shown.providers.iter_mut().find(|provider| provider.id == id);
     let place = known.unwrap_or(&mut shown.new);
     *place = ProviderForm {

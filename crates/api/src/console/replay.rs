@@ -6,9 +6,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{
     Change, ComparedCall, ComparedTrace, Count, Duration, Frame, Money, Percent, RepeatedCall,
-    ReplayPage, Section, Texts,
+    ReplayPage, ReplayPart, Section, Texts,
 };
-use domain::ids::{StepId, TraceId};
+use domain::ids::{ProjectId, StepId, TraceId};
 use gateway::{
     Error, Overrides, ReplayJob, ReplayResult, ReplayedStep, Skip, Spends, TraceSummary,
 };
@@ -53,28 +53,37 @@ pub(super) async fn create(
 /// A replay beside its source.
 pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
     let project = visit.shown_project()?;
-    let member = visit.member();
-    let job = app.gateway.replay_job_for_member(member, project, path.text("job_id")?).await?;
-    let answers = app.gateway.replay_answers(member, project, &job).await?;
+    let id = path.text("job_id")?;
+    let (source, part) = part(&app, &visit, project, id).await?;
     let frame = visit.frame(Section::Traces, visit.t.replay.title, Some(project));
-    Ok(page(&view(frame, &job, &answers)))
+    Ok(page(&ReplayPage { frame, id: id.to_owned(), source: source.to_string(), part }))
 }
 
-fn view(frame: Frame, job: &ReplayJob, answers: &HashMap<StepId, String>) -> ReplayPage {
+/// The source of a replay, and the part of the page that changes while it runs.
+pub(super) async fn part(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    id: &str,
+) -> Result<(TraceId, ReplayPart)> {
+    let member = visit.member();
+    let job = app.gateway.replay_job_for_member(member, project, id).await?;
+    let answers = app.gateway.replay_answers(member, project, &job).await?;
+    let frame = visit.frame(Section::Traces, "", Some(project));
     let (traces, calls) = match &job.result {
-        Some(result) => (traces(&frame, job, result), calls(&frame, job, result, answers)),
+        Some(result) => (traces(&frame, &job, result), calls(&frame, &job, result, &answers)),
         None => (Vec::new(), Vec::new()),
     };
-    ReplayPage {
+    let part = ReplayPart {
+        t: visit.t,
         state: job.state.as_str(),
         progress: (job.progress.done, job.progress.total),
         is_over: job.state.is_over(),
-        error: job.error.clone(),
-        source: job.source.to_string(),
+        error: job.error,
         traces,
         calls,
-        frame,
-    }
+    };
+    Ok((job.source, part))
 }
 
 fn traces(frame: &Frame, job: &ReplayJob, result: &ReplayResult) -> Vec<ComparedTrace> {

@@ -4,13 +4,14 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{Count, FindingRow, Frame, JudgedRow, ReviewItem, ReviewsPage, Section, Texts};
 use domain::ids::{ProjectId, StepId};
-use domain::review::{Review, Verdict};
+use domain::review::Verdict;
 use domain::settings::Settings;
 use domain::step::Step;
-use gateway::{Error, MOST_REVIEWS};
+use gateway::{Error, ListedVerdict, MOST_REVIEWS};
 
 use crate::app::App;
-use crate::console::failure::{Result, show_fault};
+use crate::console::failure::Result;
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{csv, page, page_as};
 use crate::evidence::marked_texts::Found;
@@ -50,7 +51,7 @@ async fn reviews(app: &App, visit: &Visit, project: ProjectId) -> Result<Reviews
         items: queue.items.into_iter().map(|(step, texts)| item(&frame, &step, texts)).collect(),
         is_first: before.is_none(),
         next,
-        judged: judged.into_iter().map(|review| judged_row(&frame, review)).collect(),
+        judged: judged.into_iter().map(|listed| judged_row(&frame, listed)).collect(),
         may_judge: member.role.may_judge_findings(),
         frame,
     })
@@ -103,19 +104,21 @@ fn item(frame: &Frame, step: &Step, texts: ReviewTexts) -> ReviewItem {
     }
 }
 
-fn judged_row(frame: &Frame, review: Review) -> JudgedRow {
+fn judged_row(frame: &Frame, listed: ListedVerdict) -> JudgedRow {
+    let ListedVerdict { review, judge, has_step } = listed;
     let name = |found: &domain::review::JudgedFinding| {
         format!("{}: {} ({:.2})", found.category.as_str(), found.kind, found.score)
     };
     let findings = review.findings.iter().take(MOST_FINDINGS).map(name);
     JudgedRow {
         step: review.step.0,
-        href: frame.href(&format!("/steps/{}", review.step)),
+        href: has_step.then(|| frame.href(&format!("/steps/{}", review.step))),
+        judge,
         is_confirmed: review.verdict == Verdict::Confirmed,
         findings: findings.collect::<Vec<_>>().join(", "),
         note: review.note,
         at: review.at,
-        judge: judge_href(frame, review.step),
+        judge_again: has_step.then(|| judge_href(frame, review.step)),
     }
 }
 
@@ -135,7 +138,8 @@ pub(super) async fn judge(
         Ok(_) => Ok(done("/safety/reviews", project, "finding_judged")),
         Err(error @ Error::Invalid(_)) => {
             let mut shown = reviews(&app, &visit, project).await?;
-            let status = show_fault(&mut shown.frame, error.into());
+            let form = (step.to_string(), &form);
+            let status = show_refusal(&mut shown.frame, error.into(), form, &[("note", "note")]);
             Ok(page_as(status, &shown))
         }
         Err(error) => Err(error.into()),

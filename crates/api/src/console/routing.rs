@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::console::failure::{Result, outcome_of};
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
@@ -117,13 +118,25 @@ pub(super) async fn set_threshold(
     form: Form,
 ) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
-    let given: Option<f64> = form.text("threshold").trim().parse().ok();
-    let Some(threshold) = given.filter(|number| number.is_finite()) else {
-        return Err(Error::invalid(visit.t.routing.no_threshold).into());
+    let set = async {
+        let given: Option<f64> = form.text("threshold").trim().parse().ok();
+        let threshold = given.filter(|number| number.is_finite());
+        let threshold = threshold.ok_or_else(|| Error::invalid(visit.t.routing.no_threshold))?;
+        let patch = Value::from_iter([("complexity_threshold".to_owned(), json!(threshold))]);
+        let settings = Map::from_iter([("routing".to_owned(), patch)]);
+        let change = ProjectChange { settings: Some(settings), ..ProjectChange::default() };
+        app.gateway.update_project(visit.member(), project, change).await
     };
-    let patch = Value::from_iter([("complexity_threshold".to_owned(), json!(threshold))]);
-    let settings = Map::from_iter([("routing".to_owned(), patch)]);
-    let change = ProjectChange { settings: Some(settings), ..ProjectChange::default() };
-    app.gateway.update_project(visit.member(), project, change).await?;
-    Ok(done("/routing", project, "threshold_set"))
+    match set.await {
+        Ok(_) => Ok(done("/routing", project, "threshold_set")),
+        Err(error @ Error::Invalid(_)) => {
+            let mut shown = routing(&app, &visit, project).await?;
+            let places = ["settings.routing", visit.t.routing.no_threshold];
+            let places = places.map(|begin| (begin, "threshold"));
+            let form = ("threshold", &form);
+            let status = show_refusal(&mut shown.frame, error.into(), form, &places);
+            Ok(page_as(status, &shown))
+        }
+        Err(error) => Err(error.into()),
+    }
 }

@@ -1,20 +1,22 @@
 //! Settings of the project and of the organization. A change is shown before it is saved.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use dashboard::{
-    Choice, DifferenceRow, OrganizationFields, ProjectFields, ProposedChange, Section,
+    Choice, DifferenceRow, McpServer, OrganizationFields, ProjectFields, ProposedChange, Section,
     SettingsPage, Texts,
 };
 use domain::ids::ProjectId;
 use domain::project::Role;
 use domain::settings::{LOOP_REQUESTS, REQUESTS_PER_HOUR, Settings};
 use domain::tier::Tier;
-use gateway::{Error, OrganizationChange, ProjectChange, SettingsDifference};
+use gateway::{Error, OrganizationChange, ProjectChange, SettingsDifference, SettingsPreview};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::console::failure::{Result, show_fault};
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
@@ -71,6 +73,14 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
         Some(value) => value.to_string(),
     };
     let tiers = Tier::ALL.iter().map(|tier| (tier.as_str(), choices(read.routing_tiers.get(tier))));
+    let tokens = project.settings.get("mcp").and_then(|mcp| mcp.get("credentials"));
+    let has_token = |address: &String| tokens.is_some_and(|tokens| tokens[address] == true);
+    let server = |(index, address): (usize, &String)| McpServer {
+        form: format!("mcp-{index}"),
+        address: address.clone(),
+        has_token: has_token(address),
+    };
+    let servers = read.mcp_servers.iter().enumerate().map(server).collect();
     let security = &organization.settings.security;
     let roles = [Role::Viewer, Role::Member, Role::Admin].map(Role::as_str);
     Ok(SettingsPage {
@@ -95,6 +105,7 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
                 "disable_password_login": security.disable_password_login,
             }})),
         },
+        servers,
         draft: String::new(),
         proposed: None,
     })
@@ -107,20 +118,69 @@ fn pretty(value: &Value) -> String {
 /// Shows what a change would make of the settings, and saves nothing.
 pub(super) async fn preview(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
-    let subject = Subject::read(&form);
     let mut shown = settings(&app, &visit, project).await?;
     match proposed(&app, &visit, project, &form).await {
-        Ok((patch, differences)) => {
-            let rows = differences.into_iter().map(row).collect();
-            shown.proposed =
-                Some(ProposedChange { subject: subject.as_str(), patch: patch.to_string(), rows });
+        Ok(proposed) => {
+            shown.proposed = Some(proposed);
             Ok(page(&shown))
         }
-        Err(failure) => {
-            shown.draft = form.text_area("patch");
-            let status = show_fault(&mut shown.frame, failure);
-            Ok(page_as(status, &shown))
+        Err(failure) => Ok(refused(shown, &form, failure)),
+    }
+}
+
+/// The page with a change that was refused, as it was sent.
+fn refused(mut shown: SettingsPage, form: &Form, failure: Failure) -> Response {
+    let t = &shown.frame.t.settings;
+    let name = match (form.get("form"), Subject::read(form)) {
+        (Some("fields"), Subject::Project) => "fields",
+        (Some("fields"), Subject::Organization) => "organization",
+        _ => {
+            shown.draft = draft(form);
+            "patch"
         }
+    };
+    let unknown = ["tier_simple", "tier_complex", "tier_secure"].map(|field| {
+        let model = form.get(field).unwrap_or_default();
+        (format!("Model not authorized or found: {model}"), field)
+    });
+    let mut places = vec![
+        (t.budget_no_number, "budget"),
+        ("settings.monthly_budget", "budget"),
+        (t.requests_no_number, "requests"),
+        ("settings.limits.requests_per_hour", "requests"),
+        (t.loop_requests_no_number, "loop_requests"),
+        ("settings.limits.loop_requests", "loop_requests"),
+        ("settings.routing_tiers.secure", "tier_secure"),
+        ("settings.security.default_role", "default_role"),
+    ];
+    places.extend(unknown.iter().map(|(begin, field)| (begin.as_str(), *field)));
+    let status = show_refusal(&mut shown.frame, failure, (name, form), &places);
+    page_as(status, &shown)
+}
+
+/// The patch of a form for its page, without tokens of MCP servers.
+fn draft(form: &Form) -> String {
+    let text = form.text_area("patch");
+    let Ok(Value::Object(mut patch)) = serde_json::from_str(&text) else { return text };
+    if !has_token(&patch) {
+        return text;
+    }
+    if let Some(Value::Object(mcp)) = patch.get_mut("mcp") {
+        mcp.remove("credentials");
+    }
+    pretty(&Value::Object(patch))
+}
+
+/// Whether a patch holds a token of an MCP server, which no page shows.
+fn has_token(patch: &Map<String, Value>) -> bool {
+    let tokens = patch.get("mcp").and_then(|mcp| mcp.get("credentials"));
+    // Whatever else stands there, by mistake, may be one.
+    match tokens {
+        None | Some(Value::Null) => false,
+        Some(Value::Object(tokens)) => {
+            tokens.values().any(|token| !token.is_null() && *token != true)
+        }
+        Some(_) => true,
     }
 }
 
@@ -129,7 +189,7 @@ async fn proposed(
     visit: &Visit,
     project: ProjectId,
     form: &Form,
-) -> std::result::Result<(Value, Vec<SettingsDifference>), Failure> {
+) -> std::result::Result<ProposedChange, Failure> {
     let (t, gateway, member) = (visit.t, &app.gateway, visit.member());
     let is_fields = form.get("form") == Some("fields");
     let subject = Subject::read(form);
@@ -141,16 +201,24 @@ async fn proposed(
         }
         (true, Subject::Organization) => organization_patch(form),
     };
-    let differences = match subject {
+    let SettingsPreview { differences, base } = match subject {
         Subject::Project => gateway.preview_settings(member, project, patch.clone()).await?,
         Subject::Organization => gateway.preview_organization(member, patch.clone()).await?,
     };
-    Ok((Value::Object(patch), differences))
+    Ok(ProposedChange {
+        subject: subject.as_str(),
+        patch: Value::Object(patch).to_string(),
+        base,
+        rows: differences.into_iter().map(row).collect(),
+    })
 }
 
 fn read_patch(t: &Texts, text: &str) -> std::result::Result<Map<String, Value>, Failure> {
     let read: std::result::Result<Value, _> = serde_json::from_str(text);
     match read {
+        Ok(Value::Object(patch)) if has_token(&patch) => {
+            Err(Error::invalid(t.settings.patch_has_token).into())
+        }
         Ok(Value::Object(patch)) => Ok(patch),
         Ok(_) => Err(Error::invalid(t.settings.patch_no_object).into()),
         Err(error) => Err(Error::invalid(t.settings.patch_no_json(error)).into()),
@@ -240,30 +308,71 @@ fn row(difference: SettingsDifference) -> DifferenceRow {
     }
 }
 
-/// Saves a change that was shown.
+/// Saves a change that was shown, if the settings are those that it was shown with.
 pub(super) async fn save(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
     let (t, gateway, member) = (visit.t, &app.gateway, visit.member());
+    // A form without a base was shown with no settings.
+    let base = Some(form.text("base"));
     let saved = async {
         let settings = Some(read_patch(t, &form.text_area("patch"))?);
         match Subject::read(&form) {
             Subject::Project => {
-                let change = ProjectChange { settings, ..ProjectChange::default() };
+                let change = ProjectChange { settings, base, ..ProjectChange::default() };
                 gateway.update_project(member, project, change).await.map(drop)?;
             }
             Subject::Organization => {
-                let change = OrganizationChange { settings, ..OrganizationChange::default() };
+                let change = OrganizationChange { settings, base, ..OrganizationChange::default() };
                 gateway.update_organization(member, change).await.map(drop)?;
             }
         }
         Ok::<_, Failure>(())
     };
-    if let Err(failure) = saved.await {
-        let mut shown = settings(&app, &visit, project).await?;
-        let status = show_fault(&mut shown.frame, failure);
-        return Ok(page_as(status, &shown));
+    let Err(failure) = saved.await else {
+        return Ok(done("/settings", project, "settings_saved").into_response());
+    };
+    let mut shown = settings(&app, &visit, project).await?;
+    if failure.status() != StatusCode::CONFLICT {
+        return Ok(refused(shown, &form, failure));
     }
-    Ok(done("/settings", project, "settings_saved").into_response())
+    let status = show_fault(&mut shown.frame, failure);
+    match proposed(&app, &visit, project, &form).await {
+        Ok(proposed) => {
+            shown.proposed = Some(proposed);
+            Ok(page_as(status, &shown))
+        }
+        Err(failure) => Ok(refused(shown, &form, failure)),
+    }
+}
+
+/// Stores a token of an MCP server in the place of an earlier one, or removes it. An empty field keeps it.
+pub(super) async fn save_token(
+    State(app): State<App>,
+    visit: Visit,
+    form: Form,
+) -> Result<Response> {
+    let project = visit.project_of_form(&form)?;
+    let server = form.text("server");
+    let token = match (form.get("remove"), form.get("token")) {
+        (Some(_), _) => Value::Null,
+        (None, Some(token)) => Value::from(token.trim()),
+        (None, None) => return Ok(done("/settings", project, "mcp_token_kept")),
+    };
+    let done_word = if token.is_null() { "mcp_token_removed" } else { "mcp_token_saved" };
+    let tokens = Value::Object(Map::from_iter([(server.clone(), token)]));
+    let patch = Map::from_iter([("mcp".to_owned(), json!({"credentials": tokens}))]);
+    let change = ProjectChange { settings: Some(patch), ..ProjectChange::default() };
+    match app.gateway.update_project(visit.member(), project, change).await {
+        Ok(_) => Ok(done("/settings", project, done_word)),
+        Err(error) => {
+            let mut shown = settings(&app, &visit, project).await?;
+            let known = shown.servers.iter().find(|known| known.address == server);
+            let name = known.map(|known| known.form.clone()).unwrap_or_default();
+            let places = [("settings.mcp", "token")];
+            let status = show_refusal(&mut shown.frame, error.into(), (name, &form), &places);
+            Ok(page_as(status, &shown))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Service tokens, for admins and owners.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use dashboard::{NewSecret, Section, Texts, TokenRow, TokensPage};
 use domain::secret::Secret;
@@ -8,11 +9,11 @@ use gateway::{Error, NewServiceToken, ServiceToken, TokenExpiry};
 
 use crate::app::App;
 use crate::console::address::address;
-use crate::console::failure::{Result, outcome_of};
+use crate::console::failure::Result;
 use crate::console::people::projects;
+use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
-use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
 /// The page of this file.
@@ -59,19 +60,25 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
         app.gateway.create_service_token(&by.member, &by.account, password, new).await
     };
     let made = made.await;
-    shown_with(&app, &visit, made).await
-}
-
-/// The page after a form: with a new secret, which is shown once, or with why there is none.
-async fn shown_with(
-    app: &App,
-    visit: &Visit,
-    made: std::result::Result<(ServiceToken, Secret), Error>,
-) -> Result<Response> {
-    let mut shown = tokens(app, visit).await?;
-    let (status, made) = outcome_of(&mut shown.frame, made.map_err(Failure::from));
-    let secret = |secret: Secret| secret.expose().to_owned();
-    shown.made = made.map(|(token, raw)| NewSecret { name: token.name, secret: secret(raw) });
+    let mut shown = tokens(&app, &visit).await?;
+    let status = match made {
+        Ok((token, secret)) => {
+            shown.made = Some(NewSecret { name: token.name, secret: secret.expose().to_owned() });
+            StatusCode::CREATED
+        }
+        Err(error) => {
+            let places = [
+                ("Name", "name"),
+                ("The role", "role"),
+                ("A token may have", "projects"),
+                ("There is no project", "projects"),
+                (visit.t.people.no_projects, "projects"),
+                ("expires_in", "days"),
+                (visit.t.tokens.no_days, "days"),
+            ];
+            show_refusal(&mut shown.frame, error.into(), ("new", &form), &places)
+        }
+    };
     Ok(page_as(status, &shown))
 }
 

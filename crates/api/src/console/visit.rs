@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use dashboard::{Frame, Person, ProjectLink, Section, Texts};
+use dashboard::{Frame, Person, ProjectLink, Refused, Section, Texts};
 use domain::ids::ProjectId;
 use form_urlencoded::byte_serialize;
 use gateway::{Error, Member, Standing};
@@ -187,6 +187,7 @@ impl Visit {
             project: project.map(|id| id.0),
             notice: self.notice.map(str::to_owned),
             fault: None,
+            refused: Refused::default(),
         }
     }
 }

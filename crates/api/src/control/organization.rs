@@ -93,6 +93,6 @@ pub async fn update(
     request: Request,
 ) -> Result<Json<OrganizationDetail>> {
     let request: OrganizationRequest = body::read_json(request, &app, LARGEST).await?;
-    let change = OrganizationChange { name: request.name, settings: request.settings };
+    let change = OrganizationChange { name: request.name, settings: request.settings, base: None };
     Ok(Json(app.gateway.update_organization(&by.member, change).await?.into()))
 }

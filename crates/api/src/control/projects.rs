@@ -96,6 +96,7 @@ impl From<ProjectFields> for ProjectChange {
             description: fields.description,
             status: fields.status,
             settings: fields.settings,
+            base: None,
         }
     }
 }

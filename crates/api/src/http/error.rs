@@ -199,6 +199,7 @@ impl From<Error> for Failure {
                 of(StatusCode::NOT_FOUND).code("previous_response_not_found")
             }
             Error::NotFound | Error::NotStored(_, _) => of(StatusCode::NOT_FOUND),
+            Error::SettingsChanged => of(StatusCode::CONFLICT),
             Error::Malformed(_) => of(StatusCode::BAD_REQUEST),
             Error::Invalid(faults) => {
                 let mut failure = of(StatusCode::UNPROCESSABLE_ENTITY);

@@ -109,6 +109,23 @@ pub struct ExportView {
 pub struct JobPage {
     /// The frame.
     pub frame: Frame,
+    /// All but the heading.
+    pub part: JobPart,
+}
+
+impl JobPage {
+    /// The address of the changes of the part.
+    fn live(&self) -> String {
+        self.frame.href(&format!("/live/jobs/{}", self.part.job.id))
+    }
+}
+
+/// A job and its outcome without a heading, for a page that is open.
+#[derive(Debug, Template)]
+#[template(path = "job_part.html")]
+pub struct JobPart {
+    /// The texts.
+    pub t: &'static Texts,
     /// The job as it is listed.
     pub job: JobRow,
     /// Whether it changes no more.

@@ -1,11 +1,12 @@
 //! The figures of a project over a period.
 
 use askama::Template;
+use domain::time::Timestamp;
 
 use crate::format::{Count, Money, Percent};
 use crate::frame::{Frame, NavLink};
 use crate::markup;
-use crate::pages::chart::Chart;
+use crate::pages::chart::{Chart, ChartBar};
 use crate::texts::Texts;
 
 /// A figure.
@@ -151,6 +152,16 @@ pub struct Tiles {
 }
 
 impl Overview {
+    /// The figures of the charts, by the time that they begin at.
+    fn buckets(&self) -> Vec<(Timestamp, Vec<&str>)> {
+        let Some(first) = self.charts.first() else { return Vec::new() };
+        let row = |(index, bar): (usize, &ChartBar)| {
+            let bars = self.charts.iter().filter_map(|chart| chart.bars.get(index));
+            (bar.begins, bars.map(|bar| bar.words.as_str()).collect())
+        };
+        first.bars.iter().enumerate().map(row).collect()
+    }
+
     /// The address of the changes of the figures.
     fn live(&self) -> Option<String> {
         let hours = self.hours?;

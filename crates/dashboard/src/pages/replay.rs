@@ -5,6 +5,7 @@ use askama::Template;
 use crate::format::{Count, Duration, Money};
 use crate::frame::Frame;
 use crate::markup;
+use crate::texts::Texts;
 
 /// A trace of the comparison.
 #[derive(Clone, Debug)]
@@ -65,6 +66,20 @@ pub struct ComparedCall {
 pub struct ReplayPage {
     /// The frame.
     pub frame: Frame,
+    /// The id of its job.
+    pub id: String,
+    /// The id of the source.
+    pub source: String,
+    /// All but the heading.
+    pub part: ReplayPart,
+}
+
+/// A replay without a heading, for a page that is open.
+#[derive(Debug, Template)]
+#[template(path = "replay_part.html")]
+pub struct ReplayPart {
+    /// The texts.
+    pub t: &'static Texts,
     /// `queued`, `running`, `completed` or `failed`.
     pub state: &'static str,
     /// The calls that are done, and how many there are.
@@ -73,8 +88,6 @@ pub struct ReplayPage {
     pub is_over: bool,
     /// Why it has failed.
     pub error: Option<String>,
-    /// The id of the source.
-    pub source: String,
     /// The source and its replays; empty until it is over.
     pub traces: Vec<ComparedTrace>,
     /// The calls of the source.
@@ -82,6 +95,11 @@ pub struct ReplayPage {
 }
 
 impl ReplayPage {
+    /// The address of the changes of the part.
+    fn live(&self) -> String {
+        self.frame.href(&format!("/live/jobs/{}", self.id))
+    }
+
     fn source_href(&self) -> String {
         self.frame.href(&format!("/traces/{}", self.source))
     }

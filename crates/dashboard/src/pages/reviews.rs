@@ -52,8 +52,10 @@ pub struct ReviewItem {
 pub struct JudgedRow {
     /// The step.
     pub step: i64,
-    /// Its place on the page of its trace.
-    pub href: String,
+    /// Its place on the page of its trace; `None` if it is gone.
+    pub href: Option<String>,
+    /// The name of whoever judged; `None` if they are not known.
+    pub judge: Option<String>,
     /// Whether it was confirmed.
     pub is_confirmed: bool,
     /// The findings that were judged.
@@ -62,8 +64,8 @@ pub struct JudgedRow {
     pub note: Option<String>,
     /// When it was judged.
     pub at: Timestamp,
-    /// The address that another verdict is sent to.
-    pub judge: String,
+    /// The address that another verdict is sent to; `None` if the step is gone.
+    pub judge_again: Option<String>,
 }
 
 /// The queue of a project.
@@ -86,4 +88,57 @@ pub struct ReviewsPage {
     pub judged: Vec<JudgedRow>,
     /// Whether the user may judge.
     pub may_judge: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Person, Section};
+    use crate::pages::refused::Refused;
+    use crate::texts::ENGLISH;
+
+    #[test]
+    fn a_verdict_on_a_step_that_is_gone_leads_nowhere() {
+        let person =
+            Person { email: "a@b.c".to_owned(), role: "owner", is_admin: true, may_call: true };
+        let frame = Frame {
+            t: &ENGLISH,
+            title: String::new(),
+            section: Section::Safety,
+            person,
+            enrols: false,
+            projects: Vec::new(),
+            project: None,
+            notice: None,
+            fault: None,
+            refused: Refused::default(),
+        };
+        let row = |step: i64, judge: Option<&str>, address: Option<&str>| JudgedRow {
+            step,
+            href: address.map(|address| format!("/steps/{address}")),
+            judge: judge.map(str::to_owned),
+            is_confirmed: true,
+            findings: String::new(),
+            note: None,
+            at: Timestamp(0),
+            judge_again: address.map(|address| format!("/safety/reviews/{address}")),
+        };
+        let page = ReviewsPage {
+            frame,
+            waiting: (Count(0), false),
+            threshold: String::new(),
+            items: Vec::new(),
+            is_first: true,
+            next: None,
+            judged: vec![row(11, Some("<nightly>"), Some("11")), row(12, None, None)],
+            may_judge: true,
+        };
+        let html = page.render().unwrap();
+        let (first, second) = html.split_once(">12 ").unwrap();
+        assert!(first.contains("<a href=\"/steps/11\">11</a>"), "{html}");
+        assert!(first.contains("<td>&#60;nightly&#62;</td>"), "{html}");
+        assert!(first.contains("action=\"/safety/reviews/11\""), "{html}");
+        assert!(second.contains("deleted") && second.contains("unknown"), "{html}");
+        assert!(!second.contains("/12") && !second.contains("name=\"verdict\""), "{html}");
+    }
 }

@@ -24,6 +24,8 @@ pub struct ProposedChange {
     pub subject: &'static str,
     /// The patch as JSON.
     pub patch: String,
+    /// The version of the settings that it is saved over.
+    pub base: String,
     /// The values that differ.
     pub rows: Vec<DifferenceRow>,
 }
@@ -58,6 +60,17 @@ pub struct OrganizationFields {
     pub json: String,
 }
 
+/// An MCP server that requests may name.
+#[derive(Clone, Debug)]
+pub struct McpServer {
+    /// The name of its form.
+    pub form: String,
+    /// Its address.
+    pub address: String,
+    /// Whether a token is stored for it.
+    pub has_token: bool,
+}
+
 /// The settings page.
 #[derive(Debug, Template)]
 #[template(path = "settings.html")]
@@ -70,6 +83,8 @@ pub struct SettingsPage {
     pub fields: ProjectFields,
     /// All its settings as JSON.
     pub json: String,
+    /// The MCP servers that requests may name.
+    pub servers: Vec<McpServer>,
     /// The organization.
     pub organization: OrganizationFields,
     /// A patch that was refused, or is to be edited further.

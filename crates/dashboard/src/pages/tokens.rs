@@ -6,6 +6,7 @@ use domain::time::Timestamp;
 use crate::frame::Frame;
 use crate::pages::keys::NewSecret;
 use crate::pages::people::ROLES;
+use crate::texts::Texts;
 
 /// A service token that is not revoked.
 #[derive(Clone, Debug)]
@@ -55,6 +56,12 @@ pub struct TokensPage {
 }
 
 impl TokensPage {
+    /// The times for which a token can be good, in days, with their names.
+    fn terms(t: &Texts) -> [(&'static str, String); 4] {
+        let t = &t.tokens;
+        [("7", t.days(7)), ("30", t.days(30)), ("90", t.days(90)), ("365", t.a_year.to_owned())]
+    }
+
     /// The roles that a token can have.
     fn roles() -> &'static [&'static str] {
         &ROLES[1..]

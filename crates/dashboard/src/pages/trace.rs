@@ -136,6 +136,7 @@ pub struct StepView {
 mod tests {
     use super::*;
     use crate::frame::{Person, Section};
+    use crate::pages::refused::Refused;
     use crate::texts::ENGLISH;
 
     #[test]
@@ -152,6 +153,7 @@ mod tests {
             project: None,
             notice: None,
             fault: None,
+            refused: Refused::default(),
         };
         let head = TraceHead {
             frame,

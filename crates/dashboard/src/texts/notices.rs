@@ -43,6 +43,9 @@ notices! {
     invitation_withdrawn = "The invitation is withdrawn: its link is no longer good.";
     threshold_set = "The threshold is set: it counts from the next request on.";
     settings_saved = "The settings are saved: they count from the next request on.";
+    mcp_token_saved = "The token is stored: calls to that server carry it from now on.";
+    mcp_token_removed = "The token is removed.";
+    mcp_token_kept = "The token is kept as it was.";
     model_created = "The model is registered: keys of this project can call it.";
     model_saved = "The model is saved.";
     model_deleted = "The model is deleted: calls that name it fail from now on.";

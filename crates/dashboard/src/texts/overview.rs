@@ -49,12 +49,15 @@ texts! {
 
         mean_latency = "Mean latency";
         at_most(highest) = "at most {highest}";
-        over_time(chart, highest) = "{chart} over time, at most {highest}";
+        over_time(chart, highest) = "{chart} over time, at most {highest}; the table below has all figures";
         requests_failed(requests, failed) = "{requests}, {failed} failed";
         requests_blocked(requests, blocked) = "{requests}, {blocked} blocked";
         requests_failed_blocked(requests, failed, blocked) = "{requests}, {failed} failed, {blocked} blocked";
         failed = "failed";
         blocked = "blocked";
+        as_table = "The charts as a table";
+        table_of_buckets = "Table of the figures over time";
+        begins = "Begins";
         days_are_utc = "Days and buckets are those of UTC.";
         all_buckets = "All buckets as CSV";
 

@@ -96,6 +96,9 @@ texts! {
         findings = "Findings";
         verdict = "Verdict";
         note = "Note";
+        judge = "By";
+        unknown_judge = "unknown";
+        step_is_gone = "deleted";
         judged = "Judged";
         change = "Change it";
         confirmed = "confirmed";

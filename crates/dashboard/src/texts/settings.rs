@@ -29,6 +29,15 @@ texts! {
         patch[null] = "A patch, which is merged at every depth; {null} turns a limit off and sets other values back";
         patch_no_object = "The patch must be a JSON object";
         patch_no_json(error) = "The patch is not JSON: {error}";
+        patch_has_token = "A patch holds no tokens of MCP servers: each has a field of its own";
+
+        mcp_tokens = "Tokens of MCP servers";
+        about_mcp_tokens = "A token is stored sealed and never shown again. It counts from the next call on.";
+        no_mcp_server[setting] = "No MCP server is allowed: {setting} lists those that requests may name.";
+        mcp_token[server] = "Token for {server}";
+        mcp_token_set[server] = "Token for {server} (set: leave empty to keep it)";
+        save_mcp_token(server) = "Save the token for {server}";
+        remove_mcp_token(server) = "Remove the token for {server}";
 
         organization(name) = "Organization {name}";
         requires_factor = "Everybody must have a second factor";

@@ -8,6 +8,7 @@ use store::{Organization, Tx};
 use crate::audit::Event;
 use crate::control::people::hold_people;
 use crate::control::projects::{audited, clean_name};
+use crate::control::settings_preview::check_base;
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
@@ -30,6 +31,8 @@ pub struct OrganizationChange {
     pub name: Option<String>,
     /// Settings to merge; a null sets one back.
     pub settings: Option<Map<String, Value>>,
+    /// The version of the settings that the change was previewed with, if it is for these alone.
+    pub base: Option<String>,
 }
 
 impl Gateway {
@@ -52,6 +55,7 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         let mut organization = tx.organization(member.org).await?.ok_or(Error::NotFound)?;
+        check_base(change.base.as_deref(), &organization.settings)?;
         let before = shown(&organization);
         if let Some(name) = name {
             organization.name = name;

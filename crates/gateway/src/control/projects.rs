@@ -16,6 +16,7 @@ use crate::audit::{Event, changes};
 use crate::control::people::admin_of_now;
 use crate::control::safety_preview::check_new_patterns;
 use crate::control::settings::{DEEPEST, is_shallow, read_settings};
+use crate::control::settings_preview::check_base;
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::state::mcp_tokens::{self, Given as GivenTokens};
@@ -45,6 +46,8 @@ pub struct ProjectChange {
     pub status: Option<String>,
     /// Settings to merge.
     pub settings: Option<Map<String, Value>>,
+    /// The version of the settings that the change was previewed with, if it is for these alone.
+    pub base: Option<String>,
 }
 
 impl Gateway {
@@ -126,6 +129,7 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         let member = &admin_of_now(&mut tx, member, self.clock.now()).await?;
         let mut project = tx.project(id).await?.ok_or(Error::NotFound)?;
+        check_base(change.base.as_deref(), &project.settings)?;
         let before = shown(&project);
         if let Some(name) = name {
             project.name = name;

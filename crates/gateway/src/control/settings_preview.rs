@@ -1,13 +1,25 @@
 //! A change of settings as it would be merged, before it is saved.
 
+use aws_lc_rs::digest;
 use domain::ids::ProjectId;
 use domain::settings::{self, OrganizationSettings};
 use serde_json::{Map, Value};
 
 use crate::control::safety_preview::check_new_patterns;
+use crate::control::sessions::hex;
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
+
+/// A change as it would be merged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SettingsPreview {
+    /// The values that differ, by their paths in order.
+    pub differences: Vec<SettingsDifference>,
+    /// The version of the settings that they differ from: a change that has it as its base is saved over these
+    /// alone.
+    pub base: String,
+}
 
 /// A value of settings that a change touches.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +39,7 @@ impl Gateway {
         member: &Member,
         id: ProjectId,
         patch: Map<String, Value>,
-    ) -> Result<Vec<SettingsDifference>> {
+    ) -> Result<SettingsPreview> {
         let state = self.visible_project(member, id)?;
         member.check_admin()?;
         let mut faults = Faults::default();
@@ -36,7 +48,7 @@ impl Gateway {
         let mut project = state.project.clone();
         faults.note(self.merge_settings(&mut project, patch, &models, &state.sealing));
         faults.none()?;
-        Ok(differences(&state.project.settings, &project.settings))
+        Ok(preview(&state.project.settings, &project.settings))
     }
 
     /// The differences that a patch would make in the settings of the organization. Fails if they cannot be
@@ -45,13 +57,31 @@ impl Gateway {
         &self,
         member: &Member,
         patch: Map<String, Value>,
-    ) -> Result<Vec<SettingsDifference>> {
+    ) -> Result<SettingsPreview> {
         member.check_admin()?;
         let organization = self.store.organization(member.org).await?.ok_or(Error::NotFound)?;
         let mut after = organization.settings.clone();
         settings::merge(&mut after, patch);
         OrganizationSettings::parse(&after).map_err(Error::Invalid)?;
-        Ok(differences(&organization.settings, &after))
+        Ok(preview(&organization.settings, &after))
+    }
+}
+
+fn preview(before: &Map<String, Value>, after: &Map<String, Value>) -> SettingsPreview {
+    SettingsPreview { differences: differences(before, after), base: version(before) }
+}
+
+/// The version of settings: a hash of them.
+fn version(settings: &Map<String, Value>) -> String {
+    let text = Value::Object(settings.clone()).to_string();
+    hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())
+}
+
+/// Refuses a change of settings that are not those of its base any more.
+pub(crate) fn check_base(base: Option<&str>, settings: &Map<String, Value>) -> Result<()> {
+    match base {
+        Some(base) if base != version(settings) => Err(Error::SettingsChanged),
+        _ => Ok(()),
     }
 }
 

@@ -11,7 +11,7 @@ use domain::time::{DAY, Timestamp};
 use grading::JudgedCategory;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use store::{ReviewPage, SealedContent, Store};
+use store::{JudgeOfStep, ReviewPage, SealedContent, Store};
 
 use crate::audit::Event;
 use crate::bounded_read::{READ_BOUND, bounded};
@@ -57,6 +57,17 @@ pub struct ReviewQueue<T> {
     pub items: Vec<(Step, T)>,
     /// The step before which the next page begins, if there is one.
     pub next: Option<StepId>,
+}
+
+/// A verdict, and what its list shows beside it.
+#[derive(Clone, Debug)]
+pub struct ListedVerdict {
+    /// The verdict.
+    pub review: Review,
+    /// The name of the judge; `None` if they are not known.
+    pub judge: Option<String>,
+    /// Whether the step is still there.
+    pub has_step: bool,
 }
 
 impl Gateway {
@@ -137,10 +148,22 @@ impl Gateway {
         member: &Member,
         project: ProjectId,
         most: i64,
-    ) -> Result<Vec<Review>> {
+    ) -> Result<Vec<ListedVerdict>> {
         let project = self.visible_project(member, project)?;
         let since = self.clock.now().minus_micros(ADVICE_WINDOW);
-        bounded(self.store.reviews(project.id(), since, most)).await
+        let reviews = bounded(self.store.reviews(project.id(), since, most)).await?;
+        let judges = bounded(self.store.judges(project.id(), since, most)).await?;
+        let mut judges: HashMap<StepId, JudgeOfStep> =
+            judges.into_iter().map(|judge| (judge.step, judge)).collect();
+        let listed = |review: Review| {
+            let judge = judges.remove(&review.step);
+            ListedVerdict {
+                has_step: judge.as_ref().is_some_and(|judge| judge.is_kept),
+                judge: judge.and_then(|judge| judge.name),
+                review,
+            }
+        };
+        Ok(reviews.into_iter().map(listed).collect())
     }
 
     /// Judges the findings of a step that asks for a review (not viewers). A later verdict takes the place of

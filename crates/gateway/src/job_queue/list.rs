@@ -31,10 +31,14 @@ impl Gateway {
     ) -> Result<(Job, Option<Timestamp>)> {
         let project = self.visible_project(member, project)?;
         let id: JobId = id.parse().map_err(|_| Error::NotFound)?;
-        let job = bounded(self.store.job(project.id(), id, self.clock.now())).await?;
-        let job = job.ok_or(Error::NotFound)?;
+        let job = self.job_of(project.id(), id).await?;
         let until = job.finished_at.map(|end| end.plus(RESULT_RETENTION));
         Ok((job, until))
+    }
+
+    pub(crate) async fn job_of(&self, project: ProjectId, id: JobId) -> Result<Job> {
+        let job = bounded(self.store.job(project, id, self.clock.now())).await?;
+        job.ok_or(Error::NotFound)
     }
 
     pub(crate) async fn jobs_of(&self, project: ProjectId) -> Result<Vec<Job>> {

@@ -43,6 +43,10 @@ impl Look {
             LiveView::Jobs => {
                 Ok(Some(Seen::Jobs(self.gateway.jobs_of(self.subject.0).await?.into())))
             }
+            LiveView::Job(id) => {
+                let job = self.gateway.job_of(self.subject.0, id).await?;
+                Ok(Some(Seen::Job(job.into())))
+            }
             LiveView::Figures { hours } => self.figures(hours).await,
         }
     }

@@ -34,6 +34,8 @@ pub enum LiveEvent {
     Traces(Vec<ListedTrace>),
     /// All jobs, newest first.
     Jobs(Arc<[Job]>),
+    /// The job. It changes no more once it is over.
+    Job(Arc<Job>),
     /// The figures.
     Figures(Arc<ComparedFigures>),
     /// Nothing has happened for a while.
@@ -80,9 +82,12 @@ impl LiveStream {
         }
     }
 
-    /// Waits for the next change. `None` at the end: the session is over, the project is out of its sight,
-    /// the stream has been open for long enough, or the gateway stops.
+    /// Waits for the next change. `None` at the end: the job that is watched is over, the session is over, the
+    /// project is out of its sight, the stream has been open for long enough, or the gateway stops.
     pub async fn next(&mut self) -> Option<LiveEvent> {
+        if matches!(&self.reported, Seen::Job(job) if job.state.is_over()) {
+            return None;
+        }
         loop {
             if let Ok(changed) = tokio::time::timeout(TICK, self.seen.changed()).await {
                 // Only its task drops the sender.
@@ -124,6 +129,8 @@ fn change(before: &Seen, now: &Seen) -> Option<LiveEvent> {
         (_, Seen::Figures(now)) => Some(LiveEvent::Figures(now.clone())),
         (Seen::Jobs(before), Seen::Jobs(now)) if before == now => None,
         (_, Seen::Jobs(now)) => Some(LiveEvent::Jobs(now.clone())),
+        (Seen::Job(before), Seen::Job(now)) if before == now => None,
+        (_, Seen::Job(now)) => Some(LiveEvent::Job(now.clone())),
         (before, Seen::Traces(now)) => {
             let known: &[ListedTrace] =
                 if let Seen::Traces(before) = before { before } else { &[] };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::ids::ProjectId;
+use domain::ids::{JobId, ProjectId};
 use domain::job::Job;
 
 use crate::evidence::figures::ComparedFigures;
@@ -15,6 +15,8 @@ pub enum LiveView {
     Traces,
     /// The jobs.
     Jobs,
+    /// One job.
+    Job(JobId),
     /// The figures of so many hours up to now.
     Figures {
         /// The hours.
@@ -35,6 +37,8 @@ pub(super) enum Seen {
     Traces(Arc<[ListedTrace]>),
     /// The jobs, newest first.
     Jobs(Arc<[Job]>),
+    /// The job.
+    Job(Arc<Job>),
     /// The figures.
     Figures(Arc<ComparedFigures>),
 }

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::evidence::traces::time_ordered_id;
 use crate::gateway::Gateway;
 use crate::job_queue::queued;
+use crate::pipeline::attributes::{self, NamedInBody};
 use crate::replay::overrides::Overrides;
 use crate::replay::result::ReplayResult;
 use crate::state::caller::Caller;
@@ -30,6 +31,9 @@ pub(super) struct Payload {
     pub(super) overrides: Overrides,
     /// The traces of the replay, one for each model. Another node that continues the job finds them here.
     pub(super) traces: Vec<TraceId>,
+    /// The user who has asked for it, as attributes are stored; `None` if the request names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) user: Option<String>,
 }
 
 /// A replay that was requested.
@@ -91,7 +95,9 @@ impl Gateway {
             let new_trace = |_| time_ordered_id(now).map(TraceId);
             let traces = (0..targets.len()).map(new_trace).collect::<Result<_>>()?;
             let request = overrides.hash(trace);
-            let payload = Payload { trace_id: trace, overrides, traces };
+            let named = attributes::gather(caller, None, NamedInBody::default());
+            let user = named.and_then(|named| named.user.clone());
+            let payload = Payload { trace_id: trace, overrides, traces, user };
             let payload = queued::to_json(&payload)?;
             self.add_replay(caller.project.id(), caller.key.key.id, request, payload).await
         })

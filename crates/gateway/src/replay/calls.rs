@@ -17,6 +17,7 @@ use crate::gateway::Gateway;
 use crate::inference::simulate;
 use crate::job_queue::job_handler::reason;
 use crate::job_queue::running::RunningJob;
+use crate::pipeline::attributes::{self, NamedInBody};
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::context::{RecordedCall, RequestContext};
 use crate::pipeline::screen::ScreeningRequest;
@@ -133,6 +134,7 @@ impl RepeatedCall<'_> {
         let (trace, endpoint) = (self.trace.clone(), ApiEndpoint::Replay);
         let mut context = RequestContext::new(caller, trace, self.parent, endpoint);
         let Recorded { prompt, placeholders, .. } = recorded;
+        context.attributes = attributes::gather(&context.caller, None, NamedInBody::default());
         context.recorded = Some(Arc::new(RecordedCall { step: self.source.id, placeholders }));
         let request = ScreeningRequest { prompt, pii: pii_rule(self.source) };
         let screened = match gateway.screened(&context, request).await? {
@@ -225,7 +227,7 @@ impl Gateway {
             source: Some(source.id),
             trace_context: None,
             // The replay is for whoever has asked for it.
-            attributes: None,
+            attributes: attributes::gather(caller, None, NamedInBody::default()),
             started_at: now,
             finished_at: now,
             ..source.clone()

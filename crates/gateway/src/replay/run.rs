@@ -26,7 +26,7 @@ use crate::replay::comparison::{self, PlannedCall};
 use crate::replay::made_steps::MadeSteps;
 use crate::replay::plan::{self, Action};
 use crate::replay::result::{ReplayResult, Replayed};
-use crate::state::caller::Caller;
+use crate::state::caller::{Caller, HeaderAttributes};
 use crate::state::known_traces::{TraceHandle, asks_secure};
 use crate::state::registry::ProjectState;
 
@@ -184,7 +184,10 @@ impl<'j> Replay<'j> {
         planned: Option<&mut PlannedCall>,
     ) -> std::result::Result<(), ReplayError> {
         let gateway = &self.job.gateway;
+        let asker = self.payload.user.clone();
+        let named = HeaderAttributes { user: asker, tags: None };
         let (caller, source) = (caller(self.job)?, &self.steps[step_index]);
+        let caller = caller.with_attributes(named);
         let parent = made.parent(source, &self.steps);
         let (Some(model), Some(planned)) = (model, planned) else {
             let step = gateway.copy_step(&caller, source, trace, parent).await?;

@@ -4,6 +4,7 @@
 
 mod links;
 mod live;
+mod member_calls;
 mod member_of_now;
 mod registry;
 mod replay;

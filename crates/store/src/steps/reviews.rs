@@ -13,6 +13,14 @@ use crate::error::{Error, Result};
 use crate::from_row::from_row;
 
 from_row! {
+    struct JudgeRow {
+        step_id: i64,
+        name: Option<String>,
+        kept_id: Option<i64>,
+    }
+}
+
+from_row! {
     struct Row {
         step_id: i64,
         project_id: i64,
@@ -52,6 +60,17 @@ pub struct ReviewPage {
     pub steps: Vec<Step>,
     /// The step before which the next page begins, if there is one.
     pub next: Option<StepId>,
+}
+
+/// The judge of a verdict, and what became of its step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JudgeOfStep {
+    /// The step.
+    pub step: StepId,
+    /// The address of the user, or the name of the service token; `None` if they are not known any more.
+    pub name: Option<String>,
+    /// Whether the step is still there.
+    pub is_kept: bool,
 }
 
 impl Store {
@@ -141,6 +160,36 @@ impl Store {
             sqlx::query_as(LATEST).bind(project.0).bind(since.0).bind(most).fetch_all(db).await?
         });
         rows.into_iter().map(Row::read).collect()
+    }
+
+    /// The judges of the same verdicts.
+    #[boxed]
+    pub async fn judges(
+        &self,
+        project: ProjectId,
+        since: Timestamp,
+        most: i64,
+    ) -> Result<Vec<JudgeOfStep>> {
+        const NAMES: &str = "
+            SELECT v.step_id, COALESCE(t.name, CASE WHEN m.user_id IS NOT NULL THEN u.email END) AS name,
+                   s.id AS kept_id
+            FROM review_verdicts v
+            LEFT JOIN users u ON u.id = v.user_id
+            LEFT JOIN memberships m ON m.user_id = u.id
+            LEFT JOIN service_tokens t ON t.id = v.token_id
+            LEFT JOIN steps s ON s.id = v.step_id
+            WHERE v.project_id = $1 AND v.created_at >= $2
+            ORDER BY v.created_at DESC, v.step_id DESC
+            LIMIT $3";
+        let rows: Vec<JudgeRow> = bounded!(&self.reader, db => {
+            sqlx::query_as(NAMES).bind(project.0).bind(since.0).bind(most).fetch_all(db).await?
+        });
+        let judge = |row: JudgeRow| JudgeOfStep {
+            step: StepId(row.step_id),
+            name: row.name,
+            is_kept: row.kept_id.is_some(),
+        };
+        Ok(rows.into_iter().map(judge).collect())
     }
 
     /// Deletes verdicts of before a time whose steps are gone. Nothing else reads them.

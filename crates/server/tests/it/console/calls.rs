@@ -9,7 +9,8 @@ use crate::session::roles::{self, USER_PASSWORD};
 crate::on_every_backend!(
     a_member_calls_models_with_a_key_of_theirs,
     a_call_from_the_playground_keeps_to_the_limits_of_its_key,
-    a_trace_is_replayed_from_its_page_and_compared
+    a_trace_is_replayed_from_its_page_and_compared,
+    nobody_calls_with_a_key_that_is_theirs_no_more
 );
 
 /// Makes a key in a page's session; returns its id.
@@ -134,8 +135,16 @@ async fn a_trace_is_replayed_from_its_page_and_compared(backend: Backend) {
     ] {
         shows(&page, 200, text);
     }
-    assert!(!page.text.contains("data-waits") && !page.text.contains("<b>One"));
+    assert!(!page.text.contains("data-live") && !page.text.contains("<b>One"));
     assert_eq!(other.served(), 1);
+    // Its steps are for whoever has asked for it.
+    let asker = format!("/traces?user={}", crate::harness::OWNER.replace('@', "%40"));
+    let replays: Vec<_> = page.text.split("href=\"/traces/").skip(1).collect();
+    let replay = replays.iter().find_map(|link| link.split('?').next().filter(|id| **id != *trace));
+    let listed = owner.get(&asker).await;
+    shows(&listed, 200, replay.unwrap());
+    let source = format!("id=\"trace-{trace}\"");
+    assert!(!listed.text.contains(&source), "the source is not theirs");
     let jobs = owner.get("/jobs").await;
     shows(&jobs, 200, &job.split('?').next().unwrap().replace("/replays/", ""));
     shows(&jobs, 200, ">Replay<");
@@ -153,4 +162,44 @@ async fn a_trace_is_replayed_from_its_page_and_compared(backend: Backend) {
     assert_eq!(send_form(&member, &path, &fields).await.status, 403, "somebody else's key");
     shows(&member.get(&job).await, 200, "Another reply.");
     assert_eq!(other.served(), 1);
+}
+
+async fn nobody_calls_with_a_key_that_is_theirs_no_more(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let api = server.owner().await;
+    let mock = Mock::always(crate::harness::Answer::text("Hello.")).await;
+    mock.register(&api, "counted").await;
+    let other = json!({"project": {"name": "Other"}});
+    let other = api.post("/api/v1/projects", &other).await.ok(201)["id"].clone();
+    let trace = server.key().trace().await;
+    let body = json!({"trace_id": trace, "model": "sandbox", "input": "A question."});
+    server.key().post("/api/v1/runs", &body).await.ok(200);
+    server.key().patch(&format!("/api/v1/traces/{trace}/complete"), &json!({})).await.ok(200);
+    roles::user(&server, "member", &["1"]).await;
+    let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
+    let own = key(&member, json!({})).await;
+    assert_eq!(ask(&member, &own, json!({"model": "counted"})).await.status, 200);
+    let people = api.get("/api/v1/users").await.ok(200);
+    let user = people.as_array().unwrap().iter().find(|user| user["role"] == "member").unwrap();
+    let user = format!("/api/v1/users/{}", user["id"]);
+    let path = format!("/traces/{trace}/replay");
+    let fields = [("project", "1"), ("key", &*own), ("model", "counted")];
+    for (who, change, status) in [
+        ("a viewer since", json!({"role": "viewer", "projects": [1]}), 403),
+        ("a member of another project", json!({"role": "member", "projects": [other]}), 404),
+        ("a member of none", json!({"role": "member", "projects": []}), 404),
+    ] {
+        api.patch(&user, &change).await.ok(200);
+        let reply = ask(&member, &own, json!({"model": "counted"})).await;
+        assert_eq!(reply.status, status, "{who}: {}", reply.text);
+        let reply = send_form(&member, &path, &fields).await;
+        assert_eq!(reply.status, status, "{who}: {}", reply.text);
+    }
+    api.patch(&user, &json!({"role": "member", "projects": [1]})).await.ok(200);
+    assert_eq!(ask(&member, &own, json!({"model": "counted"})).await.status, 200);
+    api.delete(&user).await.ok(204);
+    let reply = ask(&member, &own, json!({"model": "counted"})).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/sign-in"), "{}", reply.text);
+    assert_eq!(send_form(&member, &path, &fields).await.status, 303, "they are signed out");
+    assert_eq!(mock.served(), 2, "no other call was made");
 }

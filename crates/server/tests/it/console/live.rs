@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{owner, signed_in};
+use super::{owner, send_form, signed_in};
 use crate::harness::{Backend, Caller, Server, Setup, free_port, until};
 use crate::session::roles::{self, USER_PASSWORD};
 
 crate::on_every_backend!(
     a_trace_appears_and_changes_in_an_open_list,
     the_figures_of_an_open_overview_change,
+    a_job_is_followed_to_its_end,
     a_stream_shows_what_its_page_would,
     a_stream_too_many_is_refused,
     a_gateway_with_open_streams_stops_at_once,
@@ -115,6 +116,48 @@ async fn the_figures_of_an_open_overview_change(backend: Backend) {
     let event = stream.until("<span class=\"change\">new</span>").await;
     assert!(event.starts_with("event: part\ndata: "), "{event}");
     assert!(event.contains("<span class=\"value\">1</span>"), "{event}");
+}
+
+async fn a_job_is_followed_to_its_end(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    // A provider that takes requests and answers none, until it is gone.
+    let provider = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", provider.local_addr().unwrap());
+    let model = json!({"model_definition": {"name": "slow", "identifier": "slow",
+        "provider": "openai", "base_url": url, "is_public": false}});
+    server.owner().await.post("/api/v1/projects/1/models", &model).await.ok(201);
+    let page = owner.with("origin", &owner.base);
+    let key = json!({"name": "mine", "project_id": 1});
+    let key = page.post("/api/v1/keys", &key).await.ok(201)["id"].clone();
+    let trace = server.key().trace().await;
+    let body = json!({"trace_id": trace, "model": "sandbox", "input": "A question."});
+    server.key().post("/api/v1/runs", &body).await.ok(200);
+    server.key().patch(&format!("/api/v1/traces/{trace}/complete"), &json!({})).await.ok(200);
+    let fields = [("project", "1"), ("key", key.as_str().unwrap()), ("model", "slow")];
+    let asked = send_form(&owner, &format!("/traces/{trace}/replay"), &fields).await;
+    let page = owner.get(asked.header("location")).await;
+    let path = live(&page.text);
+    let id = path.strip_prefix("/live/jobs/").and_then(|path| path.strip_suffix("?project=1"));
+    let id = id.unwrap_or_else(|| panic!("{path}"));
+    let mut stream = Stream::open(&owner, &path).await;
+    let event = stream.until("status running").await;
+    assert!(event.starts_with("event: part\ndata: "), "{event}");
+    assert!(!event.contains("<main") && !event.contains("In total"), "{event}");
+    drop(provider);
+    let event = stream.until("event: end").await;
+    assert!(event.contains("In total") && !event.contains("status running"), "{event}");
+    stream.ended().await;
+    // A page of a job that is over follows nothing; a stream of it shows its end alone.
+    let page = owner.get(asked.header("location")).await.text;
+    assert!(!page.contains("data-live") && !page.contains("data-pauses"), "{page}");
+    let mut stream = Stream::open(&owner, &path).await;
+    stream.until("event: end").await;
+    stream.ended().await;
+    let unknown = [format!("/live/jobs/{id}x"), format!("/live/jobs/{id}?project=2")];
+    for path in unknown.iter().map(String::as_str).chain(["/live/jobs/none"]) {
+        assert_eq!(owner.get(path).await.status, 404, "{path}");
+    }
 }
 
 async fn a_stream_shows_what_its_page_would(backend: Backend) {

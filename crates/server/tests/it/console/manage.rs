@@ -3,13 +3,16 @@
 use serde_json::json;
 
 use super::{owner, send_form, shows, signed_in};
-use crate::harness::{Answer, Backend, Mock, Server, free_port, settings};
+use crate::harness::{Answer, Backend, Mock, Reply, Server, free_port, settings};
 use crate::session::roles::{self, USER_PASSWORD};
 
 crate::on_every_backend!(
     a_model_is_registered_checked_changed_and_deleted,
     a_prompt_is_routed_and_the_threshold_set,
     settings_are_shown_before_they_are_saved,
+    settings_that_have_changed_are_shown_anew,
+    a_refused_form_keeps_what_was_typed,
+    a_token_of_an_mcp_server_is_stored_and_never_shown,
     limits_show_who_holds_what,
     decisions_of_admins_are_refused_to_others
 );
@@ -123,7 +126,8 @@ async fn settings_are_shown_before_they_are_saved(backend: Backend) {
         project["settings"].clone()
     };
     assert_eq!(stored().await["custom"], json!({"kept": 1}), "nothing is saved yet");
-    assert_eq!(send_form(&owner, "/settings", &fields).await.status, 303);
+    let saved = send_form(&owner, "/settings", &based(&fields, &shown.text)).await;
+    assert_eq!(saved.status, 303, "{}", saved.text);
     assert_eq!(stored().await["custom"], json!({"kept": 1, "added": "<i>"}));
     assert_eq!(stored().await["limits"]["loop_requests"], 70);
     for (patch, fault) in [
@@ -180,9 +184,190 @@ async fn settings_are_shown_before_they_are_saved(backend: Backend) {
     shows(&shown, 200, "security.default_role");
     let patch = r#"{"security": {"default_role": "viewer"}}"#;
     let organization = [("project", "1"), ("subject", "organization"), ("patch", patch)];
+    let organization = based(&organization, &shown.text);
     assert_eq!(send_form(&owner, "/settings", &organization).await.status, 303);
     let read = server.owner().await.get("/api/v1/organization").await.ok(200);
     assert_eq!(read["settings"]["security"]["default_role"], "viewer");
+}
+
+/// The fields of a change as the form that shows it has them.
+fn based<'f>(fields: &[(&'f str, &'f str)], page: &'f str) -> Vec<(&'f str, &'f str)> {
+    let (_, rest) = page.split_once("name=\"base\" value=\"").expect("the change has a base");
+    let base = ("base", rest.split('"').next().unwrap());
+    fields.iter().copied().chain([base]).collect()
+}
+
+async fn settings_that_have_changed_are_shown_anew(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let api = server.owner().await;
+    let project = || api.get("/api/v1/projects/1");
+    let patch = r#"{"monthly_budget": 250}"#;
+    let fields = [("project", "1"), ("subject", "project"), ("patch", patch)];
+    let shown = send_form(&owner, "/settings/preview", &fields).await;
+    shows(&shown, 200, "not set");
+    settings(&api, 1, json!({"monthly_budget": 100})).await;
+    let refused = send_form(&owner, "/settings", &based(&fields, &shown.text)).await;
+    shows(&refused, 409, "The settings have changed since the change was shown");
+    shows(&refused, 409, "<code class=\"old\">100</code>");
+    assert_eq!(project().await.ok(200)["settings"]["monthly_budget"], 100);
+    // A form that was never shown with settings is shown with them first.
+    shows(&send_form(&owner, "/settings", &fields).await, 409, "<code class=\"old\">100</code>");
+    let saved = send_form(&owner, "/settings", &based(&fields, &refused.text)).await;
+    assert_eq!(saved.status, 303, "{}", saved.text);
+    assert_eq!(project().await.ok(200)["settings"]["monthly_budget"], 250);
+    // The organization's likewise.
+    let patch = r#"{"security": {"default_role": "viewer"}}"#;
+    let fields = [("project", "1"), ("subject", "organization"), ("patch", patch)];
+    let shown = send_form(&owner, "/settings/preview", &fields).await;
+    let other = json!({"settings": {"security": {"default_role": "member"}}});
+    api.patch("/api/v1/organization", &other).await.ok(200);
+    let refused = send_form(&owner, "/settings", &based(&fields, &shown.text)).await;
+    shows(&refused, 409, "&#34;member&#34;");
+    assert_eq!(send_form(&owner, "/settings", &based(&fields, &refused.text)).await.status, 303);
+}
+
+/// The field of a page has this value, and this fault beside it.
+#[track_caller]
+fn has_fault(page: &Reply, id: &str, value: &str, fault: &str) {
+    let (_, field) = page.text.split_once(&format!("<input id=\"{id}\"")).expect("the field");
+    let (field, rest) = field.split_once('>').unwrap();
+    assert!(field.contains(&format!("value=\"{value}\"")), "{id}: {field}");
+    assert!(field.contains(&format!("aria-invalid=\"true\" aria-describedby=\"{id}-fault\"")));
+    let beside = format!("<p class=\"fault\" id=\"{id}-fault\">{fault}");
+    assert!(rest.starts_with(&beside), "{id}: {}", rest.get(..200).unwrap_or(rest));
+}
+
+async fn a_refused_form_keeps_what_was_typed(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let kept = |page: &Reply, values: &[&str]| {
+        for value in values {
+            shows(page, 422, &format!("value=\"{value}\""));
+        }
+    };
+    let fields = [
+        ("project", "1"),
+        ("subject", "project"),
+        ("form", "fields"),
+        ("budget", "much"),
+        ("requests", "77"),
+        ("loop_requests", "off"),
+        ("tier_simple", "sandbox"),
+    ];
+    let page = send_form(&owner, "/settings/preview", &fields).await;
+    has_fault(&page, "budget", "much", "The budget must be a number");
+    kept(&page, &["77", "off"]);
+    shows(&page, 422, "<option value=\"sandbox\" selected>");
+    assert!(page.text.contains("name=\"store_content\" value=\"1\">"), "a box that is not ticked");
+    let negative =
+        fields.map(|(name, value)| if name == "budget" { (name, "-1") } else { (name, value) });
+    let page = send_form(&owner, "/settings/preview", &negative).await;
+    has_fault(&page, "budget", "-1", "settings.monthly_budget");
+    let draft = [("project", "1"), ("subject", "project"), ("patch", "{\"a\": <")];
+    let page = send_form(&owner, "/settings/preview", &draft).await;
+    shows(&page, 422, "{&#34;a&#34;: &#60;</textarea>");
+    let page = send_form(&owner, "/settings", &draft).await;
+    shows(&page, 422, "{&#34;a&#34;: &#60;</textarea>");
+
+    let key = [("project", "1"), ("name", "My app"), ("hourly_limit", "much")];
+    let page = send_form(&owner, "/keys", &key).await;
+    has_fault(&page, "hourly_limit", "much", "The cap must be a number of dollars");
+    kept(&page, &["My app"]);
+    let person = [("email", "no address"), ("role", "viewer"), ("projects", "1, 2")];
+    let page = send_form(&owner, "/people", &person).await;
+    has_fault(&page, "email", "no address", "Email is not an e-mail address");
+    kept(&page, &["1, 2"]);
+    shows(&page, 422, "<option selected>viewer</option>");
+    let taken = [("email", crate::harness::OWNER), ("role", "viewer"), ("projects", "")];
+    let page = send_form(&owner, "/people", &taken).await;
+    has_fault(&page, "email", crate::harness::OWNER, crate::harness::OWNER);
+    roles::user(&server, "viewer", &["1"]).await;
+    let row =
+        [("old_role", "viewer"), ("role", "admin"), ("old_projects", "1"), ("projects", "one")];
+    let page = send_form(&owner, "/people/2", &row).await;
+    shows(&page, 422, "id=\"projects-2-fault\">Projects are numbers");
+    kept(&page, &["one"]);
+    let token = [("name", "Nightly"), ("role", "admin"), ("projects", "x"), ("days", "7")];
+    let page = send_form(&owner, "/people/tokens", &token).await;
+    has_fault(&page, "projects", "x", "Projects are numbers");
+    kept(&page, &["Nightly"]);
+    shows(&page, 422, "<option selected>admin</option>");
+    shows(&page, 422, "<option value=\"7\" selected>");
+    let provider = [
+        ("name", "Okta"),
+        ("slug", "Not A Slug"),
+        ("issuer", "https://issuer.example"),
+        ("client_id", "me"),
+        ("client_secret", "hidden"),
+        ("scopes", "openid"),
+        ("groups_claim", "groups"),
+    ];
+    let page = send_form(&owner, "/people/sign-on", &provider).await;
+    kept(&page, &["Okta", "Not A Slug", "https://issuer.example"]);
+    assert!(!page.text.contains("hidden\""), "a credential is not sent back");
+    let model = [
+        ("project", "1"),
+        ("name", "Small"),
+        ("identifier", "small"),
+        ("provider", "openai"),
+        ("retention", "0"),
+        ("input_price", "0.5"),
+    ];
+    let page = send_form(&owner, "/models", &model).await;
+    has_fault(&page, "retention", "0", "data_retention_days must be between");
+    kept(&page, &["Small", "0.5"]);
+    for (wrong, fault) in [("x", "The threshold must be"), ("7", "settings.routing.")] {
+        let fields = [("project", "1"), ("threshold", wrong)];
+        let page = send_form(&owner, "/routing/threshold", &fields).await;
+        assert_eq!(page.status, 422, "{}", page.text);
+        has_fault(&page, "threshold", wrong, fault);
+    }
+}
+
+async fn a_token_of_an_mcp_server_is_stored_and_never_shown(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let api = server.owner().await;
+    shows(&owner.get("/settings").await, 200, "No MCP server is allowed");
+    let address = "https://mcp.example/mcp";
+    settings(&api, 1, json!({"mcp": {"allowed_servers": [address]}})).await;
+    shows(&owner.get("/settings").await, 200, &format!("Token for <code>{address}</code></label>"));
+    let send = async |fields: &[(&str, &str)]| {
+        let fields = [&[("project", "1"), ("server", address)], fields].concat();
+        send_form(&owner, "/settings/mcp-tokens", &fields).await
+    };
+    let stored = async || {
+        let project = api.get("/api/v1/projects/1").await.ok(200);
+        project["settings"]["mcp"]["credentials"].clone()
+    };
+    let refused = send(&[("token", "two words")]).await;
+    shows(&refused, 422, "id=\"mcp-0-fault\">settings.mcp.credentials");
+    assert!(!refused.text.contains("two words"), "it is not sent back");
+    let saved = send(&[("token", "secret-one")]).await;
+    assert!(saved.header("location").contains("done=mcp_token_saved"), "{}", saved.text);
+    assert_eq!(stored().await, json!({address: true}));
+    let page = owner.get("/settings").await;
+    shows(&page, 200, "(set: leave empty to keep it)");
+    assert!(!page.text.contains("secret-one"));
+    assert!(send(&[("token", "")]).await.header("location").contains("done=mcp_token_kept"));
+    assert_eq!(stored().await, json!({address: true}));
+    assert!(send(&[("remove", "1")]).await.header("location").contains("mcp_token_removed"));
+    assert_eq!(stored().await, json!({}));
+    // A patch would be sent back: it takes none.
+    let patch = json!({"mcp": {"credentials": {address: "secret-two"}}, "monthly_budget": 5});
+    let patch = patch.to_string();
+    let fields = [("project", "1"), ("subject", "project"), ("patch", &*patch)];
+    for path in ["/settings/preview", "/settings"] {
+        let refused = send_form(&owner, path, &fields).await;
+        shows(&refused, 422, "A patch holds no tokens of MCP servers");
+        shows(&refused, 422, "monthly_budget");
+        assert!(!refused.text.contains("secret-two"), "{}", refused.text);
+    }
+    roles::user(&server, "member", &["1"]).await;
+    let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
+    let fields = [("project", "1"), ("server", address), ("token", "theirs")];
+    assert_eq!(send_form(&member, "/settings/mcp-tokens", &fields).await.status, 403);
 }
 
 async fn limits_show_who_holds_what(backend: Backend) {

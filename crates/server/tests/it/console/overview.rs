@@ -30,6 +30,12 @@ async fn figures_over_time_are_those_of_the_statistics(backend: Backend) {
         shows(&page, 200, "<h2>Mean latency</h2>");
         shows(&page, 200, "4, 1 blocked");
         assert!(page.text.matches("<g transform").count() <= 4 * 101, "{window}");
+        // The same in a table, a row for the bars of a time.
+        let (_, table) = page.text.split_once("Table of the figures over time").unwrap();
+        let (table, _) = table.split_once("</table>").unwrap();
+        assert!(table.contains("<td class=\"number\">4, 1 blocked</td>"), "{window}: {table}");
+        let rows = table.matches("<tr><th scope=\"row\"").count();
+        assert_eq!(rows * 4, page.text.matches("<g transform").count(), "{window}");
         let file = owner.get(&format!("/series.csv?{window}")).await;
         assert!(file.header("content-disposition").contains("series.csv"));
         let mut lines = file.text.lines();

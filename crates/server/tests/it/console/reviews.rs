@@ -50,6 +50,7 @@ async fn a_finding_is_judged_on_the_page_of_the_queue(backend: Backend) {
     let long = "é".repeat(1_001);
     let refused = send_form(&owner, &judge, &[("verdict", "confirmed"), ("note", &*long)]).await;
     shows(&refused, 422, "note is longer than 1000 characters");
+    assert!(refused.text.contains(&long), "the note is not lost");
 
     let judged = send_form(&owner, &judge, &wrong).await;
     let back = "/safety/reviews?project=1&done=finding_judged";
@@ -57,6 +58,8 @@ async fn a_finding_is_judged_on_the_page_of_the_queue(backend: Backend) {
     let page = owner.get(back).await;
     shows(&page, 200, "The verdict is kept");
     shows(&page, 200, "<td>false positive</td>");
+    shows(&page, 200, &format!("<td>{}</td>", crate::harness::OWNER));
+    shows(&page, 200, &format!("<a href=\"/steps/{step}?project=1\">{step}</a>"));
     shows(&page, 200, "&#60;i&#62;ours");
     assert!(!page.text.contains("<mark"), "it waits no more: {}", page.text);
     // It is changed where it is listed.
@@ -152,10 +155,9 @@ async fn a_draft_is_backtested(backend: Backend) {
     assert_eq!(asked.status, 303, "{}", asked.text);
     let job = asked.header("location").to_owned();
     assert!(job.starts_with("/jobs/") && job.ends_with("?project=1"), "{job}");
-    let over =
-        async || Some(owner.get(&job).await).filter(|page| !page.text.contains("data-waits"));
+    let over = async || Some(owner.get(&job).await).filter(|page| !page.text.contains("data-live"));
     let page = until("the backtest is over", over).await;
-    shows(&page, 200, "<span class=\"status completed\">completed</span>");
+    shows(&page, 200, "<span class=\"status completed\" role=\"status\">completed</span>");
     shows(&page, 200, "<th scope=\"row\" class=\"name\">policy: bird</th>");
     shows(&page, 200, &format!("<a href=\"/steps/{step}?project=1\">{step}</a>"));
     shows(&page, 200, "without effect on a backtest: mcp");
@@ -182,8 +184,7 @@ async fn an_export_has_a_page_and_its_file_is_for_admins(backend: Backend) {
     let export = api.post("/api/v1/projects/1/exports", &body).await.ok(202);
     let id = export["job_id"].as_str().unwrap();
     let job = format!("/jobs/{id}?project=1");
-    let over =
-        async || Some(owner.get(&job).await).filter(|page| !page.text.contains("data-waits"));
+    let over = async || Some(owner.get(&job).await).filter(|page| !page.text.contains("data-live"));
     let page = until("the export is over", over).await;
     shows(&page, 200, "It is found until");
     shows(&page, 200, "1 rows, ");

@@ -208,7 +208,14 @@ async fn owners_have_a_page_for_providers(backend: Backend) {
     let refused = send(&owner, &one, &wrong).await;
     assert_eq!(refused.status, 422);
     assert!(refused.text.contains("A rule is a line") && refused.text.contains("eng = member one"));
+    let beside = format!("<p class=\"fault\" id=\"rules-{}-fault\">A rule is a line", made["id"]);
+    assert!(refused.text.contains(&beside), "{}", refused.text);
     assert!(!refused.text.contains("<script>\""), "{}", refused.text);
+    wrong[1] = ("slug", "Not a slug");
+    wrong[7] = ("rules", "");
+    let refused = send(&owner, &one, &wrong).await;
+    let beside = format!("<p class=\"fault\" id=\"slug-{}-fault\">Slug must be", made["id"]);
+    assert!(refused.text.contains(&beside), "{}", refused.text);
     let mut right = fields("Work", "eng = viewer 1\r\n\r\nx=y = admin").to_vec();
     right[2] = ("issuer", issuer.url());
     assert_eq!(send(&admin, &one, &right).await.status, 403);
