@@ -93,7 +93,9 @@ pub use crate::evidence::complexity::RecentComplexities;
 pub use crate::evidence::figures::{ComparedFigures, Figures};
 pub use crate::evidence::listed_trace::ListedTrace;
 pub use crate::evidence::logs::LogResult;
-pub use crate::evidence::reviews::{MOST_REVIEWS, PresentReview, ReviewContent, ReviewQueue};
+pub use crate::evidence::reviews::{
+    ExpectedVerdict, Judged, MOST_REVIEWS, PresentReview, ReviewContent, ReviewQueue, VerdictNote,
+};
 pub use crate::evidence::series::UsageSeries;
 pub use crate::evidence::stats::{Period, Stats};
 pub use crate::evidence::trace_search::{TracePage, TraceQuery};
@@ -123,6 +125,7 @@ pub use crate::replay::ask::ReplayJob;
 pub use crate::replay::overrides::Overrides;
 pub use crate::replay::result::{ReplayResult, Replayed, ReplayedStep, Skip, TraceSummary};
 pub use crate::safety::location::Located;
+pub use crate::safety::text_numbers::numbered_texts;
 pub use crate::state::caller::{Caller, HeaderAttributes, Origin};
 pub use crate::state::member::Member;
 pub use crate::state::registry::{KeyState, ProjectState};

@@ -41,10 +41,12 @@ pub struct ReviewItem {
     pub more: usize,
     /// Excerpts of its texts.
     pub texts: Vec<Text>,
-    /// Why there is no text.
-    pub without_text: Option<&'static str>,
+    /// Why there is no text, or none with some of the findings.
+    pub without_text: Option<String>,
     /// The address that a verdict is sent to.
     pub judge: String,
+    /// What a verdict expects: that there is none yet.
+    pub expects: &'static str,
 }
 
 /// A verdict of the last 30 days.
@@ -64,6 +66,8 @@ pub struct JudgedRow {
     pub at: Timestamp,
     /// The address that another verdict is sent to.
     pub judge: String,
+    /// What another verdict expects: the time of this one.
+    pub expects: String,
 }
 
 /// The queue of a project.
