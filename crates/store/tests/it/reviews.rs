@@ -132,6 +132,8 @@ async fn a_verdict_is_kept_and_changed() {
 
 #[tokio::test]
 async fn a_note_is_sealed_and_one_verdict_hides_no_other() {
+    const MOVED: &str = "
+        UPDATE review_verdicts SET note = (SELECT note FROM review_verdicts WHERE step_id = 11)";
     for database in databases().await {
         let store = database.open().await;
         let (project, key) = project(&store).await;
@@ -149,8 +151,6 @@ async fn a_note_is_sealed_and_one_verdict_hides_no_other() {
         let whole = Some("of a test".to_owned());
         assert_eq!(notes().await, [whole.clone(), whole.clone()]);
         // It is sealed for its step.
-        const MOVED: &str = "
-            UPDATE review_verdicts SET note = (SELECT note FROM review_verdicts WHERE step_id = 11)";
         database.execute(MOVED).await;
         assert_eq!(notes().await, [None, whole.clone()]);
         // A later version has other words.
