@@ -409,6 +409,15 @@ mod tests {
                       kept 11 of them out of the queue, and 1 confirmed finding as well."
                     .to_owned()],
             ),
+        ] {
+            assert_eq!(advice(&reviews, &safety()), expected);
+        }
+    }
+
+    #[test]
+    fn only_what_would_leave_the_queue_is_counted() {
+        let fewer = "Set settings.safety.review_threshold to";
+        for (reviews, expected) in [
             // A lighter rule would leave them in the queue for something else.
             (
                 vec![of(10, FALSE, RULE_AND_KEY, 0.6)],
