@@ -50,11 +50,16 @@ for (const form of document.querySelectorAll("form.filters[method=get]")) {
   });
 }
 
-// Every table can be kept as CSV: its rows as they are shown, times in UTC. Cells are no formulas.
+// Every table can be kept as CSV: its rows as they are shown, times in UTC. Cells are no formulas, as in the files of
+// the gateway (export/src/cell.rs has the reasons): a program may begin a cell behind a semicolon.
+function guarded(text) {
+  const guarded = text.replace(/(^|[;\t\r\n])(["\s]*)(?=[=+\-@＝＋－＠])/g, "$1$2'");
+  return /^[\t\r\n]/.test(text) ? `'${guarded}` : guarded;
+}
 function cellText(cell) {
   const time = cell.querySelector("time");
   const text = (time ? time.dateTime : cell.innerText).trim().replace(/\s+/g, " ");
-  return `"${(/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text).replaceAll('"', '""')}"`;
+  return `"${(Number.isNaN(Number(text)) ? guarded(text) : text).replaceAll('"', '""')}"`;
 }
 function saveTable(table) {
   const lines = [...table.rows].map((row) => [...row.cells].map(cellText).join(","));

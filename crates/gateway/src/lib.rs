@@ -94,7 +94,8 @@ pub use crate::evidence::figures::{ComparedFigures, Figures};
 pub use crate::evidence::listed_trace::ListedTrace;
 pub use crate::evidence::logs::LogResult;
 pub use crate::evidence::reviews::{
-    ListedVerdict, MOST_REVIEWS, PresentReview, ReviewContent, ReviewQueue,
+    ExpectedVerdict, Judged, ListedVerdict, MOST_REVIEWS, PresentReview, ReviewContent,
+    ReviewQueue, VerdictNote,
 };
 pub use crate::evidence::series::UsageSeries;
 pub use crate::evidence::stats::{Period, Stats};
@@ -125,6 +126,7 @@ pub use crate::replay::ask::ReplayJob;
 pub use crate::replay::overrides::Overrides;
 pub use crate::replay::result::{ReplayResult, Replayed, ReplayedStep, Skip, TraceSummary};
 pub use crate::safety::location::Located;
+pub use crate::safety::text_numbers::numbered_texts;
 pub use crate::state::caller::{Caller, HeaderAttributes, Origin};
 pub use crate::state::member::Member;
 pub use crate::state::registry::{KeyState, ProjectState};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::review::{JudgedFinding, Review, Verdict};
 use domain::safety::{Action, Category, Safety};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The least number of verdicts on findings of a category.
 const LEAST_VERDICTS: usize = 10;
@@ -85,8 +85,14 @@ impl std::fmt::Display for JudgedCategory {
 }
 
 /// The categories with at least ten verdicts, and a change of settings for those that are mostly false. `types`
-/// are the types of personal data that the settings find, those of the project's recognizers included.
-pub fn review_advice(reviews: &[Review], safety: &Safety, types: &[&str]) -> Vec<JudgedCategory> {
+/// are the types of personal data that the settings find, those of the project's recognizers included;
+/// `saved` are the settings as they are stored, with keys that this version does not know.
+pub fn review_advice(
+    reviews: &[Review],
+    safety: &Safety,
+    types: &[&str],
+    saved: &Map<String, Value>,
+) -> Vec<JudgedCategory> {
     let current: Vec<Review> =
         reviews.iter().filter_map(|review| as_of_today(review, safety, types)).collect();
     let of_category = |category| {
@@ -106,7 +112,7 @@ pub fn review_advice(reviews: &[Review], safety: &Safety, types: &[&str]) -> Vec
         if of.is_mostly_false() {
             let own = match category {
                 Category::Pii => fewer_types(&current, &judged, types),
-                Category::Policy => lighter_rule(&judged, safety),
+                Category::Policy => lighter_rule(&judged, safety, saved),
                 Category::Injection | Category::Secret => None,
             };
             of.change = own.or_else(|| higher_threshold(&current, &wrong, safety));
@@ -116,7 +122,8 @@ pub fn review_advice(reviews: &[Review], safety: &Safety, types: &[&str]) -> Vec
     CATEGORIES.into_iter().filter_map(of_category).collect()
 }
 
-/// A verdict with the findings that the settings of today would make; `None` if they would ask for no review.
+/// A verdict with the findings that the settings of today would make; `None` if they would make none, or ask
+/// for no review.
 fn as_of_today(review: &Review, safety: &Safety, types: &[&str]) -> Option<Review> {
     if review.risk_score < safety.review_threshold {
         return None;
@@ -131,7 +138,7 @@ fn as_of_today(review: &Review, safety: &Safety, types: &[&str]) -> Option<Revie
         }),
         Category::Injection | Category::Secret => true,
     });
-    Some(review)
+    (!review.findings.is_empty()).then_some(review)
 }
 
 fn found(review: &Review, category: Category) -> impl Iterator<Item = &JudgedFinding> {
@@ -184,35 +191,39 @@ fn fewer_types(all: &[Review], judged: &[&Review], types: &[&str]) -> Option<Adv
     })
 }
 
-/// A weight below the threshold for the rule with the most false positives.
-fn lighter_rule(judged: &[&Review], safety: &Safety) -> Option<AdvisedChange> {
+/// A weight below the threshold for the rule with the most false positives, if that keeps most of them out.
+fn lighter_rule(
+    judged: &[&Review],
+    safety: &Safety,
+    saved: &Map<String, Value>,
+) -> Option<AdvisedChange> {
     let kinds = false_kinds(judged, Category::Policy);
-    let has = |review: &&&Review, name: &str| {
-        found(review, Category::Policy).any(|finding| finding.kind == name)
-    };
+    // One with other findings stays in the queue for those: their scores add to the weight, which is just below
+    // the threshold.
     let count = |name: &str, wanted: bool| {
-        judged.iter().filter(|one| has(one, name) && is_false(one) == wanted).count()
+        let is_rule = |one: &JudgedFinding| one.category == Category::Policy && one.kind == name;
+        let has_only = |one: &&&Review| one.findings.iter().all(is_rule);
+        judged.iter().filter(|one| is_false(one) == wanted).filter(has_only).count()
     };
     let name = kinds.into_iter().max_by_key(|name| count(name, true))?;
+    let hidden_false = count(name, true);
+    let wrong = judged.iter().filter(|review| is_false(review)).count();
     let weight = ((safety.review_threshold * 100.0 - EVEN).ceil() - 1.0).max(0.0) / 100.0;
-    if weight >= safety.review_threshold {
+    if hidden_false * 2 < wrong || weight >= safety.review_threshold {
         return None;
     }
-    let rules = safety.rules.iter().map(|rule| {
-        let weight = if rule.name == name { weight } else { rule.weight };
-        let action = match rule.action {
-            Action::Block => "block",
-            Action::Flag | Action::Redact => "flag",
-        };
-        json!({"name": rule.name, "pattern": rule.pattern, "action": action, "weight": weight})
-    });
+    // A patch replaces the whole list: every rule is in it as it was saved, but for one number.
+    let mut rules = saved.get("safety")?.get("rules")?.clone();
+    for rule in rules.as_array_mut()?.iter_mut().filter(|rule| rule["name"] == name) {
+        rule["weight"] = weight.into();
+    }
     Some(AdvisedChange {
         action: format!(
             "Set the weight of the rule `{name}` to {weight} in settings.safety.rules, or make its pattern \
              narrower"
         ),
-        patch: json!({"safety": {"rules": rules.collect::<Vec<_>>()}}),
-        hidden_false: count(name, true),
+        patch: json!({"safety": {"rules": rules}}),
+        hidden_false,
         hidden_confirmed: count(name, false),
     })
 }
@@ -280,6 +291,8 @@ mod tests {
     const MIXED: &[(Category, &str)] =
         &[(Category::Injection, "attack_wording"), (Category::Pii, "EMAIL")];
     const KEY: &[(Category, &str)] = &[(Category::Secret, "api_key")];
+    const RULE_AND_KEY: &[(Category, &str)] =
+        &[(Category::Policy, "bird"), (Category::Secret, "api_key")];
     const RULE: &[(Category, &str)] = &[(Category::Policy, "bird")];
 
     /// A safety with a rule.
@@ -293,8 +306,17 @@ mod tests {
         Safety { rules: vec![rule], ..Safety::default() }
     }
 
+    /// The settings with that rule, as they are stored.
+    fn saved() -> Map<String, Value> {
+        let bird = json!({"name": "bird", "pattern": "b", "action": "flag", "weight": 0.6, "owner": "ops"});
+        let fish = json!({"name": "fish", "pattern": "f", "action": "block", "since": 7});
+        let saved = json!({"safety": {"rules": [bird, fish]}});
+        saved.as_object().unwrap().clone()
+    }
+
     fn advice(reviews: &[Vec<Review>], safety: &Safety) -> Vec<String> {
-        let found = review_advice(&reviews.concat(), safety, &["EMAIL", "IBAN", "STAFF_ID"]);
+        let types = ["EMAIL", "IBAN", "STAFF_ID"];
+        let found = review_advice(&reviews.concat(), safety, &types, &saved());
         found.iter().map(ToString::to_string).collect()
     }
 
@@ -393,9 +415,41 @@ mod tests {
     }
 
     #[test]
+    fn only_what_would_leave_the_queue_is_counted() {
+        let fewer = "Set settings.safety.review_threshold to";
+        for (reviews, expected) in [
+            // A lighter rule would leave them in the queue for something else.
+            (
+                vec![of(10, FALSE, RULE_AND_KEY, 0.6)],
+                vec![
+                    format!(
+                        "10 of 10 verdicts on `secret` findings in 30 days are false positives (100 %). {fewer} 0.61 \
+                         (0.2 today): it would have kept 10 of them out of the queue, and no confirmed finding."
+                    ),
+                    format!(
+                        "10 of 10 verdicts on `policy` findings in 30 days are false positives (100 %). {fewer} 0.61 \
+                         (0.2 today): it would have kept 10 of them out of the queue, and no confirmed finding."
+                    ),
+                ],
+            ),
+            // A confirmed finding of a rule that is gone would not be in the queue today.
+            (
+                vec![of(10, FALSE, KEY, 0.5), of(3, CONFIRMED, &[(Category::Policy, "gone")], 0.4)],
+                vec![format!(
+                    "10 of 10 verdicts on `secret` findings in 30 days are false positives (100 %). {fewer} 0.51 \
+                     (0.2 today): it would have kept 10 of them out of the queue, and no confirmed finding."
+                )],
+            ),
+        ] {
+            assert_eq!(advice(&reviews, &safety()), expected);
+        }
+    }
+
+    #[test]
     fn a_change_is_a_patch_of_the_settings() {
         let patch = |reviews: &[Review], types: &[&str]| {
-            review_advice(reviews, &safety(), types)[0].change.clone().map(|change| change.patch)
+            let advised = review_advice(reviews, &safety(), types, &saved());
+            advised[0].change.clone().map(|change| change.patch)
         };
         let emails = of(10, FALSE, EMAIL, 0.5);
         let left = json!({"safety": {"pii": {"entities": ["IBAN", "STAFF_ID"]}}});
@@ -409,8 +463,10 @@ mod tests {
             Some(higher),
             "0.29 is not below 0.29"
         );
+        // Keys that this version does not know stay, in all rules.
         let rules = json!({"safety": {"rules": [
-            {"name": "bird", "pattern": "b", "action": "flag", "weight": 0.19}]}});
+            {"name": "bird", "pattern": "b", "action": "flag", "weight": 0.19, "owner": "ops"},
+            {"name": "fish", "pattern": "f", "action": "block", "since": 7}]}});
         assert_eq!(patch(&of(10, FALSE, RULE, 0.6), &[]), Some(rules));
     }
 
@@ -421,7 +477,7 @@ mod tests {
         assert!(!advice(&emails, &safety()).is_empty() && !advice(&rule, &safety()).is_empty());
         let higher = Safety { review_threshold: 0.51, ..safety() };
         assert!(advice(&emails, &higher).is_empty());
-        assert!(review_advice(&emails.concat(), &safety(), &["IBAN"]).is_empty());
+        assert!(review_advice(&emails.concat(), &safety(), &["IBAN"], &saved()).is_empty());
         let mut lighter = safety();
         lighter.rules[0].weight = 0.19;
         assert!(advice(&rule, &lighter).is_empty());

@@ -1,5 +1,6 @@
 //! Statistics: sums from the ledger, agent figures from the steps' columns.
 
+mod again;
 mod complexities;
 mod found;
 mod span_fill;

@@ -1,13 +1,14 @@
 //! Findings that wait for a person, and their verdicts.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{Count, FindingRow, Frame, JudgedRow, ReviewItem, ReviewsPage, Section, Texts};
 use domain::ids::{ProjectId, StepId};
 use domain::review::Verdict;
 use domain::settings::Settings;
 use domain::step::Step;
-use gateway::{Error, ListedVerdict, MOST_REVIEWS};
+use gateway::{Error, Judged, ListedVerdict, MOST_REVIEWS, VerdictNote};
 
 use crate::app::App;
 use crate::console::failure::Result;
@@ -16,7 +17,8 @@ use crate::console::visit::{Form, Visit, done};
 use crate::console::{csv, page, page_as};
 use crate::evidence::marked_texts::Found;
 use crate::evidence::reviews::{
-    ReviewTexts, USUAL_REVIEWS, read_before, read_verdict, review_texts,
+    ReviewTexts, ShownReview, UNJUDGED, USUAL_REVIEWS, read_before, read_expected, read_verdict,
+    shown_review,
 };
 use crate::http::extract::Segments;
 
@@ -38,7 +40,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
 async fn reviews(app: &App, visit: &Visit, project: ProjectId) -> Result<ReviewsPage> {
     let (gateway, member) = (&app.gateway, visit.member());
     let before = read_before(visit.get("before"))?;
-    let queue = gateway.review_queue(member, project, before, USUAL_REVIEWS, review_texts).await?;
+    let queue = gateway.review_queue(member, project, before, USUAL_REVIEWS, shown_review).await?;
     let waiting = gateway.count_reviews(member, project, MOST_COUNTED).await?;
     let judged = gateway.list_verdicts(member, project, MOST_JUDGED).await?;
     let settings = gateway.project(member, project)?.project.settings;
@@ -48,7 +50,7 @@ async fn reviews(app: &App, visit: &Visit, project: ProjectId) -> Result<Reviews
     Ok(ReviewsPage {
         waiting: (Count(waiting.min(MOST_COUNTED)), waiting > MOST_COUNTED),
         threshold: format!("{:.2}", safety.review_threshold),
-        items: queue.items.into_iter().map(|(step, texts)| item(&frame, &step, texts)).collect(),
+        items: queue.items.into_iter().map(|shown| item(&frame, shown)).collect(),
         is_first: before.is_none(),
         next,
         judged: judged.into_iter().map(|listed| judged_row(&frame, listed)).collect(),
@@ -79,28 +81,33 @@ fn judge_href(frame: &Frame, step: StepId) -> String {
     frame.href(&format!("/safety/reviews/{step}"))
 }
 
-fn item(frame: &Frame, step: &Step, texts: ReviewTexts) -> ReviewItem {
+fn item(frame: &Frame, shown: ShownReview) -> ReviewItem {
     let t = frame.t;
-    let found = Found::all(step);
+    let ShownReview { step, first, findings, texts } = shown;
+    let found = Found::read(&first.into());
     let (texts, without_text) = match texts {
-        ReviewTexts::Shown(texts) => (texts, None),
-        ReviewTexts::NotStored => (Vec::new(), Some(t.reviews.not_stored)),
-        ReviewTexts::TooLarge => (Vec::new(), Some(t.reviews.too_large)),
-        ReviewTexts::Damaged => (Vec::new(), Some(t.reviews.damaged)),
+        ReviewTexts::Shown(shown) => {
+            let elsewhere = i64::try_from(shown.findings_elsewhere).unwrap_or(i64::MAX);
+            (shown.texts, (elsewhere > 0).then(|| t.reviews.elsewhere(elsewhere)))
+        }
+        ReviewTexts::NotStored => (Vec::new(), Some(t.reviews.not_stored.to_owned())),
+        ReviewTexts::TooLarge => (Vec::new(), Some(t.reviews.too_large.to_owned())),
+        ReviewTexts::Damaged => (Vec::new(), Some(t.reviews.damaged.to_owned())),
     };
     let model = step.call.as_ref().map(|call| call.model.clone());
     ReviewItem {
         step: step.id.0,
-        href: href(frame, step),
+        href: href(frame, &step),
         kind: step.kind.as_str(),
         label: model.unwrap_or_else(|| step.api_endpoint.as_str().to_owned()),
         at: step.finished_at,
         risk_score: format!("{:.2}", step.security.risk_score),
-        more: found.len().saturating_sub(MOST_FINDINGS),
+        more: findings.saturating_sub(MOST_FINDINGS),
         findings: found.iter().take(MOST_FINDINGS).map(|found| finding_row(t, found)).collect(),
         texts,
         without_text,
         judge: judge_href(frame, step.id),
+        expects: UNJUDGED,
     }
 }
 
@@ -119,6 +126,7 @@ fn judged_row(frame: &Frame, listed: ListedVerdict) -> JudgedRow {
         note: review.note,
         at: review.at,
         judge_again: has_step.then(|| judge_href(frame, review.step)),
+        expects: review.at.to_string(),
     }
 }
 
@@ -132,10 +140,18 @@ pub(super) async fn judge(
     let project = visit.shown_project()?;
     let step = path.step()?;
     let verdict = read_verdict(form.get("verdict").unwrap_or_default())?;
-    let note = form.get("note").map(str::to_owned);
-    let judged = app.gateway.judge_findings(visit.member(), project, step, verdict, note).await;
+    let note = form.get("note").map(|note| Some(note.to_owned()));
+    let note = note.map_or(VerdictNote::Kept, VerdictNote::Replaced);
+    let expected = form.get("expects").map(read_expected).transpose()?;
+    let member = visit.member();
+    let judged = app.gateway.judge_findings(member, project, step, verdict, note, expected).await;
     match judged {
-        Ok(_) => Ok(done("/safety/reviews", project, "finding_judged")),
+        Ok(Judged::Refused(_)) => {
+            let mut shown = reviews(&app, &visit, project).await?;
+            shown.frame.fault = Some(visit.t.reviews.judged_meanwhile(step));
+            Ok(page_as(StatusCode::CONFLICT, &shown))
+        }
+        Ok(Judged::Stored(_)) => Ok(done("/safety/reviews", project, "finding_judged")),
         Err(error @ Error::Invalid(_)) => {
             let mut shown = reviews(&app, &visit, project).await?;
             let form = (step.to_string(), &form);
@@ -151,9 +167,11 @@ pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Respons
     let project = visit.shown_project()?;
     let (mut lines, mut before) = (Vec::new(), None);
     while lines.len() < MOST_LINES {
-        let page =
-            app.gateway.list_for_review(visit.member(), project, before, MOST_REVIEWS).await?;
-        lines.extend(page.steps.iter().map(line));
+        let page = app
+            .gateway
+            .list_for_review(visit.member(), project, before, MOST_REVIEWS, line)
+            .await?;
+        lines.extend(page.items);
         before = page.next;
         if before.is_none() {
             break;

@@ -123,7 +123,10 @@ fn write_step(step: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_j
     // A step is written by a plain function, which has no frame.
     let t = language::texts();
     let texts = match content.map(ShownContent::read) {
-        Some(Some(content)) => texts(t, &step, &content, LONGEST_TEXT),
+        Some(Some(content)) => {
+            let marked = texts(t, &step, &content, LONGEST_TEXT).into_iter();
+            marked.map(|marked| marked.text).collect()
+        }
         Some(None) => vec![unmarked(t.step.content, t.step.too_deep)],
         None => Vec::new(),
     };

@@ -1,28 +1,23 @@
 //! The texts of a step, with what was found in them.
 
-use dashboard::{Bytes, ENGLISH, FindingMark, Text, Texts};
+use std::collections::HashMap;
+
+use dashboard::{Bytes, FindingMark, Text, Texts};
+use domain::conversation::{Body, Message, PROVIDER_STATE, Prompt};
 use domain::shown_content::{Output, ShownContent};
-use domain::step::Step;
+use domain::step::{Step, StepKind};
+use gateway::numbered_texts;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::evidence::finding_places::{Mark, in_stored};
+
 /// The most bytes of a text that a page shows.
 pub(crate) const LONGEST_TEXT: usize = 32 * 1024;
-/// The longest name in a placeholder.
-const LONGEST_PLACEHOLDER: usize = 100;
 /// The most messages of a conversation that a page shows, the latest.
 const MOST_MESSAGES: usize = 50;
-/// The characters of an excerpt on either side of a finding.
-const AROUND: usize = 200;
-/// The most characters of a finding in an excerpt.
-const LONGEST_MARK: usize = 1_000;
-/// The most stretches of an excerpt, marked or not.
-const MOST_MARKS: usize = 41;
-/// The most texts of a step of which there are excerpts.
-const MOST_EXCERPTS: usize = 5;
-
-/// A finding in a text: its first character, the one behind it, and its name.
-type Mark = (usize, usize, String);
+/// The field of a message in which its text is.
+const CONTENT: &str = "content";
 
 /// A finding as it is stored with its step.
 #[derive(Deserialize)]
@@ -30,6 +25,9 @@ pub(crate) struct Found {
     category: String,
     #[serde(rename = "type")]
     kind: String,
+    /// The number of its string among all that were judged.
+    #[serde(default)]
+    part: usize,
     start: usize,
     end: usize,
     /// 0 to 1.
@@ -51,8 +49,12 @@ pub(crate) struct Found {
 impl Found {
     /// The findings of a step.
     pub(crate) fn all(step: &Step) -> Vec<Self> {
-        let found = step.security.findings.as_ref();
-        found.and_then(|found| Vec::deserialize(found).ok()).unwrap_or_default()
+        step.security.findings.as_ref().map(Self::read).unwrap_or_default()
+    }
+
+    /// Findings as they are stored.
+    pub(crate) fn read(findings: &Value) -> Vec<Self> {
+        Vec::deserialize(findings).unwrap_or_default()
     }
 
     /// Whether it was found in the answer.
@@ -60,11 +62,14 @@ impl Found {
         self.within.as_deref() == Some("output")
     }
 
-    /// Whether it is in the text of a message of the input. An input that is one text is the first one.
+    /// Whether it is in the content of a message of the input. An input that is one text is the first one.
     fn is_in_message(&self, index: usize) -> bool {
+        let field = self.field.as_deref();
         !self.is_in_output()
-            && self.message.unwrap_or(0) == index
-            && self.field.as_deref().is_none_or(|field| field == "content")
+            && match self.message {
+                Some(message) => message == index && field.is_none_or(|field| field == CONTENT),
+                None => index == 0 && field.is_none(),
+            }
     }
 
     /// Its category and type: `pii: EMAIL`.
@@ -73,18 +78,19 @@ impl Found {
     }
 
     fn mark(&self) -> Mark {
-        (self.start, self.end, self.name())
+        Mark {
+            start: self.start,
+            end: self.end,
+            name: self.name(),
+            may_be_replaced: matches!(&*self.category, "pii" | "secret"),
+        }
     }
 }
 
-/// A message of a conversation, as far as it is shown.
-#[derive(Deserialize)]
-struct Message {
-    role: String,
-    #[serde(default)]
-    content: Value,
-    #[serde(default)]
-    tool_calls: Value,
+/// A text, and how many findings are in it.
+pub(crate) struct Marked {
+    pub(crate) text: Text,
+    pub(crate) findings: usize,
 }
 
 /// The texts of a step, each up to `longest` bytes of it, with the findings in them.
@@ -93,182 +99,161 @@ pub(crate) fn texts(
     step: &Step,
     content: &ShownContent<'_>,
     longest: usize,
-) -> Vec<Text> {
-    let text = |name: &str, text: &str, found: &[Mark]| cut(name.to_owned(), text, found, longest);
-    let mut texts = Vec::new();
+) -> Vec<Marked> {
     let found = Found::all(step);
-    let marks_of = |is_there: &dyn Fn(&Found) -> bool| -> Vec<_> {
-        found.iter().filter(|found| is_there(found)).map(Found::mark).collect()
-    };
+    let mut texts = Vec::new();
+    // The result of a tool that was run here was judged as a message, and is the output of its step.
+    let is_tool = step.kind == StepKind::ToolCall;
     if let Some(input) = content.input {
-        let messages = Some(input.get()).filter(|json| json.starts_with('['));
-        match messages.and_then(|json| serde_json::from_str::<Vec<Message>>(json).ok()) {
-            Some(messages) => {
-                let left = messages.len().saturating_sub(MOST_MESSAGES);
-                if left > 0 {
-                    texts.push(text(t.step.input, &t.step.earlier_messages(left), &[]));
-                }
-                let shown = messages.into_iter().enumerate().skip(left);
-                texts.extend(shown.map(|(index, shown)| {
-                    message(shown, &marks_of(&|found| found.is_in_message(index)), longest)
-                }));
+        match conversation(input.get()).filter(|_| !is_tool) {
+            Some((prompt, name)) => {
+                let name = (name == Named::ByInput).then_some(t.step.input);
+                texts.extend(messages(t, &prompt, name, &found, longest));
             }
-            None => {
-                let marks = marks_of(&|found| found.is_in_message(0));
-                texts.push(text(t.step.input, &plain(input.get()), &marks));
-            }
+            None => texts.push(cut(t.step.input, input.get(), &[], longest)),
         }
     }
-    let marks = marks_of(&Found::is_in_output);
+    // The first string of an answer is its text.
+    let is_in_answer = |found: &Found| found.is_in_output() && found.part == 0;
+    let is_in_text =
+        |found: &Found| if is_tool { found.is_in_message(0) } else { is_in_answer(found) };
+    let marks: Vec<Mark> =
+        found.iter().filter(|found| is_in_text(found)).map(Found::mark).collect();
     match content.output(step) {
-        Some(Output::Json(json)) => {
-            texts.push(text(t.step.output, &plain(json.get()), &[]));
-        }
-        Some(Output::Text(output)) => texts.push(text(t.step.output, output, &marks)),
+        Some(Output::Json(json)) => match serde_json::from_str::<String>(json.get()) {
+            Ok(text) => texts.push(cut(t.step.output, &text, &marks, longest)),
+            Err(_) => texts.push(cut(t.step.output, json.get(), &[], longest)),
+        },
+        Some(Output::Text(output)) => texts.push(cut(t.step.output, output, &[], longest)),
         Some(Output::Allowed { allowed }) => {
             let verdict = if allowed { t.step.allowed } else { t.step.not_allowed };
-            texts.push(text(t.step.output, verdict, &[]));
+            texts.push(cut(t.step.output, verdict, &[], longest));
         }
         None => {}
     }
-    texts.retain(|text| !text.marks.is_empty());
+    texts.retain(|marked| !marked.text.marks.is_empty());
     texts
 }
 
-/// A message as it is shown. The marks are those of a content that is one text.
-fn message(message: Message, marks: &[Mark], longest: usize) -> Text {
-    let is_text = message.content.is_string();
-    let mut shown = match message.content {
-        Value::Null => String::new(),
-        Value::String(content) => content,
-        Value::Array(parts) => parts.iter().map(part).collect::<Vec<_>>().join("\n"),
-        other => other.to_string(),
-    };
-    if !message.tool_calls.is_null() {
-        if !shown.is_empty() {
-            shown.push('\n');
+/// The names of the texts of an input.
+#[derive(Clone, Copy, PartialEq)]
+enum Named {
+    /// One text, or texts to embed, are named so.
+    ByInput,
+    /// Messages have their roles.
+    ByRole,
+}
+
+/// The conversation of a stored input. One that is a text, or texts to embed, is of messages of a user.
+fn conversation(input: &str) -> Option<(Prompt, Named)> {
+    let (messages, named) = match serde_json::from_str(input).ok()? {
+        Value::String(text) => (vec![Message::user(text)], Named::ByInput),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            let texts = items.iter().filter_map(Value::as_str);
+            (texts.map(Message::user).collect(), Named::ByInput)
         }
-        shown.push_str(&message.tool_calls.to_string());
+        Value::Array(items) => {
+            (items.into_iter().map(Message::read).collect::<Option<_>>()?, Named::ByRole)
+        }
+        _ => return None,
+    };
+    Some((Prompt { messages, ..Prompt::default() }, named))
+}
+
+/// The messages of a conversation as they are shown, under a name or their roles.
+fn messages(
+    t: &Texts,
+    prompt: &Prompt,
+    name: Option<&str>,
+    found: &[Found],
+    longest: usize,
+) -> Vec<Marked> {
+    let mut texts = Vec::new();
+    let left = prompt.messages.len().saturating_sub(MOST_MESSAGES);
+    if left > 0 {
+        texts.push(cut(t.step.input, &t.step.earlier_messages(left), &[], longest));
     }
-    cut(message.role, &shown, if is_text { marks } else { &[] }, longest)
+    let numbered = if found.is_empty() { Vec::new() } else { numbered_texts(prompt) };
+    // A text is known by its address: the same words may stand twice.
+    let numbered = numbered.into_iter().map(|(number, text)| (text.as_ptr(), number));
+    let numbers: HashMap<*const u8, usize> = numbered.collect();
+    // A state in which something was found may be left out whole: the strings behind it have other numbers.
+    let is_numbered = !found.iter().any(|found| found.field.as_deref() == Some(PROVIDER_STATE));
+    for (index, message) in prompt.messages.iter().enumerate().skip(left) {
+        let here = || found.iter().filter(move |found| found.is_in_message(index));
+        let (mut shown, mut marks) = (String::new(), Vec::new());
+        match &message.body {
+            Body::Empty => {}
+            Body::Text(text) => {
+                shown.push_str(text);
+                if numbers.contains_key(&text.as_ptr()) {
+                    marks.extend(here().map(Found::mark));
+                }
+            }
+            Body::Parts(parts) => {
+                let mut begin = 0;
+                for part in parts {
+                    let json;
+                    let text = if let Some(text) = text_of(part) {
+                        let number = numbers.get(&text.as_ptr()).filter(|_| is_numbered);
+                        let of_part = here().filter(|found| number == Some(&found.part));
+                        let placed = in_stored(text, &of_part.map(Found::mark).collect::<Vec<_>>());
+                        marks.extend(placed.into_iter().map(|(start, end, name)| Mark {
+                            start: begin + start,
+                            end: begin + end,
+                            name,
+                            may_be_replaced: false,
+                        }));
+                        text
+                    } else {
+                        json = part.to_string();
+                        &json
+                    };
+                    shown.push_str(text);
+                    shown.push('\n');
+                    begin += text.chars().count() + 1;
+                }
+                shown.pop();
+            }
+        }
+        if let Some(calls) = message.extra.get("tool_calls").filter(|calls| !calls.is_null()) {
+            if !shown.is_empty() {
+                shown.push('\n');
+            }
+            shown.push_str(&calls.to_string());
+        }
+        texts.push(cut(name.unwrap_or(message.role.as_str()), &shown, &marks, longest));
+    }
+    texts
 }
 
-/// A part of a message: its text, or what it is.
-fn part(part: &Value) -> String {
-    let text = part.get("text").and_then(Value::as_str);
-    text.map_or_else(|| part.to_string(), str::to_owned)
-}
-
-/// The text of a JSON string, and any other JSON as it is.
-fn plain(json: &str) -> String {
-    serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned())
+/// The text of a part of a message, if it is one.
+fn text_of(part: &Value) -> Option<&str> {
+    part.as_str().or_else(|| part.get("text")?.as_str())
 }
 
 /// A text in which nothing was found.
 pub(crate) fn unmarked(name: &str, text: &str) -> Text {
-    cut(name.to_owned(), text, &[], LONGEST_TEXT)
+    cut(name, text, &[], LONGEST_TEXT).text
 }
 
 /// The beginning of a text, with what was found in it.
-fn cut(name: String, text: &str, found: &[Mark], longest: usize) -> Text {
+pub(crate) fn cut(name: &str, text: &str, found: &[Mark], longest: usize) -> Marked {
     let end = text.floor_char_boundary(longest.min(text.len()));
     let whole = (end < text.len()).then_some(Bytes(text.len()));
-    let marks = FindingMark::split(&text[..end], &in_stored(&text[..end], found));
-    Text { name, marks, whole }
-}
-
-/// The texts of a step in which something was found, each shortened to the findings and what is around them. If
-/// none is in a text that is shown, the beginning of the last text.
-pub(crate) fn excerpts(step: &Step, content: &ShownContent<'_>) -> Vec<Text> {
-    let mut texts = texts(&ENGLISH, step, content, usize::MAX);
-    let has_finding = |text: &Text| text.marks.iter().any(|mark| mark.finding.is_some());
-    if texts.iter().any(has_finding) {
-        texts.retain(has_finding);
-    } else {
-        texts.drain(..texts.len().saturating_sub(1));
-    }
-    // Earlier messages were in the queue with the requests that brought them.
-    texts.drain(..texts.len().saturating_sub(MOST_EXCERPTS));
-    texts.into_iter().map(excerpt).collect()
-}
-
-fn excerpt(text: Text) -> Text {
-    let last = text.marks.len().saturating_sub(1);
-    let shortened = |(index, mark): (usize, FindingMark)| {
-        let (before, behind) = match (&mark.finding, index) {
-            (Some(_), _) => (LONGEST_MARK, 0),
-            (None, 0) if last == 0 => (2 * AROUND, 0),
-            (None, 0) => (0, AROUND),
-            (None, index) if index == last => (AROUND, 0),
-            (None, _) => (AROUND, AROUND),
-        };
-        FindingMark { text: without_middle(&mark.text, before, behind), finding: mark.finding }
-    };
-    let marks = text.marks.into_iter().enumerate().map(shortened).take(MOST_MARKS).collect();
-    Text { name: text.name, marks, whole: None }
-}
-
-/// The first and the last characters of a text.
-fn without_middle(text: &str, first: usize, last: usize) -> String {
-    let count = text.chars().count();
-    if count <= first + last {
-        return text.to_owned();
-    }
-    let begin: String = text.chars().take(first).collect();
-    let end: String = text.chars().skip(count - last).collect();
-    format!("{begin}…{end}")
-}
-
-/// The places of findings in a text as it is stored: with placeholders for what was replaced, which are longer
-/// or shorter.
-fn in_stored(text: &str, found: &[Mark]) -> Vec<Mark> {
-    if found.is_empty() {
-        return Vec::new();
-    }
-    let characters: Vec<char> = text.chars().collect();
-    let mut found = found.to_vec();
-    found.sort_by_key(|(start, end, _)| (*start, std::cmp::Reverse(*end)));
-    let (mut moved, mut after) = (0, 0);
-    let mut placed: Vec<Mark> = Vec::new();
-    for (start, end, name) in found {
-        let Some(begins) = start.checked_add_signed(moved) else { continue };
-        let rest = characters.get(begins..).unwrap_or_default();
-        let length = placeholder(rest).unwrap_or(end.saturating_sub(start));
-        let grown = length.cast_signed() - end.saturating_sub(start).cast_signed();
-        moved += grown;
-        // One inside another is marked with it, which is longer or shorter by as much.
-        if start < after {
-            if let Some((_, outer, _)) = placed.last_mut().filter(|_| end <= after) {
-                *outer = outer.saturating_add_signed(grown);
-            }
-            continue;
-        }
-        after = end;
-        placed.push((begins, begins + length, name));
-    }
-    placed
-}
-
-/// The length of the placeholder that a text begins with: `[EMAIL_1_0a1b2c3d]`.
-fn placeholder(text: &[char]) -> Option<usize> {
-    let inner = text.strip_prefix(&['['])?;
-    let is_part = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
-    let length = inner.iter().take(LONGEST_PLACEHOLDER).take_while(|c| is_part(c)).count();
-    let name: String = inner[..length].iter().collect();
-    let mut parts = name.rsplit('_');
-    let (nonce, number) = (parts.next()?, parts.next()?);
-    let is_placeholder = inner.get(length) == Some(&']')
-        && nonce.len() == 8
-        && nonce.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && !number.is_empty()
-        && number.bytes().all(|byte| byte.is_ascii_digit())
-        && parts.next().is_some_and(|kind| kind.starts_with(|c: char| c.is_ascii_uppercase()));
-    is_placeholder.then_some(length + 2)
+    let placed = in_stored(&text[..end], found);
+    let marks = FindingMark::split(&text[..end], &placed);
+    Marked { text: Text { name: name.to_owned(), marks, whole }, findings: placed.len() }
 }
 
 #[cfg(test)]
 mod tests {
+    use dashboard::ENGLISH;
+    use domain::step::Security;
+    use serde_json::json;
+
     use super::*;
+    use crate::evidence::trace_detail::tests::step;
 
     #[test]
     fn a_long_text_is_cut_between_characters() {
@@ -280,61 +265,105 @@ mod tests {
         assert_eq!(unmarked("", "short").whole, None);
     }
 
+    /// The texts of a step of a kind with findings, as their names, their words and what is marked.
+    fn shown(
+        kind: StepKind,
+        findings: &Value,
+        content: &Value,
+    ) -> Vec<(String, String, Vec<String>)> {
+        let step = Step {
+            security: Security { findings: Some(findings.clone()), ..Security::default() },
+            ..step(kind, None)
+        };
+        let json = content.to_string();
+        let content = ShownContent::read(json.as_bytes()).unwrap();
+        let texts = texts(&ENGLISH, &step, &content, LONGEST_TEXT);
+        let shown = texts.into_iter().map(|Marked { text, .. }| {
+            let words = text.marks.iter().map(|mark| &*mark.text).collect();
+            let marked = text.marks.iter().filter(|mark| mark.finding.is_some());
+            (text.name, words, marked.map(|mark| mark.text.clone()).collect())
+        });
+        shown.collect()
+    }
+
+    fn finding(part: usize, start: usize, end: usize, place: &Value) -> Value {
+        let mut finding = json!({
+            "category": "pii", "type": "EMAIL", "part": part, "start": start, "end": end, "score": 0.5});
+        let place = place.as_object().unwrap().clone();
+        finding.as_object_mut().unwrap().extend(place);
+        finding
+    }
+
     #[test]
-    fn findings_are_found_again_behind_placeholders() {
-        let name = |name: &str| name.to_owned();
-        // "mail jo@a.example and 4111 1111, key abc" as it was sent.
-        let found = [(5, 17, name("email")), (22, 31, name("card")), (37, 40, name("key"))];
-        let stored = "mail [EMAIL_1_0a1b2c3d] and [CREDIT_CARD_12_0a1b2c3d], key abc";
-        let places = in_stored(stored, &found);
-        let marked: Vec<&str> =
-            places.iter().map(|(start, end, _)| &stored[*start..*end]).collect();
-        assert_eq!(marked, ["[EMAIL_1_0a1b2c3d]", "[CREDIT_CARD_12_0a1b2c3d]", "abc"]);
-        // "ignore jo@a.example now, key abc": one finding inside another.
-        let found = [(0, 23, name("injection")), (7, 19, name("email")), (29, 32, name("key"))];
-        let stored = "ignore [EMAIL_1_0a1b2c3d] now, key abc";
-        let places = in_stored(stored, &found);
-        let marked: Vec<&str> =
-            places.iter().map(|(start, end, _)| &stored[*start..*end]).collect();
-        assert_eq!(marked, ["ignore [EMAIL_1_0a1b2c3d] now", "abc"]);
-        for other in ["[x]", "[EMAIL_1]", "[EMAIL_1_zzzzzzzz]", "[EMAIL_x_0a1b2c3d]", "EMAIL", "["]
-        {
-            assert_eq!(placeholder(&other.chars().collect::<Vec<_>>()), None, "{other}");
-        }
+    fn findings_in_a_text_answer_are_marked() {
+        let output = json!({"within": "output"});
+        let content = json!({"input": "hi", "output": "say \"jo@a.example\""});
+        let found = json!([finding(0, 5, 17, &output), finding(1, 0, 3, &output)]);
+        let (name, words, marked) = shown(StepKind::Run, &found, &content).pop().unwrap();
+        assert_eq!((&*name, &*words), ("output", "say \"jo@a.example\""));
+        assert_eq!(marked, ["jo@a.example"], "that of part 1 is in another string");
+        // An answer with calls of tools has its text inside.
+        let content = json!({"output": {"content": "jo@a.example", "tool_calls": [{}]}});
+        let found = json!([finding(0, 0, 12, &output)]);
+        assert_eq!(shown(StepKind::Run, &found, &content)[0].2, ["jo@a.example"]);
+        // Places in JSON are none in its text.
+        let content = json!({"output": {"dimensions": 3, "vectors": 1}});
+        assert_eq!(shown(StepKind::Run, &found, &content)[0].2, [""; 0]);
+    }
+
+    #[test]
+    fn the_result_of_a_tool_is_marked_and_its_call_is_not() {
+        let content = json!({
+            "input": {"server_label": "docs", "id": "a", "name": "read", "arguments": {}},
+            "output": "ask jo@a.example"});
+        let of_field = |part, field| {
+            finding(part, 4, 16, &json!({"message": 0, "role": "tool", "field": field}))
+        };
+        let found = json!([of_field(0, "content"), of_field(1, "arguments")]);
+        let texts = shown(StepKind::ToolCall, &found, &content);
+        let names: Vec<&str> = texts.iter().map(|(name, ..)| &**name).collect();
+        assert_eq!(names, ["input", "output"]);
+        assert_eq!((&texts[0].2, &texts[1].2), (&vec![], &vec!["jo@a.example".to_owned()]));
+    }
+
+    #[test]
+    fn findings_in_the_parts_of_a_message_are_marked() {
+        let content = json!({"input": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": [
+                {"type": "text", "text": "é"},
+                {"type": "image_url", "image_url": {"url": "https://a.example/x.png"}},
+                {"type": "text", "text": "mail [EMAIL_1_0a1b2c3d], ask bob"},
+            ]},
+        ]});
+        let user = json!({"message": 1, "role": "user", "field": "content"});
+        // The strings: "Be brief.", "text", "é", "image_url", "image_url", "https…", "text", "mail …".
+        let found =
+            json!([finding(7, 5, 17, &user), finding(7, 23, 26, &user), finding(5, 0, 4, &user)]);
+        let texts = shown(StepKind::Run, &found, &content);
+        assert_eq!(texts[1].0, "user");
+        assert_eq!(texts[1].2, ["[EMAIL_1_0a1b2c3d]", "bob"]);
+        let state = json!({"message": 0, "role": "assistant", "field": "provider_state"});
+        let found = json!([finding(7, 5, 17, &user), finding(1, 0, 1, &state)]);
+        assert_eq!(shown(StepKind::Run, &found, &content)[1].2, [""; 0], "numbers may differ");
+        // Texts to embed are messages, one each.
+        let content = json!({"input": ["The weather", "mail bob"]});
+        let of_message = json!({"message": 1, "role": "user", "field": "content"});
+        let texts = shown(StepKind::Run, &json!([finding(1, 5, 8, &of_message)]), &content);
+        assert_eq!((&*texts[1].0, &*texts[1].2), ("input", &["bob".to_owned()][..]));
+        assert_eq!(texts[0].2, [""; 0]);
     }
 
     #[test]
     fn parts_and_tool_calls_are_shown() {
-        let read = |json: &str| message(serde_json::from_str(json).unwrap(), &[], LONGEST_TEXT);
-        let parts =
-            read(r#"{"role":"user","content":[{"type":"text","text":"<b>"},{"type":"image"}]}"#);
-        assert_eq!((&*parts.name, &*parts.marks[0].text), ("user", "<b>\n{\"type\":\"image\"}"));
-        let call = read(r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a"}]}"#);
-        assert_eq!(call.marks[0].text, r#"[{"id":"a"}]"#);
-    }
-
-    #[test]
-    fn an_excerpt_is_what_is_around_the_findings() {
-        let found = [(1_000, 1_004, "a".to_owned()), (2_000, 2_004, "b".to_owned())];
-        let long = format!("{}FIND{}FIND{}", "é".repeat(1_000), "x".repeat(996), "z".repeat(1_000));
-        let Text { marks, whole, .. } = excerpt(cut("user".to_owned(), &long, &found, usize::MAX));
-        let texts: Vec<&str> = marks.iter().map(|mark| &*mark.text).collect();
-        let (before, around, behind) = ("é".repeat(AROUND), "x".repeat(AROUND), "z".repeat(AROUND));
-        assert_eq!(
-            texts,
-            [
-                &*format!("…{before}"),
-                "FIND",
-                &format!("{around}…{around}"),
-                "FIND",
-                &format!("{behind}…")
-            ]
-        );
-        assert_eq!((marks[3].finding.as_deref(), whole), (Some("b"), None));
-        let short = excerpt(unmarked("user", "short"));
-        assert_eq!(short.marks[0].text, "short");
-        let many: Vec<Mark> = (0..500).map(|at| (at * 2, at * 2 + 1, "a".to_owned())).collect();
-        let many = excerpt(cut("user".to_owned(), &long, &many, usize::MAX));
-        assert_eq!(many.marks.len(), MOST_MARKS);
+        let read = |message: Value| {
+            shown(StepKind::Run, &json!([]), &json!({"input": [message]})).remove(0)
+        };
+        let parts = [json!({"type": "text", "text": "<b>"}), json!({"type": "image"})];
+        let (name, words, _) = read(json!({"role": "user", "content": parts}));
+        assert_eq!((&*name, &*words), ("user", "<b>\n{\"type\":\"image\"}"));
+        let (_, words, _) =
+            read(json!({"role": "assistant", "content": null, "tool_calls": [{"id": "a"}]}));
+        assert_eq!(words, r#"[{"id":"a"}]"#);
     }
 }

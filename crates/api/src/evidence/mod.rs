@@ -1,7 +1,9 @@
 //! Evidence: traces, replays, backtests, logs, statistics, insights and exports.
 
 pub(crate) mod backtests;
+pub(crate) mod excerpts;
 pub(crate) mod exports;
+pub(crate) mod finding_places;
 pub(crate) mod insights;
 pub(crate) mod logs;
 pub(crate) mod marked_texts;

@@ -3,24 +3,25 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::LINK;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use dashboard::Text;
 use domain::ids::{ServiceTokenId, StepId, TraceId, UserId};
 use domain::review::{JudgedFinding, Review, Verdict};
 use domain::shown_content::ShownContent;
-use domain::step::Step;
+use domain::step::{Security, Step};
 use domain::time::Timestamp;
-use gateway::{Error, MOST_REVIEWS, ReviewContent};
+use gateway::{Error, ExpectedVerdict, Judged, MOST_REVIEWS, ReviewContent, VerdictNote};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::evidence::marked_texts::excerpts;
+use crate::evidence::excerpts::{Excerpts, excerpts};
 use crate::http::auth::ByMember;
 use crate::http::body::FlatBody;
 use crate::http::error::Result;
-use crate::http::extract::Segments;
+use crate::http::extract::{Segments, given};
 use crate::http::query::query_value;
 
 /// The steps of a page, if no number is asked for.
@@ -28,11 +29,14 @@ pub(crate) const USUAL_REVIEWS: usize = 20;
 /// The most findings of a step that are listed.
 const MOST_FINDINGS: usize = 50;
 
+/// The word for a step that nobody has judged.
+pub(crate) const UNJUDGED: &str = "unjudged";
+
 /// The texts of a step in which something was found.
 #[derive(Debug)]
 pub(crate) enum ReviewTexts {
     /// Excerpts around the findings.
-    Shown(Vec<Text>),
+    Shown(Excerpts),
     /// No content is stored, or not any more.
     NotStored,
     /// The content is too large for a list.
@@ -41,23 +45,38 @@ pub(crate) enum ReviewTexts {
     Damaged,
 }
 
-/// The texts that are shown of a step of the queue.
-pub(crate) fn review_texts(step: &Step, content: ReviewContent<'_>) -> ReviewTexts {
-    match content {
+/// What is shown of a step of the queue.
+#[derive(Debug)]
+pub(crate) struct ShownReview {
+    /// The step, without its findings.
+    pub(crate) step: Step,
+    /// The first of its findings, as they are stored with it.
+    pub(crate) first: Vec<Value>,
+    /// How many there are.
+    pub(crate) findings: usize,
+    /// Its texts.
+    pub(crate) texts: ReviewTexts,
+}
+
+/// What is shown of a step of the queue. The findings of a step may be large: the first are kept.
+pub(crate) fn shown_review(step: &Step, content: ReviewContent<'_>) -> ShownReview {
+    let texts = match content {
         ReviewContent::Stored(json) => {
-            let content = ShownContent::read(json);
-            ReviewTexts::Shown(content.map(|content| excerpts(step, &content)).unwrap_or_default())
+            ReviewTexts::Shown(excerpts(step, ShownContent::read(json).as_ref()))
         }
         ReviewContent::None => ReviewTexts::NotStored,
         ReviewContent::TooLarge => ReviewTexts::TooLarge,
         ReviewContent::Damaged => ReviewTexts::Damaged,
+    };
+    let findings = step.security.findings.as_ref().and_then(Value::as_array);
+    let findings = findings.map(Vec::as_slice).unwrap_or_default();
+    let security = Security { findings: None, ..step.security };
+    ShownReview {
+        step: Step { security, ..step.clone() },
+        first: findings.iter().take(MOST_FINDINGS).cloned().collect(),
+        findings: findings.len(),
+        texts,
     }
-}
-
-/// The findings of a step as they are stored with it, the first of them.
-pub(crate) fn first_findings(step: &Step) -> Vec<Value> {
-    let found = step.security.findings.as_ref().and_then(Value::as_array);
-    found.into_iter().flatten().take(MOST_FINDINGS).cloned().collect()
 }
 
 /// A step that asks for a review.
@@ -86,6 +105,9 @@ pub struct ReviewBody {
     /// Excerpts of the texts in which something was found, as they are stored: with placeholders for what was
     /// redacted. Empty without content.
     texts: Vec<ReviewText>,
+    /// How many findings are in none of these texts: those in tools, arguments, files and earlier messages, and
+    /// those in an answer that was withheld.
+    findings_elsewhere: usize,
     /// When it ended.
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -119,13 +141,15 @@ impl From<Text> for ReviewText {
     }
 }
 
-impl From<(Step, ReviewTexts)> for ReviewBody {
-    fn from((step, texts): (Step, ReviewTexts)) -> Self {
-        let (content, texts) = match texts {
-            ReviewTexts::Shown(texts) => ("stored", texts),
-            ReviewTexts::NotStored => ("none", Vec::new()),
-            ReviewTexts::TooLarge => ("too_large", Vec::new()),
-            ReviewTexts::Damaged => ("damaged", Vec::new()),
+impl From<ShownReview> for ReviewBody {
+    fn from(shown: ShownReview) -> Self {
+        let ShownReview { step, first, findings, texts } = shown;
+        let none = Excerpts { texts: Vec::new(), findings_elsewhere: findings };
+        let (content, shown) = match texts {
+            ReviewTexts::Shown(shown) => ("stored", shown),
+            ReviewTexts::NotStored => ("none", none),
+            ReviewTexts::TooLarge => ("too_large", none),
+            ReviewTexts::Damaged => ("damaged", none),
         };
         Self {
             step_id: step.id,
@@ -133,10 +157,11 @@ impl From<(Step, ReviewTexts)> for ReviewBody {
             r#type: step.kind.as_str(),
             endpoint: step.api_endpoint.as_str(),
             risk_score: step.security.risk_score,
-            findings: first_findings(&step),
+            findings: first,
             model: step.call.map(|call| call.model),
             content,
-            texts: texts.into_iter().map(Into::into).collect(),
+            texts: shown.texts.into_iter().map(Into::into).collect(),
+            findings_elsewhere: shown.findings_elsewhere,
             created_at: step.finished_at,
         }
     }
@@ -147,10 +172,29 @@ impl From<(Step, ReviewTexts)> for ReviewBody {
 pub struct VerdictRequest {
     /// `confirmed` or `false_positive`.
     verdict: String,
-    /// A remark, at most 1,000 characters. It takes the place of an earlier one.
+    /// A remark, at most 1,000 characters. It takes the place of an earlier one; null leaves none. Without this
+    /// field an earlier one stays.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>)]
+    note: Option<Option<String>>,
+    /// `unjudged`, or the `created_at` of the verdict that this one is to replace. If another one stands, nothing
+    /// is changed, and the answer is 409 with that one. Without this field any is replaced.
     #[serde(default)]
-    note: Option<String>,
+    expects: Option<String>,
 }
+
+/// A verdict that was not stored: another one than was expected stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct VerdictConflict {
+    /// A description of the error.
+    error: &'static str,
+    /// The verdict that stands; null if nobody has judged the step.
+    stands: Option<VerdictBody>,
+}
+
+/// The description of a verdict that was not stored.
+const JUDGED_MEANWHILE: &str =
+    "Nothing was changed: the step has another verdict than was expected";
 
 /// A verdict as it is stored.
 #[derive(Debug, Serialize, ToSchema)]
@@ -224,6 +268,15 @@ pub(crate) fn read_verdict(word: &str) -> std::result::Result<Verdict, Error> {
     verdict.ok_or_else(|| Error::invalid("verdict must be confirmed or false_positive"))
 }
 
+/// Reads the verdict that a request or a form expects to replace.
+pub(crate) fn read_expected(word: &str) -> std::result::Result<ExpectedVerdict, Error> {
+    if word == UNJUDGED {
+        return Ok(ExpectedVerdict::Unjudged);
+    }
+    let at = Timestamp::parse(word).map(ExpectedVerdict::Of);
+    at.ok_or_else(|| Error::invalid("expects must be unjudged or the created_at of a verdict"))
+}
+
 /// Reads the step before which a page begins.
 pub(crate) fn read_before(before: Option<&str>) -> std::result::Result<Option<StepId>, Error> {
     let fault = || Error::Malformed("before must be the id of a step".to_owned());
@@ -251,7 +304,7 @@ pub async fn list(
     let project = path.project("project_id")?;
     let before = read_before(query_value(&request, "before").as_deref())?;
     let limit = read_limit(query_value(&request, "limit").as_deref())?;
-    let queue = app.gateway.review_queue(&member, project, before, limit, review_texts).await?;
+    let queue = app.gateway.review_queue(&member, project, before, limit, shown_review).await?;
     let mut headers = HeaderMap::new();
     if let Some(next) = queue.next {
         let link = format!(
@@ -265,17 +318,27 @@ pub async fn list(
 /// Judge the findings of a step that asks for a review (not viewers). A verdict can be changed.
 #[utoipa::path(put, path = "/api/v1/projects/{project_id}/reviews/{step_id}", tag = "Safety",
     params(("project_id" = i64, Path), ("step_id" = i64, Path)), request_body = VerdictRequest,
-    responses((status = 200, body = VerdictBody)))]
+    responses((status = 200, body = VerdictBody), (status = 409, body = VerdictConflict)))]
 pub async fn judge(
     State(app): State<App>,
     ByMember(member): ByMember,
     path: Segments,
     FlatBody(request): FlatBody<VerdictRequest>,
-) -> Result<Json<VerdictBody>> {
+) -> Result<Response> {
     let (project, step) = (path.project("project_id")?, path.step()?);
     let verdict = read_verdict(&request.verdict)?;
-    let review = app.gateway.judge_findings(&member, project, step, verdict, request.note).await?;
-    Ok(Json(review.into()))
+    let expected = request.expects.as_deref().map(read_expected).transpose()?;
+    let note = request.note.map_or(VerdictNote::Kept, VerdictNote::Replaced);
+    let judged =
+        app.gateway.judge_findings(&member, project, step, verdict, note, expected).await?;
+    Ok(match judged {
+        Judged::Stored(review) => Json(VerdictBody::from(review)).into_response(),
+        Judged::Refused(stands) => {
+            let stands = stands.map(VerdictBody::from);
+            let body = VerdictConflict { error: JUDGED_MEANWHILE, stands };
+            (StatusCode::CONFLICT, Json(body)).into_response()
+        }
+    })
 }
 
 #[cfg(test)]

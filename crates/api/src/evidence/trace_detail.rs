@@ -326,4 +326,4 @@ fn body(mut step: Step, content: ShownContent<'_>) -> StepBody<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -41,10 +41,12 @@ pub struct ReviewItem {
     pub more: usize,
     /// Excerpts of its texts.
     pub texts: Vec<Text>,
-    /// Why there is no text.
-    pub without_text: Option<&'static str>,
+    /// Why there is no text, or none with some of the findings.
+    pub without_text: Option<String>,
     /// The address that a verdict is sent to.
     pub judge: String,
+    /// What a verdict expects: that there is none yet.
+    pub expects: &'static str,
 }
 
 /// A verdict of the last 30 days.
@@ -66,6 +68,8 @@ pub struct JudgedRow {
     pub at: Timestamp,
     /// The address that another verdict is sent to; `None` if the step is gone.
     pub judge_again: Option<String>,
+    /// What another verdict expects: the time of this one.
+    pub expects: String,
 }
 
 /// The queue of a project.
@@ -114,6 +118,7 @@ mod tests {
             refused: Refused::default(),
         };
         let row = |step: i64, judge: Option<&str>, address: Option<&str>| JudgedRow {
+            expects: String::new(),
             step,
             href: address.map(|address| format!("/steps/{address}")),
             judge: judge.map(str::to_owned),

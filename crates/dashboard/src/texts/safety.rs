@@ -77,10 +77,12 @@ texts! {
         in_field_of_message(field, role) = "in {field} of a {role} message";
         in_field(field) = "in {field}";
         more_findings(count) = "{count} more on the page of the step";
+        elsewhere{count} = { 1 => "{count} finding is in a part of the step that is not shown here.", _ => "{count} findings are in parts of the step that are not shown here." };
         not_stored = "Its texts are not stored, or their retention is over.";
         too_large = "Its texts are large: they are on the page of the step.";
         damaged = "Its texts are damaged and cannot be opened.";
 
+        judged_meanwhile(id) = "Nothing was changed: somebody has judged step {id} meanwhile. The verdict that stands is below.";
         optional_note = "Note (optional)";
         confirm = "Confirmed";
         confirm_step(id) = "Confirmed, step {id}";

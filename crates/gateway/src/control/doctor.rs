@@ -67,14 +67,18 @@ pub async fn inspect_models(
     Ok(findings)
 }
 
-/// Advice on the safety settings of every project, in sentences. None of it is a fault.
+/// Advice on the safety settings of every project, in sentences. None of it is a fault; a project whose verdicts
+/// cannot be read hides no other.
 pub async fn inspect_reviews(store: &Store, clock: &Clock) -> Result<Vec<String>> {
     let registry = Registry::load(store, clock).await?;
     let mut sentences = Vec::new();
     for project in registry.projects() {
         let named = format!("project {} ({})", project.id(), project.project.name);
-        for judged in advice_on(store, &project, clock.now()).await? {
-            sentences.push(format!("{named}: {judged}"));
+        match advice_on(store, &project, clock.now()).await {
+            Ok(judged) => sentences.extend(judged.iter().map(|one| format!("{named}: {one}"))),
+            Err(error) => {
+                sentences.push(format!("{named}: its verdicts give no advice: {}", error.cause()));
+            }
         }
     }
     Ok(sentences)

@@ -11,5 +11,6 @@ pub(crate) mod location;
 pub(crate) mod nonce;
 pub(crate) mod output_check;
 pub(crate) mod prompt_strings;
+pub(crate) mod text_numbers;
 pub(crate) mod text_part;
 pub(crate) mod wire_members;

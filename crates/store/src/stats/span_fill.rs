@@ -9,7 +9,8 @@ use domain::sketch::Sketch;
 use domain::time::{MINUTE, Timestamp};
 use uuid::Uuid;
 
-use super::found::{Again, FindingCounts};
+use super::again::Again;
+use super::found::FindingCounts;
 use super::spans::{DAY, QUARTER, merged, quarter_of};
 use crate::Store;
 use crate::db::{Tx, on, within};

@@ -1,16 +1,25 @@
 //! The steps that wait for a person, and the verdicts on them.
 
+use std::sync::LazyLock;
+
 use async_recursion::async_recursion as boxed;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use domain::ids::{ProjectId, ServiceTokenId, StepId, UserId};
 use domain::review::{Judge, JudgedFinding, Review, Verdict};
 use domain::step::Step;
 use domain::time::Timestamp;
+use sqlx::AssertSqlSafe;
 
+use super::details::{by_id, slots};
 use super::row::StepRow;
 use crate::Store;
 use crate::db::{Tx, bounded, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
+use crate::seal::SealingKey;
+
+static STEPS_BY_ID: LazyLock<String> = LazyLock::new(|| by_id("SELECT * FROM steps WHERE id"));
 
 from_row! {
     struct JudgeRow {
@@ -35,7 +44,7 @@ from_row! {
 }
 
 impl Row {
-    fn read(self) -> Result<Review> {
+    fn read(self, key: &SealingKey) -> Result<Review> {
         let corrupt = |what: &str| Error::Corrupt(format!("review {}: {what}", self.step_id));
         Ok(Review {
             step: StepId(self.step_id),
@@ -46,18 +55,39 @@ impl Row {
             },
             verdict: Verdict::parse(&self.verdict).ok_or_else(|| corrupt("verdict"))?,
             findings: serde_json::from_str(&self.findings).map_err(|_| corrupt("findings"))?,
-            note: self.note,
+            note: self.note.and_then(|sealed| open_note(StepId(self.step_id), &sealed, key)),
             risk_score: self.risk_score,
             at: Timestamp(self.created_at),
         })
     }
 }
 
+/// The location that a note is sealed for.
+fn place(step: StepId) -> String {
+    format!("review:{step}")
+}
+
+/// A note may quote what was found: it is sealed like a content, in the letters of a text.
+fn seal_note(step: StepId, note: &str, key: &SealingKey) -> Result<String> {
+    Ok(BASE64.encode(key.seal(&place(step), note.as_bytes())?))
+}
+
+/// Opens a note. One that is damaged hides no verdict.
+fn open_note(step: StepId, sealed: &str, key: &SealingKey) -> Option<String> {
+    let sealed = BASE64.decode(sealed).ok();
+    let note = sealed.and_then(|sealed| key.open(&place(step), &sealed).ok());
+    let note = note.and_then(|note| String::from_utf8(note).ok());
+    if note.is_none() {
+        tracing::warn!(%step, "the note of a verdict cannot be opened");
+    }
+    note
+}
+
 /// A page of the steps that wait.
 #[derive(Debug)]
 pub struct ReviewPage {
-    /// The steps, newest first. Those that cannot be read are left out.
-    pub steps: Vec<Step>,
+    /// The steps, newest first, with the characters of their findings.
+    pub steps: Vec<(StepId, usize)>,
     /// The step before which the next page begins, if there is one.
     pub next: Option<StepId>,
 }
@@ -85,7 +115,7 @@ impl Store {
     ) -> Result<ReviewPage> {
         const ENDED: &str = "SELECT finished_at FROM steps WHERE id = $1 AND project_id = $2";
         const PAGE: &str = "
-            SELECT *
+            SELECT id, CAST(COALESCE(length(findings), 0) AS BIGINT)
             FROM steps
             WHERE project_id = $1 AND review AND NOT judged AND (finished_at, id) < ($2, $3)
             ORDER BY finished_at DESC, id DESC
@@ -106,7 +136,7 @@ impl Store {
                 (ended, step.0)
             }
         };
-        let mut rows: Vec<StepRow<String>> = bounded!(&self.reader, db => {
+        let mut rows: Vec<(i64, i64)> = bounded!(&self.reader, db => {
             sqlx::query_as(PAGE)
                 .bind(project.0)
                 .bind(from.0)
@@ -117,9 +147,21 @@ impl Store {
         });
         let has_more = i64::try_from(rows.len()).is_ok_and(|found| found > most);
         rows.truncate(usize::try_from(most).unwrap_or(0));
-        let next = rows.last().filter(|_| has_more).map(|last| StepId(last.id));
-        let steps = rows.into_iter().filter_map(|row| row.read().ok()).collect();
-        Ok(ReviewPage { steps, next })
+        let next = rows.last().filter(|_| has_more).map(|(last, _)| StepId(*last));
+        let size = |(id, size)| (StepId(id), usize::try_from(size).unwrap_or(usize::MAX));
+        Ok(ReviewPage { steps: rows.into_iter().map(size).collect(), next })
+    }
+
+    /// Steps of a project by their ids, at most [`STEPS_AT_ONCE`](crate::STEPS_AT_ONCE), in any order. Those that
+    /// are gone or cannot be read are left out.
+    #[boxed]
+    pub async fn steps_of_project(&self, project: ProjectId, ids: &[StepId]) -> Result<Vec<Step>> {
+        let rows: Vec<StepRow<String>> = bounded!(&self.reader, db => {
+            let query = sqlx::query_as(AssertSqlSafe(STEPS_BY_ID.as_str()));
+            slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
+        });
+        let rows = rows.into_iter().filter(|row| row.project_id == project.0);
+        Ok(rows.filter_map(|row| row.read().ok()).collect())
     }
 
     /// How many steps of a project wait; counting ends above `most`.
@@ -141,11 +183,13 @@ impl Store {
         }))
     }
 
-    /// The verdicts of a project since a time, the latest first, at most `most`.
+    /// The verdicts of a project since a time, the latest first, at most `most`; `key` is that of the project. Those
+    /// that cannot be read, of a later version for example, are left out.
     #[boxed]
     pub async fn reviews(
         &self,
         project: ProjectId,
+        key: &SealingKey,
         since: Timestamp,
         most: i64,
     ) -> Result<Vec<Review>> {
@@ -159,7 +203,11 @@ impl Store {
         let rows: Vec<Row> = bounded!(&self.reader, db => {
             sqlx::query_as(LATEST).bind(project.0).bind(since.0).bind(most).fetch_all(db).await?
         });
-        rows.into_iter().map(Row::read).collect()
+        let read = |row: Row| {
+            let unreadable = |error: &Error| tracing::warn!(%error, "a verdict is left out");
+            row.read(key).inspect_err(unreadable).ok()
+        };
+        Ok(rows.into_iter().filter_map(read).collect())
     }
 
     /// The judges of the same verdicts.
@@ -223,9 +271,9 @@ impl Tx {
         row.map(StepRow::read).transpose()
     }
 
-    /// The verdict on a step.
+    /// The verdict on a step, of a project with this key.
     #[boxed]
-    pub async fn review(&mut self, step: StepId) -> Result<Option<Review>> {
+    pub async fn review(&mut self, step: StepId, key: &SealingKey) -> Result<Option<Review>> {
         const ONE: &str = "
             SELECT step_id, project_id, user_id, token_id, verdict, note, findings, risk_score,
                    created_at
@@ -234,12 +282,12 @@ impl Tx {
         let row: Option<Row> = within!(self, db => {
             sqlx::query_as(ONE).bind(step.0).fetch_optional(&mut *db).await?
         });
-        row.map(Row::read).transpose()
+        row.map(|row| row.read(key)).transpose()
     }
 
-    /// Stores the verdict on a step, in place of an earlier one.
+    /// Stores the verdict on a step, in place of an earlier one. Its note is sealed with the key of the project.
     #[boxed]
-    pub async fn save_review(&mut self, review: &Review) -> Result<()> {
+    pub async fn save_review(&mut self, review: &Review, key: &SealingKey) -> Result<()> {
         const SAVE: &str = "
             INSERT INTO review_verdicts
                 (step_id, project_id, user_id, verdict, note, findings, risk_score, created_at, token_id)
@@ -252,13 +300,15 @@ impl Tx {
                 findings = excluded.findings,
                 risk_score = excluded.risk_score,
                 created_at = excluded.created_at";
+        let note = review.note.as_deref().map(|note| seal_note(review.step, note, key));
+        let note = note.transpose()?;
         within!(self, db => {
             sqlx::query(SAVE)
                 .bind(review.step.0)
                 .bind(review.project.0)
                 .bind(review.judge.user().map_or(0, |user| user.0))
                 .bind(review.verdict.as_str())
-                .bind(review.note.as_deref())
+                .bind(note)
                 .bind(json(&review.findings)?)
                 .bind(review.risk_score)
                 .bind(review.at.0)

@@ -20,7 +20,7 @@ fn presented(kind: StepKind, output: Option<Value>) -> Option<Value> {
     }
 }
 
-fn step(kind: StepKind, reason: Option<&str>) -> Step {
+pub(crate) fn step(kind: StepKind, reason: Option<&str>) -> Step {
     Step {
         id: StepId(7),
         trace: TraceId::first_at(Timestamp(0)),

@@ -62,9 +62,19 @@ async fn a_finding_is_judged_on_the_page_of_the_queue(backend: Backend) {
     shows(&page, 200, &format!("<a href=\"/steps/{step}?project=1\">{step}</a>"));
     shows(&page, 200, "&#60;i&#62;ours");
     assert!(!page.text.contains("<mark"), "it waits no more: {}", page.text);
-    // It is changed where it is listed.
-    assert_eq!(send_form(&owner, &judge, &[("verdict", "confirmed")]).await.status, 303);
-    shows(&owner.get("/safety/reviews").await, 200, "<td>confirmed</td>");
+    // The form of a page that was open meanwhile replaces nothing.
+    let stale = [("expects", "unjudged"), ("verdict", "confirmed"), ("note", "")];
+    let refused = send_form(&owner, &judge, &stale).await;
+    shows(&refused, 409, &format!("somebody has judged step {step} meanwhile"));
+    shows(&refused, 409, "&#60;i&#62;ours");
+    // It is changed where it is listed, and keeps its note.
+    let stands = page.text.rsplit_once("name=\"expects\" value=\"").unwrap().1;
+    let stands = stands.split_once('"').unwrap().0.to_owned();
+    let change = [("expects", &*stands), ("verdict", "confirmed")];
+    assert_eq!(send_form(&owner, &judge, &change).await.status, 303);
+    let page = owner.get("/safety/reviews").await;
+    shows(&page, 200, "<td>confirmed</td>");
+    shows(&page, 200, "&#60;i&#62;ours");
     let found = owner.get(&format!("/steps/{step}?project=1")).await;
     let place = format!("/traces/{trace}?project=1#step-{step}");
     assert_eq!((found.status, found.header("location")), (303, &*place));

@@ -8,6 +8,8 @@ use crate::session::roles;
 crate::on_every_backend!(
     what_was_found_waits_with_its_text,
     a_verdict_is_given_and_changed,
+    a_colleagues_verdict_is_not_replaced,
+    findings_are_shown_where_they_are,
     members_judge_and_viewers_read,
     mostly_false_findings_give_advice,
 );
@@ -130,7 +132,9 @@ async fn a_verdict_is_given_and_changed(backend: Backend) {
     let right =
         judge(&owner, step, json!({"verdict": "confirmed", "note": "é".repeat(1_000)})).await;
     assert_eq!(right.ok(200)["verdict"], "confirmed");
-    let bare = judge(&owner, step, json!({"verdict": "confirmed"})).await.ok(200);
+    let kept = judge(&owner, step, json!({"verdict": "confirmed"})).await;
+    assert_eq!(kept.ok(200), right.ok(200), "without a note the earlier one stays");
+    let bare = judge(&owner, step, json!({"verdict": "confirmed", "note": null})).await.ok(200);
     assert_eq!(bare.get("note"), None);
     let audit = owner.get("/api/v1/audit-events?event=review_judged").await.ok(200);
     let audit = audit.as_array().unwrap();
@@ -159,6 +163,62 @@ async fn a_verdict_is_given_and_changed(backend: Backend) {
     let others = format!("/api/v1/projects/{}/reviews", made["id"]);
     owner.get(&others).await.is(200, &json!([]));
     owner.get("/api/v1/projects/999/reviews").await.is(404, &gone);
+}
+
+async fn a_colleagues_verdict_is_not_replaced(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let (owner, key) = (server.owner().await, server.key());
+    let step = check(&key, &key.trace().await, "mail jane@example.com").await;
+    let member = roles::user(&server, "member", &["1"]).await;
+    let first = json!({"verdict": "confirmed", "note": "ticket 12", "expects": "unjudged"});
+    let stands = judge(&member, step, first.clone()).await.ok(200);
+    let refused = json!({
+        "error": "Nothing was changed: the step has another verdict than was expected",
+        "stands": stands});
+    let second = |expects: &Value| json!({"verdict": "false_positive", "expects": expects});
+    judge(&owner, step, second(&json!("unjudged"))).await.is(409, &refused);
+    judge(&owner, step, second(&json!("2026-01-01T00:00:00Z"))).await.is(409, &refused);
+    assert_eq!(judge(&member, step, first).await.ok(200), stands, "a retry is no conflict");
+    let fault = "expects must be unjudged or the created_at of a verdict";
+    judge(&owner, step, second(&json!("x"))).await.says(422, fault);
+    let changed = judge(&owner, step, second(&stands["created_at"])).await.ok(200);
+    assert_eq!(
+        (&changed["verdict"], &changed["note"]),
+        (&json!("false_positive"), &json!("ticket 12"))
+    );
+}
+
+async fn findings_are_shown_where_they_are(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let (owner, key) = (server.owner().await, server.key());
+    settings(&owner, 1, json!({"safety": {"pii": {"action": "flag"}}})).await;
+    let trace = key.trace().await;
+    let marked = async || {
+        let item = owner.get(REVIEWS).await.ok(200)[0].clone();
+        let texts = item["texts"].as_array().unwrap().iter();
+        let found = texts.flat_map(|text| {
+            let parts = text["parts"].as_array().unwrap().clone();
+            let name = text["name"].as_str().unwrap().to_owned();
+            let found = parts.into_iter().filter(|part| part.get("finding").is_some());
+            found.map(move |part| format!("{name}: {}", part["text"].as_str().unwrap()))
+        });
+        (found.collect::<Vec<_>>(), item["findings_elsewhere"].as_u64().unwrap())
+    };
+    let content = json!([
+        {"type": "text", "text": "The weather is fine."},
+        {"type": "text", "text": "mail jane@example.com"}]);
+    let mut chat = json!({"model": "sandbox", "trace_id": trace,
+        "messages": [{"role": "user", "content": content}]});
+    key.post("/api/v1/chat/completions", &chat).await.ok(200);
+    assert_eq!(marked().await, (vec!["user: jane@example.com".to_owned()], 0));
+    // What is in no text of the conversation is counted, and no other text is shown for it.
+    chat["messages"] = json!([{"role": "user", "content": "The weather is fine."}]);
+    chat["tools"] = json!([{"type": "function", "function": {
+        "name": "mail", "description": "Mails bob@example.com", "parameters": {"type": "object"}}}]);
+    key.post("/api/v1/chat/completions", &chat).await.ok(200);
+    assert_eq!(marked().await, (vec![], 1));
+    let item = owner.get(REVIEWS).await.ok(200)[0].clone();
+    assert_eq!((&item["content"], &item["texts"]), (&json!("stored"), &json!([])));
 }
 
 async fn members_judge_and_viewers_read(backend: Backend) {
