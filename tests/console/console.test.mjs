@@ -327,6 +327,15 @@ test("a list that changes keeps the focus, a selection and what is unfolded", as
   await context.close();
 });
 
+test("the description of the API is shown, and can be tried", async () => {
+  const { page, context } = await visit();
+  await page.goto(`${gateway.base}/docs/`);
+  const operation = page.locator(".opblock", { hasText: "/api/v1/chat/completions" }).first();
+  await operation.locator("button").first().click();
+  await operation.getByRole("button", { name: "Try it out" }).waitFor();
+  await context.close();
+});
+
 test("keys of the keyboard, times of the reader, and no script at all", async () => {
   const { page, context } = await visit({ timezoneId: "Asia/Tokyo", locale: "en-GB" });
   await signIn(page);

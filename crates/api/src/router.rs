@@ -316,7 +316,7 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
     // The page and its script come from the binary: it works offline, and sends the description to
     // no validator on the internet.
     let console = if has_console { console::routes(&app) } else { Router::new() };
-    let config = Config::new(["/api/v1/openapi.json"]).validator_url("none");
+    let config = Config::new(["/api/v1/openapi.json"]).validator_url("none").use_base_layout();
     let docs = SwaggerUi::new("/docs").config(config);
     let docs: Router<App> = docs.into();
     Router::new()
