@@ -131,11 +131,14 @@ pub(super) async fn preview(State(app): State<App>, visit: Visit, form: Form) ->
 /// The page with a change that was refused, as it was sent.
 fn refused(mut shown: SettingsPage, form: &Form, failure: Failure) -> Response {
     let t = &shown.frame.t.settings;
+    let mut is_cut = false;
     let name = match (form.get("form"), Subject::read(form)) {
         (Some("fields"), Subject::Project) => "fields",
         (Some("fields"), Subject::Organization) => "organization",
         _ => {
-            shown.draft = draft(form);
+            let sent = form.text_area("patch");
+            shown.draft = draft(sent.clone());
+            is_cut = shown.draft != sent;
             "patch"
         }
     };
@@ -155,20 +158,40 @@ fn refused(mut shown: SettingsPage, form: &Form, failure: Failure) -> Response {
     ];
     places.extend(unknown.iter().map(|(begin, field)| (begin.as_str(), *field)));
     let status = show_refusal(&mut shown.frame, failure, (name, form), &places);
+    if is_cut {
+        shown.frame.refused.faults.push(("patch", t.patch_is_cut.to_owned()));
+    }
     page_as(status, &shown)
 }
 
-/// The patch of a form for its page, without tokens of MCP servers.
-fn draft(form: &Form) -> String {
-    let text = form.text_area("patch");
-    let Ok(Value::Object(mut patch)) = serde_json::from_str(&text) else { return text };
-    if !has_token(&patch) {
+/// A patch for the page that sends it back: without what may be a token of an MCP server.
+fn draft(text: String) -> String {
+    let Ok(Value::Object(mut patch)) = serde_json::from_str(&text) else {
+        return if may_hold_token(&text) { String::new() } else { text };
+    };
+    if !patch.keys().any(|name| may_hold_token(name)) {
         return text;
     }
-    if let Some(Value::Object(mcp)) = patch.get_mut("mcp") {
-        mcp.remove("credentials");
-    }
-    pretty(&Value::Object(patch))
+    patch.retain(|name, value| match value {
+        Value::Object(mcp) if name == "mcp" => {
+            mcp.retain(|name, value| name == "allowed_servers" && is_list_of_texts(value));
+            !mcp.is_empty()
+        }
+        _ => !may_hold_token(name),
+    });
+    // Not the text: of a key that it has twice the map has one value alone.
+    if patch.is_empty() { String::new() } else { pretty(&Value::Object(patch)) }
+}
+
+/// Whether a text names what has tokens, well-formed or not: a patch with a comma too many is no JSON, and a
+/// misspelt key is none that is known.
+fn may_hold_token(text: &str) -> bool {
+    let text = text.to_lowercase();
+    text.contains("mcp") || text.contains("credential")
+}
+
+fn is_list_of_texts(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
 }
 
 /// Whether a patch holds a token of an MCP server, which no page shows.

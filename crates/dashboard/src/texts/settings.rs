@@ -29,6 +29,7 @@ texts! {
         patch[null] = "A patch, which is merged at every depth; {null} turns a limit off and sets other values back";
         patch_no_object = "The patch must be a JSON object";
         patch_no_json(error) = "The patch is not JSON: {error}";
+        patch_is_cut = "What may hold a token of an MCP server is not sent back: write it again without the token";
         patch_has_token = "A patch holds no tokens of MCP servers: each has a field of its own";
 
         mcp_tokens = "Tokens of MCP servers";

@@ -364,6 +364,21 @@ async fn a_token_of_an_mcp_server_is_stored_and_never_shown(backend: Backend) {
         shows(&refused, 422, "monthly_budget");
         assert!(!refused.text.contains("secret-two"), "{}", refused.text);
     }
+    // Neither does one go back that is no JSON, has a misspelt key, or a key twice.
+    for patch in [
+        r#"{"monthly_budget": 5, "mcp": {"credentials": {"https://h": "secret-two"}},}"#,
+        r#"{"monthly_budget": 5, "mcp": {"credential": {"https://h": "secret-two"}}}"#,
+        r#"{"monthly_budget": "x", "mcp": {"credentials": {"a": "secret-two"}}, "mcp": {}}"#,
+        r#"{"monthly_budget": "x", "MCP": {"credentials": {"a": "secret-two"}}}"#,
+        r#"{"monthly_budget": "x", "mcp": "secret-two"}"#,
+    ] {
+        let fields = [("project", "1"), ("subject", "project"), ("patch", patch)];
+        for path in ["/settings/preview", "/settings"] {
+            let refused = send_form(&owner, path, &fields).await;
+            shows(&refused, 422, "id=\"patch-fault\">What may hold a token");
+            assert!(!refused.text.contains("secret-two"), "{patch}: {}", refused.text);
+        }
+    }
     roles::user(&server, "member", &["1"]).await;
     let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
     let fields = [("project", "1"), ("server", address), ("token", "theirs")];
