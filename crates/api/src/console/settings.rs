@@ -375,23 +375,31 @@ pub(super) async fn save_token(
     form: Form,
 ) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
+    let mut shown = settings(&app, &visit, project).await?;
     let server = form.text("server");
-    let token = match (form.get("remove"), form.get("token")) {
+    let known = shown.servers.iter().find(|known| known.address == server);
+    let (name, has_token) =
+        known.map(|known| (known.form.clone(), known.has_token)).unwrap_or_default();
+    let places = [("settings.mcp", "token"), (shown.frame.t.settings.no_mcp_token, "token")];
+    // Blanks are no token: the gateway takes an empty one for none any more.
+    let token = form.get("token").map(str::trim).filter(|token| !token.is_empty());
+    let token = match (form.get("remove"), token) {
         (Some(_), _) => Value::Null,
-        (None, Some(token)) => Value::from(token.trim()),
-        (None, None) => return Ok(done("/settings", project, "mcp_token_kept")),
+        (None, Some(token)) => Value::from(token),
+        (None, None) if has_token => return Ok(done("/settings", project, "mcp_token_kept")),
+        (None, None) => {
+            let fault = Error::invalid(shown.frame.t.settings.no_mcp_token);
+            let status = show_refusal(&mut shown.frame, fault.into(), (name, &form), &places);
+            return Ok(page_as(status, &shown));
+        }
     };
     let done_word = if token.is_null() { "mcp_token_removed" } else { "mcp_token_saved" };
-    let tokens = Value::Object(Map::from_iter([(server.clone(), token)]));
+    let tokens = Value::Object(Map::from_iter([(server, token)]));
     let patch = Map::from_iter([("mcp".to_owned(), json!({"credentials": tokens}))]);
     let change = ProjectChange { settings: Some(patch), ..ProjectChange::default() };
     match app.gateway.update_project(visit.member(), project, change).await {
         Ok(_) => Ok(done("/settings", project, done_word)),
         Err(error) => {
-            let mut shown = settings(&app, &visit, project).await?;
-            let known = shown.servers.iter().find(|known| known.address == server);
-            let name = known.map(|known| known.form.clone()).unwrap_or_default();
-            let places = [("settings.mcp", "token")];
             let status = show_refusal(&mut shown.frame, error.into(), (name, &form), &places);
             Ok(page_as(status, &shown))
         }

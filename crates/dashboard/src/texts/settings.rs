@@ -35,6 +35,7 @@ texts! {
         mcp_tokens = "Tokens of MCP servers";
         about_mcp_tokens = "A token is stored sealed and never shown again. It counts from the next call on.";
         no_mcp_server[setting] = "No MCP server is allowed: {setting} lists those that requests may name.";
+        no_mcp_token = "There is no token to store";
         mcp_token[server] = "Token for {server}";
         mcp_token_set[server] = "Token for {server} (set: leave empty to keep it)";
         save_mcp_token(server) = "Save the token for {server}";

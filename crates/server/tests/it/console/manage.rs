@@ -350,10 +350,14 @@ async fn a_token_of_an_mcp_server_is_stored_and_never_shown(backend: Backend) {
     let page = owner.get("/settings").await;
     shows(&page, 200, "(set: leave empty to keep it)");
     assert!(!page.text.contains("secret-one"));
-    assert!(send(&[("token", "")]).await.header("location").contains("done=mcp_token_kept"));
-    assert_eq!(stored().await, json!({address: true}));
+    for nothing in ["", "  "] {
+        let kept = send(&[("token", nothing)]).await;
+        assert!(kept.header("location").contains("done=mcp_token_kept"), "{}", kept.text);
+        assert_eq!(stored().await, json!({address: true}));
+    }
     assert!(send(&[("remove", "1")]).await.header("location").contains("mcp_token_removed"));
     assert_eq!(stored().await, json!({}));
+    shows(&send(&[("token", " ")]).await, 422, "id=\"mcp-0-fault\">There is no token to store");
     // A patch would be sent back: it takes none.
     let patch = json!({"mcp": {"credentials": {address: "secret-two"}}, "monthly_budget": 5});
     let patch = patch.to_string();
@@ -381,8 +385,10 @@ async fn a_token_of_an_mcp_server_is_stored_and_never_shown(backend: Backend) {
     }
     roles::user(&server, "member", &["1"]).await;
     let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
-    let fields = [("project", "1"), ("server", address), ("token", "theirs")];
-    assert_eq!(send_form(&member, "/settings/mcp-tokens", &fields).await.status, 403);
+    for token in ["theirs", ""] {
+        let fields = [("project", "1"), ("server", address), ("token", token)];
+        assert_eq!(send_form(&member, "/settings/mcp-tokens", &fields).await.status, 403);
+    }
 }
 
 async fn limits_show_who_holds_what(backend: Backend) {
