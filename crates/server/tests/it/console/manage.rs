@@ -306,6 +306,7 @@ async fn a_refused_form_keeps_what_was_typed(backend: Backend) {
     let page = send_form(&owner, "/people/sign-on", &provider).await;
     kept(&page, &["Okta", "Not A Slug", "https://issuer.example"]);
     assert!(!page.text.contains("hidden\""), "a credential is not sent back");
+    shows(&page, 422, "-fault\">It is not sent back: enter it again");
     let model = [
         ("project", "1"),
         ("name", "Small"),
@@ -313,10 +314,13 @@ async fn a_refused_form_keeps_what_was_typed(backend: Backend) {
         ("provider", "openai"),
         ("retention", "0"),
         ("input_price", "0.5"),
+        ("api_key", "sk-hidden"),
     ];
     let page = send_form(&owner, "/models", &model).await;
     has_fault(&page, "retention", "0", "data_retention_days must be between");
     kept(&page, &["Small", "0.5"]);
+    shows(&page, 422, "id=\"api_key-fault\">It is not sent back: enter it again");
+    assert!(!page.text.contains("sk-hidden"), "a credential is not sent back");
     for (wrong, fault) in [("x", "The threshold must be"), ("7", "settings.routing.")] {
         let fields = [("project", "1"), ("threshold", wrong)];
         let page = send_form(&owner, "/routing/threshold", &fields).await;
