@@ -56,7 +56,8 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
 async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPage> {
     let member = visit.member();
     member.check_admin()?;
-    let project = app.gateway.project(member, id)?.project;
+    let project = app.gateway.project(member, id)?;
+    let (base, project) = (project.base(), project.project);
     let organization = app.gateway.organization(member).await?;
     let read = Settings::parse(&project.settings).map_err(Error::Invalid)?;
     let models = app.gateway.list_models(member, id)?;
@@ -93,12 +94,14 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
             loop_requests: limit("loop_requests"),
             stores_content: !read.discard_content,
             traces: read.auto_trace,
+            base,
         },
         json: pretty(&Value::Object(project.settings)),
         organization: OrganizationFields {
             name: organization.name,
             requires_factor: security.require_mfa,
             roles: Choice::all_of(roles, security.default_role.map(Role::as_str)),
+            base: organization.base,
             json: pretty(&json!({"security": {
                 "require_mfa": security.require_mfa,
                 "default_role": security.default_role.map(Role::as_str),
@@ -119,6 +122,15 @@ fn pretty(value: &Value) -> String {
 pub(super) async fn preview(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
     let mut shown = settings(&app, &visit, project).await?;
+    // The fields are those of the settings that the page had: what has changed since would be undone.
+    let base = match Subject::read(&form) {
+        Subject::Project => &shown.fields.base,
+        Subject::Organization => &shown.organization.base,
+    };
+    if form.get("form") == Some("fields") && form.get("base") != Some(base) {
+        shown.frame.fault = Some(visit.t.settings.fields_are_old.to_owned());
+        return Ok(page_as(StatusCode::CONFLICT, &shown));
+    }
     match proposed(&app, &visit, project, &form).await {
         Ok(proposed) => {
             shown.proposed = Some(proposed);

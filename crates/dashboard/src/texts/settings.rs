@@ -14,6 +14,7 @@ texts! {
         afterwards = "Afterwards";
         not_set = "not set";
         leave = "Leave it as it is";
+        fields_are_old = "The settings have changed since this page was loaded: its fields show them as they are now, without your change";
         show_change = "Show the change";
 
         project(name) = "Project {name}";
