@@ -56,7 +56,8 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
 async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPage> {
     let member = visit.member();
     member.check_admin()?;
-    let project = app.gateway.project(member, id)?.project;
+    let project = app.gateway.project(member, id)?;
+    let (base, project) = (project.base(), project.project);
     let organization = app.gateway.organization(member).await?;
     let read = Settings::parse(&project.settings).map_err(Error::Invalid)?;
     let models = app.gateway.list_models(member, id)?;
@@ -93,12 +94,14 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
             loop_requests: limit("loop_requests"),
             stores_content: !read.discard_content,
             traces: read.auto_trace,
+            base,
         },
         json: pretty(&Value::Object(project.settings)),
         organization: OrganizationFields {
             name: organization.name,
             requires_factor: security.require_mfa,
             roles: Choice::all_of(roles, security.default_role.map(Role::as_str)),
+            base: organization.base,
             json: pretty(&json!({"security": {
                 "require_mfa": security.require_mfa,
                 "default_role": security.default_role.map(Role::as_str),
@@ -119,6 +122,15 @@ fn pretty(value: &Value) -> String {
 pub(super) async fn preview(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
     let mut shown = settings(&app, &visit, project).await?;
+    // The fields are those of the settings that the page had: what has changed since would be undone.
+    let base = match Subject::read(&form) {
+        Subject::Project => &shown.fields.base,
+        Subject::Organization => &shown.organization.base,
+    };
+    if form.get("form") == Some("fields") && form.get("base") != Some(base) {
+        shown.frame.fault = Some(visit.t.settings.fields_are_old.to_owned());
+        return Ok(page_as(StatusCode::CONFLICT, &shown));
+    }
     match proposed(&app, &visit, project, &form).await {
         Ok(proposed) => {
             shown.proposed = Some(proposed);
@@ -131,11 +143,14 @@ pub(super) async fn preview(State(app): State<App>, visit: Visit, form: Form) ->
 /// The page with a change that was refused, as it was sent.
 fn refused(mut shown: SettingsPage, form: &Form, failure: Failure) -> Response {
     let t = &shown.frame.t.settings;
+    let mut is_cut = false;
     let name = match (form.get("form"), Subject::read(form)) {
         (Some("fields"), Subject::Project) => "fields",
         (Some("fields"), Subject::Organization) => "organization",
         _ => {
-            shown.draft = draft(form);
+            let sent = form.text_area("patch");
+            shown.draft = draft(sent.clone());
+            is_cut = shown.draft != sent;
             "patch"
         }
     };
@@ -155,20 +170,40 @@ fn refused(mut shown: SettingsPage, form: &Form, failure: Failure) -> Response {
     ];
     places.extend(unknown.iter().map(|(begin, field)| (begin.as_str(), *field)));
     let status = show_refusal(&mut shown.frame, failure, (name, form), &places);
+    if is_cut {
+        shown.frame.refused.faults.push(("patch", t.patch_is_cut.to_owned()));
+    }
     page_as(status, &shown)
 }
 
-/// The patch of a form for its page, without tokens of MCP servers.
-fn draft(form: &Form) -> String {
-    let text = form.text_area("patch");
-    let Ok(Value::Object(mut patch)) = serde_json::from_str(&text) else { return text };
-    if !has_token(&patch) {
+/// A patch for the page that sends it back: without what may be a token of an MCP server.
+fn draft(text: String) -> String {
+    let Ok(Value::Object(mut patch)) = serde_json::from_str(&text) else {
+        return if may_hold_token(&text) { String::new() } else { text };
+    };
+    if !patch.keys().any(|name| may_hold_token(name)) {
         return text;
     }
-    if let Some(Value::Object(mcp)) = patch.get_mut("mcp") {
-        mcp.remove("credentials");
-    }
-    pretty(&Value::Object(patch))
+    patch.retain(|name, value| match value {
+        Value::Object(mcp) if name == "mcp" => {
+            mcp.retain(|name, value| name == "allowed_servers" && is_list_of_texts(value));
+            !mcp.is_empty()
+        }
+        _ => !may_hold_token(name),
+    });
+    // Not the text: of a key that it has twice the map has one value alone.
+    if patch.is_empty() { String::new() } else { pretty(&Value::Object(patch)) }
+}
+
+/// Whether a text names what has tokens, well-formed or not: a patch with a comma too many is no JSON, and a
+/// misspelt key is none that is known.
+fn may_hold_token(text: &str) -> bool {
+    let text = text.to_lowercase();
+    text.contains("mcp") || text.contains("credential")
+}
+
+fn is_list_of_texts(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
 }
 
 /// Whether a patch holds a token of an MCP server, which no page shows.
@@ -352,23 +387,31 @@ pub(super) async fn save_token(
     form: Form,
 ) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
+    let mut shown = settings(&app, &visit, project).await?;
     let server = form.text("server");
-    let token = match (form.get("remove"), form.get("token")) {
+    let known = shown.servers.iter().find(|known| known.address == server);
+    let (name, has_token) =
+        known.map(|known| (known.form.clone(), known.has_token)).unwrap_or_default();
+    let places = [("settings.mcp", "token"), (shown.frame.t.settings.no_mcp_token, "token")];
+    // Blanks are no token: the gateway takes an empty one for none any more.
+    let token = form.get("token").map(str::trim).filter(|token| !token.is_empty());
+    let token = match (form.get("remove"), token) {
         (Some(_), _) => Value::Null,
-        (None, Some(token)) => Value::from(token.trim()),
-        (None, None) => return Ok(done("/settings", project, "mcp_token_kept")),
+        (None, Some(token)) => Value::from(token),
+        (None, None) if has_token => return Ok(done("/settings", project, "mcp_token_kept")),
+        (None, None) => {
+            let fault = Error::invalid(shown.frame.t.settings.no_mcp_token);
+            let status = show_refusal(&mut shown.frame, fault.into(), (name, &form), &places);
+            return Ok(page_as(status, &shown));
+        }
     };
     let done_word = if token.is_null() { "mcp_token_removed" } else { "mcp_token_saved" };
-    let tokens = Value::Object(Map::from_iter([(server.clone(), token)]));
+    let tokens = Value::Object(Map::from_iter([(server, token)]));
     let patch = Map::from_iter([("mcp".to_owned(), json!({"credentials": tokens}))]);
     let change = ProjectChange { settings: Some(patch), ..ProjectChange::default() };
     match app.gateway.update_project(visit.member(), project, change).await {
         Ok(_) => Ok(done("/settings", project, done_word)),
         Err(error) => {
-            let mut shown = settings(&app, &visit, project).await?;
-            let known = shown.servers.iter().find(|known| known.address == server);
-            let name = known.map(|known| known.form.clone()).unwrap_or_default();
-            let places = [("settings.mcp", "token")];
             let status = show_refusal(&mut shown.frame, error.into(), (name, &form), &places);
             Ok(page_as(status, &shown))
         }

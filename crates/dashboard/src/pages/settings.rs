@@ -45,6 +45,8 @@ pub struct ProjectFields {
     pub stores_content: bool,
     /// `auto_trace`.
     pub traces: bool,
+    /// The version of the settings that they are of.
+    pub base: String,
 }
 
 /// The settings of the organization.
@@ -56,6 +58,8 @@ pub struct OrganizationFields {
     pub requires_factor: bool,
     /// `security.default_role`.
     pub roles: Vec<Choice>,
+    /// The version of the settings that the fields are of.
+    pub base: String,
     /// All settings as JSON.
     pub json: String,
 }

@@ -43,6 +43,7 @@ texts! {
         clear = "Clear";
         clear_all = "clear them all";
         copy = "Copy";
+        enter_again = "It is not sent back: enter it again";
         filter = "Filter";
         first_page = "First page";
         from_utc = "From (UTC)";

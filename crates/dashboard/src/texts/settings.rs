@@ -14,6 +14,7 @@ texts! {
         afterwards = "Afterwards";
         not_set = "not set";
         leave = "Leave it as it is";
+        fields_are_old = "The settings have changed since this page was loaded: its fields show them as they are now, without your change";
         show_change = "Show the change";
 
         project(name) = "Project {name}";
@@ -29,11 +30,13 @@ texts! {
         patch[null] = "A patch, which is merged at every depth; {null} turns a limit off and sets other values back";
         patch_no_object = "The patch must be a JSON object";
         patch_no_json(error) = "The patch is not JSON: {error}";
+        patch_is_cut = "What may hold a token of an MCP server is not sent back: write it again without the token";
         patch_has_token = "A patch holds no tokens of MCP servers: each has a field of its own";
 
         mcp_tokens = "Tokens of MCP servers";
         about_mcp_tokens = "A token is stored sealed and never shown again. It counts from the next call on.";
         no_mcp_server[setting] = "No MCP server is allowed: {setting} lists those that requests may name.";
+        no_mcp_token = "There is no token to store";
         mcp_token[server] = "Token for {server}";
         mcp_token_set[server] = "Token for {server} (set: leave empty to keep it)";
         save_mcp_token(server) = "Save the token for {server}";

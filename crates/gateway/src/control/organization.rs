@@ -8,7 +8,7 @@ use store::{Organization, Tx};
 use crate::audit::Event;
 use crate::control::people::hold_people;
 use crate::control::projects::{audited, clean_name};
-use crate::control::settings_preview::check_base;
+use crate::control::settings_preview::{check_base, version};
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;
@@ -22,6 +22,8 @@ pub struct OrganizationView {
     pub name: String,
     /// Its settings, with the default where nothing is set.
     pub settings: OrganizationSettings,
+    /// The version of its settings: a change that has it as its base is saved over these alone.
+    pub base: String,
 }
 
 /// The fields that a request changes; `None` leaves a field as it is.
@@ -98,7 +100,8 @@ async fn check_ways_in(tx: &mut Tx, org: OrgId) -> Result<Result<()>> {
 
 fn view(organization: Organization) -> Result<OrganizationView> {
     let settings = organization.read_settings()?;
-    Ok(OrganizationView { id: organization.id, name: organization.name, settings })
+    let base = version(&organization.settings);
+    Ok(OrganizationView { id: organization.id, name: organization.name, settings, base })
 }
 
 /// The values that the audit compares.

@@ -16,7 +16,7 @@ use crate::audit::{Event, changes};
 use crate::control::people::admin_of_now;
 use crate::control::safety_preview::check_new_patterns;
 use crate::control::settings::{DEEPEST, is_shallow, read_settings};
-use crate::control::settings_preview::check_base;
+use crate::control::settings_preview::{check_base, version};
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::state::mcp_tokens::{self, Given as GivenTokens};
@@ -33,6 +33,13 @@ pub struct ProjectView {
     pub project: Project,
     /// Its spend in this calendar month.
     pub month_spend: Usd,
+}
+
+impl ProjectView {
+    /// The version of its settings: a change that has it as its base is saved over these alone.
+    pub fn base(&self) -> String {
+        version(&self.project.settings)
+    }
 }
 
 /// The fields that a request changes; `None` leaves a field as it is.

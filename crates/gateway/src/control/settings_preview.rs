@@ -72,7 +72,7 @@ fn preview(before: &Map<String, Value>, after: &Map<String, Value>) -> SettingsP
 }
 
 /// The version of settings: a hash of them.
-fn version(settings: &Map<String, Value>) -> String {
+pub(crate) fn version(settings: &Map<String, Value>) -> String {
     let text = Value::Object(settings.clone()).to_string();
     hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())
 }

@@ -10,7 +10,7 @@ use domain::time::{MINUTE, SECOND, Timestamp};
 use tokio::sync::watch;
 
 use crate::control::sessions::Standing;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::evidence::figures::ComparedFigures;
 use crate::evidence::listed_trace::ListedTrace;
 use crate::gateway::Gateway;
@@ -83,7 +83,7 @@ impl LiveStream {
     }
 
     /// Waits for the next change. `None` at the end: the job that is watched is over, the session is over, the
-    /// project is out of its sight, the stream has been open for long enough, or the gateway stops.
+    /// project is out of its sight, its role is another, the stream has been open for long enough, or the gateway stops.
     pub async fn next(&mut self) -> Option<LiveEvent> {
         if matches!(&self.reported, Seen::Job(job) if job.state.is_over()) {
             return None;
@@ -112,12 +112,13 @@ impl LiveStream {
         }
     }
 
-    /// Whether the session still stands, and sees the project. A page that is merely open does not prolong it.
+    /// Whether the session still stands, sees the project, and has the role that the page is for. A page that is merely open does not prolong it.
     async fn check(&self) -> Result<()> {
         let (token, origin) = (self.token.expose(), &self.member.origin);
         let (member, _) = self.gateway.idle_session(token, origin, Standing::Full).await?;
         self.gateway.visible_project(&member, self.project)?;
-        Ok(())
+        // Another role is shown other parts: the page opens another stream.
+        if member.role == self.member.role { Ok(()) } else { Err(Error::Forbidden) }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::project::Role;
 use domain::time::{Clock, Timestamp};
 use gateway::{
     Error, Gateway, LiveEvent, LiveStream, LiveView, LiveViews, Member, Origin, SignIn, Standing,
@@ -15,7 +16,7 @@ fn origin() -> Origin {
 
 /// A gateway whose owner is signed in.
 struct Watching {
-    _database: Database,
+    database: Database,
     gateway: Gateway,
     clock: Clock,
     token: String,
@@ -33,7 +34,7 @@ impl Watching {
         };
         let token = session.token.expose().to_owned();
         let (member, _) = gateway.session(&token, &origin(), Standing::Full).await.unwrap();
-        Self { _database: database, gateway, clock, token, member }
+        Self { database, gateway, clock, token, member }
     }
 
     fn open(&self) -> LiveStream {
@@ -56,6 +57,21 @@ async fn a_stream_ends_soon_after_its_session() {
     owner.wait(16);
     assert!(matches!(stream.next().await, Some(LiveEvent::Quiet)), "it is not looked up yet");
     owner.wait(14);
+    assert!(stream.next().await.is_none());
+    drop(stream);
+    owner.gateway.close().await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_once_its_member_has_another_role() {
+    let owner = Watching::new().await;
+    let mut stream = owner.open();
+    let store = owner.database.visit().await;
+    let mut tx = store.begin().await.unwrap();
+    // An admin sees the project as well.
+    tx.set_role(owner.member.org, owner.member.user, Role::Admin).await.unwrap();
+    tx.commit().await.unwrap();
+    owner.wait(31);
     assert!(stream.next().await.is_none());
     drop(stream);
     owner.gateway.close().await;

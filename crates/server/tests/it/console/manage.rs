@@ -11,6 +11,7 @@ crate::on_every_backend!(
     a_prompt_is_routed_and_the_threshold_set,
     settings_are_shown_before_they_are_saved,
     settings_that_have_changed_are_shown_anew,
+    old_fields_undo_nothing,
     a_refused_form_keeps_what_was_typed,
     a_token_of_an_mcp_server_is_stored_and_never_shown,
     limits_show_who_holds_what,
@@ -158,6 +159,8 @@ async fn settings_are_shown_before_they_are_saved(backend: Backend) {
     if before["auto_trace"] == json!(true) {
         fields.push(("auto_trace", "1"));
     }
+    let page = owner.get("/settings").await.text;
+    let mut fields = based(&fields, &page);
     let shown = send_form(&owner, "/settings/preview", &fields).await;
     shows(&shown, 200, "Nothing would change");
     // An emptied field is the default, and no limit that is off.
@@ -180,6 +183,7 @@ async fn settings_are_shown_before_they_are_saved(backend: Backend) {
         ("form", "fields"),
         ("default_role", "viewer"),
     ];
+    let organization = based(&organization, page.split_once("id=\"of-organization\"").unwrap().1);
     let shown = send_form(&owner, "/settings/preview", &organization).await;
     shows(&shown, 200, "security.default_role");
     let patch = r#"{"security": {"default_role": "viewer"}}"#;
@@ -227,6 +231,41 @@ async fn settings_that_have_changed_are_shown_anew(backend: Backend) {
     assert_eq!(send_form(&owner, "/settings", &based(&fields, &refused.text)).await.status, 303);
 }
 
+async fn old_fields_undo_nothing(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let api = server.owner().await;
+    let page = owner.get("/settings").await.text;
+    settings(&api, 1, json!({"store_content": false, "monthly_budget": 77})).await;
+    let project = [("project", "1"), ("subject", "project"), ("form", "fields")];
+    let ticked = [&project[..], &[("store_content", "1"), ("loop_requests", "70")]].concat();
+    for fields in [based(&ticked, &page), ticked.clone()] {
+        let refused = send_form(&owner, "/settings/preview", &fields).await;
+        shows(&refused, 409, "The settings have changed since this page was loaded");
+        shows(&refused, 409, "name=\"budget\" inputmode=\"decimal\" value=\"77\"");
+        shows(&refused, 409, "name=\"store_content\" value=\"1\">");
+        // What the page shows now can be changed.
+        let anew = [&project[..], &[("budget", "77"), ("loop_requests", "70")]].concat();
+        let shown = send_form(&owner, "/settings/preview", &based(&anew, &refused.text)).await;
+        shows(&shown, 200, "<code>limits.loop_requests</code>");
+        assert!(!shown.text.contains("<code>store_content</code>"), "{}", shown.text);
+    }
+    // A form that is refused for something else stays that of its page.
+    let wrong = [&ticked[..], &[("budget", "much")]].concat();
+    let fresh = owner.get("/settings").await.text;
+    let refused = send_form(&owner, "/settings/preview", &based(&wrong, &fresh)).await;
+    shows(&refused, 422, "The budget must be a number");
+    settings(&api, 1, json!({"monthly_budget": 78})).await;
+    let late = send_form(&owner, "/settings/preview", &based(&ticked, &refused.text)).await;
+    assert_eq!(late.status, 409, "{}", late.text);
+    let organization = [("project", "1"), ("subject", "organization"), ("form", "fields")];
+    let organization = based(&organization, page.split_once("id=\"of-organization\"").unwrap().1);
+    let other = json!({"settings": {"security": {"default_role": "member"}}});
+    api.patch("/api/v1/organization", &other).await.ok(200);
+    let refused = send_form(&owner, "/settings/preview", &organization).await;
+    shows(&refused, 409, "<option value=\"member\" selected>");
+}
+
 /// The field of a page has this value, and this fault beside it.
 #[track_caller]
 fn has_fault(page: &Reply, id: &str, value: &str, fault: &str) {
@@ -255,14 +294,15 @@ async fn a_refused_form_keeps_what_was_typed(backend: Backend) {
         ("loop_requests", "off"),
         ("tier_simple", "sandbox"),
     ];
-    let page = send_form(&owner, "/settings/preview", &fields).await;
+    let today = owner.get("/settings").await.text;
+    let page = send_form(&owner, "/settings/preview", &based(&fields, &today)).await;
     has_fault(&page, "budget", "much", "The budget must be a number");
     kept(&page, &["77", "off"]);
     shows(&page, 422, "<option value=\"sandbox\" selected>");
     assert!(page.text.contains("name=\"store_content\" value=\"1\">"), "a box that is not ticked");
     let negative =
         fields.map(|(name, value)| if name == "budget" { (name, "-1") } else { (name, value) });
-    let page = send_form(&owner, "/settings/preview", &negative).await;
+    let page = send_form(&owner, "/settings/preview", &based(&negative, &today)).await;
     has_fault(&page, "budget", "-1", "settings.monthly_budget");
     let draft = [("project", "1"), ("subject", "project"), ("patch", "{\"a\": <")];
     let page = send_form(&owner, "/settings/preview", &draft).await;
@@ -306,6 +346,7 @@ async fn a_refused_form_keeps_what_was_typed(backend: Backend) {
     let page = send_form(&owner, "/people/sign-on", &provider).await;
     kept(&page, &["Okta", "Not A Slug", "https://issuer.example"]);
     assert!(!page.text.contains("hidden\""), "a credential is not sent back");
+    shows(&page, 422, "-fault\">It is not sent back: enter it again");
     let model = [
         ("project", "1"),
         ("name", "Small"),
@@ -313,10 +354,13 @@ async fn a_refused_form_keeps_what_was_typed(backend: Backend) {
         ("provider", "openai"),
         ("retention", "0"),
         ("input_price", "0.5"),
+        ("api_key", "sk-hidden"),
     ];
     let page = send_form(&owner, "/models", &model).await;
     has_fault(&page, "retention", "0", "data_retention_days must be between");
     kept(&page, &["Small", "0.5"]);
+    shows(&page, 422, "id=\"api_key-fault\">It is not sent back: enter it again");
+    assert!(!page.text.contains("sk-hidden"), "a credential is not sent back");
     for (wrong, fault) in [("x", "The threshold must be"), ("7", "settings.routing.")] {
         let fields = [("project", "1"), ("threshold", wrong)];
         let page = send_form(&owner, "/routing/threshold", &fields).await;
@@ -350,10 +394,14 @@ async fn a_token_of_an_mcp_server_is_stored_and_never_shown(backend: Backend) {
     let page = owner.get("/settings").await;
     shows(&page, 200, "(set: leave empty to keep it)");
     assert!(!page.text.contains("secret-one"));
-    assert!(send(&[("token", "")]).await.header("location").contains("done=mcp_token_kept"));
-    assert_eq!(stored().await, json!({address: true}));
+    for nothing in ["", "  "] {
+        let kept = send(&[("token", nothing)]).await;
+        assert!(kept.header("location").contains("done=mcp_token_kept"), "{}", kept.text);
+        assert_eq!(stored().await, json!({address: true}));
+    }
     assert!(send(&[("remove", "1")]).await.header("location").contains("mcp_token_removed"));
     assert_eq!(stored().await, json!({}));
+    shows(&send(&[("token", " ")]).await, 422, "id=\"mcp-0-fault\">There is no token to store");
     // A patch would be sent back: it takes none.
     let patch = json!({"mcp": {"credentials": {address: "secret-two"}}, "monthly_budget": 5});
     let patch = patch.to_string();
@@ -364,10 +412,27 @@ async fn a_token_of_an_mcp_server_is_stored_and_never_shown(backend: Backend) {
         shows(&refused, 422, "monthly_budget");
         assert!(!refused.text.contains("secret-two"), "{}", refused.text);
     }
+    // Neither does one go back that is no JSON, has a misspelt key, or a key twice.
+    for patch in [
+        r#"{"monthly_budget": 5, "mcp": {"credentials": {"https://h": "secret-two"}},}"#,
+        r#"{"monthly_budget": 5, "mcp": {"credential": {"https://h": "secret-two"}}}"#,
+        r#"{"monthly_budget": "x", "mcp": {"credentials": {"a": "secret-two"}}, "mcp": {}}"#,
+        r#"{"monthly_budget": "x", "MCP": {"credentials": {"a": "secret-two"}}}"#,
+        r#"{"monthly_budget": "x", "mcp": "secret-two"}"#,
+    ] {
+        let fields = [("project", "1"), ("subject", "project"), ("patch", patch)];
+        for path in ["/settings/preview", "/settings"] {
+            let refused = send_form(&owner, path, &fields).await;
+            shows(&refused, 422, "id=\"patch-fault\">What may hold a token");
+            assert!(!refused.text.contains("secret-two"), "{patch}: {}", refused.text);
+        }
+    }
     roles::user(&server, "member", &["1"]).await;
     let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
-    let fields = [("project", "1"), ("server", address), ("token", "theirs")];
-    assert_eq!(send_form(&member, "/settings/mcp-tokens", &fields).await.status, 403);
+    for token in ["theirs", ""] {
+        let fields = [("project", "1"), ("server", address), ("token", token)];
+        assert_eq!(send_form(&member, "/settings/mcp-tokens", &fields).await.status, 403);
+    }
 }
 
 async fn limits_show_who_holds_what(backend: Backend) {

@@ -94,6 +94,12 @@ async fn people_are_changed_and_removed(backend: Backend) {
     assert_eq!(send_form(&owner, "/people/2?project=1", &stale).await.status, 303);
     let people = server.owner().await.get("/api/v1/users").await.ok(200);
     assert_eq!((&people[1]["role"], &people[1]["projects"]), (&json!("viewer"), &json!([])));
+    // Nor does one of a form that was refused, and is sent again with what was wrong mended.
+    let stale =
+        [("role", "admin"), ("old_role", "admin"), ("projects", "one"), ("old_projects", "9")];
+    let refused = send_form(&owner, "/people/2?project=1", &stale).await;
+    let old = "name=\"old_role\" value=\"admin\"><input type=\"hidden\" name=\"old_projects\" value=\"9\"";
+    shows(&refused, 422, old);
     for (path, fields, sentence) in [
         ("/people/2", change("viewer", "one"), "Projects are numbers"),
         ("/people/2", change("viewer", "9"), "There is no project 9"),
