@@ -304,6 +304,17 @@ async fn a_refused_form_keeps_what_was_typed(backend: Backend) {
         fields.map(|(name, value)| if name == "budget" { (name, "-1") } else { (name, value) });
     let page = send_form(&owner, "/settings/preview", &based(&negative, &today)).await;
     has_fault(&page, "budget", "-1", "settings.monthly_budget");
+    let gone = [
+        ("project", "1"),
+        ("subject", "project"),
+        ("form", "fields"),
+        ("tier_complex", "sandbox-gone"),
+        ("tier_secure", "sandbox"),
+    ];
+    let page = send_form(&owner, "/settings/preview", &based(&gone, &today)).await;
+    shows(&page, 422, "<option value=\"sandbox-gone\" selected>");
+    shows(&page, 422, "id=\"tier_complex-fault\">Model not authorized or found: sandbox-gone");
+    assert!(!page.text.contains("id=\"tier_simple-fault\""), "{}", page.text);
     let draft = [("project", "1"), ("subject", "project"), ("patch", "{\"a\": <")];
     let page = send_form(&owner, "/settings/preview", &draft).await;
     shows(&page, 422, "{&#34;a&#34;: &#60;</textarea>");
