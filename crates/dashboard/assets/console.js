@@ -83,6 +83,15 @@ function follow(part, button) {
     stream?.close();
     stream = null;
   };
+  // The page is as old as the job that is gone or the session that is over: loaded again, it shows which. What
+  // else refuses a stream may pass.
+  const refused = async () => {
+    const asking = new AbortController();
+    const reply = await fetch(part.dataset.live, { redirect: "manual", signal: asking.signal }).catch(() => null);
+    asking.abort();
+    if (reply?.type === "opaqueredirect" || reply?.status === 404) location.reload();
+    else setTimeout(adjust, RETRY);
+  };
   const adjust = () => {
     if (paused || document.visibilityState !== "visible") {
       close();
@@ -97,12 +106,14 @@ function follow(part, button) {
         button.remove();
         close();
       });
+      // The page shows what is wrong.
+      stream.addEventListener("failed", () => location.reload());
       stream.addEventListener("rows", ({ data }) => mergeRows(part, data));
       // The browser connects again by itself, unless it was refused.
       stream.addEventListener("error", () => {
         if (stream?.readyState !== EventSource.CLOSED) return;
         close();
-        setTimeout(adjust, RETRY);
+        refused();
       });
     }
   };

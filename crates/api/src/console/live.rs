@@ -67,7 +67,7 @@ fn follow(
                 }
                 event => event,
             };
-            let written = watcher.written(event).await?;
+            let written = watcher.written(event).await;
             // Only the first state can be that of the page.
             Some((Ok::<_, Infallible>(written), (stream, watcher, None)))
         });
@@ -86,8 +86,8 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// An event as the page reads it; `None` if the page would show a failure.
-    async fn written(&self, event: LiveEvent) -> Option<String> {
+    /// An event as the page reads it: `failed` if the page itself would show a failure.
+    async fn written(&self, event: LiveEvent) -> String {
         let frame = self.visit.frame(Section::Traces, "", Some(self.project));
         let mut out = String::new();
         match event {
@@ -101,7 +101,13 @@ impl Watcher {
             }
             LiveEvent::Job(job) => {
                 let name = if job.state.is_over() { "end" } else { "part" };
-                sse::source_event(&mut out, name, &self.job_part(&job).await.ok()?);
+                match self.job_part(&job).await {
+                    Ok(part) => sse::source_event(&mut out, name, &part),
+                    Err(failure) => {
+                        tracing::warn!(job = %job.id, ?failure, "a live page cannot show a job");
+                        sse::source_event(&mut out, "failed", &job.id.to_string());
+                    }
+                }
             }
             LiveEvent::Figures(figures) => {
                 let tiles = tiles(frame.t, &figures);
@@ -110,7 +116,7 @@ impl Watcher {
             // A comment.
             LiveEvent::Quiet => out.push_str(":\n\n"),
         }
-        Some(out)
+        out
     }
 
     async fn job_part(&self, job: &Job) -> Result<String> {

@@ -21,6 +21,7 @@ mod live;
 mod model;
 mod models;
 mod overview;
+mod patch;
 mod people;
 mod playground;
 mod providers;

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::console::failure::{Result, show_fault};
+use crate::console::patch::{draft, read_patch};
 use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{page, page_as};
@@ -148,16 +149,17 @@ fn refused(mut shown: SettingsPage, form: &Form, failure: Failure) -> Response {
         (Some("fields"), Subject::Project) => "fields",
         (Some("fields"), Subject::Organization) => "organization",
         _ => {
-            let sent = form.text_area("patch");
-            shown.draft = draft(sent.clone());
-            is_cut = shown.draft != sent;
+            (shown.draft, is_cut) = draft(form.text_area("patch"));
             "patch"
         }
     };
-    let unknown = ["tier_simple", "tier_complex", "tier_secure"].map(|field| {
-        let model = form.get(field).unwrap_or_default();
-        (format!("Model not authorized or found: {model}"), field)
+    let unknown = ["tier_simple", "tier_complex", "tier_secure"].into_iter().filter_map(|field| {
+        let model = form.get(field)?;
+        Some((format!("Model not authorized or found: {model}"), field))
     });
+    let mut unknown: Vec<_> = unknown.collect();
+    // A name may begin with another.
+    unknown.sort_by_key(|(begin, _)| std::cmp::Reverse(begin.len()));
     let mut places = vec![
         (t.budget_no_number, "budget"),
         ("settings.monthly_budget", "budget"),
@@ -174,49 +176,6 @@ fn refused(mut shown: SettingsPage, form: &Form, failure: Failure) -> Response {
         shown.frame.refused.faults.push(("patch", t.patch_is_cut.to_owned()));
     }
     page_as(status, &shown)
-}
-
-/// A patch for the page that sends it back: without what may be a token of an MCP server.
-fn draft(text: String) -> String {
-    let Ok(Value::Object(mut patch)) = serde_json::from_str(&text) else {
-        return if may_hold_token(&text) { String::new() } else { text };
-    };
-    if !patch.keys().any(|name| may_hold_token(name)) {
-        return text;
-    }
-    patch.retain(|name, value| match value {
-        Value::Object(mcp) if name == "mcp" => {
-            mcp.retain(|name, value| name == "allowed_servers" && is_list_of_texts(value));
-            !mcp.is_empty()
-        }
-        _ => !may_hold_token(name),
-    });
-    // Not the text: of a key that it has twice the map has one value alone.
-    if patch.is_empty() { String::new() } else { pretty(&Value::Object(patch)) }
-}
-
-/// Whether a text names what has tokens, well-formed or not: a patch with a comma too many is no JSON, and a
-/// misspelt key is none that is known.
-fn may_hold_token(text: &str) -> bool {
-    let text = text.to_lowercase();
-    text.contains("mcp") || text.contains("credential")
-}
-
-fn is_list_of_texts(value: &Value) -> bool {
-    value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
-}
-
-/// Whether a patch holds a token of an MCP server, which no page shows.
-fn has_token(patch: &Map<String, Value>) -> bool {
-    let tokens = patch.get("mcp").and_then(|mcp| mcp.get("credentials"));
-    // Whatever else stands there, by mistake, may be one.
-    match tokens {
-        None | Some(Value::Null) => false,
-        Some(Value::Object(tokens)) => {
-            tokens.values().any(|token| !token.is_null() && *token != true)
-        }
-        Some(_) => true,
-    }
 }
 
 async fn proposed(
@@ -246,18 +205,6 @@ async fn proposed(
         base,
         rows: differences.into_iter().map(row).collect(),
     })
-}
-
-fn read_patch(t: &Texts, text: &str) -> std::result::Result<Map<String, Value>, Failure> {
-    let read: std::result::Result<Value, _> = serde_json::from_str(text);
-    match read {
-        Ok(Value::Object(patch)) if has_token(&patch) => {
-            Err(Error::invalid(t.settings.patch_has_token).into())
-        }
-        Ok(Value::Object(patch)) => Ok(patch),
-        Ok(_) => Err(Error::invalid(t.settings.patch_no_object).into()),
-        Err(error) => Err(Error::invalid(t.settings.patch_no_json(error)).into()),
-    }
 }
 
 /// The patch that makes the settings those of the fields: what they leave as it is, is no part of it.

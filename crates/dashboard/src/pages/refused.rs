@@ -2,6 +2,8 @@
 
 use std::borrow::Borrow;
 
+use crate::pages::choice::Choice;
+
 /// A form that was refused.
 #[derive(Clone, Debug, Default)]
 pub struct Refused {
@@ -42,6 +44,12 @@ impl SentForm<'_> {
     /// Whether a value is chosen among others.
     pub(crate) fn picks(&self, field: &str, value: &str, today: impl Borrow<bool>) -> bool {
         self.sent(field).map_or(*today.borrow(), |sent| sent == value)
+    }
+
+    /// The value that was sent, if it is none that can be chosen any more.
+    pub(crate) fn other(&self, field: &str, choices: &[Choice]) -> Option<&str> {
+        let is_other = |sent: &&str| choices.iter().all(|choice| choice.value != *sent);
+        self.sent(field).filter(|sent| !sent.is_empty()).filter(is_other)
     }
 
     /// What is wrong with a field.

@@ -12,6 +12,7 @@ crate::on_every_backend!(
     settings_are_shown_before_they_are_saved,
     settings_that_have_changed_are_shown_anew,
     old_fields_undo_nothing,
+    a_model_that_is_gone_is_refused_at_its_tier,
     a_refused_form_keeps_what_was_typed,
     a_token_of_an_mcp_server_is_stored_and_never_shown,
     limits_show_who_holds_what,
@@ -275,6 +276,23 @@ fn has_fault(page: &Reply, id: &str, value: &str, fault: &str) {
     assert!(field.contains(&format!("aria-invalid=\"true\" aria-describedby=\"{id}-fault\"")));
     let beside = format!("<p class=\"fault\" id=\"{id}-fault\">{fault}");
     assert!(rest.starts_with(&beside), "{id}: {}", rest.get(..200).unwrap_or(rest));
+}
+
+async fn a_model_that_is_gone_is_refused_at_its_tier(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let today = owner.get("/settings").await.text;
+    let gone = [
+        ("project", "1"),
+        ("subject", "project"),
+        ("form", "fields"),
+        ("tier_complex", "sandbox-gone"),
+        ("tier_secure", "sandbox"),
+    ];
+    let page = send_form(&owner, "/settings/preview", &based(&gone, &today)).await;
+    shows(&page, 422, "<option value=\"sandbox-gone\" selected>");
+    shows(&page, 422, "id=\"tier_complex-fault\">Model not authorized or found: sandbox-gone");
+    assert!(!page.text.contains("id=\"tier_simple-fault\""), "{}", page.text);
 }
 
 async fn a_refused_form_keeps_what_was_typed(backend: Backend) {
