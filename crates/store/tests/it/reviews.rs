@@ -89,7 +89,8 @@ async fn what_nobody_has_judged_waits_newest_first() {
         write(&store, ours, 18, |step| step.security.findings = Some(json!([1, 2]))).await;
         let page = store.steps_for_review(ours, None, 50).await.unwrap();
         let size = |id| page.steps.iter().find(|(step, _)| step.0 == id).unwrap().1;
-        assert_eq!((size(18), size(10)), (5, 0), "{}", database.kind);
+        let of_all = r#"[{"type":"EMAIL"}]"#.len();
+        assert_eq!((size(18), size(10)), (5, of_all), "{}", database.kind);
         let ids = [StepId(18), StepId(17), StepId(99)];
         let steps = store.steps_of_project(ours, &ids).await.unwrap();
         assert_eq!(steps.iter().map(|step| step.id.0).collect::<Vec<_>>(), [18], "ours alone");
