@@ -21,6 +21,8 @@ PERF = pathlib.Path(__file__).parent.parent / "perf"
 GATEWAY, UPSTREAM = "127.0.0.1:9461", "127.0.0.1:9460"
 EMAIL, PASSWORD = "owner@bench.invalid", "bench-owner-password"
 PAGES = ("/live/overview?project=2", "/live/traces?project=2", "/live/jobs?project=2")
+# The list sums the steps of the newest 50: with few traces each would have thousands.
+TRACES = 20_000
 SECONDS = float(os.environ.get("ROUND_SECONDS", "10"))
 
 
@@ -88,7 +90,8 @@ def main():
 
 def measure(pid, kit, folder, pairs):
     setup = json.loads(subprocess.check_output(
-        [sys.executable, PERF / "sluice_setup.py", f"http://{GATEWAY}", EMAIL, PASSWORD, f"http://{UPSTREAM}/v1"]))
+        [sys.executable, PERF / "sluice_setup.py", f"http://{GATEWAY}", EMAIL, PASSWORD, f"http://{UPSTREAM}/v1",
+         str(TRACES)]))
     body = {"model": "mock", "max_tokens": 64, "messages": [{"role": "user", "content": "@TEXT@"}], **setup["extra_body"]}
     files = {"body": json.dumps(body), "ids": "\n".join(setup["ids"]),
              "texts": "\n".join(f"What is the capital of country number {n}?" for n in range(997))}
