@@ -11,7 +11,9 @@ use crate::session::passkeys;
 crate::on_every_backend!(
     linked_anew_they_follow_the_rules,
     without_passwords_no_passkey_alone_signs_them_in,
-    once_removed_no_rule_lets_them_in
+    once_removed_no_rule_lets_them_in,
+    a_provider_stays_that_alone_lets_them_in,
+    an_invitation_is_used_up_by_a_sign_on
 );
 
 const ANN: (&str, &str) = ("ann@example.org", "a-password-1");
@@ -144,4 +146,33 @@ async fn once_removed_no_rule_lets_them_in(backend: Backend) {
         let who = signed_on(&server, issuer).await.get("/api/v1/session").await.ok(200);
         assert_ne!(who["user"]["id"], id, "{lost:?}");
     }
+}
+
+async fn a_provider_stays_that_alone_lets_them_in(backend: Backend) {
+    let (server, issuer, provider) = with_provider(&backend).await;
+    let (owner, owners, other) =
+        (server.owner().await, Issuer::start().await, Issuer::start().await);
+    made(&server, &issuer, &["eng"]).await;
+    let one = format!("{PROVIDERS}/{}", provider["id"]);
+    owner.patch(&one, &json!({"slug": "before"})).await.ok(200);
+    owner.post(PROVIDERS, &super::fields(&owners)).await.ok(200);
+    linked(&server, &owners, "boss", (OWNER, PASSWORD)).await;
+    let disabled = json!({"settings": {"security": {"disable_password_login": true}}});
+    owner.patch("/api/v1/organization", &disabled).await.ok(200);
+    let refused = "1 user comes by this issuer alone, and passwords are disabled: allow passwords until they are \
+        linked to another provider, or remove them first";
+    let moved = json!({"issuer": other.url(), "client_secret": SECRET});
+    assert_eq!(owner.patch(&one, &moved).await.ok(422)["error"], refused);
+    assert_eq!(owner.delete(&one).await.ok(422)["error"], refused);
+    owner.delete(&format!("/api/v1/users/{}", id_of_ann(&owner).await)).await.ok(204);
+    owner.delete(&one).await.ok(204);
+}
+
+async fn an_invitation_is_used_up_by_a_sign_on(backend: Backend) {
+    let (server, issuer, _) = with_provider(&backend).await;
+    let owner = server.owner().await;
+    let invited = json!({"email": ANN.0, "role": "admin"});
+    owner.post("/api/v1/invitations", &invited).await.ok(200);
+    made(&server, &issuer, &["eng"]).await;
+    assert_eq!(owner.get("/api/v1/invitations").await.ok(200), json!([]));
 }
