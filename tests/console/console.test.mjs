@@ -302,7 +302,7 @@ test("a list that changes keeps the focus, a selection and what is unfolded", as
   await row(first).getByText("completed").waitFor();
   await row(first).getByRole("link").focus();
   const kept = await row(first).elementHandle();
-  // What is unfolded is the reader's, not the gateway's.
+  // The reader unfolds details, not the gateway.
   await page.evaluate((id) => {
     const unfolded = document.createElement("details");
     unfolded.innerHTML = "<summary>more</summary>text";

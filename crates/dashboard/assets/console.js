@@ -140,7 +140,7 @@ function mergeNodes(known, received) {
   let at = known.firstChild;
   for (const next of [...received.childNodes]) {
     if (next.id) {
-      // What has gone lies before the element that is left of the same id.
+      // The nodes that have gone lie before the element that is left of the same id.
       const same = [...known.children].find(({ id }) => id === next.id);
       while (same && at !== same && at) at = removed(at);
     }

@@ -160,6 +160,30 @@ pub(crate) struct NavLink {
     pub(crate) is_current: bool,
 }
 
+#[cfg(test)]
+impl Frame {
+    /// The frame of a page in a test, for an owner.
+    pub(crate) fn of_test(section: Section) -> Self {
+        Self {
+            t: &crate::texts::ENGLISH,
+            title: "Trace".to_owned(),
+            section,
+            person: Person {
+                email: "a@b.c".to_owned(),
+                role: "owner",
+                is_admin: true,
+                may_call: true,
+            },
+            enrols: false,
+            projects: Vec::new(),
+            project: None,
+            notice: None,
+            fault: None,
+            refused: Refused::default(),
+        }
+    }
+}
+
 impl Frame {
     /// The number of the project that is shown, for a field; empty without any.
     pub(crate) fn own_project(&self) -> String {

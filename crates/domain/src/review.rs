@@ -68,7 +68,7 @@ pub struct Review {
     pub step: StepId,
     /// Its project.
     pub project: ProjectId,
-    /// Who judged.
+    /// The judge.
     pub judge: Judge,
     /// The verdict.
     pub verdict: Verdict,

@@ -94,8 +94,7 @@ pub use crate::evidence::figures::{ComparedFigures, Figures};
 pub use crate::evidence::listed_trace::ListedTrace;
 pub use crate::evidence::logs::LogResult;
 pub use crate::evidence::reviews::{
-    ExpectedVerdict, Judged, ListedVerdict, MOST_REVIEWS, PresentReview, ReviewContent,
-    ReviewQueue, VerdictNote,
+    ExpectedVerdict, Judged, MOST_REVIEWS, PresentReview, ReviewContent, ReviewQueue, VerdictNote,
 };
 pub use crate::evidence::series::UsageSeries;
 pub use crate::evidence::stats::{Period, Stats};
@@ -136,5 +135,5 @@ pub use checks::{Violation, ViolationKind};
 pub use grading::{AdvisedChange, DriftReport, JudgedCategory};
 pub use store::{
     Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, LinkPurpose, LinkedIdentity,
-    Order, Person, ServiceToken, SignOnProvider, Term, UsageBucket,
+    ListedVerdict, Order, Person, ServiceToken, SignOnProvider, Term, UsageBucket,
 };

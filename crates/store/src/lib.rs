@@ -79,7 +79,7 @@ pub use sessions::{EndedSession, ListedSession, NewSession};
 pub use sign_on::SignOnProvider;
 pub use stats::{AgentCounts, FindingCounts, LedgerRow, SecurityCounts, ToolTimes, UsageBucket};
 pub use steps::{
-    EndedStep, JudgeOfStep, Outline, ReviewPage, STEPS_AT_ONCE, SealedContent, StepCursor,
+    EndedStep, ListedVerdict, Outline, ReviewPage, STEPS_AT_ONCE, SealedContent, StepCursor,
 };
 pub use stored_responses::StoredResource;
 pub use traces::{AgentFigures, COUNT_LIMIT, Completion};

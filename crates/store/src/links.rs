@@ -163,8 +163,6 @@ impl Tx {
     /// address; one that a stranger asks for does not, or anybody could end the link of somebody else.
     #[boxed]
     pub async fn add_link(&mut self, purpose: LinkPurpose, link: &OneTimeLink) -> Result<()> {
-        const REPLACE: &str =
-            "DELETE FROM one_time_links WHERE org_id = $1 AND purpose = $2 AND email = $3";
         const ADD: &str = "
             INSERT INTO one_time_links
                 (token_hash, org_id, purpose, email, user_id, role, projects, created_by, created_at,
@@ -172,15 +170,10 @@ impl Tx {
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
         let numbers: Vec<i64> = link.projects.iter().map(|project| project.0).collect();
         let projects = serde_json::Value::from(numbers).to_string();
+        if link.created_by.is_some() {
+            self.drop_links_to(link.org, purpose, &link.email).await?;
+        }
         within!(self, db => {
-            if link.created_by.is_some() {
-                sqlx::query(REPLACE)
-                    .bind(link.org.0)
-                    .bind(purpose.as_str())
-                    .bind(&link.email)
-                    .execute(&mut *db)
-                    .await?;
-            }
             sqlx::query(ADD)
                 .bind(&link.token_hash[..])
                 .bind(link.org.0)
@@ -198,15 +191,20 @@ impl Tx {
         Ok(())
     }
 
-    /// Deletes the invitations of an address.
+    /// Deletes the links of a purpose for an address.
     #[boxed]
-    pub async fn drop_invitations(&mut self, org: OrgId, email: &str) -> Result<()> {
+    pub async fn drop_links_to(
+        &mut self,
+        org: OrgId,
+        purpose: LinkPurpose,
+        email: &str,
+    ) -> Result<()> {
         const DROP: &str =
             "DELETE FROM one_time_links WHERE org_id = $1 AND purpose = $2 AND email = $3";
         within!(self, db => {
             sqlx::query(DROP)
                 .bind(org.0)
-                .bind(LinkPurpose::Invitation.as_str())
+                .bind(purpose.as_str())
                 .bind(email)
                 .execute(&mut *db)
                 .await?;

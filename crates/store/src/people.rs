@@ -245,14 +245,10 @@ impl Tx {
                              email_verified_at = NULL
             WHERE id = $1";
         within!(self, db => {
-            for links in [
-                "DELETE FROM one_time_links WHERE user_id = $1",
-                // They may have come without an invitation that was sent to them.
-                "DELETE FROM one_time_links WHERE purpose = 'invitation'
-                 AND email = (SELECT email FROM users WHERE id = $1)",
-            ] {
-                sqlx::query(links).bind(user.0).execute(&mut *db).await?;
-            }
+            sqlx::query("DELETE FROM one_time_links WHERE user_id = $1")
+                .bind(user.0)
+                .execute(&mut *db)
+                .await?;
         });
         self.remove_second_factors(user).await?;
         self.end_sessions(user, None).await?;

@@ -73,6 +73,13 @@ struct StoredRule {
     projects: Vec<ProjectId>,
 }
 
+impl SignOnProvider {
+    /// Whether it asks this issuer, as this client.
+    pub fn is_client(&self, issuer: &str, client_id: &str) -> bool {
+        self.issuer == issuer && self.client_id == client_id
+    }
+}
+
 impl Row {
     fn read(self, master: &SealingKey) -> Result<SignOnProvider> {
         let corrupt = |what: &str| Error::Corrupt(format!("sign-on provider {}: {what}", self.id));
@@ -113,18 +120,19 @@ impl Store {
         rows.into_iter().map(|row| row.read(&self.master)).collect()
     }
 
-    /// The same as a transaction sees them. Whoever holds a connection for one must not wait for a second: there
-    /// are few.
+    /// One of them as a transaction sees it, by the connection that the transaction has: there are few.
     #[boxed]
-    pub async fn sign_on_providers_of_now(
+    pub async fn sign_on_provider_of_now(
         &self,
         tx: &mut Tx,
         org: OrgId,
-    ) -> Result<Vec<SignOnProvider>> {
+        id: SignOnProviderId,
+    ) -> Result<Option<SignOnProvider>> {
         let rows: Vec<Row> = within!(tx, db => {
             sqlx::query_as(LIST).bind(org.0).fetch_all(&mut *db).await?
         });
-        rows.into_iter().map(|row| row.read(&self.master)).collect()
+        let row = rows.into_iter().find(|row| row.id == id.0);
+        row.map(|row| row.read(&self.master)).transpose()
     }
 
     /// Adds a provider. [`Error::Taken`] when its slug is in use.

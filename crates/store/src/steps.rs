@@ -20,7 +20,7 @@ use crate::steps::row::StepRow;
 pub(crate) use details::by_id;
 pub use details::{Outline, STEPS_AT_ONCE, SealedContent};
 pub use ended::{EndedStep, StepCursor};
-pub use reviews::{JudgeOfStep, ReviewPage};
+pub use reviews::{ListedVerdict, ReviewPage};
 
 /// The most steps of one trace that are read.
 const MOST_STEPS: i64 = 10_000;

@@ -10,7 +10,8 @@ use crate::http::error::Failure;
 const CREDENTIALS: [&str; 4] = ["api_key", "client_secret", "password", "token"];
 
 /// Puts a refusal into the frame of its page, and the form with it: it is shown as it was sent, with each fault
-/// beside its field, and beside a credential that was sent that it has to be entered again. `places` has the fields by the beginnings of the faults. Returns the status of the page.
+/// beside its field, and beside a credential that was sent that it has to be entered again. `places` has the fields
+/// by the beginnings of the faults. Returns the status of the page.
 pub(super) fn show_refusal(
     frame: &mut Frame,
     failure: Failure,

@@ -46,7 +46,7 @@ pub(crate) fn in_stored(text: &str, found: &[Mark]) -> Vec<(usize, usize, String
     placed.filter(is_there).map(|(start, end, mark)| (start, end, mark.name.clone())).collect()
 }
 
-/// What was replaced in a text, in order. Findings that overlap are replaced as one.
+/// The replacements in a text, in order. Findings that overlap are replaced as one.
 fn replaced(text: &[char], found: &[Mark]) -> Vec<Replaced> {
     let mut found: Vec<&Mark> = found.iter().filter(|mark| mark.may_be_replaced).collect();
     found.sort_by_key(|mark| (mark.start, std::cmp::Reverse(mark.end)));

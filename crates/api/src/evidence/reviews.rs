@@ -45,7 +45,7 @@ pub(crate) enum ReviewTexts {
     Damaged,
 }
 
-/// What is shown of a step of the queue.
+/// A step of the queue as it is shown.
 #[derive(Debug)]
 pub(crate) struct ShownReview {
     /// The step, without its findings.
@@ -58,7 +58,7 @@ pub(crate) struct ShownReview {
     pub(crate) texts: ReviewTexts,
 }
 
-/// What is shown of a step of the queue. The findings of a step may be large: the first are kept.
+/// A step of the queue as it is shown. Its findings may be large: the first are kept.
 pub(crate) fn shown_review(step: &Step, content: ReviewContent<'_>) -> ShownReview {
     let texts = match content {
         ReviewContent::Stored(json) => {

@@ -52,7 +52,7 @@ impl SentForm<'_> {
         self.sent(field).filter(|sent| !sent.is_empty()).filter(is_other)
     }
 
-    /// What is wrong with a field.
+    /// The fault of a field.
     pub(crate) fn fault(&self, field: &str) -> Option<&str> {
         let found = self.0?.faults.iter().find(|(name, _)| *name == field);
         found.map(|(_, fault)| fault.as_str())

@@ -45,7 +45,7 @@ pub struct ReviewItem {
     pub without_text: Option<String>,
     /// The address that a verdict is sent to.
     pub judge: String,
-    /// What a verdict expects: that there is none yet.
+    /// The expectation of a verdict: that there is none yet.
     pub expects: &'static str,
 }
 
@@ -68,7 +68,7 @@ pub struct JudgedRow {
     pub at: Timestamp,
     /// The address that another verdict is sent to; `None` if the step is gone.
     pub judge_again: Option<String>,
-    /// What another verdict expects: the time of this one.
+    /// The expectation of another verdict: the time of this one.
     pub expects: String,
 }
 
@@ -97,26 +97,11 @@ pub struct ReviewsPage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{Person, Section};
-    use crate::pages::refused::Refused;
-    use crate::texts::ENGLISH;
+    use crate::frame::Section;
 
     #[test]
     fn a_verdict_on_a_step_that_is_gone_leads_nowhere() {
-        let person =
-            Person { email: "a@b.c".to_owned(), role: "owner", is_admin: true, may_call: true };
-        let frame = Frame {
-            t: &ENGLISH,
-            title: String::new(),
-            section: Section::Safety,
-            person,
-            enrols: false,
-            projects: Vec::new(),
-            project: None,
-            notice: None,
-            fault: None,
-            refused: Refused::default(),
-        };
+        let frame = Frame::of_test(Section::Safety);
         let row = |step: i64, judge: Option<&str>, address: Option<&str>| JudgedRow {
             expects: String::new(),
             step,

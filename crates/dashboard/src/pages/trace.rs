@@ -135,26 +135,11 @@ pub struct StepView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{Person, Section};
-    use crate::pages::refused::Refused;
-    use crate::texts::ENGLISH;
+    use crate::frame::Section;
 
     #[test]
     fn head_and_end_make_the_page() {
-        let person =
-            Person { email: "a@b.c".to_owned(), role: "owner", is_admin: true, may_call: true };
-        let frame = Frame {
-            t: &ENGLISH,
-            title: "Trace".to_owned(),
-            section: Section::Traces,
-            person,
-            enrols: false,
-            projects: Vec::new(),
-            project: None,
-            notice: None,
-            fault: None,
-            refused: Refused::default(),
-        };
+        let frame = Frame::of_test(Section::Traces);
         let head = TraceHead {
             frame,
             id: "<id>".to_owned(),

@@ -17,7 +17,7 @@ pub(crate) async fn hold_account(
     new: Option<&str>,
 ) -> Result<()> {
     if !tx.confirm_password(account, new).await? {
-        return Err(changed_meanwhile());
+        return Err(Error::invalid("The account was changed meanwhile: try again"));
     }
     check_session(tx, member).await
 }
@@ -28,8 +28,4 @@ pub(crate) async fn check_session(tx: &mut Tx, member: &Member) -> Result<()> {
         Some(session) if !tx.has_session(member.user, session).await? => Err(Error::Unauthorized),
         _ => Ok(()),
     }
-}
-
-pub(crate) fn changed_meanwhile() -> Error {
-    Error::invalid("The account was changed meanwhile: try again")
 }

@@ -3,7 +3,7 @@
 use aws_lc_rs::digest;
 use domain::secret::Secret;
 use serde_json::{Map, Value};
-use store::{Account, LinkedIdentity, SignOnProvider};
+use store::{Account, LinkedIdentity};
 
 use crate::audit::Event;
 use crate::control::held_account::hold_account;
@@ -91,11 +91,8 @@ impl Gateway {
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         hold_account(&mut tx, member, account, None).await?;
         // It may have been removed while the link waited.
-        let providers = self.store.sign_on_providers_of_now(&mut tx, member.org).await?;
-        let is_same = |now: &SignOnProvider| {
-            now.id == link.provider && now.issuer == link.issuer && now.client_id == link.client_id
-        };
-        if !providers.iter().any(is_same) {
+        let now = self.store.sign_on_provider_of_now(&mut tx, member.org, link.provider).await?;
+        if !now.is_some_and(|now| now.is_client(&link.issuer, &link.client_id)) {
             return Err(Error::invalid(format!("{} is no provider any more", link.provider_name)));
         }
         let (known_as, now) = ((link.issuer.as_str(), link.subject.as_str()), self.clock.now());

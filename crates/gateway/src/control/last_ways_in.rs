@@ -18,8 +18,7 @@ pub(crate) async fn check_way_left(tx: &mut Tx, org: OrgId, user: UserId) -> Res
 /// Whether a user has a way in.
 pub(crate) async fn has_way_left(tx: &mut Tx, org: OrgId, user: UserId) -> Result<bool> {
     let person = tx.person(org, user).await?.ok_or(Error::NotFound)?;
-    let organization = tx.organization(org).await?.ok_or(Error::NotFound)?;
-    let is_disabled = organization.read_settings()?.security.disable_password_login;
+    let is_disabled = tx.is_password_login_disabled(org).await?;
     let by_passkey = person.passkeys > 0
         && (!is_disabled || person.role == Role::Owner || !person.made_by_sign_on);
     Ok((person.has_password && !is_disabled) || by_passkey || person.identities > 0)
@@ -32,8 +31,7 @@ pub(crate) async fn check_owners_get_in(
     org: OrgId,
     but: Option<SignOnProviderId>,
 ) -> Result<()> {
-    let organization = tx.organization(org).await?.ok_or(Error::NotFound)?;
-    if !organization.read_settings()?.security.disable_password_login
+    if !tx.is_password_login_disabled(org).await?
         || tx.count_owners_without_password(org, but).await? > 0
     {
         return Ok(());

@@ -169,7 +169,7 @@ impl Gateway {
         Ok(Ok(SignedIn { token, account: account.clone() }))
     }
 
-    /// Records an attempt that failed. What is booked for it stays so.
+    /// Records an attempt that failed, without a change to what is booked for it.
     async fn refuse_passkey<T>(
         &self,
         found: Option<&Found>,

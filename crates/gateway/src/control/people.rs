@@ -4,7 +4,7 @@ use domain::ids::{OrgId, ProjectId, UserId};
 use domain::project::Role;
 use domain::time::Timestamp;
 use serde_json::{Map, Value, json};
-use store::{Person, Tx};
+use store::{LinkPurpose, Person, Tx};
 
 use crate::audit::Event;
 use crate::control::held_account::check_session;
@@ -103,6 +103,8 @@ impl Gateway {
         }
         let mut metadata = about(&person, "role", person.role.as_str().into());
         self.end_grants(&mut tx, user, None, &mut metadata).await?;
+        // They may have come without an invitation that was sent to them.
+        tx.drop_links_to(member.org, LinkPurpose::Invitation, &person.email).await?;
         tx.remove_person(member.org, user).await?;
         if person.role == Role::Owner {
             check_owners_get_in(&mut tx, member.org, None).await?;

@@ -328,7 +328,7 @@ pub(crate) async fn compare(
 ) -> Result<(bool, Option<String>)> {
     let permit = HASHING.acquire().await;
     let compared = tokio::task::spawn_blocking(move || {
-        // Whoever waits for it may go: the hash goes on, and holds its permit.
+        // The request may be dropped: the hash goes on, and holds its permit.
         let _permit = permit;
         // A user who signs in another way has the empty text for a hash.
         let own = hash.as_deref().filter(|hash| !hash.is_empty());

@@ -5,7 +5,7 @@ use domain::project::Role;
 use domain::sign_on::assigned;
 use providers::Identity;
 use serde_json::{Map, Value, json};
-use store::{Account, Actor, Organization, SignOnProvider, Tx};
+use store::{Account, Actor, LinkPurpose, Organization, SignOnProvider, Tx};
 
 use crate::audit::{Event, Noted};
 use crate::control::members::clean_email;
@@ -103,11 +103,8 @@ impl Gateway {
         tx: &mut Tx,
         asked: &SignOnProvider,
     ) -> Result<Option<SignOnProvider>> {
-        let providers = self.store.sign_on_providers_of_now(tx, asked.org).await?;
-        let is_same = |now: &SignOnProvider| {
-            now.id == asked.id && now.issuer == asked.issuer && now.client_id == asked.client_id
-        };
-        Ok(providers.into_iter().find(is_same))
+        let now = self.store.sign_on_provider_of_now(tx, asked.org, asked.id).await?;
+        Ok(now.filter(|now| now.is_client(&asked.issuer, &asked.client_id)))
     }
 
     /// Records that somebody with the address of an account has come, who is to be linked to it.
@@ -209,7 +206,7 @@ impl Gateway {
         let now = self.clock.now();
         let user = tx.add_user(organization.id, email, "", role, now).await?;
         // They have come without it.
-        tx.drop_invitations(organization.id, email).await?;
+        tx.drop_links_to(organization.id, LinkPurpose::Invitation, email).await?;
         let given = identity.name().unwrap_or_default().chars().take(LONGEST_NAME);
         let given = clean_name(&given.filter(|c| !c.is_control()).collect::<String>()).ok();
         if let Some(name) = &given {

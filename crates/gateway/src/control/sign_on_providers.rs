@@ -143,7 +143,7 @@ impl Gateway {
             Err(store::Error::Taken) => return Err(taken()),
             saved => saved?,
         }
-        let is_other = old.issuer != changed.issuer || old.client_id != changed.client_id;
+        let is_other = !changed.is_client(&old.issuer, &old.client_id);
         if is_other {
             // Its users may be known by other names there, or by none.
             check_owners_get_in(&mut tx, member.org, Some(id)).await?;
@@ -217,8 +217,7 @@ impl Gateway {
         member: &Member,
         id: SignOnProviderId,
     ) -> Result<SignOnProvider> {
-        let providers = self.store.sign_on_providers_of_now(tx, member.org).await?;
-        providers.into_iter().find(|provider| provider.id == id).ok_or(Error::NotFound)
+        self.store.sign_on_provider_of_now(tx, member.org, id).await?.ok_or(Error::NotFound)
     }
 
     async fn check_issuer(&self, issuer: &str) -> Result<()> {

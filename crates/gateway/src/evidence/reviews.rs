@@ -11,7 +11,7 @@ use domain::time::{DAY, SECOND, Timestamp};
 use grading::JudgedCategory;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use store::{JudgeOfStep, ReviewPage, SealedContent, Store};
+use store::{ListedVerdict, ReviewPage, SealedContent, Store};
 
 use crate::audit::Event;
 use crate::bounded_read::{READ_BOUND, bounded};
@@ -55,21 +55,10 @@ pub type PresentReview<T> = fn(&Step, ReviewContent<'_>) -> T;
 /// A page of the queue.
 #[derive(Debug)]
 pub struct ReviewQueue<T> {
-    /// What is shown of the steps, newest first.
+    /// The steps as they are shown, newest first.
     pub items: Vec<T>,
     /// The step before which the next page begins, if there is one.
     pub next: Option<StepId>,
-}
-
-/// A verdict, and what its list shows beside it.
-#[derive(Clone, Debug)]
-pub struct ListedVerdict {
-    /// The verdict.
-    pub review: Review,
-    /// The name of the judge; `None` if they are not known.
-    pub judge: Option<String>,
-    /// Whether the step is still there.
-    pub has_step: bool,
 }
 
 /// The verdict that a later one expects to replace.
@@ -162,7 +151,7 @@ impl Gateway {
         bounded(self.store.steps_for_review(project.id(), before, limit)).await
     }
 
-    /// What is shown of steps, in their order. A few are read at a time: the findings of a page may be large.
+    /// Steps as they are shown, in their order. A few are read at a time: the findings of a page may be large.
     async fn each_waiting<T>(
         &self,
         project: ProjectId,
@@ -218,20 +207,7 @@ impl Gateway {
     ) -> Result<Vec<ListedVerdict>> {
         let project = self.visible_project(member, project)?;
         let since = self.clock.now().minus_micros(ADVICE_WINDOW);
-        let reviews =
-            bounded(self.store.reviews(project.id(), &project.sealing, since, most)).await?;
-        let judges = bounded(self.store.judges(project.id(), since, most)).await?;
-        let mut judges: HashMap<StepId, JudgeOfStep> =
-            judges.into_iter().map(|judge| (judge.step, judge)).collect();
-        let listed = |review: Review| {
-            let judge = judges.remove(&review.step);
-            ListedVerdict {
-                has_step: judge.as_ref().is_some_and(|judge| judge.is_kept),
-                judge: judge.and_then(|judge| judge.name),
-                review,
-            }
-        };
-        Ok(reviews.into_iter().map(listed).collect())
+        bounded(self.store.listed_reviews(project.id(), &project.sealing, since, most)).await
     }
 
     /// Judges the findings of a step that asks for a review (not viewers). A later verdict takes the place of

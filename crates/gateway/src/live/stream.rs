@@ -83,7 +83,8 @@ impl LiveStream {
     }
 
     /// Waits for the next change. `None` at the end: the job that is watched is over, the session is over, the
-    /// project is out of its sight, its role is another, the stream has been open for long enough, or the gateway stops.
+    /// project is out of its sight, its role is another, the stream has been open for long enough, or the gateway
+    /// stops.
     pub async fn next(&mut self) -> Option<LiveEvent> {
         if matches!(&self.reported, Seen::Job(job) if job.state.is_over()) {
             return None;
@@ -112,7 +113,8 @@ impl LiveStream {
         }
     }
 
-    /// Whether the session still stands, sees the project, and has the role that the page is for. A page that is merely open does not prolong it.
+    /// Whether the session still stands, sees the project, and has the role that the page is for. A page that is
+    /// merely open does not prolong it.
     async fn check(&self) -> Result<()> {
         let (token, origin) = (self.token.expose(), &self.member.origin);
         let (member, _) = self.gateway.idle_session(token, origin, Standing::Full).await?;

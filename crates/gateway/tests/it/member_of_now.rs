@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use domain::ids::ProjectId;
 use domain::project::Role;
 use domain::secret::Secret;
 use domain::time::{Clock, Timestamp};
-use gateway::{
-    Error, Gateway, KeyChange, Member, ModelChange, NewKey, NewServiceToken, Origin, ProjectChange,
-    Result, TokenExpiry,
-};
+use gateway::{Error, Gateway, KeyChange, Member, ModelChange, NewKey, ProjectChange, Result};
 
-use crate::support::{Database, FIRST, owner};
+use crate::support::{Database, FIRST, new_service_token, origin, owner};
 
 fn new_key() -> NewKey {
     NewKey {
@@ -95,16 +91,10 @@ async fn a_service_token_changes_nothing_after_its_end() {
     let store = database.visit().await;
     let owner = owner(&store).await;
     let account = store.account(&owner.email).await.unwrap().unwrap();
-    let new = NewServiceToken {
-        name: "nightly".to_owned(),
-        role: "admin".to_owned(),
-        projects: vec![ProjectId(1)],
-        expiry: TokenExpiry::In(600),
-    };
+    let new = new_service_token("admin");
     let password = Secret::new("owner-password-1".to_owned());
     let (made, raw) = gateway.create_service_token(&owner, &account, password, new).await.unwrap();
-    let origin = Origin { address: [127, 0, 0, 1].into(), user_agent: String::new() };
-    let member = gateway.service_token_member(raw.expose(), &origin).await.unwrap();
+    let member = gateway.service_token_member(raw.expose(), &origin()).await.unwrap();
     clock.set(noon.plus(Duration::from_mins(10)));
     for (what, outcome) in changes(&gateway, &member).await {
         assert!(matches!(outcome, Err(Error::TokenExpired)), "{what}: {outcome:?}");

@@ -2,16 +2,11 @@
 
 use std::time::Duration;
 
-use domain::ids::ProjectId;
 use domain::secret::Secret;
 use domain::time::{Clock, Timestamp};
-use gateway::{Error, Gateway, Member, NewServiceToken, Origin, TokenExpiry};
+use gateway::{Error, Gateway, Member};
 
-use crate::support::{Database, owner};
-
-fn origin() -> Origin {
-    Origin { address: [127, 0, 0, 1].into(), user_agent: String::new() }
-}
+use crate::support::{Database, new_service_token, origin, owner};
 
 async fn call(gateway: &Gateway, token: &Secret) -> gateway::Result<Member> {
     gateway.service_token_member(token.expose(), &origin()).await
@@ -27,12 +22,7 @@ async fn a_token_ends_with_its_time_and_its_use_is_noted_once_a_minute() {
     let owner = owner(&store).await;
     let account = store.account(&owner.email).await.unwrap().unwrap();
     let password = Secret::new("owner-password-1".to_owned());
-    let new = NewServiceToken {
-        name: "nightly".to_owned(),
-        role: "member".to_owned(),
-        projects: vec![ProjectId(1)],
-        expiry: TokenExpiry::In(600),
-    };
+    let new = new_service_token("member");
     let (made, raw) = gateway.create_service_token(&owner, &account, password, new).await.unwrap();
     assert_eq!(made.expires_at, Some(noon.plus(Duration::from_mins(10))));
     for (after, noted) in [(0, 0), (30, 0), (60, 0), (61, 61), (599, 599)] {

@@ -5,7 +5,9 @@ use domain::project::Role;
 use domain::secret::Secret;
 use domain::settings::Perimeter;
 use domain::time::Clock;
-use gateway::{Caller, Config, FirstSettings, Gateway, Member, Origin, Spends};
+use gateway::{
+    Caller, Config, FirstSettings, Gateway, Member, NewServiceToken, Origin, Spends, TokenExpiry,
+};
 use store::{Claim, Location, Options, SealingKey, Store};
 
 /// A database with one project, and the keys that were made for it.
@@ -91,6 +93,16 @@ pub async fn owner(store: &Store) -> Member {
     }
 }
 
-fn origin() -> Origin {
+/// A service token for ten minutes in the first project.
+pub fn new_service_token(role: &str) -> NewServiceToken {
+    NewServiceToken {
+        name: "nightly".to_owned(),
+        role: role.to_owned(),
+        projects: vec![FIRST],
+        expiry: TokenExpiry::In(600),
+    }
+}
+
+pub fn origin() -> Origin {
     Origin { address: [127, 0, 0, 1].into(), user_agent: String::new() }
 }

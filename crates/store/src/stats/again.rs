@@ -14,7 +14,7 @@ use crate::db::on;
 use crate::error::Result;
 use crate::from_row::from_row;
 
-/// No step that others of its trace overlap lasts longer, in microseconds.
+/// The longest time for which steps of a trace are taken to overlap, in microseconds.
 const LONG_STEP: i64 = HOUR;
 
 /// Traces of a quarter that counted in an earlier one.

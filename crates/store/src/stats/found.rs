@@ -11,6 +11,7 @@ use async_recursion::async_recursion as boxed;
 use domain::ids::{ProjectId, TraceId};
 use domain::money::Usd;
 use domain::time::{MINUTE, Timestamp};
+use sqlx::query::{QueryAs, QueryScalar};
 
 use super::first_after;
 use super::spans::{DAY, Quarters, quarter_of, spans};
@@ -143,33 +144,18 @@ impl Store {
              SELECT revenue FROM traces
              WHERE project_id = $1 AND id >= $8 AND id < $9 AND revenue IS NOT NULL) AS earned"
         );
-        let quarters = self.whole_quarters(project, from, to).await?;
+        let quarters = Quarters::between(from, to, self.spanned_until(project).await?);
         let (first, last) = quarters.reach();
         let (dollars, nanos): (i64, i64) = bounded!(&self.reader, db => {
-            let mut query = sqlx::query_as(SUM).bind(project.0);
-            for end in quarters.0 {
-                query = query.bind(end);
-            }
-            for at in [from, first, last, to] {
-                query = query.bind(TraceId::first_at(at).0);
-            }
-            query.fetch_one(db).await?
+            let query = sqlx::query_as(SUM).bind(project.0);
+            let query = quarters.0.into_iter().fold(query, QueryAs::bind);
+            let ids = [from, first, last, to].map(|at| TraceId::first_at(at).0);
+            ids.into_iter().fold(query, QueryAs::bind).fetch_one(db).await?
         });
         Ok(Usd::of_parts(dollars, nanos))
     }
 
-    /// The quarters that are wholly between two moments and have sums.
-    async fn whole_quarters(
-        &self,
-        project: ProjectId,
-        from: Timestamp,
-        to: Timestamp,
-    ) -> Result<Quarters> {
-        let until = self.spanned_until(project).await?;
-        Ok(Quarters::between(from, to, until))
-    }
-
-    /// The same, with the quarter in which the period begins where its steps may be deleted.
+    /// The quarters of a period that have sums, with the one in which it begins where its steps may be deleted.
     async fn counted_quarters(
         &self,
         project: ProjectId,
@@ -217,11 +203,8 @@ impl Store {
                 WHERE project_id = $1 AND start >= $2 AND start < $5 AND before >= $2), 0) AS BIGINT)"
         );
         Ok(bounded!(&self.reader, db => {
-            let mut query = sqlx::query_scalar(COUNT).bind(project.0);
-            for end in quarters.0 {
-                query = query.bind(end);
-            }
-            query.fetch_one(db).await?
+            let query = sqlx::query_scalar(COUNT).bind(project.0);
+            quarters.0.into_iter().fold(query, QueryScalar::bind).fetch_one(db).await?
         }))
     }
 
@@ -247,16 +230,13 @@ impl Store {
             not_between!("TRUE")
         );
         let (first, last) = quarters.reach();
-        let ids = [from, first, last].map(TraceId::first_at);
+        let [from_id, first_id, last_id] = [from, first, last].map(TraceId::first_at);
+        let ids = [from_id, first_id, last_id, first_after(to)].map(|id| id.0);
+        let ends = [from, first, last, to].map(|end| end.0);
         Ok(bounded!(&self.reader, db => {
-            let mut query = sqlx::query_scalar(COUNT).bind(project.0);
-            for end in [from, first, last, to] {
-                query = query.bind(end.0);
-            }
-            for id in ids.into_iter().chain([first_after(to)]) {
-                query = query.bind(id.0);
-            }
-            query.fetch_one(db).await?
+            let query = sqlx::query_scalar(COUNT).bind(project.0);
+            let query = ends.into_iter().fold(query, QueryScalar::bind);
+            ids.into_iter().fold(query, QueryScalar::bind).fetch_one(db).await?
         }))
     }
 
@@ -307,11 +287,8 @@ impl Store {
             ") AS spans"
         );
         Ok(bounded!(&self.reader, db => {
-            let mut query = sqlx::query_as(SUMS).bind(project.0);
-            for end in quarters.0 {
-                query = query.bind(end);
-            }
-            query.fetch_one(db).await?
+            let query = sqlx::query_as(SUMS).bind(project.0);
+            quarters.0.into_iter().fold(query, QueryAs::bind).fetch_one(db).await?
         }))
     }
 
@@ -373,15 +350,12 @@ impl Store {
                 GROUP BY trace_id) AS ended"
         );
         let (first, last) = quarters.reach();
+        let ends = [from, first, last, to].map(|end| end.0);
+        let ids = [TraceId::first_at(last), first_after(to)].map(|id| id.0);
         Ok(bounded!(&self.reader, db => {
-            let mut query = sqlx::query_as(COUNTS).bind(project.0);
-            for end in [from, first, last, to] {
-                query = query.bind(end.0);
-            }
-            for id in [TraceId::first_at(last), first_after(to)] {
-                query = query.bind(id.0);
-            }
-            query.fetch_one(db).await?
+            let query = sqlx::query_as(COUNTS).bind(project.0);
+            let query = ends.into_iter().fold(query, QueryAs::bind);
+            ids.into_iter().fold(query, QueryAs::bind).fetch_one(db).await?
         }))
     }
 }

@@ -7,6 +7,7 @@ use async_recursion::async_recursion as boxed;
 use domain::ids::{ProjectId, TraceId};
 use domain::sketch::Sketch;
 use domain::time::{MINUTE, Timestamp};
+use sqlx::FromRow as _;
 use uuid::Uuid;
 
 use super::again::Again;
@@ -39,7 +40,7 @@ from_row! {
 }
 
 from_row! {
-    /// What a span holds beside its usage.
+    /// The traces of a span, and their revenue.
     #[derive(Clone, Copy, Debug, Default)]
     struct Beside {
         /// Traces that were opened in it or have steps in it.
@@ -162,11 +163,8 @@ impl Store {
         quarter: Option<Quarter>,
     ) -> Result<()> {
         const QUARTERS: &str = "
-            SELECT requests, blocked, failures, prompt_tokens, completion_tokens, cost, latency_sum, latency_sketch
-            FROM usage_spans
-            WHERE project_id = $1 AND span = 15 AND start >= $2 AND start < $3";
-        const BESIDE: &str = "
-            SELECT traces, found, pii, injection, secret, revenue
+            SELECT requests, blocked, failures, prompt_tokens, completion_tokens, cost, latency_sum, latency_sketch,
+                   traces, found, pii, injection, secret, revenue
             FROM usage_spans
             WHERE project_id = $1 AND span = 15 AND start >= $2 AND start < $3";
         const BEGIN: &str = "
@@ -193,20 +191,17 @@ impl Store {
         let day_of = |minute: i64| minute - minute.rem_euclid(DAY);
         for day in BTreeSet::from([day_of(known.unwrap_or(0)), day_of(until - 1)]) {
             if day + DAY <= until {
-                let (usage, beside): (Vec<Row>, Vec<Beside>) = within!(tx, db => (
-                    sqlx::query_as(QUARTERS)
+                let quarters: Vec<(Row, Beside)> = within!(tx, db => {
+                    let rows = sqlx::query(QUARTERS)
                         .bind(project.0)
                         .bind(day)
                         .bind(day + DAY)
                         .fetch_all(&mut *db)
-                        .await?,
-                    sqlx::query_as(BESIDE)
-                        .bind(project.0)
-                        .bind(day)
-                        .bind(day + DAY)
-                        .fetch_all(&mut *db)
-                        .await?,
-                ));
+                        .await?;
+                    let read = |row| Ok((Row::from_row(row)?, Beside::from_row(row)?));
+                    rows.iter().map(read).collect::<sqlx::Result<_>>()?
+                });
+                let (usage, beside): (Vec<_>, Vec<_>) = quarters.into_iter().unzip();
                 if !usage.is_empty() {
                     let beside = beside.into_iter().fold(Beside::default(), Beside::plus);
                     add_span(&mut tx, project, (DAY, day), sum(&usage)?, beside).await?;

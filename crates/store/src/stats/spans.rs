@@ -9,6 +9,7 @@ use domain::ids::ProjectId;
 use domain::money::Usd;
 use domain::sketch::Sketch;
 use domain::time::{MINUTE, Timestamp};
+use sqlx::query::{QueryAs, QueryScalar};
 
 use crate::Store;
 use crate::db::{bounded, on};
@@ -191,10 +192,8 @@ impl Store {
         const SKETCHES: &str = rows!("latency_sketch", "latency_sketch");
         let quarters = self.quarters(project, from_minute, to_minute).await?;
         let rows: Vec<Vec<u8>> = bounded!(&self.reader, db => {
-            let mut query = sqlx::query_scalar(SKETCHES).bind(project.0);
-            for end in quarters.0 {
-                query = query.bind(end);
-            }
+            let query = sqlx::query_scalar(SKETCHES).bind(project.0);
+            let query = quarters.0.into_iter().fold(query, QueryScalar::bind);
             query.bind(from_minute).bind(to_minute).fetch_all(db).await?
         });
         merged(rows.iter().map(Vec::as_slice))
@@ -233,10 +232,8 @@ impl Store {
             ") AS parts GROUP BY bucket ORDER BY bucket"
         );
         Ok(bounded!(&self.reader, db => {
-            let mut query = sqlx::query_as(SUMS).bind(project.0);
-            for end in quarters.0 {
-                query = query.bind(end);
-            }
+            let query = sqlx::query_as(SUMS).bind(project.0);
+            let query = quarters.0.into_iter().fold(query, QueryAs::bind);
             query.bind(from).bind(to).bind(width).fetch_all(db).await?
         }))
     }

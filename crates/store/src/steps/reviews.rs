@@ -9,7 +9,7 @@ use domain::ids::{ProjectId, ServiceTokenId, StepId, UserId};
 use domain::review::{Judge, JudgedFinding, Review, Verdict};
 use domain::step::Step;
 use domain::time::Timestamp;
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, FromRow as _};
 
 use super::details::{by_id, slots};
 use super::row::StepRow;
@@ -22,9 +22,9 @@ use crate::seal::SealingKey;
 static STEPS_BY_ID: LazyLock<String> = LazyLock::new(|| by_id("SELECT * FROM steps WHERE id"));
 
 from_row! {
-    struct JudgeRow {
-        step_id: i64,
-        name: Option<String>,
+    /// The judge of a verdict, and its step if it is still there.
+    struct Beside {
+        judge: Option<String>,
         kept_id: Option<i64>,
     }
 }
@@ -62,6 +62,12 @@ impl Row {
     }
 }
 
+/// A verdict, unless it cannot be read.
+fn readable(row: Row, key: &SealingKey) -> Option<Review> {
+    let unreadable = |error: &Error| tracing::warn!(%error, "a verdict is left out");
+    row.read(key).inspect_err(unreadable).ok()
+}
+
 /// The location that a note is sealed for.
 fn place(step: StepId) -> String {
     format!("review:{step}")
@@ -92,15 +98,16 @@ pub struct ReviewPage {
     pub next: Option<StepId>,
 }
 
-/// The judge of a verdict, and what became of its step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JudgeOfStep {
-    /// The step.
-    pub step: StepId,
-    /// The address of the user, or the name of the service token; `None` if they are not known any more.
-    pub name: Option<String>,
+/// A verdict, and what its list shows beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedVerdict {
+    /// The verdict.
+    pub review: Review,
+    /// The address of the user, or the name of the service token, that has judged; `None` if they are not known any
+    /// more.
+    pub judge: Option<String>,
     /// Whether the step is still there.
-    pub is_kept: bool,
+    pub has_step: bool,
 }
 
 impl Store {
@@ -203,23 +210,22 @@ impl Store {
         let rows: Vec<Row> = bounded!(&self.reader, db => {
             sqlx::query_as(LATEST).bind(project.0).bind(since.0).bind(most).fetch_all(db).await?
         });
-        let read = |row: Row| {
-            let unreadable = |error: &Error| tracing::warn!(%error, "a verdict is left out");
-            row.read(key).inspect_err(unreadable).ok()
-        };
-        Ok(rows.into_iter().filter_map(read).collect())
+        Ok(rows.into_iter().filter_map(|row| readable(row, key)).collect())
     }
 
-    /// The judges of the same verdicts.
+    /// The same verdicts, each with its judge and what became of its step.
     #[boxed]
-    pub async fn judges(
+    pub async fn listed_reviews(
         &self,
         project: ProjectId,
+        key: &SealingKey,
         since: Timestamp,
         most: i64,
-    ) -> Result<Vec<JudgeOfStep>> {
-        const NAMES: &str = "
-            SELECT v.step_id, COALESCE(t.name, CASE WHEN m.user_id IS NOT NULL THEN u.email END) AS name,
+    ) -> Result<Vec<ListedVerdict>> {
+        const LATEST: &str = "
+            SELECT v.step_id, v.project_id, v.user_id, v.token_id, v.verdict, v.note, v.findings, v.risk_score,
+                   v.created_at,
+                   COALESCE(t.name, CASE WHEN m.user_id IS NOT NULL THEN u.email END) AS judge,
                    s.id AS kept_id
             FROM review_verdicts v
             LEFT JOIN users u ON u.id = v.user_id
@@ -229,15 +235,18 @@ impl Store {
             WHERE v.project_id = $1 AND v.created_at >= $2
             ORDER BY v.created_at DESC, v.step_id DESC
             LIMIT $3";
-        let rows: Vec<JudgeRow> = bounded!(&self.reader, db => {
-            sqlx::query_as(NAMES).bind(project.0).bind(since.0).bind(most).fetch_all(db).await?
+        let rows: Vec<(Row, Beside)> = bounded!(&self.reader, db => {
+            let rows = sqlx::query(LATEST)
+                .bind(project.0).bind(since.0).bind(most)
+                .fetch_all(db).await?;
+            let read = |row| Ok((Row::from_row(row)?, Beside::from_row(row)?));
+            rows.iter().map(read).collect::<sqlx::Result<_>>()?
         });
-        let judge = |row: JudgeRow| JudgeOfStep {
-            step: StepId(row.step_id),
-            name: row.name,
-            is_kept: row.kept_id.is_some(),
+        let listed = |(row, beside): (Row, Beside)| {
+            let (review, has_step) = (readable(row, key)?, beside.kept_id.is_some());
+            Some(ListedVerdict { review, judge: beside.judge, has_step })
         };
-        Ok(rows.into_iter().map(judge).collect())
+        Ok(rows.into_iter().filter_map(listed).collect())
     }
 
     /// Deletes verdicts of before a time whose steps are gone. Nothing else reads them.

@@ -180,11 +180,11 @@ async fn a_verdict_outlives_its_step_without_its_note_and_for_its_time() {
             all.iter().map(|review| (review.step.0, review.note.is_some())).collect()
         };
         assert_eq!(notes().await, [(12, true), (11, false)], "{}", database.kind);
-        let judges = store.judges(project, Timestamp(0), 10).await.unwrap();
-        let kept: Vec<_> = judges.iter().map(|judge| (judge.step.0, judge.is_kept)).collect();
+        let listed = store.listed_reviews(project, &key, Timestamp(0), 10).await.unwrap();
+        let kept: Vec<_> = listed.iter().map(|one| (one.review.step.0, one.has_step)).collect();
         assert_eq!(kept, [(12, true), (11, false)], "{}", database.kind);
         // Nobody has the number of the judge.
-        assert!(judges.iter().all(|judge| judge.name.is_none()), "{judges:?}");
+        assert!(listed.iter().all(|one| one.judge.is_none()), "{listed:?}");
         store.purge_reviews(NOW).await.unwrap();
         assert_eq!(notes().await.len(), 2, "it is not old enough");
         store.purge_reviews(Timestamp(NOW.0 + 1)).await.unwrap();

@@ -245,7 +245,7 @@ async fn old_fields_undo_nothing(backend: Backend) {
         shows(&refused, 409, "The settings have changed since this page was loaded");
         shows(&refused, 409, "name=\"budget\" inputmode=\"decimal\" value=\"77\"");
         shows(&refused, 409, "name=\"store_content\" value=\"1\">");
-        // What the page shows now can be changed.
+        // The settings that the page shows now can be changed.
         let anew = [&project[..], &[("budget", "77"), ("loop_requests", "70")]].concat();
         let shown = send_form(&owner, "/settings/preview", &based(&anew, &refused.text)).await;
         shows(&shown, 200, "<code>limits.loop_requests</code>");

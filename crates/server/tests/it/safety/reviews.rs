@@ -214,7 +214,7 @@ async fn findings_are_shown_where_they_are(backend: Backend) {
     let (found, elsewhere) = marked().await;
     assert!(matches!(&found[..], [one] if one.starts_with("user: [EMAIL_1_")), "{found:?}");
     assert_eq!(elsewhere, 0);
-    // What is in no text of the conversation is counted, and no other text is shown for it.
+    // A finding in no text of the conversation is counted, and no other text is shown for it.
     chat["messages"] = json!([{"role": "user", "content": "The weather is fine."}]);
     chat["tools"] = json!([{"type": "function", "function": {
         "name": "mail", "description": "Mails bob@example.com", "parameters": {"type": "object"}}}]);

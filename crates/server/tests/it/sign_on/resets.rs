@@ -183,7 +183,7 @@ async fn a_reset_takes_the_locks_of_links_before_those_of_users(backend: Backend
             })
         };
         until("it waits for the link", async || (server.sql(WAITING) == "1").then_some(())).await;
-        // Whoever has the link goes on to the user.
+        // The holder of the link goes on to the user.
         let locked = other.row("SELECT id FROM users WHERE id = 2 FOR UPDATE NOWAIT;");
         assert_eq!(locked, "2", "{act}");
         other.end();

@@ -150,7 +150,7 @@ async fn another_issuer_or_client_ends_the_sessions_of_the_one_before(backend: B
         issuer.says(&person("user-1", "ann@example.org", &["eng"]));
         let ann = signed_on(&server, &issuer).await;
         let by_password = server.owner().await;
-        // What asks nobody else ends nothing.
+        // A change that asks nobody else ends nothing.
         boss.patch(&one, &json!({"name": "Work"})).await.ok(200);
         ann.get("/api/v1/projects").await.ok(200);
         boss.patch(&one, &change).await.ok(200);
