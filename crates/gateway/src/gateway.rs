@@ -16,6 +16,7 @@ use crate::capacity::detail_places::DetailPlaces;
 use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
+use crate::evidence::usage_asks::UsageAsks;
 use crate::otlp::queue::TelemetryQueue;
 use crate::outbox::Outbox;
 use crate::pipeline::upstream::Upstream;
@@ -57,6 +58,8 @@ pub struct Inner {
     pub(crate) trials: Trials,
     pub(crate) shadow_slots: ShadowSlots,
     pub(crate) weekly_drift: WeeklyDrift,
+    /// Questions about usage whose sums are made ahead.
+    pub(crate) usage_asks: UsageAsks,
     /// Insights are computed for one project at a time.
     pub(crate) insight_runs: Semaphore,
     /// The time up to which the spend of keys was read from the database.

@@ -16,6 +16,7 @@ use crate::capacity::trials::Trials;
 use crate::config::Config;
 use crate::error::Result;
 use crate::evidence::trace_search::TRACE_SEARCHES;
+use crate::evidence::usage_asks::UsageAsks;
 use crate::gateway::{Gateway, Inner};
 use crate::jobs;
 use crate::jobs::{letters, telemetry_export};
@@ -75,6 +76,7 @@ impl Gateway {
             trials: Trials::default(),
             shadow_slots: ShadowSlots::default(),
             weekly_drift: WeeklyDrift::default(),
+            usage_asks: UsageAsks::default(),
             insight_runs: Semaphore::new(1),
             recounted: Recounted::default(),
             settled: Arc::default(),

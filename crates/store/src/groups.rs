@@ -28,7 +28,7 @@ use crate::parts::Parts;
 use alike::Sums;
 use asked::{ALL_COLUMNS, Asked, rows};
 pub(crate) use kept::KeptSums;
-use kept::{Question, SummedHours};
+use kept::SummedHours;
 
 /// The dimension of rows that hold all usage.
 const ALL: &str = "";
@@ -280,6 +280,21 @@ impl Store {
         asked.at_once(dimension, most).await
     }
 
+    /// Keeps the sums of the rows of a period, which [`Self::usage_by`] finds until another hour is summed.
+    #[boxed]
+    pub async fn keep_usage(
+        &self,
+        project: ProjectId,
+        dimension: &Dimension,
+        from_hour: i64,
+        end: Timestamp,
+        most: usize,
+    ) -> Result<()> {
+        let mut asked = self.ask(project, from_hour, end).await?;
+        self.summed(&mut asked, dimension, most).await?;
+        Ok(())
+    }
+
     /// Begins a question: all its parts are about the same rows and steps.
     async fn ask(&self, project: ProjectId, from_hour: i64, end: Timestamp) -> Result<Asked> {
         let mut tx = self.reader.snapshot().await?;
@@ -298,9 +313,7 @@ impl Store {
         dimension: &Dimension,
         most: usize,
     ) -> Result<Arc<SummedHours>> {
-        let hours = (asked.parts.from, asked.parts.until);
-        let question =
-            Question { project: asked.project, dimension: dimension.clone(), hours, most };
+        let question = asked.question(dimension, most);
         let total = asked.sum(ALL, &format!("({}) AS parts", rows(&ALL_COLUMNS)), None).await?;
         if let Some(summed) = self.kept_sums.get(&question, &total) {
             return Ok(summed);

@@ -16,7 +16,7 @@ pub struct PeriodBody {
 }
 
 impl From<Period> for PeriodBody {
-    fn from(Period { label, start, end }: Period) -> Self {
+    fn from(Period { label, start, end, .. }: Period) -> Self {
         Self { label, start, end }
     }
 }

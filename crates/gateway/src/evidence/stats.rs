@@ -31,6 +31,8 @@ pub struct Period {
     pub start: Timestamp,
     /// The moment after its last.
     pub end: Timestamp,
+    /// Whether it begins later when it is asked for later.
+    pub(crate) slides: bool,
 }
 
 /// The figures of a project over a period.
@@ -69,7 +71,7 @@ impl Period {
     /// So many hours up to now.
     pub(crate) fn last(hours: i64, now: Timestamp) -> Self {
         let label = format!("last {hours} hours");
-        Self { label, start: now.minus_micros(hours * HOUR), end: now }
+        Self { label, start: now.minus_micros(hours * HOUR), end: now, slides: true }
     }
 
     /// Its whole hours.
@@ -82,7 +84,7 @@ impl Period {
     pub fn before(&self) -> Self {
         let hours = self.hours();
         let label = format!("{hours} hours before");
-        Self { label, start: self.start.minus_micros(hours * HOUR), end: self.start }
+        Self { start: self.start.minus_micros(hours * HOUR), end: self.start, label, ..*self }
     }
 
     /// The first minute of the ledger, and that after the last one. Its rows are whole minutes: the first and
@@ -135,7 +137,7 @@ impl Period {
         }
         let day = |at: Timestamp| at.to_string()[..10].to_owned();
         let label = format!("{} to {}", day(start), day(last));
-        Ok(Self { label, start, end })
+        Ok(Self { label, start, end, slides: false })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 
 /// The most groups that are told apart, the dearest first.
-const MOST_GROUPS: usize = 1_000;
+pub(crate) const MOST_GROUPS: usize = 1_000;
 
 /// The usage of a project over a period, by one dimension.
 #[derive(Debug)]
@@ -72,6 +72,8 @@ impl Gateway {
     ) -> Result<Vec<Usage>> {
         let project = self.visible_project(member, project)?;
         let (period, hour) = from_whole_hour(period);
+        let now = self.clock.now();
+        dimensions.iter().for_each(|by| self.usage_asks.note(project.id(), by, &period, now));
         let place = self.search_place(&project).await?;
         let (gateway, id, end, by) = (self.clone(), project.id(), period.end, dimensions.clone());
         let read =
@@ -88,6 +90,7 @@ impl Gateway {
         dimension: &Dimension,
     ) -> Result<Usage> {
         let (period, hour) = from_whole_hour(period);
+        self.usage_asks.note(project.id(), dimension, &period, self.clock.now());
         let place = self.search_place(project).await?;
         let (gateway, id, by, end) = (self.clone(), project.id(), dimension.clone(), period.end);
         let read = async move { gateway.store.usage_by(id, &by, hour, end, MOST_GROUPS).await };

@@ -1,16 +1,24 @@
-//! The usage of hours that are over, summed by what it can be grouped by, and then the end of steps whose
-//! retention is over: one that is in no sum stays.
+//! The usage of hours that are over, summed by what it can be grouped by, then the answers to questions about it
+//! that are expected, and then the end of steps whose retention is over: one that is in no sum stays.
 
 use std::time::Duration;
 
 use domain::ids::ProjectId;
+use domain::time::Timestamp;
+use store::Dimension;
 
 use crate::error::Result;
+use crate::evidence::stats::Period;
+use crate::evidence::usage::MOST_GROUPS;
 use crate::gateway::Gateway;
 use crate::jobs::job::{Job, log_failure};
 
 /// The most slices of steps that one run deletes: the next one sums hours first.
 const MOST_PURGES: usize = 200;
+/// The projects that are expected to be asked for a month by user and by session: the first ones that have calls.
+const MOST_EXPECTED: usize = 4;
+/// The hours of such a month.
+const MONTH_HOURS: i64 = 720;
 
 /// Sums the hours of every project, those of archived ones too: their statistics are read as well. Then
 /// deletes steps.
@@ -25,8 +33,11 @@ impl Job for GroupUsage {
 
     /// A project that fails does not keep the others from theirs.
     async fn run(&mut self, gateway: &Gateway) -> Result<()> {
+        let mut expected = 0;
         for project in gateway.registry.projects() {
-            log_failure(Self::NAME, group(gateway, project.id()).await);
+            let id = project.id();
+            log_failure(Self::NAME, group(gateway, id).await);
+            log_failure("usage asked for", keep_answers(gateway, id, &mut expected).await);
         }
         log_failure("retention", purge_steps(gateway).await);
         Ok(())
@@ -46,6 +57,33 @@ async fn group(gateway: &Gateway, project: ProjectId) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes the sums that questions about a project are going to need, once for each hour.
+async fn keep_answers(gateway: &Gateway, project: ProjectId, expected: &mut usize) -> Result<()> {
+    let Some(until) = gateway.store.grouped_until(project).await? else { return Ok(()) };
+    let now = gateway.clock.now();
+    if *expected < MOST_EXPECTED {
+        *expected += 1;
+        expect(gateway, project, now);
+    }
+    for (dimension, from) in gateway.usage_asks.due(project, until, now) {
+        if gateway.stopping.is_cancelled() {
+            break;
+        }
+        gateway.store.keep_usage(project, &dimension, from, now, MOST_GROUPS).await?;
+    }
+    Ok(())
+}
+
+/// Has the questions whose sums take longest in a project noted as if they had been asked.
+fn expect(gateway: &Gateway, project: ProjectId, now: Timestamp) {
+    let month = Period::last(MONTH_HOURS, now);
+    for name in ["user", "session"] {
+        if let Some(dimension) = Dimension::parse(name) {
+            gateway.usage_asks.note(project, &dimension, &month, now);
+        }
+    }
 }
 
 async fn purge_steps(gateway: &Gateway) -> Result<()> {
@@ -88,5 +126,27 @@ mod tests {
         );
         let usage = usage.await.unwrap();
         assert_eq!((usage.total.requests, usage.groups.len()), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn a_month_by_user_and_by_session_is_summed_before_anybody_asks() {
+        let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+        let fresh = Fresh::at(noon, json!({})).await;
+        let (gateway, project) = (&fresh.gateway, fresh.caller.project.id());
+        let due = |now: Timestamp| gateway.usage_asks.due(project, now.0.div_euclid(HOUR), now);
+        GroupUsage.run(gateway).await.unwrap();
+        assert_eq!(due(noon).len(), 0, "there are no calls");
+        let trace = fresh.trace().await;
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let later = noon.minus_micros(-HOUR - HOUR / 2);
+        gateway.clock.set(later);
+        GroupUsage.run(gateway).await.unwrap();
+        assert_eq!(due(later).len(), 0, "they are made");
+        let next = later.minus_micros(-HOUR);
+        let dimensions: Vec<_> = due(next).into_iter().map(|(by, _)| by).collect();
+        for name in ["user", "session"] {
+            let of_name = |by: &&Dimension| **by == Dimension::parse(name).unwrap();
+            assert_eq!(dimensions.iter().filter(of_name).count(), 2, "{name}");
+        }
     }
 }

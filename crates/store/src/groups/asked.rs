@@ -7,7 +7,7 @@ use domain::time::{HOUR, Timestamp};
 use sqlx::AssertSqlSafe;
 
 use super::alike::{Alike, ByValue, alike};
-use super::kept::SummedHours;
+use super::kept::{Question, SummedHours};
 use super::{ALL, DAY_HOURS, Dimension, GroupRow, Grouped, IS_COUNTED, OF_STEP, SUMS};
 use crate::db::{Tx, within};
 use crate::error::Result;
@@ -93,6 +93,12 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// The question about its rows.
+    pub(super) fn question(&self, dimension: &Dimension, most: usize) -> Question {
+        let hours = (self.parts.from, self.parts.until);
+        Question { project: self.project, dimension: dimension.clone(), hours, most }
+    }
+
     /// The sums of the rows of the period, which are `total` together: the dearest groups, at most so many.
     pub(super) async fn summed_hours(
         &mut self,

@@ -35,7 +35,7 @@ type DayRow = (String, String, i64, i64, i64, i64, i64, i64, i64, i64);
 
 impl Store {
     /// The hour up to which the steps of a project have rows; `None` if none has.
-    pub(crate) async fn grouped_until(&self, project: ProjectId) -> Result<Option<i64>> {
+    pub async fn grouped_until(&self, project: ProjectId) -> Result<Option<i64>> {
         Ok(on!(&self.reader, db => {
             sqlx::query_scalar(UNTIL).bind(project.0).fetch_optional(db).await?
         }))

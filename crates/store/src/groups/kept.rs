@@ -4,7 +4,8 @@
 //! is over. The dearest groups are kept, and joined with the steps since.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::mem::size_of;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::ids::ProjectId;
 use domain::money::Usd;
@@ -12,8 +13,9 @@ use hashlink::LruCache;
 
 use super::{Dimension, GroupRow, Grouped};
 
-/// The questions whose rows are kept: with [`most`] groups of up to 600 bytes each they take 19 MB at the most.
-const QUESTIONS: usize = 16;
+/// The memory for the rows of questions, in bytes: those of 60 questions with [`most`] groups whose values have
+/// 36 characters.
+const MEMORY: usize = 16 * 1024 * 1024;
 
 /// The most groups of the steps since that are joined here.
 pub(super) const MOST_SINCE: usize = 50_000;
@@ -51,6 +53,12 @@ pub(super) struct SummedHours {
 }
 
 impl SummedHours {
+    /// The memory that it takes, in bytes.
+    fn bytes(&self) -> usize {
+        let of_group = |group: &GroupRow| size_of::<GroupRow>() + group.value.len();
+        size_of::<Self>() + self.groups.iter().map(of_group).sum::<usize>()
+    }
+
     /// The values of the steps since that are not kept and may be among the dearest `most`: a group that is
     /// not kept has cost at most what the last one that is kept has.
     pub(super) fn candidates(&self, since: &[GroupRow], most: usize) -> Vec<String> {
@@ -102,30 +110,46 @@ impl SummedHours {
 }
 
 /// The rows of the latest questions.
-#[derive(Debug)]
-pub(crate) struct KeptSums(Mutex<LruCache<Question, Arc<SummedHours>>>);
+#[derive(Debug, Default)]
+pub(crate) struct KeptSums(Mutex<Kept>);
 
-impl Default for KeptSums {
+#[derive(Debug)]
+struct Kept {
+    questions: LruCache<Question, Arc<SummedHours>>,
+    bytes: usize,
+}
+
+impl Default for Kept {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(QUESTIONS)))
+        // Their memory bounds them.
+        Self { questions: LruCache::new_unbounded(), bytes: 0 }
     }
 }
 
 impl KeptSums {
     /// The rows of a question, if they still have this total. Rows change only when a clock was ahead.
     pub(super) fn get(&self, question: &Question, total: &GroupRow) -> Option<Arc<SummedHours>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(question).filter(|summed| summed.total == *total).cloned()
+        self.lock().questions.get(question).filter(|summed| summed.total == *total).cloned()
     }
 
     /// Keeps the rows of a question, unless it has none.
     pub(super) fn keep(&self, question: Question, summed: SummedHours) -> Arc<SummedHours> {
         let summed = Arc::new(summed);
         if !summed.total.is_empty() {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.insert(question, summed.clone());
+            let mut kept = self.lock();
+            kept.bytes += summed.bytes();
+            let replaced = kept.questions.insert(question, summed.clone());
+            kept.bytes -= replaced.map_or(0, |replaced| replaced.bytes());
+            while kept.bytes > MEMORY {
+                let Some((_, oldest)) = kept.questions.remove_lru() else { break };
+                kept.bytes -= oldest.bytes();
+            }
         }
         summed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -199,5 +223,33 @@ mod tests {
         kept.keep(question.clone(), summed);
         assert!(kept.get(&question, &group("", 5)).is_some());
         assert!(kept.get(&question, &group("", 6)).is_none());
+    }
+
+    #[test]
+    fn the_rows_of_the_oldest_question_make_room() {
+        let kept = KeptSums::default();
+        let question = |from| Question {
+            project: ProjectId(1),
+            dimension: Dimension::Model,
+            hours: (from, 9),
+            most: 2,
+        };
+        let large = |bytes| SummedHours {
+            groups: vec![group(&"v".repeat(bytes), 5)],
+            are_all: true,
+            without: GroupRow::default(),
+            total: group("", 5),
+        };
+        kept.keep(question(1), large(MEMORY / 3));
+        kept.keep(question(2), large(MEMORY / 3));
+        // It takes its own place.
+        kept.keep(question(2), large(MEMORY / 3));
+        assert!(kept.get(&question(1), &group("", 5)).is_some());
+        kept.keep(question(3), large(MEMORY / 3));
+        let has = |from| kept.get(&question(from), &group("", 5)).is_some();
+        assert_eq!([1, 2, 3].map(has), [true, false, true], "it was asked longest ago");
+        kept.keep(question(4), large(MEMORY));
+        assert_eq!([1, 2, 3, 4].map(has), [false; 4]);
+        assert_eq!(kept.lock().bytes, 0);
     }
 }

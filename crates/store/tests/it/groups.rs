@@ -292,3 +292,30 @@ async fn an_hour_is_summed_when_its_last_step_is_surely_there() {
         store.close().await;
     }
 }
+
+#[tokio::test]
+async fn sums_that_are_kept_are_not_read_again() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        let hour = NOW.0.div_euclid(HOUR);
+        let mut step = run(project, trace_id(1), StepId(100));
+        (step.finished_at, step.source) = (Timestamp((hour - 3) * HOUR), None);
+        let model = step.model.clone().unwrap();
+        store.writer().step(step, None).await.unwrap();
+        while store.group_next_hour(project, NOW).await.unwrap() {}
+        assert_eq!(store.grouped_until(project).await.unwrap(), Some(hour - 2));
+        let by = Dimension::Model;
+        store.keep_usage(project, &by, hour - 10, NOW, 9).await.unwrap();
+        // The total stays the same.
+        database.execute("UPDATE usage_groups SET value = 'other' WHERE dimension = 'model'").await;
+        let names = async |from: i64| -> Vec<String> {
+            let usage = store.usage_by(project, &by, from, NOW, 9).await.unwrap();
+            usage.groups.into_iter().map(|group| group.value).collect()
+        };
+        assert_eq!(names(hour - 10).await, [model.to_string()], "{}", database.kind);
+        assert_eq!(names(hour - 9).await, ["other"], "{}", database.kind);
+        store.close().await;
+    }
+}

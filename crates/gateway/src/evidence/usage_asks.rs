@@ -1,0 +1,149 @@
+//! Questions about usage that are likely to be asked again.
+//!
+//! The sums of many groups take seconds after each hour that is summed. Those of the questions that were asked
+//! within a day are made again before anybody waits for them.
+
+use std::sync::Mutex;
+
+use domain::ids::ProjectId;
+use domain::time::{DAY, HOUR, Timestamp};
+use hashlink::LruCache;
+use store::Dimension;
+
+use crate::evidence::stats::Period;
+use crate::lock::lock;
+
+/// The most questions: each has two sums at a time, which find room in what the store keeps.
+const MOST_ASKS: usize = 16;
+/// The time after which a question is not expected any more, in microseconds.
+const EXPECTED: i64 = DAY;
+
+/// A question about usage up to now.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Ask {
+    project: ProjectId,
+    dimension: Dimension,
+    since: Since,
+}
+
+/// The hour that a question begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Since {
+    /// So many hours before that of the question.
+    HoursAgo(i64),
+    /// Always the same.
+    Hour(i64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    last: Timestamp,
+    /// The first hour of the latest sums that were made ahead, and that up to which they go.
+    made: Option<(i64, i64)>,
+}
+
+/// The latest questions.
+#[derive(Debug)]
+pub(crate) struct UsageAsks(Mutex<LruCache<Ask, Asked>>);
+
+impl Default for UsageAsks {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(MOST_ASKS)))
+    }
+}
+
+impl UsageAsks {
+    /// Notes a question, unless it is about a past that is over: its sums stay.
+    pub(crate) fn note(
+        &self,
+        project: ProjectId,
+        dimension: &Dimension,
+        period: &Period,
+        now: Timestamp,
+    ) {
+        let [start, end, hour] = [period.start, period.end, now].map(hour_of);
+        if end < hour {
+            return;
+        }
+        let since = if period.slides { Since::HoursAgo(end - start) } else { Since::Hour(start) };
+        let ask = Ask { project, dimension: dimension.clone(), since };
+        let mut asks = lock(&self.0);
+        let made = asks.get(&ask).and_then(|asked| asked.made);
+        asks.insert(ask, Asked { last: now, made });
+    }
+
+    /// The sums to make for a project whose hours before `until` are summed: dimensions, and the hours that they
+    /// begin with, up to that of the questions of the next hour. Each is due once.
+    pub(crate) fn due(
+        &self,
+        project: ProjectId,
+        until: i64,
+        now: Timestamp,
+    ) -> Vec<(Dimension, i64)> {
+        let mut asks = lock(&self.0);
+        asks.retain(|_, asked| now.since(asked.last) <= EXPECTED);
+        let mut due = Vec::new();
+        for (ask, asked) in asks.iter_mut().filter(|(ask, _)| ask.project == project) {
+            let (first, last) = match ask.since {
+                Since::HoursAgo(hours) => (hour_of(now) - hours, hour_of(now) - hours + 1),
+                Since::Hour(hour) => (hour, hour),
+            };
+            let made = asked.made.filter(|made| made.1 == until).map_or(first - 1, |made| made.0);
+            due.extend((first.max(made + 1)..=last).map(|from| (ask.dimension.clone(), from)));
+            asked.made = Some((last, until));
+        }
+        due
+    }
+}
+
+fn hour_of(at: Timestamp) -> i64 {
+    at.0.div_euclid(HOUR)
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::time::MINUTE;
+
+    use super::*;
+
+    const PROJECT: ProjectId = ProjectId(1);
+
+    fn due(asks: &UsageAsks, until: i64, now: Timestamp) -> Vec<i64> {
+        let due = asks.due(PROJECT, until, now);
+        assert!(due.iter().all(|(dimension, _)| *dimension == Dimension::Model), "{due:?}");
+        due.into_iter().map(|(_, from)| from).collect()
+    }
+
+    #[test]
+    fn a_window_is_made_for_this_hour_and_the_next() {
+        let asks = UsageAsks::default();
+        let at = |hour: i64, minute: i64| Timestamp(hour * HOUR + minute * MINUTE);
+        let note = |now| asks.note(PROJECT, &Dimension::Model, &Period::last(24, now), now);
+        note(at(1_000, 7));
+        assert_eq!(asks.due(ProjectId(2), 1_000, at(1_000, 8)), []);
+        assert_eq!(due(&asks, 1_000, at(1_000, 8)), [976, 977]);
+        assert_eq!(due(&asks, 1_000, at(1_000, 9)), [0; 0], "each is due once");
+        note(at(1_000, 10));
+        assert_eq!(due(&asks, 1_000, at(1_000, 11)), [0; 0]);
+        // The next hour begins, and then the one before it is summed.
+        assert_eq!(due(&asks, 1_000, at(1_001, 1)), [978]);
+        assert_eq!(due(&asks, 1_001, at(1_001, 6)), [977, 978]);
+        // Nobody has asked for a day.
+        assert_eq!(due(&asks, 1_024, at(1_024, 10)), [1_000, 1_001]);
+        assert_eq!(due(&asks, 1_025, at(1_024, 11)), [0; 0]);
+    }
+
+    #[test]
+    fn a_period_of_dates_is_made_while_it_goes_on() {
+        let asks = UsageAsks::default();
+        let now = Timestamp::parse("2026-11-29T10:07:00Z").unwrap();
+        let hour = hour_of(now);
+        let since = Period::read(None, Some("2026-11-28"), None, now).unwrap();
+        asks.note(PROJECT, &Dimension::Model, &since, now);
+        let past = Period::read(None, Some("2026-11-01"), Some("2026-11-10"), now).unwrap();
+        asks.note(PROJECT, &Dimension::Model, &past, now);
+        assert_eq!(due(&asks, hour, now), [hour - 34]);
+        assert_eq!(due(&asks, hour, Timestamp(now.0 + HOUR)), [0; 0]);
+        assert_eq!(due(&asks, hour + 1, Timestamp(now.0 + HOUR)), [hour - 34]);
+    }
+}
