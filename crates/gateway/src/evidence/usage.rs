@@ -73,7 +73,9 @@ impl Gateway {
         let project = self.visible_project(member, project)?;
         let (period, hour) = from_whole_hour(period);
         let now = self.clock.now();
-        dimensions.iter().for_each(|by| self.usage_asks.note(project.id(), by, &period, now));
+        for dimension in &dimensions {
+            self.usage_asks.note(project.id(), dimension, &period, now);
+        }
         let place = self.search_place(&project).await?;
         let (gateway, id, end, by) = (self.clone(), project.id(), period.end, dimensions.clone());
         let read =

@@ -302,7 +302,7 @@ async fn sums_that_are_kept_are_not_read_again() {
         let hour = NOW.0.div_euclid(HOUR);
         let mut step = run(project, trace_id(1), StepId(100));
         (step.finished_at, step.source) = (Timestamp((hour - 3) * HOUR), None);
-        let model = step.model.clone().unwrap();
+        let model = value(&step, "model");
         store.writer().step(step, None).await.unwrap();
         while store.group_next_hour(project, NOW).await.unwrap() {}
         assert_eq!(store.grouped_until(project).await.unwrap(), Some(hour - 2));
@@ -314,7 +314,7 @@ async fn sums_that_are_kept_are_not_read_again() {
             let usage = store.usage_by(project, &by, from, NOW, 9).await.unwrap();
             usage.groups.into_iter().map(|group| group.value).collect()
         };
-        assert_eq!(names(hour - 10).await, [model.to_string()], "{}", database.kind);
+        assert_eq!(names(hour - 10).await, [model.as_str()], "{}", database.kind);
         assert_eq!(names(hour - 9).await, ["other"], "{}", database.kind);
         store.close().await;
     }
