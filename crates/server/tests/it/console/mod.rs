@@ -4,6 +4,7 @@ mod account;
 mod calls;
 mod live;
 mod manage;
+mod old_forms;
 mod overview;
 mod pages;
 mod people;
