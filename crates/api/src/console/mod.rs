@@ -51,7 +51,6 @@ use axum::routing::{get, post};
 use dashboard::Page;
 
 use crate::app::App;
-use crate::console::failure::PageFailure;
 use crate::http::framing;
 
 /// The most bytes of a form.
@@ -155,7 +154,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
 async fn guarded(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut response = match framing::check(&app, &request).await {
         Ok(()) => next.run(request).await,
-        Err(failure) => PageFailure(failure).into_response(),
+        Err(failure) => failure::PageFailure(failure).into_response(),
     };
     let headers = response.headers_mut();
     for (name, value) in [

@@ -139,7 +139,7 @@ async fn assert_equal(
         let dimension = Dimension::parse(name).unwrap();
         if name == "key" {
             let ids = groups.iter().map(|(value, _)| KeyId::from_i64(value.parse().unwrap()));
-            let ids: Vec<KeyId> = ids.chain([KeyId::from_i64(-1)]).collect();
+            let ids: Vec<KeyId> = ids.chain([KeyId::from_i64(987_654)]).collect();
             let found = store.usage_of_keys(project, &ids, from, end).await.unwrap();
             let found: Vec<_> = found.iter().map(|row| (&*row.value, read(row))).collect();
             let all: Vec<_> =

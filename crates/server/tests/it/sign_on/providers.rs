@@ -220,6 +220,7 @@ async fn owners_have_a_page_for_providers(backend: Backend) {
     assert!(refused.text.contains(&beside), "{}", refused.text);
     assert!(!refused.text.contains("<script>\""), "{}", refused.text);
     wrong[1] = ("slug", "Not a slug");
+    wrong.push(("base", &old));
     wrong[7] = ("rules", "");
     let refused = send(&owner, &one, &wrong).await;
     let beside = format!("<p class=\"fault\" id=\"slug-{}-fault\">Slug must be", made["id"]);

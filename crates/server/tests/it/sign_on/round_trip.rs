@@ -135,6 +135,7 @@ async fn a_wrong_client_secret_is_nobodys_failure(backend: Backend) {
     let owner = server.owner().await;
     let one = format!("{}/{}", super::PROVIDERS, made["id"]);
     owner.patch(&one, &json!({"client_secret": "a-wrong-secret"})).await.ok(200);
+    issuer.says(&person("user-1", "ann@example.org", &["eng"]));
     // Honest people behind one address do not wait for the mistake of an owner.
     let office = super::browser(&server);
     for _ in 0..8 {
