@@ -16,7 +16,6 @@ use crate::capacity::detail_places::DetailPlaces;
 use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
-use crate::evidence::usage_asks::UsageAsks;
 use crate::otlp::queue::TelemetryQueue;
 use crate::outbox::Outbox;
 use crate::pipeline::upstream::Upstream;
@@ -30,6 +29,7 @@ use crate::state::registry::Registry;
 use crate::state::session_table::SessionTable;
 use crate::state::session_traces::SessionTraces;
 use crate::state::start_journal::StartJournal;
+use crate::state::usage_asks::UsageAsks;
 use crate::state::weekly_drift::WeeklyDrift;
 
 /// The whole gateway behind one cheap handle.

@@ -16,7 +16,6 @@ use crate::capacity::trials::Trials;
 use crate::config::Config;
 use crate::error::Result;
 use crate::evidence::trace_search::TRACE_SEARCHES;
-use crate::evidence::usage_asks::UsageAsks;
 use crate::gateway::{Gateway, Inner};
 use crate::jobs;
 use crate::jobs::{letters, telemetry_export};
@@ -33,6 +32,7 @@ use crate::state::registry::Registry;
 use crate::state::session_table::SessionTable;
 use crate::state::session_traces::SessionTraces;
 use crate::state::start_journal::StartJournal;
+use crate::state::usage_asks::UsageAsks;
 use crate::state::weekly_drift::WeeklyDrift;
 
 impl Gateway {

@@ -12,4 +12,3 @@ pub(crate) mod stats;
 pub(crate) mod trace_search;
 pub(crate) mod traces;
 pub(crate) mod usage;
-pub(crate) mod usage_asks;

@@ -11,6 +11,7 @@ use crate::gateway::Gateway;
 use crate::state::caller::Caller;
 use crate::state::member::Member;
 use crate::state::registry::ProjectState;
+use crate::state::usage_asks::Since;
 
 /// The most groups that are told apart, the dearest first.
 pub(crate) const MOST_GROUPS: usize = 1_000;
@@ -72,9 +73,8 @@ impl Gateway {
     ) -> Result<Vec<Usage>> {
         let project = self.visible_project(member, project)?;
         let (period, hour) = from_whole_hour(period);
-        let now = self.clock.now();
         for dimension in &dimensions {
-            self.usage_asks.note(project.id(), dimension, &period, now);
+            self.expect_again(project.id(), dimension, &period);
         }
         let place = self.search_place(&project).await?;
         let (gateway, id, end, by) = (self.clone(), project.id(), period.end, dimensions.clone());
@@ -114,12 +114,22 @@ impl Gateway {
         dimension: &Dimension,
     ) -> Result<Usage> {
         let (period, hour) = from_whole_hour(period);
-        self.usage_asks.note(project.id(), dimension, &period, self.clock.now());
+        self.expect_again(project.id(), dimension, &period);
         let place = self.search_place(project).await?;
         let (gateway, id, by, end) = (self.clone(), project.id(), dimension.clone(), period.end);
         let read = async move { gateway.store.usage_by(id, &by, hour, end, MOST_GROUPS).await };
         let grouped = bounded_holding(&self.tasks, place, read).await?;
         Ok(self.named(id, period, dimension, grouped))
+    }
+
+    /// Notes that a question is asked, unless it is about a past that is over: its sums stay.
+    fn expect_again(&self, project: ProjectId, dimension: &Dimension, period: &Period) {
+        let now = self.clock.now();
+        let [start, end, hour] = [period.start, period.end, now].map(|at| at.0.div_euclid(HOUR));
+        let since = if period.slides { Since::HoursAgo(end - start) } else { Since::Hour(start) };
+        if end >= hour {
+            self.usage_asks.note(project, dimension, since, now);
+        }
     }
 
     /// Usage with the names of keys, and calls without a value in their place among the groups.

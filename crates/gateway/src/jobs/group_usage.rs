@@ -8,10 +8,10 @@ use domain::time::Timestamp;
 use store::Dimension;
 
 use crate::error::Result;
-use crate::evidence::stats::Period;
 use crate::evidence::usage::MOST_GROUPS;
 use crate::gateway::Gateway;
 use crate::jobs::job::{Job, log_failure};
+use crate::state::usage_asks::Since;
 
 /// The most slices of steps that one run deletes: the next one sums hours first.
 const MOST_PURGES: usize = 200;
@@ -78,10 +78,9 @@ async fn keep_answers(gateway: &Gateway, project: ProjectId, expected: &mut usiz
 
 /// Has the questions whose sums take longest in a project noted as if they had been asked.
 fn expect(gateway: &Gateway, project: ProjectId, now: Timestamp) {
-    let month = Period::last(MONTH_HOURS, now);
     for name in ["user", "session"] {
         if let Some(dimension) = Dimension::parse(name) {
-            gateway.usage_asks.note(project, &dimension, &month, now);
+            gateway.usage_asks.note(project, &dimension, Since::HoursAgo(MONTH_HOURS), now);
         }
     }
 }

@@ -19,5 +19,6 @@ pub(crate) mod session_table;
 pub(crate) mod session_traces;
 pub(crate) mod start_journal;
 pub(crate) mod stored_model;
+pub(crate) mod usage_asks;
 pub(crate) mod verdict_cache;
 pub(crate) mod weekly_drift;

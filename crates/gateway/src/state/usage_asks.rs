@@ -10,7 +10,6 @@ use domain::time::{DAY, HOUR, Timestamp};
 use hashlink::LruCache;
 use store::Dimension;
 
-use crate::evidence::stats::Period;
 use crate::lock::lock;
 
 /// The most questions: each has two sums at a time, which find room in what the store keeps.
@@ -28,7 +27,7 @@ struct Ask {
 
 /// The hour that a question begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Since {
+pub(crate) enum Since {
     /// So many hours before that of the question.
     HoursAgo(i64),
     /// Always the same.
@@ -53,19 +52,14 @@ impl Default for UsageAsks {
 }
 
 impl UsageAsks {
-    /// Notes a question, unless it is about a past that is over: its sums stay.
+    /// Notes a question.
     pub(crate) fn note(
         &self,
         project: ProjectId,
         dimension: &Dimension,
-        period: &Period,
+        since: Since,
         now: Timestamp,
     ) {
-        let [start, end, hour] = [period.start, period.end, now].map(hour_of);
-        if end < hour {
-            return;
-        }
-        let since = if period.slides { Since::HoursAgo(end - start) } else { Since::Hour(start) };
         let ask = Ask { project, dimension: dimension.clone(), since };
         let mut asks = lock(&self.0);
         let made = asks.get(&ask).and_then(|asked| asked.made);
@@ -118,7 +112,7 @@ mod tests {
     fn a_window_is_made_for_this_hour_and_the_next() {
         let asks = UsageAsks::default();
         let at = |hour: i64, minute: i64| Timestamp(hour * HOUR + minute * MINUTE);
-        let note = |now| asks.note(PROJECT, &Dimension::Model, &Period::last(24, now), now);
+        let note = |now| asks.note(PROJECT, &Dimension::Model, Since::HoursAgo(24), now);
         note(at(1_000, 7));
         assert_eq!(asks.due(ProjectId(2), 1_000, at(1_000, 8)), []);
         assert_eq!(due(&asks, 1_000, at(1_000, 8)), [976, 977]);
@@ -136,14 +130,10 @@ mod tests {
     #[test]
     fn a_period_of_dates_is_made_while_it_goes_on() {
         let asks = UsageAsks::default();
-        let now = Timestamp::parse("2026-11-29T10:07:00Z").unwrap();
-        let hour = hour_of(now);
-        let since = Period::read(None, Some("2026-11-28"), None, now).unwrap();
-        asks.note(PROJECT, &Dimension::Model, &since, now);
-        let past = Period::read(None, Some("2026-11-01"), Some("2026-11-10"), now).unwrap();
-        asks.note(PROJECT, &Dimension::Model, &past, now);
-        assert_eq!(due(&asks, hour, now), [hour - 34]);
-        assert_eq!(due(&asks, hour, Timestamp(now.0 + HOUR)), [0; 0]);
-        assert_eq!(due(&asks, hour + 1, Timestamp(now.0 + HOUR)), [hour - 34]);
+        let now = Timestamp(1_000 * HOUR);
+        asks.note(PROJECT, &Dimension::Model, Since::Hour(970), now);
+        assert_eq!(due(&asks, 1_000, now), [970]);
+        assert_eq!(due(&asks, 1_000, Timestamp(now.0 + HOUR)), [0; 0]);
+        assert_eq!(due(&asks, 1_001, Timestamp(now.0 + HOUR)), [970]);
     }
 }
