@@ -5,6 +5,7 @@ mod calls;
 mod live;
 mod manage;
 mod old_forms;
+mod organization;
 mod overview;
 mod pages;
 mod people;
