@@ -9,6 +9,7 @@ backtests beside them, the order turned round in every other pair. Calls of a ro
 timed from when they are due. Standard library; loopback only.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import random
@@ -66,6 +67,13 @@ def execute(gateway, trace, text):
         raise RuntimeError(f"{status}: {read.decode()[:200]}")
 
 
+def in_threads(count, work):
+    """Runs `work` with the numbers of as many threads, and raises the first error of one."""
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(work, number) for number in range(count)]:
+            done.result()
+
+
 def fill(base, key, calls):
     """Records calls, and gives the seconds that it took."""
     left, lock = iter(range(calls)), threading.Lock()
@@ -82,9 +90,7 @@ def fill(base, key, calls):
             execute(gateway, trace, f"{number}: {prompt(dice)}")
 
     began = time.monotonic()
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(FILLERS)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
+    in_threads(FILLERS, work)
     return time.monotonic() - began
 
 
@@ -104,13 +110,13 @@ class Backtests:
         while True:
             found = self.session.call("GET", f"{path}/{job}")
             if found["status"] == "failed":
-                sys.exit(f"a backtest failed: {found}")
+                raise RuntimeError(f"a backtest failed: {found}")
             if found["status"] == "completed":
                 break
             time.sleep(0.1)
         took, report = time.monotonic() - began, found["report"]
         if report["steps"]["judged"] < self.calls:
-            sys.exit(f"not all were judged: {report['steps']}")
+            raise RuntimeError(f"not all were judged: {report['steps']}")
         return took, report
 
     def until(self, end, times):
@@ -140,11 +146,9 @@ def live(base, key, rate, seconds):
                 failed.append(str(error))
             times.append((time.monotonic() - at) * 1000)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(LIVE)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
+    in_threads(LIVE, work)
     if failed:
-        sys.exit(f"{len(failed)} calls failed: {failed[0]}")
+        raise RuntimeError(f"{len(failed)} calls failed: {failed[0]}")
     return times
 
 
@@ -164,13 +168,15 @@ def measure(base, args):
     for pair in range(args.pairs):
         rounds = {}
         for is_beside in ((False, True) if pair % 2 == 0 else (True, False)):
-            thread = threading.Thread(target=backtests.until, args=(time.monotonic() + args.seconds, beside))
-            if is_beside:
-                thread.start()
+            if not is_beside:
+                rounds[False] = live(base, key, args.rate, args.seconds)
+                continue
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                done = pool.submit(backtests.until, time.monotonic() + args.seconds, beside)
                 time.sleep(0.5)
-            rounds[is_beside] = live(base, key, args.rate, args.seconds)
-            if is_beside:
-                thread.join()
+                rounds[True] = live(base, key, args.rate, args.seconds)
+            # A round whose backtests failed is none: its calls had nothing beside them.
+            done.result()
         without, beside_one = rounds[False], rounds[True]
         ratios.append(percentile(beside_one, 0.99) / percentile(without, 0.99))
         figures = [percentile(times, share) for share in (0.5, 0.99) for times in (without, beside_one)]

@@ -3,8 +3,10 @@
 
     queries.py BASE_URL EMAIL PASSWORD [--project 1] [--runs 20] [--json]
 
-Values are taken from the records: of each filter a frequent one and, where groups tell it, a rare one. Lists are asked
-for in pages of 50. `first` is the first request of each, `median` and `worst` are of those that follow. Groups are
+Values are taken from the records: of each filter the dearest one of its groups, the last of the (at most 1,000) groups,
+and one that no trace has. Lists are asked for in pages of 50, also from the middle and the end of the 30 days. `first`
+is the first request of each, `median` and `worst` are of those that follow. Answers other than 200 (503 after 5 s) count
+with their times and are listed at the end, as are filters of which the records have no value. Groups are
 asked for cold, by periods that nobody has asked for (720 h, 719 h, ...), and warm, by the same period again. For a cold
 cache of the database and of the system, restart both and drop the caches before: `first` is what they cost then.
 The script lifts the limits of the project and makes a key in it.
@@ -22,13 +24,17 @@ HOURS = 30 * 24
 PAGE = 50
 
 
+FAILED = []
+
+
 def timed(gateway, path):
-    """Milliseconds to the last byte, and the answer."""
+    """Milliseconds to the last byte, and the answer; an empty one, which is noted, if it failed."""
     began = time.perf_counter()
     status, headers, read = gateway.send("GET", path)
     took = (time.perf_counter() - began) * 1000
     if status != 200:
-        raise SystemExit(f"{path}: {status} {read.decode()[:300]}")
+        FAILED.append(f"{path}: {status} after {took:.0f} ms, {read.decode()[:200]}")
+        return took, headers, {} if "group_by" in path else []
     return took, headers, json.loads(read)
 
 
@@ -45,24 +51,30 @@ def frequent(values):
 def groups(gateway, project, dimension):
     """The values of a dimension that have one, dearest first."""
     path = f"/stats?project_id={project}&window={HOURS}&group_by={urllib.parse.quote(dimension)}"
-    return [group["value"] for group in timed(gateway, path)[2]["groups"] if group["value"] is not None]
+    return [group["value"] for group in timed(gateway, path)[2].get("groups", []) if group["value"] is not None]
 
 
 def filters(key, session, project):
     """The filters with values: names and lists of pairs."""
     listed = timed(key, f"/traces?per_page={PAGE}")[2]
-    details = [timed(key, f"/traces/{trace['id']}")[2] for trace in listed[:10]]
+    details = [detail for trace in listed[:10] if (detail := timed(key, f"/traces/{trace['id']}")[2])]
     steps = [step for detail in details for step in detail["steps"]]
     metadata = Counter((name, value) for trace in listed for name, value in (trace.get("metadata") or {}).items()
                        if isinstance(value, (str, int, bool)))
     tags = Counter(pair for step in steps for pair in (step.get("tags") or {}).items())
-    found = {"no filter": []}
+    found, missing = {"no filter": []}, []
     for name in ("user", "session", "model", "key"):
         values = groups(session, project, name)
-        for kind, value in (("frequent", values[:1]), ("rare", values[-1:])):
+        for kind, value in (("dearest", values[:1]), ("last", values[-1:])):
             if value:
                 found[f"{name}, {kind}"] = [(name, value[0])]
+            else:
+                missing.append(f"{name}, {kind}")
+    for name in ("user", "session", "tag[absent]", "metadata[absent]"):
+        found[f"{name}, of no trace"] = [(name, "of-no-trace")]
     for kind, pairs in (("tag", tags), ("metadata", metadata)):
+        if not pairs:
+            missing.append(kind)
         for (name, value), _ in pairs.most_common(1):
             text = value if isinstance(value, str) else json.dumps(value)
             found[f"{kind}[{name}]"] = [(f"{kind}[{name}]", text)]
@@ -72,7 +84,6 @@ def filters(key, session, project):
     }.items():
         for value in values:
             found[f"{name}={value}"] = [(name, value)]
-    day = lambda ago: time.strftime("%Y-%m-%d", time.gmtime(time.time() - ago * 86400))
     found["from, to: one day"] = [("from", day(15)), ("to", day(15))]
     found["from: 30 days"] = [("from", day(30))]
     found["page=100"] = [("page", "100")]
@@ -80,11 +91,28 @@ def filters(key, session, project):
     pairs = {"model and grade": [("model", model), ("grade", "A")], "user and has_error=false": [("user", user), ("has_error", "false")],
              "finding and min_cost": [("finding", "pii"), ("min_cost", "0.000001")],
              "model, has_error=false and a day": [("model", model), ("has_error", "false"), ("from", day(15)), ("to", day(15))]}
-    found |= {name: pairs for name, pairs in pairs.items() if all(value for _, value in pairs)}
-    return found, [name for (name, _), _ in tags.most_common(1)]
+    for name, values in pairs.items():
+        if all(value for _, value in values):
+            found[name] = values
+        else:
+            missing.append(name)
+    return found, missing
+
+
+def day(ago):
+    return time.strftime("%Y-%m-%d", time.gmtime(time.time() - ago * 86400))
+
+
+def anchors(key):
+    """Traces of the middle and of the end of the 30 days, for the pages behind them."""
+    for ago in (15, 29):
+        listed = timed(key, f"/traces?per_page=1&from={day(ago)}&to={day(ago)}")[2]
+        if listed:
+            yield ago, listed[0]["id"]
 
 
 def traces(key, queries, runs):
+    deep_pages = list(anchors(key))
     for name, pairs in queries.items():
         for order in ("newest", "oldest"):
             query = urllib.parse.urlencode([*pairs, ("per_page", PAGE), ("order", order)])
@@ -92,11 +120,13 @@ def traces(key, queries, runs):
             rest = [timed(key, f"/traces?{query}")[0] for _ in range(runs)]
             yield row(f"{name}, {order}", first, rest, len(page))
             if order == "newest" and len(page) == PAGE and "page=" not in name:
-                # The page behind the last trace of this one.
-                deep = f"/traces?{query}&before={page[-1]['id']}"
-                first, _, page = timed(key, deep)
-                rest = [timed(key, deep)[0] for _ in range(runs)]
-                yield row(f"{name}, next page", first, rest, len(page))
+                # The page behind the last trace of this one, and those far behind.
+                pages = [("next page", page[-1]["id"]), *((f"behind day {ago}", trace) for ago, trace in deep_pages)]
+                for what, trace in pages:
+                    deep = f"/traces?{query}&before={trace}"
+                    first, _, page = timed(key, deep)
+                    rest = [timed(key, deep)[0] for _ in range(runs)]
+                    yield row(f"{name}, {what}", first, rest, len(page))
 
 
 def usage(session, project, tags, runs):
@@ -106,8 +136,8 @@ def usage(session, project, tags, runs):
         cold = [timed(session, f"{by}&window={HOURS - number}")[0] for number in range(runs)]
         _, _, answer = timed(session, f"{by}&window={HOURS}")
         warm = [timed(session, f"{by}&window={HOURS}")[0] for _ in range(runs)]
-        yield row(f"group_by={dimension}, cold", cold[0], cold[1:] or cold, len(answer["groups"]))
-        yield row(f"group_by={dimension}, warm", warm[0], warm[1:] or warm, len(answer["groups"]))
+        yield row(f"group_by={dimension}, cold", cold[0], cold[1:] or cold, len(answer.get("groups", [])))
+        yield row(f"group_by={dimension}, warm", warm[0], warm[1:] or warm, len(answer.get("groups", [])))
 
 
 def main():
@@ -125,23 +155,27 @@ def main():
     # Groups first: what the filters ask of them is warm afterwards.
     tag_names = filters_of_tags(key)
     rows = list(usage(session, args.project, tag_names, args.runs))
-    queries, _ = filters(key, session, args.project)
+    queries, missing = filters(key, session, args.project)
     rows += traces(key, queries, args.runs)
     if args.json:
         for one in rows:
             print(json.dumps(one))
+        print(json.dumps({"failed": FAILED, "missing": missing}))
         return
     print("| query | first, ms | median, ms | worst, ms | rows |\n|---|---|---|---|---|")
     for one in rows:
         print("| {query} | {first_ms:.1f} | {median_ms:.1f} | {worst_ms:.1f} | {found} |".format(**one))
     slowest = max(rows, key=lambda one: one["worst_ms"])
     print(f"\n{len(rows)} queries, {args.runs} runs each; the slowest is {slowest['query']}: {slowest['worst_ms']:.1f} ms")
+    print(f"without a value in the records: {', '.join(missing) or 'none'}")
+    print("failed: " + ("\n".join(FAILED) or "none"))
 
 
 def filters_of_tags(key):
     """The name of the most frequent tag of the latest traces."""
     listed = timed(key, "/traces?per_page=10")[2]
-    steps = [step for trace in listed for step in timed(key, f"/traces/{trace['id']}")[2]["steps"]]
+    details = [timed(key, f"/traces/{trace['id']}")[2] for trace in listed]
+    steps = [step for detail in details if detail for step in detail["steps"]]
     name = frequent(name for step in steps for name in (step.get("tags") or {}))
     return [name] if name else []
 

@@ -63,12 +63,31 @@ pub struct CandidateModel {
     pub is_sandbox: bool,
 }
 
-/// The hours for which calls stand, at least 1: `known` is the time since the first record of the project,
-/// `looked_at` that since the first one of the sample, in microseconds.
-///
+/// The time for which calls stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// Hours, at least 1.
+    pub hours: u64,
+    /// Whether the calls are a sample: the latest of more.
+    pub sampled: bool,
+}
+
+impl Observed {
+    /// The time of all calls since the first one, in microseconds.
+    pub fn all(known: i64) -> Self {
+        Self { hours: hours(known, known), sampled: false }
+    }
+
+    /// The time of the latest calls of more: `known` since the first record of the project, `looked_at` since
+    /// the first one of the sample, in microseconds.
+    pub fn sample(known: i64, looked_at: i64) -> Self {
+        Self { hours: hours(known, looked_at), sampled: true }
+    }
+}
+
 /// Less than a day is rounded down, and more up, so that no saving is made up. A sample of less than a day of
 /// a project that is older stands for a day: it had at least these calls.
-pub fn observed_hours(known: i64, looked_at: i64) -> u64 {
+fn hours(known: i64, looked_at: i64) -> u64 {
     let hour = HOUR.unsigned_abs();
     if known < DAY {
         return (known.max(0).unsigned_abs() / hour).max(1);
@@ -77,12 +96,11 @@ pub fn observed_hours(known: i64, looked_at: i64) -> u64 {
 }
 
 /// Finds intents whose calls would have cost a fraction on another registered model that fits their
-/// tier: from 100 calls, and a fifth. The suggestion is the one that saves most. `hours` is the time for which
-/// the calls stand ([`observed_hours`]).
+/// tier: from 100 calls, and a fifth. The suggestion is the one that saves most.
 pub fn migration_alerts(
     calls: &[Calls],
     candidates: &[CandidateModel],
-    hours: u64,
+    observed: Observed,
 ) -> Vec<InsightFacts> {
     let mut groups: BTreeMap<(Intent, &str), Vec<&Calls>> = BTreeMap::new();
     for calls in calls {
@@ -98,7 +116,7 @@ pub fn migration_alerts(
         // The dearer of two that save the same would come last, by name.
         let best = moves
             .max_by(|a, b| (a.saved(), &b.suggested.model).cmp(&(b.saved(), &a.suggested.model)))?;
-        Some(best.alert(intent, hours))
+        Some(best.alert(intent, observed))
     };
     groups.into_iter().filter_map(alert).collect()
 }
@@ -157,7 +175,7 @@ impl<'a> Move<'a> {
         self.current_cost - self.suggested_cost
     }
 
-    fn alert(&self, intent: Intent, hours: u64) -> InsightFacts {
+    fn alert(&self, intent: Intent, observed: Observed) -> InsightFacts {
         let tiers: Map<String, Value> =
             self.tiers.iter().map(|(tier, steps)| (tier.to_string(), (*steps).into())).collect();
         let mut data = json!({
@@ -178,7 +196,8 @@ impl<'a> Move<'a> {
             "recorded_cost_usd": self.recorded_cost,
             "current_cost_usd": self.current_cost,
             "suggested_cost_usd": self.suggested_cost,
-            "observed_hours": hours,
+            "observed_hours": observed.hours,
+            "sampled": observed.sampled,
         });
         if let Some(window) = self.suggested.context_window {
             data["suggested_context_window"] = window.into();
@@ -192,15 +211,15 @@ impl<'a> Move<'a> {
             kind: InsightKind::MigrationAlert,
             subject: format!("{intent}/{}", self.current.model),
             data: members(data),
-            estimated_savings: projected(self.saved(), hours),
+            estimated_savings: projected(self.saved(), observed.hours),
         }
     }
 }
 
-/// Savings of some hours in 30 days; those of less than a day as they are.
+/// Savings of some hours in 30 days; 0 if the time is too short to tell.
 fn projected(saved: Usd, hours: u64) -> Usd {
     if hours < LEAST_HOURS {
-        return saved;
+        return Usd::ZERO;
     }
     let projection = PROJECTED_HOURS as f64 / hours as f64;
     Usd::from_dollars(saved.dollars() * projection).unwrap_or(Usd::MOST)
@@ -248,7 +267,7 @@ pub fn latency_alerts(
 
 /// Finds intents that make up 30 % or more of the calls: from 200. Calls of no known intent count among
 /// all of them, and are no pattern.
-pub fn intent_patterns(calls: &[Calls], hours: u64) -> Vec<InsightFacts> {
+pub fn intent_patterns(calls: &[Calls], observed: Observed) -> Vec<InsightFacts> {
     let all: u64 = calls.iter().map(|calls| calls.steps).sum();
     let mut by_intent: BTreeMap<Intent, u64> = BTreeMap::new();
     for calls in calls.iter().filter(|calls| calls.intent != Intent::Other) {
@@ -263,7 +282,8 @@ pub fn intent_patterns(calls: &[Calls], hours: u64) -> Vec<InsightFacts> {
                 "share_pct": rounded(steps as f64 * 100.0 / all as f64),
                 "intent_requests": steps,
                 "requests": all,
-                "observed_hours": hours,
+                "observed_hours": observed.hours,
+                "sampled": observed.sampled,
             })),
             estimated_savings: Usd::ZERO,
         })
@@ -326,27 +346,32 @@ fn have_changed(before: &InsightFacts, after: &InsightFacts) -> bool {
         (before, after) => before.is_some() != after.is_some(),
     };
     before.data.get("suggested_model") != after.data.get("suggested_model")
-        || have_savings_moved(before, after)
+        || have_savings_risen(before, after)
         || figures.iter().any(moved)
 }
 
-/// Whether savings have changed by a quarter, and by calls. The clock alone changes them too: their sum for an
-/// hour shrinks while no call is made, and their sum grows while calls go on as before. So a rise counts by the
-/// hour, and a fall in all.
-fn have_savings_moved(before: &InsightFacts, after: &InsightFacts) -> bool {
+/// Whether a quarter more is saved in an hour, by new calls. Time alone changes savings too: old calls leave the
+/// window, which lowers the sum, and a window that begins later raises the sum of an hour. So both sums have to
+/// rise. The sum of a sample says nothing, since its calls are as many as before; its time is that of its calls.
+///
+/// A fall is no reason: an alert that saves less is no news. Nor is anything below the least time, for which no
+/// savings are known.
+fn have_savings_risen(before: &InsightFacts, after: &InsightFacts) -> bool {
     let saved = |facts: &InsightFacts| {
         Some(figure(facts, "current_cost_usd")? - figure(facts, "suggested_cost_usd")?)
     };
-    let an_hour = |facts: &InsightFacts, saved: f64| {
-        saved / figure(facts, "observed_hours").unwrap_or_default().max(LEAST_HOURS as f64)
-    };
-    let (Some(was), Some(is)) = (saved(before), saved(after)) else {
-        return saved(before).is_some() != saved(after).is_some();
-    };
-    let (hourly_was, hourly_is) = (an_hour(before, was), an_hour(after, is));
-    let is_other_calls = is.to_bits() != was.to_bits();
-    let has_risen = is_other_calls && hourly_is > hourly_was && is_moved(hourly_was, hourly_is);
-    has_risen || (is < was && is_moved(was, is))
+    let hours = |facts: &InsightFacts| figure(facts, "observed_hours").unwrap_or_default();
+    let is_sampled =
+        |facts: &InsightFacts| facts.data.get("sampled").and_then(Value::as_bool) == Some(true);
+    let (Some(was), Some(is)) = (saved(before), saved(after)) else { return false };
+    let least = LEAST_HOURS as f64;
+    if hours(after) < least {
+        return false;
+    }
+    let has_risen = |was: f64, is: f64| is > was && is_moved(was, is);
+    let are_samples = is_sampled(before) && is_sampled(after);
+    has_risen(was / hours(before).max(least), is / hours(after))
+        && (are_samples || has_risen(was, is))
 }
 
 fn figure(facts: &InsightFacts, name: &str) -> Option<f64> {

@@ -26,7 +26,7 @@ pub struct InsightBody {
     /// Every figure that it was computed from.
     #[schema(value_type = Object)]
     data: Map<String, Value>,
-    /// Savings in 30 days, USD; 0 if unknown.
+    /// Savings in 30 days, USD; 0 if the calls are of less than a day, or nothing would be saved.
     estimated_savings_usd: f64,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,

@@ -90,7 +90,7 @@ pub(super) struct Page {
     pub(super) read: u64,
     /// Requests whose content is not stored.
     pub(super) without_content: u64,
-    /// Steps whose row cannot be read.
+    /// Steps of any kind whose row cannot be read.
     pub(super) damaged: u64,
     /// When its first step ended.
     pub(super) since: Timestamp,
@@ -135,15 +135,18 @@ impl<'s> Pages<'s> {
         let since = first.finished_at;
         self.last = StepCursor::after(last);
         let read = steps.len() as u64;
-        let mut damaged = 0;
+        let (mut damaged, mut first_damaged) = (0, None);
         let readable = steps.into_iter().filter_map(|ended| {
             let note = |error| {
                 damaged += 1;
-                tracing::warn!(step = %ended.id, %error, "a backtest leaves out a step that cannot be read");
+                first_damaged.get_or_insert((ended.id, error));
             };
             ended.step.map_err(note).ok()
         });
         let steps: Vec<Step> = readable.collect();
+        if let Some((step, error)) = first_damaged {
+            tracing::warn!(steps = damaged, first = %step, %error, "a backtest leaves out steps that cannot be read");
+        }
         let (steps, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(judge::counts);
         let (ids, traces): (Vec<_>, Vec<_>) =
             steps.iter().map(|step| (step.id, step.trace)).unzip();

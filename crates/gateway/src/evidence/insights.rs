@@ -8,7 +8,7 @@ use domain::model::Model;
 use domain::money::Usd;
 use domain::tier::Tier;
 use domain::time::{DAY, MINUTE, Timestamp};
-use grading::{Calls, CandidateModel};
+use grading::{Calls, CandidateModel, Observed};
 use serde_json::{Map, Value};
 use store::{IntentUsage, RecentUsage};
 
@@ -51,7 +51,7 @@ impl Gateway {
         self.active_insights(project.id()).await
     }
 
-    /// Takes an insight off the list until its facts change by a quarter. To dismiss it again changes
+    /// Takes an insight off the list until its facts change by a quarter; time alone does not change them. To dismiss it again changes
     /// nothing.
     pub async fn dismiss_insight(
         &self,
@@ -103,11 +103,11 @@ impl Gateway {
         let (id, now) = (project.id(), self.clock.now());
         let since = now.minus_micros(WINDOW);
         let recent = bounded(self.store.recent_usage(id, since, MOST_STEPS)).await?;
-        let hours = self.observed_hours(id, since, now, &recent).await?;
+        let observed = self.observed(id, since, now, &recent).await?;
         let calls: Vec<Calls> = recent.usage.iter().filter_map(calls).collect();
         let mut found =
-            grading::migration_alerts(&calls, &candidate_models(project, &recent), hours);
-        found.extend(grading::intent_patterns(&calls, hours));
+            grading::migration_alerts(&calls, &candidate_models(project, &recent), observed);
+        found.extend(grading::intent_patterns(&calls, observed));
         found.extend(self.latency_alerts(project, now).await?);
         let stored = bounded(self.store.insights(id)).await?;
         let changes = grading::insight_changes(stored, found, now);
@@ -140,22 +140,22 @@ impl Gateway {
         Ok(grading::latency_alerts(&day, &week))
     }
 
-    /// The hours for which the calls that are looked at stand. They are counted from the first step that is
-    /// looked at, since only the calls among them are.
-    async fn observed_hours(
+    /// The time for which the calls that are looked at stand. It begins with the first step that is looked at,
+    /// since only the calls among them are.
+    async fn observed(
         &self,
         project: ProjectId,
         since: Timestamp,
         now: Timestamp,
         recent: &RecentUsage,
-    ) -> Result<u64> {
-        let sampled = recent.since.map_or(0, |first| now.since(first));
+    ) -> Result<Observed> {
+        let looked_at = recent.since.map_or(0, |first| now.since(first));
         if recent.looked_at < MOST_STEPS {
-            return Ok(grading::observed_hours(sampled, sampled));
+            return Ok(Observed::all(looked_at));
         }
         let first = bounded(self.store.first_end(project, since)).await?;
-        let known = first.map_or(sampled, |first| now.since(first));
-        Ok(grading::observed_hours(known, sampled))
+        let known = first.map_or(looked_at, |first| now.since(first));
+        Ok(Observed::sample(known, looked_at))
     }
 }
 

@@ -17,6 +17,8 @@ use crate::state::registry::ProjectState;
 
 /// A chain of tool calls deeper than this counts as a deep loop.
 const DEEP_CHAIN: i64 = 5;
+/// The shadow steps of a period whose similarities are read, the latest.
+const MOST_SHADOW_STEPS: i64 = 50_000;
 /// The window if a request names none, in hours.
 const DEFAULT_WINDOW: i64 = 24;
 /// The longest window, in hours: ten years.
@@ -189,7 +191,12 @@ impl Gateway {
             crate::bounded_read::bounded(self.store.usage(id, minutes.0, minutes.1)),
             crate::bounded_read::bounded(self.store.latencies(id, minutes.0, minutes.1)),
             crate::bounded_read::bounded(self.store.security_counts(id, start, end)),
-            crate::bounded_read::bounded(self.store.shadow_score(id, start, end)),
+            crate::bounded_read::bounded(self.store.shadow_score(
+                id,
+                start,
+                end,
+                MOST_SHADOW_STEPS
+            )),
             crate::bounded_read::bounded(self.store.agent_counts(id, start, end, DEEP_CHAIN)),
             crate::bounded_read::bounded(self.store.tool_times(id, start, end)),
             crate::bounded_read::bounded(self.store.revenue(id, start, end)),

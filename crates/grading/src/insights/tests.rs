@@ -29,10 +29,15 @@ fn calls(intent: Intent, tier: Tier, model: &str, steps: u64) -> Calls {
 
 const ALL: &[Tier] = Tier::ALL;
 
+/// All calls of so many hours.
+fn all(hours: u64) -> Observed {
+    Observed { hours, sampled: false }
+}
+
 /// The alert of simple summaries on `dear`, among these models.
 fn alert(steps: u64, candidates: &[CandidateModel]) -> Option<InsightFacts> {
     let calls = [calls(Intent::Summarise, Tier::Simple, "dear", steps)];
-    migration_alerts(&calls, candidates, 24).pop()
+    migration_alerts(&calls, candidates, all(24)).pop()
 }
 
 #[test]
@@ -84,7 +89,7 @@ fn calls_of_a_tier_that_a_model_does_not_fit_are_left_out() {
         calls(Intent::Code, Tier::Secure, "dear", 1_000),
     ];
     let candidates = [candidate("dear", 10_000, &[]), candidate("cheap", 1_000, &[Tier::Simple])];
-    let facts = migration_alerts(&mixed, &candidates, 24).pop().unwrap();
+    let facts = migration_alerts(&mixed, &candidates, all(24)).pop().unwrap();
     assert_eq!(facts.data["steps"], 150);
     assert_eq!(facts.data["tiers"], json!({"simple": 150}));
     let few = [
@@ -92,7 +97,7 @@ fn calls_of_a_tier_that_a_model_does_not_fit_are_left_out() {
         calls(Intent::Code, Tier::Secure, "dear", 1_000),
         calls(Intent::Answer, Tier::Simple, "dear", 99),
     ];
-    assert!(migration_alerts(&few, &candidates, 24).is_empty());
+    assert!(migration_alerts(&few, &candidates, all(24)).is_empty());
 }
 
 #[test]
@@ -104,10 +109,11 @@ fn cached_tokens_cost_what_either_model_charges_for_them() {
     // Ten times dearer without a cache; with it, 190,000 against 100,000.
     let without = CandidateModel { prices: prices(1_000, 0, None), ..candidate("cheap", 0, ALL) };
     assert!(
-        migration_alerts(std::slice::from_ref(&calls), &[dear.clone(), without], 24).is_empty()
+        migration_alerts(std::slice::from_ref(&calls), &[dear.clone(), without], all(24))
+            .is_empty()
     );
     let with = CandidateModel { prices: prices(1_000, 0, Some(100)), ..candidate("cheap", 0, ALL) };
-    let facts = migration_alerts(&[calls], &[dear, with], 24).pop().unwrap();
+    let facts = migration_alerts(&[calls], &[dear, with], all(24)).pop().unwrap();
     assert_eq!(facts.data["current_cost_usd"], 0.00019);
     assert_eq!(facts.data["suggested_cost_usd"], 0.000_019);
     assert_eq!(facts.data["cached_tokens"], 90_000);
@@ -118,26 +124,32 @@ fn savings_are_projected_from_the_time_of_the_calls_and_from_a_day_on() {
     let calls = [calls(Intent::Summarise, Tier::Simple, "dear", 100)];
     let candidates = [candidate("dear", 10_000, &[]), candidate("cheap", 1_000, ALL)];
     let saved = |hours| {
-        let alert = migration_alerts(&calls, &candidates, hours).pop().unwrap();
-        assert_eq!(alert.data["observed_hours"], hours);
+        let alert = migration_alerts(&calls, &candidates, all(hours)).pop().unwrap();
+        let time = [&alert.data["observed_hours"], &alert.data["sampled"]];
+        assert_eq!(time, [&json!(hours), &json!(false)]);
         alert.estimated_savings
     };
     let observed = Usd(1_260_000);
-    assert_eq!([saved(1), saved(23)], [observed; 2], "less than a day is no measure");
+    assert_eq!([saved(1), saved(23)], [Usd::ZERO; 2], "less than a day is no measure");
     assert_eq!([saved(24), saved(30)], [observed.times(30), observed.times(24)]);
     assert_eq!([saved(720), saved(721)], [observed, Usd(1_258_252)]);
 }
 
 #[test]
 fn a_time_is_rounded_so_that_no_saving_is_made_up() {
-    let hours = |known: i64, sampled: i64| observed_hours(known * HOUR / 2, sampled * HOUR / 2);
     // In half hours.
-    for (time, expected) in [(0, 1), (1, 1), (3, 1), (47, 23), (48, 24), (49, 25), (1_440, 720)] {
-        assert_eq!(hours(time, time), expected, "{time}");
+    let time = |halves: i64| halves * HOUR / 2;
+    for (halves, expected) in [(0, 1), (1, 1), (3, 1), (47, 23), (48, 24), (49, 25), (1_440, 720)] {
+        assert_eq!(Observed::all(time(halves)), all(expected), "{halves}");
     }
-    assert_eq!(hours(100, 61), 31, "the calls that are looked at are those of their own time");
-    assert_eq!(hours(100, 5), 24, "there were more on that day, and how many is not known");
-    assert_eq!(hours(40, 5), 20);
+    let sample = |known, looked_at| {
+        let Observed { hours, sampled } = Observed::sample(time(known), time(looked_at));
+        assert!(sampled);
+        hours
+    };
+    assert_eq!(sample(100, 61), 31, "the calls that are looked at are those of their own time");
+    assert_eq!(sample(100, 5), 24, "there were more on that day, and how many is not known");
+    assert_eq!(sample(40, 5), 20);
 }
 
 #[test]
@@ -150,13 +162,13 @@ fn an_alert_has_every_number_that_it_was_computed_from() {
         ..Usage::default()
     };
     let of = |tier, longest| Calls { usage, longest, ..calls(Intent::Code, tier, "dear", 60) };
-    let all = [of(Tier::Simple, 700), of(Tier::Complex, 900), of(Tier::Secure, 990)];
+    let calls = [of(Tier::Simple, 700), of(Tier::Complex, 900), of(Tier::Secure, 990)];
     let cheap = CandidateModel {
         context_window: Some(1_000),
         ..candidate("cheap", 1_000_000, &[Tier::Simple, Tier::Complex])
     };
     let dear = CandidateModel { context_window: Some(7), ..candidate("dear", 10_000_000, &[]) };
-    let data = migration_alerts(&all, &[dear, cheap], 24).pop().unwrap().data;
+    let data = migration_alerts(&calls, &[dear, cheap], all(24)).pop().unwrap().data;
     // Twice what each has: the secure calls are left out.
     assert_eq!(
         [&data["cache_write_tokens"], &data["cache_write_1h_tokens"], &data["steps"]],
@@ -199,12 +211,12 @@ fn a_latency_alert_takes_twice_the_week_and_twenty_calls() {
 #[test]
 fn an_intent_pattern_takes_a_share_of_two_hundred_calls() {
     let patterns = |code: u64, other: u64| {
-        let all = [
+        let calls = [
             calls(Intent::Code, Tier::Simple, "a", code / 2),
             calls(Intent::Code, Tier::Complex, "b", code - code / 2),
             calls(Intent::Other, Tier::Simple, "a", other),
         ];
-        intent_patterns(&all, 24)
+        intent_patterns(&calls, all(24))
     };
     let facts = patterns(60, 140).pop().unwrap();
     assert_eq!(facts.subject, "code");
@@ -258,41 +270,61 @@ fn an_insight_keeps_its_number_and_follows_its_facts() {
     assert_eq!((changes.new, changes.changed), (vec![pattern(40.0)], Vec::new()));
 }
 
+/// The alert after some calls of code within some hours.
+fn code_alert(model: &str, steps: u64, observed: Observed) -> InsightFacts {
+    let models = [candidate("dear", 10_000, &[]), candidate(model, 1_000, ALL)];
+    let calls = [calls(Intent::Code, Tier::Simple, "dear", steps)];
+    migration_alerts(&calls, &models, observed).pop().unwrap()
+}
+
+/// Whether an alert that was dismissed comes back.
+fn returns(before: InsightFacts, after: InsightFacts) -> bool {
+    let before = vec![stored(before, InsightStatus::Dismissed)];
+    !insight_changes(before, vec![after], NOW).changed.is_empty()
+}
+
 #[test]
-fn another_suggestion_or_other_calls_bring_a_migration_back() {
-    let facts = |model: &str, steps: u64, hours: u64| {
-        let models = [candidate("dear", 10_000, &[]), candidate(model, 1_000, ALL)];
-        let calls = [calls(Intent::Code, Tier::Simple, "dear", steps)];
-        migration_alerts(&calls, &models, hours).pop().unwrap()
-    };
-    let returns = |(before, after): ((u64, u64), (u64, u64)), model: &str| {
-        let before = vec![stored(facts("cheap", before.0, before.1), InsightStatus::Dismissed)];
-        let after = vec![facts(model, after.0, after.1)];
-        !insight_changes(before, after, NOW).changed.is_empty()
-    };
+fn another_suggestion_or_more_calls_bring_a_migration_back() {
     for (before, after, expected) in [
         ((1_000, 48), (1_249, 48), false),
         ((1_000, 48), (1_250, 48), true),
-        ((1_000, 48), (751, 48), false),
-        ((1_000, 48), (750, 48), true),
+        ((1_000, 48), (750, 48), false),
         // No call is made, and time goes by: the projection falls by more than a quarter.
         ((1_000, 24), (1_000, 33), false),
         ((1_000, 24), (1_000, 720), false),
+        // Old calls leave the time, one in four of them.
+        ((1_000, 480), (750, 720), false),
         // The first record of the time goes, and what is left is more for an hour.
         ((1_000, 720), (1_000, 480), false),
+        ((1_000, 696), (999, 504), false),
+        ((1_000, 696), (1_001, 504), false),
         // Calls go on as before, or less often.
         ((1_000, 48), (2_000, 96), false),
         ((1_000, 48), (1_100, 96), false),
-        // A day is known: what is projected from then on is 30 times as much.
+        // A day is known: savings are known from then on.
         ((1_000, 23), (1_000, 24), false),
+        // On the first day none are.
+        ((1_000, 1), (9_000, 23), false),
+        ((1_000, 1), (1_250, 24), true),
         // More of them in an hour.
         ((1_000, 48), (2_500, 96), true),
-        // A sample of a project in which there are more.
-        ((1_000, 48), (990, 30), true),
+        ((1_000, 48), (990, 30), false),
     ] {
-        assert_eq!(returns((before, after), "cheap"), expected, "{before:?} {after:?}");
+        let facts = |(steps, hours)| code_alert("cheap", steps, all(hours));
+        assert_eq!(returns(facts(before), facts(after)), expected, "{before:?} {after:?}");
     }
-    assert!(returns(((1_000, 48), (1_000, 48)), "cheaper"));
+    assert!(returns(code_alert("cheap", 1_000, all(48)), code_alert("cheaper", 1_000, all(48))));
+}
+
+#[test]
+fn a_sample_of_more_calls_in_an_hour_brings_a_migration_back() {
+    let facts = |steps, hours| code_alert("cheap", steps, Observed { hours, sampled: true });
+    assert!(returns(facts(1_000, 48), facts(990, 30)));
+    assert!(!returns(facts(1_000, 48), facts(990, 40)));
+    // Other calls of the project take half of the sample.
+    assert!(!returns(facts(1_000, 48), facts(500, 24)));
+    // A sample is full for the first time: all calls were known before.
+    assert!(!returns(code_alert("cheap", 1_000, all(720)), facts(990, 500)));
 }
 
 proptest! {
@@ -322,7 +354,7 @@ proptest! {
                 ..candidate(name, 0, &[])
             })
             .collect();
-        let found = migration_alerts(&calls, &candidates, hours);
+        let found = migration_alerts(&calls, &candidates, super::tests::all(hours));
         for &intent in &Intent::ALL[..3] {
             for from in &candidates {
                 let best = candidates.iter().filter(|to| to.model != from.model).filter_map(|to| {
@@ -341,7 +373,7 @@ proptest! {
                 let alert = found.iter().find(|facts| facts.subject == subject);
                 prop_assert_eq!(alert.is_some(), best.is_some());
                 if let (Some(alert), Some(saved)) = (alert, best) {
-                    let factor = if hours < 24 { 1.0 } else { 720.0 / hours as f64 };
+                    let factor = if hours < 24 { 0.0 } else { 720.0 / hours as f64 };
                     let expected = saved as f64 * factor;
                     prop_assert!((alert.estimated_savings.0 as f64 - expected).abs() < 1.0);
                 }

@@ -168,11 +168,15 @@ async fn a_shadow_score_is_the_mean_of_the_shadow_calls_of_a_period() {
             },
         ];
         write(&store, project, changes).await;
-        let score = async |project, from, to| store.shadow_score(project, from, to).await.unwrap();
+        let latest = async |project, from, to, most| {
+            store.shadow_score(project, from, to, most).await.unwrap()
+        };
+        let score = async |project, from, to| latest(project, from, to, 100).await;
         let (day, end) = (NOW.minus_micros(DAY), NOW.minus_micros(-1));
         assert_eq!(score(project, NOW, end).await, Some(0.5), "{}", database.kind);
         assert_eq!(score(project, day, NOW).await, Some(1.0));
         assert_eq!(score(project, day, end).await, Some(2.0 / 3.0));
+        assert_eq!(latest(project, day, end, 2).await, Some(0.5), "the latest two");
         assert_eq!(score(project, end, NOW.minus_micros(-DAY)).await, None);
         assert_eq!(score(other, day, end).await, None);
         store.close().await;

@@ -48,7 +48,7 @@ async fn a_backtest_ends_however_often_the_gateway_is_killed(backend: Backend) {
     let mut server = prepared(&backend).await;
     let owner = server.owner().await;
     let (mut interrupted, mut runs) = (0, 0);
-    while interrupted < CRASHES && runs < 2 * CRASHES {
+    while interrupted < CRASHES && runs < 5 * CRASHES {
         let job = ask(&owner, &draft(runs)).await;
         until("the backtest runs", async || {
             let job = owner.get(&format!("{BACKTESTS}/{job}")).await.ok(200);

@@ -51,7 +51,7 @@ async fn a_file_is_whole_however_often_the_gateway_is_killed(backend: Backend) {
     let expected = whole(&owner, &job).await;
     assert!(job["bytes"].as_u64().unwrap() > 4 * PIECE, "{job}");
     let (mut interrupted, mut runs) = (0, 0);
-    while interrupted < CRASHES && runs < 2 * CRASHES {
+    while interrupted < CRASHES && runs < 5 * CRASHES {
         let job = ask(&owner, "jsonl", json!({"content": true})).await;
         until("the export runs", async || {
             let job = owner.get(&format!("{EXPORTS}/{job}")).await.ok(200);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::{INSIGHTS, call, refreshed, register};
+use super::support::{INSIGHTS, call, model_path, refreshed, register};
 use crate::harness::{Answer, Backend, Mock, Server};
 use crate::session::roles;
 
@@ -34,11 +34,21 @@ async fn a_dismissed_insight_stays_away_until_the_facts_change_by_a_quarter(back
     assert_eq!(audit.as_array().unwrap().len(), 1, "{audit}");
     assert_eq!(audit[0]["target_id"], id.to_string());
 
-    call(&key, "dear", SUMMARISE, 24).await;
-    assert_eq!(refreshed(&owner, "migration_alert").await, Vec::<Value>::new(), "24 % more");
-    call(&key, "dear", SUMMARISE, 1).await;
+    // On the first day no savings are known, so more calls change nothing.
+    call(&key, "dear", SUMMARISE, 25).await;
+    assert_eq!(refreshed(&owner, "migration_alert").await, Vec::<Value>::new(), "more calls");
+    let path = model_path(&owner, "cheap").await;
+    let price = async |input: f64, output: f64| {
+        let prices = json!({"input_cost_per_1k": input, "output_cost_per_1k": output});
+        owner.patch(&path, &json!({"model_definition": prices})).await.ok(200);
+    };
+    price(0.081, 0.324).await;
+    assert_eq!(refreshed(&owner, "migration_alert").await, Vec::<Value>::new(), "10 to 12.35");
+    price(0.08, 0.32).await;
     let again = refreshed(&owner, "migration_alert").await;
-    assert_eq!((&again[0]["id"], &again[0]["data"]["steps"]), (&id, &json!(125)), "a quarter more");
+    let data = &again[0]["data"];
+    assert_eq!((&again[0]["id"], &data["price_ratio"]), (&id, &json!(12.5)), "a quarter more");
+    assert_eq!(data["steps"], 125);
 }
 
 async fn another_project_has_no_part_in_it(backend: Backend) {

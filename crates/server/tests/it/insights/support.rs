@@ -23,6 +23,14 @@ pub async fn register(mock: &Mock, owner: &Caller, model: &str, prices: (f64, f6
     mock.register_with(owner, model, fields).await;
 }
 
+/// The path of a model.
+pub async fn model_path(owner: &Caller, identifier: &str) -> String {
+    let all = owner.get("/api/v1/projects/1/models").await.ok(200);
+    let found = all.as_array().unwrap().iter().map(|wrapped| &wrapped["model_definition"]);
+    let mut found = found.filter(|model| model["identifier"] == identifier);
+    format!("/api/v1/projects/1/models/{}", found.next().unwrap()["id"])
+}
+
 /// Computes the insights, and gives those of a kind.
 pub async fn refreshed(owner: &Caller, kind: &str) -> Vec<Value> {
     let all = owner.post(&format!("{INSIGHTS}/refresh"), &json!({})).await.ok(200);
