@@ -19,7 +19,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 const LOST_INTERVAL: Duration = Duration::from_secs(5);
 /// The most jobs of one project that a node runs at a time.
 const AT_ONCE_OF_A_PROJECT: usize = 2;
-/// A job with which more nodes than this have gone is taken to crash them (a poison job).
+/// A job of which more runs than this ended with their node is taken to crash nodes (a poison job).
 const MOST_LOSSES: u64 = 20;
 /// The pause before the end of a job is written again after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

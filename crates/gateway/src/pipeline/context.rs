@@ -1,6 +1,6 @@
 //! The request that a step belongs to.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use checks::Placeholders;
 use domain::attributes::Attributes;
@@ -24,7 +24,12 @@ pub(crate) struct RecordedCall {
     pub(crate) step: StepId,
     /// The placeholders in its prompt, which goes out as it went then.
     pub(crate) placeholders: Placeholders,
+    /// The step of the call that is made now, once a start or a step on disk names it.
+    pub(crate) made: MadeStep,
 }
+
+/// The step of a call, if it has one by now.
+pub(crate) type MadeStep = Arc<Mutex<Option<StepId>>>;
 
 /// The caller of a request, and the trace and step that it belongs to.
 #[derive(Clone, Debug)]

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use domain::step::StepStatus;
 
+use crate::bounded_read::write_again;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::lock::lock;
 use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::call_outcome::Recorded;
 use crate::pipeline::fund::Funded;
@@ -19,15 +21,23 @@ impl Gateway {
         let unsure = writer.is_slow() || writer.is_failing() || !writer.is_alive();
         let context = funded.routed().screened().context();
         // A call of a replay is not made a second time after a crash, so none may be forgotten.
-        let written =
-            unsure || context.caller.project.settings.limits.strict || context.recorded.is_some();
+        let recorded = context.recorded.clone();
+        let written = unsure || context.caller.project.settings.limits.strict || recorded.is_some();
         let mut flight = InFlight::new(self.clone(), funded, written);
         if written {
             // A caller that gives up here leaves a call that was never made, and its start is
             // closed.
             flight.outcome.status = StepStatus::Failed;
             flight.outcome.error = Some(NOT_MADE.to_owned());
-            Box::pin(writer.start(flight.funded()?.start())).await?;
+            if let Err(error) = Box::pin(writer.start(flight.funded()?.start())).await {
+                if recorded.is_some() {
+                    Box::pin(flight.withdraw()).await.unwrap_or_else(not_withdrawn);
+                }
+                return Err(error.into());
+            }
+            if let Some(recorded) = &recorded {
+                *lock(&recorded.made) = Some(flight.funded()?.step());
+            }
             flight.funded()?.leaves(self.clock.now());
             flight.outcome = CallOutcome::default();
         } else if let Some(call) = &flight.call {
@@ -106,10 +116,7 @@ impl InFlight {
         let call = self.call.take().ok_or_else(ended_twice)?;
         let is_written = call.end(&self.gateway.start_journal, false);
         call.funded.settled();
-        if is_written {
-            self.gateway.store.writer().withdraw(call.funded.step()).await?;
-        }
-        Ok(())
+        if is_written { take_back(&self.gateway, &call).await } else { Ok(()) }
     }
 
     /// Why it is being dropped, unless the outcome records a reason already.
@@ -136,6 +143,14 @@ impl Drop for InFlight {
             (outcome.status, outcome.error) = (status, Some(error.to_owned()));
         }
         let gateway = self.gateway.clone();
+        let is_replayed = call.funded.routed().screened().context().recorded.is_some();
+        if is_replayed && outcome.error.as_deref() == Some(NOT_MADE) {
+            call.funded.settled();
+            let withdrawn = async move { take_back(&gateway, &call).await };
+            let tasks = &self.gateway.tasks;
+            tasks.spawn(async { withdrawn.await.unwrap_or_else(not_withdrawn) });
+            return;
+        }
         let record = async move {
             if let Err(error) = gateway.record_run(&call.funded, &mut outcome).await {
                 metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
@@ -144,6 +159,21 @@ impl Drop for InFlight {
         };
         self.gateway.tasks.spawn(request_id::under(self.request.take(), record));
     }
+}
+
+/// Withdraws the start of a call that was not made. That of a replay is withdrawn until the disk has it: its step
+/// would stand for a call, which is not made again.
+async fn take_back(gateway: &Gateway, call: &Call) -> Result<()> {
+    let (writer, step) = (gateway.store.writer(), call.funded.step());
+    let Some(recorded) = &call.funded.routed().screened().context().recorded else {
+        return Ok(writer.withdraw(step).await?);
+    };
+    *lock(&recorded.made) = None;
+    write_again(|| writer.withdraw(step)).await
+}
+
+fn not_withdrawn(error: Error) {
+    tracing::warn!(%error, "the start of a call that was not made was not withdrawn");
 }
 
 fn ended_twice() -> Error {

@@ -14,6 +14,7 @@ use crate::call_metrics;
 use crate::capacity::offload::offload_always;
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::lock::lock;
 use crate::pipeline::call_outcome::{CallOutcome, Recorded};
 use crate::pipeline::choose::Routed;
 use crate::pipeline::context::RequestContext;
@@ -278,7 +279,12 @@ impl Gateway {
             security: screened.security().clone(),
             ..self.plain_step(context, StepKind::Run).await?
         };
-        self.store(context, step.into(), &Stored::prompt(screened)).await.map(drop)
+        let id = step.id;
+        self.store(context, step.into(), &Stored::prompt(screened)).await?;
+        if let Some(recorded) = &context.recorded {
+            *lock(&recorded.made) = Some(id);
+        }
+        Ok(())
     }
 
     /// Records a step that called no model: a check or a log entry.

@@ -45,6 +45,9 @@ pub(super) async fn similarity(
         let json = content.unpack()?;
         let Ok(weight) = json_bytes(&json, true) else { return Ok(None) };
         held += weight;
+        if !job.gateway.body_memory.can_hold(held) {
+            return Ok(None);
+        }
         if !job.raise(&mut charge, held).await? {
             return Err(ReplayError::Interrupted);
         }

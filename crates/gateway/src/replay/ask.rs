@@ -32,7 +32,7 @@ pub(super) struct Payload {
     pub(super) overrides: Overrides,
     /// The traces of the replay, one for each model. Another node that continues the job finds them here.
     pub(super) traces: Vec<TraceId>,
-    /// Whom it is for by its request, as attributes are stored.
+    /// The attributes of its calls by its request, as attributes are stored.
     #[serde(flatten)]
     pub(super) attributes: Attributes,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::attributes::Attributes;
 use domain::ids::StepId;
+use domain::job::Progress;
 use domain::model::Model;
 use domain::money::Usd;
 use domain::step::{ApiEndpoint, Content, Step};
@@ -18,7 +19,7 @@ use crate::inference::simulate;
 use crate::job_queue::running::RunningJob;
 use crate::lock::lock;
 use crate::pipeline::choose::Fallbacks;
-use crate::pipeline::context::{RecordedCall, RequestContext};
+use crate::pipeline::context::{MadeStep, RecordedCall, RequestContext};
 use crate::pipeline::screen::ScreeningRequest;
 use crate::pipeline::tokens;
 use crate::replay::recorded::{Recorded, pii_rule};
@@ -63,8 +64,12 @@ pub(super) enum CallResult {
     },
     /// The call is not made.
     Skipped(Skip),
-    /// The call has no answer. If its provider was called, a step records that.
-    Failed(String),
+    /// The call has no answer.
+    Failed {
+        error: String,
+        /// The step that records it, if its provider was called.
+        step: Option<StepId>,
+    },
 }
 
 /// A call of the source that a replay repeats.
@@ -79,8 +84,10 @@ pub(super) struct RepeatedCall<'a> {
     pub(super) parent: Option<StepId>,
     /// The estimated cost above which it is not made.
     pub(super) max_cost: Option<Usd>,
-    /// Whom it is for.
+    /// The attributes of its step.
     pub(super) attributes: Option<Arc<Attributes>>,
+    /// The progress of the job before it.
+    pub(super) progress: Progress,
 }
 
 impl RepeatedCall<'_> {
@@ -101,7 +108,7 @@ impl RepeatedCall<'_> {
         if let Some(what) = &recorded.untranslatable {
             let fault =
                 "This call went to its provider as it came, and cannot be made in another form";
-            return Ok(CallResult::Failed(format!("{fault}: {what}")));
+            return Ok(CallResult::Failed { error: format!("{fault}: {what}"), step: None });
         }
         let was = self.source.call.as_ref().map(|call| &call.model);
         if was != Some(&model.identifier) {
@@ -112,10 +119,15 @@ impl RepeatedCall<'_> {
         {
             return Ok(CallResult::Skipped(Skip::MaxCost));
         }
-        match self.call(job, caller, recorded).await {
+        let made = MadeStep::default();
+        let called = self.call(job, caller.clone(), recorded, made.clone()).await;
+        let step = *lock(&made);
+        // A call that has left is not made again for want of money or memory.
+        let is_retried = |error: &Error| step.is_none() && may_pass(error, &caller);
+        match called {
             Ok(result) => result.ok_or(ReplayError::Interrupted),
-            Err(error) if ends_replay(&error) => Err(error.into()),
-            Err(error) => Ok(CallResult::Failed(error.to_string())),
+            Err(error) if ends_replay(&error) || is_retried(&error) => Err(error.into()),
+            Err(error) => Ok(CallResult::Failed { error: error.to_string(), step }),
         }
     }
 
@@ -131,13 +143,15 @@ impl RepeatedCall<'_> {
         job: &RunningJob,
         caller: Caller,
         recorded: Recorded,
+        made: MadeStep,
     ) -> Result<Option<CallResult>> {
         let gateway = &job.gateway;
         let (trace, endpoint) = (self.trace.clone(), ApiEndpoint::Replay);
         let mut context = RequestContext::new(caller, trace, self.parent, endpoint);
         let Recorded { prompt, placeholders, .. } = recorded;
         context.attributes.clone_from(&self.attributes);
-        context.recorded = Some(Arc::new(RecordedCall { step: self.source.id, placeholders }));
+        let recorded = RecordedCall { step: self.source.id, placeholders, made };
+        context.recorded = Some(Arc::new(recorded));
         let request = ScreeningRequest { prompt, pii: pii_rule(self.source) };
         let screened = match gateway.screened(&context, request).await? {
             Ok(screened) => screened,
@@ -151,6 +165,11 @@ impl RepeatedCall<'_> {
         let mut routed = screened.direct(&self.model.identifier, Fallbacks::No)?;
         if let Some(routing) = &self.source.routing {
             routed = routed.classified(routing.clone());
+        }
+        // Memory and screening may take longer than it takes for a node to count as gone, and another to make
+        // this call.
+        if !job.checkpoint(self.progress).await? {
+            return Ok(None);
         }
         let Some(called) = job.until_stop(Box::pin(gateway.call_and_judge(routed))).await else {
             return Ok(None);
@@ -172,7 +191,6 @@ fn ends_replay(error: &Error) -> bool {
             | Error::SpendReserved { .. }
             | Error::LoopDetected
             | Error::Unavailable(_)
-            | Error::Busy { .. }
             | Error::Internal(_)
     )
 }
@@ -203,7 +221,7 @@ pub(super) struct CopiedStep<'a> {
     pub(super) trace: &'a TraceHandle,
     /// The step of that trace that it follows from.
     pub(super) parent: Option<StepId>,
-    /// Whom it is for.
+    /// The attributes of the copy.
     pub(super) attributes: Option<Arc<Attributes>>,
 }
 
@@ -216,7 +234,7 @@ impl CopiedStep<'_> {
     ) -> std::result::Result<StepId, ReplayError> {
         let (store, now) = (&job.gateway.store, job.gateway.clock.now());
         let api_endpoint = match self.source.api_endpoint {
-            // By this endpoint a replay's own refusals are known, which count as requests: a copy calls nothing.
+            // The statistics count a blocked step of this endpoint as a request. A copy is none.
             ApiEndpoint::Replay => ApiEndpoint::Checks,
             other => other,
         };

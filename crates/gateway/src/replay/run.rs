@@ -11,6 +11,7 @@ use domain::ids::{StepId, TraceId};
 use domain::job::{JobKind, Progress};
 use domain::model::Model;
 use domain::step::{ApiEndpoint, Step};
+use domain::time::{HOUR, MINUTE, Timestamp};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::{Map, json};
 use tokio::time::Instant;
@@ -36,14 +37,17 @@ use crate::state::caller::Caller;
 use crate::state::known_traces::{TraceHandle, asks_secure};
 use crate::state::registry::ProjectState;
 
-/// A run after as many others fails without the database.
-const MOST_RUNS: u64 = 50;
-/// For so long a call waits for money or memory that other calls hold.
+/// A job that meets no database, or no memory, so long after its first run fails.
+const LONGEST_WAIT: i64 = HOUR;
+/// The pause before such a job is given back, for another run.
+const WAIT_PAUSE: Duration = Duration::from_secs(10);
+/// The longest time that a call waits for money or memory that other calls hold.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The pause before such a call is tried again, which has waited for a second itself.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// For so long the comparison waits for the records of calls that were dropped, at a stop of their node.
-const RECORD_TIMEOUT: Duration = Duration::from_secs(5);
+/// A call is recorded within this time of its start, or by nobody. One that its node drops at a stop is recorded
+/// seconds later; one of a node that has lost the job may go on for as long as a call may take.
+const LONGEST_CALL: i64 = 10 * MINUTE;
 const RECORD_POLL: Duration = Duration::from_millis(100);
 
 /// Replays of traces.
@@ -56,26 +60,28 @@ impl JobHandler for Replays {
     async fn run(job: &RunningJob) -> JobOutcome {
         let mut replay = match Replay::read(job).await {
             Ok(replay) => replay,
-            Err(error) => return ended(job, error),
+            Err(error) => return ended(job, error).await,
         };
-        let failed = match replay.run_steps().await.err().map(|error| ended(job, error)) {
-            None => None,
-            Some(JobOutcome::Failed { error, .. }) => Some(error),
-            Some(waits) => return waits,
+        let failed = match replay.run_steps().await {
+            Ok(()) => None,
+            Err(error) => match ended(job, error).await {
+                JobOutcome::Failed { error, .. } => Some(error),
+                waits => return waits,
+            },
         };
-        // All that is compared is recorded: a run that begins anew makes no call again.
+        // Every call that has left is on disk by now: a run that begins anew makes none of them again.
         let compared = job.gateway.winding_down.run_until_cancelled(replay.compare()).await;
         match (failed, compared.unwrap_or(Err(ReplayError::Interrupted))) {
-            (_, Err(ReplayError::Interrupted)) => JobOutcome::Interrupted,
             (None, Ok(result)) => JobOutcome::of(Self::KIND, Ok(Some(result))),
-            (None, Err(ReplayError::Failed(Error::Busy { .. }))) if job.job.runs < MOST_RUNS => {
-                JobOutcome::Interrupted
+            (Some(error), Ok(result)) => {
+                JobOutcome::Failed { error, result: queued::to_json(&result).ok() }
             }
-            (None, Err(error)) => ended(job, error),
-            (Some(error), compared) => {
-                let result = compared.ok().and_then(|result| queued::to_json(&result).ok());
-                JobOutcome::Failed { error, result }
-            }
+            (failed, Err(error)) => match (failed, ended(job, error).await) {
+                (Some(error), JobOutcome::Failed { result, .. }) => {
+                    JobOutcome::Failed { error, result }
+                }
+                (_, outcome) => outcome,
+            },
         }
     }
 
@@ -102,19 +108,28 @@ impl JobHandler for Replays {
     }
 }
 
-/// The outcome of a run that an error ends. If the database is away, the job waits for another run, which
+/// The outcome of a run that an error ends. Without the database, or memory, the job waits for another run, which
 /// makes no call again that has left.
-fn ended(job: &RunningJob, error: ReplayError) -> JobOutcome {
+async fn ended(job: &RunningJob, error: ReplayError) -> JobOutcome {
     match error {
         ReplayError::Interrupted => JobOutcome::Interrupted,
-        ReplayError::Failed(Error::Unavailable(why)) if job.job.runs < MOST_RUNS => {
-            tracing::warn!(job = %job.job.id, why, "a replay waits for the database");
+        ReplayError::Failed(error @ (Error::Unavailable(_) | Error::Busy { .. }))
+            if may_wait(job) =>
+        {
+            let error = error.cause();
+            tracing::warn!(job = %job.job.id, error, "a replay waits for the database, or memory");
+            job.pause(WAIT_PAUSE).await;
             JobOutcome::Interrupted
         }
         ReplayError::Failed(error) => {
             JobOutcome::Failed { error: reason(JobKind::Replay, error), result: None }
         }
     }
+}
+
+fn may_wait(job: &RunningJob) -> bool {
+    let began = job.job.started_at.unwrap_or(job.job.created_at);
+    job.gateway.clock.now().since(began) < LONGEST_WAIT
 }
 
 /// A trace of a replay that has ended, however it did. `None` if the replay did not come to it, or its span is
@@ -133,11 +148,20 @@ struct Replay<'j> {
     source: Trace,
     /// The steps of the source, in the order they began.
     steps: Vec<Step>,
-    /// Whom its calls are for.
+    /// The attributes of its calls.
     attributes: Option<Arc<Attributes>>,
     progress: Progress,
     /// The calls of the source as they are planned, by the index of the replay's trace and the step.
     planned: HashMap<(usize, StepId), PlannedCall>,
+    /// The calls whose records the comparison waits for: those that earlier runs began, and those that failed.
+    awaited: Vec<AwaitedCall>,
+}
+
+/// A call of a replay that has left, and may not be recorded yet.
+struct AwaitedCall {
+    trace: TraceId,
+    step: StepId,
+    started_at: Timestamp,
 }
 
 impl<'j> Replay<'j> {
@@ -164,8 +188,8 @@ impl<'j> Replay<'j> {
         let progress = Progress { done: 0, total };
         let attributes = project.stored_attributes(payload.attributes.clone());
         let attributes = (!attributes.is_empty()).then(|| Arc::new(attributes));
-        let planned = HashMap::new();
-        Ok(Self { job, payload, source, steps, attributes, progress, planned })
+        let (planned, awaited) = (HashMap::new(), Vec::new());
+        Ok(Self { job, payload, source, steps, attributes, progress, planned, awaited })
     }
 
     /// Repeats or copies every step that has no record yet.
@@ -190,7 +214,11 @@ impl<'j> Replay<'j> {
                     error: None,
                 });
                 if !is_made {
-                    self.run_step(step_index, model, &trace, &mut made, planned.as_mut()).await?;
+                    let run = self.run_step(step_index, model, &trace, &mut made, planned.as_mut());
+                    let failed = run.await?;
+                    let (trace, started_at) = (trace.id(), self.job.gateway.clock.now());
+                    let await_it = |step| AwaitedCall { trace, step, started_at };
+                    self.awaited.extend(failed.map(await_it));
                 }
                 self.planned.extend(planned.map(|planned| ((target_index, step), planned)));
                 self.progress.done += 1;
@@ -206,10 +234,16 @@ impl<'j> Replay<'j> {
 
     /// The steps of a trace of the replay. Open calls are read first: one that ends meanwhile is found as a
     /// step.
-    async fn made(&self, trace: TraceId) -> Result<MadeSteps> {
+    async fn made(&mut self, trace: TraceId) -> Result<MadeSteps> {
         let open = read_again(|| self.store().open_calls(trace)).await?;
         let steps = read_again(|| self.store().steps(trace)).await?;
-        Ok(MadeSteps::of(&steps, &open))
+        let made = MadeSteps::of(&steps, &open);
+        self.awaited.extend(open.into_iter().map(|start| AwaitedCall {
+            trace,
+            step: start.step,
+            started_at: Timestamp(start.started_at),
+        }));
+        Ok(made)
     }
 
     /// The model that repeats the call of a step; `None` if the step has no such call.
@@ -226,7 +260,8 @@ impl<'j> Replay<'j> {
         project(self.job)?.model(name).map(|model| Some(model.clone()))
     }
 
-    /// Repeats the call of a step with a model, or copies the step.
+    /// Repeats the call of a step with a model, or copies the step. Returns the step of a call that failed: its
+    /// record may follow.
     async fn run_step(
         &self,
         step_index: usize,
@@ -234,7 +269,7 @@ impl<'j> Replay<'j> {
         trace: &Arc<TraceHandle>,
         made: &mut MadeSteps,
         planned: Option<&mut PlannedCall>,
-    ) -> std::result::Result<(), ReplayError> {
+    ) -> std::result::Result<Option<StepId>, ReplayError> {
         let source = &self.steps[step_index];
         let parent = made.parent(source, &self.steps);
         let attributes = self.attributes.clone();
@@ -242,21 +277,24 @@ impl<'j> Replay<'j> {
             let copied = CopiedStep { source, trace, parent, attributes };
             let step = copied.copy(self.job, &caller(self.job)?).await?;
             made.by_source.insert(source.id, step);
-            return Ok(());
+            return Ok(None);
         };
         let max_cost = self.payload.overrides.max_cost();
-        let call =
-            RepeatedCall { source, model, trace: trace.clone(), parent, max_cost, attributes };
+        let (trace, progress) = (trace.clone(), self.progress);
+        let call = RepeatedCall { source, model, trace, parent, max_cost, attributes, progress };
         match self.repeat(&call).await? {
             CallResult::Recorded { step, tools } => made.note(source.id, step, tools),
             CallResult::Skipped(skip) => planned.skipped = Some(skip),
-            CallResult::Failed(error) => {
+            CallResult::Failed { error, step } => {
                 planned.error = Some(error);
-                // If it has left, a step records that it failed, and later steps may follow from it.
-                *made = self.made(trace.id()).await?;
+                // Later steps may follow from it.
+                if let Some(step) = step {
+                    made.note(source.id, step, None);
+                }
+                return Ok(step);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Repeats a call. One for which there is no money or memory now is tried again for a while: nobody
@@ -332,15 +370,27 @@ impl<'j> Replay<'j> {
         Ok(ReplayResult { source, replays })
     }
 
-    /// Waits until the calls of the replay are recorded. A node that stops has the job wait again before it has
-    /// recorded the call that it dropped.
-    async fn await_records(&self) -> Result<()> {
-        let deadline = Instant::now() + RECORD_TIMEOUT;
-        for trace in &self.payload.traces {
-            while !read_again(|| self.store().open_calls(*trace)).await?.is_empty()
-                && Instant::now() < deadline
-            {
+    /// Waits until the calls that have left are recorded. A node that stops has the job wait again before it has
+    /// recorded the call that it dropped. One that it has withdrawn instead is left for another run.
+    async fn await_records(&self) -> std::result::Result<(), ReplayError> {
+        let is_open = |step| read_again(move || self.store().is_open_call(step));
+        let now = || self.job.gateway.clock.now();
+        for call in &self.awaited {
+            while now().since(call.started_at) < LONGEST_CALL && is_open(call.step).await? {
                 tokio::time::sleep(RECORD_POLL).await;
+            }
+        }
+        for trace in &self.payload.traces {
+            if !self.awaited.iter().any(|call| call.trace == *trace) {
+                continue;
+            }
+            let steps = read_again(|| self.store().steps(*trace)).await?;
+            for call in &self.awaited {
+                let is_here = call.trace == *trace;
+                let is_recorded = steps.iter().any(|step| step.id == call.step);
+                if is_here && !is_recorded && !is_open(call.step).await? {
+                    return Err(ReplayError::Interrupted);
+                }
             }
         }
         Ok(())

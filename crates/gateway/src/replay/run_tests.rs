@@ -10,10 +10,11 @@ use serde_json::Value;
 use store::{AddedJob, NewJob, Start};
 
 use super::*;
+use crate::capacity::body_memory::json_bytes;
 use crate::lock::lock;
 use crate::replay::ask::ReplayJob;
 use crate::replay::overrides::Overrides;
-use crate::replay::result::Skip;
+use crate::replay::result::{ReplayResult, Skip};
 use crate::state::caller::HeaderAttributes;
 use crate::testing::{Fresh, step, until};
 
@@ -25,32 +26,52 @@ async fn source(fresh: &Fresh, caller: &Caller) -> TraceId {
     trace.parse().unwrap()
 }
 
-/// A replay that this test runs itself.
+/// A replay that this test runs itself. The gateway's own runner takes no part: for it, this job runs already, and
+/// three others.
 async fn claimed(fresh: &Fresh, source: TraceId) -> RunningJob {
     let gateway = fresh.gateway.clone();
     let now = Clock::system().now();
-    // The gateway's own runner may be quicker.
-    let job = until("a job is claimed", async || {
-        let payload = Payload {
-            trace_id: source,
-            overrides: Overrides::default(),
-            traces: vec![TraceId::first_at(now)],
-            attributes: Attributes::default(),
-        };
-        let job = NewJob {
-            id: JobId(uuid::Uuid::from_bytes(store::random::<16>().unwrap())),
-            kind: JobKind::Replay,
-            project: fresh.caller.project.id(),
-            key: Some(fresh.caller.key.key.id),
-            request: store::random::<32>().unwrap(),
-            payload: queued::to_json(&payload).unwrap(),
-            created_at: now,
-        };
-        assert!(matches!(gateway.store.add_job(job, 100).await.unwrap(), AddedJob::Job(_)));
-        gateway.store.claim_job(JobKind::Replay, &[], now).await.unwrap()
-    })
-    .await;
-    RunningJob::new(gateway, job)
+    let payload = Payload {
+        trace_id: source,
+        overrides: Overrides::default(),
+        traces: vec![TraceId::first_at(now)],
+        attributes: Attributes::default(),
+    };
+    let job = NewJob {
+        id: JobId(uuid::Uuid::from_bytes(store::random::<16>().unwrap())),
+        kind: JobKind::Replay,
+        project: fresh.caller.project.id(),
+        key: Some(fresh.caller.key.key.id),
+        request: store::random::<32>().unwrap(),
+        payload: queued::to_json(&payload).unwrap(),
+        created_at: now,
+    };
+    let placeholder = Job {
+        id: job.id,
+        kind: job.kind,
+        project: job.project,
+        key: job.key,
+        payload: String::new(),
+        state: JobState::Running,
+        progress: Progress::default(),
+        runs: 0,
+        losses: 0,
+        result: None,
+        error: None,
+        created_at: now,
+        started_at: None,
+        finished_at: None,
+    };
+    (0..Replays::AT_ONCE).for_each(|_| gateway.running_jobs.add(&placeholder));
+    assert!(matches!(gateway.store.add_job(job, 100).await.unwrap(), AddedJob::Job(_)));
+    claim(gateway).await
+}
+
+/// Claims the job that waits.
+async fn claim(gateway: Gateway) -> RunningJob {
+    let now = Clock::system().now();
+    let job = gateway.store.claim_job(JobKind::Replay, &[], now).await.unwrap();
+    RunningJob::new(gateway, job.unwrap())
 }
 
 /// Asks for a replay and waits for its end.
@@ -65,19 +86,15 @@ async fn replayed(fresh: &Fresh, caller: &Caller, source: TraceId) -> ReplayJob 
     .await
 }
 
-#[tokio::test]
-async fn a_call_that_has_left_and_is_not_recorded_is_not_made_again() {
-    let fresh = Fresh::with(json!({})).await;
-    let store = &fresh.gateway.store;
-    let source = source(&fresh, &fresh.caller).await;
-    let job = claimed(&fresh, source).await;
-    let Ok(mut replay) = Replay::read(&job).await else { panic!("it can be replayed") };
-    let trace = replay.payload.traces[0];
+/// Writes the start of the call of a replay at a time, as an earlier run would have.
+async fn begun(replay: &Replay<'_>, at: Timestamp) -> StepId {
+    let (store, trace) = (replay.store(), replay.payload.traces[0]);
     replay.open(trace).await.unwrap();
-    let begun = Start {
-        step: store.step_id().await.unwrap(),
+    let step = store.step_id().await.unwrap();
+    let start = Start {
+        step,
         trace,
-        project: fresh.caller.project.id(),
+        project: replay.job.job.project,
         key: None,
         api_endpoint: ApiEndpoint::Replay,
         parent: None,
@@ -93,13 +110,99 @@ async fn a_call_that_has_left_and_is_not_recorded_is_not_made_again() {
         prices: None,
         flat_cost: None,
         shadow: false,
-        started_at: 0,
+        started_at: at.0,
     };
-    store.writer().start(begun).await.unwrap();
+    store.writer().start(start).await.unwrap();
+    step
+}
+
+#[tokio::test]
+async fn a_call_that_has_left_and_is_not_recorded_is_not_made_again() {
+    let fresh = Fresh::with(json!({})).await;
+    let store = &fresh.gateway.store;
+    let source = source(&fresh, &fresh.caller).await;
+    let job = claimed(&fresh, source).await;
+    let Ok(mut replay) = Replay::read(&job).await else { panic!("it can be replayed") };
+    begun(&replay, Timestamp(0)).await;
     assert!(replay.run_steps().await.is_ok());
     assert_eq!(replay.progress, Progress { done: 1, total: 1 });
-    assert!(store.steps(trace).await.unwrap().is_empty(), "nothing was called");
-    assert_eq!(replay.planned.len(), 1);
+    let Ok(result) = replay.compare().await else { panic!("it is too old to be waited for") };
+    let compared = &result.replays[0].steps[0];
+    assert_eq!(compared.error.as_deref(), Some("The end of this call is not recorded"));
+    let steps = store.steps(replay.payload.traces[0]).await.unwrap();
+    assert!(steps.is_empty(), "nothing was called");
+}
+
+#[tokio::test]
+async fn a_call_that_goes_on_elsewhere_is_compared_once_it_is_recorded() {
+    let fresh = Fresh::with(json!({})).await;
+    let source = source(&fresh, &fresh.caller).await;
+    let job = claimed(&fresh, source).await;
+    let Ok(replay) = Replay::read(&job).await else { panic!("it can be replayed") };
+    let id = begun(&replay, fresh.gateway.clock.now()).await;
+    let run = Replays::run(&job);
+    tokio::pin!(run);
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut run).await;
+    assert!(early.is_err(), "{early:?}");
+    let cost = Usd(7_000);
+    let call = Call { cost, ..Call::of("sandbox".to_owned(), Provider::Internal) };
+    let record = Step {
+        id,
+        trace: replay.payload.traces[0],
+        project: fresh.caller.project.id(),
+        key: None,
+        source: Some(replay.steps[0].id),
+        api_endpoint: ApiEndpoint::Replay,
+        ..step(domain::step::StepKind::Run, Some(call))
+    };
+    fresh.gateway.store.writer().step(record, None).await.unwrap();
+    let JobOutcome::Completed(result) = run.await else { panic!("all is recorded") };
+    let result: ReplayResult = serde_json::from_str(&result).unwrap();
+    let compared = &result.replays[0].steps[0];
+    assert_eq!((compared.step, compared.cost), (Some(id), Some(cost)));
+}
+
+#[tokio::test]
+async fn a_call_that_was_withdrawn_is_made_by_another_run() {
+    let fresh = Fresh::with(json!({})).await;
+    let store = &fresh.gateway.store;
+    let source = source(&fresh, &fresh.caller).await;
+    let job = claimed(&fresh, source).await;
+    let Ok(replay) = Replay::read(&job).await else { panic!("it can be replayed") };
+    let step = begun(&replay, fresh.gateway.clock.now()).await;
+    let run = Replays::run(&job);
+    tokio::pin!(run);
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut run).await;
+    assert!(early.is_err(), "{early:?}");
+    store.writer().withdraw(step).await.unwrap();
+    assert!(matches!(run.await, JobOutcome::Interrupted));
+    store.release_job(&job.job).await.unwrap();
+    let again = claim(fresh.gateway.clone()).await;
+    assert!(matches!(Replays::run(&again).await, JobOutcome::Completed(_)));
+    assert_eq!(store.steps(replay.payload.traces[0]).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_job_that_was_lost_while_a_call_was_prepared_does_not_make_it() {
+    let fresh = Fresh::with(json!({})).await;
+    let store = &fresh.gateway.store;
+    let source = source(&fresh, &fresh.caller).await;
+    let job = claimed(&fresh, source).await;
+    let Ok(replay) = Replay::read(&job).await else { panic!("it can be replayed") };
+    let trace = replay.open(replay.payload.traces[0]).await.unwrap();
+    let call = RepeatedCall {
+        source: &replay.steps[0],
+        model: replay.model(0, None, None).unwrap().unwrap(),
+        trace,
+        parent: None,
+        max_cost: None,
+        attributes: None,
+        progress: replay.progress,
+    };
+    store.release_job(&job.job).await.unwrap();
+    let made = call.run(&job, &fresh.caller).await;
+    assert!(matches!(made, Err(ReplayError::Interrupted)), "{made:?}");
+    assert!(store.steps(replay.payload.traces[0]).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -113,15 +216,23 @@ async fn a_source_that_is_gone_fails_the_job() {
 }
 
 #[tokio::test]
-async fn a_replay_waits_for_a_database_that_is_away() {
+async fn a_run_without_a_database_or_memory_waits_for_another() {
     let fresh = Fresh::with(json!({})).await;
     let mut job = claimed(&fresh, TraceId::first_at(Timestamp(0))).await;
+    // No run pauses any more.
+    fresh.gateway.wind_down();
     let away = || ReplayError::Failed(Error::Unavailable("refused".to_owned()));
-    assert!(matches!(ended(&job, away()), JobOutcome::Interrupted));
+    let busy = || ReplayError::Failed(Error::Busy { why: "No memory", retry_after: 1 });
+    assert!(matches!(ended(&job, away()).await, JobOutcome::Interrupted));
+    assert!(matches!(ended(&job, busy()).await, JobOutcome::Interrupted));
     let fault = Error::invalid(NOT_STORED).into();
-    assert!(matches!(ended(&job, fault), JobOutcome::Failed { .. }));
-    job.job = Job { runs: MOST_RUNS, ..job.job.clone() };
-    assert!(matches!(ended(&job, away()), JobOutcome::Failed { .. }), "not for ever");
+    assert!(matches!(ended(&job, fault).await, JobOutcome::Failed { .. }));
+    // However often it was stopped.
+    job.job = Job { runs: 1_000, ..job.job.clone() };
+    assert!(matches!(ended(&job, away()).await, JobOutcome::Interrupted));
+    let began = fresh.gateway.clock.now().minus_micros(LONGEST_WAIT);
+    job.job = Job { started_at: Some(began), ..job.job.clone() };
+    assert!(matches!(ended(&job, away()).await, JobOutcome::Failed { .. }), "not for ever");
 }
 
 #[tokio::test]
@@ -212,4 +323,22 @@ async fn large_answers_are_weighed_before_they_are_unpacked() {
         alike.push(answers::similarity(&job, project, [one, other]).await.unwrap());
     }
     assert_eq!(alike, [Some(1.0), None], "more than the memory of requests is not held");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dense_answers_that_would_take_all_memory_as_trees_are_not_compared() {
+    let fresh = Fresh::with(json!({})).await;
+    let source = source(&fresh, &fresh.caller).await;
+    let job = claimed(&fresh, source).await;
+    let output = |length: usize| Value::from(vec!["w".repeat(length); (2 << 20) / (length + 3)]);
+    // Short texts that fit as text, and one of two answers as a tree.
+    let is_dense = |output: &Value| {
+        let content = json!({"output": output}).to_string();
+        json_bytes(content.as_bytes(), true).is_ok_and(|weight| weight > 33 << 20)
+    };
+    let output = (1..100).step_by(3).map(output).find(is_dense).unwrap();
+    let one = record(&fresh, source, ApiEndpoint::Chat, output.clone()).await;
+    let other = record(&fresh, source, ApiEndpoint::Chat, output).await;
+    let alike = answers::similarity(&job, &fresh.caller.project, [one, other]).await;
+    assert_eq!(alike.unwrap(), None);
 }

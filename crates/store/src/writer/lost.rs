@@ -173,6 +173,18 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Whether a call has begun and its end is not recorded, on any node.
+    #[boxed]
+    pub async fn is_open_call(&self, step: StepId) -> Result<bool> {
+        const OPEN: &str = "SELECT count(*) FROM open_calls WHERE step_id = $1";
+        let open: i64 = on!(&self.reader, db => {
+            sqlx::query_scalar(OPEN).bind(step.0).fetch_one(db).await?
+        });
+        Ok(open > 0)
+    }
+}
+
 /// The other nodes that have calls without an end.
 pub(crate) async fn nodes_with_open_calls(pool: &Pool, own: NodeId) -> Result<Vec<NodeId>> {
     const NODES: &str = "SELECT DISTINCT node FROM open_calls WHERE node <> $1";

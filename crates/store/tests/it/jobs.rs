@@ -221,6 +221,9 @@ async fn the_open_calls_of_a_trace_are_found() {
         let found: Vec<_> = open.iter().map(|start| (start.step, start.source)).collect();
         assert_eq!(found, [(call, Some(StepId(2)))], "{}", database.kind);
         assert!(store.open_calls(trace_id(2)).await.unwrap().is_empty());
+        assert!(store.is_open_call(call).await.unwrap());
+        store.writer().withdraw(call).await.unwrap();
+        assert!(!store.is_open_call(call).await.unwrap());
         store.close().await;
     }
 }
