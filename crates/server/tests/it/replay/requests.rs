@@ -113,7 +113,7 @@ async fn requests_at_the_same_time_share_a_job(backend: Backend) {
     let metrics = format!("127.0.0.1:{}", free_port());
     let server = Setup::new(&backend).env("SLUICE_METRICS_LISTEN", &metrics).start().await;
     let (key, owner) = (server.key(), server.owner().await);
-    let mock = Mock::start(Duration::from_secs(2), Some((10, 5)), |_| Answer::text("Yes."));
+    let mock = Mock::start(Duration::from_millis(300), Some((10, 5)), |_| Answer::text("Yes."));
     let mock = mock.await;
     mock.register(&owner, "mock").await;
     let trace = key.trace().await;
