@@ -87,7 +87,7 @@ pub use crate::control::sessions::{
 pub use crate::control::settings_preview::{SettingsDifference, SettingsPreview};
 pub use crate::control::sign_on::{SignOnAnswer, SignOnStart, SignedOn};
 pub use crate::control::sign_on_cookies::SIGN_ON_LASTS;
-pub use crate::control::sign_on_providers::{NewRule, SignOnProviderChange};
+pub use crate::control::sign_on_providers::{NewRule, SignOnProviderChange, provider_base};
 pub use crate::error::{Congestion, Error, NOT_STORED, Result, SignOnRefusal};
 pub use crate::evidence::complexity::RecentComplexities;
 pub use crate::evidence::figures::{ComparedFigures, Figures};
@@ -128,6 +128,7 @@ pub use crate::safety::location::Located;
 pub use crate::safety::text_numbers::numbered_texts;
 pub use crate::state::caller::{Caller, HeaderAttributes, Origin};
 pub use crate::state::member::Member;
+pub use crate::state::perimeter_counts::PerimeterReason;
 pub use crate::state::registry::{KeyState, ProjectState};
 pub use crate::streaming::piece::{Mode, Piece, Started, Streamed};
 pub use crate::tools::function_tools::{ToolCall, ToolResult};

@@ -1,6 +1,7 @@
 //! One model: registered, changed, checked, deleted.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use dashboard::{Choice, EndpointRow, ModelPage, Section, Texts};
 use domain::ids::{ModelId, ProjectId};
@@ -28,6 +29,7 @@ fn empty(visit: &Visit, project: ProjectId) -> ModelPage {
     ModelPage {
         frame: visit.frame(Section::Models, visit.t.model.new, Some(project)),
         id: None,
+        base: String::new(),
         name: String::new(),
         identifier: String::new(),
         providers: providers(visit.t, Provider::Openai.as_str()),
@@ -77,10 +79,12 @@ pub(super) fn model(
 ) -> Result<ModelPage> {
     let view = app.gateway.model(visit.member(), project, id)?;
     let states = app.gateway.endpoint_states(visit.member(), project, id)?;
+    let base = view.base();
     let model = view.model;
     Ok(ModelPage {
         frame: visit.frame(Section::Models, model.identifier.clone(), Some(project)),
         id: Some(id.0),
+        base,
         name: model.name.clone(),
         identifier: model.identifier.clone(),
         providers: providers(visit.t, model.provider.as_str()),
@@ -153,10 +157,15 @@ pub(super) async fn update(
     form: Form,
 ) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
+    visit.member().check_admin()?;
     let id = path.model()?;
-    let known = app.gateway.model(visit.member(), project, id)?.model;
-    let saved = match change(visit.t, &form).and_then(|change| kept(visit.t, change, &form, &known))
-    {
+    let view = app.gateway.model(visit.member(), project, id)?;
+    let changed = if form.text("base") == view.base() {
+        change(visit.t, &form).and_then(|change| kept(visit.t, change, &form, &view.model))
+    } else {
+        Err(Error::SettingsChanged.into())
+    };
+    let saved = match changed {
         Ok(change) => {
             let saved = app.gateway.update_model(visit.member(), project, id, change).await;
             saved.map(drop).map_err(Failure::from)
@@ -165,6 +174,12 @@ pub(super) async fn update(
     };
     match saved {
         Ok(()) => Ok(done(&format!("/models/{}", id.0), project, "model_saved")),
+        Err(failure) if failure.status() == StatusCode::CONFLICT => {
+            // What was sent would undo what has changed since.
+            let mut shown = model(&app, &visit, project, id)?;
+            shown.frame.fault = Some(visit.t.model.is_old.to_owned());
+            Ok(page_as(StatusCode::CONFLICT, &shown))
+        }
         Err(failure) => Ok(refused(model(&app, &visit, project, id)?, &form, failure)),
     }
 }
@@ -187,6 +202,7 @@ fn kept(
     if form.text("output_price") == shown_price(known.output_price) {
         change.output_price = None;
     }
+    change.base = Some(form.text("base"));
     Ok(change)
 }
 
@@ -207,6 +223,7 @@ pub(super) async fn delete(
 
 /// The page with the values that were sent, but for the credential, and why they were refused.
 fn refused(mut shown: ModelPage, form: &Form, failure: Failure) -> Response {
+    shown.base = form.text("base");
     shown.name = form.text("name");
     shown.identifier = form.text("identifier");
     shown.providers = providers(shown.frame.t, &form.text("provider"));

@@ -163,6 +163,7 @@ fn note(t: &Texts, step: &ReplayedStep) -> Option<String> {
     let skipped = step.skipped.map(|skip| match skip {
         Skip::MaxCost => t.replay.too_dear,
         Skip::Secure => t.replay.too_public,
+        Skip::NotRepeatable => t.replay.not_repeated,
     });
     let blocked = step.blocked.as_ref().map(|reason| t.replay.blocked(reason));
     let failed = step.error.as_ref().map(|error| t.replay.failed(error));

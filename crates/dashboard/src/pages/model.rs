@@ -47,6 +47,8 @@ pub struct ModelPage {
     pub frame: Frame,
     /// Its number; `None` for a new one.
     pub id: Option<i64>,
+    /// The version of the fields that the form has.
+    pub base: String,
     /// Its name.
     pub name: String,
     /// The identifier that callers pass.

@@ -63,6 +63,7 @@ texts! {
         wire_format = "Wire format";
         openai_format = "openai: chat completions, also of other servers";
         address_or_own = "Address (empty: the vendor's own)";
+        is_old = "The model has changed since this page was loaded: the form shows it as it is now, without your change";
         api_key = "Provider's key";
         api_key_set = "Provider's key (set; empty keeps it)";
         api_key_stays = "The provider's key is not sent to another address: enter the key for the new one";

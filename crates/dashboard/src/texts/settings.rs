@@ -44,6 +44,7 @@ texts! {
 
         organization(name) = "Organization {name}";
         requires_factor = "Everybody must have a second factor";
+        disables_passwords = "Nobody signs in with a password: providers of single sign-on let people in";
         default_role = "Role of people who sign in through a provider and fit no rule";
         no_default_role = "none: they are refused";
     }

@@ -135,8 +135,9 @@ texts! {
         source = "Source";
         no_answer = "No answer is shown: it is not stored, too long, or one of too many.";
         alike(share) = "{share} alike";
-        too_dear = "Left out: it would cost more than the highest cost";
+        too_dear = "Left out: it would cost more than the highest cost, or its model has no price";
         too_public = "Left out: it is sensitive, and the model is public";
+        not_repeated = "Left out: embeddings and images are not repeated";
         blocked(reason) = "Blocked: {reason}";
         failed(error) = "Failed: {error}";
     }

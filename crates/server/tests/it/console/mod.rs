@@ -4,6 +4,8 @@ mod account;
 mod calls;
 mod live;
 mod manage;
+mod old_forms;
+mod organization;
 mod overview;
 mod pages;
 mod people;
