@@ -24,6 +24,7 @@ pub struct Attributes {
     /// The session that it belongs to.
     pub session: Option<String>,
     /// Tags by name.
+    #[serde(default)]
     pub tags: BTreeMap<String, String>,
 }
 

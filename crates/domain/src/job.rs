@@ -56,6 +56,8 @@ pub struct Job {
     pub progress: Progress,
     /// How often a node has begun to run it.
     pub runs: u64,
+    /// How many of these runs ended with their node, and not at a stop.
+    pub losses: u64,
     /// Its result, as JSON of its kind. One that has failed may have what was done.
     pub result: Option<String>,
     /// Why it has failed.

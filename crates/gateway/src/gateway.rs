@@ -26,6 +26,7 @@ use crate::state::mcp_sessions;
 use crate::state::perimeter_counts::PerimeterCounts;
 use crate::state::recounted::Recounted;
 use crate::state::registry::Registry;
+use crate::state::running_jobs::RunningJobs;
 use crate::state::session_table::SessionTable;
 use crate::state::session_traces::SessionTraces;
 use crate::state::start_journal::StartJournal;
@@ -74,6 +75,7 @@ pub struct Inner {
     /// Letters that wait to be sent, if there is a mail server.
     pub(crate) outbox: Option<Outbox>,
     pub(crate) job_wakes: JobWakes,
+    pub(crate) running_jobs: RunningJobs,
     pub(crate) tasks: TaskTracker,
     /// Cancelled when no further part of a job may begin: while open requests end, or later.
     pub(crate) winding_down: CancellationToken,

@@ -100,7 +100,7 @@ pub use crate::evidence::series::UsageSeries;
 pub use crate::evidence::stats::{Period, Stats};
 pub use crate::evidence::trace_search::{TracePage, TraceQuery};
 pub use crate::evidence::traces::detail::{StepList, TraceDetail};
-pub use crate::evidence::traces::writing::DetailText;
+pub use crate::evidence::traces::writing::{DetailText, WriteStep};
 pub use crate::evidence::traces::{MAX_METADATA_BYTES, metadata_too_large};
 pub use crate::evidence::usage::{Usage, UsageGroup};
 pub use crate::export::ask::{ExportFile, ExportJob, ExportPieces};

@@ -29,6 +29,7 @@ use crate::state::mcp_sessions;
 use crate::state::perimeter_counts::PerimeterCounts;
 use crate::state::recounted::Recounted;
 use crate::state::registry::Registry;
+use crate::state::running_jobs::RunningJobs;
 use crate::state::session_table::SessionTable;
 use crate::state::session_traces::SessionTraces;
 use crate::state::start_journal::StartJournal;
@@ -86,6 +87,7 @@ impl Gateway {
             telemetry,
             outbox,
             job_wakes: JobWakes::default(),
+            running_jobs: RunningJobs::default(),
             tasks: TaskTracker::new(),
             winding_down: CancellationToken::new(),
             stopping: CancellationToken::new(),

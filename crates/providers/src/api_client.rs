@@ -53,6 +53,8 @@ pub struct ApiClient {
     client: Client,
     base: String,
     credential: Option<(HeaderName, Secret)>,
+    /// Further headers of each request.
+    headers: HeaderMap,
 }
 
 impl std::fmt::Debug for ApiClient {
@@ -95,7 +97,15 @@ impl ApiClient {
     }
 
     fn open(client: Client, base: &str) -> Self {
-        Self { client, base: base.trim_end_matches('/').to_owned(), credential: None }
+        let base = base.trim_end_matches('/').to_owned();
+        Self { client, base, credential: None, headers: HeaderMap::new() }
+    }
+
+    /// Sends a header with each request from now on. Fails if the value cannot be one.
+    pub fn with_header(mut self, name: &'static str, value: &str) -> Result<Self, ApiError> {
+        let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| ApiError::Malformed)?;
+        self.headers.insert(HeaderName::from_static(name), value);
+        Ok(self)
     }
 
     /// Reads a path.
@@ -120,7 +130,7 @@ impl ApiClient {
         body: Vec<u8>,
     ) -> Result<(ApiAnswer, Option<Secret>), ApiError> {
         let json = const { HeaderValue::from_static("application/json") };
-        let mut headers = HeaderMap::new();
+        let mut headers = self.headers.clone();
         if let Some((name, secret)) = &self.credential {
             let value = HeaderValue::from_str(secret.expose());
             let mut value = value.map_err(|_| ApiError::Malformed)?;

@@ -107,7 +107,7 @@ enum Kind {
 }
 
 /// Every metric that any crate records, with the text that goes with it.
-const METRICS: [(&str, Kind, &str); 26] = [
+const METRICS: [(&str, Kind, &str); 28] = [
     ("sluice_requests_total", Kind::Counter(Unit::Count), "Requests, by route and status."),
     (
         "sluice_request_seconds",
@@ -201,6 +201,16 @@ const METRICS: [(&str, Kind, &str); 26] = [
         "Jobs that wait for a node, of all nodes, by kind.",
     ),
     ("sluice_jobs_running", Kind::Gauge(Unit::Count), "Jobs that this node runs, by kind."),
+    (
+        "sluice_jobs_parts_done",
+        Kind::Gauge(Unit::Count),
+        "Parts of the jobs that this node runs that are done, by kind.",
+    ),
+    (
+        "sluice_jobs_parts",
+        Kind::Gauge(Unit::Count),
+        "All parts of the jobs that this node runs, by kind.",
+    ),
     (
         "sluice_jobs_finished_total",
         Kind::Counter(Unit::Count),

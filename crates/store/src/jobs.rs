@@ -9,6 +9,7 @@
 //! A claim begins a run, and what a run writes of its job is fenced by its node and its number: a node may lose a
 //! job and claim it again while the earlier run has not noticed.
 
+mod claim;
 mod list;
 
 use async_recursion::async_recursion as boxed;
@@ -20,9 +21,6 @@ use crate::Store;
 use crate::db::{AnyTx, Tx, on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
-
-/// Projects whose longest waiting job is looked at when a job is claimed.
-const CANDIDATES: i64 = 100;
 
 /// Bounds each wait of a transaction of PostgreSQL for a lock, as the wait to write is bounded on SQLite.
 const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '5s'";
@@ -79,6 +77,7 @@ from_row! {
         done: i64,
         total: i64,
         runs: i64,
+        losses: i64,
         result: Option<String>,
         error: Option<String>,
         created_at: i64,
@@ -99,6 +98,7 @@ impl Row {
             state: JobState::parse(&self.state).ok_or_else(|| corrupt("state"))?,
             progress: Progress { done: self.done.unsigned_abs(), total: self.total.unsigned_abs() },
             runs: self.runs.unsigned_abs(),
+            losses: self.losses.unsigned_abs(),
             result: self.result,
             error: self.error,
             created_at: Timestamp(self.created_at),
@@ -134,54 +134,6 @@ impl Store {
                 .await?
         });
         row.map(Row::read).transpose()
-    }
-
-    /// Claims the job of a kind for this node that waits longest, of a project that is not `busy`.
-    #[boxed]
-    pub async fn claim_job(
-        &self,
-        kind: JobKind,
-        busy: &[ProjectId],
-        now: Timestamp,
-    ) -> Result<Option<Job>> {
-        const NEXT: &str = "
-            SELECT id, project_id
-            FROM (
-                SELECT id, project_id, created_at,
-                       row_number() OVER (PARTITION BY project_id ORDER BY created_at, id) AS place
-                FROM jobs
-                WHERE kind = $1 AND state = 'queued') AS waiting
-            WHERE place = 1
-            ORDER BY created_at, id
-            LIMIT $2";
-        const CLAIM: &str = "
-            UPDATE jobs
-            SET state = 'running', node = $2, runs = runs + 1, started_at = COALESCE(started_at, $3)
-            WHERE id = $1 AND state = 'queued'
-            RETURNING *";
-        let next: Vec<(String, i64)> = on!(&self.reader, db => {
-            sqlx::query_as(NEXT).bind(kind.as_str()).bind(CANDIDATES).fetch_all(db).await?
-        });
-        for (id, project) in next {
-            if busy.contains(&ProjectId(project)) {
-                continue;
-            }
-            let mut tx = self.begin().await?;
-            let row: Option<Row> = within!(tx, db => {
-                sqlx::query_as(CLAIM)
-                    .bind(id)
-                    .bind(self.node.0)
-                    .bind(now.0)
-                    .fetch_optional(&mut *db)
-                    .await?
-            });
-            tx.commit().await?;
-            // Without a row another node was quicker.
-            if let Some(row) = row {
-                return row.read().map(Some);
-            }
-        }
-        Ok(None)
     }
 
     /// Notes how far this run of a job has come. False if the job is in this run no more: then the run must
@@ -265,7 +217,8 @@ impl Store {
         const NODES: &str = "
             SELECT DISTINCT node FROM jobs WHERE state = 'running' AND node <> $1";
         const RELEASE: &str = "
-            UPDATE jobs SET state = 'queued', node = NULL WHERE node = $1 AND state = 'running'";
+            UPDATE jobs SET state = 'queued', node = NULL, losses = losses + 1
+            WHERE node = $1 AND state = 'running'";
         let nodes: Vec<i64> = on!(&self.reader, db => {
             sqlx::query_scalar(NODES).bind(self.node.0).fetch_all(db).await?
         });

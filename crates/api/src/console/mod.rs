@@ -19,6 +19,7 @@ mod limits;
 mod links;
 mod live;
 mod model;
+mod model_call;
 mod models;
 mod overview;
 mod patch;
@@ -70,6 +71,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/series.csv", get(overview::series_csv))
         .route("/traces", get(traces::list))
         .route("/traces/{id}", get(trace::show))
+        .route("/traces/{id}/steps/{step_id}", get(trace::step))
         .route("/traces/{id}/replay", post(replay::create))
         .route("/replays/{job_id}", get(replay::show))
         .route("/jobs", get(jobs::list))
@@ -82,6 +84,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/models/new", get(model::fresh))
         .route("/models/{model_id}", get(model::show).post(model::update))
         .route("/models/{model_id}/check", post(model::check))
+        .route("/models/{model_id}/call", post(model_call::call))
         .route("/models/{model_id}/delete", post(model::delete))
         .route("/routing", get(routing::show).post(routing::simulate))
         .route("/routing/threshold", post(routing::set_threshold))

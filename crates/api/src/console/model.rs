@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
-use crate::console::{page, page_as};
+use crate::console::{page, page_as, playground};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
@@ -42,6 +42,8 @@ fn empty(visit: &Visit, project: ProjectId) -> ModelPage {
         retention: String::new(),
         warnings: Vec::new(),
         endpoints: Vec::new(),
+        keys: Vec::new(),
+        called: None,
         may_change: true,
     }
 }
@@ -69,7 +71,12 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     Ok(page(&model(&app, &visit, project, path.model()?)?))
 }
 
-fn model(app: &App, visit: &Visit, project: ProjectId, id: ModelId) -> Result<ModelPage> {
+pub(super) fn model(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    id: ModelId,
+) -> Result<ModelPage> {
     let view = app.gateway.model(visit.member(), project, id)?;
     let states = app.gateway.endpoint_states(visit.member(), project, id)?;
     let base = view.base();
@@ -90,6 +97,8 @@ fn model(app: &App, visit: &Visit, project: ProjectId, id: ModelId) -> Result<Mo
         retention: model.data_retention_days.to_string(),
         warnings: view.warnings,
         endpoints: states.into_iter().map(|state| endpoint(visit.t, state, None)).collect(),
+        keys: playground::keys(app, visit, project),
+        called: None,
         may_change: visit.member().role.is_admin(),
     })
 }

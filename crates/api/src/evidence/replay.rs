@@ -1,5 +1,7 @@
 //! Replays of traces: asked for, and looked up.
 
+use std::fmt;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -8,7 +10,8 @@ use domain::ids::{JobId, StepId, TraceId};
 use domain::job::{JobState, Progress};
 use domain::money::Usd;
 use gateway::{Overrides, ReplayJob, ReplayResult, Replayed, ReplayedStep, Skip, TraceSummary};
-use serde::{Deserialize, Serialize};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -33,10 +36,67 @@ pub struct ReplayRequest {
     #[serde(default)]
     #[schema(min_items = 1, max_items = 20)]
     force_models: Option<Vec<String>>,
-    /// USD: a call is skipped if its estimated cost is higher.
-    #[serde(default)]
+    /// USD: a call is skipped if its estimated cost is higher, or not known, since its model is public and has no price.
+    #[serde(default, deserialize_with = "max_cost")]
     #[schema(minimum = 0)]
     max_cost: Option<f64>,
+}
+
+/// Reads `max_cost`. A value of another type is no number, and is refused with the others that are out of
+/// bounds, by its name.
+fn max_cost<'de, D: Deserializer<'de>>(value: D) -> std::result::Result<Option<f64>, D::Error> {
+    value.deserialize_any(Amount)
+}
+
+/// A number, null, or NaN for anything else, of which nothing is kept.
+struct Amount;
+
+impl<'de> Visitor<'de> for Amount {
+    type Value = Option<f64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_f64<E>(self, number: f64) -> std::result::Result<Self::Value, E> {
+        Ok(Some(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> std::result::Result<Self::Value, E> {
+        Ok(Some(number as f64))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> std::result::Result<Self::Value, E> {
+        Ok(Some(number as f64))
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> std::result::Result<Self::Value, E> {
+        Ok(Some(f64::NAN))
+    }
+
+    fn visit_str<E>(self, _: &str) -> std::result::Result<Self::Value, E> {
+        Ok(Some(f64::NAN))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(
+        self,
+        mut list: A,
+    ) -> std::result::Result<Self::Value, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Some(f64::NAN))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(
+        self,
+        mut map: A,
+    ) -> std::result::Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Some(f64::NAN))
+    }
 }
 
 /// The overrides of a replay.
@@ -171,7 +231,7 @@ pub struct ReplayedStepBody {
     latency_ms: Option<f64>,
     /// How alike the two answers are, 0 to 1; null if there are not two.
     similarity: Option<f64>,
-    /// Why the call was left out: `max_cost` or `secure`; null if it was not.
+    /// Why the call was left out: `max_cost`, `secure` or `not_repeatable` (an embedding or an image); null if it was not.
     skipped: Option<&'static str>,
     /// Why safety refused it.
     #[serde(skip_serializing_if = "Option::is_none")]

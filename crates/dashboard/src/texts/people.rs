@@ -98,7 +98,7 @@ texts! {
         a_year = "a year";
         no_days = "Good for must be a number of days";
         make = "Make a token";
-        none_yet = "No service token yet.";
+        none_yet = "No service token yet. Make one above for a script that manages this gateway.";
         name = "Name";
         token = "Token";
         role_and_projects = "Role and projects";

@@ -34,6 +34,8 @@ pub struct ModelView {
     pub model: Arc<Model>,
     /// Warnings about surprising behaviour, given in advance.
     pub warnings: Vec<String>,
+    /// The day of the vendors' list that a price of it is from; `None` if its prices are its own.
+    pub listed: Option<&'static str>,
 }
 
 impl ModelView {
@@ -361,21 +363,25 @@ fn taken(error: store::Error) -> Error {
 
 fn view(project: &ProjectState, model: Arc<Model>) -> ModelView {
     let mut warnings = Vec::new();
-    if model.prices().is_none() && model.config.image_price.is_none() {
+    let has_price = model.prices().is_some() || model.config.image_price.is_some();
+    if !has_price {
         warnings.push(
             "This public model has no price: calls are recorded at no cost, and keys with a cap or projects \
              with a budget cannot use it. Set input_cost_per_1k and output_cost_per_1k."
                 .to_owned(),
         );
-    } else if list_prices::list_price(model.upstream_name(), model.provider).is_some_and(|list| {
-        let is_listed = |own: Option<_>, listed| own.is_some() && own == listed;
+    }
+    let list = list_prices::list_price(model.upstream_name(), model.provider);
+    let is_listed = |own: Option<_>, listed| own.is_some() && own == listed;
+    let listed = list.filter(|_| has_price).filter(|list| {
         is_listed(model.input_price, list.input)
             || is_listed(model.output_price, list.output)
             || is_listed(model.config.image_price, list.image)
-    }) {
+    });
+    let listed = listed.map(|_| list_prices::as_of());
+    if let Some(day) = listed {
         warnings.push(format!(
-            "The price is the vendor's list price of {}; check it and set your own.",
-            list_prices::as_of()
+            "The price is the vendor's list price of {day}; check it and set your own."
         ));
     }
     if let Some(fallback) = &model.config.fallback
@@ -387,7 +393,7 @@ fn view(project: &ProjectState, model: Arc<Model>) -> ModelView {
     if model.is_sandbox() {
         warnings.push("This is the built-in sandbox model: its answers are canned.".to_owned());
     }
-    ModelView { model, warnings }
+    ModelView { model, warnings, listed }
 }
 
 /// The fields that an audit row compares; the credential only as set or unset.

@@ -205,6 +205,7 @@ impl Pieces<'_> {
         self.count += 1;
         self.noted = Instant::now();
         let progress = self.progress();
+        self.job.note(progress);
         write_again(|| gateway.store.add_export_piece(job, number, &sealed, progress)).await
     }
 

@@ -244,7 +244,7 @@ async fn claimed(fresh: &Fresh) -> RunningJob {
         gateway.store.claim_job(JobKind::Export, &[], now()).await.unwrap()
     })
     .await;
-    RunningJob { gateway, job }
+    RunningJob::new(gateway, job)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -94,7 +94,7 @@ mod tests {
         let fresh = Fresh::with(json!({})).await;
         let gateway = fresh.gateway.clone();
         let project = fresh.caller.project.id();
-        let job = RunningJob { gateway: gateway.clone(), job: job(project) };
+        let job = RunningJob::new(gateway.clone(), job(project));
         let memory = &gateway.body_memory;
         let mut charge = memory.charge(BodyOwner::Project(project), 0).await.unwrap();
         let mut waits = ContentMemory::default();
@@ -130,6 +130,7 @@ mod tests {
             result: None,
             error: None,
             runs: 1,
+            losses: 0,
             created_at: Timestamp(0),
             started_at: None,
             finished_at: None,

@@ -1,11 +1,9 @@
 //! The runner of a kind of job on this node.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use domain::ids::ProjectId;
-use domain::job::{Job, JobKind};
+use domain::ids::{JobId, ProjectId};
 use futures_util::FutureExt as _;
 use store::JobEnd;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -14,7 +12,6 @@ use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::running::RunningJob;
-use crate::lock::lock;
 
 /// How often a runner looks for jobs that other nodes add: those of its own node wake it.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -22,33 +19,29 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 const LOST_INTERVAL: Duration = Duration::from_secs(5);
 /// The most jobs of one project that a node runs at a time.
 const AT_ONCE_OF_A_PROJECT: usize = 2;
-/// Above this many starts, a job is taken to crash the nodes that run it (a poison job).
-const MOST_RUNS: u64 = 20;
+/// A job with which more nodes than this have gone is taken to crash them (a poison job).
+const MOST_LOSSES: u64 = 20;
 /// The pause before the end of a job is written again after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The time for which a finished job and its result are found; the interface promises an hour.
 pub(super) const RESULT_RETENTION: Duration = Duration::from_hours(1);
 
-const TOO_MANY_RUNS: &str = "The gateway has stopped too often while it ran this job";
+const TOO_MANY_LOSSES: &str = "The gateway has stopped too often while it ran this job";
 const FAULT: &str = "Internal error";
-
-/// The projects whose jobs run here, each as often as it has jobs.
-type Projects = Arc<Mutex<Vec<ProjectId>>>;
 
 /// Runs jobs of a kind until the gateway stops.
 pub(crate) fn start<W: JobHandler>(gateway: &Gateway) {
     let gateway = gateway.clone();
     gateway.clone().tasks.spawn(async move {
-        let running = Projects::default();
         let (mut polls, mut lost) = (ticks(POLL_INTERVAL), ticks(LOST_INTERVAL));
         loop {
             let done = tokio::select! {
                 // A start finds the jobs of the node before it first.
                 biased;
                 () = gateway.winding_down.cancelled() => return,
-                _ = lost.tick() => release_lost(&gateway).await,
-                _ = polls.tick() => claim_and_spawn::<W>(&gateway, &running).await,
-                () = gateway.job_wakes.woken(W::KIND) => claim_and_spawn::<W>(&gateway, &running).await,
+                _ = lost.tick() => release_lost::<W>(&gateway).await,
+                _ = polls.tick() => claim_and_spawn::<W>(&gateway).await,
+                () = gateway.job_wakes.woken(W::KIND) => claim_and_spawn::<W>(&gateway).await,
             };
             if let Err(error) = done {
                 let error = error.cause();
@@ -64,31 +57,36 @@ fn ticks(period: Duration) -> Interval {
     ticks
 }
 
-/// Requeues the jobs of nodes that are gone.
-async fn release_lost(gateway: &Gateway) -> Result<()> {
+/// Requeues the jobs of nodes that are gone, and those of this node that no task of it runs.
+async fn release_lost<W: JobHandler>(gateway: &Gateway) -> Result<()> {
     let released = gateway.store.release_lost_jobs(gateway.clock.now()).await?;
     if released > 0 {
         tracing::warn!(jobs = released, "jobs of a node that is gone wait again");
+    }
+    // Jobs are claimed by this task alone, so none of them begins to run meanwhile.
+    let running: Vec<_> = gateway.running_jobs.of(W::KIND).into_iter().map(|(id, _)| id).collect();
+    let released = gateway.store.release_stray_jobs(W::KIND, &running).await?;
+    if released > 0 {
+        tracing::warn!(jobs = released, "jobs that were claimed and did not run wait again");
     }
     Ok(())
 }
 
 /// Claims waiting jobs while there is room for them, and runs each in a task of its own.
-async fn claim_and_spawn<W: JobHandler>(gateway: &Gateway, running: &Projects) -> Result<()> {
-    while !gateway.winding_down.is_cancelled() && lock(running).len() < W::AT_ONCE {
-        let now = gateway.clock.now();
-        let Some(job) = gateway.store.claim_job(W::KIND, &projects_at_limit(running), now).await?
-        else {
+async fn claim_and_spawn<W: JobHandler>(gateway: &Gateway) -> Result<()> {
+    loop {
+        let running = gateway.running_jobs.of(W::KIND);
+        if gateway.winding_down.is_cancelled() || running.len() >= W::AT_ONCE {
             break;
-        };
-        lock(running).push(job.project);
-        gauge(W::KIND, running);
-        let (gateway, running) = (gateway.clone(), running.clone());
+        }
+        let now = gateway.clock.now();
+        let claimed = gateway.store.claim_job(W::KIND, &projects_at_limit(&running), now).await?;
+        let Some(job) = claimed else { break };
+        let job = RunningJob::new(gateway.clone(), job);
+        let gateway = gateway.clone();
         gateway.clone().tasks.spawn(async move {
-            let project = job.project;
-            run::<W>(&gateway, job).await;
-            remove_running(&running, project);
-            gauge(W::KIND, &running);
+            run::<W>(&job).await;
+            drop(job);
             gateway.job_wakes.wake(W::KIND);
         });
     }
@@ -98,32 +96,19 @@ async fn claim_and_spawn<W: JobHandler>(gateway: &Gateway, running: &Projects) -
 }
 
 /// The projects that have as many jobs here as they may have.
-fn projects_at_limit(running: &Projects) -> Vec<ProjectId> {
-    let running = lock(running);
-    let count = |project| running.iter().filter(|other| **other == project).count();
-    running.iter().copied().filter(|project| count(*project) >= AT_ONCE_OF_A_PROJECT).collect()
-}
-
-fn remove_running(running: &Projects, project: ProjectId) {
-    let mut running = lock(running);
-    if let Some(at) = running.iter().position(|other| *other == project) {
-        running.swap_remove(at);
-    }
-}
-
-fn gauge(kind: JobKind, running: &Projects) {
-    let running = lock(running).len() as f64;
-    metrics::gauge!("sluice_jobs_running", "kind" => kind.as_str()).set(running);
+fn projects_at_limit(running: &[(JobId, ProjectId)]) -> Vec<ProjectId> {
+    let projects = running.iter().map(|(_, project)| *project);
+    let count = |project| projects.clone().filter(|other| *other == project).count();
+    projects.clone().filter(|project| count(*project) >= AT_ONCE_OF_A_PROJECT).collect()
 }
 
 /// Runs a job, and writes its outcome.
-async fn run<W: JobHandler>(gateway: &Gateway, job: Job) {
-    let id = job.id;
-    let job = RunningJob { gateway: gateway.clone(), job };
-    let outcome = if job.job.runs > MOST_RUNS {
-        JobOutcome::Failed { error: TOO_MANY_RUNS.to_owned(), result: None }
+async fn run<W: JobHandler>(job: &RunningJob) {
+    let (gateway, id) = (&job.gateway, job.job.id);
+    let outcome = if job.job.losses > MOST_LOSSES {
+        JobOutcome::Failed { error: TOO_MANY_LOSSES.to_owned(), result: None }
     } else {
-        let outcome = AssertUnwindSafe(W::run(&job)).catch_unwind().await;
+        let outcome = AssertUnwindSafe(W::run(job)).catch_unwind().await;
         outcome.unwrap_or_else(|_| JobOutcome::Failed { error: FAULT.to_owned(), result: None })
     };
     let (error, result, label) = match outcome {
@@ -139,10 +124,10 @@ async fn run<W: JobHandler>(gateway: &Gateway, job: Job) {
             return;
         }
     };
-    if !write_end(&job, error, result).await {
+    if !write_end(job, error, result).await {
         return;
     }
-    if AssertUnwindSafe(W::export_spans(&job)).catch_unwind().await.is_err() {
+    if AssertUnwindSafe(W::export_spans(job)).catch_unwind().await.is_err() {
         tracing::error!(job = %id, kind = W::KIND.as_str(), "the spans of a job met a fault");
     }
     metrics::counter!("sluice_jobs_finished_total",
@@ -186,8 +171,7 @@ async fn write_end(job: &RunningJob, error: Option<String>, result: Option<Strin
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use domain::ids::JobId;
-    use domain::job::JobState;
+    use domain::job::{Job, JobKind, JobState};
     use serde_json::json;
     use store::NewJob;
 
@@ -236,27 +220,80 @@ mod tests {
         let fresh = Fresh::with(json!({})).await;
         let gateway = &fresh.gateway;
         gateway.wind_down();
-        let job = queued(&fresh).await;
-        run::<Faulty>(gateway, job.clone()).await;
-        let stored = gateway.store.job(job.project, job.id, gateway.clock.now()).await.unwrap();
-        assert_eq!(stored.map(|job| job.state), Some(JobState::Completed));
+        let job = claimed(&fresh).await;
+        run::<Faulty>(&job).await;
+        assert_eq!(stored(&job).await.state, JobState::Completed);
     }
 
     /// A job that is claimed for a test; the gateway's own runner has to be stopped.
-    async fn queued(fresh: &Fresh) -> Job {
+    async fn claimed(fresh: &Fresh) -> RunningJob {
         let gateway = &fresh.gateway;
-        let now = gateway.clock.now();
+        queue(fresh, 1).await;
+        RunningJob::new(gateway.clone(), claim(fresh).await.unwrap())
+    }
+
+    async fn claim(fresh: &Fresh) -> Option<Job> {
+        let gateway = &fresh.gateway;
+        gateway.store.claim_job(JobKind::Replay, &[], gateway.clock.now()).await.unwrap()
+    }
+
+    async fn queue(fresh: &Fresh, number: u8) {
+        let gateway = &fresh.gateway;
         let job = NewJob {
-            id: JobId(uuid::Uuid::from_u128(1)),
+            id: JobId(uuid::Uuid::from_u128(number.into())),
             kind: JobKind::Replay,
             project: fresh.caller.project.id(),
             key: None,
-            request: [0; 32],
+            request: [number; 32],
             payload: "{}".to_owned(),
-            created_at: now,
+            created_at: gateway.clock.now(),
         };
         gateway.store.add_job(job, 1).await.unwrap();
-        gateway.store.claim_job(JobKind::Replay, &[], now).await.unwrap().unwrap()
+    }
+
+    async fn stored(job: &RunningJob) -> Job {
+        let (gateway, Job { id, project, .. }) = (&job.gateway, &job.job);
+        gateway.store.job(*project, *id, gateway.clock.now()).await.unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_job_that_is_claimed_and_does_not_run_waits_again() {
+        let fresh = Fresh::with(json!({})).await;
+        let gateway = &fresh.gateway;
+        gateway.wind_down();
+        let job = claimed(&fresh).await;
+        release_lost::<Done>(gateway).await.unwrap();
+        assert_eq!(stored(&job).await.state, JobState::Running, "it runs");
+        // As when the answer to the claim was lost.
+        gateway.running_jobs.remove(&job.job);
+        release_lost::<Done>(gateway).await.unwrap();
+        assert_eq!(stored(&job).await.state, JobState::Queued);
+        let again = claim(&fresh).await.unwrap();
+        assert_eq!((again.id, again.runs, again.losses), (job.job.id, 2, 0));
+    }
+
+    #[tokio::test]
+    async fn clean_stops_do_not_count_against_a_job_and_lost_runs_do() {
+        let fresh = Fresh::with(json!({})).await;
+        let store = &fresh.gateway.store;
+        fresh.gateway.wind_down();
+        let mut job = claimed(&fresh).await;
+        for _ in 0..2 * MOST_LOSSES {
+            store.release_job(&job.job).await.unwrap();
+            job.job = claim(&fresh).await.unwrap();
+        }
+        assert_eq!((job.job.runs, job.job.losses), (2 * MOST_LOSSES + 1, 0));
+        job.job.losses = MOST_LOSSES + 1;
+        run::<Faulty>(&job).await;
+        let found = stored(&job).await;
+        let error = found.error.as_deref();
+        assert_eq!((found.state, error), (JobState::Failed, Some(TOO_MANY_LOSSES)));
+
+        queue(&fresh, 2).await;
+        job.job = claim(&fresh).await.unwrap();
+        job.job.losses = MOST_LOSSES;
+        run::<Faulty>(&job).await;
+        assert_eq!(stored(&job).await.state, JobState::Completed);
     }
 
     #[tokio::test]
@@ -265,11 +302,11 @@ mod tests {
         let gateway = &fresh.gateway;
         // The gateway's own runner leaves the job alone.
         gateway.wind_down();
-        let job = queued(&fresh).await;
-        run::<Done>(gateway, job.clone()).await;
+        let job = claimed(&fresh).await;
+        run::<Done>(&job).await;
         assert_eq!(EXPORTS.load(Ordering::SeqCst), 1);
         // By now it is not this node's.
-        run::<Done>(gateway, job).await;
+        run::<Done>(&job).await;
         assert_eq!(EXPORTS.load(Ordering::SeqCst), 1);
     }
 }

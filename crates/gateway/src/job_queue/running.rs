@@ -14,7 +14,7 @@ const STOP_GRACE_TIME: Duration = Duration::from_secs(5);
 /// The most waits of one part for memory, of up to a second each; the last failure ends the job.
 const MEMORY_ATTEMPTS: u32 = 60;
 
-/// A job that this node runs.
+/// A job that this node runs, and that counts as one until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RunningJob {
     pub(crate) gateway: Gateway,
@@ -22,13 +22,30 @@ pub(crate) struct RunningJob {
 }
 
 impl RunningJob {
+    pub(crate) fn new(gateway: Gateway, job: Job) -> Self {
+        gateway.running_jobs.add(&job);
+        Self { gateway, job }
+    }
+
     /// Writes the progress before the next part of the job. Returns false if there must be no next part: the
     /// node is about to stop, or lost the job to another.
     pub(crate) async fn checkpoint(&self, progress: Progress) -> Result<bool> {
         // A second write of the same progress changes nothing.
         let note = || self.gateway.store.note_job_progress(&self.job, progress);
         let noted = self.gateway.winding_down.run_until_cancelled(write_again(note)).await;
+        self.note(progress);
         noted.unwrap_or(Ok(false))
+    }
+
+    /// Shows in the metrics how far it is.
+    pub(crate) fn note(&self, progress: Progress) {
+        self.gateway.running_jobs.note(&self.job, progress);
+    }
+
+    /// Pauses before work is tried again. Returns false if the node is about to stop.
+    pub(crate) async fn pause(&self, pause: Duration) -> bool {
+        let pause = tokio::time::sleep(pause);
+        self.gateway.winding_down.run_until_cancelled(pause).await.is_some()
     }
 
     /// Does work that takes long. `None` if the gateway stops meanwhile: then the work is dropped.
@@ -71,5 +88,11 @@ impl RunningJob {
         // By this token, which is one for the whole gateway, a dropped call records that the stop ended it and
         // not a caller who hung up. No request is open by now, so only calls of jobs are concerned.
         self.gateway.cut_off.cancel();
+    }
+}
+
+impl Drop for RunningJob {
+    fn drop(&mut self) {
+        self.gateway.running_jobs.remove(&self.job);
     }
 }

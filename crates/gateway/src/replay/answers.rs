@@ -7,11 +7,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use store::PackedContent;
 
-use crate::bounded_read::bounded;
+use crate::bounded_read::{bounded, read_again};
+use crate::capacity::body_memory::{json_bytes, plain_bytes};
 use crate::capacity::offload::{Share, offload};
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::job_queue::running::RunningJob;
 use crate::replay::ask::ReplayJob;
+use crate::replay::calls::ReplayError;
 use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 
@@ -22,26 +25,35 @@ struct Answer {
     output: Option<Value>,
 }
 
-impl Gateway {
-    /// How alike the answers of two steps are, 0 to 1; `None` if one of them is not stored.
-    pub(super) async fn similarity(
-        &self,
-        project: &ProjectState,
-        one: StepId,
-        other: StepId,
-    ) -> Result<Option<f64>> {
-        let sealed = bounded(self.store.sealed_contents(&[one, other])).await?;
-        let (mut answers, mut bytes) = (Vec::with_capacity(2), 0);
-        for content in sealed {
-            let json = content.open(&project.sealing)?;
-            bytes += json.len();
-            let answer = serde_json::from_slice::<Answer>(&json).ok();
-            answers.extend(answer.and_then(|answer| answer.output));
-        }
-        let [one, other] = answers.as_slice() else { return Ok(None) };
-        let compare = || grading::similarity(one, other);
-        offload(Share::of_project(project.id()), bytes, compare).await.map(Some)
+/// How alike the answers of two steps are, 0 to 1; `None` if one of them is not stored, or if both are larger
+/// than the memory of requests.
+pub(super) async fn similarity(
+    job: &RunningJob,
+    project: &ProjectState,
+    steps: [StepId; 2],
+) -> std::result::Result<Option<f64>, ReplayError> {
+    let sealed = read_again(|| job.gateway.store.sealed_contents(&steps)).await?;
+    let packed = sealed.into_iter().map(|content| content.open_packed(&project.sealing));
+    let packed = packed.collect::<std::result::Result<Vec<PackedContent>, _>>()?;
+    let bytes = packed.iter().map(PackedContent::size).sum();
+    if !job.gateway.body_memory.can_hold(plain_bytes(bytes)) {
+        return Ok(None);
     }
+    let mut charge = job.memory(plain_bytes(bytes)).await?.ok_or(ReplayError::Interrupted)?;
+    let (mut answers, mut held) = (Vec::with_capacity(2), 0);
+    for content in packed {
+        let json = content.unpack()?;
+        let Ok(weight) = json_bytes(&json, true) else { return Ok(None) };
+        held += weight;
+        if !job.raise(&mut charge, held).await? {
+            return Err(ReplayError::Interrupted);
+        }
+        let answer = serde_json::from_slice::<Answer>(&json).ok();
+        answers.extend(answer.and_then(|answer| answer.output));
+    }
+    let [one, other] = answers.as_slice() else { return Ok(None) };
+    let compare = || grading::similarity(one, other);
+    Ok(Some(offload(Share::of_project(project.id()), bytes, compare).await?))
 }
 
 /// The most answers that are read to be shown.

@@ -1,5 +1,6 @@
 //! Requests for a replay, and for its state.
 
+use domain::attributes::Attributes;
 use domain::ids::{JobId, KeyId, ProjectId, TraceId};
 use domain::job::{Job, JobKind, JobState, Progress};
 use domain::step::ApiEndpoint;
@@ -31,9 +32,9 @@ pub(super) struct Payload {
     pub(super) overrides: Overrides,
     /// The traces of the replay, one for each model. Another node that continues the job finds them here.
     pub(super) traces: Vec<TraceId>,
-    /// The user who has asked for it, as attributes are stored; `None` if the request names none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) user: Option<String>,
+    /// Whom it is for by its request, as attributes are stored.
+    #[serde(flatten)]
+    pub(super) attributes: Attributes,
 }
 
 /// A replay that was requested.
@@ -87,6 +88,9 @@ impl Gateway {
             caller.check_endpoint(ApiEndpoint::Replay)?;
             let trace = self.find_trace(caller, trace_id).await?.id();
             overrides.check(caller)?;
+            let attributes = attributes::gather(caller, None, NamedInBody::default());
+            // Its calls are for whoever asks for them, not for whom those of the source were for.
+            caller.project.check_attributes(attributes.as_deref())?;
             if bounded(self.store.count_steps(trace, MOST_STEPS)).await? > MOST_STEPS {
                 return Err(too_many_steps());
             }
@@ -95,9 +99,8 @@ impl Gateway {
             let new_trace = |_| time_ordered_id(now).map(TraceId);
             let traces = (0..targets.len()).map(new_trace).collect::<Result<_>>()?;
             let request = overrides.hash(trace);
-            let named = attributes::gather(caller, None, NamedInBody::default());
-            let user = named.and_then(|named| named.user.clone());
-            let payload = Payload { trace_id: trace, overrides, traces, user };
+            let attributes = attributes.as_deref().cloned().unwrap_or_default();
+            let payload = Payload { trace_id: trace, overrides, traces, attributes };
             let payload = queued::to_json(&payload)?;
             self.add_replay(caller.project.id(), caller.key.key.id, request, payload).await
         })
@@ -139,6 +142,7 @@ impl Gateway {
         id: &'a str,
     ) -> BoxFuture<'a, Result<ReplayJob>> {
         Box::pin(async move {
+            caller.check_endpoint(ApiEndpoint::Replay)?;
             let job = self.queued_job(JobKind::Replay, caller.project.id(), id).await?;
             ReplayJob::read(job)
         })
@@ -159,4 +163,19 @@ impl Gateway {
 /// The refusal of a trace that is too long.
 pub(super) fn too_many_steps() -> Error {
     Error::invalid(format!("trace_id: a trace of more than {MOST_STEPS} steps is not replayed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_of_an_earlier_version_keeps_its_user() {
+        let trace = "01a1fe4e-57c4-731b-a4e9-4b060946c0d9";
+        let read = |json: String| serde_json::from_str::<Payload>(&json).unwrap().attributes;
+        let start = format!(r#"{{"trace_id":"{trace}","overrides":{{}},"traces":["{trace}"]"#);
+        assert_eq!(read(format!("{start}}}")), Attributes::default());
+        let user = Attributes { user: Some("jane".to_owned()), ..Attributes::default() };
+        assert_eq!(read(format!(r#"{start},"user":"jane"}}"#)), user);
+    }
 }

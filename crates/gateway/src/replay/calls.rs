@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
+use domain::attributes::Attributes;
 use domain::ids::StepId;
-use domain::job::JobKind;
 use domain::model::Model;
 use domain::money::Usd;
 use domain::step::{ApiEndpoint, Content, Step};
 use domain::tier::Tier;
 
-use crate::bounded_read::bounded;
-use crate::capacity::body_memory::{BodyCharge, HeldCharge, json_bytes};
+use crate::bounded_read::read_again;
+use crate::capacity::body_memory::{BodyCharge, HeldCharge, json_bytes, plain_bytes};
 use crate::capacity::offload::offload;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::inference::simulate;
-use crate::job_queue::job_handler::reason;
 use crate::job_queue::running::RunningJob;
-use crate::pipeline::attributes::{self, NamedInBody};
+use crate::lock::lock;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::context::{RecordedCall, RequestContext};
 use crate::pipeline::screen::ScreeningRequest;
@@ -27,6 +26,7 @@ use crate::replay::result::Skip;
 use crate::safety::prompt_strings::raw_size;
 use crate::state::caller::Caller;
 use crate::state::known_traces::TraceHandle;
+use crate::state::registry::ProjectState;
 
 /// The error of a replay whose source has no contents.
 pub(super) const NOT_STORED: &str = "The contents of this trace are not stored: store_content is off, or their retention is over. It cannot be replayed";
@@ -35,14 +35,14 @@ pub(super) const NOT_STORED: &str = "The contents of this trace are not stored: 
 #[derive(Debug)]
 pub(super) enum ReplayError {
     /// It cannot be continued; the message is for the one who requested it.
-    Failed(String),
-    /// It must not be continued on this node.
+    Failed(Error),
+    /// It must not be continued on this node, or not now.
     Interrupted,
 }
 
 impl From<Error> for ReplayError {
     fn from(error: Error) -> Self {
-        Self::Failed(reason(JobKind::Replay, error))
+        Self::Failed(error)
     }
 }
 
@@ -79,12 +79,14 @@ pub(super) struct RepeatedCall<'a> {
     pub(super) parent: Option<StepId>,
     /// The estimated cost above which it is not made.
     pub(super) max_cost: Option<Usd>,
+    /// Whom it is for.
+    pub(super) attributes: Option<Arc<Attributes>>,
 }
 
 impl RepeatedCall<'_> {
     /// Makes the call, for a caller who pays for it.
     pub(super) async fn run(
-        self,
+        &self,
         job: &RunningJob,
         caller: &Caller,
     ) -> std::result::Result<CallResult, ReplayError> {
@@ -106,7 +108,7 @@ impl RepeatedCall<'_> {
             recorded.drop_provider_state();
         }
         if let Some(most) = self.max_cost
-            && estimate(&caller, model, &recorded).await? > most
+            && estimate(&caller, model, &recorded).await?.is_none_or(|cost| cost > most)
         {
             return Ok(CallResult::Skipped(Skip::MaxCost));
         }
@@ -134,7 +136,7 @@ impl RepeatedCall<'_> {
         let (trace, endpoint) = (self.trace.clone(), ApiEndpoint::Replay);
         let mut context = RequestContext::new(caller, trace, self.parent, endpoint);
         let Recorded { prompt, placeholders, .. } = recorded;
-        context.attributes = attributes::gather(&context.caller, None, NamedInBody::default());
+        context.attributes.clone_from(&self.attributes);
         context.recorded = Some(Arc::new(RecordedCall { step: self.source.id, placeholders }));
         let request = ScreeningRequest { prompt, pii: pii_rule(self.source) };
         let screened = match gateway.screened(&context, request).await? {
@@ -175,12 +177,70 @@ fn ends_replay(error: &Error) -> bool {
     )
 }
 
-/// The estimated cost of a call on a model, as a simulation gives it; nothing if it has no price.
-async fn estimate(caller: &Caller, model: &Model, recorded: &Recorded) -> Result<Usd> {
+/// The estimated cost of a call on a model, as a simulation gives it; `None` if the model has no price.
+async fn estimate(caller: &Caller, model: &Model, recorded: &Recorded) -> Result<Option<Usd>> {
     let prompt = &recorded.prompt;
     let count = || tokens::count(prompt, "", model.config.context_window).prompt;
     let tokens = offload(caller.share(), raw_size(prompt), count).await?;
-    Ok(simulate::estimate(model, tokens).unwrap_or(Usd::ZERO))
+    Ok(simulate::estimate(model, tokens))
+}
+
+/// Whether an error lies in money or memory that other calls hold now, and give back.
+pub(super) fn may_pass(error: &Error, caller: &Caller) -> bool {
+    match error {
+        Error::Busy { .. } | Error::BudgetReserved => true,
+        // It is also the error of a call that fits into no more than is left for it.
+        Error::SpendReserved { .. } => lock(&caller.key.windows).set_aside.total() > Usd::ZERO,
+        _ => false,
+    }
+}
+
+/// A step that is copied: it called no model.
+pub(super) struct CopiedStep<'a> {
+    /// The step of the source.
+    pub(super) source: &'a Step,
+    /// The trace of its copy.
+    pub(super) trace: &'a TraceHandle,
+    /// The step of that trace that it follows from.
+    pub(super) parent: Option<StepId>,
+    /// Whom it is for.
+    pub(super) attributes: Option<Arc<Attributes>>,
+}
+
+impl CopiedStep<'_> {
+    /// Copies it with its content, and returns the copy. It takes no time.
+    pub(super) async fn copy(
+        self,
+        job: &RunningJob,
+        caller: &Caller,
+    ) -> std::result::Result<StepId, ReplayError> {
+        let (store, now) = (&job.gateway.store, job.gateway.clock.now());
+        let api_endpoint = match self.source.api_endpoint {
+            // By this endpoint a replay's own refusals are known, which count as requests: a copy calls nothing.
+            ApiEndpoint::Replay => ApiEndpoint::Checks,
+            other => other,
+        };
+        let is_stored = !caller.project.settings.discard_content;
+        let content =
+            if is_stored { content(job, &caller.project, self.source.id).await? } else { None };
+        let step = Step {
+            id: store.step_id().await?,
+            trace: self.trace.id(),
+            key: Some(caller.key.key.id),
+            parent: self.parent,
+            source: Some(self.source.id),
+            trace_context: None,
+            attributes: self.attributes,
+            api_endpoint,
+            started_at: now,
+            finished_at: now,
+            ..self.source.clone()
+        };
+        let id = step.id;
+        let content = content.as_ref().map(|(json, _)| (&**json, &caller.project.sealing));
+        store.writer().step(step, content).await?;
+        Ok(id)
+    }
 }
 
 impl Gateway {
@@ -191,52 +251,32 @@ impl Gateway {
         caller: &Caller,
         source: &Step,
     ) -> std::result::Result<(Recorded, BodyCharge), ReplayError> {
-        let not_stored = || ReplayError::Failed(NOT_STORED.to_owned());
-        let json = self.content_json(caller, source.id).await?.ok_or_else(not_stored)?;
-        let bytes = json_bytes(&json, true)?;
-        let charge = job.memory(bytes).await?.ok_or(ReplayError::Interrupted)?;
+        let found = content(job, &caller.project, source.id).await?;
+        let (json, mut charge) = found.ok_or_else(|| Error::invalid(NOT_STORED))?;
+        if !job.raise(&mut charge, json_bytes(&json, true)?).await? {
+            return Err(ReplayError::Interrupted);
+        }
         let content = serde_json::from_slice::<Content>(&json).ok();
         let recorded = content.and_then(|content| Recorded::read(content, source.api_endpoint));
         let unreadable = || {
             let sentence = "The recorded conversation of step";
-            ReplayError::Failed(format!("{sentence} {} cannot be read", source.id))
+            Error::invalid(format!("{sentence} {} cannot be read", source.id))
         };
         Ok((recorded.ok_or_else(unreadable)?, charge))
     }
+}
 
-    /// The content of a step as it is stored, opened.
-    async fn content_json(&self, caller: &Caller, step: StepId) -> Result<Option<Vec<u8>>> {
-        let sealed = bounded(self.store.sealed_contents(&[step])).await?.pop();
-        Ok(sealed.map(|sealed| sealed.open(&caller.project.sealing)).transpose()?)
-    }
-
-    /// Copies a step that called no model, with its content. The copy takes no time.
-    pub(super) async fn copy_step(
-        &self,
-        caller: &Caller,
-        source: &Step,
-        trace: &TraceHandle,
-        parent: Option<StepId>,
-    ) -> Result<StepId> {
-        let now = self.clock.now();
-        let step = Step {
-            id: self.store.step_id().await?,
-            trace: trace.id(),
-            key: Some(caller.key.key.id),
-            parent,
-            source: Some(source.id),
-            trace_context: None,
-            // The replay is for whoever has asked for it.
-            attributes: attributes::gather(caller, None, NamedInBody::default()),
-            started_at: now,
-            finished_at: now,
-            ..source.clone()
-        };
-        let id = step.id;
-        let is_stored = !caller.project.settings.discard_content;
-        let json = if is_stored { self.content_json(caller, source.id).await? } else { None };
-        let content = json.as_deref().map(|json| (json, &caller.project.sealing));
-        self.store.writer().step(step, content).await?;
-        Ok(id)
-    }
+/// The content of a step as it is stored, opened, with memory for it, which is taken before it is unpacked.
+async fn content(
+    job: &RunningJob,
+    project: &ProjectState,
+    step: StepId,
+) -> std::result::Result<Option<(Vec<u8>, BodyCharge)>, ReplayError> {
+    let ids = [step];
+    let Some(sealed) = read_again(|| job.gateway.store.sealed_contents(&ids)).await?.pop() else {
+        return Ok(None);
+    };
+    let packed = sealed.open_packed(&project.sealing)?;
+    let charge = job.memory(plain_bytes(packed.size())).await?.ok_or(ReplayError::Interrupted)?;
+    Ok(Some((packed.unpack()?, charge)))
 }

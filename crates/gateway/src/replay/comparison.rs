@@ -22,6 +22,9 @@ pub(super) struct PlannedCall {
     pub(super) error: Option<String>,
 }
 
+/// The error of a call that has left, and whose end is not recorded.
+const NOT_RECORDED: &str = "The end of this call is not recorded";
+
 /// The figures of a trace.
 pub(super) fn summary(trace: &Trace, steps: &[Step], assessment: &Assessment) -> TraceSummary {
     let pause = assessment.baselines.pause;
@@ -61,7 +64,12 @@ pub(super) fn replayed_step(
         (replayed.model, replayed.skipped, replayed.error) =
             (model.clone(), *skipped, error.clone());
     }
-    let Some(record) = record else { return replayed };
+    let Some(record) = record else {
+        if replayed.skipped.is_none() && replayed.error.is_none() {
+            replayed.error = Some(NOT_RECORDED.to_owned());
+        }
+        return replayed;
+    };
     replayed.step = Some(record.id);
     replayed.blocked.clone_from(&record.reason);
     if record.error.is_some() {
@@ -73,6 +81,13 @@ pub(super) fn replayed_step(
         replayed.latency_ms = Some(millis(record.latency()));
     }
     replayed
+}
+
+/// A call of the source that is not repeated, whatever its model.
+pub(super) fn unrepeated_step(source: &Step) -> ReplayedStep {
+    let model = source.call.as_ref().map(|call| call.model.clone()).unwrap_or_default();
+    let skipped = Some(Skip::NotRepeatable);
+    ReplayedStep { source: source.id.0, model, skipped, ..ReplayedStep::default() }
 }
 
 /// Whether a call was answered.
@@ -163,6 +178,8 @@ mod tests {
         assert_eq!((found.step, found.model.as_str()), (Some(StepId(2)), "m2"));
         assert_eq!((found.cost, found.latency_ms), (Some(Usd(7)), Some(3.0)));
         assert_eq!(found.error.as_deref(), Some("The provider failed (500)"));
+        let lost = replayed_step(&source, None, Some(&planned(None, None)));
+        assert_eq!(lost.error.as_deref(), Some(NOT_RECORDED));
         let unsent = replayed_step(&source, None, Some(&failed));
         assert_eq!(unsent.error.as_deref(), Some("Provider request failed"));
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use domain::ids::StepId;
 use domain::step::{Step, StepKind};
+use store::Start;
 
 /// The steps of a replay so far, by the steps of the source that they repeat or copy.
 #[derive(Debug, Default)]
@@ -14,16 +15,17 @@ pub(super) struct MadeSteps {
 }
 
 impl MadeSteps {
-    pub(super) fn of(steps: &[Step]) -> Self {
+    /// The steps of a trace, and its calls whose end is not recorded: each of these has left, and is paid for.
+    pub(super) fn of(steps: &[Step], open: &[Start]) -> Self {
         let steps = steps.iter().filter(|step| !step.is_shadow());
         let sources: HashMap<StepId, StepId> =
             steps.clone().filter_map(|step| Some((step.id, step.source?))).collect();
         let tools = steps.filter(|step| step.kind == StepKind::ToolCall);
         let tools = tools.filter_map(|step| Some((*sources.get(&step.parent?)?, step.id)));
-        Self {
-            tools: tools.collect(),
-            by_source: sources.iter().map(|(step, source)| (*source, *step)).collect(),
-        }
+        let open = open.iter().filter(|start| !start.shadow);
+        let begun = open.filter_map(|start| Some((start.source?, start.step)));
+        let ended = sources.iter().map(|(step, source)| (*source, *step));
+        Self { tools: tools.collect(), by_source: begun.chain(ended).collect() }
     }
 
     pub(super) fn note(&mut self, source: StepId, step: StepId, tools: Option<StepId>) {

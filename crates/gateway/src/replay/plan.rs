@@ -31,8 +31,13 @@ pub(super) fn action(step: &Step) -> Action {
 /// Whether a run is a completed call that answers with text, and no shadow call.
 fn is_repeatable(step: &Step) -> bool {
     let is_text_call = !matches!(step.api_endpoint, ApiEndpoint::Embeddings | ApiEndpoint::Images);
+    is_completed_call(step) && is_text_call
+}
+
+/// Whether a step is a completed call, whatever it answers with, and no shadow call.
+pub(super) fn is_completed_call(step: &Step) -> bool {
     let is_primary = step.call.as_ref().is_some_and(|call| !call.shadow);
-    step.status == StepStatus::Completed && is_text_call && is_primary
+    step.kind == StepKind::Run && step.status == StepStatus::Completed && is_primary
 }
 
 /// The model that repeats a call, by the name under which it is asked for.
@@ -151,6 +156,9 @@ mod tests {
         assert_eq!(with(|step| step.api_endpoint = ApiEndpoint::Embeddings), Action::Skip);
         assert_eq!(with(|step| step.call.as_mut().unwrap().shadow = true), Action::Skip);
         assert_eq!(with(|step| step.kind = StepKind::ToolCall), Action::Skip);
+        assert!(is_completed_call(&step));
+        assert!(is_completed_call(&Step { api_endpoint: ApiEndpoint::Images, ..step.clone() }));
+        assert!(!is_completed_call(&Step { status: StepStatus::Failed, ..step.clone() }));
         for kind in [StepKind::Blocked, StepKind::Check, StepKind::Log] {
             assert_eq!(action(&Step { kind, ..step.clone() }), Action::Copy);
         }

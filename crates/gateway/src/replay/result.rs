@@ -36,7 +36,7 @@ pub struct Replayed {
     pub trace: TraceId,
     /// Its figures.
     pub summary: TraceSummary,
-    /// The calls of the source, in their order.
+    /// The completed calls of the source, in their order.
     pub steps: Vec<ReplayedStep>,
     /// The change in the cost of the calls that were answered again, in percent; `None` if none was, or if
     /// they cost nothing in the source.
@@ -72,10 +72,12 @@ pub struct ReplayedStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Skip {
-    /// It would cost more than `max_cost`, by the estimate.
+    /// It would cost more than `max_cost`, by the estimate, or its public model has no price.
     MaxCost,
     /// It is sensitive, and the model is public.
     Secure,
+    /// It answers with no text: an embedding or an image.
+    NotRepeatable,
 }
 
 impl Skip {
@@ -84,6 +86,7 @@ impl Skip {
         match self {
             Self::MaxCost => "max_cost",
             Self::Secure => "secure",
+            Self::NotRepeatable => "not_repeatable",
         }
     }
 }

@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use domain::attributes::Attributes;
 use domain::grade::Assessment;
 use domain::ids::{StepId, TraceId};
 use domain::job::{JobKind, Progress};
@@ -11,24 +13,38 @@ use domain::model::Model;
 use domain::step::{ApiEndpoint, Step};
 use domain::trace::{Trace, TraceStatus};
 use serde_json::{Map, json};
+use tokio::time::Instant;
 
-use crate::bounded_read::bounded;
+use crate::bounded_read::{bounded, read_again};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::job_queue::job_handler::{JobHandler, JobOutcome};
+use crate::job_queue::job_handler::{JobHandler, JobOutcome, reason};
 use crate::job_queue::queued;
 use crate::job_queue::running::RunningJob;
 use crate::otlp::queue::{Fate, count};
 use crate::otlp::spans::CompletedTrace;
+use crate::replay::answers;
 use crate::replay::ask::{MOST_STEPS, Payload, too_many_steps};
-use crate::replay::calls::{CallResult, NOT_STORED, RepeatedCall, ReplayError};
+use crate::replay::calls::{
+    CallResult, CopiedStep, NOT_STORED, RepeatedCall, ReplayError, may_pass,
+};
 use crate::replay::comparison::{self, PlannedCall};
 use crate::replay::made_steps::MadeSteps;
 use crate::replay::plan::{self, Action};
 use crate::replay::result::{ReplayResult, Replayed};
-use crate::state::caller::{Caller, HeaderAttributes};
+use crate::state::caller::Caller;
 use crate::state::known_traces::{TraceHandle, asks_secure};
 use crate::state::registry::ProjectState;
+
+/// A run after as many others fails without the database.
+const MOST_RUNS: u64 = 50;
+/// For so long a call waits for money or memory that other calls hold.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// The pause before such a call is tried again, which has waited for a second itself.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// For so long the comparison waits for the records of calls that were dropped, at a stop of their node.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(5);
+const RECORD_POLL: Duration = Duration::from_millis(100);
 
 /// Replays of traces.
 pub(crate) struct Replays;
@@ -40,18 +56,27 @@ impl JobHandler for Replays {
     async fn run(job: &RunningJob) -> JobOutcome {
         let mut replay = match Replay::read(job).await {
             Ok(replay) => replay,
-            Err(ReplayError::Interrupted) => return JobOutcome::Interrupted,
-            Err(ReplayError::Failed(error)) => return JobOutcome::Failed { error, result: None },
+            Err(error) => return ended(job, error),
         };
-        let stopped = match replay.run_steps().await {
-            Ok(()) => None,
-            Err(ReplayError::Interrupted) => return JobOutcome::Interrupted,
-            Err(ReplayError::Failed(error)) => Some(error),
+        let failed = match replay.run_steps().await.err().map(|error| ended(job, error)) {
+            None => None,
+            Some(JobOutcome::Failed { error, .. }) => Some(error),
+            Some(waits) => return waits,
         };
-        let compared = replay.compare().await;
-        let Some(error) = stopped else { return JobOutcome::of(Self::KIND, compared.map(Some)) };
-        let result = compared.and_then(|result| queued::to_json(&result));
-        JobOutcome::Failed { error, result: result.ok() }
+        // All that is compared is recorded: a run that begins anew makes no call again.
+        let compared = job.gateway.winding_down.run_until_cancelled(replay.compare()).await;
+        match (failed, compared.unwrap_or(Err(ReplayError::Interrupted))) {
+            (_, Err(ReplayError::Interrupted)) => JobOutcome::Interrupted,
+            (None, Ok(result)) => JobOutcome::of(Self::KIND, Ok(Some(result))),
+            (None, Err(ReplayError::Failed(Error::Busy { .. }))) if job.job.runs < MOST_RUNS => {
+                JobOutcome::Interrupted
+            }
+            (None, Err(error)) => ended(job, error),
+            (Some(error), compared) => {
+                let result = compared.ok().and_then(|result| queued::to_json(&result).ok());
+                JobOutcome::Failed { error, result }
+            }
+        }
     }
 
     async fn export_spans(job: &RunningJob) {
@@ -77,6 +102,21 @@ impl JobHandler for Replays {
     }
 }
 
+/// The outcome of a run that an error ends. If the database is away, the job waits for another run, which
+/// makes no call again that has left.
+fn ended(job: &RunningJob, error: ReplayError) -> JobOutcome {
+    match error {
+        ReplayError::Interrupted => JobOutcome::Interrupted,
+        ReplayError::Failed(Error::Unavailable(why)) if job.job.runs < MOST_RUNS => {
+            tracing::warn!(job = %job.job.id, why, "a replay waits for the database");
+            JobOutcome::Interrupted
+        }
+        ReplayError::Failed(error) => {
+            JobOutcome::Failed { error: reason(JobKind::Replay, error), result: None }
+        }
+    }
+}
+
 /// A trace of a replay that has ended, however it did. `None` if the replay did not come to it, or its span is
 /// not recorded.
 async fn completed_trace(job: &RunningJob, id: TraceId) -> Result<Option<CompletedTrace>> {
@@ -93,6 +133,8 @@ struct Replay<'j> {
     source: Trace,
     /// The steps of the source, in the order they began.
     steps: Vec<Step>,
+    /// Whom its calls are for.
+    attributes: Option<Arc<Attributes>>,
     progress: Progress,
     /// The calls of the source as they are planned, by the index of the replay's trace and the step.
     planned: HashMap<(usize, StepId), PlannedCall>,
@@ -101,26 +143,29 @@ struct Replay<'j> {
 impl<'j> Replay<'j> {
     /// Reads the job and its source. Fails before anything is paid for if the replay cannot be complete.
     async fn read(job: &'j RunningJob) -> std::result::Result<Self, ReplayError> {
-        let gateway = &job.gateway;
+        let store = &job.gateway.store;
         let payload: Payload = queued::payload(&job.job)?;
         let project = project(job)?;
         project.check_active()?;
-        let source = bounded(gateway.store.trace(project.id(), payload.trace_id)).await?;
+        let source = read_again(|| store.trace(project.id(), payload.trace_id)).await?;
         let source = source.ok_or_else(Error::trace_not_found)?;
-        let steps = bounded(gateway.store.steps(source.id)).await?;
+        let steps = read_again(|| store.steps(source.id)).await?;
         if steps.len() as i64 > MOST_STEPS {
             return Err(too_many_steps().into());
         }
-        let without = bounded(gateway.store.steps_without_content(source.id)).await?;
+        let without = read_again(|| store.steps_without_content(source.id)).await?;
         let is_call =
             |id| steps.iter().any(|step| step.id == id && plan::action(step) == Action::Repeat);
         if source.purged.is_some() || without.into_iter().any(is_call) {
-            return Err(ReplayError::Failed(NOT_STORED.to_owned()));
+            return Err(Error::invalid(NOT_STORED).into());
         }
         let count = steps.iter().filter(|step| plan::action(step) != Action::Skip).count();
         let total = (count * payload.traces.len()) as u64;
         let progress = Progress { done: 0, total };
-        Ok(Self { job, payload, source, steps, progress, planned: HashMap::new() })
+        let attributes = project.stored_attributes(payload.attributes.clone());
+        let attributes = (!attributes.is_empty()).then(|| Arc::new(attributes));
+        let planned = HashMap::new();
+        Ok(Self { job, payload, source, steps, attributes, progress, planned })
     }
 
     /// Repeats or copies every step that has no record yet.
@@ -129,15 +174,13 @@ impl<'j> Replay<'j> {
         let positions = plan::parallel_positions(&self.steps);
         for (target_index, target) in targets.iter().enumerate() {
             let trace = self.open(self.payload.traces[target_index]).await?;
-            let mut made = MadeSteps::of(&bounded(self.store().steps(trace.id())).await?);
+            let mut made = self.made(trace.id()).await?;
             for step_index in 0..self.steps.len() {
                 let step = self.steps[step_index].id;
                 if plan::action(&self.steps[step_index]) == Action::Skip {
                     continue;
                 }
-                if !self.job.checkpoint(self.progress).await? {
-                    return Err(ReplayError::Interrupted);
-                }
+                self.checkpoint().await?;
                 let position = positions.get(&step).copied();
                 let model = self.model(step_index, target.as_deref(), position)?;
                 let is_made = made.by_source.contains_key(&step);
@@ -153,11 +196,20 @@ impl<'j> Replay<'j> {
                 self.progress.done += 1;
             }
         }
-        if self.job.checkpoint(self.progress).await? {
-            Ok(())
-        } else {
-            Err(ReplayError::Interrupted)
-        }
+        self.checkpoint().await
+    }
+
+    async fn checkpoint(&self) -> std::result::Result<(), ReplayError> {
+        let may_continue = self.job.checkpoint(self.progress).await?;
+        if may_continue { Ok(()) } else { Err(ReplayError::Interrupted) }
+    }
+
+    /// The steps of a trace of the replay. Open calls are read first: one that ends meanwhile is found as a
+    /// step.
+    async fn made(&self, trace: TraceId) -> Result<MadeSteps> {
+        let open = read_again(|| self.store().open_calls(trace)).await?;
+        let steps = read_again(|| self.store().steps(trace)).await?;
+        Ok(MadeSteps::of(&steps, &open))
     }
 
     /// The model that repeats the call of a step; `None` if the step has no such call.
@@ -183,32 +235,57 @@ impl<'j> Replay<'j> {
         made: &mut MadeSteps,
         planned: Option<&mut PlannedCall>,
     ) -> std::result::Result<(), ReplayError> {
-        let gateway = &self.job.gateway;
-        let asker = self.payload.user.clone();
-        let named = HeaderAttributes { user: asker, tags: None };
-        let (caller, source) = (caller(self.job)?, &self.steps[step_index]);
-        let caller = caller.with_attributes(named);
+        let source = &self.steps[step_index];
         let parent = made.parent(source, &self.steps);
+        let attributes = self.attributes.clone();
         let (Some(model), Some(planned)) = (model, planned) else {
-            let step = gateway.copy_step(&caller, source, trace, parent).await?;
+            let copied = CopiedStep { source, trace, parent, attributes };
+            let step = copied.copy(self.job, &caller(self.job)?).await?;
             made.by_source.insert(source.id, step);
             return Ok(());
         };
-        gateway.check_settled(&caller, gateway.clock.now()).await?;
-        let (max_cost, trace) = (self.payload.overrides.max_cost(), trace.clone());
-        let call = RepeatedCall { source, model, trace, parent, max_cost };
-        match Box::pin(call.run(self.job, &caller)).await? {
+        let max_cost = self.payload.overrides.max_cost();
+        let call =
+            RepeatedCall { source, model, trace: trace.clone(), parent, max_cost, attributes };
+        match self.repeat(&call).await? {
             CallResult::Recorded { step, tools } => made.note(source.id, step, tools),
             CallResult::Skipped(skip) => planned.skipped = Some(skip),
-            CallResult::Failed(error) => planned.error = Some(error),
+            CallResult::Failed(error) => {
+                planned.error = Some(error);
+                // If it has left, a step records that it failed, and later steps may follow from it.
+                *made = self.made(trace.id()).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Repeats a call. One for which there is no money or memory now is tried again for a while: nobody
+    /// waits for it.
+    async fn repeat(
+        &self,
+        call: &RepeatedCall<'_>,
+    ) -> std::result::Result<CallResult, ReplayError> {
+        let gateway = &self.job.gateway;
+        let began = Instant::now();
+        loop {
+            let caller = caller(self.job)?;
+            gateway.check_settled(&caller, gateway.clock.now()).await?;
+            match Box::pin(call.run(self.job, &caller)).await {
+                Err(ReplayError::Failed(error))
+                    if began.elapsed() < PATIENCE && may_pass(&error, &caller) => {}
+                done => return done,
+            }
+            if !self.job.pause(RETRY_PAUSE).await {
+                return Err(ReplayError::Interrupted);
+            }
+            self.checkpoint().await?;
+        }
     }
 
     /// The trace of the replay with this id; it is created if no earlier node did.
     async fn open(&self, id: TraceId) -> Result<Arc<TraceHandle>> {
         let project = self.job.job.project;
-        if let Some(found) = bounded(self.store().trace(project, id)).await? {
+        if let Some(found) = read_again(|| self.store().trace(project, id)).await? {
             return Ok(Arc::new(TraceHandle::of(&found)));
         }
         let mut metadata = Map::from_iter([("replay_of".to_owned(), json!(self.source.id))]);
@@ -233,8 +310,9 @@ impl<'j> Replay<'j> {
     }
 
     /// Grades the traces of the replay, and compares them with the source.
-    async fn compare(&self) -> Result<ReplayResult> {
+    async fn compare(&self) -> std::result::Result<ReplayResult, ReplayError> {
         let project = project(self.job)?;
+        self.await_records().await?;
         let assessment = match &self.source.assessment {
             Some(assessment) => assessment.clone(),
             None => self.job.gateway.assess(&project, &self.steps).await?,
@@ -245,14 +323,27 @@ impl<'j> Replay<'j> {
             std::iter::zip(&self.payload.traces, self.targets()).enumerate()
         {
             // A replay that failed may lack its later models.
-            let Some(trace) = bounded(self.store().trace(project.id(), *id)).await? else {
-                continue;
-            };
+            let trace = read_again(|| self.store().trace(project.id(), *id)).await?;
+            let Some(trace) = trace else { continue };
             let model = target.filter(|_| self.payload.overrides.compare_models.is_some());
             replays
                 .push(Replayed { model, ..self.replayed(&project, target_index, &trace).await? });
         }
         Ok(ReplayResult { source, replays })
+    }
+
+    /// Waits until the calls of the replay are recorded. A node that stops has the job wait again before it has
+    /// recorded the call that it dropped.
+    async fn await_records(&self) -> Result<()> {
+        let deadline = Instant::now() + RECORD_TIMEOUT;
+        for trace in &self.payload.traces {
+            while !read_again(|| self.store().open_calls(*trace)).await?.is_empty()
+                && Instant::now() < deadline
+            {
+                tokio::time::sleep(RECORD_POLL).await;
+            }
+        }
+        Ok(())
     }
 
     /// Grades one trace of the replay, and compares it.
@@ -261,8 +352,8 @@ impl<'j> Replay<'j> {
         project: &ProjectState,
         target_index: usize,
         trace: &Trace,
-    ) -> Result<Replayed> {
-        let steps = bounded(self.store().steps(trace.id)).await?;
+    ) -> std::result::Result<Replayed, ReplayError> {
+        let steps = read_again(|| self.store().steps(trace.id)).await?;
         let assessment = self.job.gateway.assess(project, &steps).await?;
         self.grade(trace.id, &assessment).await?;
         let records = comparison::records(&steps);
@@ -274,7 +365,11 @@ impl<'j> Replay<'j> {
         let pairs = calls().filter_map(|step| Some((step, answered(step)?)));
         let (cost_change_pct, latency_change_pct) = comparison::changes(pairs);
         let mut compared = Vec::new();
-        for step in calls() {
+        for step in self.steps.iter().filter(|step| plan::is_completed_call(step)) {
+            if plan::action(step) != Action::Repeat {
+                compared.push(comparison::unrepeated_step(step));
+                continue;
+            }
             let record = records.get(&step.id).copied();
             let planned = self.planned.get(&(target_index, step.id));
             // A replay that failed may lack its later calls.
@@ -283,8 +378,8 @@ impl<'j> Replay<'j> {
             }
             let mut replayed = comparison::replayed_step(step, record, planned);
             if let Some(record) = answered(step) {
-                let gateway = &self.job.gateway;
-                replayed.similarity = gateway.similarity(project, step.id, record.id).await?;
+                let steps = [step.id, record.id];
+                replayed.similarity = answers::similarity(self.job, project, steps).await?;
             }
             compared.push(replayed);
         }
@@ -336,3 +431,7 @@ fn caller(job: &RunningJob) -> Result<Caller> {
     caller.check_endpoint(ApiEndpoint::Replay)?;
     Ok(caller)
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -14,6 +14,7 @@ pub(crate) mod member;
 pub(crate) mod perimeter_counts;
 pub(crate) mod recounted;
 pub(crate) mod registry;
+pub(crate) mod running_jobs;
 pub(crate) mod session;
 pub(crate) mod session_table;
 pub(crate) mod session_traces;

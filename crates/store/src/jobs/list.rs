@@ -15,7 +15,7 @@ impl Store {
     #[boxed]
     pub async fn jobs_of(&self, project: ProjectId, now: Timestamp, most: i64) -> Result<Vec<Job>> {
         const LIST: &str = "
-            SELECT id, kind, project_id, key_id, payload, state, done, total, runs,
+            SELECT id, kind, project_id, key_id, payload, state, done, total, runs, losses,
                    CAST(NULL AS TEXT) AS result, error, created_at, started_at, finished_at
             FROM jobs
             WHERE project_id = $1 AND (expires_at IS NULL OR expires_at > $2)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use domain::attributes::Attributes;
 use domain::ids::{KeyId, NodeId, ProjectId, StepId, TraceId};
 use domain::model::Provider;
@@ -14,6 +15,7 @@ use domain::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 use super::{Ends, Write, Writer};
+use crate::Store;
 use crate::db::{Pool, WritePool, on, within};
 use crate::error::{Error, Result};
 
@@ -155,6 +157,20 @@ async fn forget(writes: &WritePool, id: i64) -> Result<()> {
         sqlx::query("DELETE FROM open_calls WHERE step_id = $1").bind(id).execute(&mut *db).await?;
     });
     tx.commit().await
+}
+
+impl Store {
+    /// The calls of a trace that have begun and whose end is not recorded, of any node.
+    #[boxed]
+    pub async fn open_calls(&self, trace: TraceId) -> Result<Vec<Start>> {
+        const OPEN: &str = "SELECT call FROM open_calls WHERE call LIKE $1 ORDER BY step_id";
+        let calls: Vec<String> = on!(&self.reader, db => {
+            sqlx::query_scalar(OPEN).bind(format!("%\"{trace}\"%")).fetch_all(db).await?
+        });
+        // One that cannot be read is forgotten when it is settled.
+        let starts = calls.iter().filter_map(|call| serde_json::from_str::<Start>(call).ok());
+        Ok(starts.filter(|start| start.trace == trace).collect())
+    }
 }
 
 /// The other nodes that have calls without an end.

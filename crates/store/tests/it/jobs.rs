@@ -160,10 +160,67 @@ async fn a_job_goes_to_another_node_when_its_own_is_gone() {
         assert_eq!(steps.iter().map(|step| step.source).collect::<Vec<_>>(), [Some(StepId(2))]);
         let again = claimed(&store, &[]).await.unwrap();
         assert_eq!((again.id, again.progress, again.runs), (id(1), progress, 2));
+        assert_eq!(again.losses, 1, "its first run was lost");
 
         store.release_job(&again).await.unwrap();
         assert!(!store.note_job_progress(&again, progress).await.unwrap());
-        assert_eq!(claim(&store, &[]).await, Some(id(1)));
+        let third = claimed(&store, &[]).await.unwrap();
+        assert_eq!((third.id, third.runs, third.losses), (id(1), 3, 1), "a stop loses nothing");
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_was_claimed_and_does_not_run_waits_again() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        add(&store, job(project, 1, 1, NOW)).await;
+        add(&store, job(project, 2, 2, NOW)).await;
+        let run = claimed(&store, &[]).await.unwrap();
+        let stray = claimed(&store, &[]).await.unwrap();
+        let all = [run.id, stray.id];
+        assert_eq!(store.release_stray_jobs(KIND, &all).await.unwrap(), 0, "{}", database.kind);
+        assert_eq!(store.release_stray_jobs(JobKind::Export, &[]).await.unwrap(), 0);
+        assert_eq!(store.release_stray_jobs(KIND, &[run.id]).await.unwrap(), 1);
+        assert!(store.note_job_progress(&run, Progress::default()).await.unwrap());
+        assert!(!store.note_job_progress(&stray, Progress::default()).await.unwrap());
+        let again = claimed(&store, &[]).await.unwrap();
+        assert_eq!((again.id, again.runs, again.losses), (stray.id, 2, 0));
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_whose_row_is_damaged_fails_and_the_next_is_claimed() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (one, _) = project(&store).await;
+        let (other, _) = project(&store).await;
+        add(&store, job(one, 1, 1, NOW)).await;
+        database.execute("UPDATE jobs SET id = 'broken'").await;
+        add(&store, job(other, 2, 2, after(1))).await;
+        assert_eq!(claim(&store, &[]).await, Some(id(2)), "{}", database.kind);
+        assert_eq!(claim(&store, &[]).await, None);
+        let states = database.texts("SELECT state FROM jobs ORDER BY created_at").await;
+        assert_eq!(states, ["failed", "running"], "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_open_calls_of_a_trace_are_found() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        assert!(store.open_calls(trace_id(1)).await.unwrap().is_empty(), "{}", database.kind);
+        let call = store.step_id().await.unwrap();
+        store.writer().start(start(project, call)).await.unwrap();
+        let open = store.open_calls(trace_id(1)).await.unwrap();
+        let found: Vec<_> = open.iter().map(|start| (start.step, start.source)).collect();
+        assert_eq!(found, [(call, Some(StepId(2)))], "{}", database.kind);
+        assert!(store.open_calls(trace_id(2)).await.unwrap().is_empty());
         store.close().await;
     }
 }

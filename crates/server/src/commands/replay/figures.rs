@@ -54,13 +54,18 @@ impl Figures {
             least_similarity: similarities.iter().copied().reduce(f64::min),
             mean_similarity: (!similarities.is_empty())
                 .then(|| similarities.iter().sum::<f64>() / similarities.len() as f64),
-            skipped: count("skipped"),
+            skipped: steps.iter().filter(|step| is_left_out(step)).count(),
             blocked: count("blocked"),
             errors: errors.collect(),
             grades: (String::new(), String::new()),
             seconds: millis.sum::<f64>() / 1000.0,
         }
     }
+}
+
+/// Whether a call was left out that could have been repeated: no replay repeats embeddings and images.
+fn is_left_out(step: &Value) -> bool {
+    step["skipped"].as_str().is_some_and(|reason| reason != "not_repeatable")
 }
 
 /// The figures in one line.
@@ -98,6 +103,7 @@ mod tests {
             {"source_step_id": 3, "similarity": null, "skipped": "max_cost"},
             {"source_step_id": 4, "similarity": null, "skipped": null, "blocked": "No."},
             {"source_step_id": 5, "similarity": null, "skipped": null, "error": "Oh."},
+            {"source_step_id": 6, "similarity": null, "skipped": "not_repeatable"},
         ]);
         let replay = json!({"optimization_grade": "B", "cost_change_pct": -12.34,
             "latency_change_pct": null, "steps": steps});

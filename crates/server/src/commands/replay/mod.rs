@@ -59,6 +59,15 @@ pub(crate) struct ReplayCommand {
     /// Leave out calls whose estimated cost is higher, in USD
     #[arg(long, value_name = "USD", value_parser = amount)]
     max_cost: Option<f64>,
+    /// The user that the calls are for, where the project requires one or counts by it
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// The session that the calls belong to
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+    /// Tags of the calls: NAME=VALUE,NAME=VALUE
+    #[arg(long, value_name = "TAGS")]
+    tags: Option<String>,
     /// Fail if this holds: cost>+10%, latency>+20%, similarity<0.8, skipped>0, blocked>0. A call without
     /// an answer is not similar
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
@@ -80,7 +89,11 @@ pub(crate) async fn run(command: &ReplayCommand, config: &Config) -> Result<Exit
     let url = command.url.clone().unwrap_or_else(|| own_url(config));
     let key = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
     let key = key.ok_or_else(|| Failure(format!("the key is missing: set {KEY_VARIABLE}")))?;
-    let client = ApiClient::new(open::client(config)?, &url, Secret::new(key));
+    let mut client = ApiClient::new(open::client(config)?, &url, Secret::new(key));
+    for (name, value) in command.attributes() {
+        let with_it = client.with_header(name, value);
+        client = with_it.map_err(|_| Failure(format!("{name} cannot be '{value}'")))?;
+    }
     let mut gateway = Remote::new(client, url, Duration::from_secs(command.timeout));
     // A result that cannot be reported is not paid for.
     let report = command.junit.as_deref().map(Report::open).transpose()?;
@@ -123,6 +136,16 @@ fn amount(text: &str) -> Result<f64, String> {
 }
 
 impl ReplayCommand {
+    /// The headers that name whom the calls are for.
+    fn attributes(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = [
+            ("x-sluice-user", &self.user),
+            ("x-sluice-session", &self.session),
+            ("x-sluice-tags", &self.tags),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    }
+
     /// The request for the replay of a trace.
     fn body(&self, entry: &Entry) -> Value {
         let mut overrides = Map::new();
@@ -191,6 +214,9 @@ mod tests {
             compare: Vec::new(),
             force_models: Vec::new(),
             max_cost: None,
+            user: None,
+            session: None,
+            tags: None,
             fail_if: Vec::new(),
             junit: None,
             timeout: TIMEOUT,

@@ -11,6 +11,7 @@ mod pages;
 mod people;
 mod reviews;
 mod sign_in;
+mod trace;
 
 use crate::harness::{Caller, Reply, Server};
 

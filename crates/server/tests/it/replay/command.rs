@@ -7,13 +7,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::run;
-use crate::harness::{Answer, Backend, KEY, Mock, Server};
+use crate::harness::{Answer, Backend, KEY, Mock, Server, settings};
 
 crate::on_every_backend!(
     a_suite_passes_or_fails,
     what_cannot_be_replayed_fails,
     what_is_paid_for_is_reported,
     a_replay_that_does_not_end_is_given_up,
+    whom_the_calls_are_for_is_named,
 );
 
 fn printed(output: &Output) -> (String, String) {
@@ -183,4 +184,25 @@ async fn a_replay_that_does_not_end_is_given_up(backend: Backend) {
 async fn key_is_active(owner: &crate::harness::Caller) -> bool {
     let keys: Value = owner.get("/api/v1/keys").await.ok(200);
     keys.as_array().unwrap().iter().all(|key| key["status"] == "active")
+}
+
+async fn whom_the_calls_are_for_is_named(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::text("Yes.")).await;
+    mock.register(&owner, "mock").await;
+    let trace = key.trace().await;
+    run(&key, &trace, "mock", "Hello.").await;
+    settings(&owner, 1, json!({"attributes": {"required": ["user", "session", "tag:suite"]}}))
+        .await;
+    let refused = command(&server, &[&trace]).await;
+    assert_eq!(refused.status.code(), Some(2));
+    let (out, _) = printed(&refused);
+    assert!(out.contains("Missing required attributes: user, session, tag:suite"), "{out}");
+    let named = [&trace, "--user", "ci", "--session", "run 7", "--tags", "suite=weather"];
+    let passed = command(&server, &named).await;
+    let (out, err) = printed(&passed);
+    assert!(passed.status.success(), "{out}{err}");
+    let found = key.get("/api/v1/traces?user=ci&session=run%207&tag[suite]=weather").await.ok(200);
+    assert_eq!((found.as_array().unwrap().len(), &found[0]["status"]), (1, &json!("replay")));
 }

@@ -207,6 +207,11 @@ async fn steps_without_a_call_are_carried_over(backend: Backend) {
     assert_eq!(blocked["source_step_id"], call);
     assert_eq!(mock.begun(), 2);
     assert!(job["comparison"]["replay"]["cost_change_pct"].is_null());
+    // In a replay of the replay it is copied, and has counted.
+    let before = requests(&key).await;
+    let again = replay(&key, job["replay_trace_id"].as_str().unwrap(), &json!({})).await;
+    assert_eq!(steps(&key, &again["replay_trace_id"]).await[1]["type"], "blocked");
+    assert_eq!(requests(&key).await, before);
 }
 
 async fn a_call_that_fails_is_named(backend: Backend) {
@@ -221,10 +226,14 @@ async fn a_call_that_fails_is_named(backend: Backend) {
     });
     bad.await.register(&owner, "bad").await;
     let trace = key.trace().await;
-    for input in ["One.", "Two."] {
-        run(&key, &trace, "good", input).await;
-    }
+    let first = run(&key, &trace, "good", "One.").await;
+    let second =
+        json!({"trace_id": trace, "model": "good", "input": "Two.", "parent_step_id": first});
+    key.post("/api/v1/runs", &second).await.ok(200);
     let job = replay(&key, &trace, &json!({"force_model": "bad"})).await;
+    let made = super::steps(&key, &job["replay_trace_id"]).await;
+    assert_eq!(made[0]["status"], "failed");
+    assert_eq!(made[1]["parent_step_id"], made[0]["id"], "it follows from the failed one");
     let steps = job["comparison"]["replay"]["steps"].as_array().unwrap();
     assert_eq!(steps[0]["error"], "The provider refused the request (400)");
     assert!(steps[0]["similarity"].is_null(), "{job}");

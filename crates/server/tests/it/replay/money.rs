@@ -58,6 +58,8 @@ async fn a_cap_ends_a_replay(backend: Backend) {
     owner.patch(&path, &json!({"allowed_endpoints": ["chat"]})).await.ok(200);
     let job = ended(&key, &job).await;
     assert_eq!(job["error"], "Endpoint not allowed for this key");
+    let path_of_job = format!("/api/v1/replay/{}", job["job_id"].as_str().unwrap());
+    gone.get(&path_of_job).await.says(403, "Endpoint not allowed for this key");
     owner.patch(&path, &json!({"allowed_endpoints": null})).await.ok(200);
     let job = begun(2).await;
     owner.delete(&path).await.ok(204);
@@ -137,5 +139,12 @@ async fn dear_calls_are_skipped(backend: Backend) {
         (&compared["total_cost"], &compared["cost_change_pct"]),
         (&json!(0.0), &Value::Null)
     );
+    assert_eq!(mock.begun(), 3);
+    // A model without a price may cost any amount.
+    let unpriced =
+        json!({"is_public": false, "input_cost_per_1k": null, "output_cost_per_1k": null});
+    mock.register_with(&owner, "unpriced", unpriced).await;
+    let job = replay(&key, &trace, &json!({"max_cost": 1_000, "force_model": "unpriced"})).await;
+    assert_eq!(each(&job["comparison"]["replay"]["steps"], "skipped"), ["max_cost"; 2]);
     assert_eq!(mock.begun(), 3);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{ask, each, ended, replay, run};
-use crate::harness::{Answer, Backend, Mock, Server, settings, until};
+use crate::harness::{Answer, Backend, Mock, Server, Setup, free_port, settings, until};
 
 crate::on_every_backend!(
     what_is_wrong_is_named,
@@ -40,8 +40,6 @@ async fn what_is_wrong_is_named(backend: Backend) {
         json!({"compare_models": "mock"}),
         json!({"compare_models": [1]}),
         json!({"force_models": {"0": "mock"}}),
-        json!({"max_cost": "cheap"}),
-        json!({"max_cost": [1]}),
     ] {
         assert_eq!(with(wrong.clone()).await.status, 400, "{wrong}");
     }
@@ -62,6 +60,10 @@ async fn what_is_wrong_is_named(backend: Backend) {
         (json!({"force_models": many}), "force_models must not name more than 20 models"),
         (json!({"compare_models": []}), "compare_models must name a model"),
         (json!({"force_models": []}), "force_models must name a model"),
+        (json!({"max_cost": "cheap"}), "max_cost must be a number of at least 0, in USD"),
+        (json!({"max_cost": [1]}), "max_cost must be a number of at least 0, in USD"),
+        (json!({"max_cost": {"usd": 1}}), "max_cost must be a number of at least 0, in USD"),
+        (json!({"max_cost": true}), "max_cost must be a number of at least 0, in USD"),
         (json!({"max_cost": -0.01}), "max_cost must be a number of at least 0, in USD"),
         (json!({"max_cost": 1e300}), "max_cost must be a number of at least 0, in USD"),
     ] {
@@ -108,7 +110,8 @@ async fn the_same_request_has_the_same_answer(backend: Backend) {
 }
 
 async fn requests_at_the_same_time_share_a_job(backend: Backend) {
-    let server = Server::unlimited(&backend).await;
+    let metrics = format!("127.0.0.1:{}", free_port());
+    let server = Setup::new(&backend).env("SLUICE_METRICS_LISTEN", &metrics).start().await;
     let (key, owner) = (server.key(), server.owner().await);
     let mock = Mock::start(Duration::from_millis(300), Some((10, 5)), |_| Answer::text("Yes."));
     let mock = mock.await;
@@ -125,6 +128,15 @@ async fn requests_at_the_same_time_share_a_job(backend: Backend) {
     assert_eq!(running, json!({"job_id": jobs[0], "status": "running"}));
     let job = key.get(&format!("/api/v1/replay/{}", jobs[0])).await.ok(200);
     assert_eq!(job["progress"], json!({"done": 0, "total": 1}), "{job}");
+    let told = reqwest::get(format!("http://{metrics}/metrics")).await.unwrap();
+    let told = told.text().await.unwrap();
+    for line in [
+        "sluice_jobs_running{kind=\"replay\"} 1",
+        "sluice_jobs_parts_done{kind=\"replay\"} 0",
+        "sluice_jobs_parts{kind=\"replay\"} 1",
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line}\n{told}");
+    }
     ended(&key, &jobs[0]).await;
     assert_eq!(mock.begun(), 2);
 }

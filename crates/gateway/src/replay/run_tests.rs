@@ -1,0 +1,215 @@
+//! Runs of replays: what they leave alone, wait for and refuse.
+
+use domain::ids::JobId;
+use domain::job::{Job, JobState};
+use domain::model::Provider;
+use domain::money::Usd;
+use domain::step::Call;
+use domain::time::{Clock, Timestamp};
+use serde_json::Value;
+use store::{AddedJob, NewJob, Start};
+
+use super::*;
+use crate::lock::lock;
+use crate::replay::ask::ReplayJob;
+use crate::replay::overrides::Overrides;
+use crate::replay::result::Skip;
+use crate::state::caller::HeaderAttributes;
+use crate::testing::{Fresh, step, until};
+
+/// A trace with one call.
+async fn source(fresh: &Fresh, caller: &Caller) -> TraceId {
+    let trace = fresh.trace().await;
+    let model = caller.project.models.keys().next().unwrap().clone();
+    fresh.gateway.run(caller, &trace, &model, "Hello.".to_owned(), None).await.unwrap();
+    trace.parse().unwrap()
+}
+
+/// A replay that this test runs itself.
+async fn claimed(fresh: &Fresh, source: TraceId) -> RunningJob {
+    let gateway = fresh.gateway.clone();
+    let now = Clock::system().now();
+    // The gateway's own runner may be quicker.
+    let job = until("a job is claimed", async || {
+        let payload = Payload {
+            trace_id: source,
+            overrides: Overrides::default(),
+            traces: vec![TraceId::first_at(now)],
+            attributes: Attributes::default(),
+        };
+        let job = NewJob {
+            id: JobId(uuid::Uuid::from_bytes(store::random::<16>().unwrap())),
+            kind: JobKind::Replay,
+            project: fresh.caller.project.id(),
+            key: Some(fresh.caller.key.key.id),
+            request: store::random::<32>().unwrap(),
+            payload: queued::to_json(&payload).unwrap(),
+            created_at: now,
+        };
+        assert!(matches!(gateway.store.add_job(job, 100).await.unwrap(), AddedJob::Job(_)));
+        gateway.store.claim_job(JobKind::Replay, &[], now).await.unwrap()
+    })
+    .await;
+    RunningJob::new(gateway, job)
+}
+
+/// Asks for a replay and waits for its end.
+async fn replayed(fresh: &Fresh, caller: &Caller, source: TraceId) -> ReplayJob {
+    let gateway = &fresh.gateway;
+    let none = Overrides::default();
+    let id = gateway.replay(caller, &source.to_string(), none).await.unwrap().id.to_string();
+    until("the replay is over", async || {
+        let job = gateway.replay_job(caller, &id).await.unwrap();
+        job.state.is_over().then_some(job)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_call_that_has_left_and_is_not_recorded_is_not_made_again() {
+    let fresh = Fresh::with(json!({})).await;
+    let store = &fresh.gateway.store;
+    let source = source(&fresh, &fresh.caller).await;
+    let job = claimed(&fresh, source).await;
+    let Ok(mut replay) = Replay::read(&job).await else { panic!("it can be replayed") };
+    let trace = replay.payload.traces[0];
+    replay.open(trace).await.unwrap();
+    let begun = Start {
+        step: store.step_id().await.unwrap(),
+        trace,
+        project: fresh.caller.project.id(),
+        key: None,
+        api_endpoint: ApiEndpoint::Replay,
+        parent: None,
+        source: Some(replay.steps[0].id),
+        traceparent: None,
+        attributes: None,
+        model: "sandbox".to_owned(),
+        provider: Provider::Internal,
+        infrastructure: "private".to_owned(),
+        is_public: false,
+        tier: None,
+        prompt_tokens: 1,
+        prices: None,
+        flat_cost: None,
+        shadow: false,
+        started_at: 0,
+    };
+    store.writer().start(begun).await.unwrap();
+    assert!(replay.run_steps().await.is_ok());
+    assert_eq!(replay.progress, Progress { done: 1, total: 1 });
+    assert!(store.steps(trace).await.unwrap().is_empty(), "nothing was called");
+    assert_eq!(replay.planned.len(), 1);
+}
+
+#[tokio::test]
+async fn a_source_that_is_gone_fails_the_job() {
+    let fresh = Fresh::with(json!({})).await;
+    let job = claimed(&fresh, TraceId::first_at(Timestamp(0))).await;
+    let JobOutcome::Failed { error, result: None } = Replays::run(&job).await else {
+        panic!("there is nothing to replay")
+    };
+    assert_eq!(error, "Trace not found or not owned by this customer");
+}
+
+#[tokio::test]
+async fn a_replay_waits_for_a_database_that_is_away() {
+    let fresh = Fresh::with(json!({})).await;
+    let mut job = claimed(&fresh, TraceId::first_at(Timestamp(0))).await;
+    let away = || ReplayError::Failed(Error::Unavailable("refused".to_owned()));
+    assert!(matches!(ended(&job, away()), JobOutcome::Interrupted));
+    let fault = Error::invalid(NOT_STORED).into();
+    assert!(matches!(ended(&job, fault), JobOutcome::Failed { .. }));
+    job.job = Job { runs: MOST_RUNS, ..job.job.clone() };
+    assert!(matches!(ended(&job, away()), JobOutcome::Failed { .. }), "not for ever");
+}
+
+#[tokio::test]
+async fn a_replay_needs_the_attributes_that_calls_need_and_keeps_them() {
+    let required = json!(["user", "session", "tag:team"]);
+    let fresh = Fresh::with(json!({"attributes": {"required": required}})).await;
+    let (user, tags) = (Some("jane".to_owned()), Some("team=red".to_owned()));
+    let named = HeaderAttributes { user: user.clone(), tags };
+    let named = fresh.caller.clone().in_session("s-1").with_attributes(named);
+    let source = source(&fresh, &named).await;
+    let id = source.to_string();
+    let refused = fresh.gateway.replay(&fresh.caller, &id, Overrides::default()).await;
+    let missing = "Missing required attributes: user, session, tag:team";
+    assert_eq!(refused.unwrap_err().to_string(), missing);
+    assert!(fresh.gateway.jobs_of(fresh.caller.project.id()).await.unwrap().is_empty());
+
+    let job = replayed(&fresh, &named, source).await;
+    assert_eq!(job.state, JobState::Completed, "{job:?}");
+    let steps = fresh.gateway.store.steps(job.traces[0]).await.unwrap();
+    let tags = [("team".to_owned(), "red".to_owned())].into();
+    let expected = Attributes { user, session: Some("s-1".to_owned()), tags };
+    assert_eq!(steps.len(), 1);
+    assert_eq!(steps[0].attributes.as_deref(), Some(&expected));
+}
+
+/// Records a call with its output, and returns its step.
+async fn record(fresh: &Fresh, trace: TraceId, endpoint: ApiEndpoint, output: Value) -> StepId {
+    let store = &fresh.gateway.store;
+    let project = &fresh.caller.project;
+    let id = store.step_id().await.unwrap();
+    let call = Call::of("vectors".to_owned(), Provider::Openai);
+    let step = Step {
+        id,
+        trace,
+        project: project.id(),
+        key: None,
+        api_endpoint: endpoint,
+        ..step(domain::step::StepKind::Run, Some(call))
+    };
+    let content = json!({"output": output}).to_string();
+    store.writer().step(step, Some((content.as_bytes(), &project.sealing))).await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn calls_that_no_replay_repeats_say_so() {
+    let fresh = Fresh::with(json!({})).await;
+    let source = source(&fresh, &fresh.caller).await;
+    let vectors = record(&fresh, source, ApiEndpoint::Embeddings, Value::Null).await;
+    let job = replayed(&fresh, &fresh.caller, source).await;
+    let result = job.result.unwrap();
+    let steps = &result.replays[0].steps;
+    let left_out = steps.iter().find(|step| step.source == vectors.0).unwrap();
+    assert_eq!((left_out.skipped, left_out.model.as_str()), (Some(Skip::NotRepeatable), "vectors"));
+    assert_eq!((left_out.step, left_out.cost), (None, None));
+    let other = steps.iter().find(|step| step.source != vectors.0).unwrap();
+    assert_eq!((steps.len(), other.skipped, other.similarity), (2, None, Some(1.0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_waits_for_money_that_other_calls_hold() {
+    let fresh = Fresh::with(json!({"monthly_budget": 1.0})).await;
+    let source = source(&fresh, &fresh.caller).await;
+    let month = &fresh.caller.project.month;
+    let held = Usd(1_000_000_000);
+    lock(month).set_aside.add(held);
+    let job = claimed(&fresh, source).await;
+    let run = Replays::run(&job);
+    tokio::pin!(run);
+    // A call waits for a second itself.
+    let early = tokio::time::timeout(Duration::from_millis(1_500), &mut run).await;
+    assert!(early.is_err(), "{early:?}");
+    lock(month).set_aside.give_back(held);
+    assert!(matches!(run.await, JobOutcome::Completed(_)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_answers_are_weighed_before_they_are_unpacked() {
+    let fresh = Fresh::with(json!({})).await;
+    let source = source(&fresh, &fresh.caller).await;
+    let job = claimed(&fresh, source).await;
+    let project = &fresh.caller.project;
+    let output = |bytes: usize| Value::from("word ".repeat(bytes / 5));
+    let mut alike = Vec::new();
+    for bytes in [100_000, 12 << 20] {
+        let one = record(&fresh, source, ApiEndpoint::Chat, output(bytes)).await;
+        let other = record(&fresh, source, ApiEndpoint::Chat, output(bytes)).await;
+        alike.push(answers::similarity(&job, project, [one, other]).await.unwrap());
+    }
+    assert_eq!(alike, [Some(1.0), None], "more than the memory of requests is not held");
+}
