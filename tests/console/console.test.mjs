@@ -1,77 +1,36 @@
 // The console in a real browser.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { createHmac } from "node:crypto";
-import { mkdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { chromium } from "playwright-core";
-import { MARKUP, OWNER, PASSWORD, fill, freePort, start } from "./gateway.mjs";
+import { promisify } from "node:util";
+import { SHOTS, checked, checkedInAll, close, counted, launch, signIn, total, visit } from "./browser.mjs";
+import { MARKUP, OWNER, PASSWORD, fill, freePort } from "./gateway.mjs";
 import { startIssuer } from "./issuer.mjs";
+import { startProvider } from "./provider.mjs";
 
-const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
-const SHOTS = new URL("screenshots/", import.meta.url).pathname;
 // The most bytes of a page with its files, and without those that a browser has (they are not compressed).
 const FIRST = 100 * 1024;
 const LATER = 30 * 1024;
 
 let gateway;
-let browser;
+let provider;
+// The pages that were looked at in every way.
+let everyPath = [];
+// A trace with a large prompt, and one whose prompt is Arabic.
+let largest;
+let rightToLeft;
 
 before(async () => {
-  mkdirSync(SHOTS, { recursive: true });
-  gateway = await start();
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+  gateway = await launch();
+  provider = await startProvider();
 });
 
 after(async () => {
-  await browser?.close();
-  await gateway?.stop();
+  await close();
+  await provider?.stop();
 });
-
-/** A page of a new visitor. Errors of the console are failures. */
-async function visit(options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  const page = await context.newPage();
-  const errors = [];
-  page.on("console", (message) => { if (message.type() === "error") errors.push(message.text()); });
-  page.on("pageerror", (error) => errors.push(String(error)));
-  return { page, errors, context };
-}
-
-async function signIn(page, email = OWNER) {
-  await page.goto(`${gateway.base}/sign-in`);
-  await page.getByLabel("E-mail").fill(email);
-  await page.getByLabel("Password").fill(PASSWORD);
-  await page.getByRole("button", { name: "Sign in", exact: true }).click();
-  await page.waitForURL(`${gateway.base}/`);
-}
-
-/** Fails unless a page is accessible, fits its screen and does not move; leaves a screenshot. */
-async function checked(page, where) {
-  // A policy that forbids foreign scripts forbids axe as well: it is run beside the page's own world.
-  const world = await page.context().newCDPSession(page);
-  const { frameTree } = await world.send("Page.getFrameTree");
-  const { executionContextId } = await world.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id });
-  const run = async (expression) => {
-    const found = await world.send("Runtime.evaluate", {
-      expression, contextId: executionContextId, awaitPromise: true, returnByValue: true,
-    });
-    assert.equal(found.exceptionDetails, undefined, where);
-    return found.result.value;
-  };
-  await run(`${AXE}; 0`);
-  const violations = await run("axe.run().then(({ violations }) => violations.map((found) => "
-    + "`${found.id}: ${found.nodes[0].html.slice(0, 200)}`))");
-  assert.deepEqual(violations, [], where);
-  const beyond = await run("document.documentElement.scrollWidth - document.documentElement.clientWidth");
-  assert.equal(beyond, 0, `${where}: wider than the screen`);
-  const { shift, moved } = await run("new Promise((resolve) => { let shift = 0; const moved = []; "
-    + "new PerformanceObserver((list) => { for (const { value, sources } of list.getEntries()) { shift += value; "
-    + "moved.push(...sources.map(({ node }) => (node?.outerHTML ?? node?.textContent ?? '').slice(0, 80))); } })"
-    + ".observe({ type: 'layout-shift', buffered: true }); "
-    + "requestAnimationFrame(() => setTimeout(() => resolve({ shift, moved }), 50)); })");
-  assert.ok(shift < 0.05, `${where}: shifted by ${shift}: ${moved}`);
-  await page.screenshot({ path: `${SHOTS}${where.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: true });
-}
 
 /** Makes a rule and a finding whose text is markup, judges another, and has a rule backtested: the id of the job. */
 async function judgedAndBacktested() {
@@ -96,6 +55,12 @@ async function judgedAndBacktested() {
   }
 }
 
+/** The output of a command. */
+async function shell(command, env) {
+  const run = promisify(execFile)("bash", ["-c", command], { env: { PATH: process.env.PATH, ...env } });
+  return (await run).stdout;
+}
+
 test("a new installation leads to a first call", async () => {
   const { page, errors, context } = await visit();
   await page.goto(`${gateway.base}/keys`);
@@ -111,23 +76,43 @@ test("a new installation leads to a first call", async () => {
   await page.waitForURL(`${gateway.base}/keys`);
   await page.getByRole("link", { name: "Overview" }).click();
   await page.getByRole("heading", { name: "Make the first call" }).waitFor();
+  const done = () => page.locator(".first .mark.done").count();
+  const before = await done();
+  await page.getByRole("link", { name: "Register one" }).click();
+  await page.getByLabel("Name", { exact: true }).fill("Local");
+  await page.getByLabel(/^Identifier/).fill("local");
+  await page.getByLabel(/^Address/).fill(provider.url);
+  await page.getByLabel("Provider's key").fill("sk-of-the-provider");
+  await page.getByLabel("USD per 1,000 prompt tokens").fill("0.001");
+  await page.getByLabel("USD per 1,000 completion tokens").fill("0.002");
+  await page.getByRole("button", { name: "Register" }).click();
+  await page.getByRole("status").getByText("The model is registered").waitFor();
+  await page.getByRole("link", { name: "Settings" }).click();
+  await page.getByLabel(/simple/).selectOption("local");
+  await page.getByRole("button", { name: "Show the change" }).first().click();
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("status").getByText("The settings are saved").waitFor();
+  await page.getByRole("link", { name: "Overview" }).click();
+  await page.getByRole("heading", { name: "Make the first call" }).waitFor();
+  assert.equal(await done(), before + 2, "a model and a tier");
+  const snippet = await page.locator("#snippet").textContent();
+  await checked(page, "first-steps");
   await page.getByRole("main").getByRole("link", { name: "Keys" }).click();
   await page.getByLabel("Name of a new key").fill("First app");
   await page.getByRole("button", { name: "Make a key" }).click();
   const secret = await page.locator("#secret").textContent();
+  await checked(page, "keys-made");
   const list = await context.newPage();
   await list.goto(`${gateway.base}/traces`);
   await list.getByText("No trace yet").waitFor();
-  const answer = await fetch(`${gateway.base}/openai/v1/chat/completions`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
-    body: JSON.stringify({ model: "sandbox", messages: [{ role: "user", content: "Hello" }] }),
-  });
-  assert.equal(answer.status, 200);
+  // The snippet as it stands, in a shell.
+  const answer = JSON.parse(await shell(snippet, { SLUICE_API_KEY: secret }));
+  assert.equal(answer.choices[0].message.content, "Hello from the provider.");
+  assert.equal(provider.keys.at(-1), "Bearer sk-of-the-provider");
   await list.locator("tbody tr").first().waitFor();
   await list.close();
   await page.goto(`${gateway.base}/`);
-  await page.getByRole("table").first().getByText("sandbox").waitFor();
+  await page.getByRole("table").first().getByText("local").waitFor();
   assert.equal(await page.getByRole("heading", { name: "Make the first call" }).count(), 0);
   // The secret was shown once. Going back shows no cached page.
   await page.goto(`${gateway.base}/keys`);
@@ -135,6 +120,7 @@ test("a new installation leads to a first call", async () => {
   page.once("dialog", (dialog) => dialog.accept());
   await page.getByRole("button", { name: "Revoke First app" }).click();
   await page.getByRole("status").getByText("The key is revoked").waitFor();
+  await gateway.owned("PATCH", "/api/v1/projects/1", { project: { settings: { routing_tiers: { simple: "sandbox" } } } });
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.waitForURL(`${gateway.base}/sign-in`);
   await page.goBack();
@@ -143,15 +129,30 @@ test("a new installation leads to a first call", async () => {
   await context.close();
 });
 
+/** Replays a trace: the id of the job, which is over. */
+async function replayed(trace) {
+  const { job_id: job } = await gateway.call("POST", "/api/v1/replay", { trace_id: trace, force_model: "sandbox" });
+  for (;;) {
+    const { status } = await gateway.call("GET", `/api/v1/replay/${job}`);
+    if (status === "completed") return job;
+    assert.ok(["queued", "running"].includes(status), status);
+    await new Promise((resolve) => { setTimeout(resolve, 200); });
+  }
+}
+
 test("every page is sound at two widths in two themes", async () => {
   // First: other tests look for the large trace at the top of the list.
   const job = await judgedAndBacktested();
-  const { large, several } = await fill(gateway);
+  const { large, several, rtl } = await fill(gateway);
+  [largest, rightToLeft] = [large, rtl];
+  const replay = await replayed(several);
+  const { steps: [{ id: step }] } = await gateway.call("GET", `/api/v1/traces/${large}`);
   const paths = [
-    "/", "/?window=720", "/traces", "/traces?status=failed", `/traces/${large}`, `/traces/${several}`, "/models", "/keys", "/safety", "/safety?rule=staff", "/safety/reviews", `/jobs/${job}`,
+    "/", "/?window=720", "/traces", "/traces?status=failed", `/traces/${large}`, `/traces/${large}/steps/${step}`, `/traces/${large}/steps/${step}?text=0`, `/traces/${several}`, `/replays/${replay}`, "/models", "/models/1", "/keys", "/safety", "/safety?rule=staff", "/safety/reviews", `/jobs/${job}`,
     "/insights", "/people", "/people/sign-on", "/people/tokens", "/audit", "/playground", "/models/new", "/routing", "/limits", "/jobs", "/settings", "/account",
     "/traces/none",
   ];
+  everyPath = paths.slice(0, -1);
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) {
       const { page, errors, context } = await visit({ colorScheme, viewport: { width, height: 900 } });
@@ -166,7 +167,8 @@ test("every page is sound at two widths in two themes", async () => {
       for (const path of paths) {
         await page.goto(gateway.base + path);
         assert.notEqual(await page.title(), "owned", path);
-        await sound({ [`/traces/${large}`]: "trace-large", [`/traces/${several}`]: "trace", [`/jobs/${job}`]: "backtest" }[path] ?? path);
+        const ids = { [large]: "large", [several]: "several", [job]: "backtest", [replay]: "replay" };
+        await sound(Object.entries(ids).reduce((name, [id, word]) => name.replace(id, word), path));
       }
       await page.goto(`${gateway.base}/account`);
       await page.getByRole("region", { name: "Second factor" }).getByLabel("Your password").fill(PASSWORD);
@@ -184,10 +186,15 @@ test("texts of strangers are shown as texts", async () => {
   const { page, context } = await visit();
   await signIn(page);
   await page.goto(`${gateway.base}/traces`);
-  await page.locator("tbody tr").first().getByRole("link").click();
+  await page.locator(`#trace-${largest}`).getByRole("link").click();
   await page.getByText("The beginning of 9").waitFor();
   assert.ok((await page.locator(".step pre").first().textContent()).startsWith(MARKUP));
   assert.equal(await page.locator(".step img, .step script").count(), 0);
+  await page.goto(`${gateway.base}/traces/${rightToLeft}`);
+  const direction = (text) => page.locator(".step pre", { hasText: text }).first()
+    .evaluate((element) => getComputedStyle(element).direction);
+  assert.equal(await direction("مرحبا"), "rtl");
+  assert.equal(await direction("Answer briefly."), "ltr");
   await page.goto(`${gateway.base}/safety`);
   await page.getByLabel("A prompt to try").fill("My mail is jane@example.com <b>bold</b>");
   await page.getByRole("button", { name: "Try it" }).click();
@@ -195,23 +202,6 @@ test("texts of strangers are shown as texts", async () => {
   assert.equal(await page.locator(".marked b").count(), 0);
   await context.close();
 });
-
-/** Counts the bytes that a page receives, headers included, by path: a file from the cache has none. */
-async function counted(context, page) {
-  const paths = new Map();
-  const sizes = [];
-  const session = await context.newCDPSession(page);
-  session.on("Network.requestWillBeSent", ({ requestId, request }) => {
-    paths.set(requestId, new URL(request.url).pathname);
-  });
-  session.on("Network.loadingFinished", ({ requestId, encodedDataLength }) => {
-    sizes.push([paths.get(requestId), encodedDataLength]);
-  });
-  await session.send("Network.enable");
-  return sizes;
-}
-
-const total = (sizes) => sizes.reduce((sum, [, size]) => sum + size, 0);
 
 test("pages are small, and files are loaded once", async () => {
   const { page, context } = await visit();
@@ -221,15 +211,54 @@ test("pages are small, and files are loaded once", async () => {
   assert.ok(files.length > 0, JSON.stringify(received));
   assert.equal(new Set(files.map(([path]) => path)).size, files.length, JSON.stringify(files));
   assert.ok(total(received) < FIRST, JSON.stringify(received));
+  assert.ok(everyPath.length > 20);
   await signIn(page);
-  for (const path of ["/", "/traces", "/keys"]) {
+  for (const path of everyPath) {
     received.length = 0;
     // A page that is kept up to date is never idle.
     await page.goto(gateway.base + path, { waitUntil: "load" });
-    assert.ok(received.some(([shown, size]) => shown === path && size > 0), JSON.stringify(received));
-    assert.ok(received.every(([shown, size]) => shown === path || size === 0), JSON.stringify(received));
+    const { pathname } = new URL(path, gateway.base);
+    assert.ok(received.some(([shown, size]) => shown === pathname && size > 0), JSON.stringify(received));
+    assert.ok(received.every(([shown, size]) => shown === pathname || size === 0), JSON.stringify(received));
     assert.ok(total(received) < LATER, `${path}: ${JSON.stringify(received)}`);
   }
+  await context.close();
+});
+
+test("a megabyte of an answer with markup is shown harmlessly", async () => {
+  const { page, errors, context } = await visit();
+  await signIn(page);
+  const trace = await gateway.call("POST", "/api/v1/traces", {});
+  await gateway.call("POST", "/api/v1/chat/completions", {
+    model: "local", trace_id: trace.id, messages: [{ role: "user", content: "a megabyte" }],
+  });
+  await page.goto(`${gateway.base}/traces/${trace.id}`);
+  await page.getByText("The beginning of 1.0 MiB").waitFor();
+  await page.getByRole("link", { name: "All of it" }).click();
+  await page.getByRole("link", { name: "Next part" }).click();
+  await page.getByText(/KiB of 1.0 MiB/).waitFor();
+  const shown = await page.locator(".step pre").textContent();
+  assert.ok(shown.length > 10_000 && shown.includes(MARKUP));
+  const replay = await replayed(trace.id);
+  await page.goto(`${gateway.base}/replays/${replay}`);
+  await page.getByRole("heading", { name: "In total" }).waitFor();
+  await gateway.owned("POST", "/api/v1/keys", { name: "Long", project_id: 1 });
+  await page.goto(`${gateway.base}/playground?model=local`);
+  assert.equal(await page.getByLabel("Model", { exact: true }).inputValue(), "local");
+  await page.getByLabel("Prompt", { exact: true }).fill("a megabyte");
+  const began = Date.now();
+  await page.getByRole("button", { name: "Send" }).click();
+  const side = page.locator("[data-side]").first();
+  await side.getByText(/tokens/).waitFor({ timeout: 60_000 });
+  assert.ok((await side.locator("[data-answer]").textContent()).length > 1_000_000);
+  assert.ok(Date.now() - began < 60_000);
+  await page.getByLabel("Beside it").selectOption("sandbox");
+  await page.waitForURL(/model=local&beside=sandbox/);
+  await page.reload();
+  assert.equal(await page.getByLabel("Beside it").inputValue(), "sandbox");
+  assert.notEqual(await page.title(), "owned");
+  assert.equal(await page.locator("main img, main script").count(), 0);
+  assert.deepEqual(errors, []);
   await context.close();
 });
 
@@ -271,6 +300,14 @@ test("an open page keeps up, and a hidden one does not", async () => {
   await second.row.waitFor();
   assert.equal(streams.length, 2);
   assert.equal(await page.locator("tbody tr").count(), 50, "no row is missing between the rows that are shown");
+  const waits = [];
+  for (let at = 0; at < 5; at += 1) {
+    const { row } = await open("in time");
+    const opened = Date.now();
+    await row.waitFor();
+    waits.push(Date.now() - opened);
+  }
+  assert.ok(Math.min(...waits) < 2000, `within two seconds: ${waits}`);
   await Promise.all([ended(), page.getByRole("button", { name: "Pause updates" }).click()]);
   const third = await open("paused");
   await page.getByRole("button", { name: "Resume updates" }).click();
@@ -339,18 +376,36 @@ test("the description of the API is shown, and can be tried", async () => {
 test("keys of the keyboard, times of the reader, and no script at all", async () => {
   const { page, context } = await visit({ timezoneId: "Asia/Tokyo", locale: "en-GB" });
   await signIn(page);
+  // The project stays, and the search has the focus.
+  await page.goto(`${gateway.base}/?project=1`);
   await page.keyboard.press("/");
-  await page.waitForURL(`${gateway.base}/traces`);
-  await page.keyboard.press("/");
+  await page.waitForURL(`${gateway.base}/traces?project=1`);
   await page.keyboard.type("sandbox");
   await page.keyboard.press("Enter");
   await page.waitForURL(/model=sandbox/);
+  let help;
+  page.once("dialog", (dialog) => { help = dialog.message(); return dialog.dismiss(); });
+  await page.keyboard.press("?");
+  assert.match(help, /search traces/);
   assert.ok(!page.url().includes("status="), "fields without a value are no part of the address");
   const time = page.locator("time").first();
   const shown = await time.textContent();
   const utc = await time.getAttribute("title");
   const tokyo = new Date(utc).toLocaleString("en-GB", { hour: "2-digit", hour12: false, timeZone: "Asia/Tokyo" });
   assert.ok(shown.includes(`${tokyo}:`), `${shown} for ${utc}`);
+  // The way back from a trace leads to the list as it was filtered.
+  const filtered = page.url();
+  await page.locator("tbody tr").first().getByRole("link").click();
+  await page.waitForURL(/\/traces\/[0-9a-f]/);
+  await page.goBack();
+  await page.waitForURL(filtered);
+  assert.equal(await page.getByLabel("Model").inputValue(), "sandbox");
+  assert.ok(await page.locator("tbody tr").count() > 10);
+  // Bars of a chart have both times.
+  await page.goto(`${gateway.base}/`);
+  const bar = page.locator("title[data-begins]").first();
+  const [title, begins] = [await bar.textContent(), await bar.getAttribute("data-begins")];
+  assert.ok(title.includes(begins) && !title.startsWith(begins), title);
   await context.close();
   const plain = await visit({ javaScriptEnabled: false });
   await signIn(plain.page);
@@ -392,6 +447,7 @@ test("from an invitation to the first key, a forgotten password, and a second fa
   const ada = await visit();
   await ada.page.goto(linkIn(invitation));
   await ada.page.getByText("An account for ada@example.org").waitFor();
+  await checkedInAll(ada.page, "invitation-good");
   await ada.page.getByLabel("Your name").fill("Ada");
   await ada.page.getByLabel("A password").fill(PASSWORD);
   await ada.page.getByRole("button", { name: "Make the account" }).click();
@@ -420,6 +476,7 @@ test("from an invitation to the first key, a forgotten password, and a second fa
   await visitor.page.getByRole("button", { name: "Send a link" }).click();
   await visitor.page.getByText("a letter with a link is on its way").waitFor();
   await visitor.page.goto(linkIn(await gateway.mail.next()));
+  await checkedInAll(visitor.page, "new-password");
   await visitor.page.getByLabel("Password").fill(`${PASSWORD}-new`);
   await visitor.page.getByRole("button", { name: "Set the password" }).click();
   await visitor.page.getByRole("heading", { name: "The password is set" }).waitFor();
@@ -450,6 +507,8 @@ test("from an invitation to the first key, a forgotten password, and a second fa
   for (const code of [codeOf(shared, first + 30_000), codes[0]]) {
     await ada.page.getByRole("button", { name: "Sign out" }).click();
     await enter();
+    await ada.page.getByLabel(/code/i).waitFor();
+    if (code === codes[0]) await checkedInAll(ada.page, "sign-in-code");
     await ada.page.getByLabel(/code/i).fill("000000");
     await ada.page.keyboard.press("Enter");
     await ada.page.getByRole("alert").waitFor();
@@ -457,7 +516,15 @@ test("from an invitation to the first key, a forgotten password, and a second fa
     await ada.page.keyboard.press("Enter");
     await ada.page.waitForURL(`${gateway.base}/`);
   }
-  for (const { context } of [owner, ada, visitor]) await context.close();
+  await gateway.run("user", "create", "letter@example.org", "--role", "viewer", "--project", "1");
+  const reader = await visit();
+  await signIn(reader.page, "letter@example.org");
+  await reader.page.goto(`${gateway.base}/account`);
+  await reader.page.getByRole("button", { name: /letter/i }).click();
+  await reader.page.getByRole("status").getByText("on its way").waitFor();
+  await reader.page.goto(linkIn(await gateway.mail.next()));
+  await checkedInAll(reader.page, "verification");
+  for (const { context } of [owner, ada, visitor, reader]) await context.close();
 });
 
 test("a prompt is answered by two models side by side, and its trace is replayed", async () => {
@@ -520,6 +587,34 @@ test("a chart, a period of days, and a table as a file", async () => {
   const lines = readFileSync(await file.path(), "utf8").trim().split("\r\n");
   assert.equal(lines.length, 1 + await page.locator("tbody tr").count());
   assert.match(lines[1], /"\d{4}-\d\d-\d\dT[\d:.]+Z"/, "times are UTC");
+  const saved = async (path, table) => {
+    await page.goto(gateway.base + path);
+    const below = page.getByRole("region", { name: table, exact: true }).locator("xpath=following-sibling::button[1]");
+    const [download] = await Promise.all([page.waitForEvent("download"), below.click()]);
+    const read = readFileSync(await download.path(), "utf8").trim().split("\r\n");
+    return read.map((line) => line.slice(1, -1).split('","'));
+  };
+  await gateway.run("user", "create", "file@example.org", "--role", "member", "--project", "1");
+  const people = await saved("/people", "People");
+  const role = people[0].indexOf("Role and projects");
+  const rowOf = (name) => people.find(([person]) => person.includes(name));
+  assert.equal(rowOf("file@example.org")[role], "member 1");
+  assert.ok(rowOf(OWNER)[role].startsWith("owner"), JSON.stringify(people));
+  assert.ok(people.every((cells) => cells.length === people[0].length && !cells.includes("Actions")));
+  const sessions = await saved("/account", "Sessions");
+  assert.deepEqual(sessions[0], ["Client", "Address", "Signed in", "Last seen"]);
+  assert.match(sessions[1][0], /Chrome/);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("a text is copied by its button", async () => {
+  const { page, errors, context } = await visit({ permissions: ["clipboard-read", "clipboard-write"] });
+  await signIn(page);
+  await page.goto(`${gateway.base}/traces/${rightToLeft}`);
+  await page.getByRole("button", { name: "Copy" }).click();
+  await page.getByRole("button", { name: "Copied" }).waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), rightToLeft);
   assert.deepEqual(errors, []);
   await context.close();
 });
@@ -630,10 +725,26 @@ test("a viewer sees no button that would be refused", async () => {
   await gateway.run("user", "create", "viewer@example.org", "--role", "viewer", "--project", "1");
   const { page, context } = await visit();
   await signIn(page, "viewer@example.org");
-  for (const path of ["/", "/traces", "/models", "/keys", "/safety", "/safety/reviews", "/insights", "/routing", "/limits", "/jobs"]) {
+  const led = new Set();
+  const admins = ["/people", "/people/sign-on", "/people/tokens", "/audit", "/settings", "/models/new", "/playground"];
+  for (const path of everyPath.filter((shown) => !admins.includes(shown) && shown !== "/account")) {
     await page.goto(gateway.base + path);
     assert.equal(await page.locator("main form[method=post]").count(), 0, path);
+    const links = await page.locator("main a[href^='/']").evaluateAll((all) => all.map((link) => link.getAttribute("href")));
+    for (const link of links) led.add(link.split("#")[0]);
   }
+  assert.ok(led.size > 30, `${led.size} links`);
+  const refused = await page.evaluate(async (links) => {
+    const wrong = [];
+    for (const link of links) {
+      const { status } = await fetch(link);
+      if (status !== 200) wrong.push(`${link}: ${status}`);
+    }
+    return wrong;
+  }, [...led]);
+  assert.deepEqual(refused, []);
+  await page.goto(`${gateway.base}/account`);
+  await page.getByRole("heading", { name: "Your account" }).waitFor();
   assert.equal(await page.getByRole("link", { name: "Audit" }).count(), 0);
   await context.close();
 });

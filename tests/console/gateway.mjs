@@ -98,10 +98,11 @@ async function session(base, email, password) {
 
 export const MARKUP = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">";
 
-/** Traces with steps of all kinds, and texts that a page has to survive: the ids of a large one and of one with
- * several steps. */
+/** Traces with steps of all kinds, and texts that a page has to survive: the ids of a large one, of one with
+ * several steps, and of one whose prompt is written from right to left. */
 export async function fill({ call }) {
   let several;
+  let rtl;
   const texts = [
     "Summarise the report in two sentences.",
     "My card is 4111 1111 1111 1111, mail me at jane@example.com",
@@ -119,11 +120,12 @@ export async function fill({ call }) {
       }, { "X-Sluice-User": `user-${at % 12}`, "X-Sluice-Session": `s-${at}` });
     }
     if (at % 3 === 2) several = trace.id;
+    if (at === 4) rtl = trace.id;
     if (at % 4) await call("PATCH", `/api/v1/traces/${trace.id}/complete`, {});
   }
   const large = await call("POST", "/api/v1/traces", {});
   await call("POST", "/api/v1/chat/completions", {
     model: "sandbox", trace_id: large.id, messages: [{ role: "user", content: `${MARKUP} ${"long ".repeat(200_000)}` }],
   });
-  return { large: large.id, several };
+  return { large: large.id, several, rtl };
 }

@@ -15,6 +15,11 @@ function localise(root) {
     const at = new Date(time.dateTime);
     if (!Number.isNaN(at.getTime())) time.textContent = shown.format(at);
   }
+  // A bar has no other text than its title: it has both times.
+  for (const title of root.querySelectorAll("title[data-begins]")) {
+    const { begins } = title.dataset;
+    title.textContent = title.textContent.replace(begins, `${shown.format(new Date(begins))} (${begins})`);
+  }
 }
 localise(document);
 
@@ -58,11 +63,15 @@ function guarded(text) {
 }
 function cellText(cell) {
   const time = cell.querySelector("time");
-  const text = (time ? time.dateTime : cell.innerText).trim().replace(/\s+/g, " ");
+  // A cell whose text is in fields, or is drawn, says what it stands for.
+  const shownText = cell.dataset.csv ?? (time ? time.dateTime : cell.innerText);
+  const text = shownText.trim().replace(/\s+/g, " ");
   return `"${(Number.isNaN(Number(text)) ? guarded(text) : text).replaceAll('"', '""')}"`;
 }
 function saveTable(table) {
-  const lines = [...table.rows].map((row) => [...row.cells].map(cellText).join(","));
+  const textsOf = (cell) => [cellText(cell), ...Array(cell.colSpan - 1).fill('""')];
+  const cellsOf = (row) => [...row.cells].filter((cell) => !cell.classList.contains("buttons"));
+  const lines = [...table.rows].map((row) => cellsOf(row).flatMap(textsOf).join(","));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([`${lines.join("\r\n")}\r\n`], { type: "text/csv" }));
   link.download = `${location.pathname.split("/").filter(Boolean).join("-") || "overview"}.csv`;
@@ -248,7 +257,7 @@ async function ask(form, model, side, signal) {
       const delta = choices?.[0]?.delta;
       const text = delta?.content ?? delta?.refusal ?? "";
       if (text && first === null) first = performance.now() - began;
-      answer.textContent += text;
+      answer.append(text);
     }
     const trace = reply.headers.get("x-trace-id");
     const address = form.dataset.playground.replace("/answer", "/record");
@@ -281,7 +290,16 @@ if (playground) {
   const models = [...playground.querySelectorAll("[name=model]")];
   const stop = playground.querySelector("[data-stops]");
   const showSides = () => models.forEach((model, index) => { sides[index].hidden = model.value === "-"; });
-  for (const model of models) model.addEventListener("change", showSides);
+  // The address names both models, so that it can be kept.
+  const remember = () => {
+    const address = new URL(location.href);
+    models.forEach(({ value }, index) => {
+      const name = ["model", "beside"][index];
+      if (value && value !== "-") address.searchParams.set(name, value); else address.searchParams.delete(name);
+    });
+    history.replaceState(null, "", address);
+  };
+  for (const model of models) model.addEventListener("change", () => { showSides(); remember(); });
   showSides();
   playground.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -296,17 +314,26 @@ if (playground) {
 }
 
 const PLACES = { o: "/", t: "/traces", k: "/keys", m: "/models", p: "/playground", j: "/jobs" };
+// A page of the project that is shown.
+const placeOf = (path) => {
+  const project = new URLSearchParams(location.search).get("project");
+  return project ? `${path}?${new URLSearchParams({ project })}` : path;
+};
+const search = () => document.querySelector("[data-search]");
+if (location.hash === "#search") {
+  search()?.focus();
+  history.replaceState(null, "", location.pathname + location.search);
+}
 let goes = false;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, textarea, select")) return;
   if (goes && PLACES[event.key]) {
-    location.href = PLACES[event.key] + location.search.replace(/^.*?(project=\d+).*$/, "?$1").replace(/^\?(?!project).*$/, "");
+    location.href = placeOf(PLACES[event.key]);
   } else if (event.key === "/") {
     event.preventDefault();
-    const field = document.querySelector("[data-search]");
-    if (field) field.focus();
-    else location.href = "/traces";
+    if (search()) search().focus();
+    else location.href = `${placeOf("/traces")}#search`;
   } else if (event.key === "?") {
     window.alert(texts.help);
   }

@@ -28,7 +28,7 @@ pub use pages::job::{
 pub use pages::jobs::{JobRow, JobRows, JobsPage};
 pub use pages::keys::{KeyRow, KeysPage, NewSecret, key_state};
 pub use pages::limits::{Held, KeyLimits, LimitsPage};
-pub use pages::model::{EndpointRow, ModelPage};
+pub use pages::model::{CALL_PROMPT, EndpointRow, ModelPage, TestCall};
 pub use pages::models::{ModelRow, ModelsPage};
 pub use pages::overview::{Change, FirstSteps, GroupTable, Overview, ShareRow, Tile, Tiles};
 pub use pages::people::{
@@ -49,7 +49,7 @@ pub use pages::settings::{
 pub use pages::sign_in::{FactorPage, LinkPage, LinkState, SignInPage, SignOnLink, SignedOutPage};
 pub use pages::sign_on::{ProviderForm, SignOnPage};
 pub use pages::tokens::{TokenRow, TokensPage};
-pub use pages::trace::{Bar, StepView, TRACE_END, Text, TraceHead};
+pub use pages::trace::{Bar, StepPage, StepPages, StepView, Text, TextLink, TracePage};
 pub use pages::traces::{TraceFilters, TraceRow, TraceRows, TracesPage};
 pub use texts::{ENGLISH, Texts};
 

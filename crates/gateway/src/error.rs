@@ -113,7 +113,7 @@ pub enum Error {
     /// A request continues something that no provider stores for the project, as far as is known.
     #[error("{} with id '{}' not found: {NOT_STORED}", stored_word(*.0), .1)]
     NotStored(StoredKind, String),
-    /// The settings are not those any more that a change was shown with.
+    /// The settings, or the thing that has them, are not those any more that a change was shown with.
     #[error("The settings have changed since the change was shown: look at it again")]
     SettingsChanged,
     /// Malformed: the request makes no sense as it stands.

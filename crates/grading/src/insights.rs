@@ -6,7 +6,7 @@ use domain::insight::{Insight, InsightFacts, InsightKind, InsightStatus};
 use domain::money::{Prices, Usd};
 use domain::sketch::Sketch;
 use domain::tier::{Intent, Tier};
-use domain::time::Timestamp;
+use domain::time::{DAY, HOUR, Timestamp};
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 
@@ -26,6 +26,8 @@ const PATTERN_PCT: u64 = 30;
 const CHANGE: f64 = 0.25;
 /// Savings are projected to 30 days.
 const PROJECTED_HOURS: u64 = 30 * 24;
+/// Calls that were observed for less time are no measure of the next 30 days.
+const LEAST_HOURS: u64 = 24;
 
 /// The completed calls of one intent, tier and model.
 #[derive(Clone, Debug)]
@@ -61,21 +63,26 @@ pub struct CandidateModel {
     pub is_sandbox: bool,
 }
 
-/// The calls that insights are computed from: the period covered, and the sampled share of the cost.
-#[derive(Clone, Debug, Default)]
-pub struct Sample {
-    /// The hours of the period, at least 1.
-    pub hours: u64,
-    /// By model, if only the latest calls are in the sample: their cost, and that of all in the period.
-    pub costs: BTreeMap<String, (Usd, Usd)>,
+/// The hours for which calls stand, at least 1: `known` is the time since the first record of the project,
+/// `looked_at` that since the first one of the sample, in microseconds.
+///
+/// Less than a day is rounded down, and more up, so that no saving is made up. A sample of less than a day of
+/// a project that is older stands for a day: it had at least these calls.
+pub fn observed_hours(known: i64, looked_at: i64) -> u64 {
+    let hour = HOUR.unsigned_abs();
+    if known < DAY {
+        return (known.max(0).unsigned_abs() / hour).max(1);
+    }
+    looked_at.max(DAY).unsigned_abs().div_ceil(hour)
 }
 
 /// Finds intents whose calls would have cost a fraction on another registered model that fits their
-/// tier: from 100 calls, and a fifth. The suggestion is the one that saves most.
+/// tier: from 100 calls, and a fifth. The suggestion is the one that saves most. `hours` is the time for which
+/// the calls stand ([`observed_hours`]).
 pub fn migration_alerts(
     calls: &[Calls],
     candidates: &[CandidateModel],
-    sample: &Sample,
+    hours: u64,
 ) -> Vec<InsightFacts> {
     let mut groups: BTreeMap<(Intent, &str), Vec<&Calls>> = BTreeMap::new();
     for calls in calls {
@@ -91,7 +98,7 @@ pub fn migration_alerts(
         // The dearer of two that save the same would come last, by name.
         let best = moves
             .max_by(|a, b| (a.saved(), &b.suggested.model).cmp(&(b.saved(), &a.suggested.model)))?;
-        Some(best.alert(intent, sample))
+        Some(best.alert(intent, hours))
     };
     groups.into_iter().filter_map(alert).collect()
 }
@@ -103,6 +110,7 @@ struct Move<'a> {
     tiers: BTreeMap<Tier, u64>,
     steps: u64,
     usage: Usage,
+    longest: u64,
     recorded_cost: Usd,
     current_cost: Usd,
     suggested_cost: Usd,
@@ -118,12 +126,13 @@ impl<'a> Move<'a> {
             let has_room = suggested.context_window.is_none_or(|window| calls.longest <= window);
             suggested.tiers.contains(&calls.tier) && has_room
         };
-        let (mut tiers, mut steps) = (BTreeMap::new(), 0);
+        let (mut tiers, mut steps, mut longest) = (BTreeMap::new(), 0, 0);
         let (mut usage, mut recorded_cost) = (Usage::default(), Usd::ZERO);
         for calls in calls.iter().filter(fits) {
             *tiers.entry(calls.tier).or_default() += calls.steps;
             steps += calls.steps;
             usage = usage + calls.usage;
+            longest = longest.max(calls.longest);
             recorded_cost += calls.cost;
         }
         let current_cost = current.prices.cost(&usage);
@@ -136,6 +145,7 @@ impl<'a> Move<'a> {
             tiers,
             steps,
             usage,
+            longest,
             recorded_cost,
             current_cost,
             suggested_cost,
@@ -147,7 +157,7 @@ impl<'a> Move<'a> {
         self.current_cost - self.suggested_cost
     }
 
-    fn alert(&self, intent: Intent, sample: &Sample) -> InsightFacts {
+    fn alert(&self, intent: Intent, hours: u64) -> InsightFacts {
         let tiers: Map<String, Value> =
             self.tiers.iter().map(|(tier, steps)| (tier.to_string(), (*steps).into())).collect();
         let mut data = json!({
@@ -160,33 +170,51 @@ impl<'a> Move<'a> {
             "prompt_tokens": self.usage.prompt,
             "cached_tokens": self.usage.cached,
             "cache_write_tokens": self.usage.cache_write,
+            "cache_write_1h_tokens": self.usage.cache_write_1h,
             "completion_tokens": self.usage.completion,
+            "longest_call_tokens": self.longest,
+            "current_prices": prices(&self.current.prices),
+            "suggested_prices": prices(&self.suggested.prices),
             "recorded_cost_usd": self.recorded_cost,
             "current_cost_usd": self.current_cost,
             "suggested_cost_usd": self.suggested_cost,
-            "observed_hours": sample.hours,
+            "observed_hours": hours,
         });
+        if let Some(window) = self.suggested.context_window {
+            data["suggested_context_window"] = window.into();
+        }
         // Missing when the suggestion costs nothing: no number says how many times dearer that is.
         if self.suggested_cost > Usd::ZERO {
             let ratio = self.current_cost.dollars() / self.suggested_cost.dollars();
             data["price_ratio"] = rounded(ratio).into();
         }
-        let mut projection = PROJECTED_HOURS as f64 / sample.hours.max(1) as f64;
-        if let Some((seen, all)) = sample.costs.get(&self.current.model) {
-            data["seen_model_cost_usd"] = json!(seen);
-            data["model_cost_usd"] = json!(all);
-            if *seen > Usd::ZERO {
-                projection *= part(*all, *seen).max(1.0);
-            }
-        }
-        let savings = Usd::from_dollars(self.saved().dollars() * projection);
         InsightFacts {
             kind: InsightKind::MigrationAlert,
             subject: format!("{intent}/{}", self.current.model),
             data: members(data),
-            estimated_savings: savings.unwrap_or(Usd::MOST),
+            estimated_savings: projected(self.saved(), hours),
         }
     }
+}
+
+/// Savings of some hours in 30 days; those of less than a day as they are.
+fn projected(saved: Usd, hours: u64) -> Usd {
+    if hours < LEAST_HOURS {
+        return saved;
+    }
+    let projection = PROJECTED_HOURS as f64 / hours as f64;
+    Usd::from_dollars(saved.dollars() * projection).unwrap_or(Usd::MOST)
+}
+
+/// Prices in USD per 1,000 tokens, by the names that they have in a model.
+fn prices(prices: &Prices) -> Value {
+    json!({
+        "input_cost_per_1k": prices.input,
+        "output_cost_per_1k": prices.output,
+        "cached_input_cost_per_1k": prices.cached_input,
+        "cache_write_cost_per_1k": prices.cache_write,
+        "cache_write_1h_cost_per_1k": prices.cache_write_1h,
+    })
 }
 
 /// Finds models whose latency of the last 24 hours is twice that of the 7 days before, by the 95th
@@ -220,7 +248,7 @@ pub fn latency_alerts(
 
 /// Finds intents that make up 30 % or more of the calls: from 200. Calls of no known intent count among
 /// all of them, and are no pattern.
-pub fn intent_patterns(calls: &[Calls], sample: &Sample) -> Vec<InsightFacts> {
+pub fn intent_patterns(calls: &[Calls], hours: u64) -> Vec<InsightFacts> {
     let all: u64 = calls.iter().map(|calls| calls.steps).sum();
     let mut by_intent: BTreeMap<Intent, u64> = BTreeMap::new();
     for calls in calls.iter().filter(|calls| calls.intent != Intent::Other) {
@@ -235,7 +263,7 @@ pub fn intent_patterns(calls: &[Calls], sample: &Sample) -> Vec<InsightFacts> {
                 "share_pct": rounded(steps as f64 * 100.0 / all as f64),
                 "intent_requests": steps,
                 "requests": all,
-                "observed_hours": sample.hours,
+                "observed_hours": hours,
             })),
             estimated_savings: Usd::ZERO,
         })
@@ -293,15 +321,36 @@ fn have_changed(before: &InsightFacts, after: &InsightFacts) -> bool {
         InsightKind::LatencyAlert => &["p95_24h_ms", "factor"],
         InsightKind::IntentPattern => &["share_pct"],
     };
-    let figure = |facts: &InsightFacts, name: &str| facts.data.get(name).and_then(Value::as_f64);
     let moved = |name: &&str| match (figure(before, name), figure(after, name)) {
         (Some(before), Some(after)) => is_moved(before, after),
         (before, after) => before.is_some() != after.is_some(),
     };
-    let savings = [before, after].map(|facts| facts.estimated_savings.dollars());
     before.data.get("suggested_model") != after.data.get("suggested_model")
-        || is_moved(savings[0], savings[1])
+        || have_savings_moved(before, after)
         || figures.iter().any(moved)
+}
+
+/// Whether savings have changed by a quarter, and by calls. The clock alone changes them too: their sum for an
+/// hour shrinks while no call is made, and their sum grows while calls go on as before. So a rise counts by the
+/// hour, and a fall in all.
+fn have_savings_moved(before: &InsightFacts, after: &InsightFacts) -> bool {
+    let saved = |facts: &InsightFacts| {
+        Some(figure(facts, "current_cost_usd")? - figure(facts, "suggested_cost_usd")?)
+    };
+    let an_hour = |facts: &InsightFacts, saved: f64| {
+        saved / figure(facts, "observed_hours").unwrap_or_default().max(LEAST_HOURS as f64)
+    };
+    let (Some(was), Some(is)) = (saved(before), saved(after)) else {
+        return saved(before).is_some() != saved(after).is_some();
+    };
+    let (hourly_was, hourly_is) = (an_hour(before, was), an_hour(after, is));
+    let is_other_calls = is.to_bits() != was.to_bits();
+    let has_risen = is_other_calls && hourly_is > hourly_was && is_moved(hourly_was, hourly_is);
+    has_risen || (is < was && is_moved(was, is))
+}
+
+fn figure(facts: &InsightFacts, name: &str) -> Option<f64> {
+    facts.data.get(name).and_then(Value::as_f64)
 }
 
 fn is_moved(before: f64, after: f64) -> bool {

@@ -27,8 +27,8 @@ pub use drift::{DRIFT_LIMIT, DriftReport, MIN_DRIFT_SAMPLES, Profile, drift, psi
 pub use fidelity::tool_fidelity;
 pub use figures::{TraceFigures, figures, figures_in_turns, percentile};
 pub use insights::{
-    Calls, CandidateModel, InsightChanges, Sample, insight_changes, intent_patterns,
-    latency_alerts, migration_alerts,
+    Calls, CandidateModel, InsightChanges, insight_changes, intent_patterns, latency_alerts,
+    migration_alerts, observed_hours,
 };
 pub use rating::user_rating;
 pub use review_advice::{AdvisedChange, JudgedCategory, review_advice};

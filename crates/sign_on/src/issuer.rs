@@ -13,8 +13,8 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request};
 use openidconnect::core::{
     CoreAuthDisplay, CoreAuthPrompt, CoreAuthenticationFlow, CoreClaimName, CoreClaimType,
-    CoreClient, CoreClientAuthMethod, CoreGrantType, CoreIdToken, CoreIdTokenVerifier,
-    CoreJsonWebKey, CoreJsonWebKeySet, CoreJweContentEncryptionAlgorithm,
+    CoreClient, CoreClientAuthMethod, CoreErrorResponseType, CoreGrantType, CoreIdToken,
+    CoreIdTokenVerifier, CoreJsonWebKey, CoreJsonWebKeySet, CoreJweContentEncryptionAlgorithm,
     CoreJweKeyManagementAlgorithm, CoreJwsSigningAlgorithm, CoreResponseMode, CoreResponseType,
     CoreSubjectIdentifierType, CoreTokenResponse,
 };
@@ -194,7 +194,11 @@ impl Issuer {
             .set_pkce_verifier(PkceCodeVerifier::new(flow.verifier.expose().to_owned()));
         request.request_async(http).await.map_err(|error| match error {
             RequestTokenError::Request(fault) => fault,
-            RequestTokenError::ServerResponse(_) => SignOnError::Code,
+            // Whatever else it says is ours to mend, such as a wrong client secret, and nobody's guess at a code.
+            RequestTokenError::ServerResponse(answer) => match answer.error() {
+                CoreErrorResponseType::InvalidGrant => SignOnError::Code,
+                _ => SignOnError::Status,
+            },
             RequestTokenError::Parse(..) | RequestTokenError::Other(_) => SignOnError::Malformed,
         })
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use domain::attributes::AttributeName;
-use domain::ids::ProjectId;
+use domain::ids::{KeyId, ProjectId};
 use domain::money::Usd;
 use domain::time::{HOUR, Timestamp};
 
@@ -34,6 +34,8 @@ use kept::SummedHours;
 const ALL: &str = "";
 /// The hours of a day.
 const DAY_HOURS: i64 = 24;
+/// Keys whose usage is read by one query.
+const KEYS_AT_ONCE: usize = 500;
 
 /// A dimension that usage is grouped by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -238,6 +240,31 @@ impl Store {
         let mut asked = self.ask(project, from_hour, end).await?;
         let since = asked.since(dimension, kept::MOST_SINCE).await?;
         self.answer(&mut asked, dimension, since, most).await
+    }
+
+    /// The usage of some keys of a project, from an hour on up to but without a moment, dearest first; keys
+    /// without usage are left out.
+    #[boxed]
+    pub async fn usage_of_keys(
+        &self,
+        project: ProjectId,
+        keys: &[KeyId],
+        from_hour: i64,
+        end: Timestamp,
+    ) -> Result<Vec<GroupRow>> {
+        let mut asked = self.ask(project, from_hour, end).await?;
+        let mut groups = Vec::new();
+        for keys in keys.chunks(KEYS_AT_ONCE) {
+            let values = keys.iter().map(|key| key.to_i64().to_string()).collect();
+            let since = asked.since_of_keys(keys).await?;
+            for summed in asked.exact(&Dimension::Key, values).await? {
+                let more = since.iter().find(|row| row.value == summed.value);
+                groups.push(more.map_or_else(|| summed.clone(), |more| summed.with(more)));
+            }
+        }
+        groups.retain(|group| !group.is_empty());
+        groups.sort_by(|a, b| b.cost().cmp(&a.cost()).then_with(|| a.value.cmp(&b.value)));
+        Ok(groups)
     }
 
     /// The usage of a project by several dimensions, each as [`Self::usage_by`] gives it. The steps that are in

@@ -184,14 +184,19 @@ impl Store {
         Ok(RecentUsage { usage, looked_at, since: since.map(Timestamp) })
     }
 
-    /// The first minute of a project in the ledger since one.
+    /// When the first step of a project since a time ended.
     #[boxed]
-    pub async fn first_minute(&self, project: ProjectId, from_minute: i64) -> Result<Option<i64>> {
+    pub async fn first_end(
+        &self,
+        project: ProjectId,
+        since: Timestamp,
+    ) -> Result<Option<Timestamp>> {
         const FIRST: &str =
-            "SELECT min(minute) FROM usage_ledger WHERE project_id = $1 AND minute >= $2";
-        Ok(on!(&self.reader, db => {
-            sqlx::query_scalar(FIRST).bind(project.0).bind(from_minute).fetch_one(db).await?
-        }))
+            "SELECT min(finished_at) FROM steps WHERE project_id = $1 AND finished_at >= $2";
+        let first: Option<i64> = on!(&self.reader, db => {
+            sqlx::query_scalar(FIRST).bind(project.0).bind(since.0).fetch_one(db).await?
+        });
+        Ok(first.map(Timestamp))
     }
 
     /// The latencies of each model of a project, from one minute up to but without another, by the

@@ -98,6 +98,17 @@ pub struct SpentSecond {
     pub cost: Usd,
 }
 
+/// A key that somebody has made, also if it is revoked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeKey {
+    /// Its id.
+    pub id: KeyId,
+    /// Its project.
+    pub project: ProjectId,
+    /// Its name.
+    pub name: String,
+}
+
 impl Store {
     /// Every key that is not revoked.
     #[boxed]
@@ -111,6 +122,26 @@ impl Store {
             ORDER BY created_at, id";
         let rows: Vec<Row> = on!(&self.reader, db => sqlx::query_as(ALL).fetch_all(db).await?);
         Ok(rows.into_iter().map(|row| (ProjectId(row.project_id), row.read())).collect())
+    }
+
+    /// The keys that a user has made, revoked ones too: the latest `most`.
+    #[boxed]
+    pub async fn keys_made_by(&self, user: UserId, most: i64) -> Result<Vec<MadeKey>> {
+        const MADE: &str = "
+            SELECT id, project_id, name
+            FROM api_keys
+            WHERE owner_id = $1
+            ORDER BY created_at DESC, id DESC
+            LIMIT $2";
+        let made: Vec<(i64, i64, String)> = on!(&self.reader, db => {
+            sqlx::query_as(MADE).bind(user.0).bind(most).fetch_all(db).await?
+        });
+        let read = |(id, project, name)| MadeKey {
+            id: KeyId::from_i64(id),
+            project: ProjectId(project),
+            name,
+        };
+        Ok(made.into_iter().map(read).collect())
     }
 
     /// The spend of keys with a cap since a time, second by second.

@@ -63,7 +63,7 @@ pub use groups::{Dimension, GroupRow, Grouped};
 pub use identities::LinkedIdentity;
 pub use insights::{IntentUsage, RecentUsage};
 pub use jobs::{AddedJob, JobEnd, NewJob};
-pub use keys::SpentSecond;
+pub use keys::{MadeKey, SpentSecond};
 pub use links::{LinkPurpose, OneTimeLink};
 pub use lock::Claim;
 pub use models::ModelRow;

@@ -130,6 +130,25 @@ impl Store {
         Ok(SecurityCounts { traces, pii, injection, secret })
     }
 
+    /// The mean similarity of the answers of shadow calls that ended in a period to those beside them;
+    /// `None` without any.
+    #[boxed]
+    pub async fn shadow_score(
+        &self,
+        project: ProjectId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Option<f64>> {
+        const MEAN: &str = "
+            SELECT CAST(avg(similarity) AS DOUBLE PRECISION)
+            FROM steps
+            WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3
+                AND similarity IS NOT NULL";
+        Ok(bounded!(&self.reader, db => {
+            sqlx::query_scalar(MEAN).bind(project.0).bind(from.0).bind(to.0).fetch_one(db).await?
+        }))
+    }
+
     /// Agent figures of the traces that were opened in a period and are completed.
     #[boxed]
     pub async fn agent_counts(

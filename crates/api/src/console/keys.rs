@@ -2,10 +2,12 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{KeyRow, KeysPage, Money, NewSecret, Section};
-use domain::ids::ProjectId;
+use dashboard::{Held, KeyRow, KeysPage, Money, NewSecret, Section};
+use domain::ids::{ProjectId, UserId};
+use domain::money::Usd;
 use domain::secret::Secret;
-use gateway::{KeyChange, KeyRights, KeyView, NewKey};
+use domain::step::ApiEndpoint;
+use gateway::{KeyChange, KeyHoldings, KeyRights, KeyView, NewKey, Period, Person};
 
 use crate::app::App;
 use crate::console::address::address;
@@ -16,38 +18,89 @@ use crate::console::{page, page_as};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
+/// The hours over which the spend of own keys is shown.
+const OWN_SPEND_HOURS: &str = "720";
+
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.project()?;
-    Ok(page(&keys(&app, &visit, project)))
+    Ok(page(&keys(&app, &visit, project).await?))
 }
 
-fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> KeysPage {
+async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<KeysPage> {
     let views = app.gateway.list_keys(visit.member());
-    let of_project = |view: &KeyView| Some(view.key.project) == project;
-    KeysPage {
+    let views = views.into_iter().filter(|view| Some(view.key.project) == project);
+    let people = if visit.member().role.is_admin() {
+        app.gateway.list_people(visit.member()).await?
+    } else {
+        Vec::new()
+    };
+    let (holdings, models) = match project {
+        Some(project) => (
+            app.gateway.holdings(visit.member(), project)?.keys,
+            app.gateway.list_models(visit.member(), project)?,
+        ),
+        None => (Vec::new(), Vec::new()),
+    };
+    Ok(KeysPage {
         frame: visit.frame(Section::Keys, visit.t.keys.title, project),
-        rows: views.into_iter().filter(of_project).map(|view| row(app, visit, view)).collect(),
+        rows: views.map(|view| row(app, visit, view, &people, &holdings)).collect(),
+        own_spend: own_spend(app, visit, project).await?,
+        models: models.into_iter().map(|view| view.model.identifier.clone()).collect(),
+        endpoints: ApiEndpoint::ALL.iter().map(|endpoint| endpoint.as_str()).collect(),
         made: None,
         may_make: visit.member().role.may_manage_keys(),
         may_cap: project.is_some_and(|project| app.gateway.may_cap_keys(visit.member(), project)),
         address: address(app, &visit.headers),
-    }
+    })
 }
 
-fn row(app: &App, visit: &Visit, view: KeyView) -> KeyRow {
+/// What the user's own keys of a project have spent; `None` of somebody who has none.
+async fn own_spend(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<Option<Money>> {
+    let (Some(project), true) = (project, visit.member().role.may_manage_keys()) else {
+        return Ok(None);
+    };
+    let period = Period::read(Some(OWN_SPEND_HOURS), None, None, app.gateway.now())?;
+    let usage = app.gateway.own_usage(visit.member(), period).await?;
+    let of_project = usage.keys.iter().filter(|(of, _)| *of == project);
+    let spent: Vec<Usd> = of_project.map(|(_, group)| group.usage.cost()).collect();
+    Ok((!spent.is_empty()).then(|| Money(spent.into_iter().sum())))
+}
+
+/// Who has made a key, as the user may know it.
+fn owner(visit: &Visit, people: &[Person], owner: UserId) -> String {
+    if visit.member().person() == Some(owner) {
+        return visit.t.keys.you.to_owned();
+    }
+    let known = people.iter().find(|person| person.user == owner);
+    known.map_or_else(|| visit.t.keys.user(owner.0), |person| person.email.clone())
+}
+
+fn row(
+    app: &App,
+    visit: &Visit,
+    view: KeyView,
+    people: &[Person],
+    holdings: &[KeyHoldings],
+) -> KeyRow {
     let KeyRights { may_rotate, may_revoke } = app.gateway.key_rights(visit.member(), &view.key);
-    let spent = app.gateway.spent_in_hour(view.key.id);
     let key = view.key;
-    let cap = key.hourly_limit;
+    let held = holdings.iter().find(|held| held.id == key.id);
     KeyRow {
         id: key.id.to_string(),
         name: key.name,
         masked: key.masked,
         status: key.status.as_str(),
-        spent: Money(spent),
-        cap: cap.map(Money),
-        share: cap.map(|cap| if cap.0 > 0 { spent.dollars() / cap.dollars() } else { 1.0 }),
+        owner: key.owner.map(|by| owner(visit, people, by)),
+        held: Held {
+            spent: Money(held.map(|held| held.spent).unwrap_or_default()),
+            reserved: Money(held.map(|held| held.reserved).unwrap_or_default()),
+            bound: key.hourly_limit.map(Money),
+        },
+        models: key.allowed_models,
+        endpoints: key
+            .allowed_endpoints
+            .map(|list| list.into_iter().map(ApiEndpoint::as_str).collect()),
         last_used: key.last_used,
         expires_at: key.expires_at,
         may_rotate,
@@ -66,41 +119,48 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
                 project,
                 hourly_limit,
                 expires_at: None,
-                allowed_models: None,
-                allowed_endpoints: None,
+                allowed_models: ticked(&form, "allowed_model"),
+                allowed_endpoints: ticked(&form, "allowed_endpoint"),
             };
             app.gateway.create_key(visit.member(), new).await.map_err(Failure::from)
         }
         Err(fault) => Err(fault.into()),
     };
     let failure = match made {
-        Ok(made) => return Ok(with_secret(&app, &visit, project, Ok(made))),
+        Ok(made) => return with_secret(&app, &visit, project, Ok(made)).await,
         Err(failure) => failure,
     };
-    let mut shown = keys(&app, &visit, Some(project));
+    let mut shown = keys(&app, &visit, Some(project)).await?;
     let places = [
         ("Name", "name"),
         ("hourly_limit", "hourly_limit"),
         (visit.t.keys.cap_no_amount, "hourly_limit"),
+        ("allowed_models", "allowed_model"),
     ];
     let status = show_refusal(&mut shown.frame, failure, ("new", &form), &places);
     Ok(page_as(status, &shown))
 }
 
+/// The values of a list that are ticked; `None` of a list without a tick, which allows all.
+fn ticked(form: &Form, field: &str) -> Option<Vec<String>> {
+    let ticked: Vec<String> = form.all(field).map(str::to_owned).collect();
+    (!ticked.is_empty()).then_some(ticked)
+}
+
 /// The page with a new secret, which is shown once, or with why there is none.
-fn with_secret(
+async fn with_secret(
     app: &App,
     visit: &Visit,
     project: ProjectId,
     made: std::result::Result<(KeyView, Secret), Failure>,
-) -> Response {
-    let mut shown = keys(app, visit, Some(project));
+) -> Result<Response> {
+    let mut shown = keys(app, visit, Some(project)).await?;
     let (status, made) = outcome_of(&mut shown.frame, made);
     shown.made = made.map(|(view, secret)| NewSecret {
         name: view.key.name,
         secret: secret.expose().to_owned(),
     });
-    page_as(status, &shown)
+    Ok(page_as(status, &shown))
 }
 
 /// Gives a key a new secret, and shows it once.
@@ -113,7 +173,7 @@ pub(super) async fn rotate(
     let project = visit.shown_project()?;
     let overlap = form.get("overlap_seconds").unwrap_or("0").parse().unwrap_or(-1);
     let rotated = app.gateway.rotate_key(visit.member(), path.key()?, overlap).await;
-    Ok(with_secret(&app, &visit, project, rotated.map_err(Failure::from)))
+    with_secret(&app, &visit, project, rotated.map_err(Failure::from)).await
 }
 
 /// Resets a key that has paused itself.

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use dashboard::{ForgottenPage, InvitationPage, NewPasswordPage, Page, VerificationPage};
 use domain::secret::Secret;
-use gateway::{Error, LinkPurpose};
+use gateway::{Error, LinkPurpose, Origin};
 
 use crate::app::App;
 use crate::console::failure::Result;
@@ -33,9 +33,8 @@ pub(super) async fn accept(State(app): State<App>, request: Request) -> Result<R
     match app.gateway.accept_invitation(&token, &name, password, &origin).await {
         Ok(signed_in) => Ok(entered(&app, &signed_in, "/")),
         Err(error) => {
+            let email = address_of(&app, LinkPurpose::Invitation, &token, &origin, &error).await;
             let (status, fault) = refused(error)?;
-            let email =
-                app.gateway.link_address(LinkPurpose::Invitation, &token, &origin).await.ok();
             Ok(page_as(
                 status,
                 &InvitationPage { t: texts(), email, token, name, fault: Some(fault) },
@@ -62,8 +61,8 @@ pub(super) async fn set_password(State(app): State<App>, request: Request) -> Re
         let done = NewPasswordPage { t: texts(), email: None, token, is_done: true, fault: None };
         return Ok(page(&done));
     };
+    let email = address_of(&app, LinkPurpose::Password, &token, &origin, &error).await;
     let (status, fault) = refused(error)?;
-    let email = app.gateway.link_address(LinkPurpose::Password, &token, &origin).await.ok();
     Ok(page_as(
         status,
         &NewPasswordPage { t: texts(), email, token, is_done: false, fault: Some(fault) },
@@ -138,6 +137,20 @@ where
             }
         })
     }
+}
+
+/// The address of a link whose form was refused, if it is not the link that was.
+async fn address_of(
+    app: &App,
+    purpose: LinkPurpose,
+    token: &str,
+    origin: &Origin,
+    refusal: &Error,
+) -> Option<String> {
+    if matches!(refusal, Error::LinkInvalid) {
+        return None;
+    }
+    app.gateway.link_address(purpose, token, origin).await.ok()
 }
 
 /// The sentence of a refusal that the page itself shows; other failures have a page of their own.

@@ -19,6 +19,7 @@ mod limits;
 mod links;
 mod live;
 mod model;
+mod model_call;
 mod models;
 mod overview;
 mod patch;
@@ -40,7 +41,7 @@ mod traces;
 mod visit;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
@@ -51,6 +52,7 @@ use axum::routing::{get, post};
 use dashboard::Page;
 
 use crate::app::App;
+use crate::http::framing;
 
 /// The most bytes of a form.
 const LARGEST_FORM: usize = 256 * 1024;
@@ -69,6 +71,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/series.csv", get(overview::series_csv))
         .route("/traces", get(traces::list))
         .route("/traces/{id}", get(trace::show))
+        .route("/traces/{id}/steps/{step_id}", get(trace::step))
         .route("/traces/{id}/replay", post(replay::create))
         .route("/replays/{job_id}", get(replay::show))
         .route("/jobs", get(jobs::list))
@@ -81,6 +84,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/models/new", get(model::fresh))
         .route("/models/{model_id}", get(model::show).post(model::update))
         .route("/models/{model_id}/check", post(model::check))
+        .route("/models/{model_id}/call", post(model_call::call))
         .route("/models/{model_id}/delete", post(model::delete))
         .route("/routing", get(routing::show).post(routing::simulate))
         .route("/routing/threshold", post(routing::set_threshold))
@@ -110,6 +114,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/people/{user_id}/remove", post(people::remove))
         .route("/people/{user_id}/password-link", post(people::offer_password))
         .route("/people/{user_id}/reset", post(people::reset))
+        .route("/people/{user_id}/factors/remove", post(people::reset_factors))
         .route("/people/invitations/{id}/withdraw", post(people::withdraw))
         .route("/audit", get(audit::list))
         .route_layer(from_fn_with_state(app.clone(), visit::signed_in));
@@ -143,14 +148,17 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route("/forgotten", get(links::show_forgotten).post(links::ask_password))
         .route("/verification", get(links::show_verification).post(links::verify))
         .route("/new-password", get(links::show_password).post(links::set_password))
-        .route_layer(from_fn(guarded))
+        .route_layer(from_fn_with_state(app.clone(), guarded))
         .route("/console/{file}", get(files::show))
         .route_layer(from_fn(compression::compressed))
 }
 
-/// Adds what keeps a page to itself.
-async fn guarded(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+/// Adds what keeps a page to itself, and shows it in no frame.
+async fn guarded(State(app): State<App>, request: Request, next: Next) -> Response {
+    let mut response = match framing::check(&app, &request).await {
+        Ok(()) => next.run(request).await,
+        Err(failure) => failure::PageFailure(failure).into_response(),
+    };
     let headers = response.headers_mut();
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, POLICY),

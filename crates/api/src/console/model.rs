@@ -1,6 +1,7 @@
 //! One model: registered, changed, checked, deleted.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use dashboard::{Choice, EndpointRow, ModelPage, Section, Texts};
 use domain::ids::{ModelId, ProjectId};
@@ -13,7 +14,7 @@ use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
-use crate::console::{page, page_as};
+use crate::console::{page, page_as, playground};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
@@ -28,6 +29,7 @@ fn empty(visit: &Visit, project: ProjectId) -> ModelPage {
     ModelPage {
         frame: visit.frame(Section::Models, visit.t.model.new, Some(project)),
         id: None,
+        base: String::new(),
         name: String::new(),
         identifier: String::new(),
         providers: providers(visit.t, Provider::Openai.as_str()),
@@ -40,6 +42,8 @@ fn empty(visit: &Visit, project: ProjectId) -> ModelPage {
         retention: String::new(),
         warnings: Vec::new(),
         endpoints: Vec::new(),
+        keys: Vec::new(),
+        called: None,
         may_change: true,
     }
 }
@@ -67,13 +71,20 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     Ok(page(&model(&app, &visit, project, path.model()?)?))
 }
 
-fn model(app: &App, visit: &Visit, project: ProjectId, id: ModelId) -> Result<ModelPage> {
+pub(super) fn model(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    id: ModelId,
+) -> Result<ModelPage> {
     let view = app.gateway.model(visit.member(), project, id)?;
     let states = app.gateway.endpoint_states(visit.member(), project, id)?;
+    let base = view.base();
     let model = view.model;
     Ok(ModelPage {
         frame: visit.frame(Section::Models, model.identifier.clone(), Some(project)),
         id: Some(id.0),
+        base,
         name: model.name.clone(),
         identifier: model.identifier.clone(),
         providers: providers(visit.t, model.provider.as_str()),
@@ -86,6 +97,8 @@ fn model(app: &App, visit: &Visit, project: ProjectId, id: ModelId) -> Result<Mo
         retention: model.data_retention_days.to_string(),
         warnings: view.warnings,
         endpoints: states.into_iter().map(|state| endpoint(visit.t, state, None)).collect(),
+        keys: playground::keys(app, visit, project),
+        called: None,
         may_change: visit.member().role.is_admin(),
     })
 }
@@ -144,10 +157,15 @@ pub(super) async fn update(
     form: Form,
 ) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
+    visit.member().check_admin()?;
     let id = path.model()?;
-    let known = app.gateway.model(visit.member(), project, id)?.model;
-    let saved = match change(visit.t, &form).and_then(|change| kept(visit.t, change, &form, &known))
-    {
+    let view = app.gateway.model(visit.member(), project, id)?;
+    let changed = if form.text("base") == view.base() {
+        change(visit.t, &form).and_then(|change| kept(visit.t, change, &form, &view.model))
+    } else {
+        Err(Error::SettingsChanged.into())
+    };
+    let saved = match changed {
         Ok(change) => {
             let saved = app.gateway.update_model(visit.member(), project, id, change).await;
             saved.map(drop).map_err(Failure::from)
@@ -156,6 +174,12 @@ pub(super) async fn update(
     };
     match saved {
         Ok(()) => Ok(done(&format!("/models/{}", id.0), project, "model_saved")),
+        Err(failure) if failure.status() == StatusCode::CONFLICT => {
+            // What was sent would undo what has changed since.
+            let mut shown = model(&app, &visit, project, id)?;
+            shown.frame.fault = Some(visit.t.model.is_old.to_owned());
+            Ok(page_as(StatusCode::CONFLICT, &shown))
+        }
         Err(failure) => Ok(refused(model(&app, &visit, project, id)?, &form, failure)),
     }
 }
@@ -178,6 +202,7 @@ fn kept(
     if form.text("output_price") == shown_price(known.output_price) {
         change.output_price = None;
     }
+    change.base = Some(form.text("base"));
     Ok(change)
 }
 
@@ -198,6 +223,7 @@ pub(super) async fn delete(
 
 /// The page with the values that were sent, but for the credential, and why they were refused.
 fn refused(mut shown: ModelPage, form: &Form, failure: Failure) -> Response {
+    shown.base = form.text("base");
     shown.name = form.text("name");
     shown.identifier = form.text("identifier");
     shown.providers = providers(shown.frame.t, &form.text("provider"));

@@ -32,6 +32,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
             is_public: model.is_public,
             region: model.region.clone(),
             prices: price(model, model.input_price).zip(price(model, model.output_price)),
+            listed: view.listed,
             tiers: Tier::ALL
                 .iter()
                 .copied()

@@ -20,6 +20,7 @@ use crate::console::csv;
 use crate::console::failure::Result;
 use crate::console::page;
 use crate::console::visit::Visit;
+use crate::evidence::trace_query;
 
 /// The groups of a table; the CSV has all.
 const SHOWN: usize = 8;
@@ -56,10 +57,8 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     });
     let groups = groups.collect();
     let series = app.gateway.series_for_member(member, project, &period).await?;
-    let first_steps = match figures.now.usage.requests {
-        0 => Some(first_steps(&app, &visit, project)?),
-        _ => None,
-    };
+    let is_new = figures.now.usage.requests == 0 && !has_trace(&app, &visit, project).await?;
+    let first_steps = is_new.then(|| first_steps(&app, &visit, project)).transpose()?;
     Ok(page(&Overview {
         tiles: tiles(visit.t, &figures),
         first_steps,
@@ -74,6 +73,13 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     }))
 }
 
+/// Whether anything was ever called in a project, and is still there.
+async fn has_trace(app: &App, visit: &Visit, project: ProjectId) -> Result<bool> {
+    let one = trace_query::read("per_page=1")?.asked;
+    let found = app.gateway.list_traces_for_member(visit.member(), project, &one).await?;
+    Ok(!found.traces.is_empty())
+}
+
 /// The steps to a first call that are done. The sandbox counts for none: it is there from the beginning.
 fn first_steps(app: &App, visit: &Visit, project: ProjectId) -> Result<FirstSteps> {
     let member = visit.member();
@@ -86,7 +92,11 @@ fn first_steps(app: &App, visit: &Visit, project: ProjectId) -> Result<FirstStep
         .map(|view| view.model.identifier.as_str())
         .collect();
     let leads_to_own = |model: &Value| model.as_str().is_some_and(|model| own.contains(&model));
+    // It stands inside quotation marks of a shell.
+    let is_plain =
+        |name: &&&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/@".contains(c));
     Ok(FirstSteps {
+        model: own.iter().find(is_plain).map_or("sandbox", |name| *name).to_owned(),
         has_model: !own.is_empty(),
         has_tier: tiers.is_some_and(|tiers| tiers.values().any(leads_to_own)),
         has_key: app.gateway.list_keys(member).iter().any(|view| view.key.project == project),
@@ -287,7 +297,7 @@ pub(super) fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
         tile(
             t.tokens,
             Count(usage.tokens()).to_string(),
-            None,
+            Change::of(before.usage.tokens() as f64, usage.tokens() as f64),
             t.completion_tokens(Count(usage.completion_tokens)),
         ),
         tile(
@@ -299,15 +309,20 @@ pub(super) fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
         tile(
             t.findings,
             Count(findings.found).to_string(),
-            None,
+            Change::of(before.findings.found as f64, findings.found as f64),
             t.findings_of(Count(findings.pii), Count(findings.injection), Count(findings.secret)),
         ),
     ];
     if now.revenue.0 > 0 {
+        let margin = now.revenue - usage.cost();
+        let margin_before = before.revenue - before.usage.cost();
+        // A share of a loss says nothing.
+        let change = (before.revenue.0 > 0 && margin_before.0 > 0)
+            .then(|| Change::of(margin_before.dollars(), margin.dollars()));
         tiles.push(tile(
             t.margin,
-            Money(now.revenue - usage.cost()).to_string(),
-            None,
+            Money(margin).to_string(),
+            change.flatten(),
             t.of_revenue(Money(now.revenue)),
         ));
     }

@@ -41,6 +41,7 @@ fn row(member: &Member, person: Person) -> PersonRow {
         id: person.user.0,
         may_change: is_owner || person.role != Role::Owner,
         may_reset: is_owner && person.user != member.user,
+        may_reset_factor: is_owner && person.user != member.user && person.mfa_enabled,
         email: person.email,
         name: person.name,
         role: person.role.as_str(),
@@ -155,6 +156,16 @@ pub(super) async fn reset(
         new_link(&app, &visit, title, visit.t.people.an_hour, handover)
     });
     shown_with(&app, &visit, made).await
+}
+
+/// Removes the second factors of a user, who can set up new ones.
+pub(super) async fn reset_factors(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+) -> Result<Response> {
+    let reset = app.gateway.reset_factors(visit.member(), path.user()?).await;
+    done_or_refused(&app, &visit, reset, "factors_reset").await
 }
 
 /// Withdraws an invitation.

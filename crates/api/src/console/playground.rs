@@ -32,7 +32,8 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     let identifiers = || models.iter().map(|view| view.model.identifier.as_str());
     Ok(page(&PlaygroundPage {
         keys: keys(&app, &visit, project),
-        sides: [visit.get("model"), None].map(|chosen| Choice::all_of(identifiers(), chosen)),
+        sides: [visit.get("model"), visit.get("beside")]
+            .map(|chosen| Choice::all_of(identifiers(), chosen)),
         frame: visit.frame(Section::Playground, visit.t.playground.title, Some(project)),
     }))
 }

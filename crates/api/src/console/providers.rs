@@ -1,12 +1,13 @@
 //! Providers of single sign-on, for owners.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use dashboard::{ProviderForm, Section, SignOnPage, Texts};
 use domain::ids::ProjectId;
 use domain::secret::Secret;
 use domain::sign_on::SignOnRule;
-use gateway::{Error, NewRule, SignOnProvider, SignOnProviderChange};
+use gateway::{Error, NewRule, SignOnProvider, SignOnProviderChange, provider_base};
 
 use crate::app::App;
 use crate::console::failure::{Result, show_fault};
@@ -58,10 +59,19 @@ pub(super) async fn change(
 ) -> Result<Response> {
     let id = path.sign_on_provider()?;
     let changed = async {
-        app.gateway.change_sign_on_provider(visit.member(), id, change_of(visit.t, &form)?).await
+        // A form without a base was shown with no provider.
+        let base = Some(form.text("base"));
+        let change = SignOnProviderChange { base, ..change_of(visit.t, &form)? };
+        app.gateway.change_sign_on_provider(visit.member(), id, change).await
     };
     match changed.await {
         Ok(_) => Ok(done(PATH, visit.project()?, "provider_changed")),
+        Err(Error::SettingsChanged) => {
+            // What was sent would undo what has changed since.
+            let mut shown = shown(&app, &visit).await?;
+            shown.frame.fault = Some(visit.t.sign_on.is_old.to_owned());
+            Ok(page_as(StatusCode::CONFLICT, &shown))
+        }
         Err(error) => refused(&app, &visit, error, Some(id.0), &form).await,
     }
 }
@@ -116,6 +126,7 @@ async fn refused(
     let place = known.unwrap_or(&mut shown.new);
     *place = ProviderForm {
         id: place.id,
+        base: form.text("base"),
         slug: form.text("slug"),
         name: form.text("name"),
         issuer: form.text("issuer"),
@@ -132,6 +143,7 @@ async fn refused(
 fn form_of(provider: SignOnProvider) -> ProviderForm {
     ProviderForm {
         id: Some(provider.id.0),
+        base: provider_base(&provider),
         slug: provider.slug,
         name: provider.name,
         issuer: provider.issuer,
@@ -159,6 +171,7 @@ fn change_of(t: &Texts, form: &Form) -> std::result::Result<SignOnProviderChange
         groups_claim: Some(form.text("groups_claim")),
         rules: Some(lines.map(|line| rule_of(t, line)).collect::<std::result::Result<_, _>>()?),
         trusts_factor: Some(form.get("trusts_factor").is_some()),
+        base: None,
     })
 }
 

@@ -16,11 +16,16 @@ use gateway::{
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::page;
+use crate::console::trace::{beginning, step_href};
 use crate::console::visit::{Form, Visit};
 use crate::http::extract::Segments;
 
 /// The most bytes of an answer that are shown.
 const LONGEST_ANSWER: usize = 4 * 1024;
+/// The fewest, if there are many.
+const SHORTEST_ANSWER: usize = 100;
+/// The bytes of all answers of a page, so that it is small whatever they hold.
+const ANSWERS_OF_PAGE: usize = 16 * 1024;
 /// The most calls that are shown beside each other.
 const MOST_CALLS: usize = 50;
 
@@ -121,9 +126,8 @@ fn calls(
     result: &ReplayResult,
     answers: &HashMap<StepId, String>,
 ) -> Vec<ComparedCall> {
-    let page_of = |trace: TraceId, step: i64| {
-        frame.href(&format!("/traces/{trace}")) + &format!("#step-{step}")
-    };
+    let page_of = |trace: TraceId, step: i64| step_href(frame, &trace, &step);
+    let longest = (ANSWERS_OF_PAGE / answers.len().max(1)).clamp(SHORTEST_ANSWER, LONGEST_ANSWER);
     let count = result.replays.iter().map(|replayed| replayed.steps.len()).max().unwrap_or(0);
     let call = |index: usize| {
         let of_replays: Vec<(TraceId, &ReplayedStep)> = result
@@ -139,12 +143,15 @@ fn calls(
             latency: step.latency_ms.map(Duration),
             similarity: step.similarity.map(|share| Percent(share).to_string()),
             note: note(frame.t, step),
-            answer: step.step.and_then(|step| answers.get(&step)).map(|text| cut(text)),
+            answer: step
+                .step
+                .and_then(|step| answers.get(&step))
+                .map(|text| beginning(text, longest)),
         });
         Some(ComparedCall {
             step: Count(source),
             href: page_of(job.source, source),
-            answer: answers.get(&StepId(source)).map(|text| cut(text)),
+            answer: answers.get(&StepId(source)).map(|text| beginning(text, longest)),
             repeated: repeated.collect(),
         })
     };
@@ -161,11 +168,4 @@ fn note(t: &Texts, step: &ReplayedStep) -> Option<String> {
     let blocked = step.blocked.as_ref().map(|reason| t.replay.blocked(reason));
     let failed = step.error.as_ref().map(|error| t.replay.failed(error));
     skipped.map(str::to_owned).or(blocked).or(failed)
-}
-
-/// The beginning of an answer.
-fn cut(text: &str) -> String {
-    let end = text.floor_char_boundary(LONGEST_ANSWER.min(text.len()));
-    let more = if end < text.len() { "…" } else { "" };
-    format!("{}{more}", &text[..end])
 }

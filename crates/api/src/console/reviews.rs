@@ -13,6 +13,7 @@ use gateway::{Error, Judged, ListedVerdict, MOST_REVIEWS, VerdictNote};
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::refusal::show_refusal;
+use crate::console::trace::step_href;
 use crate::console::visit::{Form, Visit, done};
 use crate::console::{csv, page, page_as};
 use crate::evidence::marked_texts::Found;
@@ -71,9 +72,9 @@ fn finding_row(t: &Texts, found: &Found) -> FindingRow {
     FindingRow { name: found.name(), score: format!("{:.2}", found.score), place }
 }
 
-/// The place of a step on the page of its trace.
+/// The page of a step.
 fn href(frame: &Frame, step: &Step) -> String {
-    frame.href(&format!("/traces/{}", step.trace)) + &format!("#step-{}", step.id)
+    step_href(frame, &step.trace, &step.id)
 }
 
 /// The address that a verdict on a step is sent to.
@@ -196,7 +197,7 @@ fn line(step: &Step) -> Vec<String> {
     ]
 }
 
-/// Leads to a step on the page of its trace.
+/// Leads to the page of a step.
 pub(super) async fn find_step(
     State(app): State<App>,
     visit: Visit,

@@ -101,6 +101,8 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
         organization: OrganizationFields {
             name: organization.name,
             requires_factor: security.require_mfa,
+            disables_passwords: security.disable_password_login,
+            may_disable_passwords: member.role == Role::Owner,
             roles: Choice::all_of(roles, security.default_role.map(Role::as_str)),
             base: organization.base,
             json: pretty(&json!({"security": {
@@ -193,7 +195,11 @@ async fn proposed(
             let today = gateway.project(member, project)?.project.settings;
             project_patch(t, form, &today)?
         }
-        (true, Subject::Organization) => organization_patch(form),
+        (true, Subject::Organization) => {
+            let today = gateway.organization(member).await?.settings.security;
+            let is_disabled = today.disable_password_login;
+            organization_patch(form, (member.role == Role::Owner).then_some(is_disabled))
+        }
     };
     let SettingsPreview { differences, base } = match subject {
         Subject::Project => gateway.preview_settings(member, project, patch.clone()).await?,
@@ -273,11 +279,16 @@ fn changed(
     patch.into_iter().filter_map(part).collect()
 }
 
-fn organization_patch(form: &Form) -> Map<String, Value> {
-    let security = json!({
+/// The patch of the organization's fields. Owners have one more: whether passwords are disabled, as it is today.
+fn organization_patch(form: &Form, are_disabled: Option<bool>) -> Map<String, Value> {
+    let mut security = json!({
         "require_mfa": form.get("require_mfa").is_some(),
         "default_role": form.get("default_role"),
     });
+    let disables = form.get("disable_password_login").is_some();
+    if are_disabled.is_some_and(|today| today != disables) {
+        security["disable_password_login"] = disables.into();
+    }
     Map::from_iter([("security".to_owned(), security)])
 }
 

@@ -17,14 +17,15 @@ use crate::http::client;
 use crate::http::cookie::with_cookie;
 use crate::http::cross_site;
 use crate::http::error::Failure;
-use crate::http::own_path::{next_of, own_path};
+use crate::http::own_path::Next;
 use crate::http::query::query_value;
 
 /// The form.
 pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Response> {
     let has_passkeys = has_passkeys(&app, &request);
-    app.gateway.check_address(&client::origin(&app, &request)).await?;
-    let next = next_of(&request);
+    let (origin, next) = (client::origin(&app, &request), Next::of(&request));
+    app.gateway.check_address(&origin).await?;
+    let next = next.noted(&app, &origin).await;
     if auth::own_session_of(&app, &request, Standing::Full).await.is_ok() {
         return Ok(Redirect::to(&next).into_response());
     }
@@ -66,7 +67,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
     let has_passkeys = has_passkeys(&app, &request);
     let origin = cross_site::open_origin(&app, &request).await?;
     let form = Form::from_request(request, &app).await?;
-    let next = own_path(form.get("next").unwrap_or("/"));
+    let next = Next::read(form.get("next").unwrap_or_default()).noted(&app, &origin).await;
     let email = form.get("email").unwrap_or_default();
     let password = form.get("password").unwrap_or_default();
     match app.gateway.sign_in(email, password, &origin).await {
@@ -85,7 +86,9 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
 
 /// The form for the second factor, after a sign-on.
 pub(super) async fn show_code(State(app): State<App>, request: Request) -> Result<Response> {
-    let (next, has_passkeys) = (next_of(&request), has_passkeys(&app, &request));
+    let (origin, has_passkeys) = (client::origin(&app, &request), has_passkeys(&app, &request));
+    let next = Next::of(&request);
+    let next = next.noted(&app, &origin).await;
     let awaited = auth::own_session_of(&app, &request, Standing::AwaitsFactor).await;
     Ok(match awaited {
         Ok(_) => page(&FactorPage { t: texts(), next, has_passkeys, fault: None }),
@@ -102,11 +105,11 @@ pub(super) fn entered(app: &App, signed_in: &SignedIn, next: &str) -> Response {
 
 /// Signs in with the second factor, after the password.
 pub(super) async fn verify(State(app): State<App>, request: Request) -> Result<Response> {
-    cross_site::check(&app, &request)?;
     let has_passkeys = has_passkeys(&app, &request);
+    let origin = cross_site::open_origin(&app, &request).await?;
     let session = auth::own_session_of(&app, &request, Standing::AwaitsFactor).await;
     let form = Form::from_request(request, &app).await?;
-    let next = own_path(form.get("next").unwrap_or("/"));
+    let next = Next::read(form.get("next").unwrap_or_default()).noted(&app, &origin).await;
     let session = match session {
         Ok(session) => session,
         // It took too long, or another tab has used it up: the password comes first again.
@@ -143,7 +146,7 @@ async fn refused(
     let status = failure.status();
     let fault = match status.as_u16() {
         401 => texts().signing_in.wrong_password.to_owned(),
-        429 => failure.into_body().error,
+        429 | 503 => failure.into_body().error,
         _ => return Err(PageFailure(failure)),
     };
     let shown = sign_in_page(app, has_passkeys, email.to_owned(), next, Some(fault)).await?;

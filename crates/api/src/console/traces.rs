@@ -1,14 +1,16 @@
 //! The list of traces.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{Count, Duration, Money, Section, TraceFilters, TraceRow, TracesPage};
+use dashboard::{Choice, Count, Duration, Money, Section, TraceFilters, TraceRow, TracesPage};
 use domain::grade::Grade;
+use domain::ids::ProjectId;
 use domain::time::millis;
 use form_urlencoded::Serializer;
-use gateway::{ListedTrace, Order};
+use gateway::{Error, KeyView, ListedTrace, Order};
 
 use crate::app::App;
 use crate::console::failure::Result;
@@ -16,10 +18,15 @@ use crate::console::page;
 use crate::console::visit::Visit;
 use crate::evidence::trace_query;
 
+/// The most keys to choose from: a page stays small.
+const MOST_KEYS: usize = 100;
+
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
-    let query = Serializer::new(String::new()).extend_pairs(&visit.query).finish();
+    let named = visit.query.iter().map(|(name, value)| as_filter(name, value));
+    let named = named.collect::<std::result::Result<Vec<_>, _>>()?;
+    let query = Serializer::new(String::new()).extend_pairs(named).finish();
     let asked = trace_query::read(&query)?.asked;
     let found = app.gateway.list_traces_for_member(visit.member(), project, &asked).await?;
     let is_full = found.traces.len() as i64 == asked.limit;
@@ -45,12 +52,45 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     Ok(page(&TracesPage {
         live: is_live.then(|| frame.href(&format!("/live/traces?known={:x}", version(&traces)))),
         frame,
+        keys: keys(&app, &visit, project),
         filters: TraceFilters(filters),
         is_first: asked.beyond.is_none() && asked.offset == 0,
         total: found.total.map(Count),
         rows: traces.iter().map(row).collect(),
         next,
     }))
+}
+
+/// A filter as the API names it: those by a tag or a field of metadata have one field for name and value.
+fn as_filter<'q>(
+    name: &'q str,
+    value: &'q str,
+) -> std::result::Result<(Cow<'q, str>, &'q str), Error> {
+    if !matches!(name, "tag" | "metadata") {
+        return Ok((name.into(), value));
+    }
+    let malformed = || Error::Malformed(format!("{name} must be a name and a value: name=value"));
+    let (field, value) = value.split_once('=').ok_or_else(malformed)?;
+    Ok((format!("{name}[{}]", field.trim()).into(), value.trim()))
+}
+
+/// The keys of a project as filters, the latest first, and the one that the filter names, which may be gone.
+fn keys(app: &App, visit: &Visit, project: ProjectId) -> Vec<Choice> {
+    let chosen = visit.get("key");
+    let of_project = |view: &KeyView| view.key.project == project;
+    let views = app.gateway.list_keys(visit.member()).into_iter().filter(of_project);
+    let mut keys: Vec<Choice> = views
+        .map(|view| {
+            let id = view.key.id.to_string();
+            Choice { is_chosen: chosen == Some(&id), value: id, label: view.key.name }
+        })
+        .collect();
+    keys.reverse();
+    keys.truncate(MOST_KEYS);
+    if let Some(gone) = chosen.filter(|id| keys.iter().all(|key| key.value != *id)) {
+        keys.push(Choice { is_chosen: true, ..Choice::of(gone.to_owned()) });
+    }
+    keys
 }
 
 /// A trace as a row.

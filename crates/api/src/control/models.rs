@@ -167,6 +167,7 @@ impl From<ModelAskFields> for ModelChange {
             region: fields.region_restriction,
             currency: fields.currency,
             additional_config: fields.additional_config,
+            base: None,
         }
     }
 }

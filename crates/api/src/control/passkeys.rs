@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::control::second_factor::PasswordRequest;
 use crate::control::session::{LARGEST, WhoAmI, signed_in_answer};
-use crate::http::auth::{BySession, COOKIE_NAME, cookie};
+use crate::http::auth::{BySession, SessionCookie, cookie};
 use crate::http::cookie::{Cookie, with_cookie};
 use crate::http::error::{ErrorBody, Result};
 use crate::http::extract::Segments;
@@ -173,7 +173,11 @@ pub async fn challenge(State(app): State<App>, request: Request) -> Result<Respo
     request_body = PasskeySignInRequest, responses((status = 200, body = WhoAmI)))]
 pub async fn sign_in(State(app): State<App>, request: Request) -> Result<Response> {
     let (host, headers) = (host_of(&request), request.headers());
-    let (state, pending) = (cookie(headers, STATE_COOKIE.name), cookie(headers, COOKIE_NAME));
+    let state = cookie(headers, STATE_COOKIE.name);
+    let pending = match SessionCookie::read(headers) {
+        SessionCookie::One(token) => Some(token),
+        SessionCookie::None | SessionCookie::Several => None,
+    };
     let origin = cross_site::open_origin(&app, &request).await?;
     let PasskeySignInRequest { credential } =
         body::read_json(request, &app, LARGEST_CREDENTIAL).await?;

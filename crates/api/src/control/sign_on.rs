@@ -16,7 +16,7 @@ use crate::http::client;
 use crate::http::cookie::{Cookie, with_cookie};
 use crate::http::error::{Failure, Result};
 use crate::http::extract::Segments;
-use crate::http::own_path::next_of;
+use crate::http::own_path::Next;
 use crate::http::query::query_value;
 
 /// The cookie of a sign-on whose user is at the issuer.
@@ -32,8 +32,9 @@ const LONGEST_VALUE: usize = 8 * 1024;
     responses((status = 303, description = "To the provider"), (status = 401, description = "The provider cannot be used")))]
 pub async fn start(State(app): State<App>, path: Segments, request: Request) -> Result<Response> {
     let origin = client::origin(&app, &request);
-    let next = next_of(&request);
+    let next = Next::of(&request);
     let anew = query_value(&request, "anew").is_some();
+    let next = next.noted(&app, &origin).await;
     let begun = app.gateway.sign_on_start(path.text("slug")?, &next, anew, &origin).await;
     let mut response = match begun {
         Ok(start) => {

@@ -119,6 +119,7 @@ impl From<SignOnProviderRequest> for SignOnProviderChange {
             groups_claim: request.groups_claim,
             rules: request.rules.map(|rules| rules.into_iter().map(rule).collect()),
             trusts_factor: request.trusts_factor,
+            base: None,
         }
     }
 }

@@ -49,7 +49,7 @@ fn excerpt(text: Text) -> Text {
         FindingMark { text: without_middle(&mark.text, before, behind), finding: mark.finding }
     };
     let marks = text.marks.into_iter().enumerate().map(shortened).take(MOST_MARKS).collect();
-    Text { name: text.name, marks, whole: None }
+    Text { name: text.name, marks, ..Text::default() }
 }
 
 /// The first and the last characters of a text.

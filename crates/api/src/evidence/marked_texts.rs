@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::evidence::finding_places::{Mark, in_stored};
 
-/// The most bytes of a text that a page shows.
+/// The most bytes of a text that is shown without a part of it being asked for.
 pub(crate) const LONGEST_TEXT: usize = 32 * 1024;
 /// The most messages of a conversation that a page shows, the latest.
 const MOST_MESSAGES: usize = 50;
@@ -243,7 +243,8 @@ pub(crate) fn cut(name: &str, text: &str, found: &[Mark], longest: usize) -> Mar
     let whole = (end < text.len()).then_some(Bytes(text.len()));
     let placed = in_stored(&text[..end], found);
     let marks = FindingMark::split(&text[..end], &placed);
-    Marked { text: Text { name: name.to_owned(), marks, whole }, findings: placed.len() }
+    let text = Text { name: name.to_owned(), marks, whole, ..Text::default() };
+    Marked { text, findings: placed.len() }
 }
 
 #[cfg(test)]

@@ -33,6 +33,8 @@ pub struct OwnUsageQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OwnUsageBody {
     period: PeriodBody,
+    /// The cost of all of them, USD.
+    cost: f64,
     /// The keys that were used, by project; the dearest of each first.
     keys: Vec<OwnKeyBody>,
 }
@@ -46,7 +48,7 @@ pub struct OwnKeyBody {
     usage: GroupBody,
 }
 
-/// The usage of the keys that you have made and not revoked.
+/// The usage of the keys that you have made, also of those that are revoked.
 #[utoipa::path(get, path = "/api/v1/usage/own", tag = "Statistics", params(OwnUsageQuery),
     responses((status = 200, body = OwnUsageBody)))]
 pub async fn show(
@@ -61,8 +63,9 @@ pub async fn show(
         app.gateway.now(),
     )?;
     let usage = app.gateway.own_usage(&by.member, period).await?;
+    let cost = usage.cost().dollars();
     let keys = usage.keys.into_iter();
     let keys =
         keys.map(|(project_id, group)| OwnKeyBody { project_id, usage: group.into() }).collect();
-    Ok(Json(OwnUsageBody { period: usage.period.into(), keys }))
+    Ok(Json(OwnUsageBody { period: usage.period.into(), cost, keys }))
 }

@@ -98,6 +98,8 @@ pub struct SecurityBody {
     pii_block_rate: f64,
     /// Percent of traces.
     injection_shadow_rate: f64,
+    /// The mean similarity of the answers of shadow calls to those beside them, 0 to 1; null without any.
+    shadow_score: Option<f64>,
     /// 0 to 1.
     tool_fidelity_score: f64,
     loop_interventions: i64,
@@ -255,6 +257,7 @@ impl From<Stats> for StatsBody {
                 total_requests: stats.total_requests,
                 pii_block_rate: percent(found.pii, found.traces),
                 injection_shadow_rate: percent(found.injection, found.traces),
+                shadow_score: stats.shadow_score,
                 tool_fidelity_score: agent.fidelity.unwrap_or(1.0),
                 loop_interventions: stats.loop_interventions,
                 secret_leakage_rate: percent(found.secret, found.traces),

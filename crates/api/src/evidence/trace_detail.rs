@@ -196,7 +196,7 @@ pub fn response(gateway: &Gateway, detail: TraceDetail) -> Result<Response, Erro
         return Err(internal("a detail does not end with its steps".to_owned()));
     }
     head.truncate(head.len() - END.len());
-    let text = DetailText { head, between: b",", end: END.as_bytes(), step: write_step };
+    let text = DetailText { head, between: b",", end: END.as_bytes(), step: Box::new(write_step) };
     let pieces = gateway.write_detail(detail.steps, text);
     let kind = [(CONTENT_TYPE, "application/json")];
     Ok((kind, Body::from_stream(pieces)).into_response())

@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
 use axum::response::Response;
-use gateway::{Caller, Error, Member, Origin, Spends, Standing};
+use gateway::{Caller, Error, Member, Origin, PerimeterReason, Spends, Standing};
 use serde::Deserialize;
 
 use crate::app::App;
@@ -143,7 +143,7 @@ pub async fn member(State(app): State<App>, mut request: Request, next: Next) ->
         let member = by_token(&app, &request, token).await?;
         request.extensions_mut().insert(member);
     } else {
-        let claim = claim(&app, &request)?;
+        let claim = claim(&app, &request);
         admit_session(&mut request, sign_in(&app, claim, Standing::Full).await?);
     }
     Ok(next.run(request).await)
@@ -154,7 +154,7 @@ pub async fn person(State(app): State<App>, mut request: Request, next: Next) ->
     if let Some(token) = service_token(request.headers()) {
         by_token(&app, &request, token).await?.check_person()?;
     }
-    let claim = claim(&app, &request)?;
+    let claim = claim(&app, &request);
     admit_session(&mut request, sign_in(&app, claim, Standing::Full).await?);
     Ok(next.run(request).await)
 }
@@ -201,7 +201,7 @@ pub fn own_session_of<'a>(
     least: Standing,
 ) -> impl Future<Output = Result<Session>> + Send + use<'a> {
     let claim = claim(app, request);
-    async move { sign_in(app, claim?, least).await.map_err(Failure::of_session) }
+    async move { sign_in(app, claim, least).await.map_err(Failure::of_session) }
 }
 
 /// The session of a request that an open page makes by itself: it is no use of the session.
@@ -211,7 +211,7 @@ pub fn idle_session_of<'a>(
 ) -> impl Future<Output = Result<Session>> + Send + use<'a> {
     let claim = claim(app, request);
     async move {
-        let Claim { token, origin } = claim?;
+        let (token, origin) = claim.checked(app).await?;
         let found = app.gateway.idle_session(&token, &origin, Standing::Full).await;
         let (member, account) = found.map_err(|error| Failure::of_session(error.into()))?;
         Ok(Session { member, account, token })
@@ -225,7 +225,7 @@ pub async fn either(State(app): State<App>, mut request: Request, next: Next) ->
     } else if presents_key(request.headers()) {
         Either::Key(Box::new(admit(&app, &request, Spends::No, KeyPlace::Headers).await?))
     } else {
-        let claim = claim(&app, &request)?;
+        let claim = claim(&app, &request);
         Either::Member(Box::new(sign_in(&app, claim, Standing::Full).await?.member))
     };
     request.extensions_mut().insert(who);
@@ -253,19 +253,64 @@ fn admit<'a>(
 
 /// The session that a request claims.
 struct Claim {
-    token: String,
+    cookie: SessionCookie,
+    /// Whether a page of another site has had a browser send the request.
+    is_foreign: bool,
     origin: Origin,
 }
 
-fn claim(app: &App, request: &Request) -> Result<Claim> {
-    let token = cookie(request.headers(), COOKIE_NAME).ok_or(Error::Unauthorized)?;
-    cross_site::check(app, request)?;
-    Ok(Claim { token, origin: origin(app, request) })
+fn claim(app: &App, request: &Request) -> Claim {
+    Claim {
+        cookie: SessionCookie::read(request.headers()),
+        is_foreign: cross_site::is_foreign(app, request),
+        origin: origin(app, request),
+    }
+}
+
+impl Claim {
+    /// The token, and where the request comes from. Browsers send no cookie with most requests of other sites'
+    /// pages: those are noted too.
+    async fn checked(self, app: &App) -> std::result::Result<(String, Origin), Error> {
+        let Self { cookie, is_foreign, origin } = self;
+        let (reason, error) = match cookie {
+            SessionCookie::One(token) if !is_foreign => return Ok((token, origin)),
+            SessionCookie::None if !is_foreign => return Err(Error::Unauthorized),
+            SessionCookie::None => (PerimeterReason::ForeignPage, Error::Unauthorized),
+            SessionCookie::One(_) | SessionCookie::Several if is_foreign => {
+                (PerimeterReason::ForeignPage, Error::Forbidden)
+            }
+            SessionCookie::One(_) | SessionCookie::Several => {
+                (PerimeterReason::SeveralSessions, Error::InvalidToken)
+            }
+        };
+        app.gateway.note_perimeter_block(&origin, reason).await;
+        Err(error)
+    }
+}
+
+/// The session cookie of a request. Another host of the domain can set one of the same name, so none of two
+/// counts.
+pub(crate) enum SessionCookie {
+    None,
+    One(String),
+    Several,
+}
+
+impl SessionCookie {
+    pub(crate) fn read(headers: &HeaderMap) -> Self {
+        let mut values = cookies(headers, COOKIE_NAME);
+        match (values.next(), values.next()) {
+            (None, _) => Self::None,
+            (Some(token), None) => Self::One(token.to_owned()),
+            (Some(_), Some(_)) => Self::Several,
+        }
+    }
 }
 
 async fn sign_in(app: &App, claim: Claim, least: Standing) -> Result<Session> {
-    let (member, account) = app.gateway.session(&claim.token, &claim.origin, least).await?;
-    Ok(Session { member, account, token: claim.token })
+    let (token, origin) = claim.checked(app).await?;
+    let (member, account) = app.gateway.session(&token, &origin, least).await?;
+    Ok(Session { member, account, token })
 }
 
 /// The member that a service token stands for. (The request itself must not be held over the wait: its body is
@@ -301,12 +346,17 @@ fn presented(headers: &HeaderMap) -> Option<&str> {
 
 /// The value of a cookie.
 pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
+    cookies(headers, wanted).next().map(str::to_owned)
+}
+
+/// The values of all cookies of a name.
+fn cookies<'h>(headers: &'h HeaderMap, wanted: &'h str) -> impl Iterator<Item = &'h str> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     lines
         .flat_map(|line| line.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(name, _)| *name == wanted)
-        .map(|(_, value)| value.to_owned())
+        .filter(move |(name, _)| *name == wanted)
+        .map(|(_, value)| value)
 }
 
 /// Takes the value that the route's guard has inserted. Its absence is a defect of the route table,

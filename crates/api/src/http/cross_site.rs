@@ -5,7 +5,7 @@ use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use gateway::{Error, Origin};
+use gateway::{Error, Origin, PerimeterReason};
 
 use crate::app::App;
 use crate::http::client;
@@ -15,11 +15,11 @@ use crate::http::web_origin::WebOrigin;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Refuses a request that changes something and may come from a page of another origin. A client
-/// that sends neither `Origin` nor `Sec-Fetch-Site` is no browser, and has no cookie but its own.
-pub fn check(app: &App, request: &Request) -> Result<()> {
+/// Whether a request changes something and may come from a page of another origin. A client that sends
+/// neither `Origin` nor `Sec-Fetch-Site` is no browser, and has no cookie but its own.
+pub fn is_foreign(app: &App, request: &Request) -> bool {
     if request.method().is_safe() {
-        return Ok(());
+        return false;
     }
     let headers = request.headers();
     let own = match &app.public_origin {
@@ -27,7 +27,7 @@ pub fn check(app: &App, request: &Request) -> Result<()> {
         None => {
             let scheme = scheme(app, request);
             if scheme.is_none() && is_behind_tls(headers, host(request)) {
-                return Ok(());
+                return false;
             }
             // The gateway itself serves plain HTTP; a proxy in front may not.
             let is_https = scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
@@ -35,7 +35,7 @@ pub fn check(app: &App, request: &Request) -> Result<()> {
         }
     };
     if is_of_own_page(headers, own.as_ref()) {
-        return Ok(());
+        return false;
     }
     tracing::info!(
         origin = ?request.headers().get(ORIGIN),
@@ -43,7 +43,7 @@ pub fn check(app: &App, request: &Request) -> Result<()> {
         own = ?own,
         "a request from a page of another origin was refused; behind a proxy, public_url names the own one"
     );
-    Err(Error::Forbidden.into())
+    true
 }
 
 /// The origin of a request without a credential, which neither a page of another site nor an address that may
@@ -52,10 +52,12 @@ pub fn open_origin<'a>(
     app: &'a App,
     request: &Request,
 ) -> impl Future<Output = Result<Origin>> + Send + use<'a> {
-    let checked = check(app, request);
-    let origin = client::origin(app, request);
+    let (is_foreign, origin) = (is_foreign(app, request), client::origin(app, request));
     async move {
-        checked?;
+        if is_foreign {
+            app.gateway.note_perimeter_block(&origin, PerimeterReason::ForeignPage).await;
+            return Err(Error::Forbidden.into());
+        }
         app.gateway.check_address(&origin).await?;
         Ok(origin)
     }

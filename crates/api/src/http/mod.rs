@@ -10,6 +10,7 @@ pub(crate) mod dialect;
 pub(crate) mod drain_body;
 pub(crate) mod error;
 pub(crate) mod extract;
+pub(crate) mod framing;
 pub(crate) mod health;
 pub(crate) mod json_text;
 pub(crate) mod openapi;

@@ -1,16 +1,41 @@
 //! The path that a sign-in leads to.
 
 use axum::extract::Request;
+use gateway::{Origin, PerimeterReason};
 
+use crate::app::App;
 use crate::http::query::query_value;
 
-/// The path of this console that a request wants to go on to.
-pub(crate) fn next_of(request: &Request) -> String {
-    query_value(request, "next").map_or_else(|| "/".to_owned(), |next| own_path(&next))
+/// The path of this console that a browser wants to go on to after a sign-in.
+pub(crate) struct Next {
+    path: String,
+    is_replaced: bool,
+}
+
+impl Next {
+    /// The one in the query of a request.
+    pub(crate) fn of(request: &Request) -> Self {
+        Self::read(&query_value(request, "next").unwrap_or_default())
+    }
+
+    /// The one that a text names, `/` without any.
+    pub(crate) fn read(asked: &str) -> Self {
+        let path = own_path(asked);
+        let is_replaced = !asked.is_empty() && path != asked;
+        Self { path, is_replaced }
+    }
+
+    /// The path; that the address of another host was asked for is noted.
+    pub(crate) async fn noted(self, app: &App, origin: &Origin) -> String {
+        if self.is_replaced {
+            app.gateway.note_perimeter_block(origin, PerimeterReason::ForeignAddress).await;
+        }
+        self.path
+    }
 }
 
 /// A path of this console: nothing that a browser would read as the address of another host.
-pub(crate) fn own_path(path: &str) -> String {
+fn own_path(path: &str) -> String {
     let is_path = path.starts_with('/')
         && !path.starts_with("//")
         && !path.contains(['\\', '\t', '\r', '\n'])

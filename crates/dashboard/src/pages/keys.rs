@@ -3,8 +3,9 @@
 use askama::Template;
 use domain::time::Timestamp;
 
-use crate::format::{Money, Percent};
+use crate::format::Money;
 use crate::frame::Frame;
+use crate::pages::limits::Held;
 use crate::texts::Texts;
 
 /// A key.
@@ -16,14 +17,16 @@ pub struct KeyRow {
     pub name: String,
     /// Its first and last characters.
     pub masked: String,
+    /// Who has made it; `None` of a key that nobody has.
+    pub owner: Option<String>,
     /// `active`, `tripped` or `loop_detected`.
     pub status: &'static str,
-    /// Its spend in the last hour.
-    pub spent: Money,
-    /// Its hourly cap.
-    pub cap: Option<Money>,
-    /// The share of the cap that is spent, 0 to 1 and more.
-    pub share: Option<f64>,
+    /// What counts against its hourly cap now.
+    pub held: Held,
+    /// The models that it may call; `None` allows all.
+    pub models: Option<Vec<String>>,
+    /// The endpoints that it may use; `None` allows all.
+    pub endpoints: Option<Vec<&'static str>>,
     /// Its last request.
     pub last_used: Option<Timestamp>,
     /// When it stops being valid.
@@ -43,12 +46,20 @@ impl KeyRow {
         key_state(t, self.status)
     }
 
-    fn width(&self) -> Option<String> {
-        self.share.map(|share| format!("{:.1}", (share * 100.0).clamp(0.0, 100.0)))
-    }
-
-    fn percent(&self) -> Percent {
-        Percent(self.share.unwrap_or_default())
+    /// The models and endpoints that it may use, in words.
+    fn allowed(&self, t: &Texts) -> String {
+        fn listed(t: &Texts, list: &[impl AsRef<str>]) -> String {
+            let names: Vec<&str> = list.iter().map(AsRef::as_ref).collect();
+            if names.is_empty() { t.words.none.to_owned() } else { names.join(", ") }
+        }
+        match (&self.models, &self.endpoints) {
+            (None, None) => t.keys.all.to_owned(),
+            (Some(models), None) => listed(t, models),
+            (None, Some(endpoints)) => t.keys.all_models_by(listed(t, endpoints)),
+            (Some(models), Some(endpoints)) => {
+                t.keys.models_by(listed(t, models), listed(t, endpoints))
+            }
+        }
     }
 }
 
@@ -80,6 +91,12 @@ pub struct KeysPage {
     pub rows: Vec<KeyRow>,
     /// A key that was just made.
     pub made: Option<NewSecret>,
+    /// What the user's own keys of the project have spent in 30 days; `None` if that is not shown.
+    pub own_spend: Option<Money>,
+    /// The models that a new key can be held to.
+    pub models: Vec<String>,
+    /// The endpoints that it can be held to.
+    pub endpoints: Vec<&'static str>,
     /// Whether the user may make keys.
     pub may_make: bool,
     /// Whether the user names the cap of a key that they make.

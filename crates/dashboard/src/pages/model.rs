@@ -21,6 +21,24 @@ pub struct EndpointRow {
     pub check: Option<Result<(), String>>,
 }
 
+/// The prompt of a test call.
+pub const CALL_PROMPT: &str = "Hi";
+
+/// The outcome of a test call.
+#[derive(Clone, Debug)]
+pub struct TestCall {
+    /// Whether the model has answered.
+    pub is_answered: bool,
+    /// The status of the reply.
+    pub status: u16,
+    /// Its answer, or what is wrong in the provider's words.
+    pub words: String,
+    /// Its figures.
+    pub fields: Vec<String>,
+    /// The address of its trace.
+    pub href: Option<String>,
+}
+
 /// A model, or the form of a new one.
 #[derive(Debug, Template)]
 #[template(path = "model.html")]
@@ -29,6 +47,8 @@ pub struct ModelPage {
     pub frame: Frame,
     /// Its number; `None` for a new one.
     pub id: Option<i64>,
+    /// The version of the fields that the form has.
+    pub base: String,
     /// Its name.
     pub name: String,
     /// The identifier that callers pass.
@@ -53,6 +73,10 @@ pub struct ModelPage {
     pub warnings: Vec<String>,
     /// Its endpoints, and the outcome of a check.
     pub endpoints: Vec<EndpointRow>,
+    /// The keys that can pay for a test call.
+    pub keys: Vec<Choice>,
+    /// A test call that was made.
+    pub called: Option<TestCall>,
     /// Whether the user may change it.
     pub may_change: bool,
 }
@@ -61,6 +85,12 @@ impl ModelPage {
     /// The identifier as a value of a query.
     fn encoded(&self) -> String {
         form_urlencoded::byte_serialize(self.identifier.as_bytes()).collect()
+    }
+
+    /// The address that a test call is asked for at, if a key can pay for it.
+    fn call(&self) -> Option<String> {
+        let id = self.id.filter(|_| !self.keys.is_empty())?;
+        Some(self.frame.href(&format!("/models/{id}/call")))
     }
 
     fn action(&self) -> String {

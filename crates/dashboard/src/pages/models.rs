@@ -25,6 +25,8 @@ pub struct ModelRow {
     pub region: String,
     /// Prices of prompt and completion tokens.
     pub prices: Option<(Rate, Rate)>,
+    /// The day of the vendors' list that a price is from; `None` if the prices are its own.
+    pub listed: Option<&'static str>,
     /// The tiers that are sent to it.
     pub tiers: Vec<&'static str>,
     /// Warnings.

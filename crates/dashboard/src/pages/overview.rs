@@ -105,8 +105,10 @@ impl GroupTable {
 }
 
 /// The steps to a first call that are done.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FirstSteps {
+    /// The model that the snippets call.
+    pub model: String,
     /// A model of a provider is registered.
     pub has_model: bool,
     /// A tier leads to such a model.
@@ -166,14 +168,6 @@ impl Overview {
     fn live(&self) -> Option<String> {
         let hours = self.hours?;
         Some(self.frame.href(&format!("/live/overview?window={hours}")))
-    }
-
-    fn nothing_called(&self) -> String {
-        let t = &self.frame.t.overview;
-        match self.hours {
-            Some(hours) => t.nothing_in_hours(hours),
-            None => t.nothing_in_days(self.first_day(), self.last_day()),
-        }
     }
 
     fn no_calls(&self) -> String {

@@ -33,6 +33,8 @@ pub struct PersonRow {
     pub may_change: bool,
     /// Whether the signed-in user may hand them a link to a new password.
     pub may_reset: bool,
+    /// Whether the signed-in user may remove their second factors, which they have.
+    pub may_reset_factor: bool,
 }
 
 impl PersonRow {

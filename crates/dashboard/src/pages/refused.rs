@@ -41,6 +41,18 @@ impl SentForm<'_> {
         self.sent(field).map_or(*today.borrow(), |value| !value.is_empty())
     }
 
+    /// Whether a field that may be sent several times was sent with a value.
+    pub(crate) fn includes(&self, field: &str, value: &str) -> bool {
+        self.0.is_some_and(|refused| {
+            refused.sent.iter().any(|(name, sent)| name == field && sent == value)
+        })
+    }
+
+    /// Whether such a field was sent at all, or has a fault.
+    pub(crate) fn any(&self, field: &str) -> bool {
+        self.0.is_some_and(|refused| refused.sent.iter().any(|(name, _)| name == field))
+    }
+
     /// Whether a value is chosen among others.
     pub(crate) fn picks(&self, field: &str, value: &str, today: impl Borrow<bool>) -> bool {
         self.sent(field).map_or(*today.borrow(), |sent| sent == value)

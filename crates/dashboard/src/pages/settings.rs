@@ -56,6 +56,10 @@ pub struct OrganizationFields {
     pub name: String,
     /// `security.require_mfa`.
     pub requires_factor: bool,
+    /// `security.disable_password_login`.
+    pub disables_passwords: bool,
+    /// Whether the signed-in user may change that.
+    pub may_disable_passwords: bool,
     /// `security.default_role`.
     pub roles: Vec<Choice>,
     /// The version of the settings that the fields are of.

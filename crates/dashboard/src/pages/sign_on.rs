@@ -10,6 +10,8 @@ use crate::markup;
 pub struct ProviderForm {
     /// Its number; `None` of a new one.
     pub id: Option<i64>,
+    /// The version of the fields that it shows.
+    pub base: String,
     /// Its name in addresses.
     pub slug: String,
     /// Its name for people.

@@ -6,6 +6,7 @@ use domain::time::Timestamp;
 use crate::format::{Count, Duration, Money};
 use crate::frame::Frame;
 use crate::markup;
+use crate::pages::choice::Choice;
 
 /// The filters of the list, as they were given.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +32,7 @@ impl TraceFilters {
 }
 
 /// The fields of the form.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 15] = [
     "status",
     "grade",
     "model",
@@ -44,6 +45,9 @@ const FIELDS: [&str; 12] = [
     "finding",
     "has_error",
     "order",
+    "key",
+    "tag",
+    "metadata",
 ];
 
 /// A trace of the list.
@@ -73,6 +77,8 @@ pub struct TracesPage {
     pub frame: Frame,
     /// The filters.
     pub filters: TraceFilters,
+    /// The keys to choose from.
+    pub keys: Vec<Choice>,
     /// The traces.
     pub rows: Vec<TraceRow>,
     /// How many there are, if that is known.

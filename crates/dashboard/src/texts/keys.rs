@@ -15,14 +15,26 @@ texts! {
         make = "Make a key";
         none_yet = "No key yet. Applications call this gateway with one.";
         name = "Name";
-        key = "Key";
         state = "State";
-        last_hour = "Last hour";
-        cap = "Cap per hour";
+        last_hour = "Spent";
+        cap = "Cap";
         share = "Share of the cap";
         last_used = "Last used";
         expires = "Expires";
-        percent_of_cap(percent) = "{percent} of the cap";
+        owner = "Made by";
+        no_owner = "nobody";
+        user(number) = "user {number}";
+        you = "you";
+        reserved = "Reserved";
+        models = "Models";
+        endpoints = "Endpoints";
+        allowed = "May call";
+        all = "all";
+        all_models_by(endpoints) = "all, by {endpoints}";
+        models_by(models, endpoints) = "{models}, by {endpoints}";
+        hold_to = "Only some models or endpoints";
+        about_lists = "A list without a tick allows all that the project has.";
+        own_spend(amount) = "Your own keys have spent {amount} in this project in the last 30 days.";
         cap_reached = "paused: cap reached";
         in_loop = "paused: loop";
         reset = "Reset";
@@ -55,7 +67,7 @@ texts! {
         set_budget[setting, settings] = "The project has no budget: set {setting} under {settings}.";
         held(percent) = "{percent} is spent or reserved";
         keys_in_last_hour = "Keys in the last hour";
-        no_key = "No key yet.";
+        no_key[keys] = "No key yet. Make one under {keys}: what it spends is shown here.";
         table_of_keys = "Table of the keys' limits";
         key = "Key";
         state = "State";
@@ -65,6 +77,6 @@ texts! {
         share = "Share of the cap";
         requests = "Requests";
         requests_of(most) = "Requests, of {most}";
-        of_this_node = "Reserved money and requests are those of this node.";
+        of_this_node = "What is reserved, and requests, are those of this node.";
     }
 }

@@ -15,6 +15,9 @@ texts! {
         place = "Where";
         prompt_price = "Prompt, per million tokens";
         completion_price = "Completion";
+        price_source = "Prices are from";
+        listed(day) = "the vendor's list of {day}";
+        own_price = "this registry";
         tiers = "Tiers";
         own_address = "the vendor's own";
         public(region) = "public, {region}";
@@ -45,12 +48,22 @@ texts! {
         not_checked = "not checked";
         check_connection = "Check the connection";
         about_check = "No prompt and no credential is sent.";
+        test_call = "A test call";
+        about_call[prompt] = "A real call of {prompt} with a few tokens: it tells whether credential, name and account are good, is recorded as a trace, and is paid by the key.";
+        needs_key[keys] = "A test call is paid by a key: make one of your own under {keys}.";
+        key = "Key";
+        call_it = "Call it";
+        answered = "answered";
+        status(number) = "status {number}";
+        nothing_said = "It answered with an empty text, as models do that think first.";
+        its_trace = "Its trace";
 
         name = "Name";
         identifier[field] = "Identifier that callers pass as {field}";
         wire_format = "Wire format";
         openai_format = "openai: chat completions, also of other servers";
         address_or_own = "Address (empty: the vendor's own)";
+        is_old = "The model has changed since this page was loaded: the form shows it as it is now, without your change";
         api_key = "Provider's key";
         api_key_set = "Provider's key (set; empty keeps it)";
         api_key_stays = "The provider's key is not sent to another address: enter the key for the new one";

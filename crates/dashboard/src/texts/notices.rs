@@ -38,6 +38,7 @@ notices! {
     key_reset = "The key is reset: it is active, and its windows count from now on.";
     key_revoked = "The key is revoked: calls with it fail from now on.";
     person_changed = "Role and projects are saved: they count from the person's next request on.";
+    factors_reset = "The second factors are removed, and the sessions have ended: the person can set up new ones.";
     person_removed = "The person is removed, and signed out everywhere.";
     token_revoked = "The token is revoked: requests with it fail from now on.";
     invitation_withdrawn = "The invitation is withdrawn: its link is no longer good.";

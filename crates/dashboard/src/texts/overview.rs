@@ -15,8 +15,7 @@ texts! {
         show = "Show";
 
         first_call = "Make the first call";
-        nothing_in_hours(hours) = "Nothing was called in the last {hours} hours. The way to a first trace:";
-        nothing_in_days(first, last) = "Nothing was called in the {first} to {last}. The way to a first trace:";
+        nothing_called = "Nothing was called yet. The way to a first trace:";
         a_model = "A model and its provider's key.";
         register_one = "Register one";
         begin[register, sandbox] = "{register}, or begin with {sandbox}, which answers without a provider.";
@@ -63,8 +62,8 @@ texts! {
 
         by(dimension) = "By {dimension}";
         usage_by(dimension) = "Usage by {dimension}";
-        no_calls_in_hours(hours) = "No calls in the last {hours} hours.";
-        no_calls_in_days(first, last) = "No calls in the {first} to {last}.";
+        no_calls_in_hours(hours) = "No calls in the last {hours} hours: choose a longer period, or make one.";
+        no_calls_in_days(first, last) = "No calls from {first} to {last}: choose other days, or make one.";
         errors = "Errors";
         cost = "Cost";
         share = "Share of the cost";

@@ -16,6 +16,7 @@ texts! {
         client_secret_set = "Client secret (empty: as it is)";
         scopes = "Scopes";
         groups_claim = "Claim of the groups";
+        is_old = "The provider has changed since this page was loaded: its form shows it as it is now, without your change";
         rules = "Rules, one a line: group = role, projects";
         rule_example = "engineering = member 1 2";
         no_rule = "A rule is a line such as: engineering = member 1 2";
@@ -66,6 +67,9 @@ texts! {
         reset = "Reset";
         end_ways_of(email) = "End every way in of {email}";
         asks_to_end_ways(email) = "End every way in of {email}? Password, passkeys, second factors, single sign-on, sessions and service tokens go; a link to a new password is made.";
+        reset_factor = "Reset factor";
+        reset_factor_of(email) = "Reset the second factor of {email}";
+        asks_to_reset_factor(email) = "Reset the second factor of {email}? Their authenticator, recovery codes and passkeys go, and their sessions end. They sign in with their password, and set up a new one.";
         remove(email) = "Remove {email}";
         asks_to_remove(email) = "Remove {email}? Their sessions and service tokens end; keys that they made go on.";
         about_projects = "Owners and admins see all projects; members and viewers those that are listed.";
@@ -94,7 +98,7 @@ texts! {
         a_year = "a year";
         no_days = "Good for must be a number of days";
         make = "Make a token";
-        none_yet = "No service token yet.";
+        none_yet = "No service token yet. Make one above for a script that manages this gateway.";
         name = "Name";
         token = "Token";
         role_and_projects = "Role and projects";

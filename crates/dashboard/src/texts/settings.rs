@@ -44,6 +44,7 @@ texts! {
 
         organization(name) = "Organization {name}";
         requires_factor = "Everybody must have a second factor";
+        disables_passwords = "Nobody signs in with a password: providers of single sign-on let people in";
         default_role = "Role of people who sign in through a provider and fit no rule";
         no_default_role = "none: they are refused";
     }
@@ -92,7 +93,7 @@ texts! {
         actor = "Actor";
         target = "Target";
         no_further = "No further events.";
-        none_yet = "No event yet.";
+        none_yet = "No event yet. Whatever people change here is listed from then on.";
         none_fits[clear] = "No event fits. Take a filter away, or {clear}.";
         events = "Audit events";
         time = "Time";

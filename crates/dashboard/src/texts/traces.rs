@@ -17,6 +17,11 @@ texts! {
         model = "Model";
         user = "User";
         session = "Session";
+        key = "Key";
+        tag = "Tag, name=value";
+        tag_example = "team=search";
+        metadata_field = "Metadata, name=value";
+        metadata_example = "customer=acme";
         cost_from = "Cost from, USD";
         duration_from = "Duration from, ms";
         order = "Order";
@@ -26,7 +31,8 @@ texts! {
         none_yet[make_key] = "No trace yet. A call opens one: {make_key} and call a model.";
         make_key = "make a key";
         none_fits[clear] = "No trace fits. Take a filter away, or {clear}.";
-        no_further = "No further traces.";
+        no_further[first] = "No further traces. Go back to {first}, or take another filter.";
+        the_first_page = "the first page";
         opened = "Opened";
         trace = "Trace";
         cost = "Cost";
@@ -49,8 +55,15 @@ texts! {
         place_in_time = "Place in time";
         duration = "Duration";
         cost = "Cost";
+        tokens = "Tokens";
+        tier = "Tier";
+        findings = "Findings";
         more(count) = "and {count} more";
         steps = "Steps";
+        steps_of(first, last, count) = "Steps {first} to {last} of {count}";
+        steps_before = "Steps before";
+        next_steps = "Next steps";
+        beginning_of(size) = "The beginning of {size}. The API has all of it.";
         metadata = "Metadata";
         median(latency) = "median {latency}";
         margin = "Margin";
@@ -71,7 +84,11 @@ texts! {
 texts! {
     /// A step of a trace.
     Step {
-        id_and_time[id, time] = "Step {id} · {time}";
+        number(id) = "Step {id}";
+        number_and_time[step, time] = "{step} · {time}";
+        of_trace[trace] = "of trace {trace}";
+        before_it = "Step before";
+        behind_it = "Next step";
         duration(value) = "duration {value}";
         cost(value) = "cost {value}";
         prompt_tokens(value) = "prompt tokens {value}";
@@ -81,7 +98,13 @@ texts! {
         shadow_of(step) = "shadow of {step}";
         tier(value) = "tier {value}";
         risk_score(value) = "risk score {value}";
-        beginning_of(size) = "The beginning of {size}. The API has all of it.";
+        beginning_of(size) = "The beginning of {size}.";
+        part_of(begin, end, whole) = "{begin} to {end} of {whole}.";
+        all_of_it = "All of it";
+        part_before = "Part before";
+        next_part = "Next part";
+        texts_before[texts] = "Before these: {texts}.";
+        earlier_texts{count} = { 1 => "{count} text", _ => "{count} texts" };
         content = "content";
         too_deep = "It cannot be shown: it is nested too deeply.";
         input = "input";

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
 use crate::state::caller::{Caller, Origin};
+use crate::state::perimeter_counts::PerimeterReason;
 use crate::state::registry::KeyState;
 
 /// Whether an endpoint may cost money.
@@ -45,7 +46,7 @@ impl Gateway {
         let now = self.clock.now();
         self.check_address(origin).await?;
         let Some(caller) = self.authenticate(bearer, now)? else {
-            Box::pin(self.note_perimeter_block(origin, "invalid key")).await;
+            Box::pin(self.note_perimeter_block(origin, PerimeterReason::InvalidKey)).await;
             return Err(Error::Unauthorized);
         };
         self.check_caller(&caller, origin, spends, now).await?;
@@ -61,7 +62,7 @@ impl Gateway {
         now: Timestamp,
     ) -> Result<()> {
         if let Err(error) = check_perimeter(&caller.project.settings.perimeter, origin.address) {
-            Box::pin(self.note_perimeter_block(origin, "blocked address")).await;
+            Box::pin(self.note_perimeter_block(origin, PerimeterReason::BlockedAddress)).await;
             return Err(error);
         }
         let key = &caller.key.key;
@@ -84,7 +85,7 @@ impl Gateway {
     pub async fn check_address(&self, origin: &Origin) -> Result<()> {
         let checked = check_perimeter(&self.config.perimeter, origin.address);
         if checked.is_err() {
-            Box::pin(self.note_perimeter_block(origin, "blocked address")).await;
+            Box::pin(self.note_perimeter_block(origin, PerimeterReason::BlockedAddress)).await;
         }
         checked
     }

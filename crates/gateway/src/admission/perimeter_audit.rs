@@ -1,7 +1,7 @@
 //! Requests that were refused at the perimeter, as the audit reports them.
 //!
-//! Nothing that an attacker can repeat fills the disk: one row an address and minute, 60 a minute
-//! in all. A row is written with the first block; later blocks are counted here, and the row is
+//! Nothing that an attacker can repeat fills the disk: one row an address, reason and minute, 60 a
+//! minute in all. A row is written with the first block; later blocks are counted here, and the row is
 //! updated from time to time.
 
 use serde_json::{Map, Value};
@@ -11,12 +11,13 @@ use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::request_id;
 use crate::state::caller::Origin;
+use crate::state::perimeter_counts::PerimeterReason;
 
 impl Gateway {
     /// Notes a request that was refused at the perimeter, also if its sender hangs up meanwhile.
-    pub(crate) async fn note_perimeter_block(&self, origin: &Origin, why: &'static str) {
+    pub async fn note_perimeter_block(&self, origin: &Origin, reason: PerimeterReason) {
         metrics::counter!("sluice_perimeter_blocks_total").increment(1);
-        let Some(row) = self.perimeter_counts.note(origin.address, why, self.clock.now()) else {
+        let Some(row) = self.perimeter_counts.note(origin.address, reason, self.clock.now()) else {
             return;
         };
         let (gateway, origin) = (self.clone(), origin.clone());

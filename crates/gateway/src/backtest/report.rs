@@ -76,8 +76,8 @@ pub struct StepCounts {
     pub judged: u64,
     /// Requests whose content is not stored.
     pub without_content: u64,
-    /// Requests that could not be judged: a damaged content, no memory for it, or a block outside the messages,
-    /// which are all that is stored of it.
+    /// Requests that could not be judged: a damaged row or content, no memory for it, or a block outside the
+    /// messages, which are all that is stored of it.
     pub unreadable: u64,
     /// Whether the window has more than were read: then the earliest were.
     pub truncated: bool,

@@ -121,6 +121,7 @@ async fn tally(
         progress.done += page.read;
         tally.steps.read += page.read;
         tally.steps.without_content += page.without_content;
+        tally.steps.unreadable += page.damaged;
     }
     Ok(job.checkpoint(progress).await?.then_some(tally))
 }

@@ -90,6 +90,8 @@ pub(super) struct Page {
     pub(super) read: u64,
     /// Requests whose content is not stored.
     pub(super) without_content: u64,
+    /// Steps whose row cannot be read.
+    pub(super) damaged: u64,
     /// When its first step ended.
     pub(super) since: Timestamp,
     /// All its steps but the requests: those of tools link the rounds of a conversation.
@@ -133,8 +135,15 @@ impl<'s> Pages<'s> {
         let since = first.finished_at;
         self.last = StepCursor::after(last);
         let read = steps.len() as u64;
-        let steps = steps.into_iter().map(|ended| ended.step);
-        let steps: Vec<Step> = steps.collect::<std::result::Result<_, _>>()?;
+        let mut damaged = 0;
+        let readable = steps.into_iter().filter_map(|ended| {
+            let note = |error| {
+                damaged += 1;
+                tracing::warn!(step = %ended.id, %error, "a backtest leaves out a step that cannot be read");
+            };
+            ended.step.map_err(note).ok()
+        });
+        let steps: Vec<Step> = readable.collect();
         let (steps, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(judge::counts);
         let (ids, traces): (Vec<_>, Vec<_>) =
             steps.iter().map(|step| (step.id, step.trace)).unzip();
@@ -147,7 +156,7 @@ impl<'s> Pages<'s> {
             let asks_secure = asks_secure(sensitivities.get(&step.trace));
             Some(RecordedRequest { size: *sizes.get(&step.id)?, step, asks_secure })
         });
-        Ok(Page { read, without_content, since, others, requests: stored.collect() })
+        Ok(Page { read, without_content, damaged, since, others, requests: stored.collect() })
     }
 
     /// The next requests of a page, with their sealed contents; none at its end.

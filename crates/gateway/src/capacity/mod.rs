@@ -4,6 +4,7 @@ pub(crate) mod background_thread;
 pub(crate) mod body_memory;
 pub(crate) mod detail_places;
 pub(crate) mod hang_up;
+pub(crate) mod hashing;
 pub(crate) mod offload;
 pub(crate) mod shadow_slots;
 pub(crate) mod trials;

@@ -3,6 +3,7 @@
 use domain::secret::Secret;
 use store::Account;
 
+use crate::capacity::hashing::HashedFor;
 use crate::control::second_factor::Booked;
 use crate::control::sessions::{FRESH, compare};
 use crate::error::{Error, Result};
@@ -26,8 +27,17 @@ impl Gateway {
         }
         let booked = self.book_factor(member).await?;
         let hash = account.password_hash.clone();
-        let is_owner = !has_password || compare(password, Some(hash)).await?.0;
-        Ok((booked, is_owner))
+        if !has_password {
+            return Ok((booked, true));
+        }
+        match compare(password, Some(hash), HashedFor::Known).await {
+            Ok((fits, _)) => Ok((booked, fits)),
+            Err(error) => {
+                // The password was not looked at.
+                self.login_throttle.take_back(&booked.trying, booked.at);
+                Err(error)
+            }
+        }
     }
 
     /// Refuses everybody but the owner of the account, with a row in the audit: before its password is replaced

@@ -176,6 +176,14 @@ impl Gateway {
             metadata,
         };
         self.note(&mut tx, origin, noted).await?;
+        let noted = Noted {
+            org: link.org,
+            event: Event::LoginSuccess,
+            actor: Some(Actor::User(user, &account.email)),
+            target: None,
+            metadata: Map::from_iter([("email".to_owned(), account.email.as_str().into())]),
+        };
+        self.note(&mut tx, origin, noted).await?;
         tx.commit().await?;
         Ok(SignedIn { token, account })
     }

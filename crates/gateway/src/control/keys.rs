@@ -84,12 +84,6 @@ impl Gateway {
         keys.iter().filter_map(|state| self.key_view(member, state.key.id).ok()).collect()
     }
 
-    /// The money that a key has spent in the rolling hour; nothing for an unknown one.
-    pub fn spent_in_hour(&self, id: KeyId) -> Usd {
-        let state = self.registry.key(id);
-        state.map_or(Usd::ZERO, |state| lock(&state.windows).spent(self.clock.now()))
-    }
-
     /// Makes a key. The raw key is in the answer and nowhere else.
     pub async fn create_key(&self, member: &Member, new: NewKey) -> Result<(KeyView, Secret)> {
         let project = self.visible_project(member, new.project).map_err(|error| match error {

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::outbox::{Errand, Outbox, Room, letter};
 use crate::state::caller::Origin;
-use crate::state::perimeter_counts::network;
+use crate::state::perimeter_counts::{PerimeterReason, network};
 
 /// A link for one person. It is good once.
 #[derive(Clone, Debug)]
@@ -86,7 +86,8 @@ impl Gateway {
     }
 
     /// The address that a link is for, to be shown before it is used. That changes nothing, whatever the link
-    /// is: the page of somebody else may have the browser look at it.
+    /// is: the page of somebody else may have the browser look at it, and so do scanners of letters. A look at a
+    /// link that is spent is noted, and counts against nobody.
     pub async fn link_address(
         &self,
         purpose: LinkPurpose,
@@ -94,8 +95,13 @@ impl Gateway {
         origin: &Origin,
     ) -> Result<String> {
         self.check_address(origin).await?;
-        let link = self.stored_link(purpose, token).await?;
-        link.map(|link| link.email).ok_or(Error::LinkInvalid)
+        if let Some(link) = self.stored_link(purpose, token).await? {
+            return Ok(link.email);
+        }
+        if link_token::is_ours(self.registry.pepper(), purpose, token) {
+            Box::pin(self.note_perimeter_block(origin, PerimeterReason::SpentLink)).await;
+        }
+        Err(Error::LinkInvalid)
     }
 
     /// The link of a token that is still good. One that is not counts against the network that it comes

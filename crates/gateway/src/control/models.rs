@@ -12,6 +12,7 @@ use crate::audit::Event;
 use crate::control::people::admin_of_now;
 use crate::control::projects::{audited, check_text, clean_name, settings_that_name};
 use crate::control::settings::{DEEPEST, is_shallow};
+use crate::control::settings_preview::{check_base, version};
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Caller;
@@ -19,7 +20,7 @@ use crate::state::list_prices;
 use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 use crate::state::stored_model::endpoints::{self, Held};
-use crate::state::stored_model::{CREDENTIAL, config, fees};
+use crate::state::stored_model::{self, CREDENTIAL, config, fees};
 
 const DEFAULT_RETENTION: i64 = 30;
 const DEFAULT_CURRENCY: &str = "CAD";
@@ -33,6 +34,15 @@ pub struct ModelView {
     pub model: Arc<Model>,
     /// Warnings about surprising behaviour, given in advance.
     pub warnings: Vec<String>,
+    /// The day of the vendors' list that a price of it is from; `None` if its prices are its own.
+    pub listed: Option<&'static str>,
+}
+
+impl ModelView {
+    /// The version of its fields: a change that has it as its base is saved over these alone.
+    pub fn base(&self) -> String {
+        version(&fields(&self.model))
+    }
 }
 
 /// The fields that a request sets; `None` leaves a field as it is, or at its default.
@@ -62,6 +72,8 @@ pub struct ModelChange {
     pub currency: Option<String>,
     /// The whole object.
     pub additional_config: Option<Map<String, Value>>,
+    /// The version of the fields that the change was made to, if it is for these alone.
+    pub base: Option<String>,
 }
 
 impl Gateway {
@@ -147,6 +159,10 @@ impl Gateway {
         let member = &admin_of_now(&mut tx, member, self.clock.now()).await?;
         let mut row = tx.model(project, id).await?.ok_or(Error::NotFound)?;
         let before = row.clone();
+        if change.base.is_some() {
+            let today = stored_model::open(row.clone(), &state.sealing)?;
+            check_base(change.base.as_deref(), &fields(&today))?;
+        }
         let (brings_key, brought) = (change.api_key.is_some(), brought(&change, &before));
         self.apply(&mut row, change, &state.sealing)?;
         let moved = row.base_url != before.base_url || row.provider != before.provider;
@@ -321,6 +337,23 @@ fn brought(change: &ModelChange, before: &ModelRow) -> Map<String, Value> {
     own.chain(endpoints).collect()
 }
 
+/// The fields that a form has, apart from the credential.
+fn fields(model: &Model) -> Map<String, Value> {
+    let fields = json!({
+        "name": model.name,
+        "identifier": model.identifier,
+        "provider": model.provider.as_str(),
+        "base_url": model.base_url,
+        "has_api_key": model.api_key.is_some(),
+        "is_public": model.is_public,
+        "input_cost_per_1k": model.input_price,
+        "output_cost_per_1k": model.output_price,
+        "data_retention_days": model.data_retention_days,
+        "region_restriction": model.region,
+    });
+    fields.as_object().cloned().unwrap_or_default()
+}
+
 fn taken(error: store::Error) -> Error {
     match error {
         store::Error::Taken => Error::invalid("Identifier has already been taken"),
@@ -330,21 +363,25 @@ fn taken(error: store::Error) -> Error {
 
 fn view(project: &ProjectState, model: Arc<Model>) -> ModelView {
     let mut warnings = Vec::new();
-    if model.prices().is_none() && model.config.image_price.is_none() {
+    let has_price = model.prices().is_some() || model.config.image_price.is_some();
+    if !has_price {
         warnings.push(
             "This public model has no price: calls are recorded at no cost, and keys with a cap or projects \
              with a budget cannot use it. Set input_cost_per_1k and output_cost_per_1k."
                 .to_owned(),
         );
-    } else if list_prices::list_price(model.upstream_name(), model.provider).is_some_and(|list| {
-        let is_listed = |own: Option<_>, listed| own.is_some() && own == listed;
+    }
+    let list = list_prices::list_price(model.upstream_name(), model.provider);
+    let is_listed = |own: Option<_>, listed| own.is_some() && own == listed;
+    let listed = list.filter(|_| has_price).filter(|list| {
         is_listed(model.input_price, list.input)
             || is_listed(model.output_price, list.output)
             || is_listed(model.config.image_price, list.image)
-    }) {
+    });
+    let listed = listed.map(|_| list_prices::as_of());
+    if let Some(day) = listed {
         warnings.push(format!(
-            "The price is the vendor's list price of {}; check it and set your own.",
-            list_prices::as_of()
+            "The price is the vendor's list price of {day}; check it and set your own."
         ));
     }
     if let Some(fallback) = &model.config.fallback
@@ -356,7 +393,7 @@ fn view(project: &ProjectState, model: Arc<Model>) -> ModelView {
     if model.is_sandbox() {
         warnings.push("This is the built-in sandbox model: its answers are canned.".to_owned());
     }
-    ModelView { model, warnings }
+    ModelView { model, warnings, listed }
 }
 
 /// The fields that an audit row compares; the credential only as set or unset.

@@ -69,9 +69,11 @@ impl Gateway {
             let read = faults
                 .note(OrganizationSettings::parse(&organization.settings).map_err(Error::Invalid));
             let is_disabled = read.is_some_and(|read| read.security.disable_password_login);
-            if is_disabled && !was_disabled {
-                // It is the owners who could be locked out.
+            if is_disabled != was_disabled {
+                // It is the owners who could be locked out, and who have decided who gets in how.
                 member.check_owner()?;
+            }
+            if is_disabled && !was_disabled {
                 faults.note(check_ways_in(&mut tx, member.org).await?);
             }
         }

@@ -184,9 +184,16 @@ impl Gateway {
             // Somebody may have a copy of it.
             Refusal::Counter => (Event::MfaFailed, "counter"),
         };
-        // It is no failed attempt, so nothing else bounds how often it is written.
-        let is_attempt = !matches!(refusal, Refusal::SignOnRequired);
-        if !is_attempt && !self.login_throttle.may_record_named(self.clock.now()) {
+        let now = self.clock.now();
+        let is_kept = match refusal {
+            // Strangers have as many networks as they like.
+            Refusal::UnknownPasskey => self.login_throttle.may_record_stranger(now),
+            // It is no failed attempt, so nothing else bounds how often it is written.
+            Refusal::SignOnRequired => self.login_throttle.may_record_named(now),
+            // Attempts of an account are booked.
+            Refusal::Challenge | Refusal::Verification | Refusal::Counter => true,
+        };
+        if !is_kept {
             return Err(Error::Unauthorized);
         }
         let mut metadata = method("passkey");

@@ -1,11 +1,14 @@
 //! Keys that members make, rotate and revoke themselves, within the project's settings.
 
-use domain::ids::{KeyId, ProjectId};
+use std::collections::BTreeMap;
+
+use domain::ids::ProjectId;
 use domain::key::Key;
+use domain::money::Usd;
 use domain::project::Role;
 use domain::settings::{SelfService, Settings};
 use domain::time::{HOUR, Timestamp};
-use store::{Dimension, Tx};
+use store::{MadeKey, Tx};
 
 use crate::control::people::member_of_now;
 use crate::error::{Error, Faults, Result};
@@ -16,6 +19,8 @@ use crate::state::member::Member;
 
 /// The most projects whose usage is read for one user.
 const MOST_PROJECTS: usize = 100;
+/// The most keys of one user whose usage is read, the latest.
+const MOST_KEYS: i64 = 10_000;
 
 /// The usage of one's own keys over a period.
 #[derive(Debug)]
@@ -26,6 +31,13 @@ pub struct OwnUsage {
     pub keys: Vec<(ProjectId, UsageGroup)>,
 }
 
+impl OwnUsage {
+    /// The cost of all calls with these keys.
+    pub fn cost(&self) -> Usd {
+        self.keys.iter().map(|(_, group)| group.usage.cost()).sum()
+    }
+}
+
 impl Gateway {
     /// Whether a member names the cap of a key that they make in a project.
     pub fn may_cap_keys(&self, member: &Member, project: ProjectId) -> bool {
@@ -34,27 +46,23 @@ impl Gateway {
         member.role.is_admin() || (member.role.may_manage_keys() && has_rules)
     }
 
-    /// The usage of the keys that the member has made.
+    /// The usage of the keys that the member has made, in the projects that they may see. What a key has cost
+    /// counts after it is revoked too.
     pub async fn own_usage(&self, member: &Member, period: Period) -> Result<OwnUsage> {
         let user = member.person().ok_or(Error::Forbidden)?;
-        let own = self.list_keys(member).into_iter().map(|view| view.key);
-        let own: Vec<Key> = own.filter(|key| key.owner == Some(user)).collect();
-        let is_own = |group: &UsageGroup| {
-            let id: Option<KeyId> = group.value.as_deref().and_then(|value| value.parse().ok());
-            id.is_some_and(|id| own.iter().any(|key| key.id == id))
-        };
-        let mut projects: Vec<ProjectId> = own.iter().map(|key| key.project).collect();
-        projects.sort_unstable();
-        projects.dedup();
-        projects.truncate(MOST_PROJECTS);
+        let mut own: BTreeMap<ProjectId, Vec<MadeKey>> = BTreeMap::new();
+        for key in self.store.keys_made_by(user, MOST_KEYS).await? {
+            own.entry(key.project).or_default().push(key);
+        }
+        let own = own.into_iter().filter_map(|(project, keys)| {
+            let project = self.visible_project(member, project).ok()?;
+            Some((project, keys))
+        });
         let mut all = OwnUsage { period: period.clone(), keys: Vec::new() };
-        for project in projects {
-            let usage = self
-                .usage_for_member(member, Some(project), period.clone(), &Dimension::Key)
-                .await?;
-            all.period = usage.period;
-            let groups = usage.groups.into_iter().filter(is_own);
-            all.keys.extend(groups.map(|group| (project, group)));
+        for (project, keys) in own.take(MOST_PROJECTS) {
+            let (read, groups) = self.usage_of_keys(&project, period.clone(), keys).await?;
+            all.period = read;
+            all.keys.extend(groups.into_iter().map(|group| (project.id(), group)));
         }
         Ok(all)
     }
@@ -139,7 +147,6 @@ pub(crate) fn is_own(member: &Member, key: &Key) -> bool {
 #[cfg(test)]
 mod tests {
     use domain::ids::UserId;
-    use domain::money::Usd;
 
     use super::*;
     use crate::control::keys::mint;

@@ -18,6 +18,7 @@ use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
 use crate::state::member::Member;
+use crate::state::perimeter_counts::PerimeterReason;
 
 /// The most tokens of an organization that are not revoked.
 const MOST: i64 = 200;
@@ -67,12 +68,14 @@ impl Gateway {
         let now = self.clock.now();
         let known = self.known_token(token).await?;
         let refused = match &known {
-            None => Some((Error::InvalidToken, "invalid token")),
-            Some(known) if self.has_expired(known) => Some((Error::TokenExpired, "expired token")),
+            None => Some((Error::InvalidToken, PerimeterReason::InvalidToken)),
+            Some(known) if self.has_expired(known) => {
+                Some((Error::TokenExpired, PerimeterReason::ExpiredToken))
+            }
             Some(_) => None,
         };
-        if let Some((error, why)) = refused {
-            Box::pin(self.note_perimeter_block(origin, why)).await;
+        if let Some((error, reason)) = refused {
+            Box::pin(self.note_perimeter_block(origin, reason)).await;
             return Err(error);
         }
         let known = known.ok_or(Error::InvalidToken)?;

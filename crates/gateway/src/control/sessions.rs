@@ -9,16 +9,16 @@ use domain::secret::Secret;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use serde_json::Map;
 use store::{Account, Actor, NewSession, Tx};
-use tokio::sync::Semaphore;
 
 use crate::audit::{Event, Noted};
+use crate::capacity::hashing::{HashedFor, Hashing};
 use crate::control::members::{hash_password, is_outdated, verify_password};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
 use crate::state::login_throttle::Trying;
 use crate::state::member::Member;
-use crate::state::perimeter_counts::network;
+use crate::state::perimeter_counts::{PerimeterReason, network};
 
 /// A session ends after this time without use, in microseconds.
 pub const SESSION_IDLE: i64 = 12 * HOUR;
@@ -41,8 +41,7 @@ const ISSUER_ASKED: Duration = Duration::from_secs(3);
 /// Use is noted to the minute, not with every request.
 const TOUCH_EVERY: i64 = MINUTE;
 
-/// Password hashes take 19 MiB and tens of milliseconds each: two at a time.
-static HASHING: Semaphore = Semaphore::const_new(2);
+static HASHING: Hashing = Hashing::new();
 
 /// The hash that a password is compared with for an unknown address, so that it takes as long as
 /// for a known one.
@@ -114,9 +113,16 @@ impl Gateway {
         let hash = account.as_ref().map(|account| account.password_hash.clone());
         let password = Secret::new(password.to_owned());
         let is_disabled = self.is_password_login_disabled().await?;
-        let (fits, anew) = compare(password, hash).await?;
+        let hashed_for = if is_known { HashedFor::Known } else { HashedFor::Stranger };
+        let compared = compare(password, hash, hashed_for).await;
+        if compared.is_err() {
+            // The password was not looked at.
+            self.login_throttle.take_back(&trying, now);
+        }
+        let (fits, anew) = compared?;
         let Some(account) = account.filter(|_| fits && !is_disabled) else {
-            self.note_failed_login(&email, is_disabled, origin).await?;
+            let is_kept = user.is_some() || self.login_throttle.may_record_stranger(now);
+            self.note_failed_login(&email, is_disabled, is_kept, origin).await?;
             return Err(Error::Unauthorized);
         };
         let mut tx = self.store.begin().await?;
@@ -237,10 +243,14 @@ impl Gateway {
     ) -> Result<(Member, Account, Timestamp)> {
         self.check_address(origin).await?;
         // Ours are 64 hex digits: anything else was not made here.
-        if token.len() != 64 || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let is_ours = token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let session = if is_ours { self.store.session(&hash_token(token)).await? } else { None };
+        let Some(session) = session else {
+            // A tab whose session has ended makes a row too: one for its address and minute.
+            let reason = PerimeterReason::UnknownSession;
+            Box::pin(self.note_perimeter_block(origin, reason)).await;
             return Err(Error::InvalidToken);
-        }
-        let session = self.store.session(&hash_token(token)).await?.ok_or(Error::InvalidToken)?;
+        };
         let now = self.clock.now();
         if now.since(session.last_seen_at) > SESSION_IDLE
             || now.since(session.created_at) > SESSION_ABSOLUTE
@@ -300,10 +310,13 @@ impl Gateway {
         Ok(asked.ok().flatten())
     }
 
+    /// Records a wrong password. Of one with a made-up name that is one too many, nothing is kept, which takes as
+    /// long.
     async fn note_failed_login(
         &self,
         email: &str,
         is_disabled: bool,
+        is_kept: bool,
         origin: &Origin,
     ) -> Result<()> {
         let Some(org) = self.store.first_org().await? else { return Ok(()) };
@@ -316,7 +329,10 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         let noted = Noted { org, event: Event::LoginFailed, actor: None, target: None, metadata };
         self.note(&mut tx, origin, noted).await?;
-        Ok(tx.commit().await?)
+        if is_kept {
+            tx.commit().await?;
+        }
+        Ok(())
     }
 }
 
@@ -325,8 +341,9 @@ impl Gateway {
 pub(crate) async fn compare(
     password: Secret,
     hash: Option<String>,
+    hashed_for: HashedFor,
 ) -> Result<(bool, Option<String>)> {
-    let permit = HASHING.acquire().await;
+    let permit = HASHING.turn(hashed_for).await?;
     let compared = tokio::task::spawn_blocking(move || {
         // The request may be dropped: the hash goes on, and holds its permit.
         let _permit = permit;
@@ -342,9 +359,9 @@ pub(crate) async fn compare(
     compared.await.map_err(|error| Error::Internal(error.to_string()))
 }
 
-/// The hash of a new password, made beside the event loop.
+/// The hash of a new password of somebody with a session or a good link, made beside the event loop.
 pub(crate) async fn hash_password_aside(password: Secret) -> Result<String> {
-    let permit = HASHING.acquire().await;
+    let permit = HASHING.turn(HashedFor::Known).await?;
     let hash = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         hash_password(&password)

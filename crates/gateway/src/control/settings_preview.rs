@@ -71,7 +71,7 @@ fn preview(before: &Map<String, Value>, after: &Map<String, Value>) -> SettingsP
     SettingsPreview { differences: differences(before, after), base: version(before) }
 }
 
-/// The version of settings: a hash of them.
+/// The version of settings, or of other fields: a hash of them.
 pub(crate) fn version(settings: &Map<String, Value>) -> String {
     let text = Value::Object(settings.clone()).to_string();
     hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())

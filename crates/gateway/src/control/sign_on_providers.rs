@@ -5,13 +5,14 @@ use domain::project::Role;
 use domain::secret::Secret;
 use domain::sign_on::SignOnRule;
 use domain::time::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use store::{SignOnProvider, Tx};
 
 use crate::audit::Event;
 use crate::control::last_ways_in::{check_made_get_in, check_owners_get_in};
 use crate::control::people::{hold_people, read_role};
 use crate::control::projects::{audited, clean_name};
+use crate::control::settings_preview::{check_base, version};
 use crate::control::sign_on::no_public_url;
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
@@ -60,6 +61,13 @@ pub struct SignOnProviderChange {
     pub rules: Option<Vec<NewRule>>,
     /// Whether a second factor that the issuer has seen counts.
     pub trusts_factor: Option<bool>,
+    /// The version of the fields that the change was made to, if it is for these alone.
+    pub base: Option<String>,
+}
+
+/// The version of the fields of a provider: a change that has it as its base is saved over these alone.
+pub fn provider_base(provider: &SignOnProvider) -> String {
+    version(&fields(provider))
 }
 
 impl Gateway {
@@ -130,6 +138,7 @@ impl Gateway {
     ) -> Result<SignOnProvider> {
         member.check_owner()?;
         let old = self.sign_on_provider(member, id).await?;
+        check_base(change.base.as_deref(), &fields(&old))?;
         let issuer = self.changed(member, &old, change.clone())?.issuer;
         if issuer != old.issuer {
             self.check_issuer(&issuer).await?;
@@ -138,6 +147,7 @@ impl Gateway {
         let member = &hold_owners(&mut tx, member, self.clock.now()).await?;
         // Somebody else may have changed it while its issuer was asked.
         let old = self.sign_on_provider_of_now(&mut tx, member, id).await?;
+        check_base(change.base.as_deref(), &fields(&old))?;
         let changed = self.changed(member, &old, change)?;
         match self.store.save_sign_on_provider(&mut tx, &changed).await {
             Err(store::Error::Taken) => return Err(taken()),
@@ -359,6 +369,10 @@ fn taken() -> Error {
 
 fn target(id: SignOnProviderId) -> (&'static str, String) {
     ("sign_on_provider", id.to_string())
+}
+
+fn fields(provider: &SignOnProvider) -> Map<String, Value> {
+    shown(provider).as_object().cloned().unwrap_or_default()
 }
 
 /// The values that the audit compares.

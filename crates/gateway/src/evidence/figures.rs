@@ -31,6 +31,10 @@ pub struct FiguresBefore {
     pub usage: UsageBucket,
     /// The median latency, in milliseconds; `None` without calls.
     pub latency: Option<f64>,
+    /// The traces with findings.
+    pub findings: FindingCounts,
+    /// The revenue of the traces.
+    pub revenue: Usd,
 }
 
 /// The figures of a period and of the one before it.
@@ -59,17 +63,36 @@ impl Gateway {
         period: &Period,
     ) -> Result<ComparedFigures> {
         let id = project.id();
-        let ((from, to), (from_before, to_before)) = (period.minutes(), period.before().minutes());
-        let (usage, sketch, findings, revenue, usage_before, sketch_before) = tokio::try_join!(
-            bounded(self.store.usage_total(id, from, to)),
-            bounded(self.store.latencies(id, from, to)),
-            bounded(self.store.finding_counts(id, period.start, period.end)),
-            bounded(self.store.revenue(id, period.start, period.end)),
-            bounded(self.store.usage_total(id, from_before, to_before)),
-            bounded(self.store.latencies(id, from_before, to_before)),
+        let earlier = period.before();
+        let ((from, to), (from_before, to_before)) = (period.minutes(), earlier.minutes());
+        let (
+            (usage, sketch, findings, revenue),
+            (usage_before, sketch_before, findings_before, revenue_before),
+        ) = tokio::try_join!(
+            async {
+                tokio::try_join!(
+                    bounded(self.store.usage_total(id, from, to)),
+                    bounded(self.store.latencies(id, from, to)),
+                    bounded(self.store.finding_counts(id, period.start, period.end)),
+                    bounded(self.store.revenue(id, period.start, period.end)),
+                )
+            },
+            async {
+                tokio::try_join!(
+                    bounded(self.store.usage_total(id, from_before, to_before)),
+                    bounded(self.store.latencies(id, from_before, to_before)),
+                    bounded(self.store.finding_counts(id, earlier.start, earlier.end)),
+                    bounded(self.store.revenue(id, earlier.start, earlier.end)),
+                )
+            },
         )?;
         let latency = [50.0, 95.0, 99.0].map(|share| sketch.percentile(share));
-        let before = FiguresBefore { usage: usage_before, latency: sketch_before.percentile(50.0) };
+        let before = FiguresBefore {
+            usage: usage_before,
+            latency: sketch_before.percentile(50.0),
+            findings: findings_before,
+            revenue: revenue_before,
+        };
         Ok(ComparedFigures { now: Figures { usage, latency, findings, revenue }, before })
     }
 }

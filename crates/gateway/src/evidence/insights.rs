@@ -7,8 +7,8 @@ use domain::insight::{Insight, InsightStatus};
 use domain::model::Model;
 use domain::money::Usd;
 use domain::tier::Tier;
-use domain::time::{DAY, HOUR, MINUTE, Timestamp};
-use grading::{Calls, CandidateModel, Sample};
+use domain::time::{DAY, MINUTE, Timestamp};
+use grading::{Calls, CandidateModel};
 use serde_json::{Map, Value};
 use store::{IntentUsage, RecentUsage};
 
@@ -103,11 +103,11 @@ impl Gateway {
         let (id, now) = (project.id(), self.clock.now());
         let since = now.minus_micros(WINDOW);
         let recent = bounded(self.store.recent_usage(id, since, MOST_STEPS)).await?;
-        let sample = self.sample(id, since, now, &recent).await?;
+        let hours = self.observed_hours(id, since, now, &recent).await?;
         let calls: Vec<Calls> = recent.usage.iter().filter_map(calls).collect();
         let mut found =
-            grading::migration_alerts(&calls, &candidate_models(project, &recent), &sample);
-        found.extend(grading::intent_patterns(&calls, &sample));
+            grading::migration_alerts(&calls, &candidate_models(project, &recent), hours);
+        found.extend(grading::intent_patterns(&calls, hours));
         found.extend(self.latency_alerts(project, now).await?);
         let stored = bounded(self.store.insights(id)).await?;
         let changes = grading::insight_changes(stored, found, now);
@@ -140,35 +140,22 @@ impl Gateway {
         Ok(grading::latency_alerts(&day, &week))
     }
 
-    /// The period covered, a day at least: the calls of one hour are no measure of the next. If there
-    /// are more calls than are read, the sampled share of the cost of each model too.
-    async fn sample(
+    /// The hours for which the calls that are looked at stand. They are counted from the first step that is
+    /// looked at, since only the calls among them are.
+    async fn observed_hours(
         &self,
         project: ProjectId,
         since: Timestamp,
         now: Timestamp,
         recent: &RecentUsage,
-    ) -> Result<Sample> {
-        let hours = |first: Timestamp| {
-            let time = now.since(first.max(since)).max(DAY).unsigned_abs();
-            time.div_ceil(HOUR.unsigned_abs())
-        };
+    ) -> Result<u64> {
+        let sampled = recent.since.map_or(0, |first| now.since(first));
         if recent.looked_at < MOST_STEPS {
-            return Ok(Sample { hours: hours(recent.since.unwrap_or(now)), ..Sample::default() });
+            return Ok(grading::observed_hours(sampled, sampled));
         }
-        let (from, to) = (since.minute(), now.minute() + 1);
-        let first = bounded(self.store.first_minute(project, from)).await?;
-        let first = first.map_or(since, |minute| Timestamp(minute * MINUTE));
-        let mut sample = Sample { hours: hours(first), ..Sample::default() };
-        for row in &recent.usage {
-            sample.costs.entry(row.model.clone()).or_default().0 += row.cost;
-        }
-        for row in bounded(self.store.usage(project, from, to)).await? {
-            if let Some((_, all)) = sample.costs.get_mut(&row.model) {
-                *all += row.cost;
-            }
-        }
-        Ok(sample)
+        let first = bounded(self.store.first_end(project, since)).await?;
+        let known = first.map_or(sampled, |first| now.since(first));
+        Ok(grading::observed_hours(known, sampled))
     }
 }
 
@@ -226,4 +213,58 @@ fn answers_text(model: &Model, recent: &RecentUsage) -> bool {
         && !has_free_answers
         && !is_named_embedding
         && model.config.image_price.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::insight::InsightKind;
+    use domain::step::Step;
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Fresh;
+
+    /// Records calls at a time, each of which took so many milliseconds. Latencies count when they are recorded.
+    async fn called(fresh: &Fresh, like: &Step, at: Timestamp, latency_ms: i64, calls: usize) {
+        fresh.gateway.clock.set(at);
+        for _ in 0..calls {
+            let id = fresh.gateway.store.step_id().await.unwrap();
+            let started_at = at.minus_micros(latency_ms * 1_000);
+            let step = Step { id, started_at, finished_at: at, ..like.clone() };
+            fresh.gateway.store.writer().step(step, None).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_model_that_has_become_slow_since_yesterday_is_reported() {
+        let now = Timestamp::parse("2026-11-21T12:00:30Z").unwrap();
+        let before = |minutes: i64| now.minus_micros(minutes * MINUTE);
+        let fresh = Fresh::at(before(10 * 24 * 60), json!({})).await;
+        let trace = fresh.trace().await;
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let like = fresh.steps(&trace).await.remove(0);
+        let alerts = async |at: Timestamp| {
+            fresh.gateway.clock.set(at);
+            let project = &fresh.caller.project;
+            fresh.gateway.compute_insights(project).await.unwrap();
+            let mut all = fresh.gateway.active_insights(project.id()).await.unwrap();
+            all.retain(|insight| insight.facts.kind == InsightKind::LatencyAlert);
+            all
+        };
+        called(&fresh, &like, before(193 * 60), 1_000, 1).await;
+        called(&fresh, &like, before(27 * 60), 1_000, 19).await;
+        called(&fresh, &like, before(20 * 60), 2_500, 30).await;
+        let found = alerts(before(90)).await;
+        let [alert] = found.as_slice() else { panic!("{found:?}") };
+        let facts = &alert.facts;
+        assert_eq!((&*facts.subject, facts.estimated_savings), ("sandbox", Usd::ZERO));
+        assert_eq!(facts.data["model"], "sandbox");
+        assert_eq!([&facts.data["calls_24h"], &facts.data["calls_7d"]], [&json!(30), &json!(20)]);
+        for (name, expected) in [("p95_24h_ms", 2_500.0), ("p95_7d_ms", 1_000.0), ("factor", 2.5)] {
+            let found = facts.data[name].as_f64().unwrap();
+            assert!((found / expected - 1.0).abs() < 0.02, "{name}: {found}");
+        }
+        // The first call is of more than eight days ago now: 19 are too few to compare with.
+        assert_eq!(alerts(now).await, []);
+    }
 }

@@ -54,6 +54,8 @@ pub struct Stats {
     pub total_requests: i64,
     /// Findings by trace.
     pub security: SecurityCounts,
+    /// The mean similarity of the answers of shadow calls to those beside them, 0 to 1; `None` without any.
+    pub shadow_score: Option<f64>,
     /// Loops that were halted on the project's keys, ever.
     pub loop_interventions: i64,
     /// Agent figures.
@@ -183,10 +185,11 @@ impl Gateway {
         let (id, start, end) = (project.id(), period.start, period.end);
         let minutes = period.minutes();
         debug_assert!(minutes.0 * MINUTE <= start.0);
-        let (usage, sketch, security, agent, tools, revenue, bias_drift) = tokio::try_join!(
+        let (usage, sketch, security, shadow_score, agent, tools, revenue, bias_drift) = tokio::try_join!(
             crate::bounded_read::bounded(self.store.usage(id, minutes.0, minutes.1)),
             crate::bounded_read::bounded(self.store.latencies(id, minutes.0, minutes.1)),
             crate::bounded_read::bounded(self.store.security_counts(id, start, end)),
+            crate::bounded_read::bounded(self.store.shadow_score(id, start, end)),
             crate::bounded_read::bounded(self.store.agent_counts(id, start, end, DEEP_CHAIN)),
             crate::bounded_read::bounded(self.store.tool_times(id, start, end)),
             crate::bounded_read::bounded(self.store.revenue(id, start, end)),
@@ -213,6 +216,7 @@ impl Gateway {
             revenue,
             total_requests: usage.iter().map(|row| row.requests).sum(),
             security,
+            shadow_score,
             loop_interventions: own.map(|key| key.key.loop_interventions).sum(),
             agent,
             tools,

@@ -2,7 +2,7 @@
 
 use domain::ids::{KeyId, ProjectId};
 use domain::time::{HOUR, Timestamp};
-use store::{Dimension, GroupRow, Grouped};
+use store::{Dimension, GroupRow, Grouped, MadeKey};
 
 use crate::bounded_read::bounded_holding;
 use crate::error::Result;
@@ -83,6 +83,28 @@ impl Gateway {
         let grouped = bounded_holding(&self.tasks, place, read).await?;
         let usages = dimensions.iter().zip(grouped);
         Ok(usages.map(|(by, grouped)| self.named(id, period.clone(), by, grouped)).collect())
+    }
+
+    /// The usage of some keys of a project, dearest first, and the period that was read; keys without usage are
+    /// left out.
+    pub(crate) async fn usage_of_keys(
+        &self,
+        project: &ProjectState,
+        period: Period,
+        keys: Vec<MadeKey>,
+    ) -> Result<(Period, Vec<UsageGroup>)> {
+        let (period, hour) = from_whole_hour(period);
+        let place = self.search_place(project).await?;
+        let (gateway, id, end) = (self.clone(), project.id(), period.end);
+        let ids: Vec<KeyId> = keys.iter().map(|key| key.id).collect();
+        let read = async move { gateway.store.usage_of_keys(id, &ids, hour, end).await };
+        let rows = bounded_holding(&self.tasks, place, read).await?;
+        let named = |usage: GroupRow| {
+            let key = keys.iter().find(|key| key.id.to_i64().to_string() == usage.value);
+            let value = key.map(|key| key.id.to_string());
+            UsageGroup { value, name: key.map(|key| key.name.clone()), usage }
+        };
+        Ok((period, rows.into_iter().map(named).collect()))
     }
 
     async fn usage(

@@ -13,8 +13,9 @@
 //! wait. Running: it has one of the few slots of calls that run. Funded: its money is reserved. Called: the
 //! shadow model has the prompt.
 //!
-//! Nobody waits for one: it begins when the answer is on its way, and waits for nothing that other calls
-//! wait for. Its cost is counted like that of any other call.
+//! Nobody waits for one: it begins a little after its call was recorded, whether or not the last byte of the
+//! answer has left by then, and waits for nothing that other calls wait for. Its cost is counted like that of any
+//! other call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ use crate::pipeline::operation::Completion;
 use crate::pipeline::pending_start::Call;
 use crate::safety::answer_strings;
 
-/// The primary answer is written first, so the shadow call does not compete with it.
+/// An answer is written in this time if its caller reads it, so the shadow call does not compete with it.
 const START_DELAY: Duration = Duration::from_millis(20);
 /// How long a shadow call may go on when the gateway stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);

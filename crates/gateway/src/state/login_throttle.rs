@@ -14,7 +14,7 @@ use crate::lock::lock;
 
 /// Failures within [`FAILURE_WINDOW`] after which an account or an address has to wait.
 const FAILURES: usize = 6;
-/// Links and sign-ons of each kind that are recorded in a minute.
+/// Links, sign-ons and strangers of each kind that are recorded in a minute.
 const RECORDED: usize = 60;
 const FAILURE_WINDOW: i64 = 15 * MINUTE;
 /// The most accounts, other names and addresses, each, that are watched at once.
@@ -44,6 +44,8 @@ struct Failures {
     sign_ons: Recent<IpAddr>,
     /// The times at which such links and sign-ons were recorded in the last minute, whatever address they came from.
     recorded: Recorded,
+    /// The same of wrong passwords for made-up names, and of passkeys that nobody has.
+    recorded_strangers: Recorded,
     /// The same of people whom an issuer has named, or who have shown a passkey, and are refused. Strangers whom it
     /// has not take no part in this count.
     recorded_named: Recorded,
@@ -175,6 +177,11 @@ impl LoginThrottle {
     /// disk.
     pub(crate) fn may_record_link(&self, now: Timestamp) -> bool {
         lock(&self.0).recorded.has_room(now)
+    }
+
+    /// The same of a wrong password for a name without an account, or a passkey that is unknown.
+    pub(crate) fn may_record_stranger(&self, now: Timestamp) -> bool {
+        lock(&self.0).recorded_strangers.has_room(now)
     }
 
     /// The same of an offer to link an account to an identity.

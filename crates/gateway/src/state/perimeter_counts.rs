@@ -1,4 +1,4 @@
-//! Requests that were refused at the perimeter, counted by address and minute.
+//! Requests that were refused at the perimeter, counted by address, reason and minute.
 
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -13,6 +13,48 @@ const ROWS_A_MINUTE: usize = 60;
 /// The most rows of past minutes that may still have to be updated with later blocks.
 const PAST_ROWS: usize = 10 * ROWS_A_MINUTE;
 
+/// Why a request is refused at the perimeter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PerimeterReason {
+    /// The key is missing, malformed, unknown, wrong, expired or revoked.
+    InvalidKey,
+    /// The service token is malformed, unknown, wrong or revoked.
+    InvalidToken,
+    /// The service token has expired.
+    ExpiredToken,
+    /// The address may not call.
+    BlockedAddress,
+    /// A page of another site has had a browser send it.
+    ForeignPage,
+    /// A page of the gateway would be shown in a frame.
+    FramedPage,
+    /// The session is made up, stolen after its end, or was set by somebody else.
+    UnknownSession,
+    /// There are two session cookies: another host of the domain may have set one.
+    SeveralSessions,
+    /// A one-time link that was used, withdrawn or has expired is looked at again.
+    SpentLink,
+    /// A sign-in would lead to the address of another host.
+    ForeignAddress,
+}
+
+impl PerimeterReason {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidKey => "invalid key",
+            Self::InvalidToken => "invalid token",
+            Self::ExpiredToken => "expired token",
+            Self::BlockedAddress => "blocked address",
+            Self::ForeignPage => "page of another site",
+            Self::FramedPage => "framed page",
+            Self::UnknownSession => "unknown session",
+            Self::SeveralSessions => "several session cookies",
+            Self::SpentLink => "spent link",
+            Self::ForeignAddress => "address of another host",
+        }
+    }
+}
+
 /// The requests that were refused in the current minute, and rows that are not up to date.
 #[derive(Debug, Default)]
 pub(crate) struct PerimeterCounts(Mutex<CurrentMinute>);
@@ -25,7 +67,7 @@ struct CurrentMinute {
     begun: usize,
     /// The rows of this minute, and those of earlier minutes with outdated counts.
     rows: Vec<Row>,
-    /// Blocked requests of addresses that have no row, since the last row.
+    /// Blocked requests that found no room for a row, since the last row.
     others: u64,
 }
 
@@ -35,6 +77,7 @@ pub(crate) struct Row {
     minute: Timestamp,
     /// IPv6 by /64.
     network: IpAddr,
+    reason: PerimeterReason,
     /// `None` until it is written.
     pub(crate) id: Option<i64>,
     pub(crate) metadata: Map<String, Value>,
@@ -44,7 +87,12 @@ pub(crate) struct Row {
 
 impl PerimeterCounts {
     /// Counts a block. Returns the row to write, if one is due.
-    pub(crate) fn note(&self, address: IpAddr, why: &'static str, now: Timestamp) -> Option<Row> {
+    pub(crate) fn note(
+        &self,
+        address: IpAddr,
+        reason: PerimeterReason,
+        now: Timestamp,
+    ) -> Option<Row> {
         let network = network(address);
         let mut current_minute = lock(&self.0);
         if now.since(current_minute.minute) >= MINUTE {
@@ -56,7 +104,7 @@ impl PerimeterCounts {
         }
         let minute = current_minute.minute;
         let mut written = current_minute.rows.iter_mut().filter(|row| row.minute == minute);
-        if let Some(row) = written.find(|row| row.network == network) {
+        if let Some(row) = written.find(|row| row.network == network && row.reason == reason) {
             row.count += 1;
             return None;
         }
@@ -66,12 +114,12 @@ impl PerimeterCounts {
         }
         current_minute.begun += 1;
         let mut metadata = Map::new();
-        metadata.insert("why".to_owned(), why.into());
+        metadata.insert("why".to_owned(), reason.as_str().into());
         metadata.insert("count".to_owned(), 1.into());
         if current_minute.others > 0 {
             metadata.insert("others".to_owned(), std::mem::take(&mut current_minute.others).into());
         }
-        let row = Row { minute, network, id: None, metadata, count: 1, told: 1 };
+        let row = Row { minute, network, reason, id: None, metadata, count: 1, told: 1 };
         current_minute.rows.push(row.clone());
         Some(row)
     }
@@ -79,7 +127,8 @@ impl PerimeterCounts {
     /// Notes that a row is written, or that it cannot be: then the next block makes another.
     pub(crate) fn written(&self, row: &Row, id: Option<i64>) {
         let mut current_minute = lock(&self.0);
-        let is_it = |known: &Row| known.minute == row.minute && known.network == row.network;
+        let place = |row: &Row| (row.minute, row.network, row.reason);
+        let is_it = |known: &Row| place(known) == place(row);
         let Some(at) = current_minute.rows.iter().position(is_it) else { return };
         match id {
             Some(_) => current_minute.rows[at].id = id,
@@ -121,7 +170,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    const WHY: &str = "invalid key";
+    const WHY: PerimeterReason = PerimeterReason::InvalidKey;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp(1_000_000_000 + seconds * 1_000_000)
@@ -155,6 +204,25 @@ mod tests {
         blocks.written(&other, Some(8));
         assert_eq!(tell(), [(8, 2.into())]);
         assert!(tell().is_empty());
+    }
+
+    #[test]
+    fn no_reason_hides_another() {
+        let blocks = PerimeterCounts::default();
+        let one: IpAddr = "10.0.0.1".parse().unwrap();
+        let keys = blocks.note(one, WHY, at(0)).unwrap();
+        let frames = blocks.note(one, PerimeterReason::FramedPage, at(0)).unwrap();
+        assert_eq!(keys.metadata["why"], "invalid key");
+        assert_eq!(frames.metadata["why"], "framed page");
+        blocks.written(&frames, Some(8));
+        blocks.written(&keys, Some(7));
+        for reason in [WHY, PerimeterReason::FramedPage, WHY] {
+            assert!(blocks.note(one, reason, at(1)).is_none());
+        }
+        let counts = blocks.unwritten();
+        let counts: Vec<_> =
+            counts.iter().map(|row| (row.id, row.metadata["count"].clone())).collect();
+        assert_eq!(counts, [(Some(7), 3.into()), (Some(8), 2.into())]);
     }
 
     #[test]

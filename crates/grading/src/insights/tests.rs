@@ -27,16 +27,12 @@ fn calls(intent: Intent, tier: Tier, model: &str, steps: u64) -> Calls {
     Calls { intent, tier, model: model.to_owned(), steps, usage, longest: 1100, cost: Usd(7) }
 }
 
-fn day() -> Sample {
-    Sample { hours: 24, ..Sample::default() }
-}
-
 const ALL: &[Tier] = Tier::ALL;
 
 /// The alert of simple summaries on `dear`, among these models.
 fn alert(steps: u64, candidates: &[CandidateModel]) -> Option<InsightFacts> {
     let calls = [calls(Intent::Summarise, Tier::Simple, "dear", steps)];
-    migration_alerts(&calls, candidates, &day()).pop()
+    migration_alerts(&calls, candidates, 24).pop()
 }
 
 #[test]
@@ -88,7 +84,7 @@ fn calls_of_a_tier_that_a_model_does_not_fit_are_left_out() {
         calls(Intent::Code, Tier::Secure, "dear", 1_000),
     ];
     let candidates = [candidate("dear", 10_000, &[]), candidate("cheap", 1_000, &[Tier::Simple])];
-    let facts = migration_alerts(&mixed, &candidates, &day()).pop().unwrap();
+    let facts = migration_alerts(&mixed, &candidates, 24).pop().unwrap();
     assert_eq!(facts.data["steps"], 150);
     assert_eq!(facts.data["tiers"], json!({"simple": 150}));
     let few = [
@@ -96,7 +92,7 @@ fn calls_of_a_tier_that_a_model_does_not_fit_are_left_out() {
         calls(Intent::Code, Tier::Secure, "dear", 1_000),
         calls(Intent::Answer, Tier::Simple, "dear", 99),
     ];
-    assert!(migration_alerts(&few, &candidates, &day()).is_empty());
+    assert!(migration_alerts(&few, &candidates, 24).is_empty());
 }
 
 #[test]
@@ -108,27 +104,73 @@ fn cached_tokens_cost_what_either_model_charges_for_them() {
     // Ten times dearer without a cache; with it, 190,000 against 100,000.
     let without = CandidateModel { prices: prices(1_000, 0, None), ..candidate("cheap", 0, ALL) };
     assert!(
-        migration_alerts(std::slice::from_ref(&calls), &[dear.clone(), without], &day()).is_empty()
+        migration_alerts(std::slice::from_ref(&calls), &[dear.clone(), without], 24).is_empty()
     );
     let with = CandidateModel { prices: prices(1_000, 0, Some(100)), ..candidate("cheap", 0, ALL) };
-    let facts = migration_alerts(&[calls], &[dear, with], &day()).pop().unwrap();
+    let facts = migration_alerts(&[calls], &[dear, with], 24).pop().unwrap();
     assert_eq!(facts.data["current_cost_usd"], 0.00019);
     assert_eq!(facts.data["suggested_cost_usd"], 0.000_019);
     assert_eq!(facts.data["cached_tokens"], 90_000);
 }
 
 #[test]
-fn a_sample_stands_for_all_of_its_hours() {
+fn savings_are_projected_from_the_time_of_the_calls_and_from_a_day_on() {
     let calls = [calls(Intent::Summarise, Tier::Simple, "dear", 100)];
     let candidates = [candidate("dear", 10_000, &[]), candidate("cheap", 1_000, ALL)];
-    let whole = migration_alerts(&calls, &candidates, &day()).pop().unwrap();
-    let costs = BTreeMap::from([("dear".to_owned(), (Usd(1_000), Usd(20_000)))]);
-    let sample = Sample { hours: 720, costs };
-    let sampled = migration_alerts(&calls, &candidates, &sample).pop().unwrap();
-    // 30 days instead of one, and 20 times the cost of the sample.
-    let expected = whole.estimated_savings.dollars() / 30.0 * 20.0;
-    assert!((sampled.estimated_savings.dollars() - expected).abs() < 1e-9);
-    assert_eq!(sampled.data["model_cost_usd"], 0.00002);
+    let saved = |hours| {
+        let alert = migration_alerts(&calls, &candidates, hours).pop().unwrap();
+        assert_eq!(alert.data["observed_hours"], hours);
+        alert.estimated_savings
+    };
+    let observed = Usd(1_260_000);
+    assert_eq!([saved(1), saved(23)], [observed; 2], "less than a day is no measure");
+    assert_eq!([saved(24), saved(30)], [observed.times(30), observed.times(24)]);
+    assert_eq!([saved(720), saved(721)], [observed, Usd(1_258_252)]);
+}
+
+#[test]
+fn a_time_is_rounded_so_that_no_saving_is_made_up() {
+    let hours = |known: i64, sampled: i64| observed_hours(known * HOUR / 2, sampled * HOUR / 2);
+    // In half hours.
+    for (time, expected) in [(0, 1), (1, 1), (3, 1), (47, 23), (48, 24), (49, 25), (1_440, 720)] {
+        assert_eq!(hours(time, time), expected, "{time}");
+    }
+    assert_eq!(hours(100, 61), 31, "the calls that are looked at are those of their own time");
+    assert_eq!(hours(100, 5), 24, "there were more on that day, and how many is not known");
+    assert_eq!(hours(40, 5), 20);
+}
+
+#[test]
+fn an_alert_has_every_number_that_it_was_computed_from() {
+    let usage = Usage {
+        prompt: 100,
+        cache_write: 50,
+        cache_write_1h: 20,
+        completion: 9,
+        ..Usage::default()
+    };
+    let of = |tier, longest| Calls { usage, longest, ..calls(Intent::Code, tier, "dear", 60) };
+    let all = [of(Tier::Simple, 700), of(Tier::Complex, 900), of(Tier::Secure, 990)];
+    let cheap = CandidateModel {
+        context_window: Some(1_000),
+        ..candidate("cheap", 1_000_000, &[Tier::Simple, Tier::Complex])
+    };
+    let dear = CandidateModel { context_window: Some(7), ..candidate("dear", 10_000_000, &[]) };
+    let data = migration_alerts(&all, &[dear, cheap], 24).pop().unwrap().data;
+    // Twice what each has: the secure calls are left out.
+    assert_eq!(
+        [&data["cache_write_tokens"], &data["cache_write_1h_tokens"], &data["steps"]],
+        [&json!(100), &json!(40), &json!(120)]
+    );
+    assert_eq!(data["longest_call_tokens"], 900);
+    assert_eq!(data["suggested_context_window"], 1_000);
+    let prices = |input: f64, output: f64, hour: f64| {
+        json!({"input_cost_per_1k": input, "output_cost_per_1k": output,
+            "cached_input_cost_per_1k": input, "cache_write_cost_per_1k": input,
+            "cache_write_1h_cost_per_1k": hour})
+    };
+    assert_eq!(data["current_prices"], prices(0.01, 0.04, 0.02));
+    assert_eq!(data["suggested_prices"], prices(0.001, 0.004, 0.002));
 }
 
 fn sketch(latencies: impl IntoIterator<Item = i64>) -> Sketch {
@@ -162,7 +204,7 @@ fn an_intent_pattern_takes_a_share_of_two_hundred_calls() {
             calls(Intent::Code, Tier::Complex, "b", code - code / 2),
             calls(Intent::Other, Tier::Simple, "a", other),
         ];
-        intent_patterns(&all, &day())
+        intent_patterns(&all, 24)
     };
     let facts = patterns(60, 140).pop().unwrap();
     assert_eq!(facts.subject, "code");
@@ -217,21 +259,40 @@ fn an_insight_keeps_its_number_and_follows_its_facts() {
 }
 
 #[test]
-fn another_suggestion_or_other_savings_bring_a_migration_back() {
-    let facts = |model: &str, savings: i64| InsightFacts {
-        kind: InsightKind::MigrationAlert,
-        subject: "code/dear".to_owned(),
-        data: members(json!({"suggested_model": model, "savings_pct": 90.0, "price_ratio": 10.0})),
-        estimated_savings: Usd(savings),
+fn another_suggestion_or_other_calls_bring_a_migration_back() {
+    let facts = |model: &str, steps: u64, hours: u64| {
+        let models = [candidate("dear", 10_000, &[]), candidate(model, 1_000, ALL)];
+        let calls = [calls(Intent::Code, Tier::Simple, "dear", steps)];
+        migration_alerts(&calls, &models, hours).pop().unwrap()
     };
-    let returns = |after: InsightFacts| {
-        let before = vec![stored(facts("cheap", 1_000), InsightStatus::Dismissed)];
-        !insight_changes(before, vec![after], NOW).changed.is_empty()
+    let returns = |(before, after): ((u64, u64), (u64, u64)), model: &str| {
+        let before = vec![stored(facts("cheap", before.0, before.1), InsightStatus::Dismissed)];
+        let after = vec![facts(model, after.0, after.1)];
+        !insight_changes(before, after, NOW).changed.is_empty()
     };
-    assert!(!returns(facts("cheap", 1_249)));
-    assert!(returns(facts("cheap", 1_250)));
-    assert!(returns(facts("cheap", 750)));
-    assert!(returns(facts("cheaper", 1_000)));
+    for (before, after, expected) in [
+        ((1_000, 48), (1_249, 48), false),
+        ((1_000, 48), (1_250, 48), true),
+        ((1_000, 48), (751, 48), false),
+        ((1_000, 48), (750, 48), true),
+        // No call is made, and time goes by: the projection falls by more than a quarter.
+        ((1_000, 24), (1_000, 33), false),
+        ((1_000, 24), (1_000, 720), false),
+        // The first record of the time goes, and what is left is more for an hour.
+        ((1_000, 720), (1_000, 480), false),
+        // Calls go on as before, or less often.
+        ((1_000, 48), (2_000, 96), false),
+        ((1_000, 48), (1_100, 96), false),
+        // A day is known: what is projected from then on is 30 times as much.
+        ((1_000, 23), (1_000, 24), false),
+        // More of them in an hour.
+        ((1_000, 48), (2_500, 96), true),
+        // A sample of a project in which there are more.
+        ((1_000, 48), (990, 30), true),
+    ] {
+        assert_eq!(returns((before, after), "cheap"), expected, "{before:?} {after:?}");
+    }
+    assert!(returns(((1_000, 48), (1_000, 48)), "cheaper"));
 }
 
 proptest! {
@@ -261,7 +322,7 @@ proptest! {
                 ..candidate(name, 0, &[])
             })
             .collect();
-        let found = migration_alerts(&calls, &candidates, &Sample { hours, ..Sample::default() });
+        let found = migration_alerts(&calls, &candidates, hours);
         for &intent in &Intent::ALL[..3] {
             for from in &candidates {
                 let best = candidates.iter().filter(|to| to.model != from.model).filter_map(|to| {
@@ -280,7 +341,8 @@ proptest! {
                 let alert = found.iter().find(|facts| facts.subject == subject);
                 prop_assert_eq!(alert.is_some(), best.is_some());
                 if let (Some(alert), Some(saved)) = (alert, best) {
-                    let expected = saved as f64 * 720.0 / hours as f64;
+                    let factor = if hours < 24 { 1.0 } else { 720.0 / hours as f64 };
+                    let expected = saved as f64 * factor;
                     prop_assert!((alert.estimated_savings.0 as f64 - expected).abs() < 1.0);
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::ids::ProjectId;
+use domain::ids::{KeyId, ProjectId};
 use domain::time::{HOUR, Timestamp};
 use sqlx::AssertSqlSafe;
 
@@ -126,6 +126,15 @@ impl Asked {
             format!("SELECT value, {SUMS} FROM ({steps}) AS since GROUP BY value LIMIT {limit}");
         let groups = self.rows(&dimension.name(), &sql, dimension.tag()).await?;
         Ok((groups.len() <= most).then_some(groups))
+    }
+
+    /// The usage of some keys in the steps that are in no row.
+    pub(super) async fn since_of_keys(&mut self, keys: &[KeyId]) -> Result<Vec<GroupRow>> {
+        let numbers: Vec<String> = keys.iter().map(|key| key.to_i64().to_string()).collect();
+        let of_keys = format!("AND key_id IN ({})", numbers.join(", "));
+        let steps = steps(&ALL_COLUMNS, Dimension::Key.of_step(self.is_sqlite), &of_keys);
+        let sql = format!("SELECT value, {SUMS} FROM ({steps}) AS since GROUP BY value");
+        self.rows(&Dimension::Key.name(), &sql, None).await
     }
 
     /// The groups of the steps that are in no row, by each of some dimensions; `None` above `most`.

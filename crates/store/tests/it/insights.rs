@@ -98,6 +98,10 @@ async fn calls_are_summed_by_intent_tier_and_model() {
         let since = NOW.minus_micros(DAY);
         let recent = store.recent_usage(project, since, 100).await.unwrap();
         assert_eq!((recent.looked_at, recent.since), (10, Some(NOW)), "{}", database.kind);
+        let first = async |since| store.first_end(project, since).await.unwrap();
+        assert_eq!(first(since).await, Some(NOW));
+        assert_eq!(first(NOW.minus_micros(9 * DAY)).await, Some(NOW.minus_micros(2 * DAY)));
+        assert_eq!(first(NOW.minus_micros(-1)).await, None);
         let mut rows: Vec<_> =
             recent.usage.iter().map(|row| (&*row.model, row.intent, row.tier, row.steps)).collect();
         rows.sort();
@@ -143,9 +147,34 @@ async fn latencies_are_those_of_each_model() {
         assert!(all["m"].percentile(95.0).unwrap() > 7_000.0);
         let before = store.latencies_by_model(project, minute - 9, minute, 10).await.unwrap();
         assert!(before.is_empty());
-        assert_eq!(store.first_minute(project, minute - 9).await.unwrap(), Some(minute));
-        assert_eq!(store.first_minute(project, minute + 1).await.unwrap(), None);
         assert!(NOW.0 / MINUTE == minute);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_shadow_score_is_the_mean_of_the_shadow_calls_of_a_period() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let (other, _) = self::project(&store).await;
+        let changes: &[fn(&mut Step)] = &[
+            |step| call(step).similarity = Some(0.25),
+            |step| call(step).similarity = Some(0.75),
+            |step| call(step).similarity = None,
+            |step| {
+                call(step).similarity = Some(1.0);
+                step.finished_at = NOW.minus_micros(DAY);
+            },
+        ];
+        write(&store, project, changes).await;
+        let score = async |project, from, to| store.shadow_score(project, from, to).await.unwrap();
+        let (day, end) = (NOW.minus_micros(DAY), NOW.minus_micros(-1));
+        assert_eq!(score(project, NOW, end).await, Some(0.5), "{}", database.kind);
+        assert_eq!(score(project, day, NOW).await, Some(1.0));
+        assert_eq!(score(project, day, end).await, Some(2.0 / 3.0));
+        assert_eq!(score(project, end, NOW.minus_micros(-DAY)).await, None);
+        assert_eq!(score(other, day, end).await, None);
         store.close().await;
     }
 }

@@ -25,3 +25,4 @@ mod spans;
 mod steps;
 mod stored_responses;
 mod support;
+mod tool_times;

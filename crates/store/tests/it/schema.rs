@@ -1,9 +1,10 @@
 //! Both databases end with the same tables and columns.
 
+use domain::project::Role;
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use store::{Claim, Error, Location};
 
-use crate::support::databases;
+use crate::support::{NOW, databases, project};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
@@ -83,6 +84,40 @@ async fn a_visitor_changes_no_schema() {
         // An exclusive claim brings it up to date.
         database.try_open([7; 32], Claim::Alone).await.unwrap().close().await;
         database.try_open([7; 32], Claim::Visit).await.unwrap().close().await;
+    }
+}
+
+/// Users of single sign-on as migration 0030 finds them.
+const BEFORE_0030: &str = "
+    ALTER TABLE users DROP COLUMN made_by_sign_on;
+    ALTER TABLE identities ADD COLUMN made_user BOOLEAN NOT NULL DEFAULT FALSE;
+    DROP TABLE unlinked_identities;
+    ALTER TABLE review_verdicts DROP COLUMN token_id;
+    DELETE FROM _sqlx_migrations WHERE version = 30;
+    UPDATE identities SET made_user = TRUE WHERE subject = 'made'";
+
+#[tokio::test]
+async fn users_whom_a_sign_on_has_made_are_known_after_0030() {
+    const MADE: &str = "SELECT email FROM users WHERE made_by_sign_on ORDER BY email";
+    for database in databases().await {
+        let store = database.open().await;
+        project(&store).await;
+        let org = store.first_org().await.unwrap().unwrap();
+        let mut tx = store.begin().await.unwrap();
+        for name in ["linked", "made", "plain"] {
+            let email = format!("{name}@b.test");
+            let user = tx.add_user(org, &email, "hash", Role::Member, NOW).await.unwrap();
+            if name != "plain" {
+                tx.add_identity(user, ("https://issuer.test", name), &email, NOW).await.unwrap();
+            }
+        }
+        tx.commit().await.unwrap();
+        store.close().await;
+        database.execute(BEFORE_0030).await;
+        database.open().await.close().await;
+        assert_eq!(database.texts(MADE).await, ["made@b.test"], "{}", database.kind);
+        let linked = database.texts("SELECT subject FROM identities ORDER BY subject").await;
+        assert_eq!(linked, ["linked", "made"], "{}", database.kind);
     }
 }
 

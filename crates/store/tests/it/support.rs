@@ -231,3 +231,11 @@ impl Dice {
         (self.0 >> 33) % sides
     }
 }
+
+/// The seeds of so many runs, or that of one to look at again: `SLUICE_TEST_SEED`.
+pub fn seeds(runs: u64) -> Vec<u64> {
+    match std::env::var("SLUICE_TEST_SEED") {
+        Ok(seed) => vec![seed.parse().unwrap()],
+        Err(_) => (1..=runs).collect(),
+    }
+}

@@ -2,6 +2,7 @@
 //! they are [written](crate::evidence::traces::writing).
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use domain::ids::{ProjectId, StepId, TraceId};
@@ -61,6 +62,14 @@ impl StepList {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Those in a range of their indices that are there.
+    #[must_use]
+    pub fn part(mut self, range: Range<usize>) -> Self {
+        self.entries.truncate(range.end);
+        self.entries.drain(..range.start.min(self.entries.len()));
+        self
     }
 }
 

@@ -18,6 +18,7 @@
 //! for 10 MiB.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::time::Duration;
 
 use domain::ids::StepId;
@@ -56,11 +57,11 @@ const WHOLE: Duration = Duration::from_mins(15);
 const STEP_GONE: &str = "a step that was half written has gone";
 
 /// Writes a step with its content into a text.
-pub type WriteStep = fn(Step, Option<&[u8]>, &mut Vec<u8>) -> serde_json::Result<()>;
+pub type WriteStep =
+    Box<dyn Fn(Step, Option<&[u8]>, &mut Vec<u8>) -> serde_json::Result<()> + Send + Sync>;
 
 /// The text form of a detail. The text of a step depends only on the step and its content: it may
 /// be written again to continue from the middle.
-#[derive(Debug)]
 pub struct DetailText {
     /// The text before the steps.
     pub head: Vec<u8>,
@@ -70,6 +71,12 @@ pub struct DetailText {
     pub end: &'static [u8],
     /// Writes a step with its content, which is a [`domain::step::Content`] as JSON.
     pub step: WriteStep,
+}
+
+impl fmt::Debug for DetailText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DetailText").finish_non_exhaustive()
+    }
 }
 
 /// A message to the caller. A channel that closes without an end was broken off.

@@ -13,6 +13,8 @@ crate::on_every_backend!(
 );
 
 const CALLS: usize = 60;
+/// How many backtests are interrupted.
+const CRASHES: usize = 20;
 
 /// A server with requests that take some time to judge.
 async fn prepared(backend: &Backend) -> Server {
@@ -45,22 +47,24 @@ fn is_whole(job: &Value) {
 async fn a_backtest_ends_however_often_the_gateway_is_killed(backend: Backend) {
     let mut server = prepared(&backend).await;
     let owner = server.owner().await;
-    let mut interrupted = 0;
-    for crash in 0..20 {
-        let job = ask(&owner, &draft(crash)).await;
+    let (mut interrupted, mut runs) = (0, 0);
+    while interrupted < CRASHES && runs < 2 * CRASHES {
+        let job = ask(&owner, &draft(runs)).await;
         until("the backtest runs", async || {
             let job = owner.get(&format!("{BACKTESTS}/{job}")).await.ok(200);
             (job["status"] != "queued").then_some(())
         })
         .await;
-        tokio::time::sleep(Duration::from_millis(7 * (crash as u64 % 11))).await;
+        // Another moment of the run each time.
+        tokio::time::sleep(Duration::from_millis(5 * (runs as u64 % 11))).await;
         server.kill().await;
         server.up().await;
         let found = owner.get(&format!("{BACKTESTS}/{job}")).await.ok(200);
         interrupted += usize::from(found["status"] != "completed");
+        runs += 1;
         is_whole(&ended(&owner, &job).await);
     }
-    assert!(interrupted > 0, "every backtest was over before its gateway was killed");
+    assert_eq!(interrupted, CRASHES, "the others of {runs} were over before");
 }
 
 async fn one_backtest_of_a_project_runs_and_goes_on_after_a_stop(backend: Backend) {

@@ -12,6 +12,7 @@ crate::on_every_backend!(
     limits_are_replayed,
     a_cap_counts_what_the_draft_costs,
     requests_without_content_are_counted_apart,
+    a_damaged_step_is_counted_as_unreadable,
 );
 
 /// The cost of a call of a mock provider: 10 tokens at 0.15 and 5 at 0.6 USD per 1,000.
@@ -228,4 +229,25 @@ async fn requests_without_content_are_counted_apart(backend: Backend) {
         json!({"read": 2, "judged": 1, "without_content": 1, "unreadable": 0, "truncated": false})
     );
     is_about(&report["cost"]["recorded"], CALL);
+}
+
+/// Only PostgreSQL has a client that can damage rows of a running gateway.
+async fn a_damaged_step_is_counted_as_unreadable(backend: Backend) {
+    if matches!(backend, Backend::Sqlite) {
+        return;
+    }
+    let (server, _mock) = prepared(&backend).await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let trace = key.trace().await;
+    for _ in 0..3 {
+        execute(&key, &trace, "Hello.").await;
+    }
+    server.sql("UPDATE steps SET status = 'odd' WHERE id = 2");
+    let report = backtest(&owner, &json!({})).await;
+    assert_eq!(
+        report["steps"],
+        json!({"read": 3, "judged": 2, "without_content": 0, "unreadable": 1, "truncated": false})
+    );
+    is_about(&report["cost"]["draft"], 2.0 * CALL);
+    assert!(server.log().contains("a step that cannot be read"), "{}", server.log());
 }

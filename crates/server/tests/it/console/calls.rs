@@ -3,14 +3,15 @@
 use serde_json::{Value, json};
 
 use super::{owner, send_form, shows, signed_in};
-use crate::harness::{Backend, Caller, Mock, Reply, Server, until};
+use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, until};
 use crate::session::roles::{self, USER_PASSWORD};
 
 crate::on_every_backend!(
     a_member_calls_models_with_a_key_of_theirs,
     a_call_from_the_playground_keeps_to_the_limits_of_its_key,
     a_trace_is_replayed_from_its_page_and_compared,
-    nobody_calls_with_a_key_that_is_theirs_no_more
+    nobody_calls_with_a_key_that_is_theirs_no_more,
+    a_test_call_says_what_is_wrong_with_a_model
 );
 
 /// Makes a key in a page's session; returns its id.
@@ -77,7 +78,7 @@ async fn a_member_calls_models_with_a_key_of_theirs(backend: Backend) {
 async fn a_call_from_the_playground_keeps_to_the_limits_of_its_key(backend: Backend) {
     let server = Server::start(&backend).await;
     let owner = owner(&server).await;
-    let mock = Mock::always(crate::harness::Answer::text("Hello.")).await;
+    let mock = Mock::always(Answer::text("Hello.")).await;
     mock.register(&server.owner().await, "priced").await;
     let bound = key(&owner, json!({"allowed_models": ["sandbox"]})).await;
     let reply = ask(&owner, &bound, json!({"model": "priced"})).await;
@@ -102,8 +103,8 @@ async fn a_call_from_the_playground_keeps_to_the_limits_of_its_key(backend: Back
 async fn a_trace_is_replayed_from_its_page_and_compared(backend: Backend) {
     let server = Server::start(&backend).await;
     let owner = owner(&server).await;
-    let source = Mock::always(crate::harness::Answer::text("<b>One</b> answer.")).await;
-    let other = Mock::always(crate::harness::Answer::text("Another reply.")).await;
+    let source = Mock::always(Answer::text("<b>One</b> answer.")).await;
+    let other = Mock::always(Answer::text("Another reply.")).await;
     source.register(&server.owner().await, "first").await;
     other.register(&server.owner().await, "second").await;
     let paying = key(&owner, json!({})).await;
@@ -167,7 +168,7 @@ async fn a_trace_is_replayed_from_its_page_and_compared(backend: Backend) {
 async fn nobody_calls_with_a_key_that_is_theirs_no_more(backend: Backend) {
     let server = Server::start(&backend).await;
     let api = server.owner().await;
-    let mock = Mock::always(crate::harness::Answer::text("Hello.")).await;
+    let mock = Mock::always(Answer::text("Hello.")).await;
     mock.register(&api, "counted").await;
     let other = json!({"project": {"name": "Other"}});
     let other = api.post("/api/v1/projects", &other).await.ok(201)["id"].clone();
@@ -202,4 +203,43 @@ async fn nobody_calls_with_a_key_that_is_theirs_no_more(backend: Backend) {
     assert_eq!((reply.status, reply.header("location")), (303, "/sign-in"), "{}", reply.text);
     assert_eq!(send_form(&member, &path, &fields).await.status, 303, "they are signed out");
     assert_eq!(mock.served(), 2, "no other call was made");
+}
+
+async fn a_test_call_says_what_is_wrong_with_a_model(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let api = server.owner().await;
+    let owner = owner(&server).await;
+    let good = Mock::always(Answer::text("Hello <b>.")).await;
+    let no_credit = json!({"error": {"message": "You have <b>no</b> credit", "code": "x"}});
+    let bad = Mock::always(Answer::json(401, &no_credit)).await;
+    let page = async |mock: &Mock, name: &str| {
+        let model = mock.register(&api, name).await;
+        format!("/models/{}", model["id"])
+    };
+    let (good_page, bad_page) = (page(&good, "good").await, page(&bad, "bad").await);
+    let own = key(&owner, json!({})).await;
+    let call = async |who: &Caller, page: &str, key: &str| {
+        send_form(who, &format!("{page}/call?project=1"), &[("key", key)]).await
+    };
+    let reply = call(&owner, &good_page, &own).await;
+    shows(&reply, 200, "Hello &#60;b&#62;.");
+    assert_eq!(good.last()["messages"], json!([{"role": "user", "content": "Hi"}]));
+    assert_eq!(good.last()["max_tokens"], 16);
+    // It is a step like others, of that person.
+    shows(&owner.get("/traces?model=good&user=owner%40localhost").await, 200, "/traces/0");
+    let reply = call(&owner, &bad_page, &own).await;
+    shows(&reply, 200, "You have &#60;b&#62;no&#60;/b&#62; credit");
+    shows(&reply, 200, "Its trace");
+    assert!(!reply.text.contains("Hello"));
+    // All that holds for calls with the key holds for this one.
+    let held = key(&owner, json!({"name": "held", "allowed_models": ["bad"]})).await;
+    shows(&call(&owner, &good_page, &held).await, 200, "Model not allowed for this key");
+    roles::user(&server, "member", &["1"]).await;
+    roles::user(&server, "viewer", &["1"]).await;
+    let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
+    shows(&member.get(&good_page).await, 200, "A test call is paid by a key");
+    shows(&call(&member, &good_page, &own).await, 200, "Forbidden");
+    let viewer = signed_in(&server, "viewer@example.org", USER_PASSWORD).await;
+    assert!(!viewer.get(&good_page).await.text.contains("A test call"));
+    assert_eq!(good.served(), 1, "no other call was made");
 }

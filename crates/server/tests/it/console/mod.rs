@@ -4,11 +4,14 @@ mod account;
 mod calls;
 mod live;
 mod manage;
+mod old_forms;
+mod organization;
 mod overview;
 mod pages;
 mod people;
 mod reviews;
 mod sign_in;
+mod trace;
 
 use crate::harness::{Caller, Reply, Server};
 

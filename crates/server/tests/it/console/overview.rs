@@ -8,7 +8,8 @@ use crate::harness::{Answer, Backend, Mock, Server, settings};
 crate::on_every_backend!(
     figures_over_time_are_those_of_the_statistics,
     usage_is_grouped_by_a_tag,
-    first_steps_are_ticked_off
+    first_steps_are_ticked_off,
+    figures_are_compared_with_the_period_before
 );
 
 async fn figures_over_time_are_those_of_the_statistics(backend: Backend) {
@@ -74,6 +75,27 @@ async fn first_steps_are_ticked_off(backend: Backend) {
     let trace = server.key().trace().await;
     server.key().execute(&trace, "Hi.").await.ok(200);
     assert!(!owner.get("/").await.text.contains("Make the first call"));
+    let idle = owner.get("/?start_date=2020-01-01&end_date=2020-01-02").await;
+    shows(&idle, 200, "No calls from 2020-01-01 to 2020-01-02");
+    assert!(!idle.text.contains("Make the first call"), "there is a trace");
+}
+
+async fn figures_are_compared_with_the_period_before(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let new = json!({"revenue": 1});
+    let trace = server.key().post("/api/v1/traces", &new).await.ok(201);
+    let trace = trace["id"].as_str().unwrap().to_owned();
+    server.key().execute(&trace, "Mail jane@example.com.").await.ok(200);
+    let page = owner.get("/").await.text;
+    let change = |label: &str| {
+        let (_, tile) = page.split_once(&format!("<dt>{label}</dt>")).unwrap();
+        tile.split_once("</div>").unwrap().0.contains("<span class=\"change\">new</span>")
+    };
+    for label in ["Spend", "Requests", "Tokens", "Latency, median", "Traces with findings"] {
+        assert!(change(label), "{label}: {page}");
+    }
+    assert!(!change("Margin"), "there was no revenue before");
 }
 
 async fn usage_is_grouped_by_a_tag(backend: Backend) {

@@ -165,6 +165,22 @@ async fn a_key_is_made_reset_and_revoked(backend: Backend) {
     server.with_key(secret).get("/api/v1/traces").await.ok(200);
     let again = owner.get("/keys").await.text;
     assert!(again.contains("App") && !again.contains(secret), "it is shown once");
+    for shown in ["you</td>", "Reserved</th>", "<td class=\"allowed\">all</td>"] {
+        assert!(again.contains(shown), "no {shown} in {again}");
+    }
+    let held = [
+        ("name", "Held"),
+        ("project", "1"),
+        ("allowed_model", "sandbox"),
+        ("allowed_endpoint", "chat"),
+        ("allowed_endpoint", "executions"),
+    ];
+    assert_eq!(send_form(&owner, "/keys", &held).await.status, 201);
+    let keys = server.owner().await.get("/api/v1/keys").await.ok(200);
+    let held = keys.as_array().unwrap().iter().find(|key| key["name"] == "Held").unwrap();
+    assert_eq!(held["allowed_models"], json!(["sandbox"]));
+    assert_eq!(held["allowed_endpoints"], json!(["chat", "executions"]));
+    shows(&owner.get("/keys").await, 200, "sandbox, by chat, executions</td>");
     let wrong = [("name", "Wrong"), ("hourly_limit", "much"), ("project", "1")];
     shows(&send_form(&owner, "/keys", &wrong).await, 422, "The cap must be a number of dollars");
     let id = made["id"].as_str().unwrap();
@@ -226,6 +242,25 @@ async fn traces_are_filtered_and_paged(backend: Backend) {
     let of_user = owner.get("/traces?user=u1").await.text;
     assert!(ids(&of_user).len() == 30 && of_user.contains("value=\"u1\""));
     shows(&owner.get("/traces?user=nobody").await, 200, "No trace fits");
+    // Tags, metadata and keys have fields of their own.
+    let of_team = server.key().with("x-sluice-tags", "team=search");
+    let tagged = of_team.trace().await;
+    of_team.execute(&tagged, "Hi.").await.ok(200);
+    let keys = server.owner().await.get("/api/v1/keys").await.ok(200);
+    let key = keys[0]["id"].as_str().unwrap();
+    for (filter, count, field) in [
+        ("tag=team%3Dsearch", 1, "value=\"team=search\""),
+        ("tag[team]=search", 1, "name=\"tag[team]\" value=\"search\""),
+        ("metadata=user%3Du1", 30, "value=\"user=u1\""),
+        ("metadata=user%3Dnobody", 0, "No trace fits"),
+        (&*format!("key={key}&tag=team%3Dsearch"), 1, "\" selected>"),
+    ] {
+        let page = owner.get(&format!("/traces?{filter}")).await;
+        shows(&page, 200, field);
+        assert_eq!(ids(&page.text).len(), count, "{filter}");
+    }
+    assert_eq!(ids(&owner.get("/traces?tag=team%3Dsearch").await.text), [tagged]);
+    assert_eq!(owner.get("/traces?tag=team").await.status, 400, "a tag has a value");
 }
 
 async fn events_are_filtered_paged_and_exported(backend: Backend) {

@@ -5,11 +5,13 @@ use serde_json::json;
 use super::{browser, owner, send_form, shows, signed_in};
 use crate::harness::{Backend, OWNER, Server};
 use crate::session::roles::{USER_PASSWORD, user};
+use crate::session::second_factor::enrol;
 
 crate::on_every_backend!(
     from_the_invitation_to_the_first_page,
     a_password_is_reset_by_a_link,
     people_are_changed_and_removed,
+    an_owner_resets_a_second_factor,
     members_see_their_own_buttons_alone,
     a_service_token_is_made_shown_once_and_revoked
 );
@@ -119,6 +121,27 @@ async fn people_are_changed_and_removed(backend: Backend) {
     let page = admin.get("/people").await.text;
     assert!(page.contains(OWNER) && !page.contains(&format!("Remove {OWNER}")));
     assert!(!page.contains(">owner</option>") && !page.contains("/password-link"));
+}
+
+async fn an_owner_resets_a_second_factor(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let path = "/people/2/factors/remove";
+    let member = user(&server, "member", &["1"]).await;
+    assert!(!owner.get("/people").await.text.contains("/factors/remove"), "nobody has one");
+    enrol(member, USER_PASSWORD).await;
+    shows(&owner.get("/people").await, 200, "Reset the second factor of member@example.org");
+    user(&server, "admin", &[]).await;
+    let admin = signed_in(&server, "admin@example.org", USER_PASSWORD).await;
+    assert!(!admin.get("/people").await.text.contains("/factors/remove"));
+    assert_eq!(send_form(&admin, path, &[]).await.status, 403);
+    let reset = send_form(&owner, path, &[]).await;
+    let shown = "/people?project=1&done=factors_reset";
+    assert_eq!((reset.status, reset.header("location")), (303, shown), "{}", reset.text);
+    shows(&owner.get(shown).await, 200, "The second factors are removed");
+    signed_in(&server, "member@example.org", USER_PASSWORD).await;
+    let events = server.owner().await.get("/api/v1/audit-events?event=mfa_disabled").await.ok(200);
+    assert_eq!(events[0]["metadata"]["email"], "member@example.org");
 }
 
 async fn members_see_their_own_buttons_alone(backend: Backend) {

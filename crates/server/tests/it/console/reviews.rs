@@ -29,7 +29,7 @@ async fn a_finding_is_judged_on_the_page_of_the_queue(backend: Backend) {
     let marked = "alert(1)&#60;/script&#62; mail <mark title=\"pii: EMAIL\">jane@example.com</mark> &#60;b&#62;";
     shows(&page, 200, marked);
     assert!(!page.text.contains("<script>alert"), "{}", page.text);
-    shows(&page, 200, &format!("/traces/{trace}?project=1#step-{step}"));
+    shows(&page, 200, &format!("/traces/{trace}/steps/{step}?project=1"));
     shows(&page, 200, "pii: EMAIL, score 0.");
     let file = owner.get("/safety/reviews.csv").await;
     shows(&file, 200, "step,trace,ended,type,endpoint,model,risk_score,findings\r\n");
@@ -76,7 +76,7 @@ async fn a_finding_is_judged_on_the_page_of_the_queue(backend: Backend) {
     shows(&page, 200, "<td>confirmed</td>");
     shows(&page, 200, "&#60;i&#62;ours");
     let found = owner.get(&format!("/steps/{step}?project=1")).await;
-    let place = format!("/traces/{trace}?project=1#step-{step}");
+    let place = format!("/traces/{trace}/steps/{step}?project=1");
     assert_eq!((found.status, found.header("location")), (303, &*place));
     assert_eq!(owner.get("/steps/999999?project=1").await.status, 404);
 }

@@ -6,6 +6,7 @@ use crate::session::second_factor::enrol;
 
 crate::on_every_backend!(
     a_page_leads_to_the_sign_in_and_back,
+    a_session_that_has_expired_leads_to_the_sign_in,
     the_second_factor_comes_after_the_password,
     forms_of_other_sites_are_refused,
     a_gateway_without_a_console_has_no_pages
@@ -41,6 +42,35 @@ async fn a_page_leads_to_the_sign_in_and_back(backend: Backend) {
     // A form that comes too late does nothing, and leads to the sign-in.
     let late = send_form(&owner, "/keys", &[("name", "late"), ("project", "1")]).await;
     assert_eq!((late.status, late.header("location")), (303, "/sign-in"));
+}
+
+async fn a_session_that_has_expired_leads_to_the_sign_in(backend: Backend) {
+    // Only PostgreSQL has a client that can make a session old.
+    if matches!(backend, Backend::Sqlite) {
+        return;
+    }
+    let server = Server::start(&backend).await;
+    let (owner, api) = (owner(&server).await, server.owner().await);
+    let half_a_day = 12 * 3_600_000_000_i64;
+    for (age, column) in [(half_a_day, "last_seen_at"), (60 * half_a_day, "created_at")] {
+        for (slack, status) in [(-60_000_000, 200), (60_000_000, 401)] {
+            let age = age + slack;
+            server.sql(&format!(
+                "UPDATE sessions SET {column} = CAST(extract(epoch FROM now()) * 1000000 AS BIGINT) - {age}"
+            ));
+            let reply = api.get("/api/v1/projects").await;
+            assert_eq!(reply.status, status, "{column} {slack}: {}", reply.text);
+            if status == 401 {
+                reply.is(401, &serde_json::json!({"error": "Token expired"}));
+                let page = owner.get("/traces?status=failed").await;
+                let target = "/sign-in?next=%2Ftraces%3Fstatus%3Dfailed";
+                assert_eq!((page.status, page.header("location")), (303, target));
+            }
+        }
+        server.sql(
+            "UPDATE sessions SET last_seen_at = CAST(extract(epoch FROM now()) * 1000000 AS BIGINT)",
+        );
+    }
 }
 
 async fn the_second_factor_comes_after_the_password(backend: Backend) {

@@ -13,6 +13,8 @@ crate::on_every_backend!(
 );
 
 const NOTES: usize = 60;
+/// How many exports are interrupted.
+const CRASHES: u64 = 20;
 /// The bytes of a piece, in which files are stored.
 const PIECE: u64 = 256 * 1024;
 
@@ -48,23 +50,25 @@ async fn a_file_is_whole_however_often_the_gateway_is_killed(backend: Backend) {
     let job = ended(&owner, &job).await;
     let expected = whole(&owner, &job).await;
     assert!(job["bytes"].as_u64().unwrap() > 4 * PIECE, "{job}");
-    let mut interrupted = 0;
-    for crash in 0..20 {
+    let (mut interrupted, mut runs) = (0, 0);
+    while interrupted < CRASHES && runs < 2 * CRASHES {
         let job = ask(&owner, "jsonl", json!({"content": true})).await;
         until("the export runs", async || {
             let job = owner.get(&format!("{EXPORTS}/{job}")).await.ok(200);
             (job["status"] != "queued").then_some(())
         })
         .await;
-        tokio::time::sleep(Duration::from_millis(9 * (crash % 11))).await;
+        // Another moment of the run each time.
+        tokio::time::sleep(Duration::from_millis(5 * (runs % 11))).await;
         server.kill().await;
         server.up().await;
         let found = owner.get(&format!("{EXPORTS}/{job}")).await.ok(200);
-        interrupted += usize::from(found["status"] != "completed");
+        interrupted += u64::from(found["status"] != "completed");
+        runs += 1;
         let job = ended(&owner, &job).await;
-        assert_eq!(whole(&owner, &job).await, expected, "crash {crash}");
+        assert_eq!(whole(&owner, &job).await, expected, "crash {runs}");
     }
-    assert!(interrupted > 0, "every export was over before its gateway was killed");
+    assert_eq!(interrupted, CRASHES, "the others of {runs} were over before");
 }
 
 async fn an_export_goes_on_after_a_stop(backend: Backend) {

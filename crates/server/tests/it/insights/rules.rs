@@ -50,13 +50,20 @@ async fn a_cheaper_model_that_fits_the_tier_is_suggested(backend: Backend) {
         "intent": "summarise", "current_model": "dear", "suggested_model": "cheap",
         "savings_pct": 88.14, "price_ratio": 8.43, "steps": 100, "tiers": {"simple": 100},
         "prompt_tokens": 100_000, "cached_tokens": 90_000, "cache_write_tokens": 0,
+        "cache_write_1h_tokens": 0, "longest_call_tokens": 1_100,
         "completion_tokens": 10_000, "recorded_cost_usd": 0.59, "current_cost_usd": 0.59,
-        "suggested_cost_usd": 0.07, "observed_hours": 24,
+        "suggested_cost_usd": 0.07, "observed_hours": 1,
+        "current_prices": {"input_cost_per_1k": 0.01, "output_cost_per_1k": 0.04,
+            "cached_input_cost_per_1k": 0.001, "cache_write_cost_per_1k": 0.01,
+            "cache_write_1h_cost_per_1k": 0.02},
+        "suggested_prices": {"input_cost_per_1k": 0.0005, "output_cost_per_1k": 0.002,
+            "cached_input_cost_per_1k": 0.0005, "cache_write_cost_per_1k": 0.0005,
+            "cache_write_1h_cost_per_1k": 0.001},
     });
     assert_eq!(data, &expected);
-    // 0.52 on the first day, for 30 days.
+    // What these calls would have saved: less than a day is projected to no more.
     let savings = insight["estimated_savings_usd"].as_f64().unwrap();
-    assert!((savings - 15.6).abs() < 1e-9, "{savings}");
+    assert!((savings - 0.52).abs() < 1e-9, "{savings}");
     assert_eq!(refreshed(&owner, "migration_alert").await, found, "a refresh changes nothing");
 
     // What is not cheap enough any more is taken off the list.
@@ -106,7 +113,7 @@ async fn an_intent_that_makes_up_much_of_the_traffic_is_a_pattern(backend: Backe
     let shares: Vec<Value> = found.iter().map(|insight| insight["data"].clone()).collect();
     let share = |intent: &str, share: f64, requests: u64| {
         json!({"intent": intent, "share_pct": share, "intent_requests": requests, "requests": 200,
-            "observed_hours": 24})
+            "observed_hours": 1})
     };
     assert_eq!(shares, [share("summarise", 70.0, 140), share("translate", 30.0, 60)]);
     assert!(found.iter().all(|insight| insight["estimated_savings_usd"] == 0.0), "{found:?}");

@@ -4,10 +4,12 @@ use serde_json::{Value, json};
 
 use super::support::{INSIGHTS, call, refreshed, register};
 use crate::harness::{Answer, Backend, Mock, Server};
+use crate::session::roles;
 
 crate::on_every_backend!(
     a_dismissed_insight_stays_away_until_the_facts_change_by_a_quarter,
     another_project_has_no_part_in_it,
+    viewers_read_and_members_compute_and_dismiss,
 );
 
 const SUMMARISE: &str = "Summarise this in one sentence: the train from Bern was late today.";
@@ -69,4 +71,27 @@ async fn another_project_has_no_part_in_it(backend: Backend) {
         caller.patch(&format!("{INSIGHTS}/{id}/dismiss"), &nothing).await.is(401, &unauthorized);
     }
     assert_eq!(refreshed(&owner, "migration_alert").await.len(), 1);
+}
+
+async fn viewers_read_and_members_compute_and_dismiss(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (owner, key) = (server.owner().await, server.key());
+    let mock = Mock::always(Answer::text("Done.")).await;
+    register(&mock, &owner, "dear", (1.0, 4.0), json!({})).await;
+    register(&mock, &owner, "cheap", (0.1, 0.4), json!({})).await;
+    call(&key, "dear", SUMMARISE, 100).await;
+    let [viewer, member] = [
+        roles::user(&server, "viewer", &["1"]).await,
+        roles::user(&server, "member", &["1"]).await,
+    ];
+    let (nothing, refresh) = (json!({}), format!("{INSIGHTS}/refresh"));
+    let forbidden = json!({"error": "Forbidden"});
+    viewer.post(&refresh, &nothing).await.is(403, &forbidden);
+    assert_eq!(viewer.get(INSIGHTS).await.ok(200), json!([]), "nothing was computed");
+    let found = refreshed(&member, "migration_alert").await;
+    assert_eq!(viewer.get(INSIGHTS).await.ok(200), json!(found));
+    let dismiss = format!("{INSIGHTS}/{}/dismiss", found[0]["id"]);
+    viewer.patch(&dismiss, &nothing).await.is(403, &forbidden);
+    member.patch(&dismiss, &nothing).await.ok(200);
+    assert_eq!(viewer.get(INSIGHTS).await.ok(200), json!([]));
 }

@@ -71,6 +71,10 @@ async fn an_invitation_becomes_an_account_once(backend: Backend) {
     let metadata = json!({"email": "ada@example.org", "role": "member", "projects": [1]});
     assert_eq!(invited["metadata"], metadata);
     assert_eq!(event("member_joined")["actor"], "ada@example.org");
+    let entered =
+        events.as_array().unwrap().iter().filter(|event| event["event"] == "login_success");
+    let of_ada = entered.filter(|event| event["actor"] == "ada@example.org");
+    assert_eq!(of_ada.count(), 2, "the acceptance is one: {events}");
     assert_eq!(event("login_failed")["metadata"], json!({"link": "invitation"}));
     let secret = token.split_once('.').unwrap().0;
     assert!(!events.to_string().contains(secret));

@@ -46,6 +46,7 @@ async fn work_that_is_as_it_should_be(backend: Backend) {
         (&json!(0), &json!(0))
     );
     stage.no_insights().await;
+    stage.changes_nothing(2, 2.0 * SMALL).await;
 
     // Again on its own model: the same.
     let same = stage.replayed(&trace, "small").await;

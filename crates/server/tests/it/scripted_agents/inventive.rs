@@ -50,6 +50,18 @@ async fn tools_that_it_was_not_given(backend: Backend) {
     assert_eq!(stats["agent"]["mcp_latency"]["tool_call_count"], 3);
     stage.no_insights().await;
 
+    // A rule on what the tools said to its mistakes stops it after the first: each request that follows has that
+    // answer in it, and the good morning has not.
+    let rule = json!({"name": "no_such_tool", "pattern": "there is no such tool"});
+    let report = stage.backtest(&json!({"safety": {"rules": [rule]}})).await;
+    let detail = stage.key.detail(&trace).await;
+    let runs: Vec<_> =
+        detail["steps"].as_array().unwrap().iter().filter(|step| step["type"] == "run").collect();
+    let expected = json!([{"category": "policy", "type": "no_such_tool", "steps": 3, "share": 0.6,
+        "step_ids": [runs[1]["id"], runs[2]["id"], runs[3]["id"]]}]);
+    assert_eq!(report["newly_blocked"], expected, "{report}");
+    is_about(&report["cost"]["newly_blocked"], 3.0 * SMALL);
+
     // It invents them again.
     let comparison = stage.replayed(&trace, "large").await;
     let replay = &comparison["replay"];

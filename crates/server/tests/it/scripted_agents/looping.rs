@@ -51,6 +51,16 @@ async fn a_tool_that_finds_nothing_is_called_again_and_again(backend: Backend) {
     assert_eq!(agent["mcp_latency"]["tool_call_count"], 6);
     stage.no_insights().await;
 
+    // Four requests an hour would have ended it after the fourth.
+    let report = stage.backtest(&json!({"limits": {"requests_per_hour": 4}})).await;
+    let refused = &report["refused"];
+    assert_eq!(
+        (&refused["steps"], &refused["by_limit"][0]["limit"]),
+        (&json!(3), &json!("requests_per_hour")),
+        "{report}"
+    );
+    is_about(&report["cost"]["refused"], 3.0 * SMALL);
+
     // The same conversations lead the same model into the same loop, and one that gives up at once out of
     // it: it calls no tool, and its first six answers are none of those that it is compared with.
     let same = stage.replayed(&trace, "small").await;
@@ -92,6 +102,12 @@ async fn the_same_question_three_times(backend: Backend) {
     is_about(&detail["summary"]["stall_probability"], 0.565);
     let stall = &stage.stats().await["agent"]["stall"];
     assert_eq!((&stall["alert_count"], &stall["monitor_count"]), (&json!(0), &json!(1)));
+    // A loop is more than so many requests in so many seconds: the second repeat is one.
+    let limits = json!({"limits": {"loop_requests": 2, "loop_window_seconds": 60}});
+    let report = stage.backtest(&limits).await;
+    let id = &detail["steps"][2]["id"];
+    let expected = json!([{"limit": "loop_requests", "steps": 1, "cost": SMALL, "step_ids": [id]}]);
+    assert_eq!(report["refused"]["by_limit"], expected, "{report}");
     let replays: Value = stage.replayed(&trace, "small").await;
     assert_eq!(letters(&replays["replay"]), "FDA", "{replays}");
 }

@@ -1,5 +1,5 @@
-//! Agents with a habit, played by scripts: their letters, figures, insights and replays are what a reader
-//! of their traces would conclude.
+//! Agents with a habit, played by scripts: their letters, figures, insights, replays and backtests are what a
+//! reader of their traces would conclude.
 //!
 //! Every call takes 1,000 tokens and answers with 100. At $0.001 and $0.002 per 1,000 tokens it costs
 //! $0.0012 on `small`, which all tiers but `complex` are sent to, and ten times as much on `large`. The
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::backtests::backtest;
 use crate::harness::{Answer, Backend, Caller, Mock, Server, call, settings};
 use crate::insights::refreshed;
 use crate::replay::{each, is_about, replay};
@@ -83,6 +84,32 @@ impl Stage {
         for kind in ["migration_alert", "latency_alert", "intent_pattern"] {
             assert_eq!(refreshed(&self.owner, kind).await, Vec::<Value>::new());
         }
+    }
+
+    /// The report of a backtest of everything that was recorded.
+    async fn backtest(&self, draft: &Value) -> Value {
+        backtest(&self.owner, draft).await
+    }
+
+    /// Asserts that today's settings judge all requests as they were judged, and lets each cost what it did.
+    async fn changes_nothing(&self, requests: u64, cost: f64) {
+        let report = self.backtest(&json!({})).await;
+        assert_eq!(report["steps"]["judged"], requests, "{report}");
+        for name in ["newly_blocked", "newly_passed"] {
+            assert_eq!(
+                (&report["blocked"][name], &report[name]),
+                (&json!(0), &json!([])),
+                "{report}"
+            );
+        }
+        assert_eq!(
+            (&report["tiers"]["moved"], &report["refused"]["steps"]),
+            (&json!(0), &json!(0))
+        );
+        let costs = &report["cost"];
+        is_about(&costs["recorded"], cost);
+        assert_eq!(costs["draft"], costs["recorded"], "{report}");
+        assert_eq!(report["estimated_savings_usd"], 0.0, "{report}");
     }
 
     /// The comparison of a replay on one model.

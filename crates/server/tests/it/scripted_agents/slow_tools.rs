@@ -57,6 +57,7 @@ async fn the_time_of_tools_is_told_apart(backend: Backend) {
     about(&times["overhead_ratio"], waited / (waited + thought));
     is_within(&times["p95_tool_exec_ms"], 150.0, waited - 150.0);
     stage.no_insights().await;
+    stage.changes_nothing(3, 3.0 * SMALL).await;
 
     // A replay has the results of the record, and waits for no tool.
     let comparison = stage.replayed(&trace, "small").await;

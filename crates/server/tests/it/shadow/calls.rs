@@ -25,7 +25,7 @@ async fn every_way_of_asking_for_text_has_a_shadow(backend: Backend) {
     cast(&owner, &main, &shadow, json!({"is_public": false})).await;
     let messages = json!([{"role": "user", "content": "When is the meeting?"}]);
     let stream = |trace: &str, stream: bool| json!({"trace_id": trace, "messages": messages, "model": "main", "stream": stream, "max_tokens": 99});
-    let mut times = 0;
+    let (mut times, mut of_all) = (0, 0.0);
     for way in [
         "executions",
         "executions/stream",
@@ -74,8 +74,12 @@ async fn every_way_of_asking_for_text_has_a_shadow(backend: Backend) {
         assert!((0.3..0.8).contains(&similarity), "{way}: {similarity}");
         assert_eq!(detail["security"]["shadow_score"], similarity, "{way}");
         times += 1;
+        of_all += similarity;
     }
     metrics.wait("answered", times).await;
+    let stats = owner.get("/api/v1/stats").await.ok(200);
+    let mean = stats["security"]["shadow_score"].as_f64().unwrap();
+    assert!((mean - of_all / times as f64).abs() < 1e-9, "{mean}");
 }
 
 async fn a_shadow_call_costs_and_is_not_graded(backend: Backend) {
@@ -86,9 +90,13 @@ async fn a_shadow_call_costs_and_is_not_graded(backend: Backend) {
     // A hundred times as dear: grades would show it.
     let dear = json!({"is_public": false, "input_cost_per_1k": 15.0, "output_cost_per_1k": 60.0});
     cast(&owner, &main, &shadow, dear).await;
+    let score =
+        async || owner.get("/api/v1/stats").await.ok(200)["security"]["shadow_score"].clone();
+    assert_eq!(score().await, Value::Null, "there was none");
     let trace = key.trace().await;
     key.execute(&trace, "When is the meeting?").await.ok(200);
     let before = detail(&key, &trace, 2).await;
+    assert_eq!(score().await, 1.0);
     let cost = |at: usize| before["steps"][at]["cost"].as_f64().unwrap();
     assert!((cost(0) - 0.0045).abs() < 1e-12 && (cost(1) - 0.45).abs() < 1e-12, "{before}");
     assert_eq!(before["security"]["shadow_score"], 1.0, "the same answer");

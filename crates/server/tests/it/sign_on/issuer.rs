@@ -53,6 +53,8 @@ pub struct Script {
     pub kid: String,
     /// Holds the next exchange of a code.
     pub hold: Option<Hold>,
+    /// Whether no exchange of a code is answered.
+    pub is_silent: bool,
 }
 
 /// An exchange that has come, and goes on when the test says so.
@@ -90,6 +92,7 @@ impl Issuer {
             redirects: false,
             kid: "k1".to_owned(),
             hold: None,
+            is_silent: false,
         };
         let issuer = Self(Arc::new(Shared {
             base,
@@ -249,6 +252,9 @@ async fn keys(State(issuer): State<Issuer>) -> Response {
 
 async fn token(State(issuer): State<Issuer>, headers: HeaderMap, body: String) -> Response {
     *issuer.0.token_requests.lock().unwrap() += 1;
+    if issuer.0.script.lock().unwrap().is_silent {
+        std::future::pending::<()>().await;
+    }
     let hold = issuer.0.script.lock().unwrap().hold.take();
     if let Some(hold) = hold {
         hold.came.notify_one();
@@ -260,7 +266,8 @@ async fn token(State(issuer): State<Issuer>, headers: HeaderMap, body: String) -
         form_urlencoded::parse(body.as_bytes()).into_owned().collect();
     let credential = format!("Basic {}", STANDARD.encode(format!("{CLIENT}:{SECRET}")));
     if headers["authorization"] != credential.as_str() {
-        return refused();
+        let error = answer(&json!({"error": "invalid_client"}));
+        return (StatusCode::UNAUTHORIZED, error).into_response();
     }
     let code = &form["code"];
     let Some((nonce, challenge)) = issuer.0.codes.lock().unwrap().get(code).cloned() else {

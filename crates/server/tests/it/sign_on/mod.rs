@@ -1,6 +1,7 @@
 //! Single sign-on, against an issuer of the tests' own.
 
 mod accounts;
+mod at_once;
 mod issuer;
 mod made_users;
 mod providers;

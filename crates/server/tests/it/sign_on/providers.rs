@@ -6,7 +6,7 @@ use super::issuer::{Issuer, SECRET};
 use super::{
     PROVIDERS, browser, cookie, events, fields, person, server, sign_on, signed_on, with_provider,
 };
-use crate::harness::{Backend, Caller, OWNER, PASSWORD, Server, Setup};
+use crate::harness::{Backend, Caller, OWNER, PASSWORD, Reply, Server, Setup};
 use crate::keys::authentication::unauthorized;
 use crate::session::roles::user;
 
@@ -131,6 +131,7 @@ async fn link_owner(server: &Server, issuer: &Issuer) -> Caller {
 async fn without_passwords_there_is_another_way_in(backend: Backend) {
     let (server, issuer, made) = with_provider(&backend).await;
     let owner = server.owner().await;
+    let admin = user(&server, "admin", &[]).await;
     disable(&owner, true).await.says(422, "needs an owner who is linked");
     link_owner(&server, &issuer).await;
     let invited = json!({"email": "new@example.org", "role": "member", "projects": []});
@@ -148,6 +149,8 @@ async fn without_passwords_there_is_another_way_in(backend: Backend) {
     accepted.says(422, "has disabled passwords");
     let page = browser(&server).get("/sign-in").await;
     assert!(page.text.contains("Sign in with Stub") && !page.text.contains(r#"type="password""#));
+    // What owners have decided, no admin undoes.
+    disable(&admin, false).await.is(403, &json!({"error": "Forbidden"}));
     // The last provider stays.
     let one = format!("{PROVIDERS}/{}", made["id"]);
     owner.delete(&one).await.says(422, "The last provider stays");
@@ -185,7 +188,12 @@ async fn owners_have_a_page_for_providers(backend: Backend) {
         let request = request.header("content-type", kind).body(form);
         Caller::try_send(request).await.unwrap()
     };
+    let base = |page: &Reply| {
+        let (_, rest) = page.text.split_once("name=\"base\" value=\"").unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
     let shown = owner.get(page).await;
+    let old = base(&shown);
     assert!(shown.text.contains("ops = admin\neng = member 1\n</textarea>"), "{}", shown.text);
     assert!(!shown.text.contains(SECRET));
     assert_eq!(admin.get(page).await.status, 403);
@@ -212,12 +220,25 @@ async fn owners_have_a_page_for_providers(backend: Backend) {
     assert!(refused.text.contains(&beside), "{}", refused.text);
     assert!(!refused.text.contains("<script>\""), "{}", refused.text);
     wrong[1] = ("slug", "Not a slug");
+    wrong.push(("base", &old));
     wrong[7] = ("rules", "");
     let refused = send(&owner, &one, &wrong).await;
     let beside = format!("<p class=\"fault\" id=\"slug-{}-fault\">Slug must be", made["id"]);
     assert!(refused.text.contains(&beside), "{}", refused.text);
     let mut right = fields("Work", "eng = viewer 1\r\n\r\nx=y = admin").to_vec();
     right[2] = ("issuer", issuer.url());
+    // A page that a colleague has overtaken undoes nothing.
+    owner.patch(&format!("{PROVIDERS}/{}", made["id"]), &json!({"name": "Other"})).await.ok(200);
+    let shown = owner.get(page).await;
+    let fresh = base(&shown);
+    for base in [None, Some(("base", &*old))] {
+        let form: Vec<_> = right.iter().copied().chain(base).collect();
+        let refused = send(&owner, &one, &form).await;
+        assert_eq!(refused.status, 409, "{}", refused.text);
+        assert!(refused.text.contains("The provider has changed since this page was loaded"));
+        assert!(refused.text.contains("value=\"Other\""), "{}", refused.text);
+    }
+    right.push(("base", &fresh));
     assert_eq!(send(&admin, &one, &right).await.status, 403);
     let saved = send(&owner, &one, &right).await;
     assert_eq!(saved.status, 200, "the page is shown again: {}", saved.text);

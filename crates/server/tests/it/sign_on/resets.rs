@@ -127,15 +127,20 @@ async fn a_request_on_its_way_undoes_no_reset(backend: Backend) {
     }
 }
 
+/// The transactions that wait for a lock of another one.
+pub(super) const WAITING: &str = "
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'";
+
 /// Another transaction on the database, which holds what it has locked.
-struct Session {
+pub(super) struct Session {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     child: Child,
 }
 
 impl Session {
-    fn begin(server: &Server) -> Self {
+    pub(super) fn begin(server: &Server) -> Self {
         let mut command = Command::new("psql");
         command.args([server.database_url(), "-qXAt", "-v", "ON_ERROR_STOP=1"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -144,23 +149,20 @@ impl Session {
     }
 
     /// Runs a statement that returns one row.
-    fn row(&mut self, statement: &str) -> String {
+    pub(super) fn row(&mut self, statement: &str) -> String {
         writeln!(self.stdin, "{statement}").unwrap();
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         line.trim().to_owned()
     }
 
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         drop(self.stdin);
         assert!(self.child.wait().unwrap().success());
     }
 }
 
 async fn a_reset_takes_the_locks_of_links_before_those_of_users(backend: Backend) {
-    const WAITING: &str = "
-        SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let (server, _issuer, _) = with_provider(&backend).await;
     if server.on_sqlite() {
         // It has one writer.

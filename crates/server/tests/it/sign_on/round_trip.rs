@@ -12,6 +12,7 @@ use crate::harness::{Backend, Setup};
 crate::on_every_backend!(
     a_user_signs_in_by_their_provider,
     what_comes_back_belongs_to_the_browser_that_went,
+    a_wrong_client_secret_is_nobodys_failure,
     without_a_console_the_answers_are_json,
     an_issuer_that_does_not_answer_is_left_alone,
     an_address_that_may_not_call_does_not_sign_on
@@ -127,6 +128,25 @@ async fn what_comes_back_belongs_to_the_browser_that_went(backend: Backend) {
         let reply = browser.get(&format!("{START}/callback?code=x&state={state}")).await;
         assert_eq!(reply.status, if tries < 6 { 303 } else { 429 }, "{tries}");
     }
+}
+
+async fn a_wrong_client_secret_is_nobodys_failure(backend: Backend) {
+    let (server, issuer, made) = with_provider(&backend).await;
+    let owner = server.owner().await;
+    let one = format!("{}/{}", super::PROVIDERS, made["id"]);
+    owner.patch(&one, &json!({"client_secret": "a-wrong-secret"})).await.ok(200);
+    issuer.says(&person("user-1", "ann@example.org", &["eng"]));
+    // Honest people behind one address do not wait for the mistake of an owner.
+    let office = super::browser(&server);
+    for _ in 0..8 {
+        let start = office.get(START).await;
+        let answer = issuer.agree(start.header("location"));
+        let browser = office.with("cookie", &cookie(&start, "sluice_sign_on").unwrap());
+        let reply = super::Begun { browser, answer }.finish().await;
+        refused(&server, &reply, "issuer", "issuer_status").await;
+    }
+    owner.patch(&one, &json!({"client_secret": super::SECRET})).await.ok(200);
+    super::signed_on(&server, &issuer).await;
 }
 
 async fn without_a_console_the_answers_are_json(backend: Backend) {

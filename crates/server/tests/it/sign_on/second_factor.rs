@@ -2,13 +2,15 @@
 
 use serde_json::json;
 
+use super::resets::{Session, WAITING};
 use super::{PROVIDERS, cookie, person, sign_on, signed_on, with_provider};
-use crate::harness::Backend;
+use crate::harness::{Backend, until};
 use crate::session::second_factor::enrol;
 
 crate::on_every_backend!(
     a_user_without_a_password_has_a_second_factor,
-    the_factor_of_a_trusted_issuer_counts
+    the_factor_of_a_trusted_issuer_counts,
+    a_factor_that_comes_while_its_provider_changes_signs_nobody_in
 );
 
 async fn a_user_without_a_password_has_a_second_factor(backend: Backend) {
@@ -70,4 +72,33 @@ async fn the_factor_of_a_trusted_issuer_counts(backend: Backend) {
     owner.patch(&one, &trusts(false)).await.ok(200);
     assert_eq!(sign_on(&server, &issuer).await.header("location"), "/sign-in/code?next=%2Ftraces");
     drop(enrolled);
+}
+
+async fn a_factor_that_comes_while_its_provider_changes_signs_nobody_in(backend: Backend) {
+    let (server, issuer, made) = with_provider(&backend).await;
+    if server.on_sqlite() {
+        // It has one writer.
+        return;
+    }
+    let owner = server.owner().await;
+    issuer.says(&person("user-1", "ann@example.org", &["eng"]));
+    let enrolled = enrol(signed_on(&server, &issuer).await, "").await;
+    let reply = sign_on(&server, &issuer).await;
+    let pending = server.any.with("cookie", &cookie(&reply, "sluice_session").unwrap());
+    // Both wait for the organization: the provider's change first, then the code.
+    let mut other = Session::begin(&server);
+    other.row("BEGIN; SELECT id FROM organizations WHERE id = 1 FOR UPDATE;");
+    let change = json!({"client_id": "another"});
+    let one = format!("{PROVIDERS}/{}", made["id"]);
+    let changing = tokio::spawn(async move { owner.patch(&one, &change).await });
+    until("the change waits", async || (server.sql(WAITING) == "1").then_some(())).await;
+    let code = json!({"code": enrolled.code()});
+    let verifying = tokio::spawn(async move { pending.post("/api/v1/session/mfa", &code).await });
+    until("the code waits", async || (server.sql(WAITING) == "2").then_some(())).await;
+    other.end();
+    changing.await.unwrap().ok(200);
+    let verified = verifying.await.unwrap();
+    verified.ok(401);
+    assert_eq!(cookie(&verified, "sluice_session"), None);
+    enrolled.caller.get("/api/v1/projects").await.ok(401);
 }

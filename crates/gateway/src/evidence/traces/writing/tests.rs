@@ -28,9 +28,11 @@ async fn list(fresh: &Fresh, trace: &str) -> StepList {
     fresh.gateway.trace(&fresh.caller, trace).await.unwrap().steps
 }
 
+type PlainStep = fn(Step, Option<&[u8]>, &mut Vec<u8>) -> serde_json::Result<()>;
+
 /// A text that shows a step as its content.
-fn text(step: WriteStep) -> DetailText {
-    DetailText { head: b"<".to_vec(), between: b", ", end: b">", step }
+fn text(step: PlainStep) -> DetailText {
+    DetailText { head: b"<".to_vec(), between: b", ", end: b">", step: Box::new(step) }
 }
 
 fn plain(_: Step, content: Option<&[u8]>, into: &mut Vec<u8>) -> serde_json::Result<()> {

@@ -1,0 +1,127 @@
+//! A test call of a model: a real one with a few tokens, which tells what is wrong with it.
+
+use axum::body::to_bytes;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
+use dashboard::{CALL_PROMPT, Duration, Frame, Money, TestCall};
+use domain::ids::{KeyId, ProjectId};
+use domain::step::Step;
+use domain::time::millis;
+use gateway::{Error, Spends};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::console::failure::Result;
+use crate::console::trace::beginning;
+use crate::console::visit::{Form, Visit};
+use crate::console::{model, page};
+use crate::http::dialect::Dialect;
+use crate::http::error::Failure;
+use crate::http::extract::Segments;
+use crate::inference::chat::ChatCompletions;
+use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
+use crate::inference::format;
+
+/// The most completion tokens.
+const MOST_TOKENS: u64 = 16;
+/// The most bytes of a reply.
+const LARGEST_REPLY: usize = 1024 * 1024;
+/// The most bytes of the words of a reply.
+const LONGEST_WORDS: usize = 2 * 1024;
+
+/// Calls a model, which the chosen key pays for, and shows its page with the outcome.
+pub(super) async fn call(
+    State(app): State<App>,
+    visit: Visit,
+    path: Segments,
+    form: Form,
+) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let mut shown = model::model(&app, &visit, project, path.model()?)?;
+    let key: KeyId = form.get("key").and_then(|id| id.parse().ok()).ok_or(Error::NotFound)?;
+    for choice in &mut shown.keys {
+        choice.is_chosen = choice.value == key.to_string();
+    }
+    let reply = match answered(&app, &visit, project, key, &shown.identifier).await {
+        Ok(reply) => reply,
+        Err(failure) => failure.into_response(),
+    };
+    shown.called = Some(outcome(&app, &visit, &shown.frame, project, reply).await);
+    Ok(page(&shown))
+}
+
+/// The reply to a call, through the gate of every call with the key.
+async fn answered(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    key: KeyId,
+    identifier: &str,
+) -> std::result::Result<Response, Failure> {
+    let caller = app.gateway.gate_member(visit.member(), key, Spends::Yes).await?;
+    if caller.project.id() != project {
+        return Err(Error::NotFound.into());
+    }
+    // A trace of its own: calls of one session share one.
+    let caller = caller.in_session(&format!("test {} {identifier}", app.gateway.now().0));
+    let prompt = MessageBody {
+        role: "user".to_owned(),
+        content: Some(ContentBody::Text(CALL_PROMPT.to_owned())),
+        extra: Map::new(),
+    };
+    let body = ChatBody {
+        model: Some(identifier.to_owned()),
+        messages: vec![prompt],
+        max_tokens: Some(MOST_TOKENS),
+        ..ChatBody::default()
+    };
+    let headers = HeaderMap::new();
+    format::answer::<ChatCompletions>(app, &caller, &headers, body, Dialect::Vendor).await
+}
+
+/// What a reply says, with the record of its step.
+async fn outcome(
+    app: &App,
+    visit: &Visit,
+    frame: &Frame,
+    project: ProjectId,
+    reply: Response,
+) -> TestCall {
+    let status = reply.status();
+    let trace = reply.headers().get("x-trace-id").and_then(|id| id.to_str().ok());
+    let trace = trace.map(str::to_owned);
+    let body = to_bytes(reply.into_body(), LARGEST_REPLY).await.unwrap_or_default();
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let step = match &trace {
+        Some(trace) => {
+            let found = app.gateway.trace_for_member(visit.member(), project, trace).await;
+            found.ok().and_then(|(_, mut steps)| steps.pop())
+        }
+        None => None,
+    };
+    let fault = step.as_ref().and_then(|step| step.reason.clone().or_else(|| step.error.clone()));
+    let is_answered = status.is_success() && fault.is_none();
+    let words = fault.or_else(|| words(&body)).unwrap_or_default();
+    TestCall {
+        is_answered,
+        status: status.as_u16(),
+        words: beginning(&words, LONGEST_WORDS),
+        fields: step.map(|step| fields(&step)).unwrap_or_default(),
+        href: trace.map(|trace| frame.href(&format!("/traces/{trace}"))),
+    }
+}
+
+/// The words of an answer, or of a failure.
+fn words(body: &Value) -> Option<String> {
+    let error = &body["error"];
+    let fault = error["message"].as_str().or_else(|| error.as_str());
+    let content = body["choices"][0]["message"]["content"].as_str();
+    content.or(fault).map(str::to_owned)
+}
+
+fn fields(step: &Step) -> Vec<String> {
+    let cost = step.call.as_ref().map(|call| Money(call.cost).to_string());
+    let latency = Duration(millis(step.latency())).to_string();
+    [Some(latency), cost].into_iter().flatten().collect()
+}
