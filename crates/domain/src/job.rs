@@ -13,8 +13,22 @@ words!(
         Export = "export",
         /// Judges the recorded requests of a period by draft settings.
         Backtest = "backtest",
+        /// Computes the insights of a project anew.
+        Insights = "insights",
+        /// Deletes the steps whose retention is over.
+        Retention = "retention",
     }
 );
+
+impl JobKind {
+    /// Whether people ask for jobs of this kind; the gateway queues the others by itself.
+    pub fn is_asked_for(self) -> bool {
+        match self {
+            Self::Replay | Self::Export | Self::Backtest => true,
+            Self::Insights | Self::Retention => false,
+        }
+    }
+}
 
 words!(
     /// The stage of a job in its life.

@@ -56,7 +56,7 @@ pub(super) async fn part(
         export: None,
     };
     match job.kind {
-        JobKind::Replay => {}
+        JobKind::Replay | JobKind::Insights | JobKind::Retention => {}
         JobKind::Backtest => {
             let job = gateway.backtest_job(member, project, id).await?;
             part.window = Some((job.window.from, job.window.to));

@@ -32,6 +32,7 @@ pub(super) fn row(frame: &Frame, job: &Job, now: Timestamp) -> JobRow {
         JobKind::Replay => (t.replay, "replays"),
         JobKind::Export => (t.export, "jobs"),
         JobKind::Backtest => (t.backtest, "jobs"),
+        JobKind::Insights | JobKind::Retention => (t.background, "jobs"),
     };
     let took = job.started_at.map(|began| {
         Duration(millis(job.finished_at.unwrap_or(now).since(began).max(0))).to_string()

@@ -123,9 +123,7 @@ impl Watcher {
         let (app, visit, id) = (&self.app, &self.visit, job.id.to_string());
         Ok(match job.kind {
             JobKind::Replay => replay::part(app, visit, self.project, &id).await?.1.html(),
-            JobKind::Backtest | JobKind::Export => {
-                job::part(app, visit, self.project, &id).await?.html()
-            }
+            _ => job::part(app, visit, self.project, &id).await?.html(),
         })
     }
 }

@@ -20,6 +20,7 @@ texts! {
         replay = "Replay";
         export = "Export";
         backtest = "Backtest";
+        background = "Background work";
     }
 }
 

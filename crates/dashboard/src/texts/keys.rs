@@ -16,8 +16,8 @@ texts! {
         none_yet = "No key yet. Applications call this gateway with one.";
         name = "Name";
         state = "State";
-        last_hour = "Spent";
-        cap = "Cap";
+        last_hour = "Last hour";
+        cap = "Cap per hour";
         share = "Share of the cap";
         last_used = "Last used";
         expires = "Expires";

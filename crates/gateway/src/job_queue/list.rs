@@ -36,9 +36,10 @@ impl Gateway {
         Ok((job, until))
     }
 
+    /// A job that somebody has asked for.
     pub(crate) async fn job_of(&self, project: ProjectId, id: JobId) -> Result<Job> {
         let job = bounded(self.store.job(project, id, self.clock.now())).await?;
-        job.ok_or(Error::NotFound)
+        job.filter(|job| job.kind.is_asked_for()).ok_or(Error::NotFound)
     }
 
     pub(crate) async fn jobs_of(&self, project: ProjectId) -> Result<Vec<Job>> {

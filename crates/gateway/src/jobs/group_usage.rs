@@ -1,9 +1,11 @@
 //! The usage of hours that are over, summed by what it can be grouped by, then the answers to questions about it
-//! that are expected, and then the end of steps whose retention is over: one that is in no sum stays.
+//! that are expected. Then the job of the minute is queued that ends the retention of steps: one that is in no sum
+//! stays.
 
 use std::time::Duration;
 
 use domain::ids::ProjectId;
+use domain::job::JobKind;
 use domain::time::Timestamp;
 use store::Dimension;
 
@@ -11,24 +13,26 @@ use crate::error::Result;
 use crate::evidence::usage::MOST_GROUPS;
 use crate::gateway::Gateway;
 use crate::jobs::job::{Job, log_failure};
+use crate::jobs::once_a_period;
 use crate::state::usage_asks::Since;
 
-/// The most slices of steps that one run deletes: the next one sums hours first.
-const MOST_PURGES: usize = 200;
+/// The time between two runs, and between two jobs that delete steps.
+const PERIOD: Duration = Duration::from_mins(1);
+/// The project of jobs that are for all of them.
+const ALL_PROJECTS: ProjectId = ProjectId(0);
 /// The projects that are expected to be asked for a month by user and by session: the first ones that have calls.
 const MOST_EXPECTED: usize = 4;
 /// The hours of such a month.
 const MONTH_HOURS: i64 = 720;
 
-/// Sums the hours of every project, those of archived ones too: their statistics are read as well. Then
-/// deletes steps.
+/// Sums the hours of every project, those of archived ones too: their statistics are read as well.
 pub(super) struct GroupUsage;
 
 impl Job for GroupUsage {
     const NAME: &'static str = "group_usage";
 
     fn period(&self, _: &Gateway) -> Duration {
-        Duration::from_mins(1)
+        PERIOD
     }
 
     /// A project that fails does not keep the others from theirs.
@@ -39,8 +43,8 @@ impl Job for GroupUsage {
             log_failure(Self::NAME, group(gateway, id).await);
             log_failure("usage asked for", keep_answers(gateway, id, &mut expected).await);
         }
-        log_failure("retention", purge_steps(gateway).await);
-        Ok(())
+        let minute = once_a_period::number(gateway, PERIOD);
+        once_a_period::queue(gateway, JobKind::Retention, ALL_PROJECTS, minute).await
     }
 }
 
@@ -85,16 +89,6 @@ fn expect(gateway: &Gateway, project: ProjectId, now: Timestamp) {
     }
 }
 
-async fn purge_steps(gateway: &Gateway) -> Result<()> {
-    let now = gateway.clock.now();
-    for _ in 0..MOST_PURGES {
-        if gateway.store.purge_steps(now).await? == 0 || gateway.stopping.is_cancelled() {
-            break;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use domain::time::{DAY, HOUR, Timestamp};
@@ -102,7 +96,7 @@ mod tests {
     use store::Dimension;
 
     use super::*;
-    use crate::testing::Fresh;
+    use crate::testing::{Fresh, until};
 
     #[tokio::test]
     async fn steps_are_summed_before_they_go() {
@@ -113,9 +107,13 @@ mod tests {
         fresh.in_flight(&trace).await.finish().await.unwrap();
         // The gateway was down for longer than steps are kept.
         gateway.clock.set(noon.minus_micros(-40 * DAY));
-        GroupUsage.run(gateway).await.unwrap();
-        let left = gateway.store.steps(trace.parse().unwrap()).await.unwrap();
-        assert_eq!(left.len(), 0, "they are gone");
+        until("they are gone", async || {
+            // The job of the minute before may run still.
+            GroupUsage.run(gateway).await.unwrap();
+            let left = gateway.store.steps(trace.parse().unwrap()).await.unwrap();
+            left.is_empty().then_some(())
+        })
+        .await;
         let usage = gateway.store.usage_by(
             project,
             &Dimension::Model,

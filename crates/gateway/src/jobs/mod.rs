@@ -7,7 +7,9 @@ mod insights;
 pub(crate) mod job;
 pub(crate) mod key_windows;
 pub(crate) mod letters;
+mod once_a_period;
 mod registry_refresh;
+mod retention;
 mod session_traces;
 mod spend_sync;
 mod sweep;
@@ -21,10 +23,11 @@ use crate::gateway::Gateway;
 use crate::job_queue::runner;
 use crate::jobs::clock_steps::ClockSteps;
 use crate::jobs::group_usage::GroupUsage;
-use crate::jobs::insights::Insights;
+use crate::jobs::insights::{ComputedInsights, Insights};
 use crate::jobs::job::{Job, log_failure};
 use crate::jobs::key_windows::KeyWindows;
 use crate::jobs::registry_refresh::RegistryRefresh;
+use crate::jobs::retention::Retention;
 use crate::jobs::session_traces::{SessionActivity, SessionTraces};
 use crate::jobs::spend_sync::SpendSync;
 use crate::jobs::sweep::Sweep;
@@ -38,12 +41,14 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, Sweep);
     spawn(gateway, SessionActivity);
     spawn(gateway, SessionTraces);
-    spawn(gateway, Insights);
+    spawn(gateway, Insights::default());
     spawn(gateway, GroupUsage);
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
     runner::start::<Replays>(gateway);
     runner::start::<Backtests>(gateway);
     runner::start::<Exports>(gateway);
+    runner::start::<ComputedInsights>(gateway);
+    runner::start::<Retention>(gateway);
 }
 
 fn spawn<J: Job>(gateway: &Gateway, mut job: J) {

@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::jobs::Row;
 
 impl Store {
-    /// The jobs of a project that have not expired, newest first, without their results, which may be large.
+    /// The jobs of a project that people have asked for and that have not expired, newest first, without their
+    /// results, which may be large.
     #[boxed]
     pub async fn jobs_of(&self, project: ProjectId, now: Timestamp, most: i64) -> Result<Vec<Job>> {
         const LIST: &str = "
@@ -19,6 +20,7 @@ impl Store {
                    CAST(NULL AS TEXT) AS result, error, created_at, started_at, finished_at
             FROM jobs
             WHERE project_id = $1 AND (expires_at IS NULL OR expires_at > $2)
+              AND kind IN ('replay', 'export', 'backtest')
             ORDER BY created_at DESC, id DESC
             LIMIT $3";
         let rows: Vec<Row> = bounded!(&self.reader, db => {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{CALL, ask, each, ended, replay, run};
-use crate::harness::{Answer, Backend, Mock, Server, settings};
+use crate::harness::{Answer, Backend, Mock, Server, Setup, settings};
 
 crate::on_every_backend!(
     a_cap_ends_a_replay,
@@ -115,7 +115,8 @@ async fn a_replay_has_no_shadow(backend: Backend) {
 }
 
 async fn dear_calls_are_skipped(backend: Backend) {
-    let server = Server::unlimited(&backend).await;
+    let server = Setup::new(&backend).env("SLUICE_EGRESS_ALLOW", "127.0.0.1").start().await;
+    server.lift_limits().await;
     let (key, owner) = (server.key(), server.owner().await);
     let mock = Mock::always(Answer::text("Yes.")).await;
     mock.register(&owner, "mock").await;
@@ -140,9 +141,9 @@ async fn dear_calls_are_skipped(backend: Backend) {
         (&json!(0.0), &Value::Null)
     );
     assert_eq!(mock.begun(), 3);
-    // A model without a price may cost any amount.
+    // A public model without a price may cost any amount.
     let unpriced =
-        json!({"is_public": false, "input_cost_per_1k": null, "output_cost_per_1k": null});
+        json!({"is_public": true, "input_cost_per_1k": null, "output_cost_per_1k": null});
     mock.register_with(&owner, "unpriced", unpriced).await;
     let job = replay(&key, &trace, &json!({"max_cost": 1_000, "force_model": "unpriced"})).await;
     assert_eq!(each(&job["comparison"]["replay"]["steps"], "skipped"), ["max_cost"; 2]);

@@ -27,7 +27,7 @@ async fn begun_by(server: &Server, issuer: &Issuer, browser: &Caller) -> Begun {
 async fn finished(begun: Vec<Begun>) -> Vec<crate::harness::Reply> {
     let all = begun.into_iter().map(|begun| async move { begun.finish().await });
     let all = futures_util::future::join_all(all);
-    tokio::time::timeout(Duration::from_secs(60), all).await.expect("none stands still")
+    tokio::time::timeout(Duration::from_mins(1), all).await.expect("none stands still")
 }
 
 async fn more_sign_ons_than_connections_to_the_database(backend: Backend) {

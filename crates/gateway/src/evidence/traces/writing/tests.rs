@@ -1,4 +1,5 @@
 use std::io::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::time::DAY;
@@ -138,12 +139,19 @@ async fn no_content_is_open_while_a_caller_takes_nothing() {
 async fn a_task_ends_when_its_caller_hangs_up() {
     let fresh = Fresh::with(json!({})).await;
     let trace = trace_of(&fresh, &[1_000_000]).await;
-    let others = fresh.gateway.tasks.len();
-    let pieces = fresh.gateway.start_writing(list(&fresh, &trace).await, text(plain));
+    // The task holds it as long as it has the text.
+    let held = Arc::new(());
+    let task = Arc::downgrade(&held);
+    let step = Box::new(move |step, content: Option<&[u8]>, into: &mut Vec<u8>| {
+        let _held = &held;
+        plain(step, content, into)
+    });
+    let text = DetailText { step, ..text(plain) };
+    let pieces = fresh.gateway.start_writing(list(&fresh, &trace).await, text);
     stalls(&fresh, &pieces).await;
-    assert_eq!(fresh.gateway.tasks.len(), others + 1);
+    assert!(task.upgrade().is_some(), "it waits for its caller");
     drop(pieces);
-    let ended = async || (fresh.gateway.tasks.len() == others).then_some(());
+    let ended = async || task.upgrade().is_none().then_some(());
     until("the task ends", ended).await;
 }
 

@@ -1,0 +1,44 @@
+//! Jobs of the queue that the gateway asks for by itself: one node does each, once in its period.
+
+use std::time::Duration;
+
+use domain::ids::{JobId, ProjectId};
+use domain::job::JobKind;
+use store::{AddedJob, NewJob};
+
+use crate::error::Result;
+use crate::evidence::traces::time_ordered_id;
+use crate::gateway::Gateway;
+
+/// The number of the period that it is, counted from 1970 on.
+pub(super) fn number(gateway: &Gateway, period: Duration) -> i64 {
+    let micros = i64::try_from(period.as_micros()).unwrap_or(i64::MAX);
+    gateway.clock.now().0.div_euclid(micros)
+}
+
+/// Queues the job of a kind and project for a period, unless a node has queued it before, or that of an earlier
+/// period has not ended.
+pub(super) async fn queue(
+    gateway: &Gateway,
+    kind: JobKind,
+    project: ProjectId,
+    period: i64,
+) -> Result<()> {
+    let now = gateway.clock.now();
+    // By its number the request of every node is the same.
+    let mut request = [0; 32];
+    request[..8].copy_from_slice(&period.to_be_bytes());
+    let job = NewJob {
+        id: JobId(time_ordered_id(now)?),
+        kind,
+        project,
+        key: None,
+        request,
+        payload: "{}".to_owned(),
+        created_at: now,
+    };
+    if let AddedJob::Job(_) = gateway.store.add_job(job, 1).await? {
+        gateway.job_wakes.wake(kind);
+    }
+    Ok(())
+}
