@@ -32,6 +32,7 @@ mod reviews;
 mod routing;
 mod safety;
 mod safety_draft;
+mod session_cookies;
 mod settings;
 mod sign_in;
 mod sign_on;
@@ -52,7 +53,7 @@ use axum::routing::{get, post};
 use dashboard::Page;
 
 use crate::app::App;
-use crate::http::{framing, session_cookies};
+use crate::http::framing;
 
 /// The most bytes of a form.
 const LARGEST_FORM: usize = 256 * 1024;

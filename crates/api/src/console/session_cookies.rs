@@ -19,7 +19,7 @@ use crate::http::cross_site;
 const MOST: usize = 3;
 
 /// The headers that remove all session cookies of a browser that has several; none of another browser.
-pub(crate) fn removals(app: &App, request: &Request) -> Vec<HeaderValue> {
+pub(super) fn removals(app: &App, request: &Request) -> Vec<HeaderValue> {
     if !matches!(SessionCookie::read(request.headers()), SessionCookie::Several) {
         return Vec::new();
     }
@@ -35,7 +35,7 @@ pub(crate) fn removals(app: &App, request: &Request) -> Vec<HeaderValue> {
 }
 
 /// Puts removals before the cookies that an answer sets: a session that has just begun stays.
-pub(crate) fn put(removals: Vec<HeaderValue>, response: &mut Response) {
+pub(super) fn put(removals: Vec<HeaderValue>, response: &mut Response) {
     if removals.is_empty() {
         return;
     }
