@@ -304,10 +304,11 @@ test("an open page keeps up, and a hidden one does not", async () => {
   for (let at = 0; at < 5; at += 1) {
     const { row } = await open("in time");
     const opened = Date.now();
-    await row.waitFor();
+    await row.waitFor({ timeout: 10_000 });
     waits.push(Date.now() - opened);
   }
-  assert.ok(Math.min(...waits) < 2000, `within two seconds: ${waits}`);
+  const median = waits.toSorted((a, b) => a - b)[2];
+  assert.ok(median < 2000, `within two seconds: ${waits}`);
   await Promise.all([ended(), page.getByRole("button", { name: "Pause updates" }).click()]);
   const third = await open("paused");
   await page.getByRole("button", { name: "Resume updates" }).click();

@@ -18,7 +18,9 @@ function localise(root) {
   // A bar has no other text than its title: it has both times.
   for (const title of root.querySelectorAll("title[data-begins]")) {
     const { begins } = title.dataset;
-    title.textContent = title.textContent.replace(begins, `${shown.format(new Date(begins))} (${begins})`);
+    const at = new Date(begins);
+    if (Number.isNaN(at.getTime())) continue;
+    title.textContent = title.textContent.replace(begins, `${shown.format(at)} (${begins})`);
   }
 }
 localise(document);
@@ -319,6 +321,11 @@ const placeOf = (path) => {
   const project = new URLSearchParams(location.search).get("project");
   return project ? `${path}?${new URLSearchParams({ project })}` : path;
 };
+// Links to a step that were saved before steps had pages.
+const linked = /^#step-(\d+)$/.exec(location.hash);
+if (linked && /^\/traces\/[^/]+$/.test(location.pathname) && !document.getElementById(`step-${linked[1]}`)) {
+  location.replace(`${location.pathname}/steps/${linked[1]}${location.search}`);
+}
 const search = () => document.querySelector("[data-search]");
 if (location.hash === "#search") {
   search()?.focus();

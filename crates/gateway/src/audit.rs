@@ -164,17 +164,33 @@ pub(crate) struct Noted<'a> {
 impl Gateway {
     /// Writes an audit event within a transaction. Returns its id.
     pub(crate) async fn note(&self, tx: &mut Tx, origin: &Origin, noted: Noted<'_>) -> Result<i64> {
-        let event = NewAudit {
+        let ip = origin.address.to_string();
+        Ok(tx.audit(&self.new_audit(origin, &ip, noted)).await?)
+    }
+
+    /// Writes what happened, or nothing, which takes as long.
+    pub(crate) async fn note_or_forget(
+        &self,
+        tx: &mut Tx,
+        origin: &Origin,
+        noted: Noted<'_>,
+        is_kept: bool,
+    ) -> Result<()> {
+        let ip = origin.address.to_string();
+        Ok(tx.audit_or_forget(&self.new_audit(origin, &ip, noted), is_kept).await?)
+    }
+
+    fn new_audit<'a>(&self, origin: &'a Origin, ip: &'a str, noted: Noted<'a>) -> NewAudit<'a> {
+        NewAudit {
             org: noted.org,
             event: noted.event.as_str(),
             actor: noted.actor,
             target: noted.target,
-            ip: &origin.address.to_string(),
+            ip,
             user_agent: &origin.user_agent,
             metadata: noted.metadata,
             at: self.clock.now(),
-        };
-        Ok(tx.audit(&event).await?)
+        }
     }
 
     /// Writes what a member did to something.

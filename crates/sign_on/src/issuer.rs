@@ -194,10 +194,17 @@ impl Issuer {
             .set_pkce_verifier(PkceCodeVerifier::new(flow.verifier.expose().to_owned()));
         request.request_async(http).await.map_err(|error| match error {
             RequestTokenError::Request(fault) => fault,
-            // Whatever else it says is ours to mend, such as a wrong client secret, and nobody's guess at a code.
+            // A wrong client secret and the issuer's own failures are nobody's guess at a code. All else may be:
+            // what issuers answer to junk differs.
             RequestTokenError::ServerResponse(answer) => match answer.error() {
-                CoreErrorResponseType::InvalidGrant => SignOnError::Code,
-                _ => SignOnError::Status,
+                CoreErrorResponseType::InvalidClient
+                | CoreErrorResponseType::UnauthorizedClient => SignOnError::Status,
+                CoreErrorResponseType::Extension(word)
+                    if matches!(&**word, "server_error" | "temporarily_unavailable") =>
+                {
+                    SignOnError::Status
+                }
+                _ => SignOnError::Code,
             },
             RequestTokenError::Parse(..) | RequestTokenError::Other(_) => SignOnError::Malformed,
         })

@@ -119,6 +119,22 @@ impl Tx {
         Ok(id)
     }
 
+    /// Writes an audit event, or takes it back at once. Either has the same statements and something to commit, so
+    /// that nobody who waits for the answer learns which.
+    #[boxed]
+    pub async fn audit_or_forget(&mut self, event: &NewAudit<'_>, is_kept: bool) -> Result<()> {
+        let end = if is_kept { "RELEASE SAVEPOINT audit" } else { "ROLLBACK TO SAVEPOINT audit" };
+        self.touch().await?;
+        within!(self, db => {
+            sqlx::query("SAVEPOINT audit").execute(&mut *db).await?;
+        });
+        self.audit(event).await?;
+        within!(self, db => {
+            sqlx::query(end).execute(&mut *db).await?;
+        });
+        Ok(())
+    }
+
     /// Takes the next link of a node's chain, and the right to write it. Returns its number, and the hash
     /// that it continues.
     async fn next_link(&mut self, node: i64) -> Result<(i64, LinkHash)> {

@@ -158,9 +158,9 @@ fn refused(error: Error) -> Result<(StatusCode, String)> {
     let failure = Failure::from(error);
     let status = failure.status();
     match status {
-        StatusCode::UNPROCESSABLE_ENTITY | StatusCode::TOO_MANY_REQUESTS => {
-            Ok((status, failure.into_body().error))
-        }
+        StatusCode::UNPROCESSABLE_ENTITY
+        | StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::SERVICE_UNAVAILABLE => Ok((status, failure.into_body().error)),
         _ => Err(failure.into()),
     }
 }

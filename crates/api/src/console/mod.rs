@@ -32,6 +32,7 @@ mod reviews;
 mod routing;
 mod safety;
 mod safety_draft;
+mod session_cookies;
 mod settings;
 mod sign_in;
 mod sign_on;
@@ -153,12 +154,14 @@ pub(crate) fn routes(app: &App) -> Router<App> {
         .route_layer(from_fn(compression::compressed))
 }
 
-/// Adds what keeps a page to itself, and shows it in no frame.
+/// Adds what keeps a page to itself, shows it in no frame, and removes session cookies of which there are several.
 async fn guarded(State(app): State<App>, request: Request, next: Next) -> Response {
+    let removals = session_cookies::removals(&app, &request);
     let mut response = match framing::check(&app, &request).await {
         Ok(()) => next.run(request).await,
         Err(failure) => failure::PageFailure(failure).into_response(),
     };
+    session_cookies::put(removals, &mut response);
     let headers = response.headers_mut();
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, POLICY),

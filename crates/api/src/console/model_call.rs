@@ -4,7 +4,7 @@ use axum::body::to_bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
-use dashboard::{CALL_PROMPT, Duration, Frame, Money, TestCall};
+use dashboard::{CALL_PROMPT, Duration, ModelPage, Money, TestCall};
 use domain::ids::{KeyId, ProjectId};
 use domain::step::Step;
 use domain::time::millis;
@@ -47,7 +47,7 @@ pub(super) async fn call(
         Ok(reply) => reply,
         Err(failure) => failure.into_response(),
     };
-    shown.called = Some(outcome(&app, &visit, &shown.frame, project, reply).await);
+    shown.called = Some(outcome(&app, &visit, &shown, project, reply).await);
     Ok(page(&shown))
 }
 
@@ -84,7 +84,7 @@ async fn answered(
 async fn outcome(
     app: &App,
     visit: &Visit,
-    frame: &Frame,
+    shown: &ModelPage,
     project: ProjectId,
     reply: Response,
 ) -> TestCall {
@@ -93,23 +93,36 @@ async fn outcome(
     let trace = trace.map(str::to_owned);
     let body = to_bytes(reply.into_body(), LARGEST_REPLY).await.unwrap_or_default();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let step = match &trace {
+    let steps = match &trace {
         Some(trace) => {
             let found = app.gateway.trace_for_member(visit.member(), project, trace).await;
-            found.ok().and_then(|(_, mut steps)| steps.pop())
+            found.map(|(_, steps)| steps).unwrap_or_default()
         }
-        None => None,
+        None => Vec::new(),
     };
-    let fault = step.as_ref().and_then(|step| step.reason.clone().or_else(|| step.error.clone()));
+    // Fallbacks and shadow models have steps of the same trace.
+    let step = steps.iter().find(|step| is_of(step, &shown.identifier));
+    let step = step.or_else(|| steps.iter().find(|step| step.call.is_none()));
+    let fault = match step {
+        Some(step) => step.reason.clone().or_else(|| step.error.clone()),
+        None => steps.iter().find_map(|step| {
+            let other = step.call.as_ref()?;
+            Some(visit.t.model.not_called(&other.model))
+        }),
+    };
     let is_answered = status.is_success() && fault.is_none();
     let words = fault.or_else(|| words(&body)).unwrap_or_default();
     TestCall {
         is_answered,
         status: status.as_u16(),
         words: beginning(&words, LONGEST_WORDS),
-        fields: step.map(|step| fields(&step)).unwrap_or_default(),
-        href: trace.map(|trace| frame.href(&format!("/traces/{trace}"))),
+        fields: step.map(fields).unwrap_or_default(),
+        href: trace.map(|trace| shown.frame.href(&format!("/traces/{trace}"))),
     }
+}
+
+fn is_of(step: &Step, identifier: &str) -> bool {
+    step.call.as_ref().is_some_and(|call| call.model == identifier)
 }
 
 /// The words of an answer, or of a failure.

@@ -12,7 +12,7 @@ use crate::console::language::texts;
 use crate::console::visit::{Form, Visit, sign_in_path};
 use crate::console::{page, page_as};
 use crate::control::session::SESSION_COOKIE;
-use crate::http::auth;
+use crate::http::auth::{self, SessionCookie};
 use crate::http::client;
 use crate::http::cookie::with_cookie;
 use crate::http::cross_site;
@@ -31,7 +31,10 @@ pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Res
     }
     let refused = query_value(&request, "refused");
     let refusal = refused.and_then(|word| SignOnRefusal::of_word(&word));
-    let fault = refusal.map(|refusal| format!("{}.", refusal.sentence()));
+    let is_several = query_value(&request, "sessions").is_some_and(|word| word == "several")
+        || matches!(SessionCookie::read(request.headers()), SessionCookie::Several);
+    let several = || is_several.then(|| texts().signing_in.several_sessions.to_owned());
+    let fault = refusal.map(|refusal| format!("{}.", refusal.sentence())).or_else(several);
     Ok(page(&sign_in_page(&app, has_passkeys, String::new(), next, fault).await?))
 }
 

@@ -13,7 +13,7 @@ use gateway::{Error, Member, Standing};
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
 use crate::console::language::texts;
-use crate::http::auth::{self, BySession, Session};
+use crate::http::auth::{self, BySession, Session, SessionCookie};
 use crate::http::error::Failure;
 
 /// Admits signed-in users, and leads others to the sign-in.
@@ -67,7 +67,13 @@ async fn admitted(
             } else {
                 "/"
             };
-            Redirect::to(&sign_in_path(path)).into_response()
+            let mut address = sign_in_path(path);
+            if matches!(SessionCookie::read(request.headers()), SessionCookie::Several) {
+                // The answer removes them, so the form cannot see why.
+                address.push(if address.contains('?') { '&' } else { '?' });
+                address.push_str(SEVERAL_SESSIONS);
+            }
+            Redirect::to(&address).into_response()
         }
         // The page that sets it up.
         Err(failure) if failure.requires_factor() => {
@@ -76,6 +82,9 @@ async fn admitted(
         Err(failure) => PageFailure(failure).into_response(),
     }
 }
+
+/// The query of a sign-in that a browser with several session cookies is led to.
+pub(super) const SEVERAL_SESSIONS: &str = "sessions=several";
 
 /// The sign-in that leads to a path afterwards.
 pub(super) fn sign_in_path(next: &str) -> String {

@@ -19,7 +19,7 @@ use crate::http::error::Result;
 /// The header with the address at which a user signs out of their provider too.
 const END_SESSION: HeaderName = HeaderName::from_static("x-sluice-end-session");
 /// The cookie of a session.
-pub(crate) const SESSION_COOKIE: Cookie =
+pub(crate) const SESSION_COOKIE: Cookie<'static> =
     Cookie { name: COOKIE_NAME, path: "/", same_site: "Lax", is_bound: false };
 /// The most bytes of a request that carries no credential yet, or only codes and passwords.
 pub(super) const LARGEST: usize = 4 * 1024;

@@ -9,19 +9,19 @@ use crate::http::auth;
 
 /// A cookie of the gateway's.
 #[derive(Clone, Copy)]
-pub(crate) struct Cookie {
+pub(crate) struct Cookie<'a> {
     /// Its name.
-    pub(crate) name: &'static str,
+    pub(crate) name: &'a str,
     /// The path below which it is sent.
-    pub(crate) path: &'static str,
+    pub(crate) path: &'a str,
     /// `Lax` or `Strict`: whether a page of another site may lead here with it.
-    pub(crate) same_site: &'static str,
+    pub(crate) same_site: &'a str,
     /// Whether over TLS its name is one that no other host of the domain can set (`__Host-`). Browsers then
     /// want it for the whole host.
     pub(crate) is_bound: bool,
 }
 
-impl Cookie {
+impl Cookie<'_> {
     /// The value of a header that sets it for so many seconds.
     pub(crate) fn lasting(self, app: &App, value: &str, max_age: i64) -> String {
         let Self { path, same_site, .. } = self;

@@ -20,9 +20,7 @@ impl Next {
 
     /// The one that a text names, `/` without any.
     pub(crate) fn read(asked: &str) -> Self {
-        let path = own_path(asked);
-        let is_replaced = !asked.is_empty() && path != asked;
-        Self { path, is_replaced }
+        Self { path: own_path(asked), is_replaced: is_foreign(asked) }
     }
 
     /// The path; that the address of another host was asked for is noted.
@@ -38,9 +36,22 @@ impl Next {
 fn own_path(path: &str) -> String {
     let is_path = path.starts_with('/')
         && !path.starts_with("//")
-        && !path.contains(['\\', '\t', '\r', '\n'])
+        // Browsers read one as a slash, but behind the path.
+        && !path.split(['?', '#']).next().unwrap_or_default().contains('\\')
         && !path.contains(char::is_control);
     if is_path { path.to_owned() } else { "/".to_owned() }
+}
+
+/// Whether a browser would read a text as the address of another host: it has a scheme, or begins with two slashes
+/// of either kind. Browsers pass over characters of control.
+fn is_foreign(text: &str) -> bool {
+    let read: String = text.chars().filter(|c| !c.is_control()).collect();
+    let read = read.trim_start();
+    let is_slash = |c: char| matches!(c, '/' | '\\');
+    let has_host = read.chars().take(2).filter(|c| is_slash(*c)).count() == 2;
+    let scheme = read.split_once(':').map(|(scheme, _)| scheme);
+    has_host
+        || scheme.is_some_and(|scheme| !scheme.contains(|c| is_slash(c) || c == '?' || c == '#'))
 }
 
 #[cfg(test)]
@@ -52,6 +63,8 @@ mod tests {
         for (next, path) in [
             ("/traces?status=failed", "/traces?status=failed"),
             ("/", "/"),
+            ("/traces?x=a\\b", "/traces?x=a\\b"),
+            ("/traces\\b", "/"),
             ("//evil.example", "/"),
             ("/\\evil.example", "/"),
             ("/\t/evil.example", "/"),
@@ -60,6 +73,25 @@ mod tests {
             ("", "/"),
         ] {
             assert_eq!(own_path(next), path, "{next:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_other_hosts_are_told_from_slips() {
+        for next in [
+            "//evil.example",
+            "/\\evil.example",
+            "\\/e",
+            "/\t/evil.example",
+            "https://e",
+            "javascript:1",
+        ] {
+            assert!(is_foreign(next), "{next:?}");
+        }
+        for next in
+            ["", "/", "traces", "/traces?x=a\\b", "/traces\\b", "/traces?at=10:00", "?a=b:c"]
+        {
+            assert!(!is_foreign(next), "{next:?}");
         }
     }
 }

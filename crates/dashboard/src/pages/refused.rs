@@ -48,7 +48,7 @@ impl SentForm<'_> {
         })
     }
 
-    /// Whether such a field was sent at all, or has a fault.
+    /// Whether such a field was sent at all.
     pub(crate) fn any(&self, field: &str) -> bool {
         self.0.is_some_and(|refused| refused.sent.iter().any(|(name, _)| name == field))
     }

@@ -26,6 +26,7 @@ texts! {
         user(number) = "user {number}";
         you = "you";
         reserved = "Reserved";
+        reserved_here = "What is reserved is reserved on this node.";
         models = "Models";
         endpoints = "Endpoints";
         allowed = "May call";

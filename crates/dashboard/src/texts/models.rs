@@ -55,6 +55,7 @@ texts! {
         call_it = "Call it";
         answered = "answered";
         status(number) = "status {number}";
+        not_called(other) = "It was not called: {other} was, in its place.";
         nothing_said = "It answered with an empty text, as models do that think first.";
         its_trace = "Its trace";
 

@@ -69,7 +69,7 @@ texts! {
         asks_to_end_ways(email) = "End every way in of {email}? Password, passkeys, second factors, single sign-on, sessions and service tokens go; a link to a new password is made.";
         reset_factor = "Reset factor";
         reset_factor_of(email) = "Reset the second factor of {email}";
-        asks_to_reset_factor(email) = "Reset the second factor of {email}? Their authenticator, recovery codes and passkeys go, and their sessions end. They sign in with their password, and set up a new one.";
+        asks_to_reset_factor(email) = "Reset the second factor of {email}? Their authenticator, recovery codes and passkeys go, and their sessions end. They sign in with their password or by their provider, and set up a new one.";
         remove(email) = "Remove {email}";
         asks_to_remove(email) = "Remove {email}? Their sessions and service tokens end; keys that they made go on.";
         about_projects = "Owners and admins see all projects; members and viewers those that are listed.";

@@ -16,6 +16,7 @@ texts! {
         second_factor = "Second factor";
         code = "Code of your authenticator, or a recovery code";
         no_code = "No code? An owner can reset your second factor.";
+        several_sessions = "Your browser had several sessions here, and another host may have set one of them. All were removed: sign in again.";
         wrong_code = "The code is wrong, or was used before.";
         wrong_password = "E-mail or password is wrong.";
         with_passkey = "Sign in with a passkey";

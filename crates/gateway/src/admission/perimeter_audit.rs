@@ -1,7 +1,7 @@
-//! Requests that were refused at the perimeter, as the audit reports them.
+//! Requests that were refused at the perimeter, or corrected there, as the audit reports them.
 //!
-//! Nothing that an attacker can repeat fills the disk: one row an address, reason and minute, 60 a
-//! minute in all. A row is written with the first block; later blocks are counted here, and the row is
+//! Nothing that an attacker can repeat fills the disk: one row an address and minute for refused credentials and
+//! addresses together and one for each attack on browsers, 60 a minute in all, 30 of them for the former. A row is written with the first block; later blocks are counted here, and the row is
 //! updated from time to time.
 
 use serde_json::{Map, Value};

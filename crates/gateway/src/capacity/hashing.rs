@@ -14,9 +14,9 @@ const KEPT: usize = 16;
 /// Somebody who has a password hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HashedFor {
-    /// An attempt to sign in from anywhere.
+    /// An attempt to sign in from anywhere, or the bearer of a good link, who may send it many times at once.
     Stranger,
-    /// A session, the bearer of a good link, or an attempt from an address that the account knows.
+    /// A session, or an attempt from an address that the account knows.
     Known,
 }
 
@@ -81,7 +81,7 @@ mod tests {
             assert!(wait(HashedFor::Known).is_none());
         }
         assert!(is_busy(wait(HashedFor::Known)));
-        // Whoever gives up makes room, and whoever is done does.
+        // Those who give up make room, and so do those who are done.
         waiting.truncate(strangers - 1);
         assert!(turn(HashedFor::Stranger).is_none());
         drop(waiting);

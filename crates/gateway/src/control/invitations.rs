@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use store::{Account, Actor, LinkPurpose, OneTimeLink};
 
 use crate::audit::{Event, Noted};
+use crate::capacity::hashing::HashedFor;
 use crate::control::links::{Handover, deliver, prefix_of};
 use crate::control::members::clean_email;
 use crate::control::people::{check_may_grant, hold_people, read_role};
@@ -139,7 +140,7 @@ impl Gateway {
                 "Your organization has disabled passwords: sign in by its provider instead",
             ));
         }
-        let hash = hash_password_aside(password).await?;
+        let hash = hash_password_aside(password, HashedFor::Stranger).await?;
         let now = self.clock.now();
         let mut tx = self.store.begin().await?;
         let purpose = LinkPurpose::Invitation;

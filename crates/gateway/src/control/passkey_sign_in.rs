@@ -185,19 +185,20 @@ impl Gateway {
             Refusal::Counter => (Event::MfaFailed, "counter"),
         };
         let now = self.clock.now();
-        let is_kept = match refusal {
+        let others = match refusal {
             // Strangers have as many networks as they like.
-            Refusal::UnknownPasskey => self.login_throttle.may_record_stranger(now),
+            Refusal::UnknownPasskey => self.login_throttle.record_passkey(now),
             // It is no failed attempt, so nothing else bounds how often it is written.
-            Refusal::SignOnRequired => self.login_throttle.may_record_named(now),
+            Refusal::SignOnRequired => self.login_throttle.may_record_named(now).then_some(0),
             // Attempts of an account are booked.
-            Refusal::Challenge | Refusal::Verification | Refusal::Counter => true,
+            Refusal::Challenge | Refusal::Verification | Refusal::Counter => Some(0),
         };
-        if !is_kept {
-            return Err(Error::Unauthorized);
-        }
+        let Some(others) = others else { return Err(Error::Unauthorized) };
         let mut metadata = method("passkey");
         metadata.insert("reason".to_owned(), reason.into());
+        if others > 0 {
+            metadata.insert("others".to_owned(), others.into());
+        }
         let noted = match found {
             Some(found) => noted(&found.account, event, metadata),
             None => {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use store::{Account, LinkPurpose, OneTimeLink, Tx};
 
 use crate::audit::{Event, Noted};
+use crate::capacity::hashing::HashedFor;
 use crate::control::held_account::hold_account;
 use crate::control::links::{Handover, Link, deliver};
 use crate::control::members::{check_password, clean_email};
@@ -38,7 +39,7 @@ impl Gateway {
     ) -> Result<()> {
         check_password(&new)?;
         self.confirm_password_owner(member, account, old).await?;
-        let hash = hash_password_aside(new).await?;
+        let hash = hash_password_aside(new, HashedFor::Known).await?;
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         tx.drop_password_links(member.user).await?;
@@ -141,7 +142,7 @@ impl Gateway {
         origin: &Origin,
     ) -> Result<()> {
         let found = self.find_link(LinkPurpose::Password, token, origin).await?;
-        let hash = hash_password_aside(password).await?;
+        let hash = hash_password_aside(password, HashedFor::Stranger).await?;
         let mut tx = self.store.begin().await?;
         let (_, link) = self.take_link(&mut tx, LinkPurpose::Password, &found).await?;
         let user = link.user.ok_or(Error::LinkInvalid)?;

@@ -121,8 +121,8 @@ impl Gateway {
         }
         let (fits, anew) = compared?;
         let Some(account) = account.filter(|_| fits && !is_disabled) else {
-            let is_kept = user.is_some() || self.login_throttle.may_record_stranger(now);
-            self.note_failed_login(&email, is_disabled, is_kept, origin).await?;
+            let others = user.map_or_else(|| self.login_throttle.record_name(now), |_| Some(0));
+            self.note_failed_login(&email, is_disabled, others, origin).await?;
             return Err(Error::Unauthorized);
         };
         let mut tx = self.store.begin().await?;
@@ -310,13 +310,13 @@ impl Gateway {
         Ok(asked.ok().flatten())
     }
 
-    /// Records a wrong password. Of one with a made-up name that is one too many, nothing is kept, which takes as
-    /// long.
+    /// Records a wrong password, and how many before it were not recorded. Nothing is kept of one that is too many
+    /// (`None`), which takes as long: the answer must not tell accounts from made-up names.
     async fn note_failed_login(
         &self,
         email: &str,
         is_disabled: bool,
-        is_kept: bool,
+        others: Option<u64>,
         origin: &Origin,
     ) -> Result<()> {
         let Some(org) = self.store.first_org().await? else { return Ok(()) };
@@ -326,12 +326,13 @@ impl Gateway {
         if is_disabled {
             metadata.insert("reason".to_owned(), "password_login_disabled".into());
         }
+        if let Some(others) = others.filter(|others| *others > 0) {
+            metadata.insert("others".to_owned(), others.into());
+        }
         let mut tx = self.store.begin().await?;
         let noted = Noted { org, event: Event::LoginFailed, actor: None, target: None, metadata };
-        self.note(&mut tx, origin, noted).await?;
-        if is_kept {
-            tx.commit().await?;
-        }
+        self.note_or_forget(&mut tx, origin, noted, others.is_some()).await?;
+        tx.commit().await?;
         Ok(())
     }
 }
@@ -359,9 +360,9 @@ pub(crate) async fn compare(
     compared.await.map_err(|error| Error::Internal(error.to_string()))
 }
 
-/// The hash of a new password of somebody with a session or a good link, made beside the event loop.
-pub(crate) async fn hash_password_aside(password: Secret) -> Result<String> {
-    let permit = HASHING.turn(HashedFor::Known).await?;
+/// The hash of a new password, made beside the event loop.
+pub(crate) async fn hash_password_aside(password: Secret, hashed_for: HashedFor) -> Result<String> {
+    let permit = HASHING.turn(hashed_for).await?;
     let hash = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         hash_password(&password)

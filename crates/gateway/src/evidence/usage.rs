@@ -1,5 +1,7 @@
 //! Usage by user, session, tag, model, key, tier or endpoint.
 
+use std::collections::HashMap;
+
 use domain::ids::{KeyId, ProjectId};
 use domain::time::{HOUR, Timestamp};
 use store::{Dimension, GroupRow, Grouped, MadeKey};
@@ -99,8 +101,10 @@ impl Gateway {
         let ids: Vec<KeyId> = keys.iter().map(|key| key.id).collect();
         let read = async move { gateway.store.usage_of_keys(id, &ids, hour, end).await };
         let rows = bounded_holding(&self.tasks, place, read).await?;
+        let keys: HashMap<i64, MadeKey> =
+            keys.into_iter().map(|key| (key.id.to_i64(), key)).collect();
         let named = |usage: GroupRow| {
-            let key = keys.iter().find(|key| key.id.to_i64().to_string() == usage.value);
+            let key = usage.value.parse().ok().and_then(|id: i64| keys.get(&id));
             let value = key.map(|key| key.id.to_string());
             UsageGroup { value, name: key.map(|key| key.name.clone()), usage }
         };

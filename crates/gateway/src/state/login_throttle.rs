@@ -44,8 +44,10 @@ struct Failures {
     sign_ons: Recent<IpAddr>,
     /// The times at which such links and sign-ons were recorded in the last minute, whatever address they came from.
     recorded: Recorded,
-    /// The same of wrong passwords for made-up names, and of passkeys that nobody has.
-    recorded_strangers: Recorded,
+    /// The same of wrong passwords for made-up names.
+    recorded_names: Recorded,
+    /// The same of passkeys that nobody has.
+    recorded_passkeys: Recorded,
     /// The same of people whom an issuer has named, or who have shown a passkey, and are refused. Strangers whom it
     /// has not take no part in this count.
     recorded_named: Recorded,
@@ -58,23 +60,34 @@ struct Failures {
     askers: Recent<IpAddr>,
 }
 
-/// The times of the events that were recorded in the last minute.
+/// The events that were recorded in the last minute.
 #[derive(Debug, Default)]
-struct Recorded(VecDeque<Timestamp>);
+struct Recorded {
+    /// Their times.
+    at: VecDeque<Timestamp>,
+    /// Those that found no room since the last one that did.
+    others: u64,
+}
 
 impl Recorded {
     /// Whether one more may be recorded now. It is counted.
     fn has_room(&mut self, now: Timestamp) -> bool {
+        self.admit(now).is_some()
+    }
+
+    /// Admits one more, and returns how many found no room before it; `None` if it finds none itself.
+    fn admit(&mut self, now: Timestamp) -> Option<u64> {
         // A clock that went back must not make them count for longer.
-        for at in &mut self.0 {
+        for at in &mut self.at {
             *at = (*at).min(now);
         }
-        self.0.retain(|at| now.since(*at) < MINUTE);
-        let has_room = self.0.len() < RECORDED;
-        if has_room {
-            self.0.push_back(now);
+        self.at.retain(|at| now.since(*at) < MINUTE);
+        if self.at.len() >= RECORDED {
+            self.others += 1;
+            return None;
         }
-        has_room
+        self.at.push_back(now);
+        Some(std::mem::take(&mut self.others))
     }
 }
 
@@ -179,9 +192,14 @@ impl LoginThrottle {
         lock(&self.0).recorded.has_room(now)
     }
 
-    /// The same of a wrong password for a name without an account, or a passkey that is unknown.
-    pub(crate) fn may_record_stranger(&self, now: Timestamp) -> bool {
-        lock(&self.0).recorded_strangers.has_room(now)
+    /// The same of a wrong password for a name without an account. Returns how many were not recorded before it.
+    pub(crate) fn record_name(&self, now: Timestamp) -> Option<u64> {
+        lock(&self.0).recorded_names.admit(now)
+    }
+
+    /// The same of a passkey that nobody has.
+    pub(crate) fn record_passkey(&self, now: Timestamp) -> Option<u64> {
+        lock(&self.0).recorded_passkeys.admit(now)
     }
 
     /// The same of an offer to link an account to an identity.
@@ -454,5 +472,17 @@ mod tests {
         );
         while throttle.may_record_named(Timestamp(2 * MINUTE)) {}
         assert!(throttle.may_record_offer(Timestamp(2 * MINUTE)), "and refusals for offers");
+    }
+
+    #[test]
+    fn names_and_passkeys_that_nobody_has_are_counted_apart() {
+        let throttle = LoginThrottle::default();
+        let now = Timestamp(MINUTE);
+        assert_eq!((0..100).filter_map(|_| throttle.record_name(now)).sum::<u64>(), 0);
+        assert_eq!(throttle.record_name(now), None);
+        assert_eq!(throttle.record_passkey(now), Some(0), "one hides no other");
+        let later = Timestamp(2 * MINUTE);
+        assert_eq!(throttle.record_name(later), Some(41));
+        assert_eq!(throttle.record_name(later), Some(0));
     }
 }

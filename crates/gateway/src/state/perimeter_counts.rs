@@ -1,4 +1,4 @@
-//! Requests that were refused at the perimeter, counted by address, reason and minute.
+//! Requests that were refused at the perimeter, counted by address, kind and minute.
 
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -10,6 +10,9 @@ use crate::lock::lock;
 
 /// Rows that may be written in a minute.
 const ROWS_A_MINUTE: usize = 60;
+/// Those of them that no page can use up which has visitors' browsers send what is refused: they are for refused
+/// credentials and addresses.
+const KEPT: usize = 30;
 /// The most rows of past minutes that may still have to be updated with later blocks.
 const PAST_ROWS: usize = 10 * ROWS_A_MINUTE;
 
@@ -53,6 +56,41 @@ impl PerimeterReason {
             Self::ForeignAddress => "address of another host",
         }
     }
+
+    /// The row of a network and minute that counts it: refused credentials and addresses share one.
+    fn group(self) -> Group {
+        match self {
+            Self::InvalidKey | Self::InvalidToken | Self::ExpiredToken | Self::BlockedAddress => {
+                Group::Callers
+            }
+            reason => Group::Browsers(reason),
+        }
+    }
+}
+
+/// Reasons that share a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Group {
+    /// Refused credentials and addresses.
+    Callers,
+    /// An attack on a browser.
+    Browsers(PerimeterReason),
+}
+
+/// A number for callers, and one for attacks on browsers.
+#[derive(Debug, Default)]
+struct Each<T> {
+    callers: T,
+    browsers: T,
+}
+
+impl<T> Each<T> {
+    fn of(&mut self, group: Group) -> &mut T {
+        match group {
+            Group::Callers => &mut self.callers,
+            Group::Browsers(_) => &mut self.browsers,
+        }
+    }
 }
 
 /// The requests that were refused in the current minute, and rows that are not up to date.
@@ -64,11 +102,11 @@ struct CurrentMinute {
     /// The begin of the minute.
     minute: Timestamp,
     /// The number of rows begun in it.
-    begun: usize,
+    begun: Each<usize>,
     /// The rows of this minute, and those of earlier minutes with outdated counts.
     rows: Vec<Row>,
     /// Blocked requests that found no room for a row, since the last row.
-    others: u64,
+    others: Each<u64>,
 }
 
 /// A row of the audit, and how many blocks it stands for.
@@ -77,7 +115,7 @@ pub(crate) struct Row {
     minute: Timestamp,
     /// IPv6 by /64.
     network: IpAddr,
-    reason: PerimeterReason,
+    group: Group,
     /// `None` until it is written.
     pub(crate) id: Option<i64>,
     pub(crate) metadata: Map<String, Value>,
@@ -93,33 +131,36 @@ impl PerimeterCounts {
         reason: PerimeterReason,
         now: Timestamp,
     ) -> Option<Row> {
-        let network = network(address);
+        let (network, group) = (network(address), reason.group());
         let mut current_minute = lock(&self.0);
         if now.since(current_minute.minute) >= MINUTE {
             current_minute.minute = now;
-            current_minute.begun = 0;
+            current_minute.begun = Each::default();
             current_minute.rows.retain(|row| row.told < row.count);
             let too_many = current_minute.rows.len().saturating_sub(PAST_ROWS);
             current_minute.rows.drain(..too_many);
         }
         let minute = current_minute.minute;
         let mut written = current_minute.rows.iter_mut().filter(|row| row.minute == minute);
-        if let Some(row) = written.find(|row| row.network == network && row.reason == reason) {
+        if let Some(row) = written.find(|row| row.network == network && row.group == group) {
             row.count += 1;
             return None;
         }
-        if current_minute.begun >= ROWS_A_MINUTE {
-            current_minute.others += 1;
+        let Each { callers, browsers } = current_minute.begun;
+        let is_kept = matches!(group, Group::Callers) || browsers < ROWS_A_MINUTE - KEPT;
+        if callers + browsers >= ROWS_A_MINUTE || !is_kept {
+            *current_minute.others.of(group) += 1;
             return None;
         }
-        current_minute.begun += 1;
+        *current_minute.begun.of(group) += 1;
         let mut metadata = Map::new();
         metadata.insert("why".to_owned(), reason.as_str().into());
         metadata.insert("count".to_owned(), 1.into());
-        if current_minute.others > 0 {
-            metadata.insert("others".to_owned(), std::mem::take(&mut current_minute.others).into());
+        let others = std::mem::take(current_minute.others.of(group));
+        if others > 0 {
+            metadata.insert("others".to_owned(), others.into());
         }
-        let row = Row { minute, network, reason, id: None, metadata, count: 1, told: 1 };
+        let row = Row { minute, network, group, id: None, metadata, count: 1, told: 1 };
         current_minute.rows.push(row.clone());
         Some(row)
     }
@@ -127,12 +168,15 @@ impl PerimeterCounts {
     /// Notes that a row is written, or that it cannot be: then the next block makes another.
     pub(crate) fn written(&self, row: &Row, id: Option<i64>) {
         let mut current_minute = lock(&self.0);
-        let place = |row: &Row| (row.minute, row.network, row.reason);
+        let place = |row: &Row| (row.minute, row.network, row.group);
         let is_it = |known: &Row| place(known) == place(row);
         let Some(at) = current_minute.rows.iter().position(is_it) else { return };
         match id {
             Some(_) => current_minute.rows[at].id = id,
-            None => current_minute.others += current_minute.rows.swap_remove(at).count,
+            None => {
+                let row = current_minute.rows.swap_remove(at);
+                *current_minute.others.of(row.group) += row.count;
+            }
         }
     }
 
@@ -232,6 +276,28 @@ mod tests {
         let rows = (0..1000).filter(|&n| blocks.note(address(n), WHY, at(0)).is_some());
         assert_eq!(rows.count(), ROWS_A_MINUTE);
         assert_eq!(blocks.note(address(5000), WHY, at(60)).unwrap().metadata["others"], 940);
+    }
+
+    #[test]
+    fn refused_credentials_share_a_row_that_no_page_uses_up() {
+        let blocks = PerimeterCounts::default();
+        let address = |n: u32| IpAddr::V4(n.into());
+        let frames = |at| {
+            let framed = |&n: &u32| blocks.note(address(n), PerimeterReason::FramedPage, at);
+            (0..1000).filter_map(|n| framed(&n)).count()
+        };
+        assert_eq!(frames(at(0)), ROWS_A_MINUTE - KEPT);
+        assert!(blocks.note(address(1), WHY, at(0)).is_some());
+        for reason in [PerimeterReason::ExpiredToken, PerimeterReason::BlockedAddress] {
+            assert!(blocks.note(address(1), reason, at(1)).is_none(), "counted in that row");
+        }
+        let callers = (0..1000).filter(|&n| blocks.note(address(n), WHY, at(1)).is_some());
+        assert_eq!(callers.count(), KEPT - 1);
+        // Each row reports those of its own kind.
+        let later = blocks.note(address(5000), WHY, at(60)).unwrap();
+        assert_eq!(later.metadata["others"], 970);
+        let later = blocks.note(address(5000), PerimeterReason::SpentLink, at(60)).unwrap();
+        assert_eq!(later.metadata["others"], 970);
     }
 
     #[test]

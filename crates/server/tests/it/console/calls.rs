@@ -231,6 +231,17 @@ async fn a_test_call_says_what_is_wrong_with_a_model(backend: Backend) {
     shows(&reply, 200, "You have &#60;b&#62;no&#60;/b&#62; credit");
     shows(&reply, 200, "Its trace");
     assert!(!reply.text.contains("Hello"));
+    // A fallback answers, but the model is broken.
+    let falls_back =
+        json!({"is_public": false, "additional_config": {"fallback_identifier": "other"}});
+    let other = Mock::always(Answer::text("Other words.")).await;
+    other.register(&api, "other").await;
+    let broken =
+        Mock::always(Answer::json(500, &json!({"error": {"message": "It is broken"}}))).await;
+    let broken = broken.register_with(&api, "broken", falls_back).await;
+    let reply = call(&owner, &format!("/models/{}", broken["id"]), &own).await;
+    assert!(!reply.text.contains("Other words."), "{}", reply.text);
+    assert_eq!(other.served(), 1);
     // All that holds for calls with the key holds for this one.
     let held = key(&owner, json!({"name": "held", "allowed_models": ["bad"]})).await;
     shows(&call(&owner, &good_page, &held).await, 200, "Model not allowed for this key");

@@ -4,6 +4,7 @@ mod account;
 mod calls;
 mod live;
 mod manage;
+mod mcp_tokens;
 mod old_forms;
 mod organization;
 mod overview;
