@@ -143,8 +143,7 @@ async fn a_task_ends_when_its_caller_hangs_up() {
     let held = Arc::new(());
     let task = Arc::downgrade(&held);
     let step = Box::new(move |step, content: Option<&[u8]>, into: &mut Vec<u8>| {
-        let _held = &held;
-        plain(step, content, into)
+        (&held, plain(step, content, into)).1
     });
     let text = DetailText { step, ..text(plain) };
     let pieces = fresh.gateway.start_writing(list(&fresh, &trace).await, text);
