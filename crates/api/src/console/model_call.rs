@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use dashboard::{CALL_PROMPT, Duration, ModelPage, Money, TestCall};
 use domain::ids::{KeyId, ProjectId};
-use domain::step::Step;
+use domain::step::{Step, StepStatus};
 use domain::time::millis;
 use gateway::{Error, Spends};
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ async fn answered(
     format::answer::<ChatCompletions>(app, &caller, &headers, body, Dialect::Vendor).await
 }
 
-/// What a reply says, with the record of its step.
+/// The outcome of a reply, with the record of its step.
 async fn outcome(
     app: &App,
     visit: &Visit,
@@ -104,7 +104,11 @@ async fn outcome(
     let step = steps.iter().find(|step| is_of(step, &shown.identifier));
     let step = step.or_else(|| steps.iter().find(|step| step.call.is_none()));
     let fault = match step {
-        Some(step) => step.reason.clone().or_else(|| step.error.clone()),
+        // Its words are not read with the trace. Those of a reply say more, if they are not a fallback's.
+        Some(step) if step.status != StepStatus::Completed && status.is_success() => {
+            Some(visit.t.model.fallback_answered.to_owned())
+        }
+        Some(_) => None,
         None => steps.iter().find_map(|step| {
             let other = step.call.as_ref()?;
             Some(visit.t.model.not_called(&other.model))
