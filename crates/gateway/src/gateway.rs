@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::otlp::queue::TelemetryQueue;
 use crate::outbox::Outbox;
 use crate::pipeline::upstream::Upstream;
+use crate::state::job_waits::JobWaits;
 use crate::state::job_wakes::JobWakes;
 use crate::state::known_traces::KnownTraces;
 use crate::state::login_throttle::LoginThrottle;
@@ -74,6 +75,7 @@ pub struct Inner {
     pub(crate) telemetry: Option<TelemetryQueue>,
     /// Letters that wait to be sent, if there is a mail server.
     pub(crate) outbox: Option<Outbox>,
+    pub(crate) job_waits: JobWaits,
     pub(crate) job_wakes: JobWakes,
     pub(crate) running_jobs: RunningJobs,
     pub(crate) tasks: TaskTracker,

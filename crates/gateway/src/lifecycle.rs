@@ -22,6 +22,7 @@ use crate::jobs::{letters, telemetry_export};
 use crate::otlp::queue::queue;
 use crate::outbox;
 use crate::pipeline::upstream::Upstream;
+use crate::state::job_waits::JobWaits;
 use crate::state::job_wakes::JobWakes;
 use crate::state::known_traces::KnownTraces;
 use crate::state::login_throttle::LoginThrottle;
@@ -86,6 +87,7 @@ impl Gateway {
             clock,
             telemetry,
             outbox,
+            job_waits: JobWaits::default(),
             job_wakes: JobWakes::default(),
             running_jobs: RunningJobs::default(),
             tasks: TaskTracker::new(),

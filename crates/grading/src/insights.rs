@@ -360,18 +360,19 @@ fn have_savings_risen(before: &InsightFacts, after: &InsightFacts) -> bool {
     let saved = |facts: &InsightFacts| {
         Some(figure(facts, "current_cost_usd")? - figure(facts, "suggested_cost_usd")?)
     };
-    let hours = |facts: &InsightFacts| figure(facts, "observed_hours").unwrap_or_default();
+    // Those of earlier versions have none, and were projected to a month.
+    let hours = |facts: &InsightFacts| {
+        figure(facts, "observed_hours").unwrap_or(PROJECTED_HOURS as f64).max(1.0)
+    };
     let is_sampled =
         |facts: &InsightFacts| facts.data.get("sampled").and_then(Value::as_bool) == Some(true);
     let (Some(was), Some(is)) = (saved(before), saved(after)) else { return false };
-    let least = LEAST_HOURS as f64;
-    if hours(after) < least {
+    if hours(after) < LEAST_HOURS as f64 {
         return false;
     }
     let has_risen = |was: f64, is: f64| is > was && is_moved(was, is);
     let are_samples = is_sampled(before) && is_sampled(after);
-    has_risen(was / hours(before).max(least), is / hours(after))
-        && (are_samples || has_risen(was, is))
+    has_risen(was / hours(before), is / hours(after)) && (are_samples || has_risen(was, is))
 }
 
 fn figure(facts: &InsightFacts, name: &str) -> Option<f64> {

@@ -1,5 +1,7 @@
 //! API keys.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{Held, KeyRow, KeysPage, Money, NewSecret, Section};
@@ -8,6 +10,7 @@ use domain::money::Usd;
 use domain::secret::Secret;
 use domain::step::ApiEndpoint;
 use gateway::{KeyChange, KeyHoldings, KeyRights, KeyView, NewKey, Period, Person};
+use tokio::time::timeout;
 
 use crate::app::App;
 use crate::console::address::address;
@@ -20,6 +23,8 @@ use crate::http::extract::Segments;
 
 /// The hours over which the spend of own keys is shown.
 const OWN_SPEND_HOURS: &str = "720";
+/// The longest time that a page waits for it.
+const OWN_SPEND_WAIT: Duration = Duration::from_secs(1);
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
@@ -61,7 +66,8 @@ async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<Ke
 async fn own_spend(app: &App, visit: &Visit, project: Option<ProjectId>) -> Option<Money> {
     let project = project.filter(|_| visit.member().role.may_manage_keys())?;
     let period = Period::read(Some(OWN_SPEND_HOURS), None, None, app.gateway.now()).ok()?;
-    let usage = app.gateway.own_usage(visit.member(), period).await.ok()?;
+    let usage = timeout(OWN_SPEND_WAIT, app.gateway.own_usage(visit.member(), period));
+    let usage = usage.await.ok()?.ok()?;
     let of_project = usage.keys.iter().filter(|(of, _)| *of == project);
     let spent: Vec<Usd> = of_project.map(|(_, group)| group.usage.cost()).collect();
     (!spent.is_empty()).then(|| Money(spent.into_iter().sum()))

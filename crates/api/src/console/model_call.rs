@@ -104,14 +104,16 @@ async fn outcome(
     let step = steps.iter().find(|step| is_of(step, &shown.identifier));
     let step = step.or_else(|| steps.iter().find(|step| step.call.is_none()));
     let fault = match step {
-        // Its words are not read with the trace. Those of a reply say more, if they are not a fallback's.
-        Some(step) if step.status != StepStatus::Completed && status.is_success() => {
-            Some(visit.t.model.fallback_answered.to_owned())
+        // Its words are not read with the trace; those of a reply are the last model's.
+        Some(step) if step.call.is_some() && step.status != StepStatus::Completed => {
+            let stood_in = |step: &Step| step.call.is_some() && !is_of(step, &shown.identifier);
+            let has_fallback = status.is_success() || steps.iter().any(stood_in);
+            has_fallback.then(|| visit.t.model.fallback_called.to_owned())
         }
-        Some(_) => None,
+        Some(_) => refusal(&body),
         None => steps.iter().find_map(|step| {
             let other = step.call.as_ref()?;
-            Some(visit.t.model.not_called(&other.model))
+            Some(visit.t.model.stood_in(&other.model))
         }),
     };
     let is_answered = status.is_success() && fault.is_none();
@@ -135,6 +137,11 @@ fn words(body: &Value) -> Option<String> {
     let fault = error["message"].as_str().or_else(|| error.as_str());
     let content = body["choices"][0]["message"]["content"].as_str();
     content.or(fault).map(str::to_owned)
+}
+
+/// The reason of a call that was stopped before a model saw it.
+fn refusal(body: &Value) -> Option<String> {
+    body["choices"][0]["message"]["refusal"].as_str().map(str::to_owned)
 }
 
 fn fields(step: &Step) -> Vec<String> {

@@ -23,7 +23,9 @@ pub(super) fn removals(app: &App, request: &Request) -> Vec<HeaderValue> {
     if !matches!(SessionCookie::read(request.headers()), SessionCookie::Several) {
         return Vec::new();
     }
-    let host = cross_site::host(request).unwrap_or_default();
+    // A proxy may send a host of its own.
+    let public = app.public_origin.as_ref().map(|own| own.host.as_str());
+    let host = public.or_else(|| cross_site::host(request)).unwrap_or_default();
     let (domains, paths) = (domains(host), paths(request.uri().path()));
     let mut removals = Vec::new();
     for path in paths {

@@ -55,8 +55,8 @@ texts! {
         call_it = "Call it";
         answered = "answered";
         status(number) = "status {number}";
-        fallback_answered = "It failed, and its fallback answered: the trace says why.";
-        not_called(other) = "It was not called: {other} was, in its place.";
+        fallback_called = "It failed, and its fallback was called: the trace says why.";
+        stood_in(other) = "It gave no answer: {other} was called in its place.";
         nothing_said = "It answered with an empty text, as models do that think first.";
         its_trace = "Its trace";
 

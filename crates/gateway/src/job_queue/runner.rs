@@ -114,7 +114,13 @@ async fn run<W: JobHandler>(job: &RunningJob) {
     let (error, result, label) = match outcome {
         JobOutcome::Completed(result) => (None, Some(result), "completed"),
         JobOutcome::Failed { error, result } => {
-            tracing::info!(job = %id, kind = W::KIND.as_str(), %error, "a job has failed");
+            let kind = W::KIND.as_str();
+            if W::KIND.is_asked_for() {
+                tracing::info!(job = %id, kind, %error, "a job has failed");
+            } else {
+                // Nobody looks at it.
+                tracing::warn!(job = %id, kind, %error, "background work failed");
+            }
             (Some(error), result, "failed")
         }
         JobOutcome::Interrupted => {

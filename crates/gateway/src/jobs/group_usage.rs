@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use domain::ids::ProjectId;
 use domain::job::JobKind;
+use domain::project::ProjectStatus;
 use domain::time::Timestamp;
 use store::Dimension;
 
@@ -41,7 +42,9 @@ impl Job for GroupUsage {
         for project in gateway.registry.projects() {
             let id = project.id();
             log_failure(Self::NAME, group(gateway, id).await);
-            log_failure("usage asked for", keep_answers(gateway, id, &mut expected).await);
+            if project.project.status == ProjectStatus::Active {
+                log_failure("usage asked for", keep_answers(gateway, id, &mut expected).await);
+            }
         }
         let minute = once_a_period::number(gateway, PERIOD);
         once_a_period::queue(gateway, JobKind::Retention, ALL_PROJECTS, minute).await

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::job_queue::job_handler::{JobHandler, JobOutcome};
 use crate::job_queue::running::RunningJob;
-use crate::jobs::job::Job;
+use crate::jobs::job::{Job, log_failure};
 use crate::jobs::once_a_period;
 
 /// The time between two computations.
@@ -34,12 +34,19 @@ impl Job for Insights {
         if self.queued == Some(hour) {
             return Ok(());
         }
+        let mut are_queued = true;
         for project in gateway.registry.projects() {
             if project.project.status == ProjectStatus::Active {
-                once_a_period::queue(gateway, JobKind::Insights, project.id(), hour).await?;
+                // A project that fails does not keep the others from theirs.
+                let queued =
+                    once_a_period::queue(gateway, JobKind::Insights, project.id(), hour).await;
+                are_queued &= queued.is_ok();
+                log_failure(Self::NAME, queued);
             }
         }
-        self.queued = Some(hour);
+        if are_queued {
+            self.queued = Some(hour);
+        }
         Ok(())
     }
 }

@@ -37,8 +37,11 @@ pub(super) async fn queue(
         payload: "{}".to_owned(),
         created_at: now,
     };
-    if let AddedJob::Job(_) = gateway.store.add_job(job, 1).await? {
-        gateway.job_wakes.wake(kind);
+    match gateway.store.add_job(job, 1).await {
+        Ok(AddedJob::Job(_)) => gateway.job_wakes.wake(kind),
+        // Another node has queued it at the same moment, or the job of an earlier period goes on.
+        Err(store::Error::Taken) | Ok(AddedJob::TooMany) => {}
+        Err(error) => return Err(error.into()),
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ use crate::state::caller::Caller;
 use crate::state::known_traces::{TraceHandle, asks_secure};
 use crate::state::registry::ProjectState;
 
-/// A job that meets no database, or no memory, so long after its first run fails.
+/// A job that meets no database, or no memory, for so long without any progress fails.
 const LONGEST_WAIT: i64 = HOUR;
 /// The pause before such a job is given back, for another run.
 const WAIT_PAUSE: Duration = Duration::from_secs(10);
@@ -128,8 +128,7 @@ async fn ended(job: &RunningJob, error: ReplayError) -> JobOutcome {
 }
 
 fn may_wait(job: &RunningJob) -> bool {
-    let began = job.job.started_at.unwrap_or(job.job.created_at);
-    job.gateway.clock.now().since(began) < LONGEST_WAIT
+    job.gateway.job_waits.note(&job.job, job.gateway.clock.now()) < LONGEST_WAIT
 }
 
 /// A trace of a replay that has ended, however it did. `None` if the replay did not come to it, or its span is

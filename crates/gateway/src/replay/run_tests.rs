@@ -217,21 +217,26 @@ async fn a_source_that_is_gone_fails_the_job() {
 
 #[tokio::test]
 async fn a_run_without_a_database_or_memory_waits_for_another() {
-    let fresh = Fresh::with(json!({})).await;
+    let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+    let fresh = Fresh::at(noon, json!({})).await;
     let mut job = claimed(&fresh, TraceId::first_at(Timestamp(0))).await;
     // No run pauses any more.
     fresh.gateway.wind_down();
     let away = || ReplayError::Failed(Error::Unavailable("refused".to_owned()));
     let busy = || ReplayError::Failed(Error::Busy { why: "No memory", retry_after: 1 });
-    assert!(matches!(ended(&job, away()).await, JobOutcome::Interrupted));
-    assert!(matches!(ended(&job, busy()).await, JobOutcome::Interrupted));
     let fault = Error::invalid(NOT_STORED).into();
     assert!(matches!(ended(&job, fault).await, JobOutcome::Failed { .. }));
-    // However often it was stopped.
-    job.job = Job { runs: 1_000, ..job.job.clone() };
+    // However old it is, and however often it was stopped.
+    let began = Some(noon.minus_micros(9 * LONGEST_WAIT));
+    job.job = Job { runs: 1_000, started_at: began, ..job.job.clone() };
     assert!(matches!(ended(&job, away()).await, JobOutcome::Interrupted));
-    let began = fresh.gateway.clock.now().minus_micros(LONGEST_WAIT);
-    job.job = Job { started_at: Some(began), ..job.job.clone() };
+    fresh.gateway.clock.set(Timestamp(noon.0 + LONGEST_WAIT - 1));
+    assert!(matches!(ended(&job, busy()).await, JobOutcome::Interrupted));
+    // A run that had come further, and one that waits again.
+    job.job.progress.done += 1;
+    fresh.gateway.clock.set(Timestamp(noon.0 + LONGEST_WAIT));
+    assert!(matches!(ended(&job, away()).await, JobOutcome::Interrupted));
+    fresh.gateway.clock.set(Timestamp(noon.0 + 2 * LONGEST_WAIT));
     assert!(matches!(ended(&job, away()).await, JobOutcome::Failed { .. }), "not for ever");
 }
 

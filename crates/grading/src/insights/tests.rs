@@ -305,7 +305,9 @@ fn another_suggestion_or_more_calls_bring_a_migration_back() {
         ((1_000, 23), (1_000, 24), false),
         // On the first day none are.
         ((1_000, 1), (9_000, 23), false),
-        ((1_000, 1), (1_250, 24), true),
+        ((1_000, 1), (1_250, 24), false),
+        ((100, 1), (2_400, 24), false),
+        ((100, 1), (3_000, 24), true),
         // More of them in an hour.
         ((1_000, 48), (2_500, 96), true),
         ((1_000, 48), (990, 30), false),

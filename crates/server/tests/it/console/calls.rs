@@ -240,7 +240,7 @@ async fn a_test_call_says_what_is_wrong_with_a_model(backend: Backend) {
         Mock::always(Answer::json(500, &json!({"error": {"message": "It is broken"}}))).await;
     let broken = broken.register_with(&api, "broken", falls_back).await;
     let reply = call(&owner, &format!("/models/{}", broken["id"]), &own).await;
-    shows(&reply, 200, "It failed, and its fallback answered");
+    shows(&reply, 200, "It failed, and its fallback was called");
     assert!(!reply.text.contains("Other words."), "{}", reply.text);
     assert_eq!(other.served(), 1);
     // All that holds for calls with the key holds for this one.
