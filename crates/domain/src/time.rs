@@ -47,6 +47,11 @@ impl Timestamp {
         self.0.div_euclid(MINUTE)
     }
 
+    /// Whole hours since 1970.
+    pub fn hour(self) -> i64 {
+        self.0.div_euclid(HOUR)
+    }
+
     /// Unix seconds, rounded down.
     pub fn unix_seconds(self) -> i64 {
         self.0.div_euclid(SECOND)

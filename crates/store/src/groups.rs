@@ -18,7 +18,7 @@ use async_recursion::async_recursion as boxed;
 use domain::attributes::AttributeName;
 use domain::ids::{KeyId, ProjectId};
 use domain::money::Usd;
-use domain::time::{HOUR, Timestamp};
+use domain::time::Timestamp;
 
 use crate::Store;
 use crate::db::{Pool, within};
@@ -328,7 +328,7 @@ impl Store {
         let until: Option<i64> = within!(tx, db => {
             sqlx::query_scalar(fill::UNTIL).bind(project.0).fetch_optional(&mut *db).await?
         });
-        let to_hour = end.0.div_euclid(HOUR);
+        let to_hour = end.hour();
         let parts = Parts::of(from_hour, to_hour, until.unwrap_or(from_hour), DAY_HOURS);
         Ok(Asked { project, parts, end, tx, is_sqlite: matches!(self.reader, Pool::Sqlite(_)) })
     }

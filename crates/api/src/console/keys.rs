@@ -61,7 +61,7 @@ async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<Ke
     })
 }
 
-/// What the user's own keys of a project have spent; `None` of somebody who has none. Statistics that are busy or
+/// The spend of the user's own keys of a project; `None` of somebody who has none. Statistics that are busy or
 /// slow leave it out: the page shows secrets once, and revokes keys.
 async fn own_spend(app: &App, visit: &Visit, project: Option<ProjectId>) -> Option<Money> {
     let project = project.filter(|_| visit.member().role.may_manage_keys())?;
@@ -73,7 +73,7 @@ async fn own_spend(app: &App, visit: &Visit, project: Option<ProjectId>) -> Opti
     (!spent.is_empty()).then(|| Money(spent.into_iter().sum()))
 }
 
-/// Who has made a key, as the user may know it.
+/// The maker of a key, as the user may know them.
 fn owner(visit: &Visit, people: &[Person], owner: UserId) -> String {
     if visit.member().person() == Some(owner) {
         return visit.t.keys.you.to_owned();

@@ -175,7 +175,7 @@ pub(super) async fn update(
     match saved {
         Ok(()) => Ok(done(&format!("/models/{}", id.0), project, "model_saved")),
         Err(failure) if failure.status() == StatusCode::CONFLICT => {
-            // What was sent would undo what has changed since.
+            // The form would undo later changes.
             let mut shown = model(&app, &visit, project, id)?;
             shown.frame.fault = Some(visit.t.model.is_old.to_owned());
             Ok(page_as(StatusCode::CONFLICT, &shown))

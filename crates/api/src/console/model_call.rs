@@ -19,6 +19,7 @@ use crate::console::{model, page};
 use crate::http::dialect::Dialect;
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
+use crate::http::trace_headers::TRACE_ID;
 use crate::inference::chat::ChatCompletions;
 use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
 use crate::inference::format;
@@ -89,7 +90,7 @@ async fn outcome(
     reply: Response,
 ) -> TestCall {
     let status = reply.status();
-    let trace = reply.headers().get("x-trace-id").and_then(|id| id.to_str().ok());
+    let trace = reply.headers().get(TRACE_ID).and_then(|id| id.to_str().ok());
     let trace = trace.map(str::to_owned);
     let body = to_bytes(reply.into_body(), LARGEST_REPLY).await.unwrap_or_default();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();

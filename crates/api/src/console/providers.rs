@@ -67,7 +67,7 @@ pub(super) async fn change(
     match changed.await {
         Ok(_) => Ok(done(PATH, visit.project()?, "provider_changed")),
         Err(Error::SettingsChanged) => {
-            // What was sent would undo what has changed since.
+            // The form would undo later changes.
             let mut shown = shown(&app, &visit).await?;
             shown.frame.fault = Some(visit.t.sign_on.is_old.to_owned());
             Ok(page_as(StatusCode::CONFLICT, &shown))

@@ -22,8 +22,6 @@ use crate::http::extract::Segments;
 
 /// The most bytes of an answer that are shown.
 const LONGEST_ANSWER: usize = 4 * 1024;
-/// The fewest, if there are many.
-const SHORTEST_ANSWER: usize = 100;
 /// The bytes of all answers of a page, so that it is small whatever they hold.
 const ANSWERS_OF_PAGE: usize = 16 * 1024;
 /// The most calls that are shown beside each other.
@@ -127,7 +125,7 @@ fn calls(
     answers: &HashMap<StepId, String>,
 ) -> Vec<ComparedCall> {
     let page_of = |trace: TraceId, step: i64| step_href(frame, &trace, &step);
-    let longest = (ANSWERS_OF_PAGE / answers.len().max(1)).clamp(SHORTEST_ANSWER, LONGEST_ANSWER);
+    let longest = (ANSWERS_OF_PAGE / answers.len().max(1)).min(LONGEST_ANSWER);
     let count = result.replays.iter().map(|replayed| replayed.steps.len()).max().unwrap_or(0);
     let call = |index: usize| {
         let of_replays: Vec<(TraceId, &ReplayedStep)> = result

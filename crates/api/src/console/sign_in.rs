@@ -9,7 +9,7 @@ use gateway::{FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn, SignOnRefusal, SignedIn,
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
 use crate::console::language::texts;
-use crate::console::visit::{Form, Visit, sign_in_path};
+use crate::console::visit::{Form, SESSIONS, SEVERAL, Visit, sign_in_path};
 use crate::console::{page, page_as};
 use crate::control::session::SESSION_COOKIE;
 use crate::http::auth::{self, SessionCookie};
@@ -31,7 +31,7 @@ pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Res
     }
     let refused = query_value(&request, "refused");
     let refusal = refused.and_then(|word| SignOnRefusal::of_word(&word));
-    let is_several = query_value(&request, "sessions").is_some_and(|word| word == "several")
+    let is_several = query_value(&request, SESSIONS).is_some_and(|word| word == SEVERAL)
         || matches!(SessionCookie::read(request.headers()), SessionCookie::Several);
     let several = || is_several.then(|| texts().signing_in.several_sessions.to_owned());
     let fault = refusal.map(|refusal| format!("{}.", refusal.sentence())).or_else(several);

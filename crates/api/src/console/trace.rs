@@ -233,7 +233,7 @@ fn tier(step: &Step) -> Option<&'static str> {
     step.routing.as_ref().and_then(|routing| routing.tier).map(Tier::as_str)
 }
 
-/// What was found in a step, in words.
+/// The findings of a step, in words.
 fn findings(t: &Texts, step: &Step) -> Vec<&'static str> {
     let security = &step.security;
     found([
@@ -260,7 +260,7 @@ enum Shown {
     Part { text: usize, begin: usize },
 }
 
-/// What writes the steps of a page. Its content is a [`domain::step::Content`] as JSON.
+/// The writer of the steps of a page. Its content is a [`domain::step::Content`] as JSON.
 fn writer(frame: &Frame, trace: &str, shown: Shown) -> WriteStep {
     let (frame, trace) = (frame.clone(), trace.to_owned());
     Box::new(move |step, content, into| {

@@ -70,8 +70,8 @@ async fn admitted(
             let mut address = sign_in_path(path);
             if matches!(SessionCookie::read(request.headers()), SessionCookie::Several) {
                 // The answer removes them, so the form cannot see why.
-                address.push(if address.contains('?') { '&' } else { '?' });
-                address.push_str(SEVERAL_SESSIONS);
+                let mark = if address.contains('?') { '&' } else { '?' };
+                address = format!("{address}{mark}{SESSIONS}={SEVERAL}");
             }
             Redirect::to(&address).into_response()
         }
@@ -83,8 +83,10 @@ async fn admitted(
     }
 }
 
-/// The query of a sign-in that a browser with several session cookies is led to.
-pub(super) const SEVERAL_SESSIONS: &str = "sessions=several";
+/// The parameter of a sign-in that a browser with several session cookies is led to.
+pub(super) const SESSIONS: &str = "sessions";
+/// Its value.
+pub(super) const SEVERAL: &str = "several";
 
 /// The sign-in that leads to a path afterwards.
 pub(super) fn sign_in_path(next: &str) -> String {

@@ -7,7 +7,7 @@ use domain::money::Usd;
 use gateway::{HeaderAttributes, Mode};
 
 /// Names the trace, in requests and in answers.
-const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
+pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 
 /// Name the session, in requests: the gateway's own header, and those of clients.
 const SESSION: [HeaderName; 4] = [

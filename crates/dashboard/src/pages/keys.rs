@@ -17,11 +17,11 @@ pub struct KeyRow {
     pub name: String,
     /// Its first and last characters.
     pub masked: String,
-    /// Who has made it; `None` of a key that nobody has.
+    /// Its maker; `None` of a key that nobody has made.
     pub owner: Option<String>,
     /// `active`, `tripped` or `loop_detected`.
     pub status: &'static str,
-    /// What counts against its hourly cap now.
+    /// The money that counts against its hourly cap now.
     pub held: Held,
     /// The models that it may call; `None` allows all.
     pub models: Option<Vec<String>>,
@@ -91,7 +91,7 @@ pub struct KeysPage {
     pub rows: Vec<KeyRow>,
     /// A key that was just made.
     pub made: Option<NewSecret>,
-    /// What the user's own keys of the project have spent in 30 days; `None` if that is not shown.
+    /// The spend of the user's own keys of the project in 30 days; `None` if that is not shown.
     pub own_spend: Option<Money>,
     /// The models that a new key can be held to.
     pub models: Vec<String>,

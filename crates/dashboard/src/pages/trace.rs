@@ -161,7 +161,7 @@ pub struct Text {
     pub marks: Vec<FindingMark>,
     /// The size of all of it, if that is not shown.
     pub whole: Option<Bytes>,
-    /// Where the part begins.
+    /// The place at which the part begins.
     pub begin: Bytes,
     /// Links to its other parts.
     pub links: Vec<TextLink>,
@@ -214,7 +214,7 @@ impl Text {
         self.marks.retain(|mark| !mark.text.is_empty());
     }
 
-    /// Where its part ends.
+    /// The place at which its part ends.
     fn end(&self) -> Bytes {
         Bytes(self.begin.0 + self.size())
     }

@@ -26,7 +26,7 @@ texts! {
         user(number) = "user {number}";
         you = "you";
         reserved = "Reserved";
-        reserved_here = "What is reserved is reserved on this node.";
+        reserved_here = "Reserved amounts are those of this node.";
         models = "Models";
         endpoints = "Endpoints";
         allowed = "May call";
@@ -78,6 +78,6 @@ texts! {
         share = "Share of the cap";
         requests = "Requests";
         requests_of(most) = "Requests, of {most}";
-        of_this_node = "What is reserved, and requests, are those of this node.";
+        of_this_node = "Reserved amounts and requests are those of this node.";
     }
 }

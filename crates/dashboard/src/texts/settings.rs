@@ -93,7 +93,7 @@ texts! {
         actor = "Actor";
         target = "Target";
         no_further = "No further events.";
-        none_yet = "No event yet. Whatever people change here is listed from then on.";
+        none_yet = "No event yet. Changes that people make here are listed from then on.";
         none_fits[clear] = "No event fits. Take a filter away, or {clear}.";
         events = "Audit events";
         time = "Time";

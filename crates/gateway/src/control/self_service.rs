@@ -46,8 +46,8 @@ impl Gateway {
         member.role.is_admin() || (member.role.may_manage_keys() && has_rules)
     }
 
-    /// The usage of the keys that the member has made, in the projects that they may see. What a key has cost
-    /// counts after it is revoked too.
+    /// The usage of the keys that the member has made, in the projects that they may see. Revoked keys
+    /// count as well.
     pub async fn own_usage(&self, member: &Member, period: Period) -> Result<OwnUsage> {
         let user = member.person().ok_or(Error::Forbidden)?;
         let mut own: BTreeMap<ProjectId, Vec<MadeKey>> = BTreeMap::new();

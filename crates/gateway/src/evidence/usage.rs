@@ -129,7 +129,7 @@ impl Gateway {
     /// Notes that a question is asked, unless it is about a past that is over: its sums stay.
     fn expect_again(&self, project: ProjectId, dimension: &Dimension, period: &Period) {
         let now = self.clock.now();
-        let [start, end, hour] = [period.start, period.end, now].map(|at| at.0.div_euclid(HOUR));
+        let [start, end, hour] = [period.start, period.end, now].map(Timestamp::hour);
         let since = if period.slides { Since::HoursAgo(end - start) } else { Since::Hour(start) };
         if end >= hour {
             self.usage_asks.note(project, dimension, since, now);
@@ -170,6 +170,6 @@ impl Gateway {
 /// A period from the beginning of its first hour on, and that hour: hours that are over are sums, and the first
 /// one counts in full.
 fn from_whole_hour(period: Period) -> (Period, i64) {
-    let hour = period.start.0.div_euclid(HOUR);
+    let hour = period.start.hour();
     (Period { start: Timestamp(hour * HOUR), ..period }, hour)
 }

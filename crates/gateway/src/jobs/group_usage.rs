@@ -117,13 +117,8 @@ mod tests {
             left.is_empty().then_some(())
         })
         .await;
-        let usage = gateway.store.usage_by(
-            project,
-            &Dimension::Model,
-            noon.0.div_euclid(HOUR),
-            gateway.now(),
-            9,
-        );
+        let usage =
+            gateway.store.usage_by(project, &Dimension::Model, noon.hour(), gateway.now(), 9);
         let usage = usage.await.unwrap();
         assert_eq!((usage.total.requests, usage.groups.len()), (1, 1));
     }
@@ -133,7 +128,7 @@ mod tests {
         let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
         let fresh = Fresh::at(noon, json!({})).await;
         let (gateway, project) = (&fresh.gateway, fresh.caller.project.id());
-        let due = |now: Timestamp| gateway.usage_asks.due(project, now.0.div_euclid(HOUR), now);
+        let due = |now: Timestamp| gateway.usage_asks.due(project, now.hour(), now);
         GroupUsage.run(gateway).await.unwrap();
         assert_eq!(due(noon).len(), 0, "there are no calls");
         let trace = fresh.trace().await;

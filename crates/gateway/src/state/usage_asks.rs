@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 
 use domain::ids::ProjectId;
-use domain::time::{DAY, HOUR, Timestamp};
+use domain::time::{DAY, Timestamp};
 use hashlink::LruCache;
 use store::Dimension;
 
@@ -79,7 +79,7 @@ impl UsageAsks {
         let mut due = Vec::new();
         for (ask, asked) in asks.iter_mut().filter(|(ask, _)| ask.project == project) {
             let (first, last) = match ask.since {
-                Since::HoursAgo(hours) => (hour_of(now) - hours, hour_of(now) - hours + 1),
+                Since::HoursAgo(hours) => (now.hour() - hours, now.hour() - hours + 1),
                 Since::Hour(hour) => (hour, hour),
             };
             let made = asked.made.filter(|made| made.1 == until).map_or(first - 1, |made| made.0);
@@ -90,13 +90,9 @@ impl UsageAsks {
     }
 }
 
-fn hour_of(at: Timestamp) -> i64 {
-    at.0.div_euclid(HOUR)
-}
-
 #[cfg(test)]
 mod tests {
-    use domain::time::MINUTE;
+    use domain::time::{HOUR, MINUTE};
 
     use super::*;
 

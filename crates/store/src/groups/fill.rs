@@ -45,10 +45,10 @@ impl Store {
     /// steps up to the hour that is not over have rows.
     #[boxed]
     pub async fn group_next_hour(&self, project: ProjectId, now: Timestamp) -> Result<bool> {
-        let over = now.minus_micros(GRACE).0.div_euclid(HOUR);
+        let over = now.minus_micros(GRACE).hour();
         let known = self.grouped_until(project).await?;
         // Other nodes may be a little ahead: an hour that has ended by this clock, too, stays summed.
-        let begun = now.0.div_euclid(HOUR);
+        let begun = now.hour();
         match known.map_or(0, |until| until - begun) {
             ..=0 => {}
             1..=MOST_TAKEN_BACK => {

@@ -191,7 +191,7 @@ async fn groups_are_what_a_plain_sum_over_all_steps_is() {
                     store.writer().step(foreign, None).await.unwrap();
                 }
             }
-            let now = NOW.0.div_euclid(HOUR);
+            let now = NOW.hour();
             let periods = [
                 (now - 90, NOW),
                 (now - 60, NOW),
@@ -229,7 +229,7 @@ async fn hours_that_a_clock_ahead_has_summed_are_summed_again() {
         let store = database.open().await;
         let (project, _) = project(&store).await;
         store.writer().trace(trace(project, 1)).await.unwrap();
-        let hour = NOW.0.div_euclid(HOUR);
+        let hour = NOW.hour();
         let at = |hours: i64, minutes: i64| Timestamp((hour + hours) * HOUR + minutes * MINUTE);
         let record = async |id: i64, at: Timestamp| {
             let mut step = run(project, trace_id(1), StepId(id));
@@ -283,7 +283,7 @@ async fn an_hour_is_summed_when_its_last_step_is_surely_there() {
         let store = database.open().await;
         let (project, _) = project(&store).await;
         store.writer().trace(trace(project, 1)).await.unwrap();
-        let hour = NOW.0.div_euclid(HOUR);
+        let hour = NOW.hour();
         let mut step = run(project, trace_id(1), StepId(100));
         (step.finished_at, step.source) = (Timestamp(hour * HOUR + 5), None);
         store.writer().step(step.clone(), None).await.unwrap();
@@ -311,7 +311,7 @@ async fn sums_that_are_kept_are_not_read_again() {
         let store = database.open().await;
         let (project, _) = project(&store).await;
         store.writer().trace(trace(project, 1)).await.unwrap();
-        let hour = NOW.0.div_euclid(HOUR);
+        let hour = NOW.hour();
         let mut step = run(project, trace_id(1), StepId(100));
         (step.finished_at, step.source) = (Timestamp((hour - 3) * HOUR), None);
         let model = value(&step, "model");

@@ -48,7 +48,7 @@ async fn an_old_form_of_a_model_undoes_nothing(backend: Backend) {
     shows(&refused, 422, "Name can&#39;t be blank");
     let saved = send_form(&owner, &page, &based(&fields("Renamed", "2"), &refused.text)).await;
     assert_eq!(saved.status, 303, "{}", saved.text);
-    // What no field of the form shows is no change of it.
+    // A field that the form does not show is no change of it.
     let now = owner.get(&page).await.text;
     let other = json!({"model_definition": {"currency": "EUR"}});
     api.patch(&path, &other).await.ok(200);

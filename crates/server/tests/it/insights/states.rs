@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::support::{INSIGHTS, call, model_path, refreshed, register};
-use crate::harness::{Answer, Backend, Mock, Server};
+use crate::harness::{Answer, Backend, Caller, Mock, Server};
 use crate::session::roles;
 
 crate::on_every_backend!(
@@ -14,13 +14,19 @@ crate::on_every_backend!(
 
 const SUMMARISE: &str = "Summarise this in one sentence: the train from Bern was late today.";
 
+/// Makes calls of a model for which a cheaper one is suggested. Both are served for as long as the mock is held.
+async fn suggest(owner: &Caller, key: &Caller) -> Mock {
+    let mock = Mock::always(Answer::text("Done.")).await;
+    register(&mock, owner, "dear", (1.0, 4.0), json!({})).await;
+    register(&mock, owner, "cheap", (0.1, 0.4), json!({})).await;
+    call(key, "dear", SUMMARISE, 100).await;
+    mock
+}
+
 async fn a_dismissed_insight_stays_away_until_the_facts_change_by_a_quarter(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (owner, key) = (server.owner().await, server.key());
-    let mock = Mock::always(Answer::text("Done.")).await;
-    register(&mock, &owner, "dear", (1.0, 4.0), json!({})).await;
-    register(&mock, &owner, "cheap", (0.1, 0.4), json!({})).await;
-    call(&key, "dear", SUMMARISE, 100).await;
+    let _mock = suggest(&owner, &key).await;
     let found = refreshed(&owner, "migration_alert").await;
     let id = found[0]["id"].clone();
 
@@ -54,10 +60,7 @@ async fn a_dismissed_insight_stays_away_until_the_facts_change_by_a_quarter(back
 async fn another_project_has_no_part_in_it(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (owner, key) = (server.owner().await, server.key());
-    let mock = Mock::always(Answer::text("Done.")).await;
-    register(&mock, &owner, "dear", (1.0, 4.0), json!({})).await;
-    register(&mock, &owner, "cheap", (0.1, 0.4), json!({})).await;
-    call(&key, "dear", SUMMARISE, 100).await;
+    let _mock = suggest(&owner, &key).await;
     let id = refreshed(&owner, "migration_alert").await[0]["id"].clone();
     let made = owner.post("/api/v1/projects", &json!({"project": {"name": "Other"}})).await.ok(201);
     let other = format!("/api/v1/projects/{}/insights", made["id"]);
@@ -86,10 +89,7 @@ async fn another_project_has_no_part_in_it(backend: Backend) {
 async fn viewers_read_and_members_compute_and_dismiss(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (owner, key) = (server.owner().await, server.key());
-    let mock = Mock::always(Answer::text("Done.")).await;
-    register(&mock, &owner, "dear", (1.0, 4.0), json!({})).await;
-    register(&mock, &owner, "cheap", (0.1, 0.4), json!({})).await;
-    call(&key, "dear", SUMMARISE, 100).await;
+    let _mock = suggest(&owner, &key).await;
     let [viewer, member] = [
         roles::user(&server, "viewer", &["1"]).await,
         roles::user(&server, "member", &["1"]).await,

@@ -146,7 +146,7 @@ async fn members_see_the_usage_of_their_own_keys(backend: Backend) {
     assert_eq!(all.as_array().unwrap().len(), 1, "{all}");
     assert_eq!((&all[0]["value"], &all[0]["name"]), (&own["id"], &json!("mine")));
     assert_eq!(all[0]["project_id"], 1);
-    // What a key has cost, it has cost after it is revoked too.
+    // The cost of a key stays when it is revoked.
     let before = usage().await;
     member.delete(&path(&own)).await.ok(204);
     assert_eq!(usage().await["keys"], before["keys"]);

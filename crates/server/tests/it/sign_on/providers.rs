@@ -149,7 +149,7 @@ async fn without_passwords_there_is_another_way_in(backend: Backend) {
     accepted.says(422, "has disabled passwords");
     let page = browser(&server).get("/sign-in").await;
     assert!(page.text.contains("Sign in with Stub") && !page.text.contains(r#"type="password""#));
-    // What owners have decided, no admin undoes.
+    // No admin undoes a decision of the owners.
     disable(&admin, false).await.is(403, &json!({"error": "Forbidden"}));
     // The last provider stays.
     let one = format!("{PROVIDERS}/{}", made["id"]);
