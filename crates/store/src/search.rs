@@ -1,9 +1,9 @@
 //! Traces that fit a filter, a page at a time.
 //!
-//! The values that a trace is filtered by lie in two places: its own figures, which one index holds
-//! (`traces_searched`), and terms (`trace_terms`), a row for each value that a trace or one of its steps
-//! has. A page reads the traces of the rarest term or figure, or all in order, and asks for the other
-//! conditions one trace at a time.
+//! The values that a trace is filtered by lie in two places: its own figures, which indices hold
+//! (`traces_searched`, and one that leads to each figure), and terms (`trace_terms`), a row for each value
+//! that a trace or one of its steps has. A page reads the traces of the rarest term or figure, or those of a
+//! frequent figure or all in order, and asks for the other conditions one trace at a time.
 
 mod terms;
 
@@ -62,39 +62,46 @@ pub struct TraceFilter {
 
 impl TraceFilter {
     /// Whether traces have to be looked through one by one, also those that do not fit. An index leads to
-    /// those of one status, or of one term.
+    /// those of one property, or of one term.
     pub fn is_search(&self) -> bool {
-        let by_status = usize::from(self.status.is_some());
-        self.figures_beside_status() > 0
-            || by_status + self.terms.len() > 1
+        self.least().next().is_some()
+            || self.properties().count() + self.terms.len() > 1
             || !self.without.is_empty()
     }
 
     /// Whether it asks for more than terms and times.
     fn has_figures(&self) -> bool {
-        self.status.is_some() || self.figures_beside_status() > 0
+        self.figures().next().is_some()
     }
 
-    fn figures_beside_status(&self) -> usize {
-        let Self { grade, key, min_cost, min_latency, .. } = self;
-        [grade.is_some(), key.is_some(), min_cost.is_some(), min_latency.is_some()]
-            .into_iter()
-            .filter(|is_asked| *is_asked)
-            .count()
-    }
-
-    /// The most traces to which a figure leads rather than the order of all.
+    /// The most traces to which a figure leads rather than an order.
     fn most_by_figure(&self) -> i64 {
         let has_terms = !self.terms.is_empty() || !self.without.is_empty();
-        let has_others = self.figures_beside_status() > 1 || self.status.is_some();
-        if has_others && !has_terms { RARE_BESIDE_FIGURES } else { RARE }
+        if self.figures().count() > 1 && !has_terms { RARE_BESIDE_FIGURES } else { RARE }
+    }
+
+    /// The figures that are asked for by their value. Statuses come last: most traces have the same one.
+    fn properties(&self) -> impl Iterator<Item = Lead<'_>> {
+        let grade = self.grade.map(|grade| Lead::Property("grade", Property::Text(grade.as_str())));
+        let key = self.key.map(|key| Lead::Property("key_id", Property::Int(key.to_i64())));
+        let status = self.status.map(|of| Lead::Property("status", Property::Text(of.as_str())));
+        grade.into_iter().chain(key).chain(status)
+    }
+
+    /// The figures of which at least so much is asked for.
+    fn least(&self) -> impl Iterator<Item = Lead<'_>> {
+        let cost = self.min_cost.map(|cost| Lead::Least("total_cost", cost.0));
+        let latency = self.min_latency.map(|latency| Lead::Least("latency", latency));
+        cost.into_iter().chain(latency)
+    }
+
+    fn figures(&self) -> impl Iterator<Item = Lead<'_>> {
+        self.properties().chain(self.least())
     }
 
     /// The conditions that an index leads to.
     fn leads(&self) -> impl Iterator<Item = Lead<'_>> {
-        let cost = self.min_cost.map(|cost| Lead::Figure("total_cost", cost.0));
-        let latency = self.min_latency.map(|latency| Lead::Figure("latency", latency));
-        self.terms.iter().map(Lead::Term).chain(cost).chain(latency)
+        self.terms.iter().map(Lead::Term).chain(self.figures())
     }
 }
 
@@ -105,8 +112,26 @@ enum Lead<'f> {
     All,
     /// Those of a term.
     Term(&'f Term),
+    /// Those with a value in a column.
+    Property(&'static str, Property),
     /// Those with at least so much in a column, and those that have nothing in it yet.
-    Figure(&'static str, i64),
+    Least(&'static str, i64),
+}
+
+/// A value that a trace has.
+#[derive(Clone, Copy, Debug)]
+enum Property {
+    Int(i64),
+    Text(&'static str),
+}
+
+impl From<Property> for Value {
+    fn from(property: Property) -> Self {
+        match property {
+            Property::Int(number) => Self::Int(number),
+            Property::Text(text) => Self::Text(text.to_owned()),
+        }
+    }
 }
 
 /// The order of a page.
@@ -143,6 +168,20 @@ enum Value {
     Id(Uuid),
 }
 
+/// Between which ids the traces are looked for: comparisons, each with an id. They are asked of every table,
+/// since PostgreSQL carries none from one side of a join to the other, and would read the other one from its
+/// beginning.
+struct Span(Vec<(&'static str, TraceId)>);
+
+impl Span {
+    /// That of a filter's time: ids begin with the time.
+    fn of(filter: &TraceFilter) -> Self {
+        let bounds = [(filter.from, ">="), (filter.to, "<")];
+        let first = |(at, bound): (Option<Timestamp>, _)| Some((bound, TraceId::first_at(at?)));
+        Self(bounds.into_iter().filter_map(first).collect())
+    }
+}
+
 /// A question that is put together, and its values.
 #[derive(Default)]
 struct Question {
@@ -161,13 +200,10 @@ impl Question {
         self.sql += &text.replace('?', &format!("${}", self.values.len()));
     }
 
-    /// Adds the bounds of the filter's time to an id: ids begin with the time.
-    fn within(&mut self, id: &str, filter: &TraceFilter) {
-        for (at, bound) in [(filter.from, ">="), (filter.to, "<")] {
-            if let Some(at) = at {
-                let first = Value::Id(TraceId::first_at(at).0);
-                self.with(&format!(" AND {id} {bound} ?"), first);
-            }
+    /// Adds the bounds of an id.
+    fn within(&mut self, id: &str, span: &Span) {
+        for (bound, trace) in &span.0 {
+            self.with(&format!(" AND {id} {bound} ?"), Value::Id(trace.0));
         }
     }
 
@@ -202,36 +238,55 @@ impl Question {
     }
 
     /// Adds the conditions on the terms of a trace.
-    fn terms<'t>(&mut self, id: &str, has: &str, terms: impl Iterator<Item = &'t Term>) {
+    fn terms<'t>(
+        &mut self,
+        (id, span): (&str, &Span),
+        has: &str,
+        terms: impl Iterator<Item = &'t Term>,
+    ) {
         for term in terms {
             let condition = format!(
                 " AND {has} (SELECT 1 FROM trace_terms y
-                    WHERE y.project_id = $1 AND y.term = ? AND y.trace_id = {id})"
+                    WHERE y.project_id = $1 AND y.term = ? AND y.trace_id = {id}"
             );
             self.with(&condition, Value::Text(term.as_str().to_owned()));
+            self.within("y.trace_id", span);
+            self.text(")");
         }
     }
 }
 
 /// Asks for the ids of the traces that fit, and names the column that holds them.
-fn ids(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &'static str) {
-    let (mut asked, id) = led(project, filter, lead);
+fn ids(
+    project: ProjectId,
+    filter: &TraceFilter,
+    lead: Lead<'_>,
+    span: &Span,
+) -> (Question, &'static str) {
+    let (mut asked, id) = led(project, filter, lead, span);
     if !matches!(lead, Lead::Term(_)) {
         asked.figures(filter);
     } else if filter.has_figures() {
         asked.text(&format!(" AND EXISTS (SELECT 1 FROM traces t WHERE t.id = {id}"));
+        asked.within("t.id", span);
         asked.figures(filter);
         asked.text(")");
     }
     let others = filter.terms.iter().filter(|term| !matches!(lead, Lead::Term(by) if by == *term));
-    asked.terms(id, "EXISTS", others);
-    asked.terms(id, "NOT EXISTS", filter.without.iter());
+    asked.terms((id, span), "EXISTS", others);
+    asked.terms((id, span), "NOT EXISTS", filter.without.iter());
     (asked, id)
 }
 
-/// Asks for the ids of the traces of the filter's time to which a condition leads, and names the column that
-/// holds them.
-fn led(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &'static str) {
+/// Asks for the ids of the traces of a span to which a condition leads, and names the column that holds them.
+fn led(
+    project: ProjectId,
+    filter: &TraceFilter,
+    lead: Lead<'_>,
+    span: &Span,
+) -> (Question, &'static str) {
+    let columns = |of: &str| FIGURES.map(|name| format!("{of}.{name}")).join(", ");
+    let most = filter.most_by_figure() + MOST_SINCE;
     let mut asked = Question { values: vec![Value::Int(project.0)], ..Question::default() };
     let id = match lead {
         Lead::All => {
@@ -243,16 +298,22 @@ fn led(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &
             asked.with(" AND x.term = ?", Value::Text(term.as_str().to_owned()));
             "x.trace_id"
         }
-        Lead::Figure(column, least) => {
-            // The order and the limit keep PostgreSQL to the index of the column: it does not know how
-            // few they are, and would read all traces.
-            let columns = |of: &str| FIGURES.map(|name| format!("{of}.{name}")).join(", ");
+        // The order and the limit keep PostgreSQL to the index of the column: it does not know how few they
+        // are, and would read all traces.
+        Lead::Property(column, value) => {
+            asked.text(&format!("SELECT t.id AS id FROM (SELECT {}", columns("h")));
+            let those = format!(" FROM traces h WHERE h.project_id = $1 AND h.{column} = ?");
+            asked.with(&those, value.into());
+            asked.within("h.id", span);
+            asked.text(&format!(" ORDER BY h.id DESC LIMIT {most}) t WHERE 1 = 1"));
+            "t.id"
+        }
+        Lead::Least(column, least) => {
             let (of_highest, of_unknown) = (columns("h"), columns("n"));
             asked.text(&format!("SELECT t.id AS id FROM (SELECT * FROM (SELECT {of_highest}"));
             let highest = format!(" FROM traces h WHERE h.project_id = $1 AND h.{column} >= ?");
             asked.with(&highest, Value::Int(least));
-            asked.within("h.id", filter);
-            let most = filter.most_by_figure() + MOST_SINCE;
+            asked.within("h.id", span);
             asked.text(&format!(
                 " ORDER BY h.{column} DESC LIMIT {most}) highest
                 UNION ALL
@@ -262,7 +323,7 @@ fn led(project: ProjectId, filter: &TraceFilter, lead: Lead<'_>) -> (Question, &
             "t.id"
         }
     };
-    asked.within(id, filter);
+    asked.within(id, span);
     (asked, id)
 }
 
@@ -279,14 +340,13 @@ impl Store {
         page: Page,
     ) -> Result<Vec<Trace>> {
         let (lead, _) = self.lead(project, filter).await?;
-        let (mut asked, id) = ids(project, filter, lead);
         let (beyond, direction) = match page.order {
             Order::Newest => ("<", "DESC"),
             Order::Oldest => (">", "ASC"),
         };
-        if let Some(trace) = page.beyond {
-            asked.with(&format!(" AND {id} {beyond} ?"), Value::Id(trace.0));
-        }
+        let mut span = Span::of(filter);
+        span.0.extend(page.beyond.map(|trace| (beyond, trace)));
+        let (mut asked, id) = ids(project, filter, lead, &span);
         asked.with(&format!(" ORDER BY {id} {direction} LIMIT ?"), Value::Int(page.limit));
         asked.with(" OFFSET ?", Value::Int(page.offset));
         let sql = format!(
@@ -316,16 +376,17 @@ impl Store {
         filter: &TraceFilter,
     ) -> Result<Option<i64>> {
         let (lead, count) = self.lead(project, filter).await?;
+        let span = Span::of(filter);
         if count.is_some_and(|count| count > MOST_LOOKED_AT) {
             return Ok(None);
         }
         if filter.is_search() && count.is_none() {
-            let looked_at = self.count(led(project, filter, lead).0, MOST_LOOKED_AT).await?;
+            let looked_at = self.count(led(project, filter, lead, &span).0, MOST_LOOKED_AT).await?;
             if looked_at > MOST_LOOKED_AT {
                 return Ok(None);
             }
         }
-        let count = self.count(ids(project, filter, lead).0, COUNT_LIMIT).await?;
+        let count = self.count(ids(project, filter, lead, &span).0, COUNT_LIMIT).await?;
         Ok((count <= COUNT_LIMIT).then_some(count))
     }
 
@@ -348,24 +409,29 @@ impl Store {
     }
 
     /// The condition that leads to the traces, and how many they are if that is known: the rarest, if one is
-    /// rare. Of frequent terms the first leads, unless the index of all traces answers the rest.
+    /// rare. Of frequent terms the first leads, unless the indices of all traces answer the rest.
     async fn lead<'f>(
         &self,
         project: ProjectId,
         filter: &'f TraceFilter,
     ) -> Result<(Lead<'f>, Option<i64>)> {
-        if let ([term], false) = (&filter.terms[..], filter.has_figures()) {
-            return Ok((Lead::Term(term), None));
+        // One condition has nothing that is rarer.
+        match (&filter.terms[..], filter.figures().count()) {
+            ([term], 0) => return Ok((Lead::Term(term), None)),
+            ([], 0) => return Ok((Lead::All, None)),
+            ([], 1) if filter.least().next().is_none() => return Ok((Lead::All, None)),
+            _ => {}
         }
+        let span = Span::of(filter);
         let mut rarest = None;
         for lead in filter.leads() {
             let most = match lead {
-                Lead::Figure(..) => filter.most_by_figure(),
-                _ => RARE,
+                Lead::Property(..) | Lead::Least(..) => filter.most_by_figure(),
+                Lead::All | Lead::Term(_) => RARE,
             };
             // A filter that is more frequent than another is not counted to its end.
             let most = rarest.map_or(most, |(count, _)| most.min(count));
-            let count = self.count(led(project, filter, lead).0, most).await?;
+            let count = self.count(led(project, filter, lead, &span).0, most).await?;
             if count <= most {
                 rarest = Some((count, lead));
             }
@@ -393,14 +459,17 @@ mod tests {
             ..TraceFilter::default()
         };
         let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-        // The columns of `traces_searched`, and those of `traces_costing` and `traces_lasting`.
+        // The columns of `traces_searched`, and those of the index of each figure.
         let searched = ["project_id", "id", "status", "key_id", "grade", "total_cost", "latency"];
+        let grade = Lead::Property("grade", Property::Text("A"));
         for (lead, of, indexed) in [
             (Lead::All, "t.", &searched[..]),
-            (Lead::Figure("total_cost", 1), "t.", &FIGURES[..]),
-            (Lead::Figure("total_cost", 1), "h.", &searched[..]),
+            (Lead::Least("total_cost", 1), "t.", &FIGURES[..]),
+            (Lead::Least("total_cost", 1), "h.", &searched[..]),
+            (grade, "t.", &FIGURES[..]),
+            (grade, "h.", &searched[..]),
         ] {
-            let (asked, _) = ids(ProjectId(1), &filter, lead);
+            let (asked, _) = ids(ProjectId(1), &filter, lead, &Span::of(&filter));
             let named = asked.sql.split(|c| !is_name(c)).filter_map(|word| word.strip_prefix(of));
             let named: Vec<&str> = named.collect();
             assert!(named.len() >= indexed.len(), "{named:?}");

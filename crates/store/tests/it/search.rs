@@ -271,6 +271,59 @@ async fn costs_of_traces_that_are_not_over_are_found_however_many_there_are() {
 }
 
 #[tokio::test]
+async fn pages_far_behind_are_found_among_many_that_fit() {
+    // More than a condition may have that leads by itself.
+    const MANY: u128 = 5_200;
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let first = u128::from(project.0.unsigned_abs()) << 32;
+        let traces = (0..MANY).map(|number| {
+            let mut trace = trace(project, first + number);
+            trace.key = Some(KeyId(u64::from(number % 10 != 3)));
+            trace.metadata = Some(json!({"user": if number % 7 == 0 { "joe" } else { "jane" }}));
+            store.writer().trace(trace)
+        });
+        for written in futures_util::future::join_all(traces).await {
+            written.unwrap();
+        }
+        let status = Some(TraceStatus::Pending);
+        let user = |name| vec![Term::attribute(&AttributeName::User, name)];
+        let of = |key, terms| TraceFilter { status, key, terms, ..TraceFilter::default() };
+        let (frequent, rare) = (Some(KeyId(1)), Some(KeyId(0)));
+        for (what, filter) in [
+            ("two figures", of(frequent, Vec::new())),
+            ("a rare figure", of(rare, Vec::new())),
+            ("a term and figures", of(frequent, user("jane"))),
+            ("a rare term", of(frequent, user("joe"))),
+            ("without a term", TraceFilter { without: user("joe"), ..of(frequent, Vec::new()) }),
+        ] {
+            let fits = |number: &u128| {
+                let is_joe = number % 7 == 0;
+                filter.key.is_none_or(|key| key == KeyId(u64::from(number % 10 != 3)))
+                    && (filter.terms.is_empty() || (filter.terms == user("joe")) == is_joe)
+                    && (filter.without.is_empty() || !is_joe)
+            };
+            for (order, behind) in [(Order::Newest, 400), (Order::Oldest, MANY - 400)] {
+                let mut expected: Vec<u128> = match order {
+                    Order::Newest => (0..behind).rev().filter(fits).collect(),
+                    Order::Oldest => (behind + 1..MANY).filter(fits).collect(),
+                };
+                expected.truncate(5);
+                let page =
+                    Page { order, beyond: Some(trace_id(first + behind)), offset: 0, limit: 5 };
+                let found = store.traces(project, &filter, page).await.unwrap();
+                let found: Vec<_> = found.iter().map(|trace| trace.id).collect();
+                let expected: Vec<_> =
+                    expected.into_iter().map(|number| trace_id(first + number)).collect();
+                assert_eq!(found, expected, "{} {what}, {order:?}", database.kind);
+            }
+        }
+        store.close().await;
+    }
+}
+
+#[tokio::test]
 async fn another_project_has_none_of_them() {
     for database in databases().await {
         let store = database.open().await;
