@@ -63,6 +63,16 @@ impl Fresh {
         Self { gateway, caller, _folder: folder }
     }
 
+    /// Ends the gateway's own jobs and runners, and waits for them: what a test queues or claims after that is
+    /// the test's alone.
+    pub(crate) async fn end_jobs(&self) {
+        let gateway = &self.gateway;
+        gateway.wind_down();
+        gateway.stopping.cancel();
+        gateway.tasks.close();
+        gateway.tasks.wait().await;
+    }
+
     /// Opens a trace and returns its id.
     pub(crate) async fn trace(&self) -> String {
         self.gateway.open_trace(&self.caller, None::<Map<_, _>>, None).await.unwrap().id.to_string()

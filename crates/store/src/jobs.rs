@@ -210,17 +210,17 @@ impl Store {
         tx.commit().await
     }
 
-    /// Has the jobs of nodes that are gone wait again, once the calls are settled that these nodes have
-    /// left. Returns how many there were.
+    /// Has the jobs of a kind wait again that nodes have which are gone, once the calls are settled that
+    /// these nodes have left. Returns how many there were.
     #[boxed]
-    pub async fn release_lost_jobs(&self, now: Timestamp) -> Result<u64> {
+    pub async fn release_lost_jobs(&self, kind: JobKind, now: Timestamp) -> Result<u64> {
         const NODES: &str = "
-            SELECT DISTINCT node FROM jobs WHERE state = 'running' AND node <> $1";
+            SELECT DISTINCT node FROM jobs WHERE kind = $1 AND state = 'running' AND node <> $2";
         const RELEASE: &str = "
             UPDATE jobs SET state = 'queued', node = NULL, losses = losses + 1
-            WHERE node = $1 AND state = 'running'";
+            WHERE kind = $1 AND node = $2 AND state = 'running'";
         let nodes: Vec<i64> = on!(&self.reader, db => {
-            sqlx::query_scalar(NODES).bind(self.node.0).fetch_all(db).await?
+            sqlx::query_scalar(NODES).bind(kind.as_str()).bind(self.node.0).fetch_all(db).await?
         });
         let mut released = 0;
         for node in nodes.into_iter().map(NodeId) {
@@ -230,7 +230,12 @@ impl Store {
             self.settle_lost_calls_of(node, now).await?;
             let mut tx = self.begin().await?;
             released += within!(tx, db => {
-                sqlx::query(RELEASE).bind(node.0).execute(&mut *db).await?.rows_affected()
+                sqlx::query(RELEASE)
+                    .bind(kind.as_str())
+                    .bind(node.0)
+                    .execute(&mut *db)
+                    .await?
+                    .rows_affected()
             });
             tx.commit().await?;
         }

@@ -59,7 +59,7 @@ fn ticks(period: Duration) -> Interval {
 
 /// Requeues the jobs of nodes that are gone, and those of this node that no task of it runs.
 async fn release_lost<W: JobHandler>(gateway: &Gateway) -> Result<()> {
-    let released = gateway.store.release_lost_jobs(gateway.clock.now()).await?;
+    let released = gateway.store.release_lost_jobs(W::KIND, gateway.clock.now()).await?;
     if released > 0 {
         tracing::warn!(jobs = released, "jobs of a node that is gone wait again");
     }
@@ -225,7 +225,7 @@ mod tests {
     async fn a_fault_of_an_exporter_leaves_the_job_completed_and_its_runner_alive() {
         let fresh = Fresh::with(json!({})).await;
         let gateway = &fresh.gateway;
-        gateway.wind_down();
+        fresh.end_jobs().await;
         let job = claimed(&fresh).await;
         run::<Faulty>(&job).await;
         assert_eq!(stored(&job).await.state, JobState::Completed);
@@ -266,7 +266,7 @@ mod tests {
     async fn a_job_that_is_claimed_and_does_not_run_waits_again() {
         let fresh = Fresh::with(json!({})).await;
         let gateway = &fresh.gateway;
-        gateway.wind_down();
+        fresh.end_jobs().await;
         let job = claimed(&fresh).await;
         release_lost::<Done>(gateway).await.unwrap();
         assert_eq!(stored(&job).await.state, JobState::Running, "it runs");
@@ -282,7 +282,7 @@ mod tests {
     async fn clean_stops_do_not_count_against_a_job_and_lost_runs_do() {
         let fresh = Fresh::with(json!({})).await;
         let store = &fresh.gateway.store;
-        fresh.gateway.wind_down();
+        fresh.end_jobs().await;
         let mut job = claimed(&fresh).await;
         for _ in 0..2 * MOST_LOSSES {
             store.release_job(&job.job).await.unwrap();
@@ -306,8 +306,7 @@ mod tests {
     async fn spans_are_exported_by_the_node_that_ends_a_job_and_once_it_is_stored() {
         let fresh = Fresh::with(json!({})).await;
         let gateway = &fresh.gateway;
-        // The gateway's own runner leaves the job alone.
-        gateway.wind_down();
+        fresh.end_jobs().await;
         let job = claimed(&fresh).await;
         run::<Done>(&job).await;
         assert_eq!(EXPORTS.load(Ordering::SeqCst), 1);

@@ -104,8 +104,7 @@ mod tests {
         let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
         let fresh = Fresh::at(noon, json!({})).await;
         let gateway = &fresh.gateway;
-        // The gateway's own runner leaves the jobs alone.
-        gateway.wind_down();
+        fresh.end_jobs().await;
         end_all(gateway).await;
         for hour in [1, 2] {
             gateway.clock.set(Timestamp(noon.0 + hour * HOUR));
@@ -124,7 +123,7 @@ mod tests {
     async fn the_insights_of_a_project_are_a_job() {
         let fresh = Fresh::with(json!({})).await;
         let gateway = &fresh.gateway;
-        gateway.wind_down();
+        fresh.end_jobs().await;
         let now = gateway.clock.now();
         end_all(gateway).await;
         let project = fresh.caller.project.id();

@@ -145,7 +145,11 @@ async fn a_job_goes_to_another_node_when_its_own_is_gone() {
         assert!(store.note_job_progress(&first, progress).await.unwrap());
         let call = store.step_id().await.unwrap();
         store.writer().start(start(project, call)).await.unwrap();
-        assert_eq!(store.release_lost_jobs(NOW).await.unwrap(), 0, "its node lives");
+        assert_eq!(
+            store.release_lost_jobs(JobKind::Replay, NOW).await.unwrap(),
+            0,
+            "its node lives"
+        );
         store.close().await;
 
         let store = database.open().await;
@@ -154,7 +158,7 @@ async fn a_job_goes_to_another_node_when_its_own_is_gone() {
         assert!(!store.finish_job(&first, end(None)).await.unwrap());
         store.release_job(&first).await.unwrap();
         assert_eq!(claim(&store, &[]).await, None);
-        assert_eq!(store.release_lost_jobs(NOW).await.unwrap(), 1);
+        assert_eq!(store.release_lost_jobs(JobKind::Replay, NOW).await.unwrap(), 1);
         // What its node had begun is settled before another goes on.
         let steps = store.steps(trace_id(1)).await.unwrap();
         assert_eq!(steps.iter().map(|step| step.source).collect::<Vec<_>>(), [Some(StepId(2))]);

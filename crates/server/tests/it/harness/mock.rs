@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use super::http::Caller;
 
@@ -64,6 +64,8 @@ struct State {
     served: AtomicUsize,
     gone: AtomicUsize,
     requests: Mutex<Vec<Asked>>,
+    /// Whether requests wait for their answers.
+    holds: watch::Sender<bool>,
     /// The messages to clients that listen to an MCP server between calls.
     told: broadcast::Sender<Value>,
 }
@@ -108,6 +110,7 @@ impl Mock {
             served: AtomicUsize::new(0),
             gone: AtomicUsize::new(0),
             requests: Mutex::default(),
+            holds: watch::Sender::new(false),
             told: broadcast::channel(16).0,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -123,6 +126,16 @@ impl Mock {
             }
         });
         Self { state, port }
+    }
+
+    /// Answers nothing from now on, until [`Mock::release`].
+    pub fn hold(&self) {
+        self.state.holds.send_replace(true);
+    }
+
+    /// Answers what it has held, and what comes.
+    pub fn release(&self) {
+        self.state.holds.send_replace(false);
     }
 
     pub fn url(&self) -> String {
@@ -195,6 +208,8 @@ async fn serve(stream: TcpStream, state: &State) -> std::io::Result<()> {
             state.gone.fetch_add(1, Ordering::SeqCst);
             return Ok(());
         }
+        let released = state.holds.subscribe().wait_for(|holds| !holds).await.map(drop);
+        released.map_err(|_| std::io::ErrorKind::BrokenPipe)?;
         let answer = (state.plan)(&asked.body);
         let streams = asked.body["stream"] == true;
         if matches!(answer, Answer::Endless) {

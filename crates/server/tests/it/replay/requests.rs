@@ -1,7 +1,5 @@
 //! Requests for replays: what is refused, what is the same, who sees it.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::{ask, each, ended, replay, run};
@@ -113,11 +111,11 @@ async fn requests_at_the_same_time_share_a_job(backend: Backend) {
     let metrics = format!("127.0.0.1:{}", free_port());
     let server = Setup::new(&backend).env("SLUICE_METRICS_LISTEN", &metrics).start().await;
     let (key, owner) = (server.key(), server.owner().await);
-    let mock = Mock::start(Duration::from_millis(300), Some((10, 5)), |_| Answer::text("Yes."));
-    let mock = mock.await;
+    let mock = Mock::always(Answer::text("Yes.")).await;
     mock.register(&owner, "mock").await;
     let trace = key.trace().await;
     run(&key, &trace, "mock", "Hello.").await;
+    mock.hold();
     let none = json!({});
     let all = (0..8).map(|_| ask(&key, &trace, &none));
     let jobs = futures_util::future::join_all(all).await;
@@ -137,6 +135,7 @@ async fn requests_at_the_same_time_share_a_job(backend: Backend) {
     ] {
         assert!(told.lines().any(|told| told == line), "{line}\n{told}");
     }
+    mock.release();
     ended(&key, &jobs[0]).await;
     assert_eq!(mock.begun(), 2);
 }
@@ -170,17 +169,18 @@ async fn a_job_belongs_to_its_project(backend: Backend) {
 async fn an_archived_project_replays_nothing(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, owner) = (server.key(), server.owner().await);
-    let mock = Mock::start(Duration::from_millis(300), Some((10, 5)), |_| Answer::text("Yes."));
-    let mock = mock.await;
+    let mock = Mock::always(Answer::text("Yes.")).await;
     mock.register(&owner, "mock").await;
     let trace = key.trace().await;
     for input in ["One.", "Two."] {
         run(&key, &trace, "mock", input).await;
     }
+    mock.hold();
     let job = ask(&key, &trace, &json!({})).await;
     until("the first call is open", async || (mock.begun() == 3).then_some(())).await;
     let archive = |status: &str| json!({"project": {"status": status}});
     owner.patch("/api/v1/projects/1", &archive("archived")).await.ok(200);
+    mock.release();
     let job = ended(&key, &job).await;
     assert_eq!((&job["status"], &job["error"]), (&json!("failed"), &json!("Project is archived")));
     assert_eq!(mock.begun(), 3);
