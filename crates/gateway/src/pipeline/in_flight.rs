@@ -1,6 +1,7 @@
 //! A funded call that is not recorded yet.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::step::StepStatus;
 
@@ -47,6 +48,8 @@ impl Gateway {
     }
 }
 
+/// The pause before the start of a call of a replay that was not made is withdrawn again.
+const WITHDRAW_INTERVAL: Duration = Duration::from_secs(5);
 /// The error of a step whose start was written, but no call was made.
 const NOT_MADE: &str = "The call was given up before it was made";
 /// The error of a step whose call ended by a defect of the gateway.
@@ -105,7 +108,8 @@ impl InFlight {
             };
             call.end(&self.gateway.start_journal, self.outcome.status == StepStatus::Completed);
             let recorded = self.gateway.record_run(&call.funded, &mut self.outcome).await?;
-            self.gateway.shadow(call, &mut self.outcome);
+            let answer_left = self.request.take().map(|request| request.answer_left);
+            self.gateway.shadow(call, &mut self.outcome, answer_left);
             Ok(recorded)
         })
     }
@@ -116,7 +120,7 @@ impl InFlight {
         let call = self.call.take().ok_or_else(ended_twice)?;
         let is_written = call.end(&self.gateway.start_journal, false);
         call.funded.settled();
-        if is_written { take_back(&self.gateway, &call).await } else { Ok(()) }
+        if is_written { take_back(self.gateway.clone(), call).await } else { Ok(()) }
     }
 
     /// Why it is being dropped, unless the outcome records a reason already.
@@ -146,7 +150,7 @@ impl Drop for InFlight {
         let is_replayed = call.funded.routed().screened().context().recorded.is_some();
         if is_replayed && outcome.error.as_deref() == Some(NOT_MADE) {
             call.funded.settled();
-            let withdrawn = async move { take_back(&gateway, &call).await };
+            let withdrawn = async move { take_back(gateway, call).await };
             let tasks = &self.gateway.tasks;
             tasks.spawn(async { withdrawn.await.unwrap_or_else(not_withdrawn) });
             return;
@@ -161,15 +165,28 @@ impl Drop for InFlight {
     }
 }
 
-/// Withdraws the start of a call that was not made. That of a replay is withdrawn until the disk has it: its step
-/// would stand for a call, which is not made again.
-async fn take_back(gateway: &Gateway, call: &Call) -> Result<()> {
+/// Withdraws the start of a call that was not made. That of a replay would stand for a call that is not made
+/// again: it is withdrawn until the disk has it, by a task of the gateway if that takes long.
+async fn take_back(gateway: Gateway, call: Arc<Call>) -> Result<()> {
     let (writer, step) = (gateway.store.writer(), call.funded.step());
     let Some(recorded) = &call.funded.routed().screened().context().recorded else {
         return Ok(writer.withdraw(step).await?);
     };
     *lock(&recorded.made) = None;
-    write_again(|| writer.withdraw(step)).await
+    let Err(error) = write_again(|| writer.withdraw(step)).await else { return Ok(()) };
+    let of_task = gateway.clone();
+    gateway.tasks.spawn(async move {
+        let (writer, stopping) = (of_task.store.writer(), &of_task.stopping);
+        while stopping.run_until_cancelled(tokio::time::sleep(WITHDRAW_INTERVAL)).await.is_some() {
+            if writer.withdraw(step).await.is_ok() {
+                return;
+            }
+        }
+        if let Err(error) = writer.withdraw(step).await {
+            not_withdrawn(error.into());
+        }
+    });
+    Err(error)
 }
 
 fn not_withdrawn(error: Error) {
