@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use domain::trace_context::CallerTrace;
+use tokio_util::sync::CancellationToken;
 
 tokio::task_local! {
     static SERVED: Served;
@@ -18,6 +19,8 @@ pub struct Served {
     pub trace: Option<Arc<CallerTrace>>,
     /// The names of the attributes that are not kept, once they are known.
     pub dropped_attributes: Arc<OnceLock<Vec<String>>>,
+    /// Cancelled once its answer has left, or will not leave.
+    pub answer_left: CancellationToken,
 }
 
 /// Runs work for a request.

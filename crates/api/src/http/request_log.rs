@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -14,6 +15,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 use gateway::request_id::{self, Served};
+use http_body_util::BodyExt as _;
+use tokio_util::sync::CancellationToken;
 
 use crate::http::drain_body;
 use crate::http::error::Failure;
@@ -38,7 +41,9 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     let traced = trace.clone();
     let work = drain_body::drained(request, |request| answered(request, next));
     let dropped = Arc::new(OnceLock::new());
-    let served = Served { id: name, trace, dropped_attributes: dropped.clone() };
+    let answer_left = CancellationToken::new();
+    let leaves = answer_left.clone().drop_guard();
+    let served = Served { id: name, trace, dropped_attributes: dropped.clone(), answer_left };
     let mut response = request_id::within(served, work).await;
     let route = route.as_ref().map_or("unknown", MatchedPath::as_str);
     let status = response.status().as_u16();
@@ -52,7 +57,13 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     }
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+    // The body is dropped once all of it is written, or the caller has gone.
+    response.map(|body| {
+        Body::new(body.map_err(move |error| {
+            let _until_then = &leaves;
+            error
+        }))
+    })
 }
 
 /// The handler's answer, also if a defect of ours ends it.

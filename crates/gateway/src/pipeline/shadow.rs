@@ -13,9 +13,8 @@
 //! wait. Running: it has one of the few slots of calls that run. Funded: its money is reserved. Called: the
 //! shadow model has the prompt.
 //!
-//! Nobody waits for one: it begins a little after its call was recorded, whether or not the last byte of the
-//! answer has left by then, and waits for nothing that other calls wait for. Its cost is counted like that of any
-//! other call.
+//! Nobody waits for one: it begins once the answer to its call was recorded and has left, and waits for nothing
+//! that other calls wait for. Its cost is counted like that of any other call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +23,7 @@ use domain::model::Model;
 use domain::step::{FinishReason, StepStatus};
 use domain::tier::Tier;
 use grading::Output;
+use tokio_util::sync::CancellationToken;
 
 use crate::capacity::offload::offload_always;
 use crate::error::Result;
@@ -35,8 +35,10 @@ use crate::pipeline::operation::Completion;
 use crate::pipeline::pending_start::Call;
 use crate::safety::answer_strings;
 
-/// An answer is written in this time if its caller reads it, so the shadow call does not compete with it.
+/// What was handed to the connection last is written in this time, so the shadow call does not compete with it.
 const START_DELAY: Duration = Duration::from_millis(20);
+/// How long a shadow call waits for a caller to read its answer. Its slot is another's after that.
+const LONGEST_READ: Duration = Duration::from_secs(30);
 /// How long a shadow call may go on when the gateway stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
@@ -45,7 +47,7 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 enum ShadowOutcome {
     Answered,
     Failed,
-    /// No slot, or bodies take more than half of their memory.
+    /// No slot, or bodies take more than half of their memory, or the caller is slow to read the answer.
     Busy,
     /// The prompt must not reach the shadow model.
     Private,
@@ -107,8 +109,14 @@ impl Answer {
 }
 
 impl Gateway {
-    /// Asks the shadow model of the project, if this call is one of its sample. Returns at once.
-    pub(super) fn shadow(&self, call: Arc<Call>, outcome: &mut CallOutcome) {
+    /// Asks the shadow model of the project, if this call is one of its sample, once the answer to the call has
+    /// left. Returns at once.
+    pub(super) fn shadow(
+        &self,
+        call: Arc<Call>,
+        outcome: &mut CallOutcome,
+        answer_left: Option<CancellationToken>,
+    ) {
         let Some(model) = shadow_model(&call.funded) else { return };
         let Some(answer) = Answer::take(outcome) else { return };
         if !may_receive_prompt(&call.funded, &model) {
@@ -120,6 +128,11 @@ impl Gateway {
         self.tasks.spawn(async move {
             let stopping = gateway.stopping.clone();
             let work = async {
+                if let Some(left) = answer_left
+                    && tokio::time::timeout(LONGEST_READ, left.cancelled()).await.is_err()
+                {
+                    return ShadowOutcome::Busy;
+                }
                 tokio::time::sleep(START_DELAY).await;
                 match stopping.run_until_cancelled(slot.run()).await {
                     Some(Some(_running)) => gateway.shadow_call(call, model, answer).await,
