@@ -7,14 +7,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::error::{Error, Result};
 
-/// The lowest priority that a thread can have.
-#[cfg(target_os = "linux")]
-const LOWEST_PRIORITY: i32 = 19;
-
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A thread of its own with the lowest priority: it takes the time of a processor that threads which serve
-/// requests leave. It ends when this is dropped and its last piece of work is done, and the gateway's stop
+/// A thread of its own for the time that other threads leave to the processors: one that wakes to serve a
+/// request takes its place at once. It ends when this is dropped and its last piece of work is done, and the gateway's stop
 /// waits for that.
 #[derive(Debug)]
 pub(crate) struct BackgroundThread {
@@ -55,10 +51,20 @@ impl BackgroundThread {
 
 /// Has all other threads go before this one.
 fn lower_priority() {
-    // On Linux the priority is that of the calling thread; elsewhere it would be that of the process.
+    // The idle policy is more than the least priority: to the scheduler of Linux a processor is free on which
+    // only such threads run, so that it places one that wakes there rather than behind another.
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, LOWEST_PRIORITY) {
-        tracing::warn!(%error, "background work runs with usual priority");
+    {
+        use thread_priority as threads;
+        let policy = threads::NormalThreadSchedulePolicy::Idle;
+        let lowered = threads::set_thread_priority_and_policy(
+            threads::thread_native_id(),
+            threads::ThreadPriority::Min,
+            threads::ThreadSchedulePolicy::Normal(policy),
+        );
+        if let Err(error) = lowered {
+            tracing::warn!(?error, "background work runs with usual priority");
+        }
     }
 }
 
@@ -67,16 +73,18 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_runs_on_a_thread_of_low_priority_that_ends() {
+    async fn work_runs_on_an_idle_thread_that_ends() {
         let tasks = TaskTracker::new();
         let mut thread = BackgroundThread::start("background", &tasks).unwrap();
         let name = || std::thread::current().name().map(str::to_owned);
         assert_eq!(thread.run(name).await.unwrap().as_deref(), Some("background"));
         #[cfg(target_os = "linux")]
         {
-            let priority = || rustix::process::getpriority_process(None).unwrap();
-            assert_eq!(thread.run(priority).await.unwrap(), LOWEST_PRIORITY);
-            assert!(priority() < LOWEST_PRIORITY, "other threads keep theirs");
+            use thread_priority::NormalThreadSchedulePolicy::{Idle, Other};
+            use thread_priority::ThreadSchedulePolicy::Normal;
+            let policy = || thread_priority::thread_schedule_policy().unwrap();
+            assert_eq!(thread.run(policy).await.unwrap(), Normal(Idle));
+            assert_eq!(policy(), Normal(Other), "other threads keep theirs");
         }
         tasks.close();
         assert!(thread.run(|| panic!("on purpose")).await.is_err());
