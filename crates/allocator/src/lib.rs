@@ -3,7 +3,7 @@
 //! mimalloc returns freed pages only while the thread that owns them allocates and frees. A thread that
 //! has carried a large request and then waits would keep its memory for good. Therefore a thread
 //! collects when it runs out of work ([`collect_if_requested`], to be called before it parks), once for
-//! each [`request_collection`].
+//! each [`request_collection`]. What C libraries free is another allocator's: [`trim`] returns that.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +39,21 @@ fn collect() {
     // SAFETY: `mi_collect` takes no pointers, and any thread may call it at any time. It touches the
     // heap of the calling thread alone, and segments and arenas of all under the allocator's own locks.
     unsafe { libmimalloc_sys::mi_collect(true) };
+}
+
+/// Returns what C libraries (SQLite, the cryptography) have freed to the system: they use the allocator of the
+/// C library, which keeps it.
+#[cfg_attr(
+    all(target_os = "linux", target_env = "gnu"),
+    expect(unsafe_code, reason = "the C library has no other interface")
+)]
+pub fn trim() {
+    // SAFETY: `malloc_trim` takes no pointers, and any thread may call it at any time: it takes the locks of the
+    // C library's own arenas.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The state that every handler can reach.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use domain::net::Cidr;
 use gateway::{Gateway, LiveViews};
@@ -34,7 +34,17 @@ pub(crate) struct Parts {
     pub(crate) public_origin: Option<WebOrigin>,
     pub(crate) is_https: bool,
     pub(crate) has_console: bool,
-    pub(crate) document: Arc<OpenApi>,
+    /// Makes the description of the API.
+    describe: fn() -> OpenApi,
+    /// The description, once somebody has asked for it: it is large, and few ask.
+    document: OnceLock<Arc<OpenApi>>,
+}
+
+impl Parts {
+    /// The description of the API.
+    pub(crate) fn document(&self) -> Arc<OpenApi> {
+        self.document.get_or_init(|| Arc::new((self.describe)())).clone()
+    }
 }
 
 impl Deref for App {
@@ -46,7 +56,7 @@ impl Deref for App {
 }
 
 impl App {
-    pub(crate) fn new(gateway: Gateway, settings: Settings, document: Arc<OpenApi>) -> Self {
+    pub(crate) fn new(gateway: Gateway, settings: Settings, describe: fn() -> OpenApi) -> Self {
         let origin = settings.public_url.as_deref().and_then(WebOrigin::of_url);
         Self(Arc::new(Parts {
             live_views: LiveViews::new(gateway.clone()),
@@ -55,7 +65,8 @@ impl App {
             is_https: origin.as_ref().is_some_and(WebOrigin::is_https),
             public_origin: origin,
             has_console: settings.console,
-            document,
+            describe,
+            document: OnceLock::new(),
         }))
     }
 }

@@ -1,7 +1,5 @@
 //! The route table, in the order of the interface, and the layers around it.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -248,9 +246,8 @@ pub fn document() -> Document {
 
 /// The whole API over a gateway.
 pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
-    let document = Arc::new(document());
     let has_console = settings.console;
-    let app = App::new(gateway, settings, document.clone());
+    let app = App::new(gateway, settings, document);
     // A route is in one of the guarded groups or in the open one: there is no other way in.
     let guarded = Router::new()
         .merge(routes_of(by_member()).route_layer(from_fn_with_state(app.clone(), auth::member)))

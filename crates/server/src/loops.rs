@@ -98,6 +98,7 @@ impl Loops {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             allocator::request_collection();
+            allocator::trim();
             let woken = TaskTracker::new();
             for each in self.all.iter() {
                 woken.spawn_on(std::future::ready(()), &each.handle);

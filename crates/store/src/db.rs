@@ -132,6 +132,13 @@ pub(crate) const PRAGMAS: [(&str, &str); 5] = [
     ("wal_autocheckpoint", "2000"),
 ];
 
+/// The cache of a connection to SQLite that records nothing: its pages are in the cache of the system, too.
+const SMALL_CACHE: &str = "-1000";
+
+/// How long a connection that reads SQLite is kept without use: it is opened in a millisecond, and holds
+/// memory.
+const READER_IDLE: Duration = Duration::from_secs(30);
+
 /// Bytes of a page of a new database: a step with its content fills few of them, and every page
 /// that a commit touches is two writes to the log.
 const PAGE_BYTES: u32 = 8192;
@@ -223,15 +230,15 @@ async fn sqlite(path: &PathBuf) -> Result<(Pool, WritePool)> {
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
-        .connect_with(options.clone())
+        .connect_with(options.clone().pragma("cache_size", SMALL_CACHE))
         .await
         .map_err(unreachable)?;
     let reader = SqlitePoolOptions::new()
         .max_connections(4)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        .idle_timeout(Duration::from_mins(5))
+        .idle_timeout(READER_IDLE)
         .test_before_acquire(false)
-        .connect_lazy_with(options.pragma("query_only", "on"));
+        .connect_lazy_with(options.pragma("query_only", "on").pragma("cache_size", SMALL_CACHE));
     Ok((Pool::Sqlite(reader), WritePool::new(Pool::Sqlite(writer))))
 }
 

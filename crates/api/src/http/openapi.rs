@@ -211,7 +211,7 @@ pub(crate) fn with_credentials(mut document: Document) -> Document {
 #[utoipa::path(get, path = "/api/v1/openapi.json", tag = "Health",
     responses((status = 200, body = Object)))]
 pub async fn show(State(app): State<App>) -> Json<std::sync::Arc<Document>> {
-    Json(app.document.clone())
+    Json(app.document())
 }
 
 #[cfg(test)]

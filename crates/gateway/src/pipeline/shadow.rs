@@ -263,7 +263,12 @@ fn may_receive_prompt(funded: &Funded, model: &Model) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use domain::step::Step;
+    use serde_json::json;
+
     use super::*;
+    use crate::request_id::{self, Served};
+    use crate::testing::{Fresh, until};
 
     #[test]
     fn a_rate_is_the_share_of_steps() {
@@ -272,6 +277,30 @@ mod tests {
             assert!((sampled as f64 / 100_000.0 - rate).abs() < 0.005, "{rate}: {sampled}");
         }
         assert!((0..1000).all(|step| !is_sampled(step, 0.0) && is_sampled(step, 1.0)));
+    }
+
+    #[tokio::test]
+    async fn a_shadow_call_begins_once_the_answer_has_left() {
+        let shadow = json!({"enabled": true, "model": "sandbox", "sample_rate": 1.0});
+        let fresh = Fresh::with(json!({"shadow_model": shadow})).await;
+        let trace = fresh.trace().await;
+        let answer_left = CancellationToken::new();
+        let served = Served {
+            id: "a".into(),
+            trace: None,
+            dropped_attributes: Arc::default(),
+            answer_left: answer_left.clone(),
+        };
+        let answered = async { fresh.in_flight(&trace).await.finish().await };
+        request_id::within(served, answered).await.unwrap();
+        // Long enough for one that does not wait for it.
+        tokio::time::sleep(5 * START_DELAY).await;
+        let left_at = fresh.gateway.clock.now();
+        answer_left.cancel();
+        let shadow = until("the shadow model has answered", async || {
+            fresh.steps(&trace).await.into_iter().find(Step::is_shadow)
+        });
+        assert!(shadow.await.started_at >= left_at);
     }
 
     #[test]
