@@ -134,6 +134,25 @@ impl From<Property> for Value {
     }
 }
 
+/// How the terms of traces are looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lookup {
+    /// As the database chooses: by a join of many traces with all that have the term.
+    Joined,
+    /// One trace at a time: they are few, which PostgreSQL does not know, and would read all that have the term.
+    Each,
+}
+
+impl Lookup {
+    /// The end of a question for the term of a trace. No database joins a question with an offset.
+    fn end(self) -> &'static str {
+        match self {
+            Self::Joined => ")",
+            Self::Each => " LIMIT 1 OFFSET 0)",
+        }
+    }
+}
+
 /// The order of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
@@ -240,7 +259,7 @@ impl Question {
     /// Adds the conditions on the terms of a trace.
     fn terms<'t>(
         &mut self,
-        (id, span): (&str, &Span),
+        (id, span, lookup): (&str, &Span, Lookup),
         has: &str,
         terms: impl Iterator<Item = &'t Term>,
     ) {
@@ -251,7 +270,7 @@ impl Question {
             );
             self.with(&condition, Value::Text(term.as_str().to_owned()));
             self.within("y.trace_id", span);
-            self.text(")");
+            self.text(lookup.end());
         }
     }
 }
@@ -260,21 +279,23 @@ impl Question {
 fn ids(
     project: ProjectId,
     filter: &TraceFilter,
-    lead: Lead<'_>,
+    (lead, lookup): (Lead<'_>, Lookup),
     span: &Span,
 ) -> (Question, &'static str) {
     let (mut asked, id) = led(project, filter, lead, span);
     if !matches!(lead, Lead::Term(_)) {
         asked.figures(filter);
     } else if filter.has_figures() {
-        asked.text(&format!(" AND EXISTS (SELECT 1 FROM traces t WHERE t.id = {id}"));
+        // The index that holds the figures begins with the project.
+        let trace = "SELECT 1 FROM traces t WHERE t.project_id = $1 AND t.id =";
+        asked.text(&format!(" AND EXISTS ({trace} {id}"));
         asked.within("t.id", span);
         asked.figures(filter);
         asked.text(")");
     }
     let others = filter.terms.iter().filter(|term| !matches!(lead, Lead::Term(by) if by == *term));
-    asked.terms((id, span), "EXISTS", others);
-    asked.terms((id, span), "NOT EXISTS", filter.without.iter());
+    asked.terms((id, span, lookup), "EXISTS", others);
+    asked.terms((id, span, lookup), "NOT EXISTS", filter.without.iter());
     (asked, id)
 }
 
@@ -327,6 +348,11 @@ fn led(
     (asked, id)
 }
 
+/// How the traces of a lead are looked up elsewhere, of which so many are known to be.
+fn lookup(count: Option<i64>) -> Lookup {
+    count.map_or(Lookup::Joined, |_| Lookup::Each)
+}
+
 impl Store {
     /// A page of a project's traces.
     ///
@@ -339,14 +365,14 @@ impl Store {
         filter: &TraceFilter,
         page: Page,
     ) -> Result<Vec<Trace>> {
-        let (lead, _) = self.lead(project, filter).await?;
+        let (lead, count) = self.lead(project, filter).await?;
         let (beyond, direction) = match page.order {
             Order::Newest => ("<", "DESC"),
             Order::Oldest => (">", "ASC"),
         };
         let mut span = Span::of(filter);
         span.0.extend(page.beyond.map(|trace| (beyond, trace)));
-        let (mut asked, id) = ids(project, filter, lead, &span);
+        let (mut asked, id) = ids(project, filter, (lead, lookup(count)), &span);
         asked.with(&format!(" ORDER BY {id} {direction} LIMIT ?"), Value::Int(page.limit));
         asked.with(" OFFSET ?", Value::Int(page.offset));
         let sql = format!(
@@ -386,7 +412,7 @@ impl Store {
                 return Ok(None);
             }
         }
-        let count = self.count(ids(project, filter, lead, &span).0, COUNT_LIMIT).await?;
+        let count = self.count(ids(project, filter, (lead, lookup(count)), &span).0, COUNT_LIMIT).await?;
         Ok((count <= COUNT_LIMIT).then_some(count))
     }
 
@@ -469,7 +495,7 @@ mod tests {
             (grade, "t.", &FIGURES[..]),
             (grade, "h.", &searched[..]),
         ] {
-            let (asked, _) = ids(ProjectId(1), &filter, lead, &Span::of(&filter));
+            let (asked, _) = ids(ProjectId(1), &filter, (lead, Lookup::Each), &Span::of(&filter));
             let named = asked.sql.split(|c| !is_name(c)).filter_map(|word| word.strip_prefix(of));
             let named: Vec<&str> = named.collect();
             assert!(named.len() >= indexed.len(), "{named:?}");
