@@ -27,8 +27,9 @@ pub(crate) use terms::{TermRow, WrittenTerms};
 /// A term or figure of fewer traces is the way to them, whatever else is asked for.
 const RARE: i64 = 5_000;
 
-/// A figure of fewer traces is the way to them where only other figures are asked for beside it: its index
-/// holds those, too, and is read faster than terms are looked up.
+/// The least of a figure that fewer traces have is the way to them where only other figures are asked for beside
+/// it: its index holds those, too, and is read faster than terms are looked up. (The order of all traces with
+/// another figure has an index, and this one has none.)
 const RARE_BESIDE_FIGURES: i64 = 40_000;
 
 /// The most traces that may come between the count of those of a figure and the page.
@@ -74,8 +75,8 @@ impl TraceFilter {
         self.figures().next().is_some()
     }
 
-    /// The most traces to which a figure leads rather than an order.
-    fn most_by_figure(&self) -> i64 {
+    /// The most traces to which the least of a figure leads rather than an order.
+    fn most_by_least(&self) -> i64 {
         let has_terms = !self.terms.is_empty() || !self.without.is_empty();
         if self.figures().count() > 1 && !has_terms { RARE_BESIDE_FIGURES } else { RARE }
     }
@@ -307,7 +308,6 @@ fn led(
     span: &Span,
 ) -> (Question, &'static str) {
     let columns = |of: &str| FIGURES.map(|name| format!("{of}.{name}")).join(", ");
-    let most = filter.most_by_figure() + MOST_SINCE;
     let mut asked = Question { values: vec![Value::Int(project.0)], ..Question::default() };
     let id = match lead {
         Lead::All => {
@@ -326,6 +326,7 @@ fn led(
             let those = format!(" FROM traces h WHERE h.project_id = $1 AND h.{column} = ?");
             asked.with(&those, value.into());
             asked.within("h.id", span);
+            let most = RARE + MOST_SINCE;
             asked.text(&format!(" ORDER BY h.id DESC LIMIT {most}) t WHERE 1 = 1"));
             "t.id"
         }
@@ -335,6 +336,7 @@ fn led(
             let highest = format!(" FROM traces h WHERE h.project_id = $1 AND h.{column} >= ?");
             asked.with(&highest, Value::Int(least));
             asked.within("h.id", span);
+            let most = filter.most_by_least() + MOST_SINCE;
             asked.text(&format!(
                 " ORDER BY h.{column} DESC LIMIT {most}) highest
                 UNION ALL
@@ -412,7 +414,8 @@ impl Store {
                 return Ok(None);
             }
         }
-        let count = self.count(ids(project, filter, (lead, lookup(count)), &span).0, COUNT_LIMIT).await?;
+        let count =
+            self.count(ids(project, filter, (lead, lookup(count)), &span).0, COUNT_LIMIT).await?;
         Ok((count <= COUNT_LIMIT).then_some(count))
     }
 
@@ -452,8 +455,8 @@ impl Store {
         let mut rarest = None;
         for lead in filter.leads() {
             let most = match lead {
-                Lead::Property(..) | Lead::Least(..) => filter.most_by_figure(),
-                Lead::All | Lead::Term(_) => RARE,
+                Lead::Least(..) => filter.most_by_least(),
+                Lead::All | Lead::Term(_) | Lead::Property(..) => RARE,
             };
             // A filter that is more frequent than another is not counted to its end.
             let most = rarest.map_or(most, |(count, _)| most.min(count));
