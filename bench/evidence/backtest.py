@@ -163,7 +163,7 @@ def measure(base, args):
     _, report = backtests.one()
     print(f"backtest alone: {', '.join(f'{took:.1f}' for took in alone)} s; {report['steps']}")
     live(base, key, args.rate, 3)
-    ratios, beside = [], []
+    ratios, beside, pooled = [], [], {False: [], True: []}
     print("| pair | p50 without, ms | p50 with | p99 without | p99 with | ratio of p99 |\n|---|---|---|---|---|---|")
     for pair in range(args.pairs):
         rounds = {}
@@ -178,10 +178,14 @@ def measure(base, args):
             # A round whose backtests failed is none: its calls had nothing beside them.
             done.result()
         without, beside_one = rounds[False], rounds[True]
+        for is_beside, times in rounds.items():
+            pooled[is_beside] += times
         ratios.append(percentile(beside_one, 0.99) / percentile(without, 0.99))
         figures = [percentile(times, share) for share in (0.5, 0.99) for times in (without, beside_one)]
         print(f"| {pair + 1} | " + " | ".join(f"{figure:.2f}" for figure in figures) + f" | {ratios[-1]:.3f} |")
     print(f"p99 beside a backtest: {100 * (statistics.median(ratios) - 1):+.1f} % (median of {args.pairs} pairs)")
+    of_all = {share: percentile(pooled[True], share) / percentile(pooled[False], share) for share in (0.5, 0.9, 0.99)}
+    print("of all calls of all rounds: " + ", ".join(f"p{share * 100:.0f} {ratio:.3f}" for share, ratio in of_all.items()))
     print(f"backtest beside live calls: {statistics.median(beside):.1f} s (median of {len(beside)}, longest {max(beside):.1f} s)")
     print(json.dumps({"calls": args.calls, "alone_s": alone, "beside_s": beside, "p99_ratios": ratios}))
 
