@@ -26,6 +26,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 const LOW_PRIORITY: i32 = 5;
 /// Freed memory is returned to the system this often.
 const RELEASE_PERIOD: Duration = Duration::from_secs(10);
+/// What C libraries have freed is returned every so many of these periods: it takes their locks.
+const TRIM_TICKS: u32 = 6;
 /// The longest time that a worker waits for the others to wake.
 const MEETING_TIMEOUT: Duration = Duration::from_millis(1);
 
@@ -96,9 +98,13 @@ impl Loops {
     pub(crate) async fn release_memory(self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(RELEASE_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut number = 0_u32;
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             allocator::request_collection();
-            allocator::trim();
+            if number.is_multiple_of(TRIM_TICKS) {
+                allocator::trim();
+            }
+            number = number.wrapping_add(1);
             let woken = TaskTracker::new();
             for each in self.all.iter() {
                 woken.spawn_on(std::future::ready(()), &each.handle);

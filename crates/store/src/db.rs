@@ -132,7 +132,7 @@ pub(crate) const PRAGMAS: [(&str, &str); 5] = [
     ("wal_autocheckpoint", "2000"),
 ];
 
-/// The cache of a connection to SQLite that records nothing: its pages are in the cache of the system, too.
+/// The cache of a connection that only reads SQLite, in KiB: its pages are in the cache of the system, too.
 const SMALL_CACHE: &str = "-1000";
 
 /// How long a connection that reads SQLite is kept without use: it is opened in a millisecond, and holds
@@ -230,7 +230,7 @@ async fn sqlite(path: &PathBuf) -> Result<(Pool, WritePool)> {
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
-        .connect_with(options.clone().pragma("cache_size", SMALL_CACHE))
+        .connect_with(options.clone())
         .await
         .map_err(unreachable)?;
     let reader = SqlitePoolOptions::new()

@@ -82,10 +82,10 @@ impl TraceFilter {
     }
 
     /// The figures that are asked for by their value. Statuses come last: most traces have the same one.
-    fn properties(&self) -> impl Iterator<Item = Lead<'_>> {
-        let grade = self.grade.map(|grade| Lead::Property("grade", Property::Text(grade.as_str())));
-        let key = self.key.map(|key| Lead::Property("key_id", Property::Int(key.to_i64())));
-        let status = self.status.map(|of| Lead::Property("status", Property::Text(of.as_str())));
+    fn properties(&self) -> impl Iterator<Item = (&'static str, Property)> {
+        let grade = self.grade.map(|grade| ("grade", Property::Text(grade.as_str())));
+        let key = self.key.map(|key| ("key_id", Property::Int(key.to_i64())));
+        let status = self.status.map(|status| ("status", Property::Text(status.as_str())));
         grade.into_iter().chain(key).chain(status)
     }
 
@@ -97,7 +97,8 @@ impl TraceFilter {
     }
 
     fn figures(&self) -> impl Iterator<Item = Lead<'_>> {
-        self.properties().chain(self.least())
+        let properties = self.properties();
+        properties.map(|(column, value)| Lead::Property(column, value)).chain(self.least())
     }
 
     /// The conditions that an index leads to.
@@ -239,15 +240,15 @@ impl Question {
             SELECT COALESCE(
                 (SELECT max(s.finished_at) FROM steps s WHERE s.trace_id = z.id) - z.created_at, 0)
             FROM traces z WHERE z.id = t.id) >= ?))";
-        let text = |text: &str| Value::Text(text.to_owned());
-        if let Some(status) = filter.status {
-            self.with(" AND t.status = ?", text(status.as_str()));
-        }
-        if let Some(grade) = filter.grade {
-            self.with(" AND t.grade = ?", text(grade.as_str()));
-        }
-        if let Some(key) = filter.key {
-            self.with(" AND t.key_id = ?", Value::Int(key.to_i64()));
+        for (number, (column, value)) in filter.properties().enumerate() {
+            // The index of the first one is taken. SQLite knows no numbers of rows, and would take that of a key
+            // which opened every trace for a page of those of a grade.
+            let none = if matches!(value, Property::Int(_)) { "0" } else { "''" };
+            let condition = match number {
+                0 => format!(" AND t.{column} = ?"),
+                _ => format!(" AND COALESCE(t.{column}, {none}) = ?"),
+            };
+            self.with(&condition, value.into());
         }
         if let Some(cost) = filter.min_cost {
             self.with(COST, Value::Int(cost.0));

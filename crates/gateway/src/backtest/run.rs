@@ -34,6 +34,8 @@ const LARGE: usize = 256 * 1024;
 /// How much longer a backtest rests after each page than the page took: it has time, and the requests that
 /// are served meanwhile have none. Of two processors it takes a sixth.
 const REST: u32 = 2;
+/// The longest rest: a page that has waited for memory or the database has rested.
+const LONGEST_REST: Duration = Duration::from_millis(500);
 /// How often progress is written.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -126,7 +128,9 @@ async fn tally(
         tally.steps.read += page.read;
         tally.steps.without_content += page.without_content;
         tally.steps.unreadable += page.damaged;
-        tokio::time::sleep(page_began.elapsed() * REST).await;
+        if progress.done < progress.total {
+            tokio::time::sleep((page_began.elapsed() * REST).min(LONGEST_REST)).await;
+        }
     }
     Ok(job.checkpoint(progress).await?.then_some(tally))
 }

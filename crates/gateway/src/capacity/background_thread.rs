@@ -7,10 +7,14 @@ use tokio_util::task::TaskTracker;
 
 use crate::error::{Error, Result};
 
+/// The lowest priority that a thread can have.
+#[cfg(target_os = "linux")]
+const LOWEST_PRIORITY: i32 = 19;
+
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A thread of its own for the time that other threads leave to the processors: one that wakes to serve a
-/// request takes its place at once. It ends when this is dropped and its last piece of work is done, and the gateway's stop
+/// A thread of its own for the time that other threads leave to the processors (on Linux; elsewhere it is a thread
+/// like others). It ends when this is dropped and its last piece of work is done, and the gateway's stop
 /// waits for that.
 #[derive(Debug)]
 pub(crate) struct BackgroundThread {
@@ -56,14 +60,16 @@ fn lower_priority() {
     #[cfg(target_os = "linux")]
     {
         use thread_priority as threads;
-        let policy = threads::NormalThreadSchedulePolicy::Idle;
-        let lowered = threads::set_thread_priority_and_policy(
-            threads::thread_native_id(),
-            threads::ThreadPriority::Min,
-            threads::ThreadSchedulePolicy::Normal(policy),
-        );
-        if let Err(error) = lowered {
-            tracing::warn!(?error, "background work runs with usual priority");
+        let idle = threads::ThreadSchedulePolicy::Normal(threads::NormalThreadSchedulePolicy::Idle);
+        // It sets the priority of the policy as well, and fails where the process has a lower one.
+        let own = threads::thread_native_id();
+        let lowered =
+            threads::set_thread_priority_and_policy(own, threads::ThreadPriority::Min, idle);
+        let is_idle = threads::thread_schedule_policy().is_ok_and(|policy| policy == idle);
+        if let (false, Err(error)) = (is_idle, lowered) {
+            let priority = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
+            let kept = priority.err();
+            tracing::warn!(?error, ?kept, "background work runs without the idle policy");
         }
     }
 }

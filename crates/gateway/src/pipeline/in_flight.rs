@@ -114,6 +114,13 @@ impl InFlight {
         })
     }
 
+    /// Records how a round ended whose answer its caller does not get: tools are run next. A shadow call does not
+    /// wait for the caller then.
+    pub(crate) fn finish_round(mut self) -> impl Future<Output = Result<Recorded>> + Send {
+        self.request = None;
+        self.finish()
+    }
+
     /// Takes it back: it was refused here, and no provider was asked. It leaves no step, not even if
     /// the gateway dies once this has returned.
     pub(super) async fn withdraw(mut self) -> Result<()> {

@@ -158,6 +158,7 @@ async fn a_job_goes_to_another_node_when_its_own_is_gone() {
         assert!(!store.finish_job(&first, end(None)).await.unwrap());
         store.release_job(&first).await.unwrap();
         assert_eq!(claim(&store, &[]).await, None);
+        assert_eq!(store.release_lost_jobs(JobKind::Backtest, NOW).await.unwrap(), 0);
         assert_eq!(store.release_lost_jobs(JobKind::Replay, NOW).await.unwrap(), 1);
         // What its node had begun is settled before another goes on.
         let steps = store.steps(trace_id(1)).await.unwrap();

@@ -273,7 +273,7 @@ async fn costs_of_traces_that_are_not_over_are_found_however_many_there_are() {
 #[tokio::test]
 async fn pages_far_behind_are_found_among_many_that_fit() {
     // More than a condition may have that leads by itself.
-    const MANY: u128 = 5_200;
+    const MANY: u128 = 6_000;
     for database in databases().await {
         let store = database.open().await;
         let (project, _) = project(&store).await;
@@ -281,7 +281,8 @@ async fn pages_far_behind_are_found_among_many_that_fit() {
         let traces = (0..MANY).map(|number| {
             let mut trace = trace(project, first + number);
             trace.key = Some(KeyId(u64::from(number % 10 != 3)));
-            trace.metadata = Some(json!({"user": if number % 7 == 0 { "joe" } else { "jane" }}));
+            let user = if number % 7 == 0 { "joe" } else { "jane" };
+            trace.metadata = Some(json!({"user": user, "tags": {"team": "red"}}));
             store.writer().trace(trace)
         });
         for written in futures_util::future::join_all(traces).await {
@@ -289,6 +290,7 @@ async fn pages_far_behind_are_found_among_many_that_fit() {
         }
         let status = Some(TraceStatus::Pending);
         let user = |name| vec![Term::attribute(&AttributeName::User, name)];
+        let team = || Term::attribute(&AttributeName::Tag("team".to_owned()), "red");
         let of = |key, terms| TraceFilter { status, key, terms, ..TraceFilter::default() };
         let (frequent, rare) = (Some(KeyId(1)), Some(KeyId(0)));
         for (what, filter) in [
@@ -296,12 +298,20 @@ async fn pages_far_behind_are_found_among_many_that_fit() {
             ("a rare figure", of(rare, Vec::new())),
             ("a term and figures", of(frequent, user("jane"))),
             ("a rare term", of(frequent, user("joe"))),
+            (
+                "two terms",
+                TraceFilter {
+                    terms: [user("jane"), vec![team()]].concat(),
+                    ..TraceFilter::default()
+                },
+            ),
+            ("two terms, one rare", of(frequent, [vec![team()], user("joe")].concat())),
             ("without a term", TraceFilter { without: user("joe"), ..of(frequent, Vec::new()) }),
         ] {
             let fits = |number: &u128| {
                 let is_joe = number % 7 == 0;
                 filter.key.is_none_or(|key| key == KeyId(u64::from(number % 10 != 3)))
-                    && (filter.terms.is_empty() || (filter.terms == user("joe")) == is_joe)
+                    && !filter.terms.contains(&user(if is_joe { "jane" } else { "joe" })[0])
                     && (filter.without.is_empty() || !is_joe)
             };
             for (order, behind) in [(Order::Newest, 400), (Order::Oldest, MANY - 400)] {

@@ -52,7 +52,7 @@ impl Gateway {
             };
             let run = flight.funded()?.step();
             next.messages.extend(follow_up::answer(&flight)?.and_then(Message::read));
-            flight.finish().await?;
+            flight.finish_round().await?;
             let ran = self.run_tools(&context, &round, run, &calls).await?;
             if ran.len() < calls.len() {
                 return self.hand_over(&context, &round, run, calls, &ran).await;
