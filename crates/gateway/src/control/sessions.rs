@@ -16,6 +16,7 @@ use crate::control::members::{hash_password, is_outdated, verify_password};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
+use crate::state::failure_rows::{FailureKind, RowPlace};
 use crate::state::login_throttle::Trying;
 use crate::state::member::Member;
 use crate::state::perimeter_counts::{PerimeterReason, network};
@@ -108,21 +109,20 @@ impl Gateway {
         let nobody = UserId(0);
         let is_known = self.store.knows_network(user.unwrap_or(nobody), network, since).await?;
         let who = user.map(|user| (user, is_known)).ok_or(name);
-        let trying = Trying { who, network };
-        self.login_throttle.book(&trying, now)?;
+        let mut booked = self.login_throttle.book(Trying { who, network }, now)?;
         let hash = account.as_ref().map(|account| account.password_hash.clone());
         let password = Secret::new(password.to_owned());
         let is_disabled = self.is_password_login_disabled().await?;
         let hashed_for = if is_known { HashedFor::Known } else { HashedFor::Stranger };
-        let compared = compare(password, hash, hashed_for).await;
-        if compared.is_err() {
-            // The password was not looked at.
-            self.login_throttle.take_back(&trying, now);
-        }
-        let (fits, anew) = compared?;
+        let (fits, anew) = booked.during(compare(password, hash, hashed_for)).await?;
         let Some(account) = account.filter(|_| fits && !is_disabled) else {
-            let others = user.map_or_else(|| self.login_throttle.record_name(now), |_| Some(0));
-            self.note_failed_login(&email, is_disabled, others, origin).await?;
+            booked.stays();
+            let place = match user {
+                // Attempts of an account are booked.
+                Some(_) => Some(RowPlace::always()),
+                None => self.failure_rows.place(FailureKind::Name, now),
+            };
+            self.note_failed_login(&email, is_disabled, place, origin).await?;
             return Err(Error::Unauthorized);
         };
         let mut tx = self.store.begin().await?;
@@ -134,7 +134,6 @@ impl Gateway {
             let token =
                 self.begin_session(&mut tx, account.user, Standing::AwaitsFactor, origin).await?;
             tx.commit().await?;
-            self.login_throttle.take_back(&trying, now);
             return Ok(SignIn::AwaitsFactor(token));
         }
         let token = self.begin_session(&mut tx, account.user, Standing::Full, origin).await?;
@@ -147,7 +146,7 @@ impl Gateway {
         };
         self.note(&mut tx, origin, noted).await?;
         tx.commit().await?;
-        self.login_throttle.forgive(&trying, now);
+        booked.forgive();
         Ok(SignIn::Complete(Box::new(SignedIn { token, account })))
     }
 
@@ -310,13 +309,13 @@ impl Gateway {
         Ok(asked.ok().flatten())
     }
 
-    /// Records a wrong password, and how many before it were not recorded. Nothing is kept of one that is too many
-    /// (`None`), which takes as long: the answer must not tell accounts from made-up names.
+    /// Records a wrong password, and how many before it were not recorded. Nothing is kept of one that finds no
+    /// place, which takes as long: the answer must not tell accounts from made-up names.
     async fn note_failed_login(
         &self,
         email: &str,
         is_disabled: bool,
-        others: Option<u64>,
+        place: Option<RowPlace<'_>>,
         origin: &Origin,
     ) -> Result<()> {
         let Some(org) = self.store.first_org().await? else { return Ok(()) };
@@ -326,13 +325,16 @@ impl Gateway {
         if is_disabled {
             metadata.insert("reason".to_owned(), "password_login_disabled".into());
         }
-        if let Some(others) = others.filter(|others| *others > 0) {
-            metadata.insert("others".to_owned(), others.into());
+        if let Some(place) = &place {
+            place.tell(&mut metadata);
         }
         let mut tx = self.store.begin().await?;
         let noted = Noted { org, event: Event::LoginFailed, actor: None, target: None, metadata };
-        self.note_or_forget(&mut tx, origin, noted, others.is_some()).await?;
+        self.note_or_forget(&mut tx, origin, noted, place.is_some()).await?;
         tx.commit().await?;
+        if let Some(place) = place {
+            place.written();
+        }
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! `/session`.
 
+mod busy_database;
 mod cross_site;
 mod list;
 mod organization;
