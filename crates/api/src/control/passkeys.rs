@@ -16,10 +16,11 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::control::second_factor::PasswordRequest;
 use crate::control::session::{LARGEST, WhoAmI, signed_in_answer};
-use crate::http::auth::{BySession, SessionCookie, cookie};
+use crate::http::auth::{BySession, cookie};
 use crate::http::cookie::{Cookie, with_cookie};
 use crate::http::error::{ErrorBody, Result};
 use crate::http::extract::Segments;
+use crate::http::session_cookies::SessionCookie;
 use crate::http::{body, cross_site};
 
 /// The cookie with the state of a ceremony.
@@ -174,9 +175,9 @@ pub async fn challenge(State(app): State<App>, request: Request) -> Result<Respo
 pub async fn sign_in(State(app): State<App>, request: Request) -> Result<Response> {
     let (host, headers) = (host_of(&request), request.headers());
     let state = cookie(headers, STATE_COOKIE.name);
-    let pending = match SessionCookie::read(headers) {
+    let pending = match SessionCookie::read(&app, headers) {
         SessionCookie::One(token) => Some(token),
-        SessionCookie::None | SessionCookie::Several => None,
+        SessionCookie::None | SessionCookie::Planted | SessionCookie::Several => None,
     };
     let origin = cross_site::open_origin(&app, &request).await?;
     let PasskeySignInRequest { credential } =

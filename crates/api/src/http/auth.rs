@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::http::client::origin;
 use crate::http::cross_site;
 use crate::http::error::{Failure, Result};
+use crate::http::session_cookies::SessionCookie;
 use crate::http::trace_headers;
 
 /// The session cookie.
@@ -261,7 +262,7 @@ struct Claim {
 
 fn claim(app: &App, request: &Request) -> Claim {
     Claim {
-        cookie: SessionCookie::read(request.headers()),
+        cookie: SessionCookie::read(app, request.headers()),
         is_foreign: cross_site::is_foreign(app, request),
         origin: origin(app, request),
     }
@@ -276,34 +277,18 @@ impl Claim {
             SessionCookie::One(token) if !is_foreign => return Ok((token, origin)),
             SessionCookie::None if !is_foreign => return Err(Error::Unauthorized),
             SessionCookie::None => (PerimeterReason::ForeignPage, Error::Unauthorized),
-            SessionCookie::One(_) | SessionCookie::Several if is_foreign => {
+            SessionCookie::One(_) | SessionCookie::Planted | SessionCookie::Several
+                if is_foreign =>
+            {
                 (PerimeterReason::ForeignPage, Error::Forbidden)
             }
+            SessionCookie::Planted => (PerimeterReason::UnknownSession, Error::InvalidToken),
             SessionCookie::One(_) | SessionCookie::Several => {
                 (PerimeterReason::SeveralSessions, Error::InvalidToken)
             }
         };
         app.gateway.note_perimeter_block(&origin, reason).await;
         Err(error)
-    }
-}
-
-/// The session cookie of a request. Another host of the domain can set one of the same name, so none of two
-/// counts.
-pub(crate) enum SessionCookie {
-    None,
-    One(String),
-    Several,
-}
-
-impl SessionCookie {
-    pub(crate) fn read(headers: &HeaderMap) -> Self {
-        let mut values = cookies(headers, COOKIE_NAME);
-        match (values.next(), values.next()) {
-            (None, _) => Self::None,
-            (Some(token), None) => Self::One(token.to_owned()),
-            (Some(_), Some(_)) => Self::Several,
-        }
     }
 }
 
@@ -350,7 +335,10 @@ pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
 }
 
 /// The values of all cookies of a name.
-fn cookies<'h>(headers: &'h HeaderMap, wanted: &'h str) -> impl Iterator<Item = &'h str> {
+pub(crate) fn cookies<'h>(
+    headers: &'h HeaderMap,
+    wanted: &'h str,
+) -> impl Iterator<Item = &'h str> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     lines
         .flat_map(|line| line.split(';'))

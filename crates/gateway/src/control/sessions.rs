@@ -13,6 +13,7 @@ use store::{Account, Actor, NewSession, Tx};
 use crate::audit::{Event, Noted};
 use crate::capacity::hashing::{HashedFor, Hashing};
 use crate::control::members::{hash_password, is_outdated, verify_password};
+use crate::control::session_tokens::is_token;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
@@ -185,7 +186,7 @@ impl Gateway {
         origin: &Origin,
     ) -> Result<Secret> {
         let now = self.clock.now();
-        let token = hex(&store::random::<32>()?);
+        let token = self.new_session_token()?;
         // An issuer that remembers its user asks them for nothing: such a session is none that has just begun.
         let oldest = now.minus_micros(FRESH);
         let at = came.authenticated_at.map_or(now, |at| at.clamp(oldest, now));
@@ -241,9 +242,8 @@ impl Gateway {
         least: Standing,
     ) -> Result<(Member, Account, Timestamp)> {
         self.check_address(origin).await?;
-        // Ours are 64 hex digits: anything else was not made here.
-        let is_ours = token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let session = if is_ours { self.store.session(&hash_token(token)).await? } else { None };
+        let session =
+            if is_token(token) { self.store.session(&hash_token(token)).await? } else { None };
         let Some(session) = session else {
             // A tab whose session has ended makes a row too: one for its address and minute.
             let reason = PerimeterReason::UnknownSession;
