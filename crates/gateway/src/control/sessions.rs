@@ -1,6 +1,5 @@
 //! Sessions: signing in, staying signed in, signing out.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use aws_lc_rs::digest;
@@ -12,7 +11,7 @@ use store::{Account, Actor, NewSession, Tx};
 
 use crate::audit::{Event, Noted};
 use crate::capacity::hashing::{HashedFor, Hashing};
-use crate::control::members::{hash_password, is_outdated, verify_password};
+use crate::control::members::{hash_of_nobody, hash_password, is_outdated, verify_password};
 use crate::control::session_tokens::is_token;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -44,13 +43,6 @@ const ISSUER_ASKED: Duration = Duration::from_secs(3);
 const TOUCH_EVERY: i64 = MINUTE;
 
 static HASHING: Hashing = Hashing::new();
-
-/// The hash that a password is compared with for an unknown address, so that it takes as long as
-/// for a known one.
-static NOBODY: LazyLock<String> = LazyLock::new(|| {
-    crate::control::members::hash_password(&Secret::new("nobody has this password".to_owned()))
-        .unwrap_or_default()
-});
 
 /// A fresh session.
 #[derive(Debug)]
@@ -352,11 +344,11 @@ pub(crate) async fn compare(
         let _permit = permit;
         // A user who signs in another way has the empty text for a hash.
         let own = hash.as_deref().filter(|hash| !hash.is_empty());
-        let hash = own.unwrap_or(&NOBODY);
+        let hash = own.map_or_else(hash_of_nobody, str::to_owned);
         // The password of nobody signs in nobody.
-        let fits = verify_password(password.expose(), hash) && own.is_some();
+        let fits = verify_password(password.expose(), &hash) && own.is_some();
         // Another version, or a debug build, has hashed it at another cost.
-        let anew = (fits && is_outdated(hash)).then(|| hash_password(&password).ok()).flatten();
+        let anew = (fits && is_outdated(&hash)).then(|| hash_password(&password).ok()).flatten();
         (fits, anew)
     });
     compared.await.map_err(|error| Error::Internal(error.to_string()))
