@@ -2,7 +2,7 @@
 //! caller that it authorised.
 
 use axum::extract::{FromRequestParts, Query, Request, State};
-use axum::http::header::{AUTHORIZATION, COOKIE};
+use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
@@ -17,8 +17,6 @@ use crate::http::error::{Failure, Result};
 use crate::http::session_cookies::SessionCookie;
 use crate::http::trace_headers;
 
-/// The session cookie.
-pub const COOKIE_NAME: &str = "sluice_session";
 /// The header in which some vendors' clients send the key.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The header in which Google's clients send the key.
@@ -327,24 +325,6 @@ fn presented(headers: &HeaderMap) -> Option<&str> {
     let value = value.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
-
-/// The value of a cookie.
-pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
-    cookies(headers, wanted).next().map(str::to_owned)
-}
-
-/// The values of all cookies of a name.
-pub(crate) fn cookies<'h>(
-    headers: &'h HeaderMap,
-    wanted: &'h str,
-) -> impl Iterator<Item = &'h str> {
-    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    lines
-        .flat_map(|line| line.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='))
-        .filter(move |(name, _)| *name == wanted)
-        .map(|(_, value)| value)
 }
 
 /// Takes the value that the route's guard has inserted. Its absence is a defect of the route table,

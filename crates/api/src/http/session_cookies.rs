@@ -15,10 +15,11 @@ use axum::response::{IntoResponse, Response};
 use domain::secret::Secret;
 
 use crate::app::App;
-use crate::http::auth::{COOKIE_NAME, cookies};
-use crate::http::cookie::{Cookie, with_cookie};
+use crate::http::cookie::{Cookie, cookies, with_cookie};
 use crate::http::cross_site;
 
+/// The name by which clients know a session.
+pub(crate) const COOKIE_NAME: &str = "sluice_session";
 /// The cookie of a session.
 const SESSION: Cookie<'static> =
     Cookie { name: COOKIE_NAME, path: "/", same_site: "Lax", is_bound: false };

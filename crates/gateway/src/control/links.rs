@@ -9,7 +9,7 @@ use store::{LinkPurpose, OneTimeLink, Organization, Tx};
 
 use crate::audit::{Event, Noted};
 use crate::control::link_token;
-use crate::control::sessions::hash_token;
+use crate::control::session_tokens::hash_token;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::outbox::{Errand, Outbox, Room, letter};

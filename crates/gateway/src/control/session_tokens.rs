@@ -1,9 +1,9 @@
 //! Tokens of sessions, and what stands beside them in a browser.
 
+use aws_lc_rs::digest;
 use subtle::ConstantTimeEq as _;
 
 use crate::admission::admit::hash_secret;
-use crate::control::sessions::hex;
 use crate::error::Result;
 use crate::gateway::Gateway;
 
@@ -42,4 +42,21 @@ pub fn has_own(token: &str) -> bool {
 pub(crate) fn is_token(text: &str) -> bool {
     let digits = text.strip_prefix(WITH_OWN).unwrap_or(text);
     digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The hash of a token, which is stored in its place.
+pub(crate) fn hash_token(token: &str) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
+    hash
+}
+
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

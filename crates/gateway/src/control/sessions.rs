@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use aws_lc_rs::digest;
 use domain::ids::{OrgId, SignOnProviderId, UserId};
 use domain::secret::Secret;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
@@ -12,7 +11,7 @@ use store::{Account, Actor, NewSession, Tx};
 use crate::audit::{Event, Noted};
 use crate::capacity::hashing::{HashedFor, Hashing};
 use crate::control::members::{hash_of_nobody, hash_password, is_outdated, verify_password};
-use crate::control::session_tokens::is_token;
+use crate::control::session_tokens::{hash_token, is_token};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
@@ -362,19 +361,4 @@ pub(crate) async fn hash_password_aside(password: Secret, hashed_for: HashedFor)
         hash_password(&password)
     });
     hash.await.map_err(|error| Error::Internal(error.to_string()))?
-}
-
-pub(crate) fn hash_token(token: &str) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
-    hash
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
