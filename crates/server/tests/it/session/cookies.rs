@@ -114,7 +114,7 @@ impl Browser {
         while reply.status == 303 {
             hops += 1;
             assert!(hops < 5, "redirected for ever: {address}");
-            reply = self.get(&reply.header("location").to_owned()).await;
+            reply = self.get(reply.header("location")).await;
         }
         reply
     }
