@@ -25,7 +25,7 @@ use crate::evidence::{
 use crate::http::error::{ErrorBody, Failure};
 use crate::http::openapi::{self, Credential, Head};
 use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
-use crate::http::{auth, framing, health, request_log, vendor_errors};
+use crate::http::{auth, framing, health, request_log, session_cookies, vendor_errors};
 use crate::inference::{
     assistants, chat, checks, embeddings, execution_stream, executions, images, messages,
     model_list, responses, sdk, simulate,
@@ -253,11 +253,14 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
         .merge(routes_of(by_member()).route_layer(from_fn_with_state(app.clone(), auth::member)))
         .merge(routes_of(by_person()).route_layer(from_fn_with_state(app.clone(), auth::person)))
         .merge(
-            routes_of(of_session()).route_layer(from_fn_with_state(app.clone(), auth::own_session)),
+            routes_of(of_session())
+                .route_layer(from_fn_with_state(app.clone(), auth::own_session))
+                .route_layer(from_fn_with_state(app.clone(), session_cookies::several_removed)),
         )
         .merge(
             routes_of(of_awaiting_session())
-                .route_layer(from_fn_with_state(app.clone(), auth::awaiting_session)),
+                .route_layer(from_fn_with_state(app.clone(), auth::awaiting_session))
+                .route_layer(from_fn_with_state(app.clone(), session_cookies::several_removed)),
         )
         .merge(
             routes_of(by_spending_key())
@@ -316,7 +319,7 @@ pub fn router(gateway: gateway::Gateway, settings: Settings) -> Router {
     let config = Config::new(["/api/v1/openapi.json"]).validator_url("none").use_base_layout();
     let docs = SwaggerUi::new("/docs").config(config);
     let docs: Router<App> = docs.into();
-    let docs = docs.route_layer(from_fn_with_state(app.clone(), framing::unframed));
+    let docs = docs.route_layer(from_fn_with_state(app.clone(), framing::docs_guarded));
     Router::new()
         .merge(guarded)
         .merge(routes_of(open()))

@@ -102,7 +102,8 @@ pub(crate) async fn bounded_holding<H: Send + 'static, T: Send + 'static>(
     }
 }
 
-fn took_too_long() -> Error {
+/// The refusal of a read that is over its bound.
+pub(crate) fn took_too_long() -> Error {
     Error::Unavailable("the query took longer than 5 seconds".to_owned())
 }
 

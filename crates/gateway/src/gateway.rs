@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::otlp::queue::TelemetryQueue;
 use crate::outbox::Outbox;
 use crate::pipeline::upstream::Upstream;
+use crate::state::failure_rows::FailureRows;
 use crate::state::job_waits::JobWaits;
 use crate::state::job_wakes::JobWakes;
 use crate::state::known_traces::KnownTraces;
@@ -56,6 +57,7 @@ pub struct Inner {
     /// The issuers of single sign-on.
     pub(crate) issuers: Issuers,
     pub(crate) login_throttle: LoginThrottle,
+    pub(crate) failure_rows: FailureRows,
     pub(crate) perimeter_counts: PerimeterCounts,
     pub(crate) trials: Trials,
     pub(crate) shadow_slots: ShadowSlots,

@@ -81,6 +81,7 @@ pub use crate::control::second_factor::NewAuthenticator;
 pub use crate::control::self_service::OwnUsage;
 pub use crate::control::service_tokens::{NewServiceToken, TokenExpiry};
 pub use crate::control::session_list::SessionView;
+pub use crate::control::session_tokens::has_own;
 pub use crate::control::sessions::{
     FACTOR_AWAITED, SESSION_ABSOLUTE, SESSION_IDLE, SignIn, SignedIn, Standing,
 };

@@ -22,6 +22,7 @@ use crate::jobs::{letters, telemetry_export};
 use crate::otlp::queue::queue;
 use crate::outbox;
 use crate::pipeline::upstream::Upstream;
+use crate::state::failure_rows::FailureRows;
 use crate::state::job_waits::JobWaits;
 use crate::state::job_wakes::JobWakes;
 use crate::state::known_traces::KnownTraces;
@@ -74,6 +75,7 @@ impl Gateway {
             detail_slots: DetailPlaces::default(),
             trace_searches: Arc::new(Semaphore::new(TRACE_SEARCHES)),
             login_throttle: LoginThrottle::default(),
+            failure_rows: FailureRows::default(),
             perimeter_counts: PerimeterCounts::default(),
             trials: Trials::default(),
             shadow_slots: ShadowSlots::default(),

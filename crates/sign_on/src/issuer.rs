@@ -194,11 +194,14 @@ impl Issuer {
             .set_pkce_verifier(PkceCodeVerifier::new(flow.verifier.expose().to_owned()));
         request.request_async(http).await.map_err(|error| match error {
             RequestTokenError::Request(fault) => fault,
-            // A wrong client secret and the issuer's own failures are nobody's guess at a code. All else may be:
-            // what issuers answer to junk differs.
+            // A client that is set up wrongly and the issuer's own failures are nobody's guess at a code. All else
+            // may be: what issuers answer to junk differs.
             RequestTokenError::ServerResponse(answer) => match answer.error() {
                 CoreErrorResponseType::InvalidClient
-                | CoreErrorResponseType::UnauthorizedClient => SignOnError::Status,
+                | CoreErrorResponseType::InvalidRequest
+                | CoreErrorResponseType::InvalidScope
+                | CoreErrorResponseType::UnauthorizedClient
+                | CoreErrorResponseType::UnsupportedGrantType => SignOnError::Status,
                 CoreErrorResponseType::Extension(word)
                     if matches!(&**word, "server_error" | "temporarily_unavailable") =>
                 {

@@ -124,17 +124,24 @@ impl Store {
         Ok(rows.into_iter().map(|row| (ProjectId(row.project_id), row.read())).collect())
     }
 
-    /// The keys that a user has made, revoked ones too: the latest `most`.
+    /// The keys that a user has made in a project or in all, revoked ones too: the latest `most`.
     #[boxed]
-    pub async fn keys_made_by(&self, user: UserId, most: i64) -> Result<Vec<MadeKey>> {
+    pub async fn keys_made_by(
+        &self,
+        user: UserId,
+        project: Option<ProjectId>,
+        most: usize,
+    ) -> Result<Vec<MadeKey>> {
         const MADE: &str = "
             SELECT id, project_id, name
             FROM api_keys
-            WHERE owner_id = $1
+            WHERE owner_id = $1 AND project_id = COALESCE($2, project_id)
             ORDER BY created_at DESC, id DESC
-            LIMIT $2";
+            LIMIT $3";
+        let project = project.map(|project| project.0);
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
         let made: Vec<(i64, i64, String)> = on!(&self.reader, db => {
-            sqlx::query_as(MADE).bind(user.0).bind(most).fetch_all(db).await?
+            sqlx::query_as(MADE).bind(user.0).bind(project).bind(most).fetch_all(db).await?
         });
         let read = |(id, project, name)| MadeKey {
             id: KeyId::from_i64(id),

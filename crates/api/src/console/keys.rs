@@ -6,7 +6,6 @@ use axum::extract::State;
 use axum::response::Response;
 use dashboard::{Held, KeyRow, KeysPage, Money, NewSecret, Section};
 use domain::ids::{ProjectId, UserId};
-use domain::money::Usd;
 use domain::secret::Secret;
 use domain::step::ApiEndpoint;
 use gateway::{KeyChange, KeyHoldings, KeyRights, KeyView, NewKey, Period, Person};
@@ -66,11 +65,9 @@ async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<Ke
 async fn own_spend(app: &App, visit: &Visit, project: Option<ProjectId>) -> Option<Money> {
     let project = project.filter(|_| visit.member().role.may_manage_keys())?;
     let period = Period::read(Some(OWN_SPEND_HOURS), None, None, app.gateway.now()).ok()?;
-    let usage = timeout(OWN_SPEND_WAIT, app.gateway.own_usage(visit.member(), period));
-    let usage = usage.await.ok()?.ok()?;
-    let of_project = usage.keys.iter().filter(|(of, _)| *of == project);
-    let spent: Vec<Usd> = of_project.map(|(_, group)| group.usage.cost()).collect();
-    (!spent.is_empty()).then(|| Money(spent.into_iter().sum()))
+    let usage = app.gateway.own_usage(visit.member(), period, Some(project));
+    let usage = timeout(OWN_SPEND_WAIT, usage).await.ok()?.ok()?;
+    (!usage.keys.is_empty()).then(|| Money(usage.cost()))
 }
 
 /// The maker of a key, as the user may know them.

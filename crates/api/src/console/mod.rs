@@ -32,7 +32,6 @@ mod reviews;
 mod routing;
 mod safety;
 mod safety_draft;
-mod session_cookies;
 mod settings;
 mod sign_in;
 mod sign_on;
@@ -53,7 +52,7 @@ use axum::routing::{get, post};
 use dashboard::Page;
 
 use crate::app::App;
-use crate::http::framing;
+use crate::http::{framing, session_cookies};
 
 /// The most bytes of a form.
 const LARGEST_FORM: usize = 256 * 1024;

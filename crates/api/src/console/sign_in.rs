@@ -11,14 +11,13 @@ use crate::console::failure::{PageFailure, Result};
 use crate::console::language::texts;
 use crate::console::visit::{Form, SESSIONS, SEVERAL, Visit, sign_in_path};
 use crate::console::{page, page_as};
-use crate::control::session::SESSION_COOKIE;
-use crate::http::auth::{self, SessionCookie};
+use crate::http::auth;
 use crate::http::client;
-use crate::http::cookie::with_cookie;
 use crate::http::cross_site;
 use crate::http::error::Failure;
 use crate::http::own_path::Next;
 use crate::http::query::query_value;
+use crate::http::session_cookies::{SessionCookie, with_session, without_session};
 
 /// The form.
 pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Response> {
@@ -26,13 +25,14 @@ pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Res
     let (origin, next) = (client::origin(&app, &request), Next::of(&request));
     app.gateway.check_address(&origin).await?;
     let next = next.noted(&app, &origin).await;
-    if auth::own_session_of(&app, &request, Standing::Full).await.is_ok() {
+    let is_several = query_value(&request, SESSIONS).is_some_and(|word| word == SEVERAL)
+        || matches!(SessionCookie::read(&app, request.headers()), SessionCookie::Several);
+    // The page that has led here may see another cookie, which no other page sees: it would lead here again.
+    if !is_several && auth::own_session_of(&app, &request, Standing::Full).await.is_ok() {
         return Ok(Redirect::to(&next).into_response());
     }
     let refused = query_value(&request, "refused");
     let refusal = refused.and_then(|word| SignOnRefusal::of_word(&word));
-    let is_several = query_value(&request, SESSIONS).is_some_and(|word| word == SEVERAL)
-        || matches!(SessionCookie::read(request.headers()), SessionCookie::Several);
     let several = || is_several.then(|| texts().signing_in.several_sessions.to_owned());
     let fault = refusal.map(|refusal| format!("{}.", refusal.sentence())).or_else(several);
     Ok(page(&sign_in_page(&app, has_passkeys, String::new(), next, fault).await?))
@@ -76,12 +76,8 @@ pub(super) async fn enter(State(app): State<App>, request: Request) -> Result<Re
     match app.gateway.sign_in(email, password, &origin).await {
         Ok(SignIn::Complete(signed_in)) => Ok(entered(&app, &signed_in, &next)),
         Ok(SignIn::AwaitsFactor(token)) => {
-            let lasts = FACTOR_AWAITED / 1_000_000;
-            let cookie = SESSION_COOKIE.lasting(&app, token.expose(), lasts);
-            Ok(with_cookie(
-                &cookie,
-                page(&FactorPage { t: texts(), next, has_passkeys, fault: None }),
-            ))
+            let shown = page(&FactorPage { t: texts(), next, has_passkeys, fault: None });
+            Ok(with_session(&app, &token, FACTOR_AWAITED, shown))
         }
         Err(error) => refused(&app, has_passkeys, email, next, error.into()).await,
     }
@@ -101,9 +97,7 @@ pub(super) async fn show_code(State(app): State<App>, request: Request) -> Resul
 
 /// The session has begun: its cookie, and the way to a page.
 pub(super) fn entered(app: &App, signed_in: &SignedIn, next: &str) -> Response {
-    let lasts = SESSION_ABSOLUTE / 1_000_000;
-    let cookie = SESSION_COOKIE.lasting(app, signed_in.token.expose(), lasts);
-    with_cookie(&cookie, Redirect::to(next))
+    with_session(app, &signed_in.token, SESSION_ABSOLUTE, Redirect::to(next))
 }
 
 /// Signs in with the second factor, after the password.
@@ -165,9 +159,8 @@ fn has_passkeys(app: &App, request: &Request) -> bool {
 /// redirect to another host could not follow a form, so a page leads there.
 pub(super) async fn leave(State(app): State<App>, visit: Visit) -> Result<Response> {
     let address = app.gateway.sign_out(&visit.session.token, visit.member()).await?;
-    let cookie = SESSION_COOKIE.removed(&app);
     Ok(match address {
-        Some(address) => with_cookie(&cookie, page(&SignedOutPage { t: texts(), address })),
-        None => with_cookie(&cookie, Redirect::to("/sign-in")),
+        Some(address) => without_session(&app, page(&SignedOutPage { t: texts(), address })),
+        None => without_session(&app, Redirect::to("/sign-in")),
     })
 }

@@ -13,13 +13,14 @@ use gateway::{Error, Member, Standing};
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
 use crate::console::language::texts;
-use crate::http::auth::{self, BySession, Session, SessionCookie};
+use crate::http::auth::{self, BySession, Session};
 use crate::http::error::Failure;
+use crate::http::session_cookies::SessionCookie;
 
 /// Admits signed-in users, and leads others to the sign-in.
 pub(super) async fn signed_in(State(app): State<App>, request: Request, next: Next) -> Response {
     let session = auth::own_session_of(&app, &request, Standing::Full).await;
-    admitted(session, request, next).await
+    admitted(&app, session, request, next).await
 }
 
 /// Marks a visit of somebody who has to set up a second factor first.
@@ -37,7 +38,7 @@ pub(super) async fn may_enrol(
         session = auth::own_session_of(&app, &request, Standing::Enrols).await;
         request.extensions_mut().insert(Enrols);
     }
-    admitted(session, request, next).await
+    admitted(&app, session, request, next).await
 }
 
 /// Admits an open page of a signed-in user, whose requests do not prolong the session.
@@ -47,10 +48,11 @@ pub(super) async fn stays_signed_in(
     next: Next,
 ) -> Response {
     let session = auth::idle_session_of(&app, &request).await;
-    admitted(session, request, next).await
+    admitted(&app, session, request, next).await
 }
 
 async fn admitted(
+    app: &App,
     session: std::result::Result<Session, Failure>,
     mut request: Request,
     next: Next,
@@ -68,7 +70,7 @@ async fn admitted(
                 "/"
             };
             let mut address = sign_in_path(path);
-            if matches!(SessionCookie::read(request.headers()), SessionCookie::Several) {
+            if matches!(SessionCookie::read(app, request.headers()), SessionCookie::Several) {
                 // The answer removes them, so the form cannot see why.
                 let mark = if address.contains('?') { '&' } else { '?' };
                 address = format!("{address}{mark}{SESSIONS}={SEVERAL}");
@@ -129,8 +131,7 @@ impl FromRequestParts<App> for Visit {
                 _ => query.push((name.into_owned(), value.into_owned())),
             }
         }
-        let projects = app.gateway.list_projects(&session.member).into_iter();
-        let projects = projects.map(|view| (view.project.id, view.project.name)).collect();
+        let projects = app.gateway.project_names(&session.member);
         let headers = parts.headers.clone();
         let enrols = parts.extensions.get::<Enrols>().is_some();
         Ok(Self { t, session, query, headers, enrols, projects, project, notice })

@@ -16,10 +16,11 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::control::second_factor::PasswordRequest;
 use crate::control::session::{LARGEST, WhoAmI, signed_in_answer};
-use crate::http::auth::{BySession, SessionCookie, cookie};
+use crate::http::auth::BySession;
 use crate::http::cookie::{Cookie, with_cookie};
 use crate::http::error::{ErrorBody, Result};
 use crate::http::extract::Segments;
+use crate::http::session_cookies::SessionCookie;
 use crate::http::{body, cross_site};
 
 /// The cookie with the state of a ceremony.
@@ -121,7 +122,7 @@ pub async fn add(
     BySession(by): BySession,
     request: Request,
 ) -> Result<Response> {
-    let (host, state) = (host_of(&request), cookie(request.headers(), STATE_COOKIE.name));
+    let (host, state) = (host_of(&request), STATE_COOKIE.read(&app, request.headers()));
     let new: NewPasskeyRequest = body::read_json(request, &app, LARGEST_CREDENTIAL).await?;
     let (host, state) = (host.as_deref(), state.as_deref());
     let answer = PasskeyAnswer { host, state, credential: new.credential };
@@ -173,10 +174,10 @@ pub async fn challenge(State(app): State<App>, request: Request) -> Result<Respo
     request_body = PasskeySignInRequest, responses((status = 200, body = WhoAmI)))]
 pub async fn sign_in(State(app): State<App>, request: Request) -> Result<Response> {
     let (host, headers) = (host_of(&request), request.headers());
-    let state = cookie(headers, STATE_COOKIE.name);
-    let pending = match SessionCookie::read(headers) {
+    let state = STATE_COOKIE.read(&app, headers);
+    let pending = match SessionCookie::read(&app, headers) {
         SessionCookie::One(token) => Some(token),
-        SessionCookie::None | SessionCookie::Several => None,
+        SessionCookie::None | SessionCookie::Planted | SessionCookie::Several => None,
     };
     let origin = cross_site::open_origin(&app, &request).await?;
     let PasskeySignInRequest { credential } =

@@ -10,17 +10,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::http::auth::{BySession, COOKIE_NAME};
+use crate::http::auth::BySession;
 use crate::http::body;
-use crate::http::cookie::{Cookie, with_cookie};
 use crate::http::cross_site;
 use crate::http::error::Result;
+use crate::http::session_cookies::{with_session, without_session};
 
 /// The header with the address at which a user signs out of their provider too.
 const END_SESSION: HeaderName = HeaderName::from_static("x-sluice-end-session");
-/// The cookie of a session.
-pub(crate) const SESSION_COOKIE: Cookie<'static> =
-    Cookie { name: COOKIE_NAME, path: "/", same_site: "Lax", is_bound: false };
 /// The most bytes of a request that carries no credential yet, or only codes and passwords.
 pub(super) const LARGEST: usize = 4 * 1024;
 
@@ -103,19 +100,16 @@ pub async fn create(State(app): State<App>, request: Request) -> Result<Response
     match app.gateway.sign_in(&sign_in.email, &sign_in.password, &origin).await? {
         SignInOutcome::Complete(signed_in) => Ok(signed_in_answer(&app, *signed_in)),
         SignInOutcome::AwaitsFactor(token) => {
-            let lasts = FACTOR_AWAITED / 1_000_000;
-            let cookie = SESSION_COOKIE.lasting(&app, token.expose(), lasts);
             let answer = SignInAnswer::AwaitsFactor(AwaitsFactor { mfa_required: true });
-            Ok(with_cookie(&cookie, Json(answer)))
+            Ok(with_session(&app, &token, FACTOR_AWAITED, Json(answer)))
         }
     }
 }
 
 /// The answer that hands out the cookie of a session.
 pub(super) fn signed_in_answer(app: &App, signed_in: SignedIn) -> Response {
-    let lasts = SESSION_ABSOLUTE / 1_000_000;
-    let cookie = SESSION_COOKIE.lasting(app, signed_in.token.expose(), lasts);
-    with_cookie(&cookie, Json(SignInAnswer::SignedIn(signed_in.account.into())))
+    let answer = SignInAnswer::SignedIn(signed_in.account.into());
+    with_session(app, &signed_in.token, SESSION_ABSOLUTE, Json(answer))
 }
 
 /// Read the signed-in user.
@@ -131,7 +125,7 @@ pub async fn show(BySession(session): BySession) -> Json<WhoAmI> {
     headers(("X-Sluice-End-Session" = String, description = "Where to sign out of the provider")))))]
 pub async fn delete(State(app): State<App>, BySession(session): BySession) -> Result<Response> {
     let address = app.gateway.sign_out(&session.token, &session.member).await?;
-    let mut response = with_cookie(&SESSION_COOKIE.removed(&app), StatusCode::NO_CONTENT);
+    let mut response = without_session(&app, StatusCode::NO_CONTENT);
     if let Some(value) = address.and_then(|address| HeaderValue::try_from(address).ok()) {
         response.headers_mut().insert(END_SESSION, value);
     }

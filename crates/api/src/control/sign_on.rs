@@ -11,13 +11,14 @@ use gateway::{
 
 use crate::app::App;
 use crate::control::identities::LINK_COOKIE;
-use crate::control::session::{AwaitsFactor, SESSION_COOKIE, signed_in_answer};
+use crate::control::session::{AwaitsFactor, signed_in_answer};
 use crate::http::client;
 use crate::http::cookie::{Cookie, with_cookie};
 use crate::http::error::{Failure, Result};
 use crate::http::extract::Segments;
 use crate::http::own_path::Next;
 use crate::http::query::query_value;
+use crate::http::session_cookies::with_session;
 
 /// The cookie of a sign-on whose user is at the issuer.
 const FLOW_COOKIE: Cookie =
@@ -99,7 +100,7 @@ fn entered(app: &App, signed_in: SignIn, next: &str) -> Response {
             (token, FACTOR_AWAITED, response)
         }
     };
-    with_cookie(&SESSION_COOKIE.lasting(app, token.expose(), lasts / 1_000_000), response)
+    with_session(app, &token, lasts, response)
 }
 
 /// The owner of the account has to confirm first that it is theirs.

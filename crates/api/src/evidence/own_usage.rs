@@ -9,15 +9,19 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::evidence::period::PeriodBody;
+use crate::evidence::stats::project_of;
 use crate::evidence::usage::GroupBody;
 use crate::http::auth::BySession;
 use crate::http::error::Result;
 use crate::http::extract::Query;
 
-/// The period.
+/// The project and the period.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct OwnUsageQuery {
+    /// One project; all that you see without it.
+    #[param(value_type = Option<i64>)]
+    project_id: Option<String>,
     /// Rolling hours, 24 without any. Not together with dates.
     #[param(value_type = Option<i64>, minimum = 1)]
     window: Option<String>,
@@ -37,6 +41,9 @@ pub struct OwnUsageBody {
     cost: f64,
     /// The keys that were used, by project; the dearest of each first.
     keys: Vec<OwnKeyBody>,
+    /// Whether some were left out: your latest 10,000 keys are read, in up to 100 projects. `project_id` asks for
+    /// the keys of one.
+    partial: bool,
 }
 
 /// A key of one's own.
@@ -56,16 +63,18 @@ pub async fn show(
     BySession(by): BySession,
     Query(query): Query<OwnUsageQuery>,
 ) -> Result<Json<OwnUsageBody>> {
+    let project = project_of(query.project_id.as_deref())?;
     let period = Period::read(
         query.window.as_deref(),
         query.start_date.as_deref(),
         query.end_date.as_deref(),
         app.gateway.now(),
     )?;
-    let usage = app.gateway.own_usage(&by.member, period).await?;
+    let usage = app.gateway.own_usage(&by.member, period, project).await?;
     let cost = usage.cost().dollars();
     let keys = usage.keys.into_iter();
     let keys =
         keys.map(|(project_id, group)| OwnKeyBody { project_id, usage: group.into() }).collect();
-    Ok(Json(OwnUsageBody { period: usage.period.into(), cost, keys }))
+    let partial = usage.is_partial;
+    Ok(Json(OwnUsageBody { period: usage.period.into(), cost, keys, partial }))
 }

@@ -201,11 +201,7 @@ pub async fn show(
         query.end_date.as_deref(),
         now,
     )?;
-    let project = query.project_id.as_deref().map(|id| {
-        id.parse::<ProjectId>()
-            .map_err(|_| Error::Malformed("project_id must be a whole number".to_owned()))
-    });
-    let project = project.transpose()?;
+    let project = project_of(query.project_id.as_deref())?;
     if let Some(name) = &query.group_by {
         let dimension = usage::dimension(name)?;
         let (gateway, period) = (&app.gateway, period);
@@ -224,6 +220,12 @@ pub async fn show(
         Either::Member(member) => app.gateway.stats_for_member(&member, project, period).await?,
     };
     Ok(Json(StatsAnswer::Stats(Box::new(stats.into()))))
+}
+
+/// The project that a query names.
+pub(super) fn project_of(id: Option<&str>) -> Result<Option<ProjectId>> {
+    let malformed = |_| Error::Malformed("project_id must be a whole number".to_owned());
+    Ok(id.map(|id| id.parse().map_err(malformed)).transpose()?)
 }
 
 impl From<Stats> for StatsBody {

@@ -2,7 +2,7 @@
 //! caller that it authorised.
 
 use axum::extract::{FromRequestParts, Query, Request, State};
-use axum::http::header::{AUTHORIZATION, COOKIE};
+use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
@@ -14,10 +14,9 @@ use crate::app::App;
 use crate::http::client::origin;
 use crate::http::cross_site;
 use crate::http::error::{Failure, Result};
+use crate::http::session_cookies::SessionCookie;
 use crate::http::trace_headers;
 
-/// The session cookie.
-pub const COOKIE_NAME: &str = "sluice_session";
 /// The header in which some vendors' clients send the key.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The header in which Google's clients send the key.
@@ -261,7 +260,7 @@ struct Claim {
 
 fn claim(app: &App, request: &Request) -> Claim {
     Claim {
-        cookie: SessionCookie::read(request.headers()),
+        cookie: SessionCookie::read(app, request.headers()),
         is_foreign: cross_site::is_foreign(app, request),
         origin: origin(app, request),
     }
@@ -276,34 +275,18 @@ impl Claim {
             SessionCookie::One(token) if !is_foreign => return Ok((token, origin)),
             SessionCookie::None if !is_foreign => return Err(Error::Unauthorized),
             SessionCookie::None => (PerimeterReason::ForeignPage, Error::Unauthorized),
-            SessionCookie::One(_) | SessionCookie::Several if is_foreign => {
+            SessionCookie::One(_) | SessionCookie::Planted | SessionCookie::Several
+                if is_foreign =>
+            {
                 (PerimeterReason::ForeignPage, Error::Forbidden)
             }
+            SessionCookie::Planted => (PerimeterReason::UnknownSession, Error::InvalidToken),
             SessionCookie::One(_) | SessionCookie::Several => {
                 (PerimeterReason::SeveralSessions, Error::InvalidToken)
             }
         };
         app.gateway.note_perimeter_block(&origin, reason).await;
         Err(error)
-    }
-}
-
-/// The session cookie of a request. Another host of the domain can set one of the same name, so none of two
-/// counts.
-pub(crate) enum SessionCookie {
-    None,
-    One(String),
-    Several,
-}
-
-impl SessionCookie {
-    pub(crate) fn read(headers: &HeaderMap) -> Self {
-        let mut values = cookies(headers, COOKIE_NAME);
-        match (values.next(), values.next()) {
-            (None, _) => Self::None,
-            (Some(token), None) => Self::One(token.to_owned()),
-            (Some(_), Some(_)) => Self::Several,
-        }
     }
 }
 
@@ -342,21 +325,6 @@ fn presented(headers: &HeaderMap) -> Option<&str> {
     let value = value.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
-
-/// The value of a cookie.
-pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
-    cookies(headers, wanted).next().map(str::to_owned)
-}
-
-/// The values of all cookies of a name.
-fn cookies<'h>(headers: &'h HeaderMap, wanted: &'h str) -> impl Iterator<Item = &'h str> {
-    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    lines
-        .flat_map(|line| line.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='))
-        .filter(move |(name, _)| *name == wanted)
-        .map(|(_, value)| value)
 }
 
 /// Takes the value that the route's guard has inserted. Its absence is a defect of the route table,

@@ -1,11 +1,10 @@
 //! Cookies that the gateway sets. No script reads one, and over TLS none is sent in the clear.
 
-use axum::http::header::SET_COOKIE;
+use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
-use crate::http::auth;
 
 /// A cookie of the gateway's.
 #[derive(Clone, Copy)]
@@ -34,7 +33,7 @@ impl Cookie<'_> {
 
     /// The value of the cookie in a request.
     pub(crate) fn read(self, app: &App, headers: &HeaderMap) -> Option<String> {
-        auth::cookie(headers, &self.full_name(app))
+        cookies(headers, &self.full_name(app)).next().map(str::to_owned)
     }
 
     fn full_name(self, app: &App) -> String {
@@ -55,4 +54,17 @@ pub(crate) fn with_cookie(cookie: &str, response: impl IntoResponse) -> Response
         response.headers_mut().append(SET_COOKIE, value);
     }
     response
+}
+
+/// The values of all cookies of a name.
+pub(crate) fn cookies<'h>(
+    headers: &'h HeaderMap,
+    wanted: &'h str,
+) -> impl Iterator<Item = &'h str> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    lines
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .filter(move |(name, _)| *name == wanted)
+        .map(|(_, value)| value)
 }

@@ -12,7 +12,8 @@ use crate::http::client;
 use crate::http::error::Result;
 use crate::http::web_origin::WebOrigin;
 
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The header in which a browser says which page has it send a request.
+pub(crate) const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Whether a request changes something and may come from a page of another origin. A client that sends

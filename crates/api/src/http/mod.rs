@@ -17,6 +17,7 @@ pub(crate) mod openapi;
 pub(crate) mod own_path;
 pub(crate) mod query;
 pub(crate) mod request_log;
+pub(crate) mod session_cookies;
 pub(crate) mod trace_context;
 pub(crate) mod trace_headers;
 pub(crate) mod trace_metadata;

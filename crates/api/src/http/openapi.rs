@@ -14,8 +14,8 @@ use utoipa::openapi::{
 };
 
 use crate::app::App;
-use crate::http::auth::COOKIE_NAME;
 use crate::http::error::ErrorBody;
+use crate::http::session_cookies::COOKIE_NAME;
 use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
 
 /// The head of the document.

@@ -8,7 +8,7 @@ use store::{Account, LinkedIdentity};
 use crate::audit::Event;
 use crate::control::held_account::hold_account;
 use crate::control::last_ways_in::check_way_left;
-use crate::control::sessions::hex;
+use crate::control::session_tokens::hex;
 use crate::control::sign_on_cookies::{LinkCookie, open};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;

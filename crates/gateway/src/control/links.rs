@@ -9,11 +9,12 @@ use store::{LinkPurpose, OneTimeLink, Organization, Tx};
 
 use crate::audit::{Event, Noted};
 use crate::control::link_token;
-use crate::control::sessions::hash_token;
+use crate::control::session_tokens::hash_token;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::outbox::{Errand, Outbox, Room, letter};
 use crate::state::caller::Origin;
+use crate::state::failure_rows::{FailureKind, RowPlace};
 use crate::state::perimeter_counts::{PerimeterReason, network};
 
 /// A link for one person. It is good once.
@@ -114,14 +115,14 @@ impl Gateway {
     ) -> Result<OneTimeLink> {
         self.check_address(origin).await?;
         let (now, network) = (self.clock.now(), network(origin.address));
-        self.login_throttle.book_link(network, now)?;
+        let mut booked = self.login_throttle.book_link(network, now)?;
         let Some(link) = self.stored_link(purpose, token).await? else {
-            if self.login_throttle.may_record_link(now) {
-                self.note_refused_link(purpose, origin).await?;
+            booked.stays();
+            if let Some(place) = self.failure_rows.place(FailureKind::Link, now) {
+                self.note_refused_link(purpose, place, origin).await?;
             }
             return Err(Error::LinkInvalid);
         };
-        self.login_throttle.take_back_link(network, now);
         Ok(link)
     }
 
@@ -145,14 +146,22 @@ impl Gateway {
         Ok(self.store.link(&hash_token(token), purpose, self.clock.now()).await?)
     }
 
-    async fn note_refused_link(&self, purpose: LinkPurpose, origin: &Origin) -> Result<()> {
+    async fn note_refused_link(
+        &self,
+        purpose: LinkPurpose,
+        place: RowPlace<'_>,
+        origin: &Origin,
+    ) -> Result<()> {
         let Some(org) = self.store.first_org().await? else { return Ok(()) };
         let link = Value::from(purpose.as_str());
-        let metadata = Map::from_iter([("link".to_owned(), link)]);
+        let mut metadata = Map::from_iter([("link".to_owned(), link)]);
+        place.tell(&mut metadata);
         let mut tx = self.store.begin().await?;
         let noted = Noted { org, event: Event::LoginFailed, actor: None, target: None, metadata };
         self.note(&mut tx, origin, noted).await?;
-        Ok(tx.commit().await?)
+        tx.commit().await?;
+        place.written();
+        Ok(())
     }
 }
 

@@ -77,6 +77,14 @@ pub(crate) fn hash_password(password: &domain::secret::Secret) -> Result<String>
         .map_err(|error| Error::Internal(format!("the password cannot be hashed: {error}")))
 }
 
+/// A hash of the cost of new ones that is made without hashing, and that no password is known to have: one is
+/// compared with it where there is no account, so that it takes as long.
+pub(crate) fn hash_of_nobody() -> String {
+    let (memory, passes, lanes) = (HASH_COST.m_cost(), HASH_COST.t_cost(), HASH_COST.p_cost());
+    let (salt, hash) = ("A".repeat(22), "A".repeat(43));
+    format!("$argon2id$v=19$m={memory},t={passes},p={lanes}${salt}${hash}")
+}
+
 /// Whether a hash has another cost than new hashes have.
 pub(crate) fn is_outdated(hash: &str) -> bool {
     let cost = |params: &Params| (params.m_cost(), params.t_cost(), params.p_cost());
@@ -108,5 +116,18 @@ mod tests {
         let dear = dearer.hash_password(b"a password").unwrap().to_string();
         assert!(verify_password("a password", &dear) && is_outdated(&dear));
         assert!(is_outdated("no hash"));
+    }
+
+    #[test]
+    fn the_hash_of_nobody_is_one_like_any() {
+        let nobody = hash_of_nobody();
+        let parts = |hash: &str| -> Vec<usize> { hash.split('$').map(str::len).collect() };
+        let hash = hash_password(&Secret::new("a password".to_owned())).unwrap();
+        assert_eq!(parts(&nobody), parts(&hash));
+        assert!(!is_outdated(&nobody), "it has the cost of new hashes");
+        let read = argon2::PasswordHash::new(&nobody).unwrap();
+        let hasher = Argon2::default();
+        let compared = hasher.verify_password(b"a password", &read).unwrap_err();
+        assert!(matches!(compared, argon2::password_hash::Error::PasswordInvalid), "{compared}");
     }
 }

@@ -33,6 +33,7 @@ pub(crate) mod second_factor;
 pub(crate) mod self_service;
 pub(crate) mod service_tokens;
 pub(crate) mod session_list;
+pub(crate) mod session_tokens;
 pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod settings_preview;

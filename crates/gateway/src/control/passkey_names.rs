@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use store::StoredPasskey;
 
 use crate::audit::Event;
-use crate::control::sessions::hex;
+use crate::control::session_tokens::hex;
 
 /// The id of a passkey, by which it is named.
 pub(crate) fn passkey_id(credential_id: &[u8]) -> String {

@@ -11,10 +11,12 @@ use crate::control::passkey_names::passkey_id;
 use crate::control::passkeys::{PasskeyAnswer, PasskeyOffer};
 use crate::control::sealed_state::Opened;
 use crate::control::second_factor::method;
-use crate::control::sessions::{CameBy, NETWORK_KNOWN, SignedIn, Standing, hash_token};
+use crate::control::session_tokens::hash_token;
+use crate::control::sessions::{CameBy, NETWORK_KNOWN, SignedIn, Standing};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
+use crate::state::failure_rows::{FailureKind, RowPlace};
 use crate::state::login_throttle::Trying;
 use crate::state::perimeter_counts::network;
 
@@ -68,32 +70,35 @@ impl Gateway {
         let is_known = self.store.knows_network(user.unwrap_or(nobody), network, since).await?;
         let unknown = passkey_id(credential.credential_id());
         let who = user.map(|user| (user, is_known)).ok_or(unknown.as_str());
-        let trying = Trying { who, network };
-        self.login_throttle.book_passkey(&trying, now)?;
+        let mut booked = self.login_throttle.book_passkey(Trying { who, network }, now)?;
         let Some(found) = found else {
+            booked.stays();
             return self.refuse_passkey(None, Refusal::UnknownPasskey, origin).await;
         };
         let Some(state) = self.opened_state(SIGN_IN, answer.state)? else {
+            booked.stays();
             return self.refuse_passkey(Some(&found), Refusal::Challenge, origin).await;
         };
         match site.check(&state.state, &credential, &found.stored) {
             Ok(changed) => {
                 let id = credential.credential_id();
                 let begun = self.begin_by_passkey(&found, id, changed, &state, pending, origin);
-                let signed_in = match begun.await? {
-                    Ok(signed_in) => signed_in,
-                    Err(refusal) => {
-                        if matches!(refusal, Refusal::SignOnRequired) {
-                            // It was the right answer, and is used up: nobody has guessed.
-                            self.login_throttle.take_back_passkey(&trying, now);
-                        }
-                        return self.refuse_passkey(Some(&found), refusal, origin).await;
+                match begun.await? {
+                    Ok(signed_in) => {
+                        booked.forgive();
+                        Ok(signed_in)
                     }
-                };
-                self.login_throttle.forgive_passkey(&trying, now);
-                Ok(signed_in)
+                    Err(refusal) => {
+                        // One that only does not suffice was the right answer, and is used up: nobody has guessed.
+                        if !matches!(refusal, Refusal::SignOnRequired) {
+                            booked.stays();
+                        }
+                        self.refuse_passkey(Some(&found), refusal, origin).await
+                    }
+                }
             }
             Err(error) => {
+                booked.stays();
                 tracing::info!(%error, user = %found.account.user, "a passkey was refused");
                 let is_counter = matches!(error, passkeys::Error::CounterWentBack);
                 let refusal = if is_counter { Refusal::Counter } else { Refusal::Verification };
@@ -185,20 +190,20 @@ impl Gateway {
             Refusal::Counter => (Event::MfaFailed, "counter"),
         };
         let now = self.clock.now();
-        let others = match refusal {
+        let place = match refusal {
             // Strangers have as many networks as they like.
-            Refusal::UnknownPasskey => self.login_throttle.record_passkey(now),
+            Refusal::UnknownPasskey => self.failure_rows.place(FailureKind::Passkey, now),
             // It is no failed attempt, so nothing else bounds how often it is written.
-            Refusal::SignOnRequired => self.login_throttle.may_record_named(now).then_some(0),
+            Refusal::SignOnRequired => self.failure_rows.place(FailureKind::Named, now),
             // Attempts of an account are booked.
-            Refusal::Challenge | Refusal::Verification | Refusal::Counter => Some(0),
+            Refusal::Challenge | Refusal::Verification | Refusal::Counter => {
+                Some(RowPlace::always())
+            }
         };
-        let Some(others) = others else { return Err(Error::Unauthorized) };
+        let Some(place) = place else { return Err(Error::Unauthorized) };
         let mut metadata = method("passkey");
         metadata.insert("reason".to_owned(), reason.into());
-        if others > 0 {
-            metadata.insert("others".to_owned(), others.into());
-        }
+        place.tell(&mut metadata);
         let noted = match found {
             Some(found) => noted(&found.account, event, metadata),
             None => {
@@ -211,6 +216,7 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         self.note(&mut tx, origin, noted).await?;
         tx.commit().await?;
+        place.written();
         Err(Error::Unauthorized)
     }
 }

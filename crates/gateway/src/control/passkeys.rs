@@ -106,8 +106,7 @@ impl Gateway {
         host: Option<&str>,
     ) -> Result<PasskeyOffer> {
         let site = self.passkey_site(host)?;
-        let booked = self.confirm_factor_owner(member, account, password).await?;
-        self.login_throttle.take_back(&booked.trying, booked.at);
+        self.confirm_factor_owner(member, account, password).await?;
         let known: Vec<_> = self.store.passkeys(member.user).await?;
         check_room(known.len())?;
         let known: Vec<_> = known.into_iter().map(|passkey| passkey.credential_id).collect();
@@ -185,8 +184,7 @@ impl Gateway {
         password: Secret,
         id: &str,
     ) -> Result<()> {
-        let booked = self.confirm_factor_owner(member, account, password).await?;
-        self.login_throttle.take_back(&booked.trying, booked.at);
+        self.confirm_factor_owner(member, account, password).await?;
         let mut tx = self.store.begin().await?;
         let organization = tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         hold_account(&mut tx, member, account, None).await?;

@@ -63,6 +63,12 @@ impl Gateway {
         self.visible_projects(member).iter().map(|project| self.view(project)).collect()
     }
 
+    /// The numbers and names of the projects that a member may see.
+    pub fn project_names(&self, member: &Member) -> Vec<(ProjectId, String)> {
+        let named = |project: &Arc<ProjectState>| (project.id(), project.project.name.clone());
+        self.visible_projects(member).iter().map(named).collect()
+    }
+
     /// One project.
     pub fn project(&self, member: &Member, id: ProjectId) -> Result<ProjectView> {
         self.visible_project(member, id).map(|project| self.view(&project))

@@ -3,7 +3,6 @@
 use domain::ids::UserId;
 use domain::project::Role;
 use domain::secret::Secret;
-use domain::time::Timestamp;
 use serde_json::{Map, Value, json};
 use store::{Account, Authenticator, Tx};
 
@@ -12,11 +11,12 @@ use crate::control::held_account::hold_account;
 use crate::control::last_ways_in::{check_owners_get_in, check_way_left};
 use crate::control::passkey_names::removed_passkey;
 use crate::control::people::hold_people;
-use crate::control::sessions::{CameBy, NETWORK_KNOWN, SignedIn, Standing, hash_token};
+use crate::control::session_tokens::hash_token;
+use crate::control::sessions::{CameBy, NETWORK_KNOWN, SignedIn, Standing};
 use crate::control::{recovery_codes, totp};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::state::login_throttle::Trying;
+use crate::state::login_throttle::{Booked, Trying};
 use crate::state::member::Member;
 use crate::state::perimeter_counts::network;
 
@@ -35,12 +35,6 @@ enum Fitting {
     Recovery([u8; 32]),
 }
 
-/// An attempt that counts as a failure until it is taken back.
-pub(crate) struct Booked {
-    pub(crate) trying: Trying<'static>,
-    pub(crate) at: Timestamp,
-}
-
 impl Gateway {
     /// Ends a session that awaits its second factor, and begins the one that was asked for. A wrong code
     /// counts like a wrong password.
@@ -51,7 +45,7 @@ impl Gateway {
         account: Account,
         code: &str,
     ) -> Result<SignedIn> {
-        let booked = self.book_factor(member).await?;
+        let mut booked = self.book_factor(member).await?;
         let fitting = self.fitting(member.user, code).await?;
         let mut tx = self.store.begin().await?;
         // The session's provider is neither changed nor removed before this ends.
@@ -62,7 +56,7 @@ impl Gateway {
         }
         let Some(used) = use_up(&mut tx, member.user, fitting).await? else {
             drop(tx);
-            return self.refuse_factor(member, Error::Unauthorized).await;
+            return self.refuse_factor(&mut booked, member, Error::Unauthorized).await;
         };
         // One of several requests with the same cookie gets through; a session that is signed in has no
         // second factor to come.
@@ -77,7 +71,7 @@ impl Gateway {
         let email = Map::from_iter([("email".to_owned(), Value::from(member.email.as_str()))]);
         self.note_own_act(&mut tx, member, Event::LoginSuccess, email).await?;
         tx.commit().await?;
-        self.login_throttle.forgive(&booked.trying, booked.at);
+        booked.forgive();
         Ok(SignedIn { token: fresh, account })
     }
 
@@ -88,8 +82,7 @@ impl Gateway {
         account: &Account,
         password: Secret,
     ) -> Result<NewAuthenticator> {
-        let booked = self.confirm_factor_owner(member, account, password).await?;
-        self.login_throttle.take_back(&booked.trying, booked.at);
+        self.confirm_factor_owner(member, account, password).await?;
         let secret = totp::new_secret()?;
         let uri = totp::uri(&secret, &account.email)?;
         let mut tx = self.store.begin().await?;
@@ -117,11 +110,11 @@ impl Gateway {
         };
         let offered = self.store.authenticator(member.user).await?;
         let offered = offered.filter(|offered| offered.last_step == 0).ok_or_else(none_offered)?;
-        let booked = self.book_factor(member).await?;
+        let mut booked = self.book_factor(member).await?;
         let Some(step) = totp::step_of(&offered.secret, &digits(code), self.clock.now())? else {
-            return self.refuse_factor(member, Error::invalid("The code is wrong")).await;
+            let wrong = Error::invalid("The code is wrong");
+            return self.refuse_factor(&mut booked, member, wrong).await;
         };
-        self.login_throttle.take_back(&booked.trying, booked.at);
         let (codes, hashes) = self.new_codes(member.user)?;
         let mut tx = self.store.begin().await?;
         hold_account(&mut tx, member, account, None).await?;
@@ -143,16 +136,16 @@ impl Gateway {
         account: &Account,
         code: &str,
     ) -> Result<Vec<Secret>> {
-        let booked = self.book_factor(member).await?;
+        let mut booked = self.book_factor(member).await?;
         let fitting = self.fitting(member.user, code).await?;
         let (codes, hashes) = self.new_codes(member.user)?;
         let mut tx = self.store.begin().await?;
         hold_account(&mut tx, member, account, None).await?;
         if use_up(&mut tx, member.user, fitting).await?.is_none() {
             drop(tx);
-            return self.refuse_factor(member, Error::invalid("The code is wrong")).await;
+            let wrong = Error::invalid("The code is wrong");
+            return self.refuse_factor(&mut booked, member, wrong).await;
         }
-        self.login_throttle.take_back(&booked.trying, booked.at);
         tx.set_recovery_codes(member.user, &hashes).await?;
         self.note_own_act(&mut tx, member, Event::MfaEnabled, method("recovery_codes")).await?;
         tx.commit().await?;
@@ -174,10 +167,10 @@ impl Gateway {
             ));
         }
         let wrong = || Error::invalid("The password or the code is wrong");
-        let (booked, is_owner) = self.confirm_owner(member, account, password).await?;
+        let (mut booked, is_owner) = self.confirm_owner(member, account, password).await?;
         // Without the right password no code is used up.
         if !is_owner {
-            return self.refuse_factor(member, wrong()).await;
+            return self.refuse_factor(&mut booked, member, wrong()).await;
         }
         let fitting = self.fitting(member.user, code).await?;
         let mut tx = self.store.begin().await?;
@@ -185,10 +178,8 @@ impl Gateway {
         hold_account(&mut tx, member, account, None).await?;
         if use_up(&mut tx, member.user, fitting).await?.is_none() {
             drop(tx);
-            return self.refuse_factor(member, wrong()).await;
+            return self.refuse_factor(&mut booked, member, wrong()).await;
         }
-        // Whatever refuses it from here on is no failed attempt.
-        self.login_throttle.take_back(&booked.trying, booked.at);
         let removed = tx.remove_second_factors(member.user).await?;
         check_way_left(&mut tx, member.org, member.user).await?;
         for passkey in &removed.passkeys {
@@ -255,18 +246,23 @@ impl Gateway {
     }
 
     /// Books an attempt of a member's like an attempt to sign in, whatever session it comes by.
-    pub(crate) async fn book_factor(&self, member: &Member) -> Result<Booked> {
+    pub(crate) async fn book_factor(&self, member: &Member) -> Result<Booked<'_>> {
         let at = self.clock.now();
         let network = network(member.origin.address);
         let since = at.minus_micros(NETWORK_KNOWN);
         let is_known = self.store.knows_network(member.user, network, since).await?;
         let trying = Trying { who: Ok((member.user, is_known)), network };
-        self.login_throttle.book(&trying, at)?;
-        Ok(Booked { trying, at })
+        self.login_throttle.book(trying, at)
     }
 
     /// Records a wrong password or code, which stays booked.
-    pub(crate) async fn refuse_factor<T>(&self, member: &Member, error: Error) -> Result<T> {
+    pub(crate) async fn refuse_factor<T>(
+        &self,
+        booked: &mut Booked<'_>,
+        member: &Member,
+        error: Error,
+    ) -> Result<T> {
+        booked.stays();
         let mut tx = self.store.begin().await?;
         self.note_own_act(&mut tx, member, Event::MfaFailed, Map::new()).await?;
         tx.commit().await?;

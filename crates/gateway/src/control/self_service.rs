@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use domain::ids::ProjectId;
+use domain::ids::{ProjectId, UserId};
 use domain::key::Key;
 use domain::money::Usd;
 use domain::project::Role;
 use domain::settings::{SelfService, Settings};
 use domain::time::{HOUR, Timestamp};
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use store::{MadeKey, Tx};
+use tokio::time::timeout;
 
+use crate::bounded_read::{READ_BOUND, took_too_long};
 use crate::control::people::member_of_now;
 use crate::error::{Error, Faults, Result};
 use crate::evidence::stats::Period;
@@ -19,8 +22,10 @@ use crate::state::member::Member;
 
 /// The most projects whose usage is read for one user.
 const MOST_PROJECTS: usize = 100;
+/// Those of them that are read at the same time.
+const PROJECTS_AT_ONCE: usize = 4;
 /// The most keys of one user whose usage is read, the latest.
-const MOST_KEYS: i64 = 10_000;
+const MOST_KEYS: usize = 10_000;
 
 /// The usage of one's own keys over a period.
 #[derive(Debug)]
@@ -29,6 +34,8 @@ pub struct OwnUsage {
     pub period: Period,
     /// The keys that were used, with their projects, dearest first in each project.
     pub keys: Vec<(ProjectId, UsageGroup)>,
+    /// Whether keys or projects were left out, since there are too many.
+    pub is_partial: bool,
 }
 
 impl OwnUsage {
@@ -46,23 +53,55 @@ impl Gateway {
         member.role.is_admin() || (member.role.may_manage_keys() && has_rules)
     }
 
-    /// The usage of the keys that the member has made, in the projects that they may see. Revoked keys
+    /// The usage of the keys that the member has made, in one project or in all that they may see. Revoked keys
     /// count as well.
-    pub async fn own_usage(&self, member: &Member, period: Period) -> Result<OwnUsage> {
+    pub async fn own_usage(
+        &self,
+        member: &Member,
+        period: Period,
+        project: Option<ProjectId>,
+    ) -> Result<OwnUsage> {
         let user = member.person().ok_or(Error::Forbidden)?;
+        if let Some(project) = project {
+            self.visible_project(member, project)?;
+        }
+        match timeout(READ_BOUND, self.usage_of_own_keys(member, user, period, project)).await {
+            Ok(usage) => usage,
+            Err(_) => Err(took_too_long()),
+        }
+    }
+
+    async fn usage_of_own_keys(
+        &self,
+        member: &Member,
+        user: UserId,
+        period: Period,
+        project: Option<ProjectId>,
+    ) -> Result<OwnUsage> {
+        let mut made = self.store.keys_made_by(user, project, MOST_KEYS + 1).await?;
+        let mut is_partial = made.len() > MOST_KEYS;
+        made.truncate(MOST_KEYS);
         let mut own: BTreeMap<ProjectId, Vec<MadeKey>> = BTreeMap::new();
-        for key in self.store.keys_made_by(user, MOST_KEYS).await? {
+        for key in made {
             own.entry(key.project).or_default().push(key);
         }
-        let own = own.into_iter().filter_map(|(project, keys)| {
-            let project = self.visible_project(member, project).ok()?;
-            Some((project, keys))
+        let visible = |(project, keys)| Some((self.visible_project(member, project).ok()?, keys));
+        let mut own: Vec<_> = own.into_iter().filter_map(visible).collect();
+        is_partial |= own.len() > MOST_PROJECTS;
+        own.truncate(MOST_PROJECTS);
+        let reads = own.into_iter().map(|(project, keys)| {
+            let period = period.clone();
+            async move {
+                let usage = self.usage_of_keys(&project, period, keys).await;
+                usage.map(|(read, groups)| (project.id(), read, groups))
+            }
+            .boxed()
         });
-        let mut all = OwnUsage { period: period.clone(), keys: Vec::new() };
-        for (project, keys) in own.take(MOST_PROJECTS) {
-            let (read, groups) = self.usage_of_keys(&project, period.clone(), keys).await?;
+        let mut reads = stream::iter(reads).buffered(PROJECTS_AT_ONCE);
+        let mut all = OwnUsage { period: period.clone(), keys: Vec::new(), is_partial };
+        while let Some((project, read, groups)) = reads.try_next().await? {
             all.period = read;
-            all.keys.extend(groups.into_iter().map(|group| (project.id(), group)));
+            all.keys.extend(groups.into_iter().map(|group| (project, group)));
         }
         Ok(all)
     }

@@ -6,7 +6,8 @@ use store::ListedSession;
 
 use crate::audit::Event;
 use crate::control::links::prefix_of;
-use crate::control::sessions::{SESSION_ABSOLUTE, SESSION_IDLE, hash_token, hex};
+use crate::control::session_tokens::{hash_token, hex};
+use crate::control::sessions::{SESSION_ABSOLUTE, SESSION_IDLE};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;

@@ -1,9 +1,7 @@
 //! Sessions: signing in, staying signed in, signing out.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use aws_lc_rs::digest;
 use domain::ids::{OrgId, SignOnProviderId, UserId};
 use domain::secret::Secret;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
@@ -12,10 +10,12 @@ use store::{Account, Actor, NewSession, Tx};
 
 use crate::audit::{Event, Noted};
 use crate::capacity::hashing::{HashedFor, Hashing};
-use crate::control::members::{hash_password, is_outdated, verify_password};
+use crate::control::members::{hash_of_nobody, hash_password, is_outdated, verify_password};
+use crate::control::session_tokens::{hash_token, is_token};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
+use crate::state::failure_rows::{FailureKind, RowPlace};
 use crate::state::login_throttle::Trying;
 use crate::state::member::Member;
 use crate::state::perimeter_counts::{PerimeterReason, network};
@@ -42,13 +42,6 @@ const ISSUER_ASKED: Duration = Duration::from_secs(3);
 const TOUCH_EVERY: i64 = MINUTE;
 
 static HASHING: Hashing = Hashing::new();
-
-/// The hash that a password is compared with for an unknown address, so that it takes as long as
-/// for a known one.
-static NOBODY: LazyLock<String> = LazyLock::new(|| {
-    crate::control::members::hash_password(&Secret::new("nobody has this password".to_owned()))
-        .unwrap_or_default()
-});
 
 /// A fresh session.
 #[derive(Debug)]
@@ -108,21 +101,20 @@ impl Gateway {
         let nobody = UserId(0);
         let is_known = self.store.knows_network(user.unwrap_or(nobody), network, since).await?;
         let who = user.map(|user| (user, is_known)).ok_or(name);
-        let trying = Trying { who, network };
-        self.login_throttle.book(&trying, now)?;
+        let mut booked = self.login_throttle.book(Trying { who, network }, now)?;
         let hash = account.as_ref().map(|account| account.password_hash.clone());
         let password = Secret::new(password.to_owned());
         let is_disabled = self.is_password_login_disabled().await?;
         let hashed_for = if is_known { HashedFor::Known } else { HashedFor::Stranger };
-        let compared = compare(password, hash, hashed_for).await;
-        if compared.is_err() {
-            // The password was not looked at.
-            self.login_throttle.take_back(&trying, now);
-        }
-        let (fits, anew) = compared?;
+        let (fits, anew) = booked.during(compare(password, hash, hashed_for)).await?;
         let Some(account) = account.filter(|_| fits && !is_disabled) else {
-            let others = user.map_or_else(|| self.login_throttle.record_name(now), |_| Some(0));
-            self.note_failed_login(&email, is_disabled, others, origin).await?;
+            booked.stays();
+            let place = match user {
+                // Attempts of an account are booked.
+                Some(_) => Some(RowPlace::always()),
+                None => self.failure_rows.place(FailureKind::Name, now),
+            };
+            self.note_failed_login(&email, is_disabled, place, origin).await?;
             return Err(Error::Unauthorized);
         };
         let mut tx = self.store.begin().await?;
@@ -134,7 +126,6 @@ impl Gateway {
             let token =
                 self.begin_session(&mut tx, account.user, Standing::AwaitsFactor, origin).await?;
             tx.commit().await?;
-            self.login_throttle.take_back(&trying, now);
             return Ok(SignIn::AwaitsFactor(token));
         }
         let token = self.begin_session(&mut tx, account.user, Standing::Full, origin).await?;
@@ -147,7 +138,7 @@ impl Gateway {
         };
         self.note(&mut tx, origin, noted).await?;
         tx.commit().await?;
-        self.login_throttle.forgive(&trying, now);
+        booked.forgive();
         Ok(SignIn::Complete(Box::new(SignedIn { token, account })))
     }
 
@@ -186,7 +177,7 @@ impl Gateway {
         origin: &Origin,
     ) -> Result<Secret> {
         let now = self.clock.now();
-        let token = hex(&store::random::<32>()?);
+        let token = self.new_session_token()?;
         // An issuer that remembers its user asks them for nothing: such a session is none that has just begun.
         let oldest = now.minus_micros(FRESH);
         let at = came.authenticated_at.map_or(now, |at| at.clamp(oldest, now));
@@ -242,9 +233,8 @@ impl Gateway {
         least: Standing,
     ) -> Result<(Member, Account, Timestamp)> {
         self.check_address(origin).await?;
-        // Ours are 64 hex digits: anything else was not made here.
-        let is_ours = token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let session = if is_ours { self.store.session(&hash_token(token)).await? } else { None };
+        let session =
+            if is_token(token) { self.store.session(&hash_token(token)).await? } else { None };
         let Some(session) = session else {
             // A tab whose session has ended makes a row too: one for its address and minute.
             let reason = PerimeterReason::UnknownSession;
@@ -310,13 +300,13 @@ impl Gateway {
         Ok(asked.ok().flatten())
     }
 
-    /// Records a wrong password, and how many before it were not recorded. Nothing is kept of one that is too many
-    /// (`None`), which takes as long: the answer must not tell accounts from made-up names.
+    /// Records a wrong password, and how many before it were not recorded. Nothing is kept of one that finds no
+    /// place, which takes as long: the answer must not tell accounts from made-up names.
     async fn note_failed_login(
         &self,
         email: &str,
         is_disabled: bool,
-        others: Option<u64>,
+        place: Option<RowPlace<'_>>,
         origin: &Origin,
     ) -> Result<()> {
         let Some(org) = self.store.first_org().await? else { return Ok(()) };
@@ -326,13 +316,16 @@ impl Gateway {
         if is_disabled {
             metadata.insert("reason".to_owned(), "password_login_disabled".into());
         }
-        if let Some(others) = others.filter(|others| *others > 0) {
-            metadata.insert("others".to_owned(), others.into());
+        if let Some(place) = &place {
+            place.tell(&mut metadata);
         }
         let mut tx = self.store.begin().await?;
         let noted = Noted { org, event: Event::LoginFailed, actor: None, target: None, metadata };
-        self.note_or_forget(&mut tx, origin, noted, others.is_some()).await?;
+        self.note_or_forget(&mut tx, origin, noted, place.is_some()).await?;
         tx.commit().await?;
+        if let Some(place) = place {
+            place.written();
+        }
         Ok(())
     }
 }
@@ -350,11 +343,11 @@ pub(crate) async fn compare(
         let _permit = permit;
         // A user who signs in another way has the empty text for a hash.
         let own = hash.as_deref().filter(|hash| !hash.is_empty());
-        let hash = own.unwrap_or(&NOBODY);
+        let hash = own.map_or_else(hash_of_nobody, str::to_owned);
         // The password of nobody signs in nobody.
-        let fits = verify_password(password.expose(), hash) && own.is_some();
+        let fits = verify_password(password.expose(), &hash) && own.is_some();
         // Another version, or a debug build, has hashed it at another cost.
-        let anew = (fits && is_outdated(hash)).then(|| hash_password(&password).ok()).flatten();
+        let anew = (fits && is_outdated(&hash)).then(|| hash_password(&password).ok()).flatten();
         (fits, anew)
     });
     compared.await.map_err(|error| Error::Internal(error.to_string()))
@@ -368,19 +361,4 @@ pub(crate) async fn hash_password_aside(password: Secret, hashed_for: HashedFor)
         hash_password(&password)
     });
     hash.await.map_err(|error| Error::Internal(error.to_string()))?
-}
-
-pub(crate) fn hash_token(token: &str) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
-    hash
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -6,7 +6,7 @@ use domain::settings::{self, OrganizationSettings};
 use serde_json::{Map, Value};
 
 use crate::control::safety_preview::check_new_patterns;
-use crate::control::sessions::hex;
+use crate::control::session_tokens::hex;
 use crate::error::{Error, Faults, Result};
 use crate::gateway::Gateway;
 use crate::state::member::Member;

@@ -13,6 +13,7 @@ use crate::control::sign_on_cookies::{FlowCookie, open, seal};
 use crate::error::{Error, Result, SignOnRefusal};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
+use crate::state::failure_rows::{FailureKind, RowPlace};
 use crate::state::perimeter_counts::network;
 
 /// The longest path that is gone to after a sign-on, in bytes.
@@ -136,13 +137,9 @@ impl Gateway {
             (Err(refused), _) => (refused, false),
         };
         tracing::info!(provider = slug, reason = refused.reason, "a sign-on was refused");
-        let may_record = if is_named {
-            self.login_throttle.may_record_named(now)
-        } else {
-            self.login_throttle.may_record_link(now)
-        };
-        if may_record {
-            self.note_refused_sign_on(&provider, &refused, origin).await?;
+        let kind = if is_named { FailureKind::Named } else { FailureKind::Link };
+        if let Some(place) = self.failure_rows.place(kind, now) {
+            self.note_refused_sign_on(&provider, &refused, place, origin).await?;
         }
         Err(Error::SignOn(refused.refusal))
     }
@@ -185,11 +182,11 @@ impl Gateway {
             return stale("iss");
         }
         let network = network(origin.address);
-        self.login_throttle.book_sign_on(network, now)?;
-        let found = self.ask_issuer(provider, &client, flow, &code, now).await;
-        // It was the right code, or the issuer has not judged it.
-        if found.as_ref().err().is_none_or(|fault| !fault.is_of_code()) {
-            self.login_throttle.take_back_sign_on(network, now);
+        let mut booked = self.login_throttle.book_sign_on(network, now)?;
+        let asked = self.ask_issuer(provider, &client, flow, &code, now);
+        let found = booked.during(asked).await;
+        if found.as_ref().is_err_and(|fault| fault.is_of_code()) {
+            booked.stays();
         }
         let identity = match found {
             Ok(identity) => identity,
@@ -260,6 +257,7 @@ impl Gateway {
         &self,
         provider: &SignOnProvider,
         refused: &Refused,
+        place: RowPlace<'_>,
         origin: &Origin,
     ) -> Result<()> {
         let mut metadata = Map::from_iter([
@@ -269,11 +267,14 @@ impl Gateway {
         if let Some(email) = &refused.email {
             metadata.insert("email".to_owned(), email.as_str().into());
         }
+        place.tell(&mut metadata);
         let (org, event) = (provider.org, Event::LoginFailed);
         let mut tx = self.store.begin().await?;
         let noted = Noted { org, event, actor: None, target: None, metadata };
         self.note(&mut tx, origin, noted).await?;
-        Ok(tx.commit().await?)
+        tx.commit().await?;
+        place.written();
+        Ok(())
     }
 }
 

@@ -17,6 +17,7 @@ use crate::control::sign_on_cookies::{LinkCookie, seal};
 use crate::error::{Error, Result, SignOnRefusal};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
+use crate::state::failure_rows::{FailureKind, RowPlace};
 
 /// The longest name that is taken from an issuer, in characters.
 const LONGEST_NAME: usize = 255;
@@ -49,9 +50,11 @@ impl Gateway {
         let account = match found {
             Ok(Found::Account(account)) => account,
             Ok(Found::Link(cookie)) => {
-                if self.login_throttle.may_record_offer(self.clock.now()) {
-                    self.note_offered_link(&mut tx, provider, &cookie, origin).await?;
+                let place = self.failure_rows.place(FailureKind::Offer, self.clock.now());
+                if let Some(place) = place {
+                    self.note_offered_link(&mut tx, provider, &cookie, &place, origin).await?;
                     tx.commit().await?;
+                    place.written();
                 }
                 let cookie = LinkCookie { next: next.to_owned(), ..cookie };
                 return Ok(Ok(SignedOn::LinkFirst(seal(
@@ -113,13 +116,15 @@ impl Gateway {
         tx: &mut Tx,
         provider: &SignOnProvider,
         link: &LinkCookie,
+        place: &RowPlace<'_>,
         origin: &Origin,
     ) -> Result<()> {
-        let metadata = Map::from_iter([
+        let mut metadata = Map::from_iter([
             ("email".to_owned(), Value::from(link.email.as_str())),
             ("issuer".to_owned(), link.issuer.as_str().into()),
             ("provider".to_owned(), provider.slug.as_str().into()),
         ]);
+        place.tell(&mut metadata);
         let (org, event) = (provider.org, Event::IdentityLinkOffered);
         let target = Some(("user", link.user.to_string()));
         self.note(tx, origin, Noted { org, event, actor: None, target, metadata }).await.map(drop)

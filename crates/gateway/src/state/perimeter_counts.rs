@@ -138,7 +138,10 @@ impl PerimeterCounts {
             current_minute.begun = Each::default();
             current_minute.rows.retain(|row| row.told < row.count);
             let too_many = current_minute.rows.len().saturating_sub(PAST_ROWS);
-            current_minute.rows.drain(..too_many);
+            let dropped: Vec<Row> = current_minute.rows.drain(..too_many).collect();
+            for row in dropped {
+                *current_minute.others.of(row.group) += row.count - row.told;
+            }
         }
         let minute = current_minute.minute;
         let mut written = current_minute.rows.iter_mut().filter(|row| row.minute == minute);
@@ -165,17 +168,22 @@ impl PerimeterCounts {
         Some(row)
     }
 
-    /// Notes that a row is written, or that it cannot be: then the next block makes another.
+    /// Notes that a row is written, or that it cannot be: then the next block makes another, which tells the blocks
+    /// of this one, and those that this one would have told.
     pub(crate) fn written(&self, row: &Row, id: Option<i64>) {
         let mut current_minute = lock(&self.0);
         let place = |row: &Row| (row.minute, row.network, row.group);
         let is_it = |known: &Row| place(known) == place(row);
-        let Some(at) = current_minute.rows.iter().position(is_it) else { return };
-        match id {
-            Some(_) => current_minute.rows[at].id = id,
-            None => {
-                let row = current_minute.rows.swap_remove(at);
-                *current_minute.others.of(row.group) += row.count;
+        let at = current_minute.rows.iter().position(is_it);
+        match (id, at) {
+            (Some(_), Some(at)) => current_minute.rows[at].id = id,
+            (Some(_), None) => {}
+            (None, at) => {
+                // It is gone after its minute: later blocks of its own have been counted by then.
+                let known = at.map(|at| current_minute.rows.swap_remove(at));
+                let count = known.map_or(row.count, |known| known.count);
+                let others = row.metadata.get("others").and_then(Value::as_u64).unwrap_or_default();
+                *current_minute.others.of(row.group) += count + others;
             }
         }
     }
@@ -308,5 +316,24 @@ mod tests {
         assert!(blocks.note(one, WHY, at(1)).is_none());
         blocks.written(&row, None);
         assert_eq!(blocks.note(one, WHY, at(2)).unwrap().metadata["others"], 2);
+    }
+
+    #[test]
+    fn blocks_that_a_lost_row_would_have_told_are_told_by_the_next() {
+        let blocks = PerimeterCounts::default();
+        let address = |n: u32| IpAddr::V4(n.into());
+        let rows = (0..100).filter_map(|n| blocks.note(address(n), WHY, at(0)));
+        rows.for_each(|row| blocks.written(&row, Some(1)));
+        let lost = blocks.note(address(200), WHY, at(60)).unwrap();
+        assert_eq!(lost.metadata["others"], 40);
+        assert!(blocks.note(address(200), WHY, at(61)).is_none());
+        blocks.written(&lost, None);
+        let lost = blocks.note(address(201), WHY, at(62)).unwrap();
+        assert_eq!(lost.metadata["others"], 42);
+        // A write may fail when its minute is over.
+        let next = blocks.note(address(202), WHY, at(120)).unwrap();
+        assert_eq!(next.metadata.get("others"), None);
+        blocks.written(&lost, None);
+        assert_eq!(blocks.note(address(203), WHY, at(121)).unwrap().metadata["others"], 43);
     }
 }

@@ -153,4 +153,36 @@ async fn members_see_the_usage_of_their_own_keys(backend: Backend) {
     assert_eq!(before["cost"], all[0]["cost"]);
     assert_eq!(owner.get("/api/v1/usage/own").await.ok(200)["keys"], json!([]));
     member.get("/api/v1/usage/own?window=x").await.ok(400);
+    // Of one project, or of all that the member sees.
+    let made = owner.post("/api/v1/projects", &json!({"project": {"name": "other"}})).await;
+    let other = made.ok(201)["id"].as_i64().unwrap();
+    let of = async |caller: &Caller, project: &str| {
+        caller.get(&format!("/api/v1/usage/own?project_id={project}")).await
+    };
+    of(&member, &other.to_string()).await.ok(404);
+    of(&member, "one").await.says(400, "project_id must be a whole number");
+    let joined = json!({"projects": [1, other]});
+    owner.patch("/api/v1/users/2", &joined).await.ok(200);
+    assert_eq!(of(&member, &other.to_string()).await.ok(200)["keys"], json!([]));
+    let sandbox = json!({
+        "name": "Sandbox", "identifier": "sandbox", "provider": "internal", "is_public": false,
+        "base_url": "sandbox:", "input_cost_per_1k": 0.15, "output_cost_per_1k": 0.6,
+    });
+    let models = format!("/api/v1/projects/{other}/models");
+    owner.post(&models, &json!({"model_definition": sandbox})).await.ok(201);
+    let second = member.post(KEYS, &json!({"name": "second", "project_id": other})).await.ok(201);
+    let key = server.with_key(second["raw_key"].as_str().unwrap());
+    key.execute(&key.trace().await, "Hi").await.ok(200);
+    let both = crate::harness::until("its usage is recorded", async || {
+        let usage = usage().await;
+        (usage["keys"].as_array().unwrap().len() == 2).then_some(usage)
+    })
+    .await;
+    assert_eq!(both["keys"][1]["project_id"], other);
+    assert_eq!(both["partial"], false);
+    let cost = |keys: &Value| keys[0]["cost"].as_f64().unwrap();
+    for (project, keys) in [(1, json!([both["keys"][0]])), (other, json!([both["keys"][1]]))] {
+        let usage = of(&member, &project.to_string()).await.ok(200);
+        assert_eq!((&usage["keys"], usage["cost"].as_f64()), (&keys, Some(cost(&keys))));
+    }
 }

@@ -1,5 +1,7 @@
 //! `/session`.
 
+mod busy_database;
+mod cookies;
 mod cross_site;
 mod list;
 mod organization;

@@ -39,7 +39,7 @@ fn device() -> Device {
 type Change = fn(&mut Device);
 
 /// Options for a browser, with the caller who has the cookie that belongs to them.
-struct Offer {
+pub struct Offer {
     options: Value,
     caller: Caller,
 }
@@ -88,14 +88,20 @@ async fn challenge(caller: &Caller) -> Offer {
     Offer::of(caller, &cookie_of(caller), &offered)
 }
 
-async fn answer(offer: &Offer, credential: &Value) -> Reply {
+/// A challenge, and what a device answers to it.
+pub async fn answered(caller: &Caller, device: &mut Device) -> (Offer, Value) {
+    let offer = challenge(caller).await;
+    let credential = device.sign(&offer.options);
+    (offer, credential)
+}
+
+pub async fn answer(offer: &Offer, credential: &Value) -> Reply {
     offer.caller.post(SIGN_IN, &json!({"credential": credential})).await
 }
 
 /// Signs in by a device, as a new browser.
 pub async fn sign_in(caller: &Caller, device: &mut Device) -> Reply {
-    let offer = challenge(caller).await;
-    let credential = device.sign(&offer.options);
+    let (offer, credential) = answered(caller, device).await;
     answer(&offer, &credential).await
 }
 
@@ -108,8 +114,7 @@ pub async fn offered(caller: &Caller, password: &str, device: &mut Device) -> (C
 
 /// Answers one challenge of a device twice. The second outcome.
 pub async fn sign_in_twice(caller: &Caller, device: &mut Device) -> Reply {
-    let offer = challenge(caller).await;
-    let credential = device.sign(&offer.options);
+    let (offer, credential) = answered(caller, device).await;
     answer(&offer, &credential).await;
     answer(&offer, &credential).await
 }

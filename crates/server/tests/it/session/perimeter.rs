@@ -78,6 +78,9 @@ async fn pages_in_frames_are_refused_and_on_record(backend: Backend) {
         assert_eq!(shown.header("x-frame-options"), "DENY", "{path}");
         let policy = shown.header("content-security-policy");
         assert!(policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
+        // The docs share their origin with sessions.
+        let sources = policy.split("; ").find(|part| part.starts_with("script-src "));
+        assert_eq!(sources, Some("script-src 'self'"), "{path}");
     }
     assert_eq!(counted(&owner, "framed page").await, 20);
 }

@@ -55,6 +55,8 @@ pub struct Script {
     pub hold: Option<Hold>,
     /// Whether no exchange of a code is answered.
     pub is_silent: bool,
+    /// The error with which every exchange of a code is refused.
+    pub error: Option<&'static str>,
 }
 
 /// An exchange that has come, and goes on when the test says so.
@@ -93,6 +95,7 @@ impl Issuer {
             kid: "k1".to_owned(),
             hold: None,
             is_silent: false,
+            error: None,
         };
         let issuer = Self(Arc::new(Shared {
             base,
@@ -260,14 +263,20 @@ async fn token(State(issuer): State<Issuer>, headers: HeaderMap, body: String) -
         hold.came.notify_one();
         hold.goes_on.notified().await;
     }
-    let refused =
-        || (StatusCode::BAD_REQUEST, answer(&json!({"error": "invalid_grant"}))).into_response();
+    let error = issuer.0.script.lock().unwrap().error;
+    let refused = || {
+        let error = answer(&json!({"error": error.unwrap_or("invalid_grant")}));
+        (StatusCode::BAD_REQUEST, error).into_response()
+    };
     let form: HashMap<String, String> =
         form_urlencoded::parse(body.as_bytes()).into_owned().collect();
     let credential = format!("Basic {}", STANDARD.encode(format!("{CLIENT}:{SECRET}")));
     if headers["authorization"] != credential.as_str() {
         let error = answer(&json!({"error": "invalid_client"}));
         return (StatusCode::UNAUTHORIZED, error).into_response();
+    }
+    if error.is_some() {
+        return refused();
     }
     let code = &form["code"];
     let Some((nonce, challenge)) = issuer.0.codes.lock().unwrap().get(code).cloned() else {

@@ -12,7 +12,7 @@ use crate::harness::{Backend, Setup};
 crate::on_every_backend!(
     a_user_signs_in_by_their_provider,
     what_comes_back_belongs_to_the_browser_that_went,
-    a_wrong_client_secret_is_nobodys_failure,
+    a_client_that_is_set_up_wrongly_is_nobodys_failure,
     without_a_console_the_answers_are_json,
     an_issuer_that_does_not_answer_is_left_alone,
     an_address_that_may_not_call_does_not_sign_on
@@ -130,7 +130,7 @@ async fn what_comes_back_belongs_to_the_browser_that_went(backend: Backend) {
     }
 }
 
-async fn a_wrong_client_secret_is_nobodys_failure(backend: Backend) {
+async fn a_client_that_is_set_up_wrongly_is_nobodys_failure(backend: Backend) {
     let (server, issuer, made) = with_provider(&backend).await;
     let owner = server.owner().await;
     let one = format!("{}/{}", super::PROVIDERS, made["id"]);
@@ -138,14 +138,24 @@ async fn a_wrong_client_secret_is_nobodys_failure(backend: Backend) {
     issuer.says(&person("user-1", "ann@example.org", &["eng"]));
     // Honest people behind one address do not wait for the mistake of an owner.
     let office = super::browser(&server);
-    for _ in 0..8 {
+    let sign_on = async || {
         let start = office.get(START).await;
         let answer = issuer.agree(start.header("location"));
         let browser = office.with("cookie", &cookie(&start, "sluice_sign_on").unwrap());
-        let reply = super::Begun { browser, answer }.finish().await;
-        refused(&server, &reply, "issuer", "issuer_status").await;
+        super::Begun { browser, answer }.finish().await
+    };
+    for _ in 0..8 {
+        refused(&server, &sign_on().await, "issuer", "issuer_status").await;
     }
     owner.patch(&one, &json!({"client_secret": super::SECRET})).await.ok(200);
+    for error in ["invalid_request", "invalid_scope", "unsupported_grant_type"] {
+        issuer.script(|script| script.error = Some(error));
+        for _ in 0..3 {
+            refused(&server, &sign_on().await, "issuer", "issuer_status").await;
+        }
+    }
+    issuer.script(|script| script.error = None);
+    assert_eq!(sign_on().await.header("location"), "/");
     super::signed_on(&server, &issuer).await;
 }
 
