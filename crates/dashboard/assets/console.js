@@ -42,8 +42,17 @@ for (const select of document.querySelectorAll("[data-submits]")) {
 for (const button of document.querySelectorAll("[data-without-script]")) button.hidden = true;
 
 for (const form of document.querySelectorAll("form[data-asks]")) {
+  // A form with several fields asks for a change of some of them alone.
+  const fields = form.dataset.asksFor?.split(",").map((name) => form.elements[name]);
+  const isMeant = () => !fields || fields.some((field) => field.value !== field.defaultValue);
   form.addEventListener("submit", (event) => {
-    if (!window.confirm(form.dataset.asks)) event.preventDefault();
+    if (isMeant() && !window.confirm(form.dataset.asks)) event.preventDefault();
+  });
+}
+
+for (const button of document.querySelectorAll("button[data-asks]")) {
+  button.addEventListener("click", (event) => {
+    if (!window.confirm(button.dataset.asks)) event.preventDefault();
   });
 }
 
@@ -109,6 +118,7 @@ function follow(part, button) {
     } else if (!stream) {
       stream = new EventSource(part.dataset.live);
       stream.addEventListener("part", ({ data }) => mergePart(part, data));
+      stream.addEventListener("pieces", ({ data }) => mergePieces(part, data));
       // Nothing changes any more.
       stream.addEventListener("end", ({ data }) => {
         mergePart(part, data);
@@ -147,6 +157,17 @@ function mergePart(part, html) {
   localise(received.content);
   mergeNodes(part, received.content);
 }
+// The same for some elements of a part, each by its id.
+function mergePieces(part, html) {
+  const received = document.createElement("template");
+  received.innerHTML = html;
+  localise(received.content);
+  for (const next of received.content.querySelectorAll("[id]")) {
+    if (next.parentElement?.closest("[id]")) continue;
+    const known = document.getElementById(next.id);
+    if (part.contains(known) && !known.isEqualNode(next)) mergeNode(known, next);
+  }
+}
 function mergeNodes(known, received) {
   let at = known.firstChild;
   for (const next of [...received.childNodes]) {
@@ -174,12 +195,14 @@ function mergeNode(known, received) {
     known.nodeValue = received.nodeValue;
     return;
   }
-  for (const name of known.getAttributeNames()) {
-    if (name !== "open" && !received.hasAttribute(name)) known.removeAttribute(name);
+  // The reader opens details, and the script shows buttons that copy.
+  const isOurs = (name) => name !== "open" && !(name === "hidden" && known.dataset.copies);
+  for (const name of known.getAttributeNames().filter(isOurs)) {
+    if (!received.hasAttribute(name)) known.removeAttribute(name);
   }
-  for (const name of received.getAttributeNames()) {
+  for (const name of received.getAttributeNames().filter(isOurs)) {
     const value = received.getAttribute(name);
-    if (name !== "open" && known.getAttribute(name) !== value) known.setAttribute(name, value);
+    if (known.getAttribute(name) !== value) known.setAttribute(name, value);
   }
   mergeNodes(known, received);
 }
@@ -331,6 +354,22 @@ if (location.hash === "#search") {
   search()?.focus();
   history.replaceState(null, "", location.pathname + location.search);
 }
+// Escape closes it, as it does every dialog.
+function showHelp() {
+  if (document.querySelector("dialog")) return;
+  const [dialog, title, keys, close] = ["dialog", "h2", "pre", "button"].map((name) => document.createElement(name));
+  title.id = "help-title";
+  title.textContent = texts.helpTitle;
+  keys.textContent = texts.help;
+  close.textContent = texts.close;
+  close.addEventListener("click", () => dialog.close());
+  dialog.setAttribute("aria-labelledby", title.id);
+  dialog.append(title, keys, close);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  close.focus();
+}
 let goes = false;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -342,7 +381,7 @@ document.addEventListener("keydown", (event) => {
     if (search()) search().focus();
     else location.href = `${placeOf("/traces")}#search`;
   } else if (event.key === "?") {
-    window.alert(texts.help);
+    showHelp();
   }
   goes = event.key === "g";
 });

@@ -30,7 +30,11 @@ pub use pages::keys::{KeyRow, KeysPage, NewSecret, key_state};
 pub use pages::limits::{Held, KeyLimits, LimitsPage};
 pub use pages::model::{CALL_PROMPT, EndpointRow, ModelPage, TestCall};
 pub use pages::models::{ModelRow, ModelsPage};
-pub use pages::overview::{Change, FirstSteps, GroupTable, Overview, ShareRow, Tile, Tiles};
+pub use pages::overview::{
+    Change, FirstSteps, GroupTable, Overview, OverviewPeriod, ShareRow, Tile,
+};
+pub use pages::overview_parts::OverviewParts;
+pub use pages::paging::Pages;
 pub use pages::people::{
     ForgottenPage, InvitationPage, InvitationRow, NewLink, NewPasswordPage, PeoplePage, PersonRow,
     VerificationPage,

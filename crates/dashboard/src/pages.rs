@@ -13,6 +13,8 @@ pub(crate) mod limits;
 pub(crate) mod model;
 pub(crate) mod models;
 pub(crate) mod overview;
+pub(crate) mod overview_parts;
+pub(crate) mod paging;
 pub(crate) mod people;
 pub(crate) mod playground;
 pub(crate) mod refused;

@@ -100,7 +100,7 @@ pub use crate::evidence::reviews::{
 pub use crate::evidence::series::UsageSeries;
 pub use crate::evidence::stats::{Period, Stats};
 pub use crate::evidence::trace_search::{TracePage, TraceQuery};
-pub use crate::evidence::traces::detail::{StepList, TraceDetail};
+pub use crate::evidence::traces::detail::{StepDetail, StepList, TraceDetail};
 pub use crate::evidence::traces::writing::{DetailText, WriteStep};
 pub use crate::evidence::traces::{MAX_METADATA_BYTES, metadata_too_large};
 pub use crate::evidence::usage::{Usage, UsageGroup};
@@ -118,7 +118,7 @@ pub use crate::inference::images::{ImageRequest, Images};
 pub use crate::inference::simulate::{Simulated, Simulation};
 pub use crate::live::LiveViews;
 pub use crate::live::stream::{LiveEvent, LiveStream};
-pub use crate::live::view::LiveView;
+pub use crate::live::view::{LiveOverview, LiveView, Span};
 pub use crate::pipeline::auto_trace::{AutoTracing, Unanswered};
 pub use crate::pipeline::call_outcome::CallRecord;
 pub use crate::pipeline::refusal::Refusal;

@@ -8,6 +8,7 @@
 //! ```
 
 mod look;
+mod overview;
 mod places;
 pub(crate) mod stream;
 pub(crate) mod view;
@@ -55,7 +56,7 @@ impl LiveViews {
     ) -> Result<LiveStream> {
         self.gateway.visible_project(member, project)?;
         let (place, seen, sender) =
-            self.places.take(member.user, (project, view), self.gateway.clock.now())?;
+            self.places.take(member.user, (project, view.clone()), self.gateway.clock.now())?;
         if let Some(sender) = sender {
             self.start((project, view), sender);
         }
@@ -66,13 +67,13 @@ impl LiveViews {
     fn start(&self, subject: Subject, sender: watch::Sender<Seen>) {
         let (places, winding_down) = (self.places.clone(), self.gateway.winding_down.clone());
         let clock = self.gateway.clock.clone();
-        let mut look = Look::new(self.gateway.clone(), subject, self.computing.clone());
+        let mut look = Look::new(self.gateway.clone(), subject.clone(), self.computing.clone());
         let follow = async move {
             let mut ticks = tokio::time::interval(LOOK_EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                if places.forget_unwatched(subject, clock.now()) {
+                if places.forget_unwatched(&subject, clock.now()) {
                     return;
                 }
                 match look.look().await {

@@ -1,5 +1,8 @@
 //! API keys.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use async_recursion::async_recursion as boxed;
 use domain::ids::{KeyId, ProjectId, UserId};
 use domain::key::{EarlierSecret, Key, KeyStatus};
@@ -8,10 +11,12 @@ use domain::step::ApiEndpoint;
 use domain::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sqlx::AssertSqlSafe;
 
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
+use crate::steps::{STEPS_AT_ONCE, by_id};
 use crate::{PerProject, Store};
 
 from_row! {
@@ -109,6 +114,9 @@ pub struct MadeKey {
     pub name: String,
 }
 
+static NAMES_BY_ID: LazyLock<String> =
+    LazyLock::new(|| by_id("SELECT id, project_id, name FROM api_keys WHERE id"));
+
 impl Store {
     /// Every key that is not revoked.
     #[boxed]
@@ -149,6 +157,27 @@ impl Store {
             name,
         };
         Ok(made.into_iter().map(read).collect())
+    }
+
+    /// The names of keys of a project, revoked ones too.
+    #[boxed]
+    pub async fn names_of_keys(
+        &self,
+        project: ProjectId,
+        ids: &[KeyId],
+    ) -> Result<HashMap<KeyId, String>> {
+        let mut names = HashMap::new();
+        for some in ids.chunks(STEPS_AT_ONCE) {
+            let rows: Vec<(i64, i64, String)> = on!(&self.reader, db => {
+                let query = sqlx::query_as(AssertSqlSafe(NAMES_BY_ID.as_str()));
+                let none = std::iter::repeat(some[0]);
+                let slots = some.iter().copied().chain(none).take(STEPS_AT_ONCE);
+                slots.fold(query, |query, id| query.bind(id.to_i64())).fetch_all(db).await?
+            });
+            let own = rows.into_iter().filter(|(_, of, _)| *of == project.0);
+            names.extend(own.map(|(id, _, name)| (KeyId::from_i64(id), name)));
+        }
+        Ok(names)
     }
 
     /// The spend of keys with a cap since a time, second by second.

@@ -94,26 +94,32 @@ impl Row {
 }
 
 impl Store {
-    /// The latest `most` links of a purpose that are still good, newest first.
+    /// The latest `most` links of a purpose that are still good, newest first. `after` has the time and the hash of
+    /// a link: those behind it are listed.
     #[boxed]
     pub async fn links(
         &self,
         org: OrgId,
         purpose: LinkPurpose,
         now: Timestamp,
+        after: Option<(Timestamp, [u8; 32])>,
         most: i64,
     ) -> Result<Vec<OneTimeLink>> {
         const LIST: &str = "
             SELECT token_hash, org_id, email, user_id, role, projects, created_by, created_at, expires_at
             FROM one_time_links
             WHERE org_id = $1 AND purpose = $2 AND expires_at > $3
+              AND (created_at < $4 OR (created_at = $4 AND token_hash > $5))
             ORDER BY created_at DESC, token_hash
-            LIMIT $4";
+            LIMIT $6";
+        let (made, hash) = after.unwrap_or((Timestamp(i64::MAX), [0; 32]));
         let rows: Vec<Row> = on!(&self.reader, db => {
             sqlx::query_as(LIST)
                 .bind(org.0)
                 .bind(purpose.as_str())
                 .bind(now.0)
+                .bind(made.0)
+                .bind(&hash[..])
                 .bind(most)
                 .fetch_all(db)
                 .await?

@@ -93,9 +93,14 @@ pub(crate) fn role(word: &str) -> Result<Role> {
 }
 
 impl Store {
-    /// The first `most` people of an organization, oldest first.
+    /// The first `most` people of an organization after one of them, oldest first.
     #[boxed]
-    pub async fn people(&self, org: OrgId, most: i64) -> Result<Vec<Person>> {
+    pub async fn people(
+        &self,
+        org: OrgId,
+        after: Option<UserId>,
+        most: i64,
+    ) -> Result<Vec<Person>> {
         const LIST: &str = "
             SELECT u.id, u.email, u.name, m.role, u.mfa_enabled, u.email_verified_at,
                    u.password_hash <> '' AS has_password, u.made_by_sign_on,
@@ -106,18 +111,22 @@ impl Store {
                    (SELECT max(s.last_seen_at) FROM sessions s
                     WHERE s.user_id = u.id AND NOT s.awaits_factor) AS last_seen_at
             FROM memberships m JOIN users u ON u.id = m.user_id
-            WHERE m.org_id = $1
+            WHERE m.org_id = $1 AND u.id > $2
             ORDER BY u.id
-            LIMIT $2";
+            LIMIT $3";
         const PROJECTS: &str = "
             SELECT p.user_id, p.project_id
             FROM memberships m JOIN project_members p ON p.user_id = m.user_id
             JOIN projects o ON o.id = p.project_id AND o.deleted_at IS NULL
-            WHERE m.org_id = $1
+            WHERE m.org_id = $1 AND m.user_id > $2 AND m.user_id <= $3
             ORDER BY p.project_id";
+        let after = after.map_or(i64::MIN, |user| user.0);
         let (rows, members): (Vec<Row>, Vec<(i64, i64)>) = on!(&self.reader, db => {
-            let rows = sqlx::query_as(LIST).bind(org.0).bind(most).fetch_all(db).await?;
-            (rows, sqlx::query_as(PROJECTS).bind(org.0).fetch_all(db).await?)
+            let rows: Vec<Row> =
+                sqlx::query_as(LIST).bind(org.0).bind(after).bind(most).fetch_all(db).await?;
+            let last = rows.last().map_or(after, |row| row.id);
+            let query = sqlx::query_as(PROJECTS).bind(org.0).bind(after).bind(last);
+            (rows, query.fetch_all(db).await?)
         });
         let mut projects: HashMap<i64, Vec<ProjectId>> = HashMap::new();
         for (user, project) in members {

@@ -94,18 +94,26 @@ impl Store {
         row.map(Row::read).transpose()
     }
 
-    /// The first `most` tokens of an organization that are not revoked, newest first.
+    /// The first `most` tokens of an organization that are not revoked, newest first. `after` has the time and the id
+    /// of a token: those behind it are listed.
     #[boxed]
-    pub async fn service_tokens(&self, org: OrgId, most: i64) -> Result<Vec<ServiceToken>> {
+    pub async fn service_tokens(
+        &self,
+        org: OrgId,
+        after: Option<(Timestamp, ServiceTokenId)>,
+        most: i64,
+    ) -> Result<Vec<ServiceToken>> {
         const LIST: &str = "
             SELECT t.id, t.org_id, t.name, t.secret_hash, t.masked, t.role, t.projects, t.created_by,
                    u.email AS maker, t.created_at, t.expires_at, t.last_used_at
             FROM service_tokens t LEFT JOIN users u ON u.id = t.created_by
             WHERE t.org_id = $1 AND t.revoked_at IS NULL
+              AND (t.created_at < $2 OR (t.created_at = $2 AND t.id > $3))
             ORDER BY t.created_at DESC, t.id
-            LIMIT $2";
+            LIMIT $4";
+        let (made, id) = after.map_or((i64::MAX, 0), |(made, id)| (made.0, id.to_i64()));
         let rows: Vec<Row> = on!(&self.reader, db => {
-            sqlx::query_as(LIST).bind(org.0).bind(most).fetch_all(db).await?
+            sqlx::query_as(LIST).bind(org.0).bind(made).bind(id).bind(most).fetch_all(db).await?
         });
         rows.into_iter().map(Row::read).collect()
     }

@@ -1,5 +1,7 @@
 //! Single sign-on: the providers.
 
+use std::collections::HashMap;
+
 use async_recursion::async_recursion as boxed;
 use domain::ids::{OrgId, ProjectId, SignOnProviderId};
 use domain::secret::Secret;
@@ -213,6 +215,34 @@ impl Store {
             sqlx::query_scalar(FIND).bind(&token_hash[..]).fetch_optional(db).await?
         });
         Ok(found.flatten().map(SignOnProviderId))
+    }
+}
+
+impl Store {
+    /// How many sessions that began after `created` and were used after `seen` came by each provider of an
+    /// organization; the one of this hash is left out.
+    #[boxed]
+    pub async fn sessions_by_providers(
+        &self,
+        org: OrgId,
+        created: Timestamp,
+        seen: Timestamp,
+        but: Option<&[u8; 32]>,
+    ) -> Result<HashMap<SignOnProviderId, i64>> {
+        const COUNT: &str = "
+            SELECT s.provider_id, count(*)
+            FROM sign_on_providers p
+            JOIN sessions s ON s.provider_id = p.id
+            WHERE p.org_id = $1 AND s.created_at >= $2 AND s.last_seen_at >= $3
+              AND NOT s.awaits_factor AND s.token_hash <> $4
+            GROUP BY s.provider_id";
+        // No token has the empty hash.
+        let but = but.map_or(&[][..], |hash| &hash[..]);
+        let rows: Vec<(i64, i64)> = on!(&self.reader, db => {
+            let query = sqlx::query_as(COUNT).bind(org.0).bind(created.0).bind(seen.0).bind(but);
+            query.fetch_all(db).await?
+        });
+        Ok(rows.into_iter().map(|(id, count)| (SignOnProviderId(id), count)).collect())
     }
 }
 

@@ -59,6 +59,49 @@ impl Store {
         row.map(StepRow::read).transpose()
     }
 
+    /// The steps of its trace that began before and after a step, next to it.
+    #[boxed]
+    pub async fn steps_beside(&self, step: &Step) -> Result<(Option<StepId>, Option<StepId>)> {
+        const BEFORE: &str = "
+            SELECT id FROM steps
+            WHERE trace_id = $1 AND (started_at, id) < ($2, $3)
+            ORDER BY started_at DESC, id DESC
+            LIMIT 1";
+        const NEXT: &str = "
+            SELECT id FROM steps
+            WHERE trace_id = $1 AND (started_at, id) > ($2, $3)
+            ORDER BY started_at, id
+            LIMIT 1";
+        let (trace, began, id) = (step.trace.0, step.started_at.0, step.id.0);
+        let (before, next): (Option<i64>, Option<i64>) = on!(&self.reader, db => {
+            let before = sqlx::query_scalar(BEFORE).bind(trace).bind(began).bind(id);
+            let before = before.fetch_optional(db).await?;
+            let next = sqlx::query_scalar(NEXT).bind(trace).bind(began).bind(id);
+            (before, next.fetch_optional(db).await?)
+        });
+        Ok((before.map(StepId), next.map(StepId)))
+    }
+
+    /// The first `most` steps of a trace of a project, in the order they began.
+    #[boxed]
+    pub async fn first_steps(
+        &self,
+        trace: TraceId,
+        project: ProjectId,
+        most: i64,
+    ) -> Result<Vec<Step>> {
+        const FIRST: &str = "
+            SELECT * FROM steps
+            WHERE trace_id = $1 AND project_id = $2
+            ORDER BY started_at, id
+            LIMIT $3";
+        let rows: Vec<StepRow<String>> = on!(&self.reader, db => {
+            let query = sqlx::query_as(FIRST).bind(trace.0).bind(project.0);
+            query.bind(most).fetch_all(db).await?
+        });
+        rows.into_iter().map(StepRow::read).collect()
+    }
+
     /// One step of a project.
     #[boxed]
     pub async fn step_of_project(&self, step: StepId, project: ProjectId) -> Result<Option<Step>> {

@@ -1,6 +1,6 @@
 //! Pages and files, compressed for browsers that accept it.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use axum::body::{Body, HttpBody as _, to_bytes};
 use axum::extract::Request;
@@ -10,15 +10,15 @@ use axum::middleware::Next;
 use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use gateway::{Share, offload};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Smaller bodies gain nothing.
 const SMALLEST: u64 = 1024;
-/// Larger bodies, and those that are written while they are sent, go as they are.
-const LARGEST: u64 = 1024 * 1024;
 
-/// Compresses bodies that are complete. A page that another site leads to is not compressed: its size would
+/// Compresses bodies that are complete; those that are written while they are sent go as they are. A long one is
+/// compressed beside the threads that serve requests, and goes as it is if these places are taken. A page that another site leads to is not compressed: its size would
 /// give away whether what the site put into the address occurs on the page (BREACH, CVE-2013-3587).
 pub(super) async fn compressed(request: Request, next: Next) -> Response {
     let may = request.method() == Method::GET
@@ -26,7 +26,7 @@ pub(super) async fn compressed(request: Request, next: Next) -> Response {
         && is_of_own_page(request.headers());
     let response = next.run(request).await;
     let size = response.body().size_hint().exact();
-    if !may || !size.is_some_and(|size| (SMALLEST..=LARGEST).contains(&size)) {
+    if !may || size.is_none_or(|size| size < SMALLEST) {
         return response;
     }
     let (mut parts, body) = response.into_parts();
@@ -34,15 +34,22 @@ pub(super) async fn compressed(request: Request, next: Next) -> Response {
     let Ok(bytes) = to_bytes(body, usize::MAX).await else {
         return Response::from_parts(parts, Body::empty());
     };
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 3), Compression::fast());
+    let packed = offload(Share::of_control(), bytes.len(), || packed(&bytes)).await;
     // Writing to a vector cannot fail.
-    let Ok(packed) = encoder.write_all(&bytes).and_then(|()| encoder.finish()) else {
+    let Ok(Ok(packed)) = packed else {
         return Response::from_parts(parts, bytes.into());
     };
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     parts.headers.append(VARY, HeaderValue::from_static("accept-encoding, sec-fetch-site"));
     Response::from_parts(parts, packed.into())
+}
+
+fn packed(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let into = Vec::with_capacity(bytes.len() / 3);
+    let mut encoder = GzEncoder::new(into, Compression::fast());
+    encoder.write_all(bytes)?;
+    encoder.finish()
 }
 
 /// Whether a client takes gzip (RFC 9110, section 12.5.3).
@@ -64,7 +71,27 @@ fn is_of_own_page(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
+    use axum::middleware::from_fn;
+    use axum::routing::get;
+    use tower::ServiceExt as _;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_body_of_any_size_is_compressed() {
+        for size in [2_000, 3 * 1024 * 1024] {
+            let router = Router::new()
+                .route("/", get(move || async move { "a".repeat(size) }))
+                .layer(from_fn(compressed));
+            let request = Request::get("/").header(ACCEPT_ENCODING, "gzip");
+            let request = request.header(FETCH_SITE, "none").body(Body::empty()).unwrap();
+            let response = router.oneshot(request).await.unwrap();
+            assert_eq!(response.headers()[CONTENT_ENCODING], "gzip", "{size}");
+            let sent = to_bytes(response.into_body(), size).await.unwrap();
+            assert!(sent.len() < size / 10, "{size}: {}", sent.len());
+        }
+    }
 
     #[test]
     fn a_client_names_the_codings_that_it_takes() {

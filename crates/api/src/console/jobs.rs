@@ -9,15 +9,19 @@ use domain::time::{Timestamp, millis};
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::page;
-use crate::console::visit::Visit;
+use crate::console::paging::{List, READ, place, read_place};
+use crate::console::visit::{AFTER, Visit};
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
-    let jobs = app.gateway.list_jobs(visit.member(), project).await?;
+    let after = visit.get(AFTER).map(read_place).transpose()?;
+    let jobs = app.gateway.list_jobs(visit.member(), project, after, READ).await?;
     let frame = visit.frame(Section::Jobs, visit.t.jobs.title, Some(project));
+    let list = List { path: "/jobs", parameter: AFTER };
+    let (jobs, pages) = list.page(&visit, &frame, jobs, |job| place(job.created_at, job.id));
     let rows = rows(&frame, &jobs, app.gateway.now());
-    Ok(page(&JobsPage { frame, rows }))
+    Ok(page(&JobsPage { frame, pages, rows }))
 }
 
 /// The rows of jobs at a time.

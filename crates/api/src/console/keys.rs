@@ -5,20 +5,26 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{Held, KeyRow, KeysPage, Money, NewSecret, Section};
-use domain::ids::{ProjectId, UserId};
+use domain::ids::{KeyId, ProjectId, UserId};
+use domain::key::Key;
+use domain::money::Usd;
 use domain::secret::Secret;
 use domain::step::ApiEndpoint;
+use domain::time::Timestamp;
 use gateway::{KeyChange, KeyHoldings, KeyRights, KeyView, NewKey, Period, Person};
 use tokio::time::timeout;
 
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::failure::{Result, outcome_of};
+use crate::console::paging::{List, place, read_place};
 use crate::console::refusal::show_refusal;
-use crate::console::visit::{Form, Visit, done};
-use crate::console::{page, page_as};
+use crate::console::visit::{AFTER, Form, Visit, done};
+use crate::console::{choices, page, page_as};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
+
+const LIST: List = List { path: "/keys", parameter: AFTER };
 
 /// The hours over which the spend of own keys is shown.
 const OWN_SPEND_HOURS: &str = "720";
@@ -32,8 +38,15 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
 }
 
 async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<KeysPage> {
-    let views = app.gateway.list_keys(visit.member());
-    let views = views.into_iter().filter(|view| Some(view.key.project) == project);
+    let after: Option<(Timestamp, KeyId)> = visit.get(AFTER).map(read_place).transpose()?;
+    let is_shown = |key: &Key| {
+        Some(key.project) == project && after.is_none_or(|after| (key.created_at, key.id) > after)
+    };
+    let views = app.gateway.list_keys(visit.member()).into_iter();
+    let views = views.filter(|view| is_shown(&view.key)).collect();
+    let frame = visit.frame(Section::Keys, visit.t.keys.title, project);
+    let (views, pages) =
+        LIST.page(visit, &frame, views, |view| place(view.key.created_at, view.key.id));
     let people = if visit.member().role.is_admin() {
         // Numbers stand for people that cannot be read.
         app.gateway.list_people(visit.member()).await.unwrap_or_default()
@@ -48,10 +61,16 @@ async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<Ke
         None => (Vec::new(), Vec::new()),
     };
     Ok(KeysPage {
-        frame: visit.frame(Section::Keys, visit.t.keys.title, project),
-        rows: views.map(|view| row(app, visit, view, &people, &holdings)).collect(),
+        frame,
+        pages,
+        rows: views.into_iter().map(|view| row(app, visit, view, &people, &holdings)).collect(),
         own_spend: own_spend(app, visit, project).await,
-        models: models.into_iter().map(|view| view.model.identifier.clone()).collect(),
+        models: models
+            .iter()
+            .take(choices::MOST)
+            .map(|view| view.model.identifier.clone())
+            .collect(),
+        has_more_models: models.len() > choices::MOST,
         endpoints: ApiEndpoint::ALL.iter().map(|endpoint| endpoint.as_str()).collect(),
         made: None,
         may_make: visit.member().role.may_manage_keys(),
@@ -188,7 +207,7 @@ pub(super) async fn reset(
     let project = visit.shown_project()?;
     let change = KeyChange { status: Some("active".to_owned()), ..KeyChange::default() };
     app.gateway.update_key(visit.member(), path.key()?, change).await?;
-    Ok(done("/keys", project, "key_reset"))
+    Ok(done(&visit.at_place(LIST.path), project, "key_reset"))
 }
 
 /// Revokes a key.
@@ -199,5 +218,5 @@ pub(super) async fn revoke(
 ) -> Result<Response> {
     let project = visit.shown_project()?;
     app.gateway.revoke_key(visit.member(), path.key()?).await?;
-    Ok(done("/keys", project, "key_revoked"))
+    Ok(done(&visit.at_place(LIST.path), project, "key_revoked"))
 }

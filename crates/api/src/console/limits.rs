@@ -3,19 +3,34 @@
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{Count, Held, KeyLimits, LimitsPage, Money, Section, key_state};
+use domain::ids::KeyId;
+use domain::time::Timestamp;
 use gateway::KeyHoldings;
 
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::page;
-use crate::console::visit::Visit;
+use crate::console::paging::{List, place, read_place};
+use crate::console::visit::{AFTER, Visit};
 
 /// The page.
 pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
     let holdings = app.gateway.holdings(visit.member(), project)?;
     let frame = visit.frame(Section::Limits, visit.t.limits.title, Some(project));
+    let after: Option<(Timestamp, KeyId)> = visit.get(AFTER).map(read_place).transpose()?;
     let views = app.gateway.list_keys(visit.member());
+    let place_of = |held: &KeyHoldings| {
+        let view = views.iter().find(|view| view.key.id == held.id)?;
+        Some((view.key.created_at, view.key.id))
+    };
+    let is_beyond =
+        |held: &KeyHoldings| place_of(held).is_some_and(|place| after.is_none_or(|at| place > at));
+    let keys = holdings.keys.into_iter().filter(is_beyond).collect();
+    let list = List { path: "/limits", parameter: AFTER };
+    let (keys, pages) = list.page(&visit, &frame, keys, |held| {
+        place_of(held).map(|(made, id)| place(made, id)).unwrap_or_default()
+    });
     let key = |held: &KeyHoldings| {
         let key = &views.iter().find(|view| view.key.id == held.id)?.key;
         Some(KeyLimits {
@@ -32,7 +47,8 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
         })
     };
     Ok(page(&LimitsPage {
-        keys: holdings.keys.iter().filter_map(key).collect(),
+        keys: keys.iter().filter_map(key).collect(),
+        pages,
         month: Held {
             spent: Money(holdings.spent),
             reserved: Money(holdings.reserved),

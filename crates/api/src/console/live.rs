@@ -5,18 +5,17 @@ use std::convert::Infallible;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{JobRows, Page as _, Section, Tiles, TraceRows};
+use dashboard::{JobRows, OverviewParts, Page as _, Section, TraceRows};
 use domain::ids::ProjectId;
 use domain::job::{Job, JobKind};
 use futures_util::stream;
-use gateway::{ListedTrace, LiveEvent, LiveView, Period};
+use gateway::{ListedTrace, LiveEvent, LiveOverview, LiveView, Span};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::overview::tiles;
 use crate::console::traces::{row, version};
 use crate::console::visit::Visit;
-use crate::console::{job, jobs, replay};
+use crate::console::{job, jobs, overview, replay};
 use crate::http::extract::Segments;
 use crate::inference::sse;
 
@@ -27,11 +26,12 @@ pub(super) async fn traces(State(app): State<App>, visit: Visit) -> Result<Respo
     follow(app, visit, project, LiveView::Traces, known)
 }
 
-/// The figures of the overview, as they change.
+/// The parts of the overview, as they change.
 pub(super) async fn overview(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
-    let period = Period::read(visit.get("window"), None, None, app.gateway.now())?;
-    follow(app, visit, project, LiveView::Figures { hours: period.hours() }, None)
+    let span = Span::of(&overview::period(&app, &visit)?);
+    let by = overview::dimensions(&visit)?;
+    follow(app, visit, project, LiveView::Overview(span, by.into()), None)
 }
 
 /// The jobs, as they come, progress and end.
@@ -58,9 +58,9 @@ fn follow(
 ) -> Result<Response> {
     let session = &visit.session;
     let stream = app.live_views.open(&session.member, &session.token, project, view)?;
-    let watcher = Watcher { app, visit, project };
+    let watcher = Watcher { app, visit, project, sent: None };
     let events =
-        stream::unfold((stream, watcher, known), |(mut stream, watcher, known)| async move {
+        stream::unfold((stream, watcher, known), |(mut stream, mut watcher, known)| async move {
             let event = match stream.next().await? {
                 LiveEvent::Traces(traces) if is_known(known.as_deref(), &traces) => {
                     LiveEvent::Quiet
@@ -83,11 +83,13 @@ struct Watcher {
     app: App,
     visit: Visit,
     project: ProjectId,
+    /// The parts of the overview that the page has.
+    sent: Option<OverviewParts>,
 }
 
 impl Watcher {
     /// An event as the page reads it: `failed` if the page itself would show a failure.
-    async fn written(&self, event: LiveEvent) -> String {
+    async fn written(&mut self, event: LiveEvent) -> String {
         let frame = self.visit.frame(Section::Traces, "", Some(self.project));
         let mut out = String::new();
         match event {
@@ -109,14 +111,32 @@ impl Watcher {
                     }
                 }
             }
-            LiveEvent::Figures(figures) => {
-                let tiles = tiles(frame.t, &figures);
-                sse::source_event(&mut out, "part", &Tiles { t: frame.t, tiles }.html());
-            }
+            LiveEvent::Overview(overview) => match self.overview_changes(&overview).await {
+                Ok(changes) if changes.is_empty() => {}
+                Ok(changes) => sse::source_event(&mut out, "pieces", &changes),
+                // The next figures bring what is missing.
+                Err(failure) => tracing::debug!(?failure, "a live page cannot show an overview"),
+            },
+            LiveEvent::Quiet => {}
+        }
+        if out.is_empty() {
             // A comment.
-            LiveEvent::Quiet => out.push_str(":\n\n"),
+            out.push_str(":\n\n");
         }
         out
+    }
+
+    /// The parts of an overview that the page does not have; at first all of them.
+    async fn overview_changes(&mut self, overview: &LiveOverview) -> Result<String> {
+        let LiveOverview { figures, series, usages } = overview;
+        let now = (figures, series, &**usages);
+        let parts = overview::parts(&self.app, &self.visit, self.project, now).await?;
+        let html = match &self.sent {
+            Some(sent) => parts.changes(sent),
+            None => parts.html(),
+        };
+        self.sent = Some(parts);
+        Ok(html)
     }
 
     async fn job_part(&self, job: &Job) -> Result<String> {

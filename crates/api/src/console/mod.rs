@@ -6,6 +6,7 @@
 mod account;
 mod address;
 mod audit;
+mod choices;
 mod compression;
 mod csv;
 mod failure;
@@ -22,6 +23,7 @@ mod model;
 mod model_call;
 mod models;
 mod overview;
+mod paging;
 mod patch;
 mod people;
 mod playground;

@@ -28,6 +28,8 @@ use crate::inference::format;
 const MOST_TOKENS: u64 = 16;
 /// The most bytes of a reply.
 const LARGEST_REPLY: usize = 1024 * 1024;
+/// The most steps that are read of the trace of a call: one for each model that stands in.
+const MOST_STEPS: i64 = 50;
 /// The most bytes of the words of a reply.
 const LONGEST_WORDS: usize = 2 * 1024;
 
@@ -96,8 +98,9 @@ async fn outcome(
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let steps = match &trace {
         Some(trace) => {
-            let found = app.gateway.trace_for_member(visit.member(), project, trace).await;
-            found.map(|(_, steps)| steps).unwrap_or_default()
+            let member = visit.member();
+            let found = app.gateway.first_steps_of_trace(member, project, trace, MOST_STEPS).await;
+            found.unwrap_or_default()
         }
         None => Vec::new(),
     };
@@ -105,7 +108,7 @@ async fn outcome(
     let step = steps.iter().find(|step| is_of(step, &shown.identifier));
     let step = step.or_else(|| steps.iter().find(|step| step.call.is_none()));
     let fault = match step {
-        // Its words are not read with the trace; those of a reply are the last model's.
+        // The words of a reply are the last model's.
         Some(step) if step.call.is_some() && step.status != StepStatus::Completed => {
             let stood_in = |step: &Step| step.call.is_some() && !is_of(step, &shown.identifier);
             let has_fallback = status.is_success() || steps.iter().any(stood_in);

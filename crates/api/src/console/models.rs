@@ -3,20 +3,30 @@
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{ModelRow, ModelsPage, Rate, Section};
+use domain::ids::ModelId;
 use domain::model::Model;
 use domain::money::Price;
 use domain::tier::Tier;
+use gateway::ModelView;
 
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::page;
-use crate::console::visit::Visit;
+use crate::console::paging::{List, no_place};
+use crate::console::visit::{AFTER, Visit};
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
     let settings = app.gateway.project(visit.member(), project)?.project.settings;
-    let views = app.gateway.list_models(visit.member(), project)?;
+    let after = visit.get(AFTER).map(|id| id.parse::<ModelId>().map_err(|_| no_place()));
+    let after = after.transpose()?;
+    let views = app.gateway.list_models(visit.member(), project)?.into_iter();
+    let views = views.filter(|view| after.is_none_or(|after| view.model.id > after)).collect();
+    let frame = visit.frame(Section::Models, visit.t.models.title, Some(project));
+    let list = List { path: "/models", parameter: AFTER };
+    let (views, pages) =
+        list.page(&visit, &frame, views, |view: &ModelView| view.model.id.to_string());
     let rows = views.into_iter().map(|view| {
         let model = &view.model;
         let sent_to = |tier: &Tier| {
@@ -42,10 +52,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
             warnings: view.warnings,
         }
     });
-    Ok(page(&ModelsPage {
-        rows: rows.collect(),
-        frame: visit.frame(Section::Models, visit.t.models.title, Some(project)),
-    }))
+    Ok(page(&ModelsPage { rows: rows.collect(), pages, frame }))
 }
 
 /// A price that is not known is nothing for a private model, as the registry has it.

@@ -3,12 +3,12 @@
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{
-    Change, Chart, ChartBar, Count, Duration, FirstSteps, Frame, GroupTable, Money, Overview, Part,
-    Section, ShareRow, Texts, Tile,
+    Change, Chart, ChartBar, Count, Duration, FirstSteps, Frame, GroupTable, Money, Overview,
+    OverviewParts, OverviewPeriod, Part, Section, ShareRow, Texts, Tile,
 };
 use domain::ids::ProjectId;
 use domain::time::millis;
-use form_urlencoded::byte_serialize;
+use form_urlencoded::{Serializer, byte_serialize};
 use gateway::{
     ComparedFigures, Dimension, Error, Period, Usage, UsageBucket, UsageGroup, UsageSeries,
 };
@@ -39,38 +39,81 @@ const GROUPS: [(&str, Option<&str>); 6] = [
 pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
     let period = period(&app, &visit)?;
-    let days = visit.get("start_date").zip(visit.get("end_date"));
-    let hours = days.is_none().then(|| period.hours());
-    let query = query(&visit);
-    let member = visit.member();
-    let figures = app.gateway.figures_for_member(member, project, &period).await?;
-    let frame = visit.frame(Section::Overview, visit.t.overview.title, Some(project));
-    let tag = visit.get("tag").map(|tag| format!("tag:{tag}"));
-    let by_tag = tag.as_deref().map(|tag| (tag, None));
-    let tables: Vec<_> = GROUPS.into_iter().chain(by_tag).collect();
-    let dimensions = tables.iter().map(|(name, _)| dimension(name)).collect::<Result<_>>()?;
-    let usages = app.gateway.usages_for_member(member, project, period.clone(), dimensions).await?;
-    let groups = tables.into_iter().zip(usages).map(|((name, filter), usage)| {
-        let name_encoded: String = byte_serialize(name.as_bytes()).collect();
-        let csv = frame.href(&format!("/usage.csv?by={name_encoded}&{query}"));
-        table(name, filter, usage, &frame, csv)
-    });
-    let groups = groups.collect();
-    let series = app.gateway.series_for_member(member, project, &period).await?;
-    let is_new = figures.now.usage.requests == 0 && !has_trace(&app, &visit, project).await?;
-    let first_steps = is_new.then(|| first_steps(&app, &visit, project)).transpose()?;
+    let by = dimensions(&visit)?;
+    let (gateway, member) = (&app.gateway, visit.member());
+    let (figures, usages, series) = tokio::try_join!(
+        gateway.figures_for_member(member, project, &period),
+        gateway.usages_for_member(member, project, period.clone(), by),
+        gateway.series_for_member(member, project, &period),
+    )?;
+    let parts = parts(&app, &visit, project, (&figures, &series, &usages)).await?;
+    let mut query = Serializer::new(String::new());
+    let changes = match &parts.period {
+        OverviewPeriod::Hours(hours) => {
+            query.append_pair("window", &hours.to_string());
+            true
+        }
+        OverviewPeriod::Days(first, last) => {
+            query.append_pair("start_date", first).append_pair("end_date", last);
+            // Days that are over change no more.
+            period.end > gateway.now()
+        }
+    };
+    if let Some(tag) = visit.get("tag") {
+        query.append_pair("tag", tag);
+    }
+    let live = format!("/live/overview?{}", query.finish());
+    let frame = parts.frame.clone();
     Ok(page(&Overview {
-        tiles: tiles(visit.t, &figures),
-        first_steps,
-        groups,
-        charts: charts(visit.t, &series),
-        series: frame.href(&format!("/series.csv?{query}")),
+        live: changes.then(|| frame.href(&live)),
+        period: parts.period.clone(),
         tag: visit.get("tag").unwrap_or_default().to_owned(),
         frame,
-        hours,
-        days: days.map(|(first, last)| (first.to_owned(), last.to_owned())),
-        address: address(&app, &visit.headers),
+        parts,
     }))
+}
+
+/// What usage is grouped by: the names of the dimensions, each with the filter of traces by it.
+fn tables(visit: &Visit) -> Vec<(String, Option<&'static str>)> {
+    let by_tag = visit.get("tag").map(|tag| (format!("tag:{tag}"), None));
+    GROUPS.into_iter().map(|(name, filter)| (name.to_owned(), filter)).chain(by_tag).collect()
+}
+
+/// The same as dimensions.
+pub(super) fn dimensions(visit: &Visit) -> Result<Vec<Dimension>> {
+    tables(visit).iter().map(|(name, _)| dimension(name)).collect()
+}
+
+/// The parts of the page that change while it is open.
+pub(super) async fn parts(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    (figures, series, usages): (&ComparedFigures, &UsageSeries, &[Usage]),
+) -> Result<OverviewParts> {
+    let query = query(visit);
+    let frame = visit.frame(Section::Overview, visit.t.overview.title, Some(project));
+    let groups = tables(visit).into_iter().zip(usages).map(|((name, filter), usage)| {
+        let name_encoded: String = byte_serialize(name.as_bytes()).collect();
+        let csv = frame.href(&format!("/usage.csv?by={name_encoded}&{query}"));
+        table(&name, filter, usage, &frame, csv)
+    });
+    let groups = groups.collect();
+    let is_new = figures.now.usage.requests == 0 && !has_trace(app, visit, project).await?;
+    let days = visit.get("start_date").zip(visit.get("end_date"));
+    Ok(OverviewParts {
+        period: match days {
+            Some((first, last)) => OverviewPeriod::Days(first.to_owned(), last.to_owned()),
+            None => OverviewPeriod::Hours(period(app, visit)?.hours()),
+        },
+        first_steps: is_new.then(|| first_steps(app, visit, project)).transpose()?,
+        tiles: tiles(visit.t, figures),
+        charts: if is_new { Vec::new() } else { charts(visit.t, series) },
+        series: frame.href(&format!("/series.csv?{query}")),
+        groups,
+        address: address(app, &visit.headers),
+        frame,
+    })
 }
 
 /// Whether anything was ever called in a project, and is still there.
@@ -104,14 +147,14 @@ fn first_steps(app: &App, visit: &Visit, project: ProjectId) -> Result<FirstStep
 }
 
 /// The period that an address names.
-fn period(app: &App, visit: &Visit) -> Result<Period> {
+pub(super) fn period(app: &App, visit: &Visit) -> Result<Period> {
     let (start, end) = (visit.get("start_date"), visit.get("end_date"));
     Ok(Period::read(visit.get("window"), start, end, app.gateway.now())?)
 }
 
 /// The period of an address as a query.
 fn query(visit: &Visit) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
+    let mut query = Serializer::new(String::new());
     for name in ["window", "start_date", "end_date"] {
         if let Some(value) = visit.get(name) {
             query.append_pair(name, value);
@@ -275,7 +318,7 @@ fn dimension(by: &str) -> Result<Dimension> {
 }
 
 /// The figures as the page shows them.
-pub(super) fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
+fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
     let t = &t.overview;
     let ComparedFigures { now, before } = figures;
     let (usage, findings) = (&now.usage, &now.findings);
@@ -332,7 +375,7 @@ pub(super) fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
 fn table(
     title: &str,
     filter: Option<&str>,
-    usage: Usage,
+    usage: &Usage,
     frame: &Frame,
     csv: String,
 ) -> GroupTable {
@@ -340,7 +383,7 @@ fn table(
     let left = usage.groups.iter().skip(SHOWN).map(|group| group.usage.cost()).sum();
     let left = usage.rest.as_ref().map_or(left, |rest| left + rest.cost());
     let has_more = usage.groups.len() > SHOWN || usage.rest.is_some();
-    let rows = usage.groups.into_iter().take(SHOWN).map(|group| {
+    let rows = usage.groups.iter().take(SHOWN).map(|group| {
         let href = group.value.as_deref().zip(filter);
         let href = href.map(|(value, filter)| frame.traces_by(filter, value));
         let usage = &group.usage;
@@ -351,7 +394,7 @@ fn table(
             failures: Count(usage.failures),
             cost: Money(usage.cost()),
             share: if all > 0.0 { usage.cost().dollars() / all } else { 0.0 },
-            label: group.name.or(group.value),
+            label: group.name.clone().or_else(|| group.value.clone()),
         }
     });
     GroupTable {

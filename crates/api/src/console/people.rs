@@ -10,23 +10,39 @@ use gateway::{Error, Handover, InvitationView, Member, NewInvitation, Person, Pe
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::failure::{Result, outcome_of};
+use crate::console::paging::{List, READ, no_place, place, read_place};
 use crate::console::refusal::show_refusal;
-use crate::console::visit::{Form, Visit, done};
+use crate::console::visit::{AFTER, Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
+
+/// The page of this file.
+const PATH: &str = "/people";
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
     Ok(page(&people(&app, &visit).await?))
 }
 
+const PEOPLE: List = List { path: PATH, parameter: AFTER };
+const INVITATIONS: List = List { path: PATH, parameter: "invited_after" };
+
 async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
     let member = visit.member();
-    let people = app.gateway.list_people(member).await?;
-    let invitations = app.gateway.list_invitations(member).await?;
+    let after = visit.get(PEOPLE.parameter).map(|id| id.parse().map_err(|_| no_place()));
+    let people = app.gateway.people_after(member, after.transpose()?, READ).await?;
+    let after = visit.get(INVITATIONS.parameter).map(read_place::<String>).transpose()?;
+    let after = after.as_ref().map(|(made, id)| (*made, id.as_str()));
+    let invitations = app.gateway.invitations_after(member, after, READ).await?;
+    let frame = visit.frame(Section::People, visit.t.people.title, visit.project()?);
+    let (people, pages) = PEOPLE.page(visit, &frame, people, |person| person.user.to_string());
+    let place_of = |view: &InvitationView| place(view.created_at, &view.id);
+    let (invitations, invitation_pages) = INVITATIONS.page(visit, &frame, invitations, place_of);
     Ok(PeoplePage {
-        frame: visit.frame(Section::People, visit.t.people.title, visit.project()?),
+        frame,
+        pages,
+        invitation_pages,
         people: people.into_iter().map(|person| row(member, person)).collect(),
         invitations: invitations.into_iter().map(invitation).collect(),
         made: None,
@@ -199,7 +215,7 @@ async fn done_or_refused(
     what: &str,
 ) -> Result<Response> {
     match outcome {
-        Ok(()) => Ok(done("/people", visit.project()?, what)),
+        Ok(()) => Ok(done(&visit.at_place(PATH), visit.project()?, what)),
         Err(error) => shown_with(app, visit, Err(error)).await,
     }
 }

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::console::failure::{PageFailure, Result};
-use crate::console::page;
 use crate::console::visit::Visit;
+use crate::console::{choices, page};
 use crate::http::body::read_json;
 use crate::http::dialect::Dialect;
 use crate::http::error::Failure;
@@ -33,12 +33,12 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     Ok(page(&PlaygroundPage {
         keys: keys(&app, &visit, project),
         sides: [visit.get("model"), visit.get("beside")]
-            .map(|chosen| Choice::all_of(identifiers(), chosen)),
+            .map(|chosen| choices::bounded(Choice::all_of(identifiers(), chosen))),
         frame: visit.frame(Section::Playground, visit.t.playground.title, Some(project)),
     }))
 }
 
-/// The keys of a project that the user may call with, the latest first.
+/// The keys of a project that the user may call with, the latest first, and the one that the address names.
 pub(super) fn keys(app: &App, visit: &Visit, project: ProjectId) -> Vec<Choice> {
     let may_call = |view: &KeyView| {
         view.key.project == project && app.gateway.may_call_with(visit.member(), &view.key)
@@ -51,7 +51,7 @@ pub(super) fn keys(app: &App, visit: &Visit, project: ProjectId) -> Vec<Choice> 
     };
     let mut keys: Vec<Choice> = keys.map(choice).collect();
     keys.reverse();
-    keys
+    choices::bounded(keys)
 }
 
 /// A question to one model.
@@ -126,10 +126,8 @@ async fn recorded(
     let project =
         visit.project().map_err(|PageFailure(failure)| failure)?.ok_or(Error::NotFound)?;
     let trace = visit.get("trace").unwrap_or_default();
-    let (_, steps) = app.gateway.trace_for_member(visit.member(), project, trace).await?;
-    let wanted = visit.get("step").unwrap_or_default();
-    let step = steps.into_iter().find(|step| step.id.0.to_string() == wanted);
-    let step = step.ok_or(Error::NotFound)?;
+    let step = visit.get("step").unwrap_or_default().parse().map_err(|_| Error::NotFound)?;
+    let step = app.gateway.step_of_trace(visit.member(), project, trace, step).await?.step;
     let call = step.call.as_ref();
     Ok(axum::Json(RecordBody {
         model: call.map(|call| call.model.clone()),

@@ -26,6 +26,11 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
 
 async fn shown(app: &App, visit: &Visit) -> Result<SignOnPage> {
     let providers = app.gateway.list_sign_on_providers(visit.member()).await?;
+    let sessions = app.gateway.sessions_by_providers(visit.member()).await?;
+    let of = |provider: SignOnProvider| ProviderForm {
+        sessions: sessions.get(&provider.id).copied().unwrap_or_default(),
+        ..form_of(provider)
+    };
     let new = ProviderForm {
         scopes: "openid email profile".to_owned(),
         groups_claim: "groups".to_owned(),
@@ -33,7 +38,7 @@ async fn shown(app: &App, visit: &Visit) -> Result<SignOnPage> {
     };
     Ok(SignOnPage {
         frame: visit.frame(Section::People, visit.t.sign_on.title, visit.project()?),
-        providers: providers.into_iter().map(form_of).collect(),
+        providers: providers.into_iter().map(of).collect(),
         new,
         address: app.gateway.public_url().map(str::to_owned),
     })
@@ -136,6 +141,7 @@ async fn refused(
         groups_claim: form.text("groups_claim"),
         rules: form.text("rules"),
         trusts_factor: form.get("trusts_factor").is_some(),
+        sessions: place.sessions,
     };
     Ok(page_as(status, &shown))
 }
@@ -153,6 +159,7 @@ fn form_of(provider: SignOnProvider) -> ProviderForm {
         groups_claim: provider.groups_claim,
         rules: provider.rules.iter().map(line_of).collect(),
         trusts_factor: provider.trusts_factor,
+        sessions: 0,
     }
 }
 

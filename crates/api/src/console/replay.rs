@@ -1,12 +1,13 @@
 //! Replays of traces: asked for from the page of a trace, and compared with it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{
-    Change, ComparedCall, ComparedTrace, Count, Duration, Frame, Money, Percent, RepeatedCall,
-    ReplayPage, ReplayPart, Section, Texts,
+    Change, ComparedCall, ComparedTrace, Count, Duration, Frame, Money, Pages, Percent,
+    RepeatedCall, ReplayPage, ReplayPart, Section, Texts,
 };
 use domain::ids::{ProjectId, StepId, TraceId};
 use gateway::{
@@ -20,12 +21,20 @@ use crate::console::trace::{beginning, step_href};
 use crate::console::visit::{Form, Visit};
 use crate::http::extract::Segments;
 
+/// The parameter that names the first call of a page.
+const CALL: &str = "call";
 /// The most bytes of an answer that are shown.
 const LONGEST_ANSWER: usize = 4 * 1024;
 /// The bytes of all answers of a page, so that it is small whatever they hold.
 const ANSWERS_OF_PAGE: usize = 16 * 1024;
-/// The most calls that are shown beside each other.
+/// The most calls that are shown below each other.
 const MOST_CALLS: usize = 50;
+/// The most answers of a page, with those of the source: with many models it has fewer calls.
+const MOST_CELLS: usize = 100;
+/// The most bytes of a reason why there is no answer; the page of its step has all of it.
+const LONGEST_NOTE: usize = 256;
+/// The bytes of all reasons of a page.
+const NOTES_OF_PAGE: usize = 12 * 1024;
 
 /// Asks for a replay, which the chosen key pays for.
 pub(super) async fn create(
@@ -71,11 +80,15 @@ pub(super) async fn part(
 ) -> Result<(TraceId, ReplayPart)> {
     let member = visit.member();
     let job = app.gateway.replay_job_for_member(member, project, id).await?;
-    let answers = app.gateway.replay_answers(member, project, &job).await?;
     let frame = visit.frame(Section::Traces, "", Some(project));
-    let (traces, calls) = match &job.result {
-        Some(result) => (traces(&frame, &job, result), calls(&frame, &job, result, &answers)),
-        None => (Vec::new(), Vec::new()),
+    let shown = shown(job.result.as_ref(), visit.get(CALL))?;
+    let answers = app.gateway.replay_answers(member, project, &job, shown.clone()).await?;
+    let (traces, calls, pages) = match &job.result {
+        Some(result) => {
+            let calls = calls(&frame, &job, result, &answers, shown.clone());
+            (traces(&frame, &job, result), calls, pages(&frame, id, result, &shown))
+        }
+        None => (Vec::new(), Vec::new(), Pages::default()),
     };
     let part = ReplayPart {
         t: visit.t,
@@ -85,8 +98,38 @@ pub(super) async fn part(
         error: job.error,
         traces,
         calls,
+        pages,
     };
     Ok((job.source, part))
+}
+
+/// The number of calls that were repeated.
+fn count_of(result: &ReplayResult) -> usize {
+    result.replays.iter().map(|replayed| replayed.steps.len()).max().unwrap_or(0)
+}
+
+/// The calls of a page, of which an address names the first by its place, from 1 on.
+fn shown(result: Option<&ReplayResult>, first: Option<&str>) -> Result<Range<usize>> {
+    let Some(result) = result else { return Ok(0..0) };
+    let count = count_of(result);
+    let begin = match first.map(str::parse::<usize>) {
+        None => 0,
+        Some(Ok(first)) if (1..=count).contains(&first) => first - 1,
+        Some(_) => return Err(Error::NotFound.into()),
+    };
+    let of_page = (MOST_CELLS / (result.replays.len() + 1)).clamp(1, MOST_CALLS);
+    Ok(begin..count.min(begin + of_page))
+}
+
+/// The pages beside that of some calls.
+fn pages(frame: &Frame, job: &str, result: &ReplayResult, shown: &Range<usize>) -> Pages {
+    let path = format!("/replays/{job}");
+    let next = (shown.end < count_of(result)).then(|| format!("{path}?{CALL}={}", shown.end + 1));
+    Pages {
+        first: (shown.start > 0).then(|| frame.href(&path)),
+        next: next.map(|next| frame.href(&next)),
+        kept: String::new(),
+    }
 }
 
 fn traces(frame: &Frame, job: &ReplayJob, result: &ReplayResult) -> Vec<ComparedTrace> {
@@ -123,10 +166,12 @@ fn calls(
     job: &ReplayJob,
     result: &ReplayResult,
     answers: &HashMap<StepId, String>,
+    shown: Range<usize>,
 ) -> Vec<ComparedCall> {
     let page_of = |trace: TraceId, step: i64| step_href(frame, &trace, &step);
     let longest = (ANSWERS_OF_PAGE / answers.len().max(1)).min(LONGEST_ANSWER);
-    let count = result.replays.iter().map(|replayed| replayed.steps.len()).max().unwrap_or(0);
+    let cells = shown.len() * result.replays.len();
+    let longest_note = (NOTES_OF_PAGE / cells.max(1)).min(LONGEST_NOTE);
     let call = |index: usize| {
         let of_replays: Vec<(TraceId, &ReplayedStep)> = result
             .replays
@@ -140,7 +185,7 @@ fn calls(
             cost: step.cost.map(Money),
             latency: step.latency_ms.map(Duration),
             similarity: step.similarity.map(|share| Percent(share).to_string()),
-            note: note(frame.t, step),
+            note: note(frame.t, step).map(|note| beginning(&note, longest_note)),
             answer: step
                 .step
                 .and_then(|step| answers.get(&step))
@@ -153,7 +198,7 @@ fn calls(
             repeated: repeated.collect(),
         })
     };
-    (0..count.min(MOST_CALLS)).filter_map(call).collect()
+    shown.filter_map(call).collect()
 }
 
 /// Why there is no answer to compare.

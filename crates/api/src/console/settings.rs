@@ -19,7 +19,7 @@ use crate::console::failure::{Result, show_fault};
 use crate::console::patch::{draft, read_patch};
 use crate::console::refusal::show_refusal;
 use crate::console::visit::{Form, Visit, done};
-use crate::console::{page, page_as};
+use crate::console::{choices, page, page_as};
 use crate::http::error::Failure;
 
 /// The word for a limit that is off.
@@ -64,7 +64,7 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
     let models = app.gateway.list_models(member, id)?;
     let choices = |chosen: Option<&String>| {
         let identifiers = models.iter().map(|view| view.model.identifier.as_str());
-        Choice::all_of(identifiers, chosen.map(String::as_str))
+        choices::bounded(Choice::all_of(identifiers, chosen.map(String::as_str)))
     };
     // An empty field is a value that is not set.
     let budget = project.settings.get("monthly_budget").filter(|value| value.is_number());

@@ -10,9 +10,10 @@ use gateway::{Error, NewServiceToken, ServiceToken, TokenExpiry};
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::failure::Result;
+use crate::console::paging::{List, READ, place, read_place};
 use crate::console::people::projects;
 use crate::console::refusal::show_refusal;
-use crate::console::visit::{Form, Visit, done};
+use crate::console::visit::{AFTER, Form, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::extract::Segments;
 
@@ -25,7 +26,12 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
 }
 
 async fn tokens(app: &App, visit: &Visit) -> Result<TokensPage> {
-    let tokens = app.gateway.list_service_tokens(visit.member()).await?;
+    let after = visit.get(AFTER).map(read_place).transpose()?;
+    let tokens = app.gateway.service_tokens_after(visit.member(), after, READ).await?;
+    let frame = visit.frame(Section::People, visit.t.tokens.title, visit.project()?);
+    let list = List { path: PATH, parameter: AFTER };
+    let (tokens, pages) =
+        list.page(visit, &frame, tokens, |token| place(token.created_at, token.id));
     let row = |token: ServiceToken| TokenRow {
         has_expired: app.gateway.has_expired(&token),
         id: token.id.to_string(),
@@ -38,7 +44,8 @@ async fn tokens(app: &App, visit: &Visit) -> Result<TokensPage> {
         expires_at: token.expires_at,
     };
     Ok(TokensPage {
-        frame: visit.frame(Section::People, visit.t.tokens.title, visit.project()?),
+        frame,
+        pages,
         rows: tokens.into_iter().map(row).collect(),
         has_password: !visit.session.account.password_hash.is_empty(),
         made: None,
@@ -100,5 +107,5 @@ pub(super) async fn revoke(
     path: Segments,
 ) -> Result<Response> {
     app.gateway.revoke_service_token(visit.member(), path.service_token()?).await?;
-    Ok(done(PATH, visit.project()?, "token_revoked"))
+    Ok(done(&visit.at_place(PATH), visit.project()?, "token_revoked"))
 }

@@ -13,6 +13,7 @@ use dashboard::{
     Bar, Bytes, Choice, Count, Duration, Frame, Money, Page as _, Section, StepPage, StepPages,
     StepView, Text, TextLink, Texts, Tile, TracePage,
 };
+use domain::ids::StepId;
 use domain::shown_content::ShownContent;
 use domain::step::{Step, StepStatus};
 use domain::tier::Tier;
@@ -23,8 +24,8 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::playground;
 use crate::console::visit::Visit;
+use crate::console::{choices, playground};
 use crate::evidence::marked_texts::{texts, unmarked};
 use crate::http::extract::Segments;
 
@@ -53,10 +54,11 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     let begin = visit.get("step").map_or(Ok(0), |step| index_of(&steps, step))?;
     let shown = begin..steps.len().min(begin + STEPS_OF_PAGE);
     let frame = visit.frame(Section::Traces, visit.t.trace.title, Some(project));
-    let models = app.gateway.list_models(visit.member(), project)?.into_iter();
+    let models = app.gateway.list_models(visit.member(), project)?;
+    let identifiers = models.iter().map(|view| view.model.identifier.as_str());
     let mut page = head(frame, &detail, &steps, shown.clone());
     page.keys = playground::keys(&app, &visit, project);
-    page.models = models.map(|view| Choice::of(view.model.identifier.clone())).collect();
+    page.models = choices::bounded(Choice::all_of(identifiers, visit.get("model")));
     drop(steps);
     let share = TEXTS_OF_PAGE / shown.len().max(1);
     let writer = writer(&page.frame, &page.id, Shown::Latest { bytes: share });
@@ -67,17 +69,12 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
 /// The page of a step. `text` and `begin` name a part of one of its texts.
 pub(super) async fn step(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
     let project = visit.shown_project()?;
-    let (detail, steps) =
-        app.gateway.trace_for_member(visit.member(), project, path.text("id")?).await?;
-    let id = path.step()?;
-    let index = index_of(&steps, &id.to_string())?;
-    let trace = detail.trace.id.to_string();
+    let (trace, id) = (path.text("id")?, path.step()?);
+    let detail = app.gateway.step_of_trace(visit.member(), project, trace, id).await?;
+    let trace = detail.step.trace.to_string();
     let title = visit.t.step.number(id);
     let frame = visit.frame(Section::Traces, title, Some(project));
-    let beside = |index: Option<usize>| {
-        let step = steps.get(index?)?;
-        Some(step_href(&frame, &trace, &step.id))
-    };
+    let beside = |step: Option<StepId>| step.map(|step| step_href(&frame, &trace, &step));
     let number = |name: &str| visit.get(name).map(|text| text.parse().map_err(|_| Error::NotFound));
     let part = match number("text").transpose()? {
         Some(text) => Shown::Part { text, begin: number("begin").transpose()?.unwrap_or(0) },
@@ -86,13 +83,13 @@ pub(super) async fn step(State(app): State<App>, visit: Visit, path: Segments) -
     let page = StepPage {
         id: id.0,
         trace_href: frame.href(&format!("/traces/{trace}?step={id}")),
-        before: beside(index.checked_sub(1)),
-        next: beside(Some(index + 1)),
+        before: beside(detail.before),
+        next: beside(detail.next),
         trace,
         frame,
     };
     let writer = writer(&page.frame, &page.trace, part);
-    let written = written(&app, detail.steps.part(index..index + 1), writer).await?;
+    let written = written(&app, detail.list, writer).await?;
     Ok(html(page.with_steps(&written)))
 }
 

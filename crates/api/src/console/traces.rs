@@ -14,12 +14,9 @@ use gateway::{Error, KeyView, ListedTrace, Order};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::page;
 use crate::console::visit::Visit;
+use crate::console::{choices, page};
 use crate::evidence::trace_query;
-
-/// The most keys to choose from: a page stays small.
-const MOST_KEYS: usize = 100;
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
@@ -86,7 +83,7 @@ fn keys(app: &App, visit: &Visit, project: ProjectId) -> Vec<Choice> {
         })
         .collect();
     keys.reverse();
-    keys.truncate(MOST_KEYS);
+    let mut keys = choices::bounded(keys);
     if let Some(gone) = chosen.filter(|id| keys.iter().all(|key| key.value != *id)) {
         keys.push(Choice { is_chosen: true, ..Choice::of(gone.to_owned()) });
     }

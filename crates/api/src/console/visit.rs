@@ -11,6 +11,7 @@ use form_urlencoded::byte_serialize;
 use gateway::{Error, Member, Standing};
 
 use crate::app::App;
+use crate::console::choices;
 use crate::console::failure::{PageFailure, Result};
 use crate::console::language::texts;
 use crate::http::auth::{self, BySession, Session};
@@ -85,6 +86,8 @@ async fn admitted(
     }
 }
 
+/// The parameter that names the last row of the page before.
+pub(super) const AFTER: &str = "after";
 /// The parameter of a sign-in that a browser with several session cookies is led to.
 pub(super) const SESSIONS: &str = "sessions";
 /// Its value.
@@ -148,6 +151,18 @@ impl Visit {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The place in a list at which the page begins, as a query; `None` at its beginning.
+    pub(super) fn place(&self) -> Option<String> {
+        let place = self.get(AFTER)?;
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        Some(query.append_pair(AFTER, place).finish())
+    }
+
+    /// The path of a list, from the place on at which the page begins.
+    pub(super) fn at_place(&self, path: &str) -> String {
+        self.place().map_or_else(|| path.to_owned(), |place| format!("{path}?{place}"))
+    }
+
     /// The project that the query names, or the first that the user sees; `None` without any.
     pub(super) fn project(&self) -> Result<Option<ProjectId>> {
         self.chosen(self.project.as_deref())
@@ -173,6 +188,15 @@ impl Visit {
             .ok_or_else(|| Failure::new(StatusCode::NOT_FOUND, self.t.frame.no_project).into())
     }
 
+    /// The projects to choose from: those around the shown one, so that all of them can be reached.
+    fn projects_around(&self, shown: Option<ProjectId>) -> &[(ProjectId, String)] {
+        let most = choices::MOST;
+        let at = self.projects.iter().position(|(id, _)| Some(*id) == shown).unwrap_or(0);
+        let last = self.projects.len().saturating_sub(most);
+        let begin = at.saturating_sub(most / 2).min(last);
+        &self.projects[begin..self.projects.len().min(begin + most)]
+    }
+
     /// The frame of a page.
     pub(super) fn frame(
         &self,
@@ -180,8 +204,11 @@ impl Visit {
         title: impl Into<String>,
         project: Option<ProjectId>,
     ) -> Frame {
-        let projects = self.projects.iter().filter(|_| !self.enrols).map(|(id, name)| {
-            ProjectLink { id: id.0, name: name.clone(), is_shown: Some(*id) == project }
+        let around = if self.enrols { &[] } else { self.projects_around(project) };
+        let projects = around.iter().map(|(id, name)| ProjectLink {
+            id: id.0,
+            name: name.clone(),
+            is_shown: Some(*id) == project,
         });
         let account = &self.session.account;
         Frame {
@@ -255,5 +282,6 @@ impl FromRequest<App> for Form {
 pub(super) fn done(path: &str, project: impl Into<Option<ProjectId>>, what: &str) -> Response {
     let project = project.into().map(|project| format!("project={}&", project.0));
     let project = project.unwrap_or_default();
-    Redirect::to(&format!("{path}?{project}done={what}")).into_response()
+    let mark = if path.contains('?') { '&' } else { '?' };
+    Redirect::to(&format!("{path}{mark}{project}done={what}")).into_response()
 }

@@ -9,7 +9,7 @@ const STEP: usize = 10;
 const HEIGHT: f64 = 100.0;
 
 /// A part of a bar.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     /// Its class: `fill`, `failed`, `blocked`.
     pub class: &'static str,
@@ -18,7 +18,7 @@ pub struct Part {
 }
 
 /// A bar: parts on top of each other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ChartBar {
     /// The time that it begins at.
     pub begins: Timestamp,

@@ -5,6 +5,7 @@ use domain::time::Timestamp;
 
 use crate::format::Percent;
 use crate::frame::Frame;
+use crate::pages::paging::Pages;
 use crate::texts::Texts;
 
 /// A job.
@@ -51,6 +52,8 @@ pub struct JobsPage {
     pub frame: Frame,
     /// The jobs, newest first.
     pub rows: Vec<JobRow>,
+    /// The other pages of them.
+    pub pages: Pages,
 }
 
 /// The jobs alone, for a page that is open.

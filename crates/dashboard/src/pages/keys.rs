@@ -6,6 +6,7 @@ use domain::time::Timestamp;
 use crate::format::Money;
 use crate::frame::Frame;
 use crate::pages::limits::Held;
+use crate::pages::paging::Pages;
 use crate::texts::Texts;
 
 /// A key.
@@ -89,12 +90,16 @@ pub struct KeysPage {
     pub frame: Frame,
     /// The keys.
     pub rows: Vec<KeyRow>,
+    /// The other pages of them.
+    pub pages: Pages,
     /// A key that was just made.
     pub made: Option<NewSecret>,
     /// The spend of the user's own keys of the project in 30 days; `None` if that is not shown.
     pub own_spend: Option<Money>,
     /// The models that a new key can be held to.
     pub models: Vec<String>,
+    /// Whether there are more of them, to be named.
+    pub has_more_models: bool,
     /// The endpoints that it can be held to.
     pub endpoints: Vec<&'static str>,
     /// Whether the user may make keys.

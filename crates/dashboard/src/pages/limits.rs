@@ -5,6 +5,7 @@ use askama::Template;
 use crate::format::{Count, Money, Percent};
 use crate::frame::Frame;
 use crate::markup;
+use crate::pages::paging::Pages;
 
 /// Money against its bound.
 #[derive(Clone, Copy, Debug)]
@@ -73,4 +74,6 @@ pub struct LimitsPage {
     pub most_requests: Option<Count>,
     /// Its keys.
     pub keys: Vec<KeyLimits>,
+    /// The other pages of them.
+    pub pages: Pages,
 }

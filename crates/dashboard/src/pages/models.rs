@@ -5,6 +5,7 @@ use askama::Template;
 use crate::format::Rate;
 use crate::frame::Frame;
 use crate::markup;
+use crate::pages::paging::Pages;
 
 /// A model.
 #[derive(Clone, Debug)]
@@ -41,4 +42,6 @@ pub struct ModelsPage {
     pub frame: Frame,
     /// The models.
     pub rows: Vec<ModelRow>,
+    /// The other pages of them.
+    pub pages: Pages,
 }

@@ -1,12 +1,10 @@
 //! The figures of a project over a period.
 
 use askama::Template;
-use domain::time::Timestamp;
 
 use crate::format::{Count, Money, Percent};
 use crate::frame::{Frame, NavLink};
-use crate::markup;
-use crate::pages::chart::{Chart, ChartBar};
+use crate::pages::overview_parts::OverviewParts;
 use crate::texts::Texts;
 
 /// A figure.
@@ -77,7 +75,7 @@ pub struct ShareRow {
 }
 
 impl ShareRow {
-    fn width(&self) -> String {
+    pub(crate) fn width(&self) -> String {
         format!("{:.1}", (self.share * 100.0).clamp(0.0, 100.0))
     }
 }
@@ -96,7 +94,7 @@ pub struct GroupTable {
 }
 
 impl GroupTable {
-    fn heading(&self) -> String {
+    pub(crate) fn heading(&self) -> String {
         let mut letters = self.title.chars();
         letters
             .next()
@@ -123,67 +121,55 @@ pub struct FirstSteps {
 pub struct Overview {
     /// The frame.
     pub frame: Frame,
-    /// The hours up to now, if that is the period; else it is one of days.
-    pub hours: Option<i64>,
-    /// The first and the last day of a period of days, as ISO dates.
-    pub days: Option<(String, String)>,
-    /// The figures over time.
-    pub charts: Vec<Chart>,
-    /// The charts' figures as CSV.
-    pub series: String,
+    /// The period.
+    pub period: OverviewPeriod,
     /// The tag that usage is grouped by, too.
     pub tag: String,
-    /// The figures.
-    pub tiles: Vec<Tile>,
-    /// The usage by model, key, user and so on.
-    pub groups: Vec<GroupTable>,
-    /// The steps to a first call; `None` if there were calls.
-    pub first_steps: Option<FirstSteps>,
-    /// The address of this gateway.
-    pub address: String,
+    /// The address of the changes of the parts; `None` of a period that is over.
+    pub live: Option<String>,
+    /// The parts that change.
+    pub parts: OverviewParts,
 }
 
-/// The figures alone, for a page that is open.
-#[derive(Debug, Template)]
-#[template(path = "tiles.html")]
-pub struct Tiles {
-    /// The texts.
-    pub t: &'static Texts,
-    /// The figures.
-    pub tiles: Vec<Tile>,
+/// The period of an overview, as it was chosen.
+#[derive(Clone, Debug)]
+pub enum OverviewPeriod {
+    /// So many hours up to now.
+    Hours(i64),
+    /// The first and the last day, as ISO dates.
+    Days(String, String),
 }
 
-impl Overview {
-    /// The figures of the charts, by the time that they begin at.
-    fn buckets(&self) -> Vec<(Timestamp, Vec<&str>)> {
-        let Some(first) = self.charts.first() else { return Vec::new() };
-        let row = |(index, bar): (usize, &ChartBar)| {
-            let bars = self.charts.iter().filter_map(|chart| chart.bars.get(index));
-            (bar.begins, bars.map(|bar| bar.words.as_str()).collect())
-        };
-        first.bars.iter().enumerate().map(row).collect()
-    }
-
-    /// The address of the changes of the figures.
-    fn live(&self) -> Option<String> {
-        let hours = self.hours?;
-        Some(self.frame.href(&format!("/live/overview?window={hours}")))
-    }
-
-    fn no_calls(&self) -> String {
-        let t = &self.frame.t.overview;
-        match self.hours {
-            Some(hours) => t.no_calls_in_hours(hours),
-            None => t.no_calls_in_days(self.first_day(), self.last_day()),
+impl OverviewPeriod {
+    fn hours(&self) -> Option<i64> {
+        match self {
+            Self::Hours(hours) => Some(*hours),
+            Self::Days(..) => None,
         }
     }
 
+    fn days(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Hours(_) => None,
+            Self::Days(first, last) => Some((first, last)),
+        }
+    }
+
+    pub(crate) fn no_calls(&self, t: &Texts) -> String {
+        match self {
+            Self::Hours(hours) => t.overview.no_calls_in_hours(hours),
+            Self::Days(first, last) => t.overview.no_calls_in_days(first, last),
+        }
+    }
+}
+
+impl Overview {
     fn first_day(&self) -> &str {
-        self.days.as_ref().map_or("", |(first, _)| first)
+        self.period.days().map_or("", |(first, _)| first)
     }
 
     fn last_day(&self) -> &str {
-        self.days.as_ref().map_or("", |(_, last)| last)
+        self.period.days().map_or("", |(_, last)| last)
     }
 
     /// The periods to choose from.
@@ -193,7 +179,7 @@ impl Overview {
         let link = |(hours, name)| NavLink {
             href: self.frame.href(&format!("/?window={hours}")),
             name,
-            is_current: self.hours == Some(hours),
+            is_current: self.period.hours() == Some(hours),
         };
         periods.into_iter().map(link).collect()
     }

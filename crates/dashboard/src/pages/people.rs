@@ -5,6 +5,7 @@ use domain::time::Timestamp;
 
 use crate::frame::Frame;
 use crate::markup;
+use crate::pages::paging::Pages;
 use crate::texts::Texts;
 
 /// The roles that a form offers.
@@ -88,8 +89,12 @@ pub struct PeoplePage {
     pub frame: Frame,
     /// The users.
     pub people: Vec<PersonRow>,
+    /// The other pages of them.
+    pub pages: Pages,
     /// The invitations that are still good.
     pub invitations: Vec<InvitationRow>,
+    /// The other pages of them.
+    pub invitation_pages: Pages,
     /// A link that was just made.
     pub made: Option<NewLink>,
     /// Whether the signed-in user is an owner, who makes owners.

@@ -48,6 +48,13 @@ impl SentForm<'_> {
         })
     }
 
+    /// The first of its values that is none of those to choose from; empty without one.
+    pub(crate) fn beyond(&self, field: &str, known: &[String]) -> &str {
+        let all = self.0.into_iter().flat_map(|refused| &refused.sent);
+        let mut sent = all.filter(|(name, _)| name == field).map(|(_, value)| value);
+        sent.find(|value| !known.contains(value)).map_or("", String::as_str)
+    }
+
     /// Whether such a field was sent at all.
     pub(crate) fn any(&self, field: &str) -> bool {
         self.0.is_some_and(|refused| refused.sent.iter().any(|(name, _)| name == field))

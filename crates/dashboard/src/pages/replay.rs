@@ -5,6 +5,7 @@ use askama::Template;
 use crate::format::{Count, Duration, Money};
 use crate::frame::Frame;
 use crate::markup;
+use crate::pages::paging::Pages;
 use crate::texts::Texts;
 
 /// A trace of the comparison.
@@ -90,8 +91,10 @@ pub struct ReplayPart {
     pub error: Option<String>,
     /// The source and its replays; empty until it is over.
     pub traces: Vec<ComparedTrace>,
-    /// The calls of the source.
+    /// Calls of the source.
     pub calls: Vec<ComparedCall>,
+    /// The other pages of them.
+    pub pages: Pages,
 }
 
 impl ReplayPage {

@@ -30,6 +30,8 @@ pub struct ProviderForm {
     pub rules: String,
     /// Whether a second factor that the issuer has seen counts.
     pub trusts_factor: bool,
+    /// The sessions that end with it.
+    pub sessions: i64,
 }
 
 impl ProviderForm {

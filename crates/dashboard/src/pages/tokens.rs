@@ -5,6 +5,7 @@ use domain::time::Timestamp;
 
 use crate::frame::Frame;
 use crate::pages::keys::NewSecret;
+use crate::pages::paging::Pages;
 use crate::pages::people::ROLES;
 use crate::texts::Texts;
 
@@ -47,6 +48,8 @@ pub struct TokensPage {
     pub frame: Frame,
     /// The tokens.
     pub rows: Vec<TokenRow>,
+    /// The other pages of them.
+    pub pages: Pages,
     /// Whether the signed-in user has a password, which a new token asks for.
     pub has_password: bool,
     /// A token that was just made.

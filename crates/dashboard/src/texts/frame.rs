@@ -71,7 +71,9 @@ texts! {
     /// that it serves.
     Script {
         copied = "Copied";
-        help = "Keys:\n/  search traces\ng o  overview\ng t  traces\ng k  keys\ng m  models\ng p  playground\ng j  jobs\n?  this help";
+        help = "/  search traces\ng o  overview\ng t  traces\ng k  keys\ng m  models\ng p  playground\ng j  jobs\n?  this help";
+        help_title = "Keys of the keyboard";
+        close = "Close";
         session_over = "Your session is over: sign in again.";
         passkey_refused = "The passkey was refused.";
         passkey_known = "This device has a passkey of yours already.";

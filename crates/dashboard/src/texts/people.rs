@@ -22,7 +22,8 @@ texts! {
         no_rule = "A rule is a line such as: engineering = member 1 2";
         trusts_factor = "Its second factor counts";
         save(provider) = "Save {provider}";
-        asks_to_remove(provider) = "Remove {provider}? The sessions that came by it end.";
+        asks_to_lead_elsewhere(provider, sessions) = "Lead {provider} to another issuer or client? The sessions that came by it end, {sessions} now.";
+        asks_to_remove(provider, sessions) = "Remove {provider}? The sessions that came by it end, {sessions} now.";
         remove_provider(provider) = "Remove {provider}";
         new = "A new provider";
         add = "Add";
@@ -65,10 +66,10 @@ texts! {
         new_password = "New password";
         new_password_for(email) = "New password for {email}";
         reset = "Reset";
-        end_ways_of(email) = "End every way in of {email}";
+        end_ways_of(email) = "Reset every way in of {email}";
         asks_to_end_ways(email) = "End every way in of {email}? Password, passkeys, second factors, single sign-on, sessions and service tokens go; a link to a new password is made.";
         reset_factor = "Reset factor";
-        reset_factor_of(email) = "Reset the second factor of {email}";
+        reset_factor_of(email) = "Reset factor of {email}";
         asks_to_reset_factor(email) = "Reset the second factor of {email}? Their authenticator, recovery codes and passkeys go, and their sessions end. They sign in with their password or by their provider, and set up a new one.";
         remove(email) = "Remove {email}";
         asks_to_remove(email) = "Remove {email}? Their sessions and service tokens end; keys that they made go on.";
@@ -79,6 +80,7 @@ texts! {
         email = "E-mail";
         good_until = "Good until";
         withdraw = "Withdraw";
+        asks_to_withdraw(email) = "Withdraw the invitation of {email}? Its link is no longer good.";
         withdraw_of(email) = "Withdraw the invitation of {email}";
     }
 }

@@ -40,6 +40,7 @@ texts! {
         mcp_token[server] = "Token for {server}";
         mcp_token_set[server] = "Token for {server} (set: leave empty to keep it)";
         save_mcp_token(server) = "Save the token for {server}";
+        asks_to_remove_mcp_token(server) = "Remove the token for {server}? Calls with it fail from the next one on.";
         remove_mcp_token(server) = "Remove the token for {server}";
 
         organization(name) = "Organization {name}";

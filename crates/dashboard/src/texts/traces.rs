@@ -120,6 +120,7 @@ texts! {
     Replay {
         title = "Replay";
         heading[trace] = "Replay of {trace}";
+        calls = "Pages of calls";
         progress(done, total) = "{done} of {total} calls";
         look_again = "Look again";
         in_total = "In total";

@@ -105,9 +105,27 @@ impl Gateway {
 
     /// The invitations that are still good, newest first; at most 1,000.
     pub async fn list_invitations(&self, member: &Member) -> Result<Vec<InvitationView>> {
+        self.invitations_after(member, None, LISTED).await
+    }
+
+    /// The first `most` invitations that are still good, newest first, behind the one that was made at a time and has
+    /// an id; it may be gone.
+    pub async fn invitations_after(
+        &self,
+        member: &Member,
+        after: Option<(Timestamp, &str)>,
+        most: i64,
+    ) -> Result<Vec<InvitationView>> {
         member.check_admin()?;
-        let now = self.clock.now();
-        let links = self.store.links(member.org, LinkPurpose::Invitation, now, LISTED).await?;
+        let hash = |id: &str| {
+            // The last of the hashes that begin like this.
+            let mut hash = [0xff; 32];
+            hash[..8].copy_from_slice(&prefix_of(id).ok_or(Error::NotFound)?);
+            Ok::<_, Error>(hash)
+        };
+        let after = after.map(|(made, id)| Ok::<_, Error>((made, hash(id)?))).transpose()?;
+        let (org, now) = (member.org, self.clock.now());
+        let links = self.store.links(org, LinkPurpose::Invitation, now, after, most).await?;
         links.into_iter().map(view).collect()
     }
 

@@ -28,8 +28,18 @@ pub struct PersonChange {
 impl Gateway {
     /// The people of the organization, oldest first; at most 1,000.
     pub async fn list_people(&self, member: &Member) -> Result<Vec<Person>> {
+        self.people_after(member, None, LISTED).await
+    }
+
+    /// The first `most` people of the organization after one of them, oldest first.
+    pub async fn people_after(
+        &self,
+        member: &Member,
+        after: Option<UserId>,
+        most: i64,
+    ) -> Result<Vec<Person>> {
         member.check_admin()?;
-        Ok(self.store.people(member.org, LISTED).await?)
+        Ok(self.store.people(member.org, after, most).await?)
     }
 
     /// Changes the role or the projects of a user. It counts from the next request of their sessions on.

@@ -110,9 +110,19 @@ impl Gateway {
 
     /// The tokens of the organization that are not revoked, newest first (admin or owner).
     pub async fn list_service_tokens(&self, member: &Member) -> Result<Vec<ServiceToken>> {
+        self.service_tokens_after(member, None, MOST).await
+    }
+
+    /// The first `most` tokens, newest first, behind the one that was made at a time and has an id.
+    pub async fn service_tokens_after(
+        &self,
+        member: &Member,
+        after: Option<(Timestamp, ServiceTokenId)>,
+        most: i64,
+    ) -> Result<Vec<ServiceToken>> {
         member.check_person()?;
         member.check_admin()?;
-        Ok(self.store.service_tokens(member.org, MOST).await?)
+        Ok(self.store.service_tokens(member.org, after, most).await?)
     }
 
     /// Whether the time of a token is over.

@@ -1,5 +1,7 @@
 //! Providers of single sign-on, as owners see and change them.
 
+use std::collections::HashMap;
+
 use domain::ids::{ProjectId, SignOnProviderId};
 use domain::project::Role;
 use domain::secret::Secret;
@@ -12,6 +14,7 @@ use crate::audit::Event;
 use crate::control::last_ways_in::{check_made_get_in, check_owners_get_in};
 use crate::control::people::{hold_people, read_role};
 use crate::control::projects::{audited, clean_name};
+use crate::control::sessions::{SESSION_ABSOLUTE, SESSION_IDLE};
 use crate::control::settings_preview::{check_base, version};
 use crate::control::sign_on::no_public_url;
 use crate::error::{Error, Faults, Result};
@@ -124,6 +127,18 @@ impl Gateway {
         self.note_act(&mut tx, member, event, target(id), metadata).await?;
         tx.commit().await?;
         Ok(provider)
+    }
+
+    /// How many sessions would end with each provider (owner); providers without any are left out.
+    pub async fn sessions_by_providers(
+        &self,
+        member: &Member,
+    ) -> Result<HashMap<SignOnProviderId, i64>> {
+        member.check_owner()?;
+        let now = self.clock.now();
+        let (created, seen) = (now.minus_micros(SESSION_ABSOLUTE), now.minus_micros(SESSION_IDLE));
+        let but = member.session.as_ref();
+        Ok(self.store.sessions_by_providers(member.org, created, seen, but).await?)
     }
 
     /// Changes a provider (owner). Another issuer gets no secret that was meant for the one before. With another

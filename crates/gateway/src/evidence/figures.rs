@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::evidence::stats::Period;
 use crate::gateway::Gateway;
 use crate::state::member::Member;
-use crate::state::registry::ProjectState;
 
 /// The figures of a project over a period.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,45 +53,33 @@ impl Gateway {
         project: ProjectId,
         period: &Period,
     ) -> Result<ComparedFigures> {
-        self.compared_figures(&*self.visible_project(member, project)?, period).await
+        let project = self.visible_project(member, project)?.id();
+        let (now, before) =
+            tokio::try_join!(self.figures(project, period), self.figures_before(project, period))?;
+        Ok(ComparedFigures { now, before })
     }
 
-    pub(crate) async fn compared_figures(
-        &self,
-        project: &ProjectState,
-        period: &Period,
-    ) -> Result<ComparedFigures> {
-        let id = project.id();
-        let earlier = period.before();
-        let ((from, to), (from_before, to_before)) = (period.minutes(), earlier.minutes());
-        let (
-            (usage, sketch, findings, revenue),
-            (usage_before, sketch_before, findings_before, revenue_before),
-        ) = tokio::try_join!(
-            async {
-                tokio::try_join!(
-                    bounded(self.store.usage_total(id, from, to)),
-                    bounded(self.store.latencies(id, from, to)),
-                    bounded(self.store.finding_counts(id, period.start, period.end)),
-                    bounded(self.store.revenue(id, period.start, period.end)),
-                )
-            },
-            async {
-                tokio::try_join!(
-                    bounded(self.store.usage_total(id, from_before, to_before)),
-                    bounded(self.store.latencies(id, from_before, to_before)),
-                    bounded(self.store.finding_counts(id, earlier.start, earlier.end)),
-                    bounded(self.store.revenue(id, earlier.start, earlier.end)),
-                )
-            },
+    /// The figures of a period.
+    pub(crate) async fn figures(&self, project: ProjectId, period: &Period) -> Result<Figures> {
+        let (from, to) = period.minutes();
+        let (usage, sketch, findings, revenue) = tokio::try_join!(
+            bounded(self.store.usage_total(project, from, to)),
+            bounded(self.store.latencies(project, from, to)),
+            bounded(self.store.finding_counts(project, period.start, period.end)),
+            bounded(self.store.revenue(project, period.start, period.end)),
         )?;
         let latency = [50.0, 95.0, 99.0].map(|share| sketch.percentile(share));
-        let before = FiguresBefore {
-            usage: usage_before,
-            latency: sketch_before.percentile(50.0),
-            findings: findings_before,
-            revenue: revenue_before,
-        };
-        Ok(ComparedFigures { now: Figures { usage, latency, findings, revenue }, before })
+        Ok(Figures { usage, latency, findings, revenue })
+    }
+
+    /// What a period is compared with: the figures of the one before it.
+    pub(crate) async fn figures_before(
+        &self,
+        project: ProjectId,
+        period: &Period,
+    ) -> Result<FiguresBefore> {
+        let Figures { usage, latency, findings, revenue } =
+            self.figures(project, &period.before()).await?;
+        Ok(FiguresBefore { usage, latency: latency[0], findings, revenue })
     }
 }

@@ -41,13 +41,35 @@ impl Gateway {
         project: ProjectId,
         period: &Period,
     ) -> Result<UsageSeries> {
-        let project = self.visible_project(member, project)?;
+        self.series(self.visible_project(member, project)?.id(), period).await
+    }
+
+    pub(crate) async fn series(&self, project: ProjectId, period: &Period) -> Result<UsageSeries> {
         let (from, to) = period.minutes();
         let width = width(to - from);
         // Whole buckets: one that begins before the period is not shown as less than it is.
         let from = from / width * width;
-        let used = bounded(self.store.usage_series(project.id(), from, to, width)).await?;
+        let used = bounded(self.store.usage_series(project, from, to, width)).await?;
         Ok(UsageSeries { width, buckets: filled(&used, from / width, (to - 1) / width) })
+    }
+
+    /// Reads the buckets of a period again that have a minute, or a later one.
+    pub(crate) async fn read_series_from(
+        &self,
+        project: ProjectId,
+        series: &mut UsageSeries,
+        minute: i64,
+    ) -> Result<()> {
+        let (Some(first), Some(last)) = (series.buckets.first(), series.buckets.last()) else {
+            return Ok(());
+        };
+        let (width, first, last) = (series.width, first.index, last.index);
+        let from = (minute / width).max(first);
+        let until = (last + 1) * width;
+        let used = bounded(self.store.usage_series(project, from * width, until, width)).await?;
+        series.buckets.retain(|bucket| bucket.index < from);
+        series.buckets.extend(filled(&used, from, last));
+        Ok(())
     }
 }
 

@@ -78,6 +78,13 @@ impl Period {
         Self { label, start: now.minus_micros(hours * HOUR), end: now, slides: true }
     }
 
+    /// From the beginning of a day up to a moment.
+    pub(crate) fn days(start: Timestamp, end: Timestamp) -> Self {
+        let day = |at: Timestamp| at.to_string()[..10].to_owned();
+        let label = format!("{} to {}", day(start), day(end.minus_micros(1)));
+        Self { label, start, end, slides: false }
+    }
+
     /// Its whole hours.
     pub fn hours(&self) -> i64 {
         self.end.since(self.start) / HOUR
@@ -130,8 +137,7 @@ impl Period {
         };
         let start = date(start_date, "start_date")?;
         let last = date(end_date, "end_date")?;
-        let last = last.unwrap_or(now);
-        let end = if end_date.is_some() { last.minus_micros(-DAY) } else { now };
+        let end = last.map_or(now, |last| last.minus_micros(-DAY));
         let start = start.unwrap_or_else(|| end.minus_micros(30 * DAY));
         if start >= end {
             return Err(malformed(match end_date {
@@ -139,9 +145,7 @@ impl Period {
                 None => "start_date must not be in the future",
             }));
         }
-        let day = |at: Timestamp| at.to_string()[..10].to_owned();
-        let label = format!("{} to {}", day(start), day(last));
-        Ok(Self { label, start, end, slides: false })
+        Ok(Self::days(start, end))
     }
 }
 

@@ -6,7 +6,7 @@ use domain::ids::{KeyId, ProjectId};
 use domain::time::{HOUR, Timestamp};
 use store::{Dimension, GroupRow, Grouped, MadeKey};
 
-use crate::bounded_read::bounded_holding;
+use crate::bounded_read::{bounded, bounded_holding};
 use crate::error::Result;
 use crate::evidence::stats::{Period, project_of_key};
 use crate::gateway::Gateway;
@@ -73,18 +73,29 @@ impl Gateway {
         period: Period,
         dimensions: Vec<Dimension>,
     ) -> Result<Vec<Usage>> {
-        let project = self.visible_project(member, project)?;
+        self.usages(&*self.visible_project(member, project)?, period, dimensions).await
+    }
+
+    pub(crate) async fn usages(
+        &self,
+        project: &ProjectState,
+        period: Period,
+        dimensions: Vec<Dimension>,
+    ) -> Result<Vec<Usage>> {
         let (period, hour) = from_whole_hour(period);
         for dimension in &dimensions {
             self.expect_again(project.id(), dimension, &period);
         }
-        let place = self.search_place(&project).await?;
+        let place = self.search_place(project).await?;
         let (gateway, id, end, by) = (self.clone(), project.id(), period.end, dimensions.clone());
         let read =
             async move { gateway.store.usage_by_each(id, &by, hour, end, MOST_GROUPS).await };
         let grouped = bounded_holding(&self.tasks, place, read).await?;
-        let usages = dimensions.iter().zip(grouped);
-        Ok(usages.map(|(by, grouped)| self.named(id, period.clone(), by, grouped)).collect())
+        let mut usages = Vec::with_capacity(dimensions.len());
+        for (by, grouped) in dimensions.iter().zip(grouped) {
+            usages.push(self.named(id, period.clone(), by, grouped).await?);
+        }
+        Ok(usages)
     }
 
     /// The usage of some keys of a project, dearest first, and the period that was read; keys without usage are
@@ -123,7 +134,7 @@ impl Gateway {
         let (gateway, id, by, end) = (self.clone(), project.id(), dimension.clone(), period.end);
         let read = async move { gateway.store.usage_by(id, &by, hour, end, MOST_GROUPS).await };
         let grouped = bounded_holding(&self.tasks, place, read).await?;
-        Ok(self.named(id, period, dimension, grouped))
+        self.named(id, period, dimension, grouped).await
     }
 
     /// Notes that a question is asked, unless it is about a past that is over: its sums stay.
@@ -136,25 +147,45 @@ impl Gateway {
         }
     }
 
+    /// The names of the keys that are groups, revoked ones too.
+    async fn names_of_keys(
+        &self,
+        project: ProjectId,
+        groups: &[GroupRow],
+    ) -> Result<HashMap<KeyId, String>> {
+        let ids = groups.iter().filter_map(|usage| usage.value.parse().ok());
+        let (mut names, mut revoked) = (HashMap::new(), Vec::new());
+        for id in ids.map(KeyId::from_i64) {
+            match self.registry.key(id).filter(|state| state.key.project == project) {
+                Some(state) => {
+                    names.insert(id, state.key.name.clone());
+                }
+                None => revoked.push(id),
+            }
+        }
+        names.extend(bounded(self.store.names_of_keys(project, &revoked)).await?);
+        Ok(names)
+    }
+
     /// Usage with the names of keys, and calls without a value in their place among the groups.
-    fn named(
+    async fn named(
         &self,
         project: ProjectId,
         period: Period,
         dimension: &Dimension,
         grouped: Grouped,
-    ) -> Usage {
+    ) -> Result<Usage> {
         let Grouped { groups, without, rest, total } = grouped;
-        let keys = if *dimension == Dimension::Key { self.registry.keys() } else { Vec::new() };
+        let are_keys = *dimension == Dimension::Key;
+        let keys =
+            if are_keys { self.names_of_keys(project, &groups).await? } else { HashMap::new() };
         let named = |usage: GroupRow| {
             let value = usage.value.clone();
-            let Some(id) = value.parse().ok().filter(|_| *dimension == Dimension::Key) else {
+            let Some(id) = value.parse().ok().filter(|_| are_keys) else {
                 return UsageGroup { value: Some(value), name: None, usage };
             };
             let id = KeyId::from_i64(id);
-            let key = keys.iter().find(|key| key.key.id == id && key.key.project == project);
-            let name = key.map(|key| key.key.name.clone());
-            UsageGroup { value: Some(id.to_string()), name, usage }
+            UsageGroup { value: Some(id.to_string()), name: keys.get(&id).cloned(), usage }
         };
         let mut groups: Vec<UsageGroup> = groups.into_iter().map(named).collect();
         if !without.is_empty() {
@@ -163,7 +194,7 @@ impl Gateway {
             groups.insert(place, UsageGroup { value: None, name: None, usage: without });
         }
         let rest = Some(rest).filter(|rest| !rest.is_empty());
-        Usage { period, groups, rest, total }
+        Ok(Usage { period, groups, rest, total })
     }
 }
 

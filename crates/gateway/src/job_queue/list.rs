@@ -10,15 +10,18 @@ use crate::gateway::Gateway;
 use crate::job_queue::runner::RESULT_RETENTION;
 use crate::state::member::Member;
 
-/// The most jobs of a list, the newest.
-const MOST: i64 = 200;
-
 impl Gateway {
-    /// The jobs of a project that is a member's to see, newest first, without their results. Those that are
-    /// over are found for a while.
-    pub async fn list_jobs(&self, member: &Member, project: ProjectId) -> Result<Vec<Job>> {
+    /// The first `most` jobs of a project that is a member's to see, newest first, without their results, behind the
+    /// one that was made at a time and has an id. Those that are over are found for a while.
+    pub async fn list_jobs(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        after: Option<(Timestamp, JobId)>,
+        most: i64,
+    ) -> Result<Vec<Job>> {
         let project = self.visible_project(member, project)?;
-        self.jobs_of(project.id()).await
+        bounded(self.store.jobs_of(project.id(), self.clock.now(), after, most)).await
     }
 
     /// A job of a project that is a member's to see, of any kind, and the time until which it is found, at the
@@ -42,7 +45,8 @@ impl Gateway {
         job.filter(|job| job.kind.is_asked_for()).ok_or(Error::NotFound)
     }
 
-    pub(crate) async fn jobs_of(&self, project: ProjectId) -> Result<Vec<Job>> {
-        bounded(self.store.jobs_of(project, self.clock.now(), MOST)).await
+    /// The newest jobs of a project.
+    pub(crate) async fn newest_jobs(&self, project: ProjectId, most: i64) -> Result<Vec<Job>> {
+        bounded(self.store.jobs_of(project, self.clock.now(), None, most)).await
     }
 }

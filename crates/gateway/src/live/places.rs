@@ -51,8 +51,8 @@ impl Taken {
         });
     }
 
-    fn watches(&self, subject: Subject) -> bool {
-        self.streams.values().any(|stream| stream.subject == subject)
+    fn watches(&self, subject: &Subject) -> bool {
+        self.streams.values().any(|stream| stream.subject == *subject)
     }
 }
 
@@ -84,7 +84,7 @@ impl Places {
             (known.clone(), None)
         } else if taken.views.len() < MOST_VIEWS {
             let (sender, seen) = watch::channel(Seen::Nothing);
-            taken.views.insert(subject, seen.clone());
+            taken.views.insert(subject.clone(), seen.clone());
             (seen, Some(sender))
         } else {
             return Err(Error::TooManyLiveViews);
@@ -97,12 +97,12 @@ impl Places {
     }
 
     /// Whether nobody watches a view any more; it is forgotten then.
-    pub(super) fn forget_unwatched(&self, subject: Subject, now: Timestamp) -> bool {
+    pub(super) fn forget_unwatched(&self, subject: &Subject, now: Timestamp) -> bool {
         let mut taken = lock(&self.0);
         taken.expire(now);
         let is_unwatched = !taken.watches(subject);
         if is_unwatched {
-            taken.views.remove(&subject);
+            taken.views.remove(subject);
         }
         is_unwatched
     }
@@ -119,12 +119,12 @@ mod tests {
     use domain::ids::ProjectId;
 
     use super::*;
-    use crate::live::view::LiveView;
+    use crate::live::view::{LiveView, Span};
 
     const NOW: Timestamp = Timestamp(0);
 
     fn subject(hours: i64) -> Subject {
-        (ProjectId(1), LiveView::Figures { hours })
+        (ProjectId(1), LiveView::Overview(Span::Hours(hours), [].into()))
     }
 
     #[test]
@@ -153,13 +153,13 @@ mod tests {
         let (second, _seen, none) = places.take(UserId(2), subject(1), NOW).unwrap();
         assert!(sender.is_some() && none.is_none());
         drop(first);
-        assert!(!places.forget_unwatched(subject(1), NOW));
+        assert!(!places.forget_unwatched(&subject(1), NOW));
         drop(second);
         // A stream that comes before the task has noticed keeps it.
         let (third, ..) = places.take(UserId(1), subject(1), NOW).unwrap();
-        assert!(!places.forget_unwatched(subject(1), NOW));
+        assert!(!places.forget_unwatched(&subject(1), NOW));
         drop(third);
-        assert!(places.forget_unwatched(subject(1), NOW));
+        assert!(places.forget_unwatched(&subject(1), NOW));
         let (_place, _seen, sender) = places.take(UserId(1), subject(1), NOW).unwrap();
         assert!(sender.is_some());
         // A task that has failed is replaced.
@@ -174,13 +174,13 @@ mod tests {
             (0..8).map(|_| places.take(UserId(1), subject(1), NOW).unwrap()).collect();
         assert!(places.take(UserId(1), subject(1), Timestamp(EXPIRES - 1)).is_err());
         let later = Timestamp(EXPIRES);
-        assert!(places.forget_unwatched(subject(1), later));
+        assert!(places.forget_unwatched(&subject(1), later));
         let (_place, _seen, sender) = places.take(UserId(1), subject(1), later).unwrap();
         assert!(sender.is_some());
         // A thread that has read its clock earlier forgets nobody.
-        assert!(!places.forget_unwatched(subject(1), Timestamp(EXPIRES - 1)));
+        assert!(!places.forget_unwatched(&subject(1), Timestamp(EXPIRES - 1)));
         // One that ends after all takes nothing from the others.
         drop(stalled);
-        assert!(!places.forget_unwatched(subject(1), later));
+        assert!(!places.forget_unwatched(&subject(1), later));
     }
 }

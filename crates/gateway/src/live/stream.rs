@@ -11,11 +11,10 @@ use tokio::sync::watch;
 
 use crate::control::sessions::Standing;
 use crate::error::{Error, Result};
-use crate::evidence::figures::ComparedFigures;
 use crate::evidence::listed_trace::ListedTrace;
 use crate::gateway::Gateway;
 use crate::live::places::Place;
-use crate::live::view::Seen;
+use crate::live::view::{LiveOverview, Seen};
 use crate::state::member::Member;
 
 /// The time between two looks at the clock.
@@ -36,8 +35,8 @@ pub enum LiveEvent {
     Jobs(Arc<[Job]>),
     /// The job. It changes no more once it is over.
     Job(Arc<Job>),
-    /// The figures.
-    Figures(Arc<ComparedFigures>),
+    /// The overview.
+    Overview(Arc<LiveOverview>),
     /// Nothing has happened for a while.
     Quiet,
 }
@@ -128,8 +127,8 @@ impl LiveStream {
 fn change(before: &Seen, now: &Seen) -> Option<LiveEvent> {
     match (before, now) {
         (_, Seen::Nothing) => None,
-        (Seen::Figures(before), Seen::Figures(now)) if before == now => None,
-        (_, Seen::Figures(now)) => Some(LiveEvent::Figures(now.clone())),
+        (Seen::Overview(before), Seen::Overview(now)) if before.is_as(now) => None,
+        (_, Seen::Overview(now)) => Some(LiveEvent::Overview(now.clone())),
         (Seen::Jobs(before), Seen::Jobs(now)) if before == now => None,
         (_, Seen::Jobs(now)) => Some(LiveEvent::Jobs(now.clone())),
         (Seen::Job(before), Seen::Job(now)) if before == now => None,

@@ -4,12 +4,17 @@ use std::sync::Arc;
 
 use domain::ids::{JobId, ProjectId};
 use domain::job::Job;
+use domain::time::Timestamp;
+use store::Dimension;
 
 use crate::evidence::figures::ComparedFigures;
 use crate::evidence::listed_trace::ListedTrace;
+use crate::evidence::series::UsageSeries;
+use crate::evidence::stats::Period;
+use crate::evidence::usage::Usage;
 
 /// A view of a project that can be watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LiveView {
     /// The newest traces.
     Traces,
@@ -17,11 +22,57 @@ pub enum LiveView {
     Jobs,
     /// One job.
     Job(JobId),
-    /// The figures of so many hours up to now.
-    Figures {
-        /// The hours.
-        hours: i64,
-    },
+    /// The figures of a period, and its usage by some dimensions.
+    Overview(Span, Arc<[Dimension]>),
+}
+
+/// The period of an overview.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Span {
+    /// So many hours up to now.
+    Hours(i64),
+    /// From the beginning of a day up to a moment.
+    Days(Timestamp, Timestamp),
+}
+
+impl Span {
+    /// That of a period.
+    pub fn of(period: &Period) -> Self {
+        if period.slides {
+            Self::Hours(period.hours())
+        } else {
+            Self::Days(period.start, period.end)
+        }
+    }
+
+    /// Its period at a time.
+    pub(super) fn at(self, now: Timestamp) -> Period {
+        match self {
+            Self::Hours(hours) => Period::last(hours, now),
+            Self::Days(start, end) => Period::days(start, end),
+        }
+    }
+}
+
+/// An overview as it is now.
+#[derive(Debug)]
+pub struct LiveOverview {
+    /// The figures of its period, and of the one before.
+    pub figures: ComparedFigures,
+    /// The usage over time.
+    pub series: UsageSeries,
+    /// The usage by each dimension.
+    pub usages: Arc<[Usage]>,
+}
+
+impl LiveOverview {
+    /// Whether it shows the same as another.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        // Usage that was read again may have changed.
+        self.figures == other.figures
+            && self.series == other.series
+            && Arc::ptr_eq(&self.usages, &other.usages)
+    }
 }
 
 /// A view of one project.
@@ -39,6 +90,6 @@ pub(super) enum Seen {
     Jobs(Arc<[Job]>),
     /// The job.
     Job(Arc<Job>),
-    /// The figures.
-    Figures(Arc<ComparedFigures>),
+    /// The overview.
+    Overview(Arc<LiveOverview>),
 }

@@ -1,11 +1,12 @@
 //! Recorded answers and those of replays: how alike they are, and side by side.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use domain::ids::{ProjectId, StepId};
 use serde::Deserialize;
 use serde_json::Value;
-use store::PackedContent;
+use store::{PackedContent, STEPS_AT_ONCE};
 
 use crate::bounded_read::{bounded, read_again};
 use crate::capacity::body_memory::{json_bytes, plain_bytes};
@@ -69,29 +70,32 @@ const LARGEST_UNPACKED: usize = 16 * 1024 * 1024;
 const LARGEST_TOGETHER: usize = 4 * 1024 * 1024;
 
 impl Gateway {
-    /// The answers of the calls of a replay and of its source, as text: of the first ones, as far as they are
+    /// The answers of some of the calls of a replay and of its source, as text: of the first ones, as far as they are
     /// stored and not too long.
     pub async fn replay_answers(
         &self,
         member: &Member,
         project: ProjectId,
         job: &ReplayJob,
+        calls: Range<usize>,
     ) -> Result<HashMap<StepId, String>> {
         let project = self.visible_project(member, project)?;
         let Some(result) = &job.result else { return Ok(HashMap::new()) };
-        let calls = result.replays.iter().map(|replayed| replayed.steps.len()).max().unwrap_or(0);
         // Call by call, so that both sides of a comparison are among the first.
         let of_call = |index: usize| {
             let repeated = result.replays.iter().filter_map(move |all| all.steps.get(index));
             repeated.flat_map(|step| [Some(StepId(step.source)), step.step]).flatten()
         };
         let mut ids: Vec<StepId> = Vec::new();
-        for id in (0..calls).flat_map(of_call) {
+        for id in calls.flat_map(of_call) {
             if ids.len() < MOST_SHOWN && !ids.contains(&id) {
                 ids.push(id);
             }
         }
-        let sizes = bounded(self.store.sealed_sizes(&ids)).await?;
+        let mut sizes = HashMap::new();
+        for some in ids.chunks(STEPS_AT_ONCE) {
+            sizes.extend(bounded(self.store.sealed_sizes(some)).await?);
+        }
         let mut room = LARGEST_TOGETHER;
         ids.retain(|id| {
             let size = sizes.get(id).copied().unwrap_or(usize::MAX);
@@ -99,7 +103,10 @@ impl Gateway {
             room -= if fits { size } else { 0 };
             fits
         });
-        let sealed = bounded(self.store.sealed_contents(&ids)).await?;
+        let mut sealed = Vec::with_capacity(ids.len());
+        for some in ids.chunks(STEPS_AT_ONCE) {
+            sealed.extend(bounded(self.store.sealed_contents(some)).await?);
+        }
         let (mut packed, mut bytes) = (Vec::with_capacity(sealed.len()), 0);
         for content in sealed {
             let id = content.step();

@@ -252,7 +252,7 @@ async fn a_replay_needs_the_attributes_that_calls_need_and_keeps_them() {
     let refused = fresh.gateway.replay(&fresh.caller, &id, Overrides::default()).await;
     let missing = "Missing required attributes: user, session, tag:team";
     assert_eq!(refused.unwrap_err().to_string(), missing);
-    assert!(fresh.gateway.jobs_of(fresh.caller.project.id()).await.unwrap().is_empty());
+    assert!(fresh.gateway.newest_jobs(fresh.caller.project.id(), 50).await.unwrap().is_empty());
 
     let job = replayed(&fresh, &named, source).await;
     assert_eq!(job.state, JobState::Completed, "{job:?}");

@@ -95,6 +95,28 @@ async fn a_request_has_one_job_until_that_fails_or_expires() {
 }
 
 #[tokio::test]
+async fn jobs_are_listed_a_page_at_a_time() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        // Two of each second.
+        for number in 1..=6 {
+            let made = after(i64::try_from(number).unwrap() / 2);
+            add(&store, job(project, number, u8::try_from(number).unwrap(), made)).await;
+        }
+        let (mut listed, mut last) = (Vec::new(), None);
+        loop {
+            let page = store.jobs_of(project, NOW, last, 2).await.unwrap();
+            let Some(job) = page.last() else { break };
+            last = Some((job.created_at, job.id));
+            listed.extend(page.iter().map(|job| job.id));
+        }
+        assert_eq!(listed, [6, 5, 4, 3, 2, 1].map(id), "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
 async fn requests_at_the_same_time_have_one_job() {
     for database in databases().await {
         let store = database.open().await;

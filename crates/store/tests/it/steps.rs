@@ -55,6 +55,39 @@ async fn a_step_comes_back_as_it_was_and_its_content_is_sealed() {
 }
 
 #[tokio::test]
+async fn the_steps_beside_a_step_are_those_of_its_trace() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, key) = project(&store).await;
+        for number in [1, 2] {
+            store.writer().trace(trace(project, number)).await.unwrap();
+        }
+        let mut steps = Vec::new();
+        // Two begin at the same time, and one of another trace between them.
+        for (number, began) in [(1, 0), (1, 5), (2, 5), (1, 5), (1, 9)] {
+            let id = store.step_id().await.unwrap();
+            let mut step = run(project, trace_id(number), id);
+            step.started_at = NOW.minus_micros(-began);
+            store.writer().step(step.clone(), Some((b"{}", &key))).await.unwrap();
+            if number == 1 {
+                steps.push(step);
+            }
+        }
+        for (index, step) in steps.iter().enumerate() {
+            let at = |index: usize| steps.get(index).map(|step| step.id);
+            let expected = (index.checked_sub(1).and_then(at), at(index + 1));
+            assert_eq!(store.steps_beside(step).await.unwrap(), expected, "{}", database.kind);
+        }
+        let first = store.first_steps(trace_id(1), project, 2).await.unwrap();
+        assert_eq!(
+            first.iter().map(|step| step.id).collect::<Vec<_>>(),
+            [steps[0].id, steps[1].id]
+        );
+        store.close().await;
+    }
+}
+
+#[tokio::test]
 async fn a_trace_is_read_a_few_steps_at_a_time() {
     for database in databases().await {
         let store = database.open().await;

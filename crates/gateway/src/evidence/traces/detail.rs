@@ -12,7 +12,7 @@ use domain::trace::Trace;
 use grading::TraceFigures;
 use store::Outline;
 
-use crate::bounded_read::READ_BOUND;
+use crate::bounded_read::{READ_BOUND, bounded};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::caller::Caller;
@@ -32,6 +32,19 @@ pub struct TraceDetail {
     pub routed: Option<Step>,
     /// Its steps in the order they began.
     pub steps: StepList,
+}
+
+/// A step of a trace, and those beside it.
+#[derive(Debug)]
+pub struct StepDetail {
+    /// The step, without its content.
+    pub step: Step,
+    /// The one that began before it.
+    pub before: Option<StepId>,
+    /// The one that began after it.
+    pub next: Option<StepId>,
+    /// The list of this step alone, to be written with its content.
+    pub list: StepList,
 }
 
 /// The steps that a detail shows. Only this list is held until the detail is written, so an entry
@@ -90,6 +103,44 @@ impl Gateway {
         self.trace_of(&self.visible_project(member, project)?, id).await
     }
 
+    /// A step of a trace of a project that is a member's to see. Nothing is read of the other steps but the ids of
+    /// those beside it, however many there are.
+    pub async fn step_of_trace(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        trace: &str,
+        step: StepId,
+    ) -> Result<StepDetail> {
+        let project = self.visible_project(member, project)?;
+        let trace: TraceId = trace.parse().map_err(|_| Error::NotFound)?;
+        let found = bounded(self.store.step_of_project(step, project.id())).await?;
+        let step = found.filter(|found| found.trace == trace).ok_or(Error::NotFound)?;
+        let id = [step.id];
+        let ((before, next), sizes) = tokio::try_join!(
+            bounded(self.store.steps_beside(&step)),
+            bounded(self.store.sealed_sizes(&id)),
+        )?;
+        let sealed = sizes.get(&step.id).map_or(0, |size| short(*size));
+        // The texts of a step that is read alone need no share of a batch.
+        let entries = vec![Entry { id: step.id, texts: 0, sealed }];
+        Ok(StepDetail { step, before, next, list: StepList { trace, project, entries } })
+    }
+
+    /// The first `most` steps of a trace of a project that is a member's to see, without their contents; none of
+    /// another trace.
+    pub async fn first_steps_of_trace(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        trace: &str,
+        most: i64,
+    ) -> Result<Vec<Step>> {
+        let project = self.visible_project(member, project)?;
+        let trace: TraceId = trace.parse().map_err(|_| Error::NotFound)?;
+        bounded(self.store.first_steps(trace, project.id(), most)).await
+    }
+
     async fn trace_of(
         &self,
         state: &Arc<ProjectState>,
@@ -98,13 +149,11 @@ impl Gateway {
         let id: TraceId = id.parse().map_err(|_| Error::NotFound)?;
         let project = state.id();
         // The owner is checked first: nothing of another project is read.
-        let trace = crate::bounded_read::bounded(self.store.trace(project, id))
-            .await?
-            .ok_or(Error::NotFound)?;
+        let trace = bounded(self.store.trace(project, id)).await?.ok_or(Error::NotFound)?;
         let _place = self.detail_slots.take(project, READ_BOUND).await?;
         // Contents after steps: what is committed in between has a content too many, never one too few.
-        let outlines = crate::bounded_read::bounded(self.store.step_outlines(id)).await?;
-        let sizes = crate::bounded_read::bounded(self.store.content_sizes(id)).await?;
+        let outlines = bounded(self.store.step_outlines(id)).await?;
+        let sizes = bounded(self.store.content_sizes(id)).await?;
         let gap = self.typical_gap(project).await?;
         let entries = entries(&outlines, &sizes.into_iter().collect());
         let steps: Vec<Step> = outlines.into_iter().map(|outline| outline.step).collect();
@@ -126,11 +175,14 @@ impl Gateway {
 }
 
 fn entries(outlines: &[Outline], sizes: &HashMap<StepId, usize>) -> Vec<Entry> {
-    let short = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
     let entries = outlines.iter().map(|outline| {
         let id = outline.step.id;
         let sealed = sizes.get(&id).copied().unwrap_or_default();
         Entry { id, texts: short(outline.texts), sealed: short(sealed) }
     });
     entries.collect()
+}
+
+fn short(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
 }

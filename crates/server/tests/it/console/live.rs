@@ -11,7 +11,8 @@ use crate::session::roles::{self, USER_PASSWORD};
 
 crate::on_every_backend!(
     a_trace_appears_and_changes_in_an_open_list,
-    the_figures_of_an_open_overview_change,
+    an_open_overview_keeps_up,
+    days_that_contain_today_are_followed_too,
     a_job_is_followed_to_its_end,
     a_stream_shows_what_its_page_would,
     a_stream_too_many_is_refused,
@@ -55,6 +56,13 @@ impl Stream {
         };
         let event = tokio::time::timeout(PATIENCE, reading).await;
         event.unwrap_or_else(|_| panic!("no event has {text}"))
+    }
+
+    /// This event has a text, or a later one does: tables may come after figures.
+    async fn has(&mut self, event: String, text: &str) {
+        if !event.contains(text) {
+            self.until(text).await;
+        }
     }
 
     async fn ended(mut self) {
@@ -103,7 +111,7 @@ fn live(page: &str) -> String {
     rest.split_once('"').unwrap().0.replace("&#38;", "&")
 }
 
-async fn the_figures_of_an_open_overview_change(backend: Backend) {
+async fn an_open_overview_keeps_up(backend: Backend) {
     let server = Server::start(&backend).await;
     let owner = owner(&server).await;
     let page = owner.get("/?window=168").await.text;
@@ -111,11 +119,37 @@ async fn the_figures_of_an_open_overview_change(backend: Backend) {
     let mut stream = Stream::open(&owner, &live(&page)).await;
     let event = stream.until("Requests").await;
     assert!(event.contains("<span class=\"value\">0</span>"), "{event}");
+    assert!(event.contains("Make the first call") && !event.contains("<figure"), "{event}");
     let trace = server.key().trace().await;
     server.key().execute(&trace, "Say hello.").await.ok(200);
     let event = stream.until("<span class=\"change\">new</span>").await;
-    assert!(event.starts_with("event: part\ndata: "), "{event}");
+    assert!(event.starts_with("event: pieces\ndata: "), "{event}");
     assert!(event.contains("<span class=\"value\">1</span>"), "{event}");
+    // The first steps go, and charts and tables come.
+    assert!(event.contains("<div id=\"first-steps\"></div>"), "{event}");
+    assert!(event.contains("<figure id=\"chart-0\""), "{event}");
+    stream.has(event, "/traces?model=sandbox").await;
+    // Later calls change bars and rows, of the charts and of the tables.
+    server.key().execute(&trace, "Say hello again.").await.ok(200);
+    let event = stream.until("<span class=\"value\">2</span>").await;
+    assert!(event.contains("id=\"bucket-") && event.contains("id=\"bar-1-"), "{event}");
+    stream.has(event, "<section id=\"group-0\"").await;
+    let page = owner.get("/?window=168").await.text;
+    assert!(page.contains("<td class=\"number\">2</td>"), "{page}");
+}
+
+async fn days_that_contain_today_are_followed_too(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let page = owner.get("/?start_date=2026-01-01&end_date=2099-12-31&tag=team").await.text;
+    let mut stream = Stream::open(&owner, &live(&page)).await;
+    stream.until("No calls from 2026-01-01 to 2099-12-31").await;
+    let tagged = server.key().with("x-sluice-tags", "team=search");
+    let trace = tagged.trace().await;
+    tagged.execute(&trace, "Say hello.").await.ok(200);
+    let event = stream.until("<span class=\"value\">1</span>").await;
+    // The usage by the tag of the page is among the tables.
+    stream.has(event, ">search</th>").await;
 }
 
 async fn a_job_is_followed_to_its_end(backend: Backend) {

@@ -12,6 +12,7 @@ mod pages;
 mod people;
 mod reviews;
 mod sign_in;
+mod sizes;
 mod trace;
 
 use crate::harness::{Caller, Reply, Server};

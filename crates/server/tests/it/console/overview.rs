@@ -35,7 +35,7 @@ async fn figures_over_time_are_those_of_the_statistics(backend: Backend) {
         let (_, table) = page.text.split_once("Table of the figures over time").unwrap();
         let (table, _) = table.split_once("</table>").unwrap();
         assert!(table.contains("<td class=\"number\">4, 1 blocked</td>"), "{window}: {table}");
-        let rows = table.matches("<tr><th scope=\"row\"").count();
+        let rows = table.matches("<tr id=\"bucket-").count();
         assert_eq!(rows * 4, page.text.matches("<g transform").count(), "{window}");
         let file = owner.get(&format!("/series.csv?{window}")).await;
         assert!(file.header("content-disposition").contains("series.csv"));
@@ -51,9 +51,12 @@ async fn figures_over_time_are_those_of_the_statistics(backend: Backend) {
         assert!((sum(5) - cost).abs() < 1e-9 && cost > 0.0, "{window}: {}", file.text);
         assert!(rows.windows(2).all(|pair| pair[0][0] < pair[1][0]), "oldest first");
     }
-    let page = owner.get("/?start_date=2026-01-01&end_date=2099-12-31").await;
+    let page = owner.get("/?start_date=2026-01-01&end_date=2026-01-02").await;
     shows(&page, 200, "value=\"2026-01-01\"");
-    assert!(!page.text.contains("data-live"), "a period of days is not kept up to date");
+    assert!(!page.text.contains("data-live"), "days that are over change no more");
+    let page = owner.get("/?start_date=2026-01-01&end_date=2099-12-31&tag=team").await;
+    let live = "/live/overview?start_date=2026-01-01&end_date=2099-12-31&tag=team&project=1";
+    shows(&page, 200, &format!("data-live=\"{}\"", live.replace('&', "&#38;")));
     let csv = "/usage.csv?by=model&start_date=2026-01-01&end_date=2099-12-31";
     assert!(page.text.contains(&csv.replace('&', "&#38;")), "{}", page.text);
     shows(&owner.get(csv).await, 200, "priced,3,");

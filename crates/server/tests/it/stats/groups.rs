@@ -80,6 +80,12 @@ async fn each_group_has_its_share(backend: Backend) {
     assert_eq!(sessions, [(Value::Null, 6, 1, 0.0063)]);
     let before = key.get("/api/v1/stats?group_by=user&end_date=2020-01-01").await.ok(200);
     assert_eq!((&before["groups"], &before["total"]["requests"]), (&json!([]), &json!(0)));
+    // A key that is revoked keeps its name.
+    let revoked = owner.delete(&format!("/api/v1/keys/{}", made["id"].as_str().unwrap())).await;
+    assert_eq!(revoked.status, 204, "{}", revoked.text);
+    let keys = owner.get("/api/v1/stats?group_by=key&project_id=1&window=1").await.ok(200);
+    assert_eq!(keys["groups"][1]["value"], made["id"]);
+    assert_eq!(keys["groups"][1]["name"], "other");
 }
 
 async fn what_is_no_dimension_is_refused(backend: Backend) {
