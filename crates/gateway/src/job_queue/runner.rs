@@ -224,7 +224,6 @@ mod tests {
     #[tokio::test]
     async fn a_fault_of_an_exporter_leaves_the_job_completed_and_its_runner_alive() {
         let fresh = Fresh::with(json!({})).await;
-        let gateway = &fresh.gateway;
         fresh.end_jobs().await;
         let job = claimed(&fresh).await;
         run::<Faulty>(&job).await;
@@ -305,7 +304,6 @@ mod tests {
     #[tokio::test]
     async fn spans_are_exported_by_the_node_that_ends_a_job_and_once_it_is_stored() {
         let fresh = Fresh::with(json!({})).await;
-        let gateway = &fresh.gateway;
         fresh.end_jobs().await;
         let job = claimed(&fresh).await;
         run::<Done>(&job).await;
