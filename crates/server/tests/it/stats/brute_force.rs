@@ -86,8 +86,7 @@ async fn thrown(dice: &mut Dice, key: &Caller, trace: &str, endpoint: &str, numb
         &["", "team=red", "team=blue,stage=test", "stage=test", "team=red,stage="],
     );
     let text = match (number, dice.below(8)) {
-        (1, _) => SECRET.to_owned(),
-        (3.., 0) => SECRET.to_owned(),
+        (1, _) | (3.., 0) => SECRET.to_owned(),
         (_, 1) => format!("Write to ann.miller@acme-example.org about number {number}."),
         (_, 2) => {
             format!("Prove in detail that the {number} axioms are independent, and design a model.")
