@@ -21,7 +21,7 @@ pub use pages::audit::{AuditEvent, AuditFilters, AuditPage};
 pub use pages::chart::{Chart, ChartBar, Part};
 pub use pages::choice::Choice;
 pub use pages::failure::FailurePage;
-pub use pages::insights::{DriftRow, InsightCard, InsightsPage};
+pub use pages::insights::{DriftRow, InsightCard, InsightsPage, Savings};
 pub use pages::job::{
     BacktestView, CauseRow, ExportView, JobPage, JobPart, RefusalRow, StepLink, TierMoveRow,
 };

@@ -24,7 +24,7 @@ words!(
     InsightStatus {
         /// It is listed.
         Active = "active",
-        /// A person has put it aside. It stays so until the facts change.
+        /// A person has put it aside. It stays so until the facts change, or the rule clearly holds no more.
         Dismissed = "dismissed",
         /// Its rule does not hold any more.
         Resolved = "resolved",
@@ -51,7 +51,8 @@ pub struct Insight {
     pub id: InsightId,
     /// The project that it is about.
     pub project: ProjectId,
-    /// Its facts; those of a dismissed one are as they were when it was dismissed.
+    /// Its facts. Those of a dismissed one are as they were when it was dismissed, or when its calls became a
+    /// sample since then, or ceased to be one: later ones are compared with them.
     pub facts: InsightFacts,
     /// Its state.
     pub status: InsightStatus,

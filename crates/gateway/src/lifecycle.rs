@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::time::Clock;
 use store::Store;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -19,8 +19,8 @@ use crate::evidence::trace_search::TRACE_SEARCHES;
 use crate::gateway::{Gateway, Inner};
 use crate::jobs;
 use crate::jobs::{letters, telemetry_export};
-use crate::otlp::queue::queue;
-use crate::outbox;
+use crate::otlp::queue::{Record, queue};
+use crate::outbox::{self, Errand};
 use crate::pipeline::upstream::Upstream;
 use crate::state::failure_rows::FailureRows;
 use crate::state::job_waits::JobWaits;
@@ -38,6 +38,12 @@ use crate::state::start_journal::StartJournal;
 use crate::state::usage_asks::UsageAsks;
 use crate::state::weekly_drift::WeeklyDrift;
 
+/// The ends of the queues that background work takes from.
+struct Waiting {
+    records: Option<mpsc::Receiver<Record>>,
+    errands: Option<mpsc::Receiver<Errand>>,
+}
+
 impl Gateway {
     /// Loads the registry, settles the calls that a crash interrupted, and starts the background
     /// jobs.
@@ -47,15 +53,32 @@ impl Gateway {
         config: Config,
         clock: Clock,
     ) -> Result<Self> {
+        let (gateway, waiting) = Self::assemble(store, client, config, clock).await?;
+        jobs::start(&gateway);
+        let config = &gateway.config;
+        if let (Some(otlp), Some(records)) = (config.otlp.clone(), waiting.records) {
+            telemetry_export::start(&gateway, otlp, records);
+        }
+        if let (Some(mailer), Some(errands)) = (config.mailer.clone(), waiting.errands) {
+            letters::start(&gateway, mailer, errands);
+        }
+        Ok(gateway)
+    }
+
+    /// The gateway before anything of its own runs, and what waits for that.
+    async fn assemble(
+        store: Store,
+        client: providers::Client,
+        config: Config,
+        clock: Clock,
+    ) -> Result<(Self, Waiting)> {
         let telemetry = config.otlp.as_ref().map(|otlp| queue(otlp.content, clock.now()));
-        let (telemetry, waiting) = telemetry.unzip();
+        let (telemetry, records) = telemetry.unzip();
         if let Some(queue) = telemetry.clone() {
             // Before lost calls are settled: they are steps too.
             store.writer().observe(Box::new(move |observed| queue.step(observed)));
         }
-        let otlp = config.otlp.clone();
-        let mailer = config.mailer.clone();
-        let (outbox, errands) = mailer.as_ref().map(|_| outbox::queue()).unzip();
+        let (outbox, errands) = config.mailer.as_ref().map(|_| outbox::queue()).unzip();
         let registry = match load(&store, &clock).await {
             Ok(registry) => registry,
             Err(error) => {
@@ -98,14 +121,18 @@ impl Gateway {
             cut_off: CancellationToken::new(),
             store,
         }));
-        jobs::start(&gateway);
-        if let (Some(otlp), Some(waiting)) = (otlp, waiting) {
-            telemetry_export::start(&gateway, otlp, waiting);
-        }
-        if let (Some(mailer), Some(errands)) = (mailer, errands) {
-            letters::start(&gateway, mailer, errands);
-        }
-        Ok(gateway)
+        Ok((gateway, Waiting { records, errands }))
+    }
+
+    /// A gateway without background work: what a test queues, claims or counts is the test's alone.
+    #[cfg(test)]
+    pub(crate) async fn idle(
+        store: Store,
+        client: providers::Client,
+        config: Config,
+        clock: Clock,
+    ) -> Result<Self> {
+        Self::assemble(store, client, config, clock).await.map(|(gateway, _)| gateway)
     }
 
     /// Whether the database, the writer and the registry are well. The error names the one that is

@@ -43,7 +43,21 @@ impl Fresh {
         Self::on(Clock::fixed(now), settings).await
     }
 
+    /// A gateway like that of [`Fresh::with`], without background work.
+    pub(crate) async fn idle(settings: Value) -> Self {
+        Self::made(Clock::system(), settings, true).await
+    }
+
+    /// A gateway like that of [`Fresh::at`], without background work.
+    pub(crate) async fn idle_at(now: Timestamp, settings: Value) -> Self {
+        Self::made(Clock::fixed(now), settings, true).await
+    }
+
     async fn on(clock: Clock, settings: Value) -> Self {
+        Self::made(clock, settings, false).await
+    }
+
+    async fn made(clock: Clock, settings: Value, is_idle: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = open(&folder, &clock).await;
         let first = FirstSettings {
@@ -58,7 +72,7 @@ impl Fresh {
         project.settings.extend(settings);
         tx.save_project(&project).await.unwrap();
         tx.commit().await.unwrap();
-        let gateway = serve(store, clock).await;
+        let gateway = serve(store, clock, is_idle).await;
         let caller = admit(&gateway).await;
         Self { gateway, caller, _folder: folder }
     }
@@ -205,7 +219,7 @@ async fn open(folder: &TempDir, clock: &Clock) -> Store {
     Store::open(Options { location, master, claim: Claim::Serve, clock }).await.unwrap()
 }
 
-async fn serve(store: Store, clock: Clock) -> Gateway {
+async fn serve(store: Store, clock: Clock, is_idle: bool) -> Gateway {
     let client = providers::Client::new(providers::Egress::default()).unwrap();
     let config = Config {
         perimeter: domain::settings::Perimeter::default(),
@@ -217,6 +231,9 @@ async fn serve(store: Store, clock: Clock) -> Gateway {
         idle_hours: 24,
         otlp: None,
     };
+    if is_idle {
+        return Gateway::idle(store, client, config, clock).await.unwrap();
+    }
     Gateway::open(store, client, config, clock).await.unwrap()
 }
 

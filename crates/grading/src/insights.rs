@@ -6,7 +6,7 @@ use domain::insight::{Insight, InsightFacts, InsightKind, InsightStatus};
 use domain::money::{Prices, Usd};
 use domain::sketch::Sketch;
 use domain::tier::{Intent, Tier};
-use domain::time::{DAY, HOUR, Timestamp};
+use domain::time::{DAY, HOUR, SECOND, Timestamp};
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
 
@@ -66,22 +66,38 @@ pub struct CandidateModel {
 /// The time for which calls stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// Hours, at least 1.
+    /// Hours, at least 1: savings are projected from them.
     pub hours: u64,
-    /// Whether the calls are a sample: the latest of more.
-    pub sampled: bool,
+    /// The time of the calls themselves, in seconds, at least 1, if they are a sample: the latest of more.
+    pub sampled_seconds: Option<u64>,
 }
 
 impl Observed {
     /// The time of all calls since the first one, in microseconds.
     pub fn all(known: i64) -> Self {
-        Self { hours: hours(known, known), sampled: false }
+        Self { hours: hours(known, known), sampled_seconds: None }
     }
 
     /// The time of the latest calls of more: `known` since the first record of the project, `looked_at` since
-    /// the first one of the sample, in microseconds.
+    /// the begin of the sample, in microseconds.
     pub fn sample(known: i64, looked_at: i64) -> Self {
-        Self { hours: hours(known, looked_at), sampled: true }
+        let seconds = looked_at.max(SECOND).unsigned_abs().div_ceil(SECOND.unsigned_abs());
+        Self { hours: hours(known, looked_at), sampled_seconds: Some(seconds) }
+    }
+
+    /// The part of the time of a sample to look at, in microseconds. One of more than a day is cut to whole days:
+    /// with a part of one, work that is done once a day would be there twice at times, and be taken for growth.
+    pub fn sampled(looked_at: i64) -> i64 {
+        if looked_at < DAY { looked_at } else { looked_at - looked_at % DAY }
+    }
+
+    /// Adds what it is to the data of an insight.
+    fn note(self, data: &mut Value) {
+        data["observed_hours"] = self.hours.into();
+        data["sampled"] = self.sampled_seconds.is_some().into();
+        if let Some(seconds) = self.sampled_seconds {
+            data["sampled_seconds"] = seconds.into();
+        }
     }
 }
 
@@ -93,6 +109,28 @@ fn hours(known: i64, looked_at: i64) -> u64 {
         return (known.max(0).unsigned_abs() / hour).max(1);
     }
     looked_at.max(DAY).unsigned_abs().div_ceil(hour)
+}
+
+/// What a rule finds in its figures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// The facts of the subjects for which it holds.
+    pub raised: Vec<InsightFacts>,
+    /// The figures of those for which it does not, although there are calls enough to tell.
+    pub below: Vec<InsightFacts>,
+}
+
+impl Findings {
+    /// Adds the facts of a subject.
+    fn add(&mut self, holds: bool, facts: InsightFacts) {
+        if holds { self.raised.push(facts) } else { self.below.push(facts) }
+    }
+
+    /// Adds the findings of another rule.
+    pub fn extend(&mut self, other: Self) {
+        self.raised.extend(other.raised);
+        self.below.extend(other.below);
+    }
 }
 
 /// Finds intents whose calls would have cost a fraction on another registered model that fits their
@@ -196,9 +234,8 @@ impl<'a> Move<'a> {
             "recorded_cost_usd": self.recorded_cost,
             "current_cost_usd": self.current_cost,
             "suggested_cost_usd": self.suggested_cost,
-            "observed_hours": observed.hours,
-            "sampled": observed.sampled,
         });
+        observed.note(&mut data);
         if let Some(window) = self.suggested.context_window {
             data["suggested_context_window"] = window.into();
         }
@@ -238,57 +275,63 @@ fn prices(prices: &Prices) -> Value {
 
 /// Finds models whose latency of the last 24 hours is twice that of the 7 days before, by the 95th
 /// percentiles: from 20 calls in each.
-pub fn latency_alerts(
-    day: &BTreeMap<String, Sketch>,
-    week: &BTreeMap<String, Sketch>,
-) -> Vec<InsightFacts> {
-    let alert = |(model, day): (&String, &Sketch)| {
-        let week = week.get(model)?;
+pub fn latency_alerts(day: &BTreeMap<String, Sketch>, week: &BTreeMap<String, Sketch>) -> Findings {
+    let mut found = Findings::default();
+    for (model, day) in day {
+        let Some(week) = week.get(model) else { continue };
         if day.count().min(week.count()) < LATENCY_CALLS {
-            return None;
+            continue;
         }
-        let (now, before) = (day.percentile(95.0)?, week.percentile(95.0)?);
-        (before > 0.0 && now >= LATENCY_FACTOR * before).then(|| InsightFacts {
-            kind: InsightKind::LatencyAlert,
-            subject: model.clone(),
-            data: members(json!({
-                "model": model,
-                "p95_24h_ms": rounded(now),
-                "p95_7d_ms": rounded(before),
-                "factor": rounded(now / before),
-                "calls_24h": day.count(),
-                "calls_7d": week.count(),
-            })),
-            estimated_savings: Usd::ZERO,
-        })
-    };
-    day.iter().filter_map(alert).collect()
+        let (Some(now), Some(before)) = (day.percentile(95.0), week.percentile(95.0)) else {
+            continue;
+        };
+        if before > 0.0 {
+            let facts = InsightFacts {
+                kind: InsightKind::LatencyAlert,
+                subject: model.clone(),
+                data: members(json!({
+                    "model": model,
+                    "p95_24h_ms": rounded(now),
+                    "p95_7d_ms": rounded(before),
+                    "factor": rounded(now / before),
+                    "calls_24h": day.count(),
+                    "calls_7d": week.count(),
+                })),
+                estimated_savings: Usd::ZERO,
+            };
+            found.add(now >= LATENCY_FACTOR * before, facts);
+        }
+    }
+    found
 }
 
 /// Finds intents that make up 30 % or more of the calls: from 200. Calls of no known intent count among
 /// all of them, and are no pattern.
-pub fn intent_patterns(calls: &[Calls], observed: Observed) -> Vec<InsightFacts> {
+pub fn intent_patterns(calls: &[Calls], observed: Observed) -> Findings {
+    let mut found = Findings::default();
     let all: u64 = calls.iter().map(|calls| calls.steps).sum();
-    let mut by_intent: BTreeMap<Intent, u64> = BTreeMap::new();
-    for calls in calls.iter().filter(|calls| calls.intent != Intent::Other) {
-        *by_intent.entry(calls.intent).or_default() += calls.steps;
+    if all < PATTERN_CALLS {
+        return found;
     }
-    let pattern = |(intent, steps): (Intent, u64)| {
-        (all >= PATTERN_CALLS && steps * 100 >= all * PATTERN_PCT).then(|| InsightFacts {
+    for &intent in Intent::ALL.iter().filter(|intent| **intent != Intent::Other) {
+        let own = calls.iter().filter(|calls| calls.intent == intent);
+        let steps: u64 = own.map(|calls| calls.steps).sum();
+        let mut data = json!({
+            "intent": intent,
+            "share_pct": rounded(steps as f64 * 100.0 / all as f64),
+            "intent_requests": steps,
+            "requests": all,
+        });
+        observed.note(&mut data);
+        let facts = InsightFacts {
             kind: InsightKind::IntentPattern,
             subject: intent.to_string(),
-            data: members(json!({
-                "intent": intent,
-                "share_pct": rounded(steps as f64 * 100.0 / all as f64),
-                "intent_requests": steps,
-                "requests": all,
-                "observed_hours": observed.hours,
-                "sampled": observed.sampled,
-            })),
+            data: members(data),
             estimated_savings: Usd::ZERO,
-        })
-    };
-    by_intent.into_iter().filter_map(pattern).collect()
+        };
+        found.add(steps * 100 >= all * PATTERN_PCT, facts);
+    }
+    found
 }
 
 /// What to write once the rules have been applied again.
@@ -300,58 +343,91 @@ pub struct InsightChanges {
     pub changed: Vec<(Insight, InsightStatus)>,
 }
 
-/// Compares the insights that are stored with the facts that were found now. Each subject keeps its
-/// insight, and so its number. One without facts is resolved. One that was dismissed comes back when its
-/// facts have changed by a quarter since.
-pub fn insight_changes(
-    stored: Vec<Insight>,
-    found: Vec<InsightFacts>,
-    now: Timestamp,
-) -> InsightChanges {
-    let subject = |facts: &InsightFacts| (facts.kind, facts.subject.clone());
-    let mut found: BTreeMap<_, _> =
-        found.into_iter().map(|facts| (subject(&facts), facts)).collect();
+/// Compares the insights that are stored with what was found now. Each subject keeps its insight, and so its
+/// number. One for which the rule does not hold is resolved. One that was dismissed comes back when its facts
+/// have changed by a quarter since; once its figures have fallen by a quarter below the rule it is resolved, so
+/// that it is raised when the rule holds again.
+pub fn insight_changes(stored: Vec<Insight>, found: Findings, now: Timestamp) -> InsightChanges {
+    let (mut raised, below) = (by_subject(found.raised), by_subject(found.below));
     let mut changes = InsightChanges::default();
     for mut insight in stored {
         let was = insight.status;
-        match (found.remove(&subject(&insight.facts)), was) {
+        let subject = subject(&insight.facts);
+        match (raised.remove(&subject), was) {
             (Some(facts), InsightStatus::Active) if facts != insight.facts => {
                 insight.facts = facts;
             }
             (Some(facts), InsightStatus::Dismissed) if !have_changed(&insight.facts, &facts) => {
-                continue;
+                if !is_measured_otherwise(&insight.facts, &facts) {
+                    continue;
+                }
+                insight.facts = facts;
             }
             (Some(facts), InsightStatus::Dismissed | InsightStatus::Resolved) => {
                 insight.facts = facts;
                 (insight.status, insight.created_at) = (InsightStatus::Active, now);
             }
             (None, InsightStatus::Active) => insight.status = InsightStatus::Resolved,
+            (None, InsightStatus::Dismissed)
+                if below.get(&subject).is_some_and(|now| have_fallen(&insight.facts, now)) =>
+            {
+                insight.status = InsightStatus::Resolved;
+            }
             (Some(_), InsightStatus::Active) | (None, _) => continue,
         }
         changes.changed.push((insight, was));
     }
-    changes.new = found.into_values().collect();
+    changes.new = raised.into_values().collect();
     changes
+}
+
+fn by_subject(facts: Vec<InsightFacts>) -> BTreeMap<(InsightKind, String), InsightFacts> {
+    facts.into_iter().map(|facts| (subject(&facts), facts)).collect()
+}
+
+fn subject(facts: &InsightFacts) -> (InsightKind, String) {
+    (facts.kind, facts.subject.clone())
 }
 
 /// Whether facts of the same subject differ by a quarter, or in what they suggest.
 fn have_changed(before: &InsightFacts, after: &InsightFacts) -> bool {
-    let figures: &[&str] = match before.kind {
-        InsightKind::MigrationAlert => &["savings_pct", "price_ratio"],
-        InsightKind::LatencyAlert => &["p95_24h_ms", "factor"],
-        InsightKind::IntentPattern => &["share_pct"],
-    };
     let moved = |name: &&str| match (figure(before, name), figure(after, name)) {
         (Some(before), Some(after)) => is_moved(before, after),
         (before, after) => before.is_some() != after.is_some(),
     };
     before.data.get("suggested_model") != after.data.get("suggested_model")
         || have_savings_risen(before, after)
-        || figures.iter().any(moved)
+        || figures(before.kind).iter().any(moved)
 }
 
-/// Whether a quarter more is saved in an hour, by new calls. Time alone changes savings too: old calls leave the
-/// window, which lowers the sum, and a window that begins later raises the sum of an hour. So both sums have to
+/// Whether a figure of facts is a quarter lower now. Figures just below a rule have hardly changed, and an
+/// insight that was dismissed must not come back each time that they cross it.
+fn have_fallen(before: &InsightFacts, now: &InsightFacts) -> bool {
+    let fell = |name: &&str| match (figure(before, name), figure(now, name)) {
+        (Some(before), Some(now)) => now < before && is_moved(before, now),
+        _ => false,
+    };
+    figures(before.kind).iter().any(fell)
+}
+
+/// The figures that are compared as they are.
+fn figures(kind: InsightKind) -> &'static [&'static str] {
+    match kind {
+        InsightKind::MigrationAlert => &["savings_pct", "price_ratio"],
+        InsightKind::LatencyAlert => &["p95_24h_ms", "factor"],
+        InsightKind::IntentPattern => &["share_pct"],
+    }
+}
+
+/// Whether facts are those of a sample and others are not: their savings cannot be told apart, so the later
+/// ones are what is compared with from then on.
+fn is_measured_otherwise(before: &InsightFacts, after: &InsightFacts) -> bool {
+    let is_sampled = |facts| figure(facts, "sampled_seconds").is_some();
+    is_sampled(before) != is_sampled(after)
+}
+
+/// Whether a quarter more is saved in the same time, by new calls. Time alone changes savings too: old calls leave
+/// the window, which lowers the sum, and a window that begins later raises the sum of an hour. So both sums have to
 /// rise. The sum of a sample says nothing, since its calls are as many as before; its time is that of its calls.
 ///
 /// A fall is no reason: an alert that saves less is no news. Nor is anything below the least time, for which no
@@ -360,19 +436,20 @@ fn have_savings_risen(before: &InsightFacts, after: &InsightFacts) -> bool {
     let saved = |facts: &InsightFacts| {
         Some(figure(facts, "current_cost_usd")? - figure(facts, "suggested_cost_usd")?)
     };
-    // Those of earlier versions have none, and were projected to a month.
     let hours = |facts: &InsightFacts| {
+        // Those of earlier versions have none, and were projected to a month.
         figure(facts, "observed_hours").unwrap_or(PROJECTED_HOURS as f64).max(1.0)
     };
-    let is_sampled =
-        |facts: &InsightFacts| facts.data.get("sampled").and_then(Value::as_bool) == Some(true);
+    let sample = |facts: &InsightFacts| figure(facts, "sampled_seconds");
     let (Some(was), Some(is)) = (saved(before), saved(after)) else { return false };
     if hours(after) < LEAST_HOURS as f64 {
         return false;
     }
     let has_risen = |was: f64, is: f64| is > was && is_moved(was, is);
-    let are_samples = is_sampled(before) && is_sampled(after);
-    has_risen(was / hours(before), is / hours(after)) && (are_samples || has_risen(was, is))
+    if let (Some(then), Some(now)) = (sample(before), sample(after)) {
+        return has_risen(was / then, is / now);
+    }
+    has_risen(was / hours(before), is / hours(after)) && has_risen(was, is)
 }
 
 fn figure(facts: &InsightFacts, name: &str) -> Option<f64> {

@@ -27,7 +27,7 @@ pub use drift::{DRIFT_LIMIT, DriftReport, MIN_DRIFT_SAMPLES, Profile, drift, psi
 pub use fidelity::tool_fidelity;
 pub use figures::{TraceFigures, figures, figures_in_turns, percentile};
 pub use insights::{
-    Calls, CandidateModel, InsightChanges, Observed, insight_changes, intent_patterns,
+    Calls, CandidateModel, Findings, InsightChanges, Observed, insight_changes, intent_patterns,
     latency_alerts, migration_alerts,
 };
 pub use rating::user_rating;

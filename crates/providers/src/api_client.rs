@@ -48,7 +48,18 @@ pub struct ApiAnswer {
     pub retry_after: Option<Duration>,
 }
 
-/// Requests to one gateway, with a key or as a signed-in user.
+/// The outcome of a sign-in.
+#[derive(Debug)]
+pub enum SignIn {
+    /// Sends requests in the session.
+    Complete(ApiClient),
+    /// The password is right, and a second factor is asked for.
+    AwaitsFactor,
+    /// The gateway refuses.
+    Refused(ApiAnswer),
+}
+
+/// Requests to one gateway, with a key or a service token, or as a signed-in user.
 pub struct ApiClient {
     client: Client,
     base: String,
@@ -64,31 +75,33 @@ impl std::fmt::Debug for ApiClient {
 }
 
 impl ApiClient {
-    /// Requests with a key to the gateway at an address, which may be a private one.
+    /// Requests with a key or a service token to the gateway at an address, which may be a private one.
     pub fn new(client: Client, base: &str, key: Secret) -> Self {
         let bearer = Secret::new(format!("Bearer {}", key.expose()));
         Self { credential: Some((AUTHORIZATION, bearer)), ..Self::open(client, base) }
     }
 
-    /// Signs a user in. Returns what sends requests in the session, or the answer of a gateway that has
-    /// refused.
+    /// Signs a user in.
     pub async fn sign_in(
         client: Client,
         base: &str,
         email: &str,
         password: &Secret,
-    ) -> Result<Result<Self, ApiAnswer>, ApiError> {
+    ) -> Result<SignIn, ApiError> {
         let mut open = Self::open(client, base);
         let body = json!({"email": email, "password": password.expose()});
         let (answer, cookie) =
             open.exchange(Method::POST, SESSION_PATH, body.to_string().into_bytes()).await?;
-        Ok(match cookie {
-            Some(cookie) if answer.status == 200 => {
-                open.credential = Some((COOKIE, cookie));
-                Ok(open)
-            }
-            _ => Err(answer),
-        })
+        let Some(cookie) = cookie.filter(|_| answer.status == 200) else {
+            return Ok(SignIn::Refused(answer));
+        };
+        open.credential = Some((COOKIE, cookie));
+        if answer.body["mfa_required"] == true {
+            // Its session waits for the factor and is good for nothing else; in ten minutes it goes by itself.
+            let _ = open.sign_out().await;
+            return Ok(SignIn::AwaitsFactor);
+        }
+        Ok(SignIn::Complete(open))
     }
 
     /// Ends the session.

@@ -31,7 +31,7 @@ pub use sign_on::{Begun, Client as SignOnClient, Flow, Identity, Issuers, SignOn
 pub use crate::adapter::embeddings::{Embedded, EmbeddingRequest};
 pub use crate::adapter::images::{GeneratedImages, ImageRequest, parse_size};
 pub use crate::adapter::request::Attempt;
-pub use crate::api_client::{ApiAnswer, ApiClient, ApiError};
+pub use crate::api_client::{ApiAnswer, ApiClient, ApiError, SignIn};
 pub use crate::breaker::{Breaker, Breakers, Fault, Permit};
 pub use crate::client::Client;
 pub use crate::client::event_stream::EventStream;

@@ -21,7 +21,7 @@ use domain::money::Usd;
 use domain::time::Timestamp;
 
 use crate::Store;
-use crate::db::{Pool, within};
+use crate::db::{Pool, on, within};
 use crate::error::Result;
 use crate::from_row::from_row;
 use crate::parts::Parts;
@@ -320,6 +320,35 @@ impl Store {
         let mut asked = self.ask(project, from_hour, end).await?;
         self.summed(&mut asked, dimension, most).await?;
         Ok(())
+    }
+
+    /// Counts the groups of a project by a dimension in the days that are summed, from that of an hour on: a group
+    /// counts in each of its days, and `most` are counted at most. Sums of many take long.
+    #[boxed]
+    pub async fn count_groups(
+        &self,
+        project: ProjectId,
+        dimension: &Dimension,
+        from_hour: i64,
+        most: i64,
+    ) -> Result<i64> {
+        const COUNT: &str = "
+            SELECT count(*)
+            FROM (
+                SELECT 1 AS one
+                FROM usage_groups
+                WHERE project_id = $1 AND dimension = $2 AND span = $3 AND start > $4
+                LIMIT $5) AS counted";
+        Ok(on!(&self.reader, db => {
+            sqlx::query_scalar(COUNT)
+                .bind(project.0)
+                .bind(dimension.name())
+                .bind(DAY_HOURS)
+                .bind(from_hour - DAY_HOURS)
+                .bind(most)
+                .fetch_one(db)
+                .await?
+        }))
     }
 
     /// Begins a question: all its parts are about the same rows and steps.

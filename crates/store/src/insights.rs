@@ -108,17 +108,6 @@ impl UsageRow {
     }
 }
 
-/// The latest steps of a project, summed up.
-#[derive(Clone, Debug, Default)]
-pub struct RecentUsage {
-    /// Completed calls, by intent, tier and model. Shadow calls and replays are left out.
-    pub usage: Vec<IntentUsage>,
-    /// Steps of any kind that were looked at.
-    pub looked_at: i64,
-    /// The end of the first of them.
-    pub since: Option<Timestamp>,
-}
-
 impl Store {
     /// All insights of a project, in the order of their numbers.
     #[boxed]
@@ -135,14 +124,38 @@ impl Store {
         rows.into_iter().map(Row::read).collect()
     }
 
-    /// Sums up the steps of a project since a time: the latest ones, at most `most`.
+    /// Counts the steps of any kind of a project since a time: the latest ones, at most `most`. Returns with them
+    /// the end of the first one.
+    #[boxed]
+    pub async fn recent_extent(
+        &self,
+        project: ProjectId,
+        since: Timestamp,
+        most: i64,
+    ) -> Result<(i64, Option<Timestamp>)> {
+        const EXTENT: &str = "
+            SELECT count(*), min(finished_at)
+            FROM (
+                SELECT finished_at
+                FROM steps
+                WHERE project_id = $1 AND finished_at >= $2
+                ORDER BY finished_at DESC
+                LIMIT $3) AS recent";
+        let (steps, first): (i64, Option<i64>) = on!(&self.reader, db => {
+            sqlx::query_as(EXTENT).bind(project.0).bind(since.0).bind(most).fetch_one(db).await?
+        });
+        Ok((steps, first.map(Timestamp)))
+    }
+
+    /// Sums up the completed calls among the steps of a project since a time, by intent, tier and model: those
+    /// among the latest steps, at most `most`. Shadow calls and replays are left out.
     #[boxed]
     pub async fn recent_usage(
         &self,
         project: ProjectId,
         since: Timestamp,
         most: i64,
-    ) -> Result<RecentUsage> {
+    ) -> Result<Vec<IntentUsage>> {
         const SUMS: &str = "
             SELECT intent,
                    CASE WHEN tier = 'secure' THEN tier ELSE classified_tier END AS tier,
@@ -166,22 +179,10 @@ impl Store {
                 AND COALESCE(shadow, FALSE) = FALSE AND api_endpoint <> 'replay'
             GROUP BY 1, 2, 3
             ORDER BY 3, 1, 2";
-        const EXTENT: &str = "
-            SELECT count(*), min(finished_at)
-            FROM (
-                SELECT finished_at
-                FROM steps
-                WHERE project_id = $1 AND finished_at >= $2
-                ORDER BY finished_at DESC
-                LIMIT $3) AS recent";
         let rows: Vec<UsageRow> = on!(&self.reader, db => {
             sqlx::query_as(SUMS).bind(project.0).bind(since.0).bind(most).fetch_all(db).await?
         });
-        let (looked_at, since): (i64, Option<i64>) = on!(&self.reader, db => {
-            sqlx::query_as(EXTENT).bind(project.0).bind(since.0).bind(most).fetch_one(db).await?
-        });
-        let usage = rows.into_iter().map(UsageRow::read).collect();
-        Ok(RecentUsage { usage, looked_at, since: since.map(Timestamp) })
+        Ok(rows.into_iter().map(UsageRow::read).collect())
     }
 
     /// When the first step of a project since a time ended.

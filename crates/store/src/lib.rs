@@ -61,7 +61,7 @@ pub use error::{Error, Result};
 pub use file_health::{FileHealth, Pages, inspect_file};
 pub use groups::{Dimension, GroupRow, Grouped};
 pub use identities::LinkedIdentity;
-pub use insights::{IntentUsage, RecentUsage};
+pub use insights::IntentUsage;
 pub use jobs::{AddedJob, JobEnd, NewJob};
 pub use keys::{MadeKey, SpentSecond};
 pub use links::{LinkPurpose, OneTimeLink};

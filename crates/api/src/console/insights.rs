@@ -2,8 +2,9 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{Count, DriftRow, InsightCard, InsightsPage, Money, Section, Texts};
-use domain::insight::InsightKind;
+use dashboard::{Count, DriftRow, InsightCard, InsightsPage, Money, Savings, Section, Texts};
+use domain::insight::{InsightFacts, InsightKind};
+use domain::money::Usd;
 use gateway::DriftReport;
 
 use crate::app::App;
@@ -22,7 +23,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
             id: insight.id.0,
             title,
             description,
-            savings: Money(insight.facts.estimated_savings),
+            savings: savings(&insight.facts),
             since: insight.created_at,
             data: serde_json::to_string_pretty(&insight.facts.data).unwrap_or_default(),
         }
@@ -34,6 +35,16 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
         frame: visit.frame(Section::Insights, visit.t.insights.title, Some(project)),
         may_manage: visit.member().role.may_manage_insights(),
     }))
+}
+
+/// What an alert about a cheaper model saves. Those of less than a day have no estimate, and the other kinds of
+/// insights never have one.
+fn savings(facts: &InsightFacts) -> Option<Savings> {
+    match (facts.kind, facts.estimated_savings) {
+        (InsightKind::MigrationAlert, Usd::ZERO) => Some(Savings::NotKnownYet),
+        (InsightKind::MigrationAlert, amount) => Some(Savings::Monthly(Money(amount))),
+        (InsightKind::LatencyAlert | InsightKind::IntentPattern, _) => None,
+    }
 }
 
 fn drift_row(report: DriftReport) -> DriftRow {

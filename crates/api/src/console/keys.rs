@@ -6,8 +6,6 @@ use axum::extract::State;
 use axum::response::Response;
 use dashboard::{Held, KeyRow, KeysPage, Money, NewSecret, Section};
 use domain::ids::{KeyId, ProjectId, UserId};
-use domain::key::Key;
-use domain::money::Usd;
 use domain::secret::Secret;
 use domain::step::ApiEndpoint;
 use domain::time::Timestamp;

@@ -16,12 +16,21 @@ pub struct InsightCard {
     pub title: String,
     /// Its description.
     pub description: &'static str,
-    /// The savings in a month.
-    pub savings: Money,
+    /// What following it saves; `None` if it is about something else.
+    pub savings: Option<Savings>,
     /// When it became active.
     pub since: Timestamp,
     /// The numbers that it was computed from, as JSON.
     pub data: String,
+}
+
+/// The savings of a cheaper model.
+#[derive(Clone, Copy, Debug)]
+pub enum Savings {
+    /// As much in a month.
+    Monthly(Money),
+    /// The calls of less than a day do not tell.
+    NotKnownYet,
 }
 
 /// The drift of a model: how its answers have changed since the period before.

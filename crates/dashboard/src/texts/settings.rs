@@ -56,8 +56,10 @@ texts! {
     Insights {
         title = "Insights";
         compute = "Compute again";
-        none = "No insight. They are computed every day from the latest calls: models that fit better, models that have become slow, intents that cost most.";
+        none = "No insight. They are computed every hour from the latest calls: models that fit better, models that have become slow, intents that cost most.";
         savings[amount, time] = "{amount} a month · since {time}";
+        savings_later[time] = "Savings are known after a day · since {time}";
+        since[time] = "Since {time}";
         numbers = "The numbers";
         dismiss = "Dismiss";
         dismiss_insight(title) = "Dismiss {title}";

@@ -8,9 +8,9 @@ use domain::model::Model;
 use domain::money::Usd;
 use domain::tier::Tier;
 use domain::time::{DAY, MINUTE, Timestamp};
-use grading::{Calls, CandidateModel, Observed};
+use grading::{Calls, CandidateModel, Findings, Observed};
 use serde_json::{Map, Value};
-use store::{IntentUsage, RecentUsage};
+use store::IntentUsage;
 
 use crate::audit::Event;
 use crate::bounded_read::bounded;
@@ -47,12 +47,20 @@ impl Gateway {
         if !member.role.may_manage_insights() {
             return Err(Error::Forbidden);
         }
+        let turn = tokio::time::timeout(MAX_WAIT, self.insight_runs.acquire());
+        let Ok(Ok(turn)) = turn.await else {
+            return Err(Error::Busy {
+                why: "The insights of other projects are being computed",
+                retry_after: MAX_WAIT.as_secs(),
+            });
+        };
         self.compute_insights(&project).await?;
+        drop(turn);
         self.active_insights(project.id()).await
     }
 
-    /// Takes an insight off the list until its facts change by a quarter; time alone does not change them. To dismiss it again changes
-    /// nothing.
+    /// Takes an insight off the list until its facts change by a quarter; time alone does not change them. To
+    /// dismiss it again changes nothing.
     pub async fn dismiss_insight(
         &self,
         member: &Member,
@@ -91,23 +99,16 @@ impl Gateway {
         Ok(all)
     }
 
-    /// Applies the rules to the records of a project, and writes the insights that change.
+    /// Applies the rules to the records of a project, and writes the insights that change. Whoever calls it has
+    /// a turn of `insight_runs`.
     pub(crate) async fn compute_insights(&self, project: &ProjectState) -> Result<()> {
-        let turn = tokio::time::timeout(MAX_WAIT, self.insight_runs.acquire());
-        let Ok(Ok(_turn)) = turn.await else {
-            return Err(Error::Busy {
-                why: "The insights of other projects are being computed",
-                retry_after: MAX_WAIT.as_secs(),
-            });
-        };
         let (id, now) = (project.id(), self.clock.now());
-        let since = now.minus_micros(WINDOW);
+        let (since, observed) = self.observed(id, now).await?;
         let recent = bounded(self.store.recent_usage(id, since, MOST_STEPS)).await?;
-        let observed = self.observed(id, since, now, &recent).await?;
-        let calls: Vec<Calls> = recent.usage.iter().filter_map(calls).collect();
-        let mut found =
-            grading::migration_alerts(&calls, &candidate_models(project, &recent), observed);
-        found.extend(grading::intent_patterns(&calls, observed));
+        let calls: Vec<Calls> = recent.iter().filter_map(calls).collect();
+        let candidates = candidate_models(project, &recent);
+        let mut found = grading::intent_patterns(&calls, observed);
+        found.raised.extend(grading::migration_alerts(&calls, &candidates, observed));
         found.extend(self.latency_alerts(project, now).await?);
         let stored = bounded(self.store.insights(id)).await?;
         let changes = grading::insight_changes(stored, found, now);
@@ -125,11 +126,7 @@ impl Gateway {
         Ok(tx.commit().await?)
     }
 
-    async fn latency_alerts(
-        &self,
-        project: &ProjectState,
-        now: Timestamp,
-    ) -> Result<Vec<domain::insight::InsightFacts>> {
+    async fn latency_alerts(&self, project: &ProjectState, now: Timestamp) -> Result<Findings> {
         let (id, end) = (project.id(), now.minute() + 1);
         let middle = end - LATENCY_WINDOW / MINUTE;
         let begin = middle - 7 * DAY / MINUTE;
@@ -140,22 +137,19 @@ impl Gateway {
         Ok(grading::latency_alerts(&day, &week))
     }
 
-    /// The time for which the calls that are looked at stand. It begins with the first step that is looked at,
-    /// since only the calls among them are.
-    async fn observed(
-        &self,
-        project: ProjectId,
-        since: Timestamp,
-        now: Timestamp,
-        recent: &RecentUsage,
-    ) -> Result<Observed> {
-        let looked_at = recent.since.map_or(0, |first| now.since(first));
-        if recent.looked_at < MOST_STEPS {
-            return Ok(Observed::all(looked_at));
+    /// Since when steps are looked at, and the time for which their calls stand. It begins with the first step
+    /// that is looked at, since only the calls among them are.
+    async fn observed(&self, project: ProjectId, now: Timestamp) -> Result<(Timestamp, Observed)> {
+        let since = now.minus_micros(WINDOW);
+        let (steps, first) = bounded(self.store.recent_extent(project, since, MOST_STEPS)).await?;
+        let looked_at = first.map_or(0, |first| now.since(first));
+        if steps < MOST_STEPS {
+            return Ok((since, Observed::all(looked_at)));
         }
         let first = bounded(self.store.first_end(project, since)).await?;
         let known = first.map_or(looked_at, |first| now.since(first));
-        Ok(Observed::sample(known, looked_at))
+        let sampled = Observed::sampled(looked_at);
+        Ok((now.minus_micros(sampled), Observed::sample(known, sampled)))
     }
 }
 
@@ -173,7 +167,7 @@ fn calls(row: &IntentUsage) -> Option<Calls> {
 }
 
 /// The models with a price, each with the tiers that it may be suggested for.
-fn candidate_models(project: &ProjectState, recent: &RecentUsage) -> Vec<CandidateModel> {
+fn candidate_models(project: &ProjectState, recent: &[IntentUsage]) -> Vec<CandidateModel> {
     let candidate = |model: &Model| {
         let fits = |tier: &&Tier| answers_text(model, recent) && fits(project, model, **tier);
         Some(CandidateModel {
@@ -201,8 +195,8 @@ fn fits(project: &ProjectState, model: &Model, tier: Tier) -> bool {
 
 /// Whether a model answers with text, as far as is known. A model for embeddings charges for prompts
 /// alone, or is recorded with nothing else.
-fn answers_text(model: &Model, recent: &RecentUsage) -> bool {
-    let own = || recent.usage.iter().filter(|row| row.model == model.identifier);
+fn answers_text(model: &Model, recent: &[IntentUsage]) -> bool {
+    let own = || recent.iter().filter(|row| row.model == model.identifier);
     if own().any(|row| row.intent.is_some()) {
         return true;
     }

@@ -238,7 +238,7 @@ mod tests {
     #[tokio::test]
     async fn what_could_not_be_counted_anew_is_tried_again() {
         let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
-        let fresh = Fresh::at(noon, json!({})).await;
+        let fresh = Fresh::idle_at(noon, json!({})).await;
         let (gateway, project) = (&fresh.gateway, &fresh.caller.project);
         let trace = fresh.trace().await;
         fresh.in_flight(&trace).await.finish().await.unwrap();

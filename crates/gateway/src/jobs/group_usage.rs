@@ -2,14 +2,16 @@
 //! that are expected. Then the job of the minute is queued that ends the retention of steps: one that is in no sum
 //! stays.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::ids::ProjectId;
 use domain::job::JobKind;
 use domain::project::ProjectStatus;
-use domain::time::Timestamp;
 use store::Dimension;
 
+use crate::bounded_read::bounded;
 use crate::error::Result;
 use crate::evidence::usage::MOST_GROUPS;
 use crate::gateway::Gateway;
@@ -21,13 +23,27 @@ use crate::state::usage_asks::Since;
 const PERIOD: Duration = Duration::from_mins(1);
 /// The project of jobs that are for all of them.
 const ALL_PROJECTS: ProjectId = ProjectId(0);
-/// The projects that are expected to be asked for a month by user and by session: the first ones that have calls.
-const MOST_EXPECTED: usize = 4;
+/// The questions about a month that are expected before anybody asks them: those with most groups, since the sums of
+/// many take long. As many find room beside what people ask.
+const MOST_EXPECTED: usize = 12;
 /// The hours of such a month.
 const MONTH_HOURS: i64 = 720;
+/// Groups are counted up to here: the sums of so many take half a second.
+const MOST_COUNTED: i64 = 50_000;
 
 /// Sums the hours of every project, those of archived ones too: their statistics are read as well.
-pub(super) struct GroupUsage;
+#[derive(Default)]
+pub(super) struct GroupUsage {
+    sizes: BTreeMap<ProjectId, Sizes>,
+}
+
+/// How many groups a project has.
+struct Sizes {
+    /// The hour up to which its steps were summed when they were counted.
+    until: i64,
+    /// By user, by session, and by what people have lately asked for.
+    groups: Vec<(Dimension, i64)>,
+}
 
 impl Job for GroupUsage {
     const NAME: &'static str = "group_usage";
@@ -38,13 +54,22 @@ impl Job for GroupUsage {
 
     /// A project that fails does not keep the others from theirs.
     async fn run(&mut self, gateway: &Gateway) -> Result<()> {
-        let mut expected = 0;
-        for project in gateway.registry.projects() {
-            let id = project.id();
-            log_failure(Self::NAME, group(gateway, id).await);
-            if project.project.status == ProjectStatus::Active {
-                log_failure("usage asked for", keep_answers(gateway, id, &mut expected).await);
-            }
+        let projects = gateway.registry.projects();
+        for project in &projects {
+            log_failure(Self::NAME, group(gateway, project.id()).await);
+        }
+        let active = projects.iter().filter(|it| it.project.status == ProjectStatus::Active);
+        let active: BTreeSet<ProjectId> = active.map(|project| project.id()).collect();
+        self.sizes.retain(|id, _| active.contains(id));
+        for id in &active {
+            log_failure(Self::NAME, self.count(gateway, *id).await);
+        }
+        let now = gateway.clock.now();
+        for (project, dimension) in largest(&self.sizes) {
+            gateway.usage_asks.expect(project, dimension, Since::HoursAgo(MONTH_HOURS), now);
+        }
+        for id in active {
+            log_failure("usage asked for", keep_answers(gateway, id).await);
         }
         let minute = once_a_period::number(gateway, PERIOD);
         once_a_period::queue(gateway, JobKind::Retention, ALL_PROJECTS, minute).await
@@ -66,14 +91,54 @@ async fn group(gateway: &Gateway, project: ProjectId) -> Result<()> {
     Ok(())
 }
 
+impl GroupUsage {
+    /// Counts the groups of a project, once for each hour that is summed.
+    async fn count(&mut self, gateway: &Gateway, project: ProjectId) -> Result<()> {
+        let Some(until) = gateway.store.grouped_until(project).await? else { return Ok(()) };
+        let now = gateway.clock.now();
+        let mut dimensions: Vec<Dimension> =
+            ["user", "session"].into_iter().filter_map(Dimension::parse).collect();
+        for asked in gateway.usage_asks.attributes(project, now) {
+            if !dimensions.contains(&asked) {
+                dimensions.push(asked);
+            }
+        }
+        let has_all = |sizes: &Sizes| {
+            let known = || sizes.groups.iter().map(|(dimension, _)| dimension);
+            sizes.until == until && dimensions.iter().all(|one| known().any(|other| other == one))
+        };
+        if self.sizes.get(&project).is_some_and(has_all) {
+            return Ok(());
+        }
+        let mut groups = Vec::new();
+        for dimension in dimensions {
+            let from = now.hour() - MONTH_HOURS;
+            let count = gateway.store.count_groups(project, &dimension, from, MOST_COUNTED);
+            let count = bounded(count).await?;
+            groups.push((dimension, count));
+        }
+        self.sizes.insert(project, Sizes { until, groups });
+        Ok(())
+    }
+}
+
+/// What is expected to be asked, largest first.
+fn largest(sizes: &BTreeMap<ProjectId, Sizes>) -> Vec<(ProjectId, &Dimension)> {
+    let mut all: Vec<_> = sizes
+        .iter()
+        .flat_map(|(project, sizes)| {
+            sizes.groups.iter().map(|(dimension, groups)| (*groups, *project, dimension))
+        })
+        .collect();
+    all.sort_by_key(|(groups, project, _)| (Reverse(*groups), *project));
+    all.truncate(MOST_EXPECTED);
+    all.into_iter().map(|(_, project, dimension)| (project, dimension)).collect()
+}
+
 /// Makes the sums that questions about a project are going to need, once for each hour.
-async fn keep_answers(gateway: &Gateway, project: ProjectId, expected: &mut usize) -> Result<()> {
+async fn keep_answers(gateway: &Gateway, project: ProjectId) -> Result<()> {
     let Some(until) = gateway.store.grouped_until(project).await? else { return Ok(()) };
     let now = gateway.clock.now();
-    if *expected < MOST_EXPECTED {
-        *expected += 1;
-        expect(gateway, project, now);
-    }
     for (dimension, from) in gateway.usage_asks.due(project, until, now) {
         if gateway.stopping.is_cancelled() {
             break;
@@ -81,15 +146,6 @@ async fn keep_answers(gateway: &Gateway, project: ProjectId, expected: &mut usiz
         gateway.store.keep_usage(project, &dimension, from, now, MOST_GROUPS).await?;
     }
     Ok(())
-}
-
-/// Has the questions whose sums take longest in a project noted as if they had been asked.
-fn expect(gateway: &Gateway, project: ProjectId, now: Timestamp) {
-    for name in ["user", "session"] {
-        if let Some(dimension) = Dimension::parse(name) {
-            gateway.usage_asks.note(project, &dimension, Since::HoursAgo(MONTH_HOURS), now);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -112,7 +168,7 @@ mod tests {
         gateway.clock.set(noon.minus_micros(-40 * DAY));
         until("they are gone", async || {
             // The job of the minute before may run still.
-            GroupUsage.run(gateway).await.unwrap();
+            GroupUsage::default().run(gateway).await.unwrap();
             let left = gateway.store.steps(trace.parse().unwrap()).await.unwrap();
             left.is_empty().then_some(())
         })
@@ -126,16 +182,17 @@ mod tests {
     #[tokio::test]
     async fn a_month_by_user_and_by_session_is_summed_before_anybody_asks() {
         let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
-        let fresh = Fresh::at(noon, json!({})).await;
+        let fresh = Fresh::idle_at(noon, json!({})).await;
         let (gateway, project) = (&fresh.gateway, fresh.caller.project.id());
+        let mut job = GroupUsage::default();
         let due = |now: Timestamp| gateway.usage_asks.due(project, now.hour(), now);
-        GroupUsage.run(gateway).await.unwrap();
+        job.run(gateway).await.unwrap();
         assert_eq!(due(noon).len(), 0, "there are no calls");
         let trace = fresh.trace().await;
         fresh.in_flight(&trace).await.finish().await.unwrap();
         let later = noon.minus_micros(-HOUR - HOUR / 2);
         gateway.clock.set(later);
-        GroupUsage.run(gateway).await.unwrap();
+        job.run(gateway).await.unwrap();
         assert_eq!(due(later).len(), 0, "they are made");
         let next = later.minus_micros(-HOUR);
         let dimensions: Vec<_> = due(next).into_iter().map(|(by, _)| by).collect();
@@ -143,5 +200,31 @@ mod tests {
             let of_name = |by: &&Dimension| **by == Dimension::parse(name).unwrap();
             assert_eq!(dimensions.iter().filter(of_name).count(), 2, "{name}");
         }
+        // A tag that somebody has asked for today is expected for a month.
+        gateway.clock.set(next);
+        let team = Dimension::parse("tag:team").unwrap();
+        gateway.usage_asks.note(project, &team, Since::HoursAgo(1), next);
+        job.run(gateway).await.unwrap();
+        assert_eq!(due(next).len(), 0, "they are made");
+        let later = next.minus_micros(-HOUR);
+        let teams = due(later).into_iter().filter(|(by, _)| *by == team);
+        let mut hours: Vec<i64> = teams.map(|(_, from)| later.hour() - from).collect();
+        hours.sort_unstable();
+        assert_eq!(hours, [0, 1, 719, 720]);
+    }
+
+    #[test]
+    fn the_largest_are_expected_whichever_projects_have_them() {
+        let by = |name| Dimension::parse(name).unwrap();
+        let sizes = |project: i64| {
+            let groups = vec![(by("user"), project % 7), (by("session"), 100 * project)];
+            (ProjectId(project), Sizes { until: 0, groups })
+        };
+        let all: BTreeMap<ProjectId, Sizes> = (1..=20).map(sizes).collect();
+        let session = by("session");
+        let expected: Vec<_> = (9..=20).rev().map(|id| (ProjectId(id), &session)).collect();
+        assert_eq!(largest(&all), expected);
+        let few = largest(&all.into_iter().take(2).collect()).len();
+        assert_eq!(few, 4, "small ones too, where there is room");
     }
 }

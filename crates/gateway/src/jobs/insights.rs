@@ -1,9 +1,12 @@
 //! The insights of all projects, computed anew each hour.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use domain::ids::ProjectId;
 use domain::job::{JobKind, Progress};
 use domain::project::ProjectStatus;
+use tokio::sync::SemaphorePermit;
 
 use crate::error::Result;
 use crate::gateway::Gateway;
@@ -15,11 +18,11 @@ use crate::jobs::once_a_period;
 /// The time between two computations.
 const PERIOD: Duration = Duration::from_hours(1);
 
-/// Queues a job for every project that takes requests, once an hour.
+/// Queues a job for every project that takes requests, once in each hour of the project.
 #[derive(Default)]
 pub(super) struct Insights {
-    /// The number of the hour whose jobs are queued.
-    queued: Option<i64>,
+    /// The number of the hour whose job is queued, by project.
+    queued: HashMap<ProjectId, i64>,
 }
 
 impl Job for Insights {
@@ -30,22 +33,23 @@ impl Job for Insights {
     }
 
     async fn run(&mut self, gateway: &Gateway) -> Result<()> {
-        let hour = once_a_period::number(gateway, PERIOD);
-        if self.queued == Some(hour) {
-            return Ok(());
-        }
-        let mut are_queued = true;
+        // Those of projects that are gone are not kept.
+        let before = std::mem::take(&mut self.queued);
         for project in gateway.registry.projects() {
-            if project.project.status == ProjectStatus::Active {
-                // A project that fails does not keep the others from theirs.
-                let queued =
-                    once_a_period::queue(gateway, JobKind::Insights, project.id(), hour).await;
-                are_queued &= queued.is_ok();
-                log_failure(Self::NAME, queued);
+            let id = project.id();
+            if project.project.status != ProjectStatus::Active {
+                continue;
             }
-        }
-        if are_queued {
-            self.queued = Some(hour);
+            let hour = once_a_period::number_of_project(gateway, PERIOD, id);
+            if before.get(&id) != Some(&hour) {
+                let queued = once_a_period::queue(gateway, JobKind::Insights, id, hour).await;
+                if queued.is_err() {
+                    // A project that fails does not keep the others from theirs.
+                    log_failure(Self::NAME, queued);
+                    continue;
+                }
+            }
+            self.queued.insert(id, hour);
         }
         Ok(())
     }
@@ -71,15 +75,24 @@ async fn compute(job: &RunningJob) -> Result<Option<()>> {
     // It may have been archived or deleted meanwhile.
     if let Some(project) = project.filter(|project| project.project.status == ProjectStatus::Active)
     {
+        let Some(turn) = turn(&job.gateway).await else { return Ok(None) };
         job.gateway.compute_insights(&project).await?;
+        drop(turn);
     }
     job.checkpoint(Progress { done: 1, total: 1 }).await?;
     Ok(Some(()))
 }
 
+/// Waits behind the members who refresh insights, for as long as it takes: the next job comes in an hour. `None` if
+/// the gateway stops.
+async fn turn(gateway: &Gateway) -> Option<SemaphorePermit<'_>> {
+    gateway.winding_down.run_until_cancelled(gateway.insight_runs.acquire()).await?.ok()
+}
+
 #[cfg(test)]
 mod tests {
-    use domain::time::{HOUR, Timestamp};
+    use domain::time::{HOUR, MINUTE, Timestamp};
+    use futures_util::FutureExt as _;
     use serde_json::json;
     use store::JobEnd;
 
@@ -117,6 +130,46 @@ mod tests {
             Insights::default().run(gateway).await.unwrap();
             assert_eq!(end_all(gateway).await, 0, "it is done");
         }
+    }
+
+    #[tokio::test]
+    async fn projects_take_their_turns_within_an_hour() {
+        let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+        let fresh = Fresh::at(noon, json!({})).await;
+        let gateway = &fresh.gateway;
+        let hour = |minutes: i64, project: i64| {
+            gateway.clock.set(Timestamp(noon.0 + minutes * MINUTE));
+            once_a_period::number_of_project(gateway, PERIOD, ProjectId(project))
+        };
+        // The minute in which a project's next hour begins.
+        let begin = |project: i64| {
+            let now = hour(0, project);
+            (1..=60).find(|minutes| hour(*minutes, project) == now + 1).unwrap()
+        };
+        let begins: Vec<i64> = (1..=6_000).map(begin).collect();
+        for minute in 1..=60 {
+            let together = begins.iter().filter(|begin| **begin == minute).count();
+            assert!((80..=120).contains(&together), "{together} of 6,000 in minute {minute}");
+        }
+        assert_eq!(hour(60, 7), hour(0, 7) + 1);
+    }
+
+    #[tokio::test]
+    async fn a_job_waits_behind_members() {
+        let fresh = Fresh::idle(json!({})).await;
+        let gateway = &fresh.gateway;
+        let member = gateway.insight_runs.acquire().await.unwrap();
+        let mut waiting = std::pin::pin!(turn(gateway));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_mins(5)).await;
+        tokio::time::resume();
+        assert!(waiting.as_mut().now_or_never().is_none(), "it is not refused");
+        drop(member);
+        assert!(waiting.await.is_some());
+        let _member = gateway.insight_runs.acquire().await.unwrap();
+        gateway.wind_down();
+        assert!(turn(gateway).await.is_none());
     }
 
     #[tokio::test]

@@ -42,7 +42,7 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, SessionActivity);
     spawn(gateway, SessionTraces);
     spawn(gateway, Insights::default());
-    spawn(gateway, GroupUsage);
+    spawn(gateway, GroupUsage::default());
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
     runner::start::<Replays>(gateway);
     runner::start::<Backtests>(gateway);

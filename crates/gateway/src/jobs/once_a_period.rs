@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::ids::{JobId, ProjectId};
 use domain::job::JobKind;
+use domain::time::{SECOND, micros};
 use store::{AddedJob, NewJob};
 
 use crate::error::Result;
@@ -12,8 +13,15 @@ use crate::gateway::Gateway;
 
 /// The number of the period that it is, counted from 1970 on.
 pub(super) fn number(gateway: &Gateway, period: Duration) -> i64 {
-    let micros = i64::try_from(period.as_micros()).unwrap_or(i64::MAX);
-    gateway.clock.now().0.div_euclid(micros)
+    gateway.clock.now().0.div_euclid(micros(period).max(1))
+}
+
+/// The number of a project's own period. Those of projects begin at different times, one each 37 seconds: what all
+/// projects need once an hour is not done for all of them at the full hour.
+pub(super) fn number_of_project(gateway: &Gateway, period: Duration, project: ProjectId) -> i64 {
+    let (period, shift) = (micros(period).max(1), 37 * SECOND);
+    let shift = project.0.wrapping_mul(shift).rem_euclid(period);
+    gateway.clock.now().0.saturating_add(shift).div_euclid(period)
 }
 
 /// Queues the job of a kind and project for a period, unless a node has queued it before, or that of an earlier

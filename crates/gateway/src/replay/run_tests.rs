@@ -26,8 +26,7 @@ async fn source(fresh: &Fresh, caller: &Caller) -> TraceId {
     trace.parse().unwrap()
 }
 
-/// A replay that this test runs itself. The gateway's own runner takes no part: for it, this job runs already, and
-/// three others.
+/// A replay that this test runs itself, on a gateway whose runners do not.
 async fn claimed(fresh: &Fresh, source: TraceId) -> RunningJob {
     let gateway = fresh.gateway.clone();
     let now = Clock::system().now();
@@ -46,23 +45,6 @@ async fn claimed(fresh: &Fresh, source: TraceId) -> RunningJob {
         payload: queued::to_json(&payload).unwrap(),
         created_at: now,
     };
-    let placeholder = Job {
-        id: job.id,
-        kind: job.kind,
-        project: job.project,
-        key: job.key,
-        payload: String::new(),
-        state: JobState::Running,
-        progress: Progress::default(),
-        runs: 0,
-        losses: 0,
-        result: None,
-        error: None,
-        created_at: now,
-        started_at: None,
-        finished_at: None,
-    };
-    (0..Replays::AT_ONCE).for_each(|_| gateway.running_jobs.add(&placeholder));
     assert!(matches!(gateway.store.add_job(job, 100).await.unwrap(), AddedJob::Job(_)));
     claim(gateway).await
 }
@@ -118,7 +100,7 @@ async fn begun(replay: &Replay<'_>, at: Timestamp) -> StepId {
 
 #[tokio::test]
 async fn a_call_that_has_left_and_is_not_recorded_is_not_made_again() {
-    let fresh = Fresh::with(json!({})).await;
+    let fresh = Fresh::idle(json!({})).await;
     let store = &fresh.gateway.store;
     let source = source(&fresh, &fresh.caller).await;
     let job = claimed(&fresh, source).await;
@@ -135,7 +117,7 @@ async fn a_call_that_has_left_and_is_not_recorded_is_not_made_again() {
 
 #[tokio::test]
 async fn a_call_that_goes_on_elsewhere_is_compared_once_it_is_recorded() {
-    let fresh = Fresh::with(json!({})).await;
+    let fresh = Fresh::idle(json!({})).await;
     let source = source(&fresh, &fresh.caller).await;
     let job = claimed(&fresh, source).await;
     let Ok(replay) = Replay::read(&job).await else { panic!("it can be replayed") };
@@ -164,7 +146,7 @@ async fn a_call_that_goes_on_elsewhere_is_compared_once_it_is_recorded() {
 
 #[tokio::test]
 async fn a_call_that_was_withdrawn_is_made_by_another_run() {
-    let fresh = Fresh::with(json!({})).await;
+    let fresh = Fresh::idle(json!({})).await;
     let store = &fresh.gateway.store;
     let source = source(&fresh, &fresh.caller).await;
     let job = claimed(&fresh, source).await;
@@ -184,7 +166,7 @@ async fn a_call_that_was_withdrawn_is_made_by_another_run() {
 
 #[tokio::test]
 async fn a_job_that_was_lost_while_a_call_was_prepared_does_not_make_it() {
-    let fresh = Fresh::with(json!({})).await;
+    let fresh = Fresh::idle(json!({})).await;
     let store = &fresh.gateway.store;
     let source = source(&fresh, &fresh.caller).await;
     let job = claimed(&fresh, source).await;
@@ -207,7 +189,7 @@ async fn a_job_that_was_lost_while_a_call_was_prepared_does_not_make_it() {
 
 #[tokio::test]
 async fn a_source_that_is_gone_fails_the_job() {
-    let fresh = Fresh::with(json!({})).await;
+    let fresh = Fresh::idle(json!({})).await;
     let job = claimed(&fresh, TraceId::first_at(Timestamp(0))).await;
     let JobOutcome::Failed { error, result: None } = Replays::run(&job).await else {
         panic!("there is nothing to replay")
@@ -218,7 +200,7 @@ async fn a_source_that_is_gone_fails_the_job() {
 #[tokio::test]
 async fn a_run_without_a_database_or_memory_waits_for_another() {
     let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
-    let fresh = Fresh::at(noon, json!({})).await;
+    let fresh = Fresh::idle_at(noon, json!({})).await;
     let mut job = claimed(&fresh, TraceId::first_at(Timestamp(0))).await;
     // No run pauses any more.
     fresh.gateway.wind_down();
@@ -299,7 +281,7 @@ async fn calls_that_no_replay_repeats_say_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_waits_for_money_that_other_calls_hold() {
-    let fresh = Fresh::with(json!({"monthly_budget": 1.0})).await;
+    let fresh = Fresh::idle(json!({"monthly_budget": 1.0})).await;
     let source = source(&fresh, &fresh.caller).await;
     let month = &fresh.caller.project.month;
     let held = Usd(1_000_000_000);
@@ -316,7 +298,7 @@ async fn a_replay_waits_for_money_that_other_calls_hold() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_answers_are_weighed_before_they_are_unpacked() {
-    let fresh = Fresh::with(json!({})).await;
+    let fresh = Fresh::idle(json!({})).await;
     let source = source(&fresh, &fresh.caller).await;
     let job = claimed(&fresh, source).await;
     let project = &fresh.caller.project;
@@ -332,7 +314,7 @@ async fn large_answers_are_weighed_before_they_are_unpacked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dense_answers_that_would_take_all_memory_as_trees_are_not_compared() {
-    let fresh = Fresh::with(json!({})).await;
+    let fresh = Fresh::idle(json!({})).await;
     let source = source(&fresh, &fresh.caller).await;
     let job = claimed(&fresh, source).await;
     let output = |length: usize| Value::from(vec!["w".repeat(length); (2 << 20) / (length + 3)]);

@@ -13,7 +13,7 @@ use store::Dimension;
 use crate::lock::lock;
 
 /// The most questions: each has two sums at a time, which find room in what the store keeps.
-const MOST_ASKS: usize = 16;
+const MOST_ASKS: usize = 24;
 /// The time after which a question is not expected any more, in microseconds.
 const EXPECTED: i64 = DAY;
 
@@ -37,6 +37,8 @@ pub(crate) enum Since {
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     last: Timestamp,
+    /// When somebody asked it last, if anybody did.
+    by_somebody: Option<Timestamp>,
     /// The first hour of the latest sums that were made ahead, and that up to which they go.
     made: Option<(i64, i64)>,
 }
@@ -52,7 +54,7 @@ impl Default for UsageAsks {
 }
 
 impl UsageAsks {
-    /// Notes a question.
+    /// Notes a question that somebody asks.
     pub(crate) fn note(
         &self,
         project: ProjectId,
@@ -61,9 +63,41 @@ impl UsageAsks {
         now: Timestamp,
     ) {
         let ask = Ask { project, dimension: dimension.clone(), since };
+        self.insert(ask, now, Some(now));
+    }
+
+    /// Notes a question that nobody may have asked yet.
+    pub(crate) fn expect(
+        &self,
+        project: ProjectId,
+        dimension: &Dimension,
+        since: Since,
+        now: Timestamp,
+    ) {
+        let ask = Ask { project, dimension: dimension.clone(), since };
+        self.insert(ask, now, None);
+    }
+
+    fn insert(&self, ask: Ask, last: Timestamp, by_somebody: Option<Timestamp>) {
         let mut asks = lock(&self.0);
-        let made = asks.get(&ask).and_then(|asked| asked.made);
-        asks.insert(ask, Asked { last: now, made });
+        let before = asks.get(&ask).copied();
+        let by_somebody = by_somebody.or(before.and_then(|before| before.by_somebody));
+        let made = before.and_then(|before| before.made);
+        asks.insert(ask, Asked { last, by_somebody, made });
+    }
+
+    /// The attributes by which somebody has asked about a project within a day.
+    pub(crate) fn attributes(&self, project: ProjectId, now: Timestamp) -> Vec<Dimension> {
+        let asks = lock(&self.0);
+        let mut found = Vec::new();
+        for (ask, asked) in asks.iter().filter(|(ask, _)| ask.project == project) {
+            let is_lately = asked.by_somebody.is_some_and(|at| now.since(at) <= EXPECTED);
+            let is_attribute = matches!(ask.dimension, Dimension::Attribute(_));
+            if is_lately && is_attribute && !found.contains(&ask.dimension) {
+                found.push(ask.dimension.clone());
+            }
+        }
+        found
     }
 
     /// The sums to make for a project whose hours before `until` are summed: dimensions, and the hours that they
@@ -121,6 +155,24 @@ mod tests {
         // Nobody has asked for a day.
         assert_eq!(due(&asks, 1_024, at(1_024, 10)), [1_000, 1_001]);
         assert_eq!(due(&asks, 1_025, at(1_024, 11)), [0; 0]);
+    }
+
+    #[test]
+    fn what_is_only_expected_is_not_asked() {
+        let asks = UsageAsks::default();
+        let at = |hour: i64| Timestamp(hour * HOUR);
+        let [team, user] = ["tag:team", "user"].map(|name| Dimension::parse(name).unwrap());
+        asks.note(PROJECT, &team, Since::HoursAgo(24), at(1_000));
+        asks.note(PROJECT, &Dimension::Model, Since::HoursAgo(24), at(1_000));
+        for hour in 1_000..1_030 {
+            asks.expect(PROJECT, &team, Since::HoursAgo(24), at(hour));
+            asks.expect(PROJECT, &user, Since::HoursAgo(24), at(hour));
+        }
+        assert_eq!(asks.attributes(PROJECT, at(1_024)), [team]);
+        assert_eq!(asks.attributes(PROJECT, at(1_025)), []);
+        assert_eq!(asks.attributes(ProjectId(2), at(1_000)), []);
+        let due = asks.due(PROJECT, 1_030, at(1_030));
+        assert!(due.iter().any(|(by, _)| *by == user), "{due:?}");
     }
 
     #[test]

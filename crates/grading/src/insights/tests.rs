@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use domain::ids::{InsightId, ProjectId};
 use domain::money::CachePrices;
+use domain::time::MINUTE;
 
 use super::*;
 
@@ -31,7 +32,7 @@ const ALL: &[Tier] = Tier::ALL;
 
 /// All calls of so many hours.
 fn all(hours: u64) -> Observed {
-    Observed { hours, sampled: false }
+    Observed { hours, sampled_seconds: None }
 }
 
 /// The alert of simple summaries on `dear`, among these models.
@@ -143,13 +144,15 @@ fn a_time_is_rounded_so_that_no_saving_is_made_up() {
         assert_eq!(Observed::all(time(halves)), all(expected), "{halves}");
     }
     let sample = |known, looked_at| {
-        let Observed { hours, sampled } = Observed::sample(time(known), time(looked_at));
-        assert!(sampled);
-        hours
+        let Observed { hours, sampled_seconds } = Observed::sample(time(known), time(looked_at));
+        (hours, sampled_seconds.unwrap())
     };
-    assert_eq!(sample(100, 61), 31, "the calls that are looked at are those of their own time");
-    assert_eq!(sample(100, 5), 24, "there were more on that day, and how many is not known");
-    assert_eq!(sample(40, 5), 20);
+    let own = "the calls that are looked at are those of their own time";
+    assert_eq!(sample(100, 61), (31, 109_800), "{own}");
+    let more = "there were more on that day, and how many is not known";
+    assert_eq!(sample(100, 5), (24, 9_000), "{more}");
+    assert_eq!(sample(40, 5), (20, 9_000));
+    assert_eq!(sample(100, 0), (24, 1));
 }
 
 #[test]
@@ -196,16 +199,17 @@ fn a_latency_alert_takes_twice_the_week_and_twenty_calls() {
     let of = |latency: i64, calls: usize| {
         BTreeMap::from([("m".to_owned(), sketch(std::iter::repeat_n(latency, calls)))])
     };
-    let facts = latency_alerts(&of(2_500, 20), &of(1_000, 20)).pop().unwrap();
+    let raised = |day, week| latency_alerts(&day, &week).raised;
+    let facts = raised(of(2_500, 20), of(1_000, 20)).pop().unwrap();
     assert_eq!((facts.subject.as_str(), facts.estimated_savings), ("m", Usd::ZERO));
     assert!((facts.data["p95_24h_ms"].as_f64().unwrap() - 2_500.0).abs() < 100.0);
     assert!((facts.data["p95_7d_ms"].as_f64().unwrap() - 1_000.0).abs() < 40.0);
     assert!((facts.data["factor"].as_f64().unwrap() - 2.5).abs() < 0.2);
     assert_eq!((&facts.data["calls_24h"], &facts.data["calls_7d"]), (&json!(20), &json!(20)));
-    assert!(latency_alerts(&of(1_800, 20), &of(1_000, 20)).is_empty());
-    assert!(latency_alerts(&of(2_500, 19), &of(1_000, 20)).is_empty());
-    assert!(latency_alerts(&of(2_500, 20), &of(1_000, 19)).is_empty());
-    assert!(latency_alerts(&of(2_500, 20), &BTreeMap::new()).is_empty());
+    assert!(raised(of(1_800, 20), of(1_000, 20)).is_empty());
+    assert!(raised(of(2_500, 19), of(1_000, 20)).is_empty());
+    assert!(raised(of(2_500, 20), of(1_000, 19)).is_empty());
+    assert!(raised(of(2_500, 20), BTreeMap::new()).is_empty());
 }
 
 #[test]
@@ -216,7 +220,7 @@ fn an_intent_pattern_takes_a_share_of_two_hundred_calls() {
             calls(Intent::Code, Tier::Complex, "b", code - code / 2),
             calls(Intent::Other, Tier::Simple, "a", other),
         ];
-        intent_patterns(&calls, all(24))
+        intent_patterns(&calls, all(24)).raised
     };
     let facts = patterns(60, 140).pop().unwrap();
     assert_eq!(facts.subject, "code");
@@ -238,6 +242,11 @@ fn pattern(share: f64) -> InsightFacts {
     }
 }
 
+/// What the rules find when they hold for these.
+fn raised(facts: impl IntoIterator<Item = InsightFacts>) -> Findings {
+    Findings { raised: facts.into_iter().collect(), below: Vec::new() }
+}
+
 fn stored(facts: InsightFacts, status: InsightStatus) -> Insight {
     let (id, project) = (InsightId(3), ProjectId(1));
     Insight { id, project, facts, status, created_at: NOW.minus_micros(9) }
@@ -248,7 +257,7 @@ fn an_insight_keeps_its_number_and_follows_its_facts() {
     use InsightStatus::{Active, Dismissed, Resolved};
     let after = |status: InsightStatus, share: Option<f64>| {
         let before = vec![stored(pattern(40.0), status)];
-        let changes = insight_changes(before, share.map(pattern).into_iter().collect(), NOW);
+        let changes = insight_changes(before, raised(share.map(pattern)), NOW);
         assert!(changes.new.is_empty());
         let changed = |(insight, was): (Insight, InsightStatus)| {
             assert_eq!((insight.id, was), (InsightId(3), status));
@@ -266,8 +275,45 @@ fn an_insight_keeps_its_number_and_follows_its_facts() {
     assert_eq!(after(Dismissed, Some(49.9)), None);
     assert_eq!(after(Dismissed, Some(50.0)), Some((Active, 50.0, true)));
     assert_eq!(after(Dismissed, Some(30.0)), Some((Active, 30.0, true)));
-    let changes = insight_changes(Vec::new(), vec![pattern(40.0)], NOW);
+    let changes = insight_changes(Vec::new(), raised([pattern(40.0)]), NOW);
     assert_eq!((changes.new, changes.changed), (vec![pattern(40.0)], Vec::new()));
+}
+
+#[test]
+fn a_dismissed_insight_whose_figures_have_fallen_is_raised_again_later() {
+    use InsightStatus::{Active, Dismissed, Resolved};
+    let of = |latency: i64, calls| BTreeMap::from([("m".to_owned(), sketch(vec![latency; calls]))]);
+    let latencies = |day: u64| latency_alerts(&of(day.cast_signed(), 20), &of(1_000, 20));
+    let shares = |code: u64| {
+        let of = |intent, steps| calls(intent, Tier::Simple, "a", steps);
+        intent_patterns(&[of(Intent::Code, code), of(Intent::Other, 1_000 - code)], all(24))
+    };
+    // Each is dismissed with its first figure; then a figure, and the state that it leads to.
+    let cases: [(&dyn Fn(u64) -> Findings, u64, &[(u64, InsightStatus)]); 5] = [
+        // An incident ends, and another one comes.
+        (&latencies, 2_500, &[(1_000, Resolved), (2_400, Active)]),
+        // It nearly ends, again and again.
+        (&latencies, 2_100, &[(1_900, Dismissed), (2_100, Dismissed), (1_800, Dismissed)]),
+        (&shares, 400, &[(50, Resolved), (400, Active)]),
+        (&shares, 310, &[(299, Dismissed), (300, Dismissed), (240, Dismissed)]),
+        (&shares, 310, &[(0, Resolved), (299, Resolved), (300, Active)]),
+    ];
+    for (found, first, then) in cases {
+        let mut insight = stored(found(first).raised.pop().unwrap(), Dismissed);
+        for &(figure, expected) in then {
+            let changes = insight_changes(vec![insight.clone()], found(figure), NOW);
+            assert_eq!(changes.new, []);
+            if let Some((changed, was)) = changes.changed.into_iter().next() {
+                assert_eq!(was, insight.status);
+                insight = changed;
+            }
+            assert_eq!(insight.status, expected, "{first}, then {figure}");
+        }
+    }
+    // Without enough calls nothing is known.
+    let insight = stored(latencies(2_500).raised.pop().unwrap(), Dismissed);
+    let unknown = latency_alerts(&of(9, 19), &of(1_000, 20));
+    assert_eq!(insight_changes(vec![insight], unknown, NOW), InsightChanges::default());
 }
 
 /// The alert after some calls of code within some hours.
@@ -277,10 +323,16 @@ fn code_alert(model: &str, steps: u64, observed: Observed) -> InsightFacts {
     migration_alerts(&calls, &models, observed).pop().unwrap()
 }
 
+/// An alert that was dismissed, once others are found.
+fn dismissed(before: InsightFacts, after: InsightFacts) -> Insight {
+    let before = stored(before, InsightStatus::Dismissed);
+    let changes = insight_changes(vec![before.clone()], raised([after]), NOW);
+    changes.changed.into_iter().next().map_or(before, |(after, _)| after)
+}
+
 /// Whether an alert that was dismissed comes back.
 fn returns(before: InsightFacts, after: InsightFacts) -> bool {
-    let before = vec![stored(before, InsightStatus::Dismissed)];
-    !insight_changes(before, vec![after], NOW).changed.is_empty()
+    dismissed(before, after).status == InsightStatus::Active
 }
 
 #[test]
@@ -318,15 +370,75 @@ fn another_suggestion_or_more_calls_bring_a_migration_back() {
     assert!(returns(code_alert("cheap", 1_000, all(48)), code_alert("cheaper", 1_000, all(48))));
 }
 
+/// The latest calls of more within some minutes, of a project of a month.
+fn sample(minutes: i64) -> Observed {
+    Observed::sample(30 * DAY, minutes * MINUTE)
+}
+
 #[test]
 fn a_sample_of_more_calls_in_an_hour_brings_a_migration_back() {
-    let facts = |steps, hours| code_alert("cheap", steps, Observed { hours, sampled: true });
+    let facts = |steps, hours: i64| code_alert("cheap", steps, sample(hours * 60));
     assert!(returns(facts(1_000, 48), facts(990, 30)));
     assert!(!returns(facts(1_000, 48), facts(990, 40)));
     // Other calls of the project take half of the sample.
     assert!(!returns(facts(1_000, 48), facts(500, 24)));
-    // A sample is full for the first time: all calls were known before.
-    assert!(!returns(code_alert("cheap", 1_000, all(720)), facts(990, 500)));
+}
+
+#[test]
+fn a_sample_of_less_than_a_day_is_compared_by_its_own_time() {
+    let facts = |minutes| code_alert("cheap", 1_000, sample(minutes));
+    let (day, rush) = (facts(24 * 60), facts(144));
+    assert!(returns(day.clone(), rush.clone()), "ten times as many calls");
+    assert_eq!(rush.estimated_savings, day.estimated_savings, "there may be no further ones");
+    assert_eq!([&rush.data["sampled_seconds"], &rush.data["observed_hours"]], [8_640, 24]);
+    assert!(returns(facts(144), facts(60)));
+    assert!(!returns(facts(144), facts(120)));
+    // A night is no news after a day.
+    assert!(!returns(facts(60), facts(144)));
+}
+
+#[test]
+fn a_batch_of_every_night_is_no_growth_by_day() {
+    // 40,000 calls a day, 5,000 of them between two and three: the latest 50,000 are those of about 30 hours.
+    let is_batch = |hour: &i64| hour.rem_euclid(24) == 2;
+    let alert = |now: i64| {
+        let mut left = 50_000;
+        let hours = (0..).take_while(|ago| {
+            left -= 1_458 + if is_batch(&(now - ago)) { 5_000 } else { 0 };
+            left >= 0
+        });
+        let sampled = Observed::sampled(hours.count() as i64 * HOUR);
+        let batches = (now - sampled / HOUR + 1..=now).filter(is_batch).count() as u64;
+        code_alert("cheap", 5_000 * batches, Observed::sample(30 * DAY, sampled))
+    };
+    for hour in 0..24 {
+        assert!(!returns(alert(12), alert(12 + hour)), "{hour} hours later");
+    }
+    let [day, hours] = [Observed::sampled(3 * DAY + HOUR), Observed::sampled(5 * HOUR)];
+    assert_eq!([day, hours], [3 * DAY, 5 * HOUR]);
+}
+
+#[test]
+fn growth_counts_from_the_first_sample_on() {
+    let facts = |steps, hours: i64| code_alert("cheap", steps, sample(hours * 60));
+    for (before, first, later) in [
+        // All calls of a month were known before. Now they are the latest of more.
+        (code_alert("cheap", 1_000, all(720)), facts(990, 500), facts(990, 400)),
+        // The project has grown tenfold, and the alert fivefold: the sum of the sample is less.
+        (code_alert("cheap", 3_000, all(720)), facts(2_500, 120), facts(3_200, 120)),
+        // It shrinks to what is known whole, and grows.
+        (
+            facts(2_500, 120),
+            code_alert("cheap", 3_000, all(720)),
+            code_alert("cheap", 3_800, all(720)),
+        ),
+    ] {
+        let insight = dismissed(before.clone(), first.clone());
+        assert_eq!((insight.status, &insight.facts), (InsightStatus::Dismissed, &first));
+        assert!(!returns(insight.facts.clone(), first), "nothing has changed since");
+        assert!(!returns(before, later.clone()), "it could not be told apart");
+        assert!(returns(insight.facts, later));
+    }
 }
 
 proptest! {

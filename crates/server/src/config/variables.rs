@@ -3,8 +3,13 @@
 use super::layer::VARIABLES;
 
 /// Variables that single commands read, and that of the agents that `agent-setup` sets up.
-const OF_COMMANDS: [&str; 4] =
-    ["SLUICE_API_KEY", "SLUICE_NEW_MASTER_KEY", "SLUICE_USER_EMAIL", "SLUICE_USER_PASSWORD"];
+const OF_COMMANDS: [&str; 5] = [
+    "SLUICE_API_KEY",
+    "SLUICE_NEW_MASTER_KEY",
+    "SLUICE_TOKEN",
+    "SLUICE_USER_EMAIL",
+    "SLUICE_USER_PASSWORD",
+];
 /// Names with more slips than this are not taken for one another.
 const MOST_SLIPS: usize = 2;
 
@@ -94,6 +99,7 @@ mod tests {
             "SLUICE_LISTEN",
             "SLUICE_MASTER_KEY_FILE",
             "SLUICE_REDIS_URL",
+            "SLUICE_TOKEN",
             "SLUICE_USER_PASSWORD",
             "SLUICE_TEST_PG",
             "SLUICE_SERVICE_HOST",

@@ -12,7 +12,7 @@ use store::{
 };
 use tokio::task::JoinSet;
 
-use crate::support::{Database, Dice, NOW, databases, project};
+use crate::support::{Database, Dice, NOW, databases, databases_with_dice, project};
 
 fn event(org: OrgId, event: &'static str, number: usize) -> NewAudit<'static> {
     NewAudit {
@@ -347,12 +347,11 @@ fn any_filter(dice: &mut Dice) -> AuditFilter {
 
 #[tokio::test]
 async fn pages_and_exports_have_the_events_that_fit_once_and_of_no_other_organization() {
-    for database in databases().await {
+    for (database, mut dice) in databases_with_dice().await {
         let (store, first) = opened(&database).await;
         let mut tx = store.begin().await.unwrap();
         let second = tx.add_org("Other", NOW).await.unwrap();
         tx.commit().await.unwrap();
-        let mut dice = Dice(5);
         let made = many_events(&store, [first, second], &mut dice).await;
         let mut found = 0;
         for round in 0..60 {

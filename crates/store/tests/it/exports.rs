@@ -10,7 +10,7 @@ use domain::trace::TraceStatus;
 use sqlx::{Connection as _, Executor as _, PgConnection};
 use store::{AddedJob, JobEnd, NewJob, StepCursor, Store};
 
-use crate::support::{Dice, NOW, databases, project, run, trace, trace_id};
+use crate::support::{NOW, databases, databases_with_dice, project, run, trace, trace_id};
 
 /// Every step of a time, as an export reads them.
 async fn read(store: &Store, project: ProjectId, from: Timestamp, until: Timestamp) -> Vec<StepId> {
@@ -25,11 +25,10 @@ async fn read(store: &Store, project: ProjectId, from: Timestamp, until: Timesta
 
 #[tokio::test]
 async fn every_step_of_a_time_is_read_once() {
-    for database in databases().await {
+    for (database, mut dice) in databases_with_dice().await {
         let store = database.open().await;
         let (one, _) = project(&store).await;
         let (other, _) = project(&store).await;
-        let mut dice = Dice(7);
         let mut steps = Vec::new();
         for number in 0..400 {
             let owner = if dice.next(5) == 0 { other } else { one };

@@ -9,7 +9,7 @@ use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use domain::trace::Trace;
 use store::{FindingCounts, Store};
 
-use crate::support::{Dice, NOW, databases, project, run, trace};
+use crate::support::{Dice, NOW, databases, databases_with_dice, project, run, trace};
 
 fn opened(project: ProjectId, number: u128, at: Timestamp, revenue: Option<Usd>) -> Trace {
     let id = TraceId(uuid::Uuid::from_u128(TraceId::first_at(at).0.as_u128() + number));
@@ -75,10 +75,9 @@ async fn assert_equal(
 
 #[tokio::test]
 async fn counts_are_the_same_before_and_after_quarters_and_days_are_summed() {
-    for database in databases().await {
+    for (database, mut dice) in databases_with_dice().await {
         let store = database.open().await;
         let (project, _) = project(&store).await;
-        let mut dice = Dice(31);
         let mut traces = Vec::new();
         let mut steps = Vec::new();
         for number in 0..60 {

@@ -331,3 +331,40 @@ async fn sums_that_are_kept_are_not_read_again() {
         store.close().await;
     }
 }
+
+#[tokio::test]
+async fn groups_are_counted_in_each_of_their_days() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        let day = NOW.hour() - NOW.hour() % 24;
+        let mut id = 100;
+        for (days, users) in [(3, 5), (2, 7), (0, 4)] {
+            for number in 0..2 * users {
+                id += 1;
+                let mut step = run(project, trace_id(1), StepId(id));
+                let user = Some(format!("u-{}", number % users));
+                step.attributes = Some(Arc::new(Attributes { user, ..Attributes::default() }));
+                (step.finished_at, step.source) = (Timestamp((day - 24 * days) * HOUR), None);
+                store.writer().step(step, None).await.unwrap();
+            }
+        }
+        while store.group_next_hour(project, NOW).await.unwrap() {}
+        let user = Dimension::parse("user").unwrap();
+        let count = async |by: &Dimension, from: i64, most: i64| {
+            store.count_groups(project, by, from, most).await.unwrap()
+        };
+        let kind = database.kind;
+        assert_eq!(
+            count(&user, day - 300, 100).await,
+            12,
+            "{kind}: the day that goes on is not over"
+        );
+        assert_eq!(count(&user, day - 48, 100).await, 7, "{kind}");
+        assert_eq!(count(&user, day - 49, 100).await, 12, "{kind}: a part of the first day");
+        assert_eq!(count(&user, day - 300, 10).await, 10, "{kind}: no further");
+        assert_eq!(count(&Dimension::Model, day - 300, 100).await, 2, "{kind}");
+        store.close().await;
+    }
+}

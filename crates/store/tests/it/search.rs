@@ -12,7 +12,7 @@ use domain::trace::{Trace, TraceStatus};
 use serde_json::json;
 use store::{AgentFigures, Completion, Order, Page, Store, Term, TraceFilter};
 
-use crate::support::{Dice, NOW, databases, project, run, trace, trace_id};
+use crate::support::{Dice, NOW, databases, databases_with_dice, project, run, trace, trace_id};
 
 /// A trace with its steps, as they were written.
 struct Written {
@@ -189,10 +189,9 @@ fn filter(dice: &mut Dice) -> (TraceFilter, Vec<Condition>) {
 
 #[tokio::test]
 async fn a_filter_finds_what_fits_page_by_page() {
-    for database in databases().await {
+    for (database, mut dice) in databases_with_dice().await {
         let store = database.open().await;
         let (project, _) = project(&store).await;
-        let mut dice = Dice(4711);
         let mut all = Vec::new();
         for number in 0..40 {
             let mut written = thrown(&mut dice, project, number);

@@ -8,7 +8,7 @@ use domain::step::{Step, StepKind, StepStatus};
 use domain::time::{MINUTE, Timestamp};
 use store::{Store, UsageBucket};
 
-use crate::support::{Dice, NOW, databases, project, run, trace, trace_id};
+use crate::support::{NOW, databases, databases_with_dice, project, run, trace, trace_id};
 
 /// The minutes of a day.
 const DAY: i64 = 1_440;
@@ -70,11 +70,10 @@ async fn assert_equal(
 
 #[tokio::test]
 async fn figures_are_the_same_before_and_after_quarters_and_days_are_summed() {
-    for database in databases().await {
+    for (database, mut dice) in databases_with_dice().await {
         let store = database.open().await;
         let (project, _) = project(&store).await;
         store.writer().trace(trace(project, 1)).await.unwrap();
-        let mut dice = Dice(28);
         let first = NOW.minute() - NOW.minute() % DAY + DAY + 100;
         let mut steps = Vec::new();
         let mut minute = first;

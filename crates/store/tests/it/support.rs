@@ -220,7 +220,7 @@ pub fn run(project: ProjectId, trace: TraceId, id: StepId) -> Step {
     }
 }
 
-/// Numbers that look random and are the same in every run.
+/// Numbers that look random and are the same for the same seed.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -232,10 +232,26 @@ impl Dice {
     }
 }
 
-/// The seeds of so many runs, or that of one to look at again: `SLUICE_TEST_SEED`.
+/// The seeds of so many runs that are the same every time and of one that is new, or that of one to look at again:
+/// `SLUICE_TEST_SEED`.
 pub fn seeds(runs: u64) -> Vec<u64> {
-    match std::env::var("SLUICE_TEST_SEED") {
-        Ok(seed) => vec![seed.parse().unwrap()],
-        Err(_) => (1..=runs).collect(),
+    if let Ok(seed) = std::env::var("SLUICE_TEST_SEED") {
+        return vec![seed.parse().unwrap()];
     }
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+    // Rows are numbered by the seeds: they stay small.
+    (1..=runs).chain([1_000 + now % 999_000]).collect()
+}
+
+/// Fresh databases, each with dice for a run of the same steps every time, and again for one of new steps. The seed
+/// of each is printed when it begins.
+pub async fn databases_with_dice() -> impl Iterator<Item = (Database, Dice)> {
+    let mut all = Vec::new();
+    for seed in seeds(1) {
+        all.extend(databases().await.into_iter().map(|database| (database, seed)));
+    }
+    all.into_iter().map(|(database, seed)| {
+        eprintln!("{}, seed {seed}", database.kind);
+        (database, Dice(seed))
+    })
 }

@@ -13,7 +13,7 @@ use clap::Args;
 use domain::moment::Moment;
 use domain::secret::Secret;
 use domain::time::{Clock, Timestamp};
-use providers::ApiClient;
+use providers::{ApiClient, Client, SignIn};
 use serde_json::{Map, Value, json};
 
 use super::Failure;
@@ -31,10 +31,16 @@ const TIMEOUT: u64 = 3600;
 /// The most bytes of a file of settings.
 const MOST_BYTES: u64 = 1024 * 1024;
 /// The variables that have the credentials.
+const TOKEN_VARIABLE: &str = "SLUICE_TOKEN";
 const EMAIL_VARIABLE: &str = "SLUICE_USER_EMAIL";
 const PASSWORD_VARIABLE: &str = "SLUICE_USER_PASSWORD";
-/// The exit codes, for the help.
-const EXIT_CODES: &str = "\
+/// What the help says beside the arguments.
+const MORE_HELP: &str = "\
+Credentials:
+  SLUICE_TOKEN  a service token with the role admin
+  SLUICE_USER_EMAIL, SLUICE_USER_PASSWORD
+                without a token: an admin or owner, who must have no second factor
+
 Exit codes:
   0  the requests were judged, but for single ones, and no condition holds
   1  a condition of --fail-if holds, whatever else failed
@@ -42,7 +48,7 @@ Exit codes:
      more of them than are read, and no condition holds";
 
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = MORE_HELP)]
 pub(crate) struct BacktestCommand {
     /// The project whose requests are judged
     #[arg(long, value_name = "ID")]
@@ -83,15 +89,10 @@ fn moment(text: &str) -> Result<Moment, String> {
 pub(crate) async fn run(command: &BacktestCommand, config: &Config) -> Result<ExitCode, Failure> {
     let settings = read_settings(&command.settings)?;
     let url = command.url.clone().unwrap_or_else(|| own_url(config));
-    let (email, password) = (variable(EMAIL_VARIABLE)?, Secret::new(variable(PASSWORD_VARIABLE)?));
+    let credentials = Credentials::of_environment()?;
     let report = command.junit.as_deref().map(Report::open).transpose()?;
-    let client = open::client(config)?;
-    let signed_in = ApiClient::sign_in(client, &url, &email, &password).await;
-    let signed_in = signed_in.map_err(|error| Failure(format!("{url}: {error}")))?;
-    let client = signed_in.map_err(|answer| {
-        let error = answer.body["error"].as_str().unwrap_or("no error is named");
-        Failure(format!("the gateway refused to sign {email} in ({}): {error}", answer.status))
-    })?;
+    let has_session = matches!(credentials, Credentials::User { .. });
+    let client = credentials.client(open::client(config)?, &url).await?;
     let path = format!("/api/v1/projects/{}/backtests", command.project);
     let request = JobRequest {
         kind: "backtest",
@@ -101,7 +102,9 @@ pub(crate) async fn run(command: &BacktestCommand, config: &Config) -> Result<Ex
     };
     let mut gateway = Remote::new(client, url, Duration::from_secs(command.timeout));
     let job = gateway.job(&request).await;
-    gateway.sign_out().await;
+    if has_session {
+        gateway.sign_out().await;
+    }
     let (case, stopped) = match job {
         Ok(job) => (command.case(&job), Ok(job)),
         Err(failure) => (Case::without_figures(command.name(), failure.to_string()), Err(failure)),
@@ -115,13 +118,49 @@ pub(crate) async fn run(command: &BacktestCommand, config: &Config) -> Result<Ex
     conclude("backtests", &cases, [stopped.map(drop), written, printed])
 }
 
-fn variable(name: &str) -> Result<String, Failure> {
-    let value = std::env::var(name).ok().filter(|value| !value.is_empty());
-    value.ok_or_else(|| {
-        Failure(format!(
-            "the credentials of an admin are missing: set {EMAIL_VARIABLE} and {PASSWORD_VARIABLE}"
-        ))
-    })
+/// What a gateway knows the caller by.
+enum Credentials {
+    Token(Secret),
+    User { email: String, password: Secret },
+}
+
+impl Credentials {
+    fn of_environment() -> Result<Self, Failure> {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        if let Some(token) = variable(TOKEN_VARIABLE) {
+            return Ok(Self::Token(Secret::new(token)));
+        }
+        match (variable(EMAIL_VARIABLE), variable(PASSWORD_VARIABLE)) {
+            (Some(email), Some(password)) => {
+                Ok(Self::User { email, password: Secret::new(password) })
+            }
+            _ => Err(Failure(format!(
+                "the credentials of an admin are missing: set {TOKEN_VARIABLE} to a service token, or \
+                 set {EMAIL_VARIABLE} and {PASSWORD_VARIABLE}"
+            ))),
+        }
+    }
+
+    /// What sends requests with them. A user is signed in first.
+    async fn client(self, client: Client, url: &str) -> Result<ApiClient, Failure> {
+        let (email, password) = match self {
+            Self::Token(token) => return Ok(ApiClient::new(client, url, token)),
+            Self::User { email, password } => (email, password),
+        };
+        let signed_in = ApiClient::sign_in(client, url, &email, &password).await;
+        match signed_in.map_err(|error| Failure(format!("{url}: {error}")))? {
+            SignIn::Complete(client) => Ok(client),
+            SignIn::AwaitsFactor => Err(Failure(format!(
+                "{email} has a second factor, which a command cannot give: set {TOKEN_VARIABLE} to a \
+                 service token with the role admin instead"
+            ))),
+            SignIn::Refused(answer) => {
+                let error = answer.body["error"].as_str().unwrap_or("no error is named");
+                let status = answer.status;
+                Err(Failure(format!("the gateway refused to sign {email} in ({status}): {error}")))
+            }
+        }
+    }
 }
 
 fn read_settings(path: &Path) -> Result<Map<String, Value>, Failure> {

@@ -5,8 +5,13 @@ use std::process::Output;
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Backend, Mock, OWNER, PASSWORD, Server, settings};
+use crate::session::second_factor::enrol;
 
-crate::on_every_backend!(a_draft_passes_or_fails, what_cannot_be_judged_fails);
+crate::on_every_backend!(
+    a_draft_passes_or_fails,
+    what_cannot_be_judged_fails,
+    a_token_does_where_a_person_has_a_second_factor
+);
 
 const CREDENTIALS: [(&str, &str); 2] =
     [("SLUICE_USER_EMAIL", OWNER), ("SLUICE_USER_PASSWORD", PASSWORD)];
@@ -69,6 +74,45 @@ async fn a_draft_passes_or_fails(backend: Backend) {
     assert_eq!(mock.begun(), 4, "no model is called");
 }
 
+async fn a_token_does_where_a_person_has_a_second_factor(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = enrol(server.owner().await, PASSWORD).await.caller;
+    let same = draft(&server, "same.json", &json!({}));
+    let (code, out, err) = command(&server, &same, &[]).await;
+    assert_eq!((code, &*out), (Some(2), ""), "{err}");
+    assert!(
+        err.contains("owner@localhost has a second factor") && err.contains("SLUICE_TOKEN"),
+        "{err}"
+    );
+    let sessions = owner.get("/api/v1/session/all").await.ok(200);
+    assert_eq!(sessions.as_array().unwrap().len(), 1, "that of the command has ended: {sessions}");
+
+    let required = json!({"settings": {"security": {"require_mfa": true}}});
+    owner.patch("/api/v1/organization", &required).await.ok(200);
+    let all = ["backtest", "--project", "1", "--settings", &same];
+    let ended = async |token: &str| {
+        // A token goes before a person.
+        let env = [CREDENTIALS[0], CREDENTIALS[1], ("SLUICE_TOKEN", token)];
+        printed(&server.cli(&all, &env).await)
+    };
+    let made = async |role: &str| {
+        let projects = if role == "admin" { json!([]) } else { json!([1]) };
+        let new = json!({"password": PASSWORD, "name": "ci", "role": role, "projects": projects});
+        let made = owner.post("/api/v1/service-tokens", &new).await.ok(201);
+        made["token"].as_str().unwrap().to_owned()
+    };
+    let (code, out, err) = ended(&made("admin").await).await;
+    assert_eq!((code, &*err), (Some(0), ""), "{out}");
+    assert!(out.starts_with(&format!("ok   {same} on project 1: 0 requests,")), "{out}");
+    let (code, _, err) = ended(&made("member").await).await;
+    assert_eq!(code, Some(2));
+    assert!(err.contains("the gateway answered 403: Forbidden"), "{err}");
+    let wrong = format!("{}x", made("admin").await);
+    let (code, _, err) = ended(&wrong).await;
+    assert_eq!(code, Some(2));
+    assert!(err.contains("the gateway answered 401: Invalid token"), "{err}");
+}
+
 async fn what_cannot_be_judged_fails(backend: Backend) {
     let server = Server::start(&backend).await;
     let bad = draft(&server, "bad.json", &json!({"safety": {"block_threshold": 2}}));
@@ -94,7 +138,10 @@ async fn what_cannot_be_judged_fails(backend: Backend) {
     };
     let (code, err) = ended(&all, &[]).await;
     assert_eq!(code, Some(2));
-    assert!(err.contains("set SLUICE_USER_EMAIL and SLUICE_USER_PASSWORD"), "{err}");
+    assert!(
+        err.contains("set SLUICE_TOKEN to a service token, or set SLUICE_USER_EMAIL and"),
+        "{err}"
+    );
     let wrong = [CREDENTIALS[0], ("SLUICE_USER_PASSWORD", "nonsense")];
     let (code, err) = ended(&all, &wrong).await;
     assert_eq!(code, Some(2));

@@ -42,7 +42,7 @@ fn shows(page: &Reply, status: u16, text: &str) {
 }
 
 /// The owner in a browser.
-async fn owner(server: &Server) -> Caller {
+pub async fn owner(server: &Server) -> Caller {
     signed_in(server, crate::harness::OWNER, crate::harness::PASSWORD).await
 }
 

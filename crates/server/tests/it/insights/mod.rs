@@ -1,5 +1,6 @@
 //! `/api/v1/projects/:project_id/insights`.
 
+mod page;
 mod rules;
 mod states;
 mod support;

@@ -97,7 +97,6 @@ async fn viewers_read_and_members_compute_and_dismiss(backend: Backend) {
     let (nothing, refresh) = (json!({}), format!("{INSIGHTS}/refresh"));
     let forbidden = json!({"error": "Forbidden"});
     viewer.post(&refresh, &nothing).await.is(403, &forbidden);
-    assert_eq!(viewer.get(INSIGHTS).await.ok(200), json!([]), "nothing was computed");
     let found = refreshed(&member, "migration_alert").await;
     assert_eq!(viewer.get(INSIGHTS).await.ok(200), json!(found));
     let dismiss = format!("{INSIGHTS}/{}/dismiss", found[0]["id"]);

@@ -43,12 +43,11 @@ async fn a_cap_ends_a_replay(backend: Backend) {
     let revoked =
         owner.post("/api/v1/keys", &json!({"name": "gone", "project_id": 1})).await.ok(201);
     let gone = server.with_key(revoked["raw_key"].as_str().unwrap());
-    let slow =
-        Mock::start(std::time::Duration::from_millis(300), Some((10, 5)), |_| Answer::text("Yes."));
-    let slow = slow.await;
+    let slow = Mock::always(Answer::text("Yes.")).await;
     slow.register(&owner, "slow").await;
     let path = format!("/api/v1/keys/{}", revoked["id"].as_str().unwrap());
     let begun = async |calls: usize| {
+        slow.hold();
         let job = ask(&gone, &trace, &json!({"force_model": "slow"})).await;
         crate::harness::until("a call is open", async || (slow.begun() == calls).then_some(()))
             .await;
@@ -56,6 +55,7 @@ async fn a_cap_ends_a_replay(backend: Backend) {
     };
     let job = begun(1).await;
     owner.patch(&path, &json!({"allowed_endpoints": ["chat"]})).await.ok(200);
+    slow.release();
     let job = ended(&key, &job).await;
     assert_eq!(job["error"], "Endpoint not allowed for this key");
     let path_of_job = format!("/api/v1/replay/{}", job["job_id"].as_str().unwrap());
@@ -63,6 +63,7 @@ async fn a_cap_ends_a_replay(backend: Backend) {
     owner.patch(&path, &json!({"allowed_endpoints": null})).await.ok(200);
     let job = begun(2).await;
     owner.delete(&path).await.ok(204);
+    slow.release();
     let job = ended(&key, &job).await;
     assert_eq!(job["error"], "The key that asked for this replay was revoked, or has expired");
     assert_eq!(slow.begun(), 2);

@@ -11,12 +11,13 @@ crate::on_every_backend!(figures_are_those_of_a_plain_sum_over_all_steps);
 
 /// Requests of each run.
 const CALLS: u64 = 60;
-/// The seeds of the runs. `SLUICE_TEST_SEED` has one to look at again.
+/// The seeds of the runs that are the same every time; another one is new. `SLUICE_TEST_SEED` has one to look at
+/// again.
 const SEEDS: [u64; 3] = [21, 22, 23];
 const ENDPOINTS: [&str; 4] = ["runs", "executions", "chat/completions", "assistants"];
 const SECRET: &str = "Use ghp_x9Kd83jfLs02mXq7vTzB4nRwY6cEuH1pGaQ5 for this.";
 
-/// Numbers that look thrown, the same in each run.
+/// Numbers that look thrown, the same for the same seed.
 struct Dice(u64);
 
 impl Dice {
@@ -69,7 +70,8 @@ async fn prepared(backend: &Backend) -> (Server, Caller) {
     (server, owner)
 }
 
-/// One request by the dice.
+/// One request by the dice. The first ones are of each kind: with a call of a tool, with a secret, and one that
+/// fails.
 async fn thrown(dice: &mut Dice, key: &Caller, trace: &str, endpoint: &str, number: u64) {
     let mut key = key.clone();
     let mut header = |name: &str, values: &[&str]| {
@@ -83,15 +85,16 @@ async fn thrown(dice: &mut Dice, key: &Caller, trace: &str, endpoint: &str, numb
         "x-sluice-tags",
         &["", "team=red", "team=blue,stage=test", "stage=test", "team=red,stage="],
     );
-    let text = match dice.below(8) {
-        0 => SECRET.to_owned(),
-        1 => format!("Write to ann.miller@acme-example.org about number {number}."),
-        2 => {
+    let text = match (number, dice.below(8)) {
+        (1, _) | (3.., 0) => SECRET.to_owned(),
+        (_, 1) => format!("Write to ann.miller@acme-example.org about number {number}."),
+        (_, 2) => {
             format!("Prove in detail that the {number} axioms are independent, and design a model.")
         }
-        _ => format!("Number {number}: {}", "tea ".repeat(dice.below(40) as usize)),
+        (_, _) => format!("Number {number}: {}", "tea ".repeat(dice.below(40) as usize)),
     };
     let model = dice.one_of(&["quick", "steady", "slow", "quick", "failing"]);
+    let model = if number == 2 { "failing" } else { model };
     let mut body = json!({"trace_id": trace});
     match endpoint {
         "chat/completions" | "assistants" => {
@@ -101,7 +104,7 @@ async fn thrown(dice: &mut Dice, key: &Caller, trace: &str, endpoint: &str, numb
         "runs" => (body["input"], body["model"]) = (text.into(), model.into()),
         _ => body["input"] = text.into(),
     }
-    let uses_tools = endpoint == "executions" && dice.below(3) == 0;
+    let uses_tools = endpoint == "executions" && (dice.below(3) == 0 || number == 0);
     if uses_tools {
         let schema = json!({"type": "object", "required": ["city"]});
         let tool = json!({"name": "weather", "parameters": schema});
@@ -190,7 +193,10 @@ fn steps(traces: &[Trace]) -> impl Iterator<Item = (&Trace, &Value)> {
 async fn figures_are_those_of_a_plain_sum_over_all_steps(backend: Backend) {
     let seeds = match std::env::var("SLUICE_TEST_SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],
-        Err(_) => SEEDS.to_vec(),
+        Err(_) => {
+            let new = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+            [&SEEDS[..], &[new]].concat()
+        }
     };
     for seed in seeds {
         eprintln!("seed {seed}");
@@ -216,7 +222,12 @@ async fn compare(backend: &Backend, mut dice: Dice) {
         }
     }
     for number in 0..CALLS {
-        let (key, _, endpoint, trace) = &open[dice.below(open.len() as u64) as usize];
+        let at = match number {
+            0 => open.iter().position(|it| it.2 == "executions").unwrap(),
+            2 => open.iter().position(|it| it.2 == "runs").unwrap(),
+            _ => dice.below(open.len() as u64) as usize,
+        };
+        let (key, _, endpoint, trace) = &open[at];
         thrown(&mut dice, key, trace, endpoint, number).await;
     }
     let mut traces = Vec::new();
@@ -301,6 +312,11 @@ fn totals(stats: &Value, traces: &[Trace], earned: i64) {
     };
     let thought = latencies.iter().sum::<f64>();
     about(&stats["latency"]["avg_ms"], thought / latencies.len() as f64);
+    let think = |name: &str| stats["agent"]["mcp_latency"][name].clone();
+    about(&think("avg_model_think_ms"), thought / latencies.len() as f64);
+    let rank = (0.95 * latencies.len() as f64).ceil() as usize;
+    let (p95, exact) = (think("p95_model_think_ms").as_f64().unwrap(), latencies[rank - 1]);
+    assert!((p95 / exact - 1.0).abs() <= 0.01, "{p95} for {exact}");
     assert_eq!(nanos(&stats["revenue"]), earned);
     assert_eq!(nanos(&stats["gross_margin"]), earned - total[3]);
     let margin = if earned == 0 { 0.0 } else { (earned - total[3]) as f64 / earned as f64 };
@@ -330,7 +346,7 @@ fn totals(stats: &Value, traces: &[Trace], earned: i64) {
     about(&times["overhead_ratio"], waited / (waited + thought));
     let p95 = times["p95_tool_exec_ms"].as_f64().unwrap();
     let [least, most] = p95_bounds(traces);
-    assert!(p95 >= 0.98 * least - 0.01 && p95 <= 1.02 * most + 0.01, "{p95}: {least} to {most}");
+    assert!(p95 >= 0.99 * least - 0.01 && p95 <= 1.01 * most + 0.01, "{p95}: {least} to {most}");
     assert!(total[1] > 0 && total[2] > 0 && tools > 0, "the dice have thrown all kinds: {total:?}");
 }
 

@@ -1,6 +1,7 @@
 //! Steps and traces at a collector of OpenTelemetry: what it gets, and that nobody waits for it. The
 //! official types read the same requests in `tests/telemetry`.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -19,12 +20,12 @@ const SPAN: &str = "00f067aa0ba902b7";
 const QUESTION: &str = "Which port is closest to Bergen?";
 
 /// A collector that takes everything.
-async fn collector() -> Mock {
+pub(super) async fn collector() -> Mock {
     Mock::start(Duration::ZERO, None, |_| Answer::json(200, &json!({}))).await
 }
 
 /// A gateway that exports to a collector.
-fn exporting(backend: &Backend, collector: &Mock) -> Setup {
+pub(super) fn exporting(backend: &Backend, collector: &Mock) -> Setup {
     let address = collector.url();
     let address = address.strip_suffix("/v1").unwrap();
     Setup::new(backend)
@@ -42,7 +43,7 @@ fn spans(collector: &Mock) -> Vec<Value> {
 }
 
 /// Waits for so many spans.
-async fn awaited(collector: &Mock, count: usize) -> Vec<Value> {
+pub(super) async fn awaited(collector: &Mock, count: usize) -> Vec<Value> {
     until("the spans have come", async || {
         Some(spans(collector)).filter(|spans| spans.len() >= count)
     })
@@ -50,7 +51,7 @@ async fn awaited(collector: &Mock, count: usize) -> Vec<Value> {
 }
 
 /// The value of an attribute, as a text; empty if it is not there.
-fn attribute(of: &Value, name: &str) -> String {
+pub(super) fn attribute(of: &Value, name: &str) -> String {
     let attributes = of["attributes"].as_array().cloned().unwrap_or_default();
     let found = attributes.iter().find(|pair| pair["key"] == name);
     let value = found.and_then(|pair| pair["value"].as_object()?.values().next());
@@ -61,12 +62,12 @@ fn attribute(of: &Value, name: &str) -> String {
     }
 }
 
-fn named<'s>(spans: &'s [Value], name: &str) -> &'s Value {
+pub(super) fn named<'s>(spans: &'s [Value], name: &str) -> &'s Value {
     let found = spans.iter().find(|span| span["name"] == name);
     found.unwrap_or_else(|| panic!("{name}: {spans:#?}"))
 }
 
-async fn complete(key: &Caller, trace: &str) {
+pub(super) async fn complete(key: &Caller, trace: &str) {
     key.patch(&format!("/api/v1/traces/{trace}/complete"), &json!({})).await.ok(200);
 }
 
@@ -265,10 +266,13 @@ async fn a_collector_that_does_not_answer_delays_nobody() {
 async fn what_was_not_taken_is_sent_again() {
     const BUSY: &str = "text/plain\r\nretry-after: 3";
     let metrics = format!("127.0.0.1:{}", free_port());
-    let turn = std::sync::atomic::AtomicUsize::new(0);
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let noted = asked.clone();
     let collector = Mock::start(Duration::ZERO, None, move |_| {
         let partial = json!({"rejectedSpans": "1", "errorMessage": "too old"});
-        match turn.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+        let mut times = noted.lock().unwrap();
+        times.push(Instant::now());
+        match times.len() - 1 {
             0 => Answer::Body(503, BUSY, String::new()),
             1 => Answer::json(200, &json!({"partialSuccess": partial})),
             _ => Answer::json(400, &json!({})),
@@ -282,12 +286,12 @@ async fn what_was_not_taken_is_sent_again() {
     let key = server.key();
     let trace = key.trace().await;
     key.execute(&trace, QUESTION).await.ok(200);
-    until("it is asked", async || (collector.begun() > 0).then_some(())).await;
-    let began = Instant::now();
     let sent = awaited(&collector, 2).await;
-    assert!(began.elapsed() > Duration::from_secs(2), "it asked for three: {:?}", began.elapsed());
     assert_eq!(sent[0], sent[1]);
     counted(&metrics, "rejected", 1).await;
+    let times = asked.lock().unwrap().clone();
+    let waited = times[1].duration_since(times[0]);
+    assert!(waited >= Duration::from_secs(3), "it asked for three: {waited:?}");
     // What would be refused again is not repeated.
     key.execute(&trace, QUESTION).await.ok(200);
     counted(&metrics, "rejected", 2).await;
