@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use dashboard::{Held, KeyRow, KeysPage, Money, NewSecret, Section};
 use domain::ids::{KeyId, ProjectId, UserId};
+use domain::key::Key;
 use domain::secret::Secret;
 use domain::step::ApiEndpoint;
 use domain::time::Timestamp;
