@@ -56,7 +56,8 @@ pub(crate) fn with_cookie(cookie: &str, response: impl IntoResponse) -> Response
     response
 }
 
-/// The values of all cookies of a name. Browsers send bytes beyond ASCII as they are: those of one cookie hide no other.
+/// The values of all cookies of a name. Browsers send bytes beyond ASCII as they are, and those of one cookie hide no
+/// other.
 pub(crate) fn cookies<'h>(
     headers: &'h HeaderMap,
     wanted: &'h str,
