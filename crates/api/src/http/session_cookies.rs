@@ -127,6 +127,7 @@ pub(crate) fn removals(app: &App, request: &mut Request) -> Vec<HeaderValue> {
     if !is_several {
         return Vec::new();
     }
+    let request = &*request;
     // A proxy may send a host of its own.
     let public = app.public_origin.as_ref().map(|own| own.host.as_str());
     let host = public.or_else(|| cross_site::host(request)).unwrap_or_default();
