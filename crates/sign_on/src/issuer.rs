@@ -195,10 +195,9 @@ impl Issuer {
         request.request_async(http).await.map_err(|error| match error {
             RequestTokenError::Request(fault) => fault,
             // A client that is set up wrongly and the issuer's own failures are nobody's guess at a code. All else
-            // may be: what issuers answer to junk differs.
+            // may be: what issuers answer to junk differs, and some call it an invalid request.
             RequestTokenError::ServerResponse(answer) => match answer.error() {
                 CoreErrorResponseType::InvalidClient
-                | CoreErrorResponseType::InvalidRequest
                 | CoreErrorResponseType::InvalidScope
                 | CoreErrorResponseType::UnauthorizedClient
                 | CoreErrorResponseType::UnsupportedGrantType => SignOnError::Status,

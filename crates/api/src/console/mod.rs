@@ -156,8 +156,8 @@ pub(crate) fn routes(app: &App) -> Router<App> {
 }
 
 /// Adds what keeps a page to itself, shows it in no frame, and removes session cookies of which there are several.
-async fn guarded(State(app): State<App>, request: Request, next: Next) -> Response {
-    let removals = session_cookies::removals(&app, &request);
+async fn guarded(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let removals = session_cookies::removals(&app, &mut request);
     let mut response = match framing::check(&app, &request).await {
         Ok(()) => next.run(request).await,
         Err(failure) => failure::PageFailure(failure).into_response(),

@@ -26,7 +26,7 @@ pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Res
     app.gateway.check_address(&origin).await?;
     let next = next.noted(&app, &origin).await;
     let is_several = query_value(&request, SESSIONS).is_some_and(|word| word == SEVERAL)
-        || matches!(SessionCookie::read(&app, request.headers()), SessionCookie::Several);
+        || matches!(SessionCookie::of(&app, &request), SessionCookie::Several);
     // The page that has led here may see another cookie, which no other page sees: it would lead here again.
     if !is_several && auth::own_session_of(&app, &request, Standing::Full).await.is_ok() {
         return Ok(Redirect::to(&next).into_response());

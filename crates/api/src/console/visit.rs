@@ -71,7 +71,7 @@ async fn admitted(
                 "/"
             };
             let mut address = sign_in_path(path);
-            if matches!(SessionCookie::read(app, request.headers()), SessionCookie::Several) {
+            if matches!(SessionCookie::of(app, &request), SessionCookie::Several) {
                 // The answer removes them, so the form cannot see why.
                 let mark = if address.contains('?') { '&' } else { '?' };
                 address = format!("{address}{mark}{SESSIONS}={SEVERAL}");

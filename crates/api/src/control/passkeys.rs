@@ -173,9 +173,9 @@ pub async fn challenge(State(app): State<App>, request: Request) -> Result<Respo
 #[utoipa::path(post, path = "/api/v1/session/passkey", tag = "Session",
     request_body = PasskeySignInRequest, responses((status = 200, body = WhoAmI)))]
 pub async fn sign_in(State(app): State<App>, request: Request) -> Result<Response> {
-    let (host, headers) = (host_of(&request), request.headers());
-    let state = STATE_COOKIE.read(&app, headers);
-    let pending = match SessionCookie::read(&app, headers) {
+    let host = host_of(&request);
+    let state = STATE_COOKIE.read(&app, request.headers());
+    let pending = match SessionCookie::of(&app, &request) {
         SessionCookie::One(token) => Some(token),
         SessionCookie::None | SessionCookie::Planted | SessionCookie::Several => None,
     };

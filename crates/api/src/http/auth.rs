@@ -260,7 +260,7 @@ struct Claim {
 
 fn claim(app: &App, request: &Request) -> Claim {
     Claim {
-        cookie: SessionCookie::read(app, request.headers()),
+        cookie: SessionCookie::of(app, request),
         is_foreign: cross_site::is_foreign(app, request),
         origin: origin(app, request),
     }
@@ -280,7 +280,13 @@ impl Claim {
             {
                 (PerimeterReason::ForeignPage, Error::Forbidden)
             }
-            SessionCookie::Planted => (PerimeterReason::UnknownSession, Error::InvalidToken),
+            SessionCookie::Planted => {
+                tracing::info!(
+                    "a browser's session without its second cookie was refused: another host has set it, or a proxy \
+                     drops or changes cookies that begin with __Host-"
+                );
+                (PerimeterReason::UnknownSession, Error::InvalidToken)
+            }
             SessionCookie::One(_) | SessionCookie::Several => {
                 (PerimeterReason::SeveralSessions, Error::InvalidToken)
             }

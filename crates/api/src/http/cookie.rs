@@ -56,15 +56,40 @@ pub(crate) fn with_cookie(cookie: &str, response: impl IntoResponse) -> Response
     response
 }
 
-/// The values of all cookies of a name.
+/// The values of all cookies of a name. Browsers send bytes beyond ASCII as they are, and those of one cookie hide no
+/// other.
 pub(crate) fn cookies<'h>(
     headers: &'h HeaderMap,
     wanted: &'h str,
 ) -> impl Iterator<Item = &'h str> {
-    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    lines
-        .flat_map(|line| line.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='))
-        .filter(move |(name, _)| *name == wanted)
-        .map(|(_, value)| value)
+    headers
+        .get_all(COOKIE)
+        .iter()
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b';'))
+        .filter_map(move |pair| {
+            // Other white space is part of the name, which any host may then set.
+            let pair = pair.trim_ascii();
+            let value = pair.strip_prefix(wanted.as_bytes())?.strip_prefix(b"=")?;
+            std::str::from_utf8(value).ok()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_of_other_hosts_hide_none_and_stand_for_none() {
+        let lines = [
+            "name=Zo\u{eb}; own=1;\town=2 ; other=own=3",
+            "\u{2000}own=4; \u{a0}own=5; ownother=6; own; own=",
+        ];
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(COOKIE, HeaderValue::from_bytes(line.as_bytes()).unwrap());
+        }
+        headers.append(COOKIE, HeaderValue::from_bytes(b"name=\xff; own=\xff; own=7").unwrap());
+        assert_eq!(cookies(&headers, "own").collect::<Vec<_>>(), ["1", "2", "", "7"]);
+        assert_eq!(cookies(&headers, "name").collect::<Vec<_>>(), ["Zo\u{eb}"]);
+    }
 }

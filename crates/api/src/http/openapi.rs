@@ -193,7 +193,11 @@ fn describe_attributes(operation: &mut Operation) {
 /// Adds the credentials themselves.
 pub(crate) fn with_credentials(mut document: Document) -> Document {
     let components = document.components.get_or_insert_default();
-    let cookie = ApiKey::Cookie(ApiKeyValue::new(COOKIE_NAME));
+    let cookie = ApiKey::Cookie(ApiKeyValue::with_description(
+        COOKIE_NAME,
+        "Where `public_url` is https, browsers have to send the cookie `__Host-sluice_session_own`, which is set with \
+         it, as well",
+    ));
     components.add_security_scheme("session", SecurityScheme::ApiKey(cookie));
     for name in ["x-api-key", "x-goog-api-key"] {
         let header = ApiKey::Header(ApiKeyValue::new(name));

@@ -4,7 +4,7 @@ use domain::secret::Secret;
 use store::Account;
 
 use crate::capacity::hashing::HashedFor;
-use crate::control::sessions::{FRESH, compare};
+use crate::control::sessions::{FRESH, HASHING, compare};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::state::login_throttle::Booked;
@@ -30,8 +30,8 @@ impl Gateway {
             return Ok((booked, true));
         }
         let hash = account.password_hash.clone();
-        let compared = booked.during(compare(password, Some(hash), HashedFor::Known)).await;
-        let (fits, _) = compared?;
+        let turn = HASHING.turn(HashedFor::Known).await?;
+        let (fits, _) = booked.during(compare(turn, password, Some(hash))).await?;
         if !fits {
             booked.stays();
         }

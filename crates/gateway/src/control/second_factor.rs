@@ -46,7 +46,7 @@ impl Gateway {
         code: &str,
     ) -> Result<SignedIn> {
         let mut booked = self.book_factor(member).await?;
-        let fitting = self.fitting(member.user, code).await?;
+        let fitting = self.fitting(member.user, code, &mut booked).await?;
         let mut tx = self.store.begin().await?;
         // The session's provider is neither changed nor removed before this ends.
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
@@ -61,6 +61,7 @@ impl Gateway {
         // One of several requests with the same cookie gets through; a session that is signed in has no
         // second factor to come.
         let Some(ended) = tx.end_awaiting(&hash_token(token)).await? else {
+            booked.stays();
             return Err(Error::Unauthorized);
         };
         let came = CameBy { provider: ended.provider, ..CameBy::default() };
@@ -137,7 +138,7 @@ impl Gateway {
         code: &str,
     ) -> Result<Vec<Secret>> {
         let mut booked = self.book_factor(member).await?;
-        let fitting = self.fitting(member.user, code).await?;
+        let fitting = self.fitting(member.user, code, &mut booked).await?;
         let (codes, hashes) = self.new_codes(member.user)?;
         let mut tx = self.store.begin().await?;
         hold_account(&mut tx, member, account, None).await?;
@@ -172,7 +173,7 @@ impl Gateway {
         if !is_owner {
             return self.refuse_factor(&mut booked, member, wrong()).await;
         }
-        let fitting = self.fitting(member.user, code).await?;
+        let fitting = self.fitting(member.user, code, &mut booked).await?;
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
         hold_account(&mut tx, member, account, None).await?;
@@ -220,15 +221,26 @@ impl Gateway {
         Ok(tx.commit().await?)
     }
 
-    /// Reads a code, before it is known whether it is used up.
-    async fn fitting(&self, user: UserId, code: &str) -> Result<Option<Fitting>> {
+    /// Reads a code, before it is known whether it is used up. A wrong one stays booked, whatever comes then.
+    async fn fitting(
+        &self,
+        user: UserId,
+        code: &str,
+        booked: &mut Booked<'_>,
+    ) -> Result<Option<Fitting>> {
         if let Some(letters) = recovery_codes::read(code) {
             let hash = recovery_codes::hash(self.registry.pepper(), user, &letters);
             return Ok(Some(Fitting::Recovery(hash)));
         }
-        let Some(active) = self.store.authenticator(user).await? else { return Ok(None) };
-        let step = totp::step_of(&active.secret, &digits(code), self.clock.now())?;
-        Ok(step.map(|step| Fitting::Step(active, step)))
+        let fitting = match self.store.authenticator(user).await? {
+            Some(active) => totp::step_of(&active.secret, &digits(code), self.clock.now())?
+                .map(|step| Fitting::Step(active, step)),
+            None => None,
+        };
+        if fitting.is_none() {
+            booked.stays();
+        }
+        Ok(fitting)
     }
 
     /// A set of recovery codes and their hashes.

@@ -22,8 +22,8 @@ use crate::state::member::Member;
 
 /// The most projects whose usage is read for one user.
 const MOST_PROJECTS: usize = 100;
-/// Those of them that are read at the same time.
-const PROJECTS_AT_ONCE: usize = 4;
+/// Those of them that are read at the same time: fewer than the places that all searches and statistics share.
+const PROJECTS_AT_ONCE: usize = 2;
 /// The most keys of one user whose usage is read, the latest.
 const MOST_KEYS: usize = 10_000;
 

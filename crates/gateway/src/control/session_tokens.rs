@@ -33,9 +33,9 @@ impl Gateway {
     }
 }
 
-/// Whether a browser has to show what belongs to a token.
-pub fn has_own(token: &str) -> bool {
-    token.starts_with(WITH_OWN)
+/// Whether a text can be a token with which a browser has to show what belongs to it.
+pub fn has_own(text: &str) -> bool {
+    text.starts_with(WITH_OWN) && is_token(text)
 }
 
 /// Whether a text can be a token: anything else was not made here.

@@ -7,6 +7,7 @@ use domain::secret::Secret;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use serde_json::Map;
 use store::{Account, Actor, NewSession, Tx};
+use tokio::sync::SemaphorePermit;
 
 use crate::audit::{Event, Noted};
 use crate::capacity::hashing::{HashedFor, Hashing};
@@ -41,7 +42,7 @@ const ISSUER_ASKED: Duration = Duration::from_secs(3);
 /// Use is noted to the minute, not with every request.
 const TOUCH_EVERY: i64 = MINUTE;
 
-static HASHING: Hashing = Hashing::new();
+pub(crate) static HASHING: Hashing = Hashing::new();
 
 /// A fresh session.
 #[derive(Debug)]
@@ -106,7 +107,9 @@ impl Gateway {
         let password = Secret::new(password.to_owned());
         let is_disabled = self.is_password_login_disabled().await?;
         let hashed_for = if is_known { HashedFor::Known } else { HashedFor::Stranger };
-        let (fits, anew) = booked.during(compare(password, hash, hashed_for)).await?;
+        // Whoever gives up before has had nothing hashed.
+        let turn = HASHING.turn(hashed_for).await?;
+        let (fits, anew) = booked.during(compare(turn, password, hash)).await?;
         let Some(account) = account.filter(|_| fits && !is_disabled) else {
             booked.stays();
             let place = match user {
@@ -333,11 +336,10 @@ impl Gateway {
 /// Whether a password fits a hash, and a new hash if that one has another cost than new ones have. Takes as long
 /// without a hash, or with one that no password has.
 pub(crate) async fn compare(
+    permit: SemaphorePermit<'static>,
     password: Secret,
     hash: Option<String>,
-    hashed_for: HashedFor,
 ) -> Result<(bool, Option<String>)> {
-    let permit = HASHING.turn(hashed_for).await?;
     let compared = tokio::task::spawn_blocking(move || {
         // The request may be dropped: the hash goes on, and holds its permit.
         let _permit = permit;

@@ -45,15 +45,33 @@ struct Failures {
     /// Letters that users asked for to their own address: no stranger takes part in this count.
     own: Recent<UserId>,
     askers: Recent<IpAddr>,
+    /// The number of the latest booking.
+    latest: u64,
 }
 
-/// The times of the failures of at most [`WATCHED`] keys. Under attack those whose last failure is
+impl Failures {
+    /// A failure that is booked.
+    fn next(&mut self, at: Timestamp) -> Failure {
+        self.latest += 1;
+        Failure { booking: self.latest, at }
+    }
+}
+
+/// A failure.
+#[derive(Clone, Copy, Debug)]
+struct Failure {
+    /// The number of its booking. Requests overtake each other, and then the time is no longer that of the booking.
+    booking: u64,
+    at: Timestamp,
+}
+
+/// The failures of at most [`WATCHED`] keys. Under attack those whose last failure is
 /// the oldest make room.
 #[derive(Debug)]
 struct Recent<K> {
     /// The half that is being filled.
-    newer: HashMap<K, VecDeque<Timestamp>>,
-    older: HashMap<K, VecDeque<Timestamp>>,
+    newer: HashMap<K, VecDeque<Failure>>,
+    older: HashMap<K, VecDeque<Failure>>,
 }
 
 /// An attempt to sign in: the name and the network.
@@ -86,7 +104,7 @@ enum Attempt<'a> {
 pub(crate) struct Booked<'a> {
     throttle: &'a LoginThrottle,
     attempt: Attempt<'a>,
-    at: Timestamp,
+    booking: u64,
     stays: bool,
 }
 
@@ -136,14 +154,14 @@ impl Drop for Booked<'_> {
         let (accounts, trying) = match &self.attempt {
             Attempt::Password(trying) => (&mut all.accounts, trying),
             Attempt::Passkey(trying) => (&mut all.passkeys, trying),
-            Attempt::Link(network) => return all.links.take_back(network, self.at),
-            Attempt::SignOn(network) => return all.sign_ons.take_back(network, self.at),
+            Attempt::Link(network) => return all.links.take_back(network, self.booking),
+            Attempt::SignOn(network) => return all.sign_ons.take_back(network, self.booking),
         };
         match trying.account() {
-            Ok(account) => accounts.take_back(&account, self.at),
-            Err(name) => all.strangers.take_back(name, self.at),
+            Ok(account) => accounts.take_back(&account, self.booking),
+            Err(name) => all.strangers.take_back(name, self.booking),
         }
-        all.networks.take_back(&trying.network, self.at);
+        all.networks.take_back(&trying.network, self.booking);
     }
 }
 
@@ -152,8 +170,9 @@ impl LoginThrottle {
     /// often.
     pub(crate) fn book<'a>(&'a self, trying: Trying<'a>, now: Timestamp) -> Result<Booked<'a>> {
         let all = &mut *lock(&self.0);
-        book(&mut all.accounts, &mut all.strangers, &mut all.networks, &trying, now)?;
-        Ok(self.booked(Attempt::Password(trying), now))
+        let failure = all.next(now);
+        book(&mut all.accounts, &mut all.strangers, &mut all.networks, &trying, failure)?;
+        Ok(self.booked(Attempt::Password(trying), failure))
     }
 
     /// Books the answer of a passkey likewise.
@@ -163,28 +182,31 @@ impl LoginThrottle {
         now: Timestamp,
     ) -> Result<Booked<'a>> {
         let all = &mut *lock(&self.0);
-        book(&mut all.passkeys, &mut all.strangers, &mut all.networks, &trying, now)?;
-        Ok(self.booked(Attempt::Passkey(trying), now))
+        let failure = all.next(now);
+        book(&mut all.passkeys, &mut all.strangers, &mut all.networks, &trying, failure)?;
+        Ok(self.booked(Attempt::Passkey(trying), failure))
     }
 
     /// Books a one-time link. Refuses it after too many of an address that were not good.
     pub(crate) fn book_link(&self, network: IpAddr, now: Timestamp) -> Result<Booked<'_>> {
         let mut all = lock(&self.0);
         all.links.check(&network, now)?;
-        all.links.add(network, now);
-        Ok(self.booked(Attempt::Link(network), now))
+        let failure = all.next(now);
+        all.links.add(network, failure);
+        Ok(self.booked(Attempt::Link(network), failure))
     }
 
     /// Books a sign-on, before its issuer is asked. Refuses it after too many of an address that have failed.
     pub(crate) fn book_sign_on(&self, network: IpAddr, now: Timestamp) -> Result<Booked<'_>> {
         let mut all = lock(&self.0);
         all.sign_ons.check(&network, now)?;
-        all.sign_ons.add(network, now);
-        Ok(self.booked(Attempt::SignOn(network), now))
+        let failure = all.next(now);
+        all.sign_ons.add(network, failure);
+        Ok(self.booked(Attempt::SignOn(network), failure))
     }
 
-    fn booked<'a>(&'a self, attempt: Attempt<'a>, at: Timestamp) -> Booked<'a> {
-        Booked { throttle: self, attempt, at, stays: false }
+    fn booked<'a>(&'a self, attempt: Attempt<'a>, failure: Failure) -> Booked<'a> {
+        Booked { throttle: self, attempt, booking: failure.booking, stays: false }
     }
 
     /// Books a letter that somebody asks for without a session. Refuses it after too many to a reader, or
@@ -192,8 +214,9 @@ impl LoginThrottle {
     pub(crate) fn book_letter(&self, network: IpAddr, reader: &str, now: Timestamp) -> Result<()> {
         let all = &mut *lock(&self.0);
         all.askers.check(&network, now).and(all.readers.check(reader, now))?;
-        all.askers.add(network, now);
-        all.readers.add(reader.to_owned(), now);
+        let letter = all.next(now);
+        all.askers.add(network, letter);
+        all.readers.add(reader.to_owned(), letter);
         Ok(())
     }
 
@@ -201,7 +224,8 @@ impl LoginThrottle {
     pub(crate) fn book_own_letter(&self, reader: UserId, now: Timestamp) -> Result<()> {
         let all = &mut *lock(&self.0);
         all.own.check(&reader, now)?;
-        all.own.add(reader, now);
+        let letter = all.next(now);
+        all.own.add(reader, letter);
         Ok(())
     }
 }
@@ -211,8 +235,9 @@ fn book(
     strangers: &mut Recent<String>,
     networks: &mut Recent<IpAddr>,
     trying: &Trying<'_>,
-    now: Timestamp,
+    failure: Failure,
 ) -> Result<()> {
+    let now = failure.at;
     let by_account = match trying.account() {
         Ok(account) => accounts.check(&account, now),
         Err(name) => strangers.check(name, now),
@@ -220,10 +245,10 @@ fn book(
     let by_network = networks.check(&trying.network, now);
     by_account.and(by_network)?;
     match trying.account() {
-        Ok(account) => accounts.add(account, now),
-        Err(name) => strangers.add(name.to_owned(), now),
+        Ok(account) => accounts.add(account, failure),
+        Err(name) => strangers.add(name.to_owned(), failure),
     }
-    networks.add(trying.network, now);
+    networks.add(trying.network, failure);
     Ok(())
 }
 
@@ -234,7 +259,7 @@ impl<K> Default for Recent<K> {
 }
 
 impl<K: Eq + Hash> Recent<K> {
-    fn find<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut VecDeque<Timestamp>>
+    fn find<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut VecDeque<Failure>>
     where
         K: Borrow<Q>,
     {
@@ -250,33 +275,33 @@ impl<K: Eq + Hash> Recent<K> {
     {
         let Some(failures) = self.find(key) else { return Ok(()) };
         // A clock that went back must not make failures count for longer.
-        for at in failures.iter_mut() {
-            *at = (*at).min(now);
+        for failure in failures.iter_mut() {
+            failure.at = failure.at.min(now);
         }
-        failures.retain(|at| now.since(*at) < FAILURE_WINDOW);
+        failures.retain(|failure| now.since(failure.at) < FAILURE_WINDOW);
         if failures.len() < FAILURES {
             return Ok(());
         }
-        let first = failures.front().copied().unwrap_or(now);
+        let first = failures.front().map_or(now, |failure| failure.at);
         let wait = FAILURE_WINDOW - now.since(first);
         Err(Error::LoginThrottled { retry_after: wait.unsigned_abs().div_ceil(1_000_000).max(1) })
     }
 
-    fn add(&mut self, key: K, now: Timestamp) {
+    fn add(&mut self, key: K, failure: Failure) {
         let known = self.older.remove(&key).unwrap_or_default();
         if self.newer.len() >= WATCHED / 2 && !self.newer.contains_key(&key) {
             self.older = std::mem::take(&mut self.newer);
         }
-        self.newer.entry(key).or_insert(known).push_back(now);
+        self.newer.entry(key).or_insert(known).push_back(failure);
     }
 
-    /// Removes one failure of a time.
-    fn take_back<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, booked: Timestamp)
+    /// Removes the failure of a booking.
+    fn take_back<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, booking: u64)
     where
         K: Borrow<Q>,
     {
         if let Some(failures) = self.find(key)
-            && let Some(own) = failures.iter().rposition(|at| *at == booked)
+            && let Some(own) = failures.iter().rposition(|failure| failure.booking == booking)
         {
             failures.remove(own);
         }
@@ -289,193 +314,5 @@ impl<K: Eq + Hash> Recent<K> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp(1_000 * MINUTE + seconds * 1_000_000)
-    }
-
-    fn trying(who: std::result::Result<i64, &str>, address: u32) -> Trying<'_> {
-        Trying { who: who.map(|user| (UserId(user), false)), network: IpAddr::V4(address.into()) }
-    }
-
-    fn known(user: i64, address: u32) -> Trying<'static> {
-        Trying { who: Ok((UserId(user), true)), network: IpAddr::V4(address.into()) }
-    }
-
-    impl LoginThrottle {
-        /// A wrong password.
-        fn fail(&self, trying: Trying<'_>, now: Timestamp) -> Result<()> {
-            self.book(trying, now).map(|mut booked| booked.stays())
-        }
-
-        /// A wrong answer of a passkey.
-        fn fail_passkey(&self, trying: Trying<'_>, now: Timestamp) -> Result<()> {
-            self.book_passkey(trying, now).map(|mut booked| booked.stays())
-        }
-    }
-
-    #[test]
-    fn the_seventh_try_has_to_wait() {
-        for who in [Ok(1), Err("a@b")] {
-            let throttle = LoginThrottle::default();
-            for minute in 0..6 {
-                throttle.fail(trying(who, 1), at(60 * minute)).unwrap();
-            }
-            let wait = throttle.fail(trying(who, 2), at(60 * 6)).unwrap_err();
-            assert!(matches!(wait, Error::LoginThrottled { retry_after: 540 }), "{wait:?}");
-            assert!(throttle.fail(trying(Ok(2), 1), at(60 * 6)).is_err());
-            throttle.fail(trying(Ok(2), 2), at(60 * 6)).unwrap();
-            throttle.fail(trying(who, 1), at(60 * 15)).unwrap();
-        }
-    }
-
-    #[test]
-    fn a_success_is_no_failure() {
-        let throttle = LoginThrottle::default();
-        for second in 0..20 {
-            throttle.book(trying(Ok(1), 1), at(second)).unwrap().forgive();
-            throttle.book(known(1, 2), at(second)).unwrap().forgive();
-        }
-    }
-
-    #[test]
-    fn an_attempt_that_is_not_judged_is_no_failure() {
-        let throttle = LoginThrottle::default();
-        let link = IpAddr::V4(9.into());
-        for second in 0..20 {
-            for who in [Ok(1), Err("a@b")] {
-                drop(throttle.book(trying(who, 1), at(second)).unwrap());
-                drop(throttle.book_passkey(trying(who, 2), at(second)).unwrap());
-            }
-            drop(throttle.book_link(link, at(second)).unwrap());
-            drop(throttle.book_sign_on(link, at(second)).unwrap());
-        }
-        for _ in 0..6 {
-            throttle.book_link(link, at(20)).unwrap().stays();
-            throttle.book_sign_on(link, at(20)).unwrap().stays();
-        }
-        assert!(throttle.book_link(link, at(20)).is_err());
-        assert!(throttle.book_sign_on(link, at(20)).is_err());
-    }
-
-    #[test]
-    fn attempts_at_the_same_time_have_no_more_room() {
-        let throttle = LoginThrottle::default();
-        let booked: Vec<_> =
-            (0..6).map(|_| throttle.book(trying(Ok(1), 1), at(0)).unwrap()).collect();
-        assert!(throttle.book(trying(Ok(1), 2), at(0)).is_err());
-        drop(booked);
-        throttle.fail(trying(Ok(1), 2), at(0)).unwrap();
-    }
-
-    #[tokio::test]
-    async fn whoever_hangs_up_has_had_their_try() {
-        let throttle = LoginThrottle::default();
-        for _ in 0..6 {
-            let mut booked = throttle.book(trying(Ok(1), 1), at(0)).unwrap();
-            let hashing = booked.during(std::future::pending::<()>());
-            assert!(futures_util::FutureExt::now_or_never(hashing).is_none());
-        }
-        assert!(throttle.book(trying(Ok(1), 1), at(1)).is_err());
-        let mut booked = throttle.book(trying(Ok(2), 2), at(1)).unwrap();
-        booked.during(std::future::ready(())).await;
-        drop(booked);
-        for _ in 0..6 {
-            throttle.fail(trying(Ok(2), 2), at(1)).unwrap();
-        }
-    }
-
-    #[test]
-    fn one_right_step_makes_no_room_for_more_wrong_ones() {
-        let throttle = LoginThrottle::default();
-        for second in 0..6 {
-            throttle.fail(known(1, 1), at(2 * second)).unwrap();
-            if second < 5 {
-                drop(throttle.book(known(1, 1), at(2 * second + 1)).unwrap());
-            }
-        }
-        assert!(throttle.fail(known(1, 1), at(20)).is_err());
-    }
-
-    #[test]
-    fn strangers_lock_out_strangers_only() {
-        let throttle = LoginThrottle::default();
-        for address in 100..106 {
-            throttle.fail(trying(Ok(1), address), at(0)).unwrap();
-        }
-        assert!(throttle.fail(trying(Ok(1), 106), at(1)).is_err(), "strangers share a count");
-        for second in 0..6 {
-            throttle.fail(known(1, 1), at(second)).unwrap();
-        }
-        assert!(throttle.fail(known(1, 1), at(7)).is_err(), "a known address has six as well");
-        // From another known address the owner gets in, and no other address gains access.
-        throttle.book(known(1, 2), at(8)).unwrap().forgive();
-        assert!(throttle.fail(trying(Ok(1), 107), at(9)).is_err());
-        assert!(throttle.fail(known(1, 1), at(9)).is_err());
-    }
-
-    #[test]
-    fn wrong_passwords_of_strangers_hold_up_no_passkey() {
-        let throttle = LoginThrottle::default();
-        for stranger in 100..106 {
-            throttle.fail(trying(Ok(1), stranger), at(0)).unwrap();
-        }
-        assert!(throttle.fail(trying(Ok(1), 1), at(1)).is_err());
-        throttle.book_passkey(trying(Ok(1), 1), at(1)).unwrap().forgive();
-        assert!(throttle.fail(trying(Ok(1), 1), at(2)).is_err(), "a passkey forgives no password");
-        assert!(throttle.fail_passkey(trying(Ok(1), 100), at(2)).is_ok());
-        for address in 200..205 {
-            throttle.fail_passkey(trying(Ok(1), address), at(3)).unwrap();
-        }
-        assert!(throttle.fail_passkey(trying(Ok(1), 206), at(4)).is_err());
-    }
-
-    #[test]
-    fn a_clock_that_went_back_locks_nobody_out_for_long() {
-        let throttle = LoginThrottle::default();
-        let year = 365 * 24 * 3600;
-        for _ in 0..6 {
-            throttle.fail(trying(Ok(1), 1), at(year)).unwrap();
-        }
-        assert!(throttle.fail(trying(Ok(1), 1), at(0)).is_err());
-        throttle.fail(trying(Ok(1), 1), at(15 * 60)).unwrap();
-    }
-
-    #[test]
-    fn a_flood_hides_nobody() {
-        let throttle = LoginThrottle::default();
-        for _ in 0..6 {
-            throttle.fail(trying(Ok(1), 1), at(0)).unwrap();
-        }
-        let most = u32::try_from(WATCHED).unwrap();
-        for n in 2..3 * most {
-            throttle.fail(trying(Err(&format!("{n}@b")), n), at(1)).unwrap();
-        }
-        let all = lock(&throttle.0);
-        assert!(all.strangers.newer.len() + all.strangers.older.len() <= WATCHED);
-        assert!(all.networks.newer.len() + all.networks.older.len() <= WATCHED);
-        drop(all);
-        assert!(throttle.fail(trying(Ok(1), most * 4), at(2)).is_err(), "an account is remembered");
-        for _ in 0..6 {
-            throttle.fail(trying(Err("one@b"), 7), at(3)).unwrap();
-        }
-        assert!(throttle.fail(trying(Err("one@b"), 8), at(4)).is_err(), "so is who comes now");
-    }
-
-    #[test]
-    fn a_reader_is_sent_a_few_letters_from_wherever_they_are_asked_for() {
-        let throttle = LoginThrottle::default();
-        let now = Timestamp(0);
-        let ask =
-            |last: u8, reader: &str| throttle.book_letter([203, 0, 113, last].into(), reader, now);
-        for last in 0..6 {
-            ask(last, "reader@example.org").unwrap();
-        }
-        assert!(ask(7, "reader@example.org").is_err());
-        ask(7, "other@example.org").unwrap();
-        // The letters that strangers ask for do not count for the reader's own.
-        throttle.book_own_letter(UserId(1), now).unwrap();
-    }
-}
+#[path = "login_throttle_tests.rs"]
+mod tests;

@@ -1,5 +1,7 @@
 //! The session in a browser: what other hosts of the domain can do to its cookies.
 
+use std::cmp::Reverse;
+
 use serde_json::{Value, json};
 
 use crate::harness::{Backend, Caller, OWNER, PASSWORD, Reply, Server, Setup, encode};
@@ -87,6 +89,10 @@ impl Browser {
     async fn send(&mut self, method: &str, address: &str, form: Option<String>) -> Reply {
         let path = address.split('?').next().unwrap();
         let sent = self.cookies.iter().filter(|cookie| cookie.is_sent_to(path));
+        // Those of longer paths come first (RFC 6265), and what others set may be older than the own ones.
+        let mut sent: Vec<_> = sent.collect();
+        sent.sort_by_key(|cookie| (Reverse(cookie.path.len()), cookie.domain.is_none()));
+        let sent = sent.iter();
         let sent: Vec<_> = sent.map(|cookie| format!("{}={}", cookie.name, cookie.value)).collect();
         let mut request = self.caller.request(method, address);
         if !sent.is_empty() {
@@ -189,6 +195,11 @@ async fn over_tls_planted_cookies_change_nothing(backend: Backend) {
         assert!(own.split("; ").any(|found| found == part), "{own}");
     }
     assert!(!own.contains("Domain"), "browsers would not take it: {own}");
+    // Nor do those with letters beyond ASCII, which hide no other.
+    browser.keep("name=Zo\u{eb}; Path=/; Domain=example.org");
+    assert_eq!(browser.user().await, OWNER);
+    browser.keep(&format!("\u{2000}{OWN}={}; Path=/; Domain=example.org", "0".repeat(64)));
+    assert_eq!(browser.user().await, OWNER);
     for path in ["/", "/traces/", "/api", "/api/v1/session"] {
         browser.keep(&format!("sluice_session={other}; Path={path}; Domain=example.org"));
         assert_eq!(browser.user().await, OWNER, "{path}");
@@ -232,6 +243,9 @@ async fn over_tls_a_planted_session_is_none(backend: Backend) {
     browser.sign_in().await;
     assert_eq!(browser.user().await, OWNER);
     assert_eq!(browser.get("/keys").await.status, 200);
+    // What belongs to another session does not make it one.
+    browser.cookies.retain(|cookie| cookie.name == OWN || cookie.domain.is_some());
+    browser.get("/api/v1/session").await.ok(401);
 }
 
 async fn sessions_from_before_and_programs_go_on(backend: Backend) {

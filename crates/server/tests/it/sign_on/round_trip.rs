@@ -148,12 +148,15 @@ async fn a_client_that_is_set_up_wrongly_is_nobodys_failure(backend: Backend) {
         refused(&server, &sign_on().await, "issuer", "issuer_status").await;
     }
     owner.patch(&one, &json!({"client_secret": super::SECRET})).await.ok(200);
-    for error in ["invalid_request", "invalid_scope", "unsupported_grant_type"] {
+    for error in ["unauthorized_client", "invalid_scope", "unsupported_grant_type"] {
         issuer.script(|script| script.error = Some(error));
         for _ in 0..3 {
             refused(&server, &sign_on().await, "issuer", "issuer_status").await;
         }
     }
+    // Some issuers say this of codes that are wrong: whoever makes them up has to wait.
+    issuer.script(|script| script.error = Some("invalid_request"));
+    refused(&server, &sign_on().await, "issuer", "code_refused").await;
     issuer.script(|script| script.error = None);
     assert_eq!(sign_on().await.header("location"), "/");
     super::signed_on(&server, &issuer).await;
