@@ -298,7 +298,7 @@ async fn pages_far_behind_are_found_among_many_that_fit() {
             ("without a term", TraceFilter { without: user("joe"), ..of(frequent, Vec::new()) }),
         ] {
             let fits = |number: &u128| {
-                let is_joe = number % 7 == 0;
+                let is_joe = number.is_multiple_of(7);
                 filter.key.is_none_or(|key| key == KeyId(u64::from(number % 10 != 3)))
                     && (filter.terms.is_empty() || (filter.terms == user("joe")) == is_joe)
                     && (filter.without.is_empty() || !is_joe)
