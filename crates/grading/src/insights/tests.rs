@@ -279,6 +279,8 @@ fn an_insight_keeps_its_number_and_follows_its_facts() {
     assert_eq!((changes.new, changes.changed), (vec![pattern(40.0)], Vec::new()));
 }
 
+type Case<'a> = (&'a dyn Fn(u64) -> Findings, u64, &'a [(u64, InsightStatus)]);
+
 #[test]
 fn a_dismissed_insight_whose_figures_have_fallen_is_raised_again_later() {
     use InsightStatus::{Active, Dismissed, Resolved};
@@ -289,7 +291,7 @@ fn a_dismissed_insight_whose_figures_have_fallen_is_raised_again_later() {
         intent_patterns(&[of(Intent::Code, code), of(Intent::Other, 1_000 - code)], all(24))
     };
     // Each is dismissed with its first figure; then a figure, and the state that it leads to.
-    let cases: [(&dyn Fn(u64) -> Findings, u64, &[(u64, InsightStatus)]); 5] = [
+    let cases: [Case<'_>; 5] = [
         // An incident ends, and another one comes.
         (&latencies, 2_500, &[(1_000, Resolved), (2_400, Active)]),
         // It nearly ends, again and again.

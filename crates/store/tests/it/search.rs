@@ -308,7 +308,7 @@ async fn pages_far_behind_are_found_among_many_that_fit() {
             ("without a term", TraceFilter { without: user("joe"), ..of(frequent, Vec::new()) }),
         ] {
             let fits = |number: &u128| {
-                let is_joe = number % 7 == 0;
+                let is_joe = number.is_multiple_of(7);
                 filter.key.is_none_or(|key| key == KeyId(u64::from(number % 10 != 3)))
                     && !filter.terms.contains(&user(if is_joe { "jane" } else { "joe" })[0])
                     && (filter.without.is_empty() || !is_joe)

@@ -245,6 +245,7 @@ pub fn seeds(runs: u64) -> Vec<u64> {
 
 /// Fresh databases, each with dice for a run of the same steps every time, and again for one of new steps. The seed
 /// of each is printed when it begins.
+#[expect(clippy::print_stderr, reason = "a test that fails shows its seed")]
 pub async fn databases_with_dice() -> impl Iterator<Item = (Database, Dice)> {
     let mut all = Vec::new();
     for seed in seeds(1) {
