@@ -231,11 +231,15 @@ fn answers_text(model: &Model, recent: &[IntentUsage]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use domain::ids::UserId;
     use domain::insight::InsightKind;
+    use domain::project::Role;
     use domain::step::Step;
+    use futures_util::FutureExt as _;
     use serde_json::json;
 
     use super::*;
+    use crate::state::caller::Origin;
     use crate::testing::Fresh;
 
     /// Records calls at a time, each of which took so many milliseconds. Latencies count when they are recorded.
@@ -280,5 +284,29 @@ mod tests {
         }
         // The first call is of more than eight days ago now: 19 are too few to compare with.
         assert_eq!(alerts(now).await, []);
+    }
+
+    #[tokio::test]
+    async fn a_viewer_is_refused_before_anything_is_computed() {
+        let fresh = Fresh::idle(json!({})).await;
+        let (gateway, project) = (&fresh.gateway, &fresh.caller.project);
+        let member = |role| Member {
+            user: UserId(1),
+            email: "owner@localhost".to_owned(),
+            token: None,
+            session: None,
+            org: project.project.org,
+            role,
+            projects: vec![project.id()],
+            signed_in_at: Timestamp(0),
+            origin: Origin { address: [127, 0, 0, 1].into(), user_agent: "a test".to_owned() },
+        };
+        // Whoever is to compute waits for this turn.
+        let _turn = gateway.insight_runs.acquire().await.unwrap();
+        let viewer = member(Role::Viewer);
+        let refused = gateway.refresh_insights(&viewer, project.id()).now_or_never();
+        assert!(matches!(refused, Some(Err(Error::Forbidden))), "{refused:?}");
+        let other = member(Role::Member);
+        assert!(gateway.refresh_insights(&other, project.id()).now_or_never().is_none());
     }
 }
