@@ -287,6 +287,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_requests_of_a_week_are_known_once_there_was_one_before() {
+        let now = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+        let after = |hours: i64| now.minus_micros(-hours * 60 * MINUTE);
+        let fresh = Fresh::idle_at(now, json!({})).await;
+        let project = fresh.caller.project.id();
+        let trace = fresh.trace().await;
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let like = fresh.steps(&trace).await.remove(0);
+        let requests = async |at| fresh.gateway.requests_7d(project, at).await.unwrap();
+        called(&fresh, &like, after(48), 10, 3).await;
+        assert_eq!(requests(after(49)).await, None, "two days");
+        called(&fresh, &like, after(192), 10, 2).await;
+        assert_eq!(requests(after(193)).await, Some(5));
+        assert_eq!(requests(after(220)).await, Some(2), "of the last 7 days");
+    }
+
+    #[tokio::test]
     async fn a_viewer_is_refused_before_anything_is_computed() {
         let fresh = Fresh::idle(json!({})).await;
         let (gateway, project) = (&fresh.gateway, &fresh.caller.project);
