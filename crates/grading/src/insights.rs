@@ -1,14 +1,18 @@
-//! The rules of insights, and what becomes of earlier ones when the rules are applied again.
+//! The rules of insights.
+
+mod changes;
 
 use std::collections::BTreeMap;
 
-use domain::insight::{Insight, InsightFacts, InsightKind, InsightStatus};
+use domain::insight::{InsightFacts, InsightKind};
 use domain::money::{Prices, Usd};
 use domain::sketch::Sketch;
 use domain::tier::{Intent, Tier};
-use domain::time::{DAY, HOUR, SECOND, Timestamp};
+use domain::time::{DAY, HOUR, SECOND};
 use domain::usage::Usage;
 use serde_json::{Map, Value, json};
+
+pub use changes::{InsightChanges, insight_changes};
 
 /// Least number of calls of one intent on one model for a migration alert.
 const MIGRATION_STEPS: u64 = 100;
@@ -22,12 +26,12 @@ const LATENCY_FACTOR: f64 = 2.0;
 const PATTERN_CALLS: u64 = 200;
 /// The share of one intent that makes a pattern, in percent.
 const PATTERN_PCT: u64 = 30;
-/// Facts of which one has changed by this part have changed.
-const CHANGE: f64 = 0.25;
 /// Savings are projected to 30 days.
 const PROJECTED_HOURS: u64 = 30 * 24;
 /// Calls that were observed for less time are no measure of the next 30 days.
 const LEAST_HOURS: u64 = 24;
+/// The calls of a shorter sample depend on the hours of the day and the days of the week that it has.
+const WEEK_SECONDS: u64 = 7 * 24 * 60 * 60;
 
 /// The completed calls of one intent, tier and model.
 #[derive(Clone, Debug)]
@@ -70,25 +74,26 @@ pub struct Observed {
     pub hours: u64,
     /// The time of the calls themselves, in seconds, at least 1, if they are a sample: the latest of more.
     pub sampled_seconds: Option<u64>,
+    /// The requests of the project in the last 7 days, if the calls are a sample and the project is older.
+    pub requests_7d: Option<u64>,
 }
 
 impl Observed {
     /// The time of all calls since the first one, in microseconds.
     pub fn all(known: i64) -> Self {
-        Self { hours: hours(known, known), sampled_seconds: None }
+        Self { hours: hours(known, known), sampled_seconds: None, requests_7d: None }
     }
 
     /// The time of the latest calls of more: `known` since the first record of the project, `looked_at` since
-    /// the begin of the sample, in microseconds.
-    pub fn sample(known: i64, looked_at: i64) -> Self {
+    /// the start of the sample, in microseconds.
+    pub fn sample(known: i64, looked_at: i64, requests_7d: Option<u64>) -> Self {
         let seconds = looked_at.max(SECOND).unsigned_abs().div_ceil(SECOND.unsigned_abs());
-        Self { hours: hours(known, looked_at), sampled_seconds: Some(seconds) }
+        Self { hours: hours(known, looked_at), sampled_seconds: Some(seconds), requests_7d }
     }
 
-    /// The part of the time of a sample to look at, in microseconds. One of more than a day is cut to whole days:
-    /// with a part of one, work that is done once a day would be there twice at times, and be taken for growth.
-    pub fn sampled(looked_at: i64) -> i64 {
-        if looked_at < DAY { looked_at } else { looked_at - looked_at % DAY }
+    /// Whether the calls are a sample of less than a week.
+    fn is_short_sample(self) -> bool {
+        self.sampled_seconds.is_some_and(|seconds| seconds < WEEK_SECONDS)
     }
 
     /// Adds what it is to the data of an insight.
@@ -236,6 +241,9 @@ impl<'a> Move<'a> {
             "suggested_cost_usd": self.suggested_cost,
         });
         observed.note(&mut data);
+        if let Some(requests) = observed.requests_7d {
+            data["requests_7d"] = requests.into();
+        }
         if let Some(window) = self.suggested.context_window {
             data["suggested_context_window"] = window.into();
         }
@@ -306,7 +314,7 @@ pub fn latency_alerts(day: &BTreeMap<String, Sketch>, week: &BTreeMap<String, Sk
 }
 
 /// Finds intents that make up 30 % or more of the calls: from 200. Calls of no known intent count among
-/// all of them, and are no pattern.
+/// all of them, and are no pattern. A sample of less than a week cannot tell that a pattern is over.
 pub fn intent_patterns(calls: &[Calls], observed: Observed) -> Findings {
     let mut found = Findings::default();
     let all: u64 = calls.iter().map(|calls| calls.steps).sum();
@@ -329,137 +337,12 @@ pub fn intent_patterns(calls: &[Calls], observed: Observed) -> Findings {
             data: members(data),
             estimated_savings: Usd::ZERO,
         };
-        found.add(steps * 100 >= all * PATTERN_PCT, facts);
+        let holds = steps * 100 >= all * PATTERN_PCT;
+        if holds || !observed.is_short_sample() {
+            found.add(holds, facts);
+        }
     }
     found
-}
-
-/// What to write once the rules have been applied again.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct InsightChanges {
-    /// Insights of new subjects.
-    pub new: Vec<InsightFacts>,
-    /// Insights that change, each with the status that it had.
-    pub changed: Vec<(Insight, InsightStatus)>,
-}
-
-/// Compares the insights that are stored with what was found now. Each subject keeps its insight, and so its
-/// number. One for which the rule does not hold is resolved. One that was dismissed comes back when its facts
-/// have changed by a quarter since; once its figures have fallen by a quarter below the rule it is resolved, so
-/// that it is raised when the rule holds again.
-pub fn insight_changes(stored: Vec<Insight>, found: Findings, now: Timestamp) -> InsightChanges {
-    let (mut raised, below) = (by_subject(found.raised), by_subject(found.below));
-    let mut changes = InsightChanges::default();
-    for mut insight in stored {
-        let was = insight.status;
-        let subject = subject(&insight.facts);
-        match (raised.remove(&subject), was) {
-            (Some(facts), InsightStatus::Active) if facts != insight.facts => {
-                insight.facts = facts;
-            }
-            (Some(facts), InsightStatus::Dismissed) if !have_changed(&insight.facts, &facts) => {
-                if !is_measured_otherwise(&insight.facts, &facts) {
-                    continue;
-                }
-                insight.facts = facts;
-            }
-            (Some(facts), InsightStatus::Dismissed | InsightStatus::Resolved) => {
-                insight.facts = facts;
-                (insight.status, insight.created_at) = (InsightStatus::Active, now);
-            }
-            (None, InsightStatus::Active) => insight.status = InsightStatus::Resolved,
-            (None, InsightStatus::Dismissed)
-                if below.get(&subject).is_some_and(|now| have_fallen(&insight.facts, now)) =>
-            {
-                insight.status = InsightStatus::Resolved;
-            }
-            (Some(_), InsightStatus::Active) | (None, _) => continue,
-        }
-        changes.changed.push((insight, was));
-    }
-    changes.new = raised.into_values().collect();
-    changes
-}
-
-fn by_subject(facts: Vec<InsightFacts>) -> BTreeMap<(InsightKind, String), InsightFacts> {
-    facts.into_iter().map(|facts| (subject(&facts), facts)).collect()
-}
-
-fn subject(facts: &InsightFacts) -> (InsightKind, String) {
-    (facts.kind, facts.subject.clone())
-}
-
-/// Whether facts of the same subject differ by a quarter, or in what they suggest.
-fn have_changed(before: &InsightFacts, after: &InsightFacts) -> bool {
-    let moved = |name: &&str| match (figure(before, name), figure(after, name)) {
-        (Some(before), Some(after)) => is_moved(before, after),
-        (before, after) => before.is_some() != after.is_some(),
-    };
-    before.data.get("suggested_model") != after.data.get("suggested_model")
-        || have_savings_risen(before, after)
-        || figures(before.kind).iter().any(moved)
-}
-
-/// Whether a figure of facts is a quarter lower now. Figures just below a rule have hardly changed, and an
-/// insight that was dismissed must not come back each time that they cross it.
-fn have_fallen(before: &InsightFacts, now: &InsightFacts) -> bool {
-    let fell = |name: &&str| match (figure(before, name), figure(now, name)) {
-        (Some(before), Some(now)) => now < before && is_moved(before, now),
-        _ => false,
-    };
-    figures(before.kind).iter().any(fell)
-}
-
-/// The figures that are compared as they are.
-fn figures(kind: InsightKind) -> &'static [&'static str] {
-    match kind {
-        InsightKind::MigrationAlert => &["savings_pct", "price_ratio"],
-        InsightKind::LatencyAlert => &["p95_24h_ms", "factor"],
-        InsightKind::IntentPattern => &["share_pct"],
-    }
-}
-
-/// Whether facts are those of a sample and others are not: their savings cannot be told apart, so the later
-/// ones are what is compared with from then on.
-fn is_measured_otherwise(before: &InsightFacts, after: &InsightFacts) -> bool {
-    let is_sampled = |facts| figure(facts, "sampled_seconds").is_some();
-    is_sampled(before) != is_sampled(after)
-}
-
-/// Whether a quarter more is saved in the same time, by new calls. Time alone changes savings too: old calls leave
-/// the window, which lowers the sum, and a window that begins later raises the sum of an hour. So both sums have to
-/// rise. The sum of a sample says nothing, since its calls are as many as before; its time is that of its calls.
-///
-/// A fall is no reason: an alert that saves less is no news. Nor is anything below the least time, for which no
-/// savings are known.
-fn have_savings_risen(before: &InsightFacts, after: &InsightFacts) -> bool {
-    let saved = |facts: &InsightFacts| {
-        Some(figure(facts, "current_cost_usd")? - figure(facts, "suggested_cost_usd")?)
-    };
-    let hours = |facts: &InsightFacts| {
-        // Those of earlier versions have none, and were projected to a month.
-        figure(facts, "observed_hours").unwrap_or(PROJECTED_HOURS as f64).max(1.0)
-    };
-    let sample = |facts: &InsightFacts| figure(facts, "sampled_seconds");
-    let (Some(was), Some(is)) = (saved(before), saved(after)) else { return false };
-    if hours(after) < LEAST_HOURS as f64 {
-        return false;
-    }
-    let has_risen = |was: f64, is: f64| is > was && is_moved(was, is);
-    if let (Some(then), Some(now)) = (sample(before), sample(after)) {
-        return has_risen(was / then, is / now);
-    }
-    has_risen(was / hours(before), is / hours(after)) && has_risen(was, is)
-}
-
-fn figure(facts: &InsightFacts, name: &str) -> Option<f64> {
-    facts.data.get(name).and_then(Value::as_f64)
-}
-
-fn is_moved(before: f64, after: f64) -> bool {
-    // Figures are read back from decimals: a quarter may be off by their last digit.
-    let quarter = (CHANGE - 1e-9) * before.abs();
-    (after - before).abs() >= quarter && after.to_bits() != before.to_bits()
 }
 
 fn part(some: Usd, all: Usd) -> f64 {

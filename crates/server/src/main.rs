@@ -76,7 +76,7 @@ enum Command {
     /// Export the steps or the costs of projects to a file, beside a gateway that may be running
     Export(commands::export::ExportCommand),
     /// Judge recorded requests by draft settings on a gateway that runs, and fail under conditions (the
-    /// service token is in `SLUICE_TOKEN`)
+    /// credentials are in `SLUICE_TOKEN`, or in `SLUICE_USER_EMAIL` and `SLUICE_USER_PASSWORD`)
     Backtest(commands::backtest::BacktestCommand),
     /// Route a prompt, or JSON Lines {"id","input"}: tier, complexity and reasons out
     Route(commands::judge::Source),

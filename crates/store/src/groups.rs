@@ -322,8 +322,8 @@ impl Store {
         Ok(())
     }
 
-    /// Counts the groups of a project by a dimension in the days that are summed, from that of an hour on: a group
-    /// counts in each of its days, and `most` are counted at most. Sums of many take long.
+    /// Counts the groups of a project by a dimension in the latest day that is summed, if it is that of an hour or
+    /// later: at most `most`. Sums of many take long.
     #[boxed]
     pub async fn count_groups(
         &self,
@@ -337,7 +337,10 @@ impl Store {
             FROM (
                 SELECT 1 AS one
                 FROM usage_groups
-                WHERE project_id = $1 AND dimension = $2 AND span = $3 AND start > $4
+                WHERE project_id = $1 AND dimension = $2 AND span = $3 AND start = (
+                    SELECT max(start)
+                    FROM usage_groups
+                    WHERE project_id = $1 AND dimension = $2 AND span = $3 AND start > $4)
                 LIMIT $5) AS counted";
         Ok(on!(&self.reader, db => {
             sqlx::query_scalar(COUNT)

@@ -84,3 +84,26 @@ pub(super) async fn dismiss(
     app.gateway.dismiss_insight(visit.member(), project, path.insight()?).await?;
     Ok(done("/insights", project, "insight_dismissed"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+
+    #[test]
+    fn a_cheaper_model_alone_has_savings() {
+        let of = |kind, estimated_savings| {
+            let subject = "code".to_owned();
+            savings(&InsightFacts { kind, subject, data: Map::new(), estimated_savings })
+        };
+        let amount = Usd(2_500_000_000);
+        let known = of(InsightKind::MigrationAlert, amount);
+        assert!(matches!(known, Some(Savings::Monthly(Money(saved))) if saved == amount));
+        let unknown = of(InsightKind::MigrationAlert, Usd::ZERO);
+        assert!(matches!(unknown, Some(Savings::NotKnownYet)));
+        for kind in [InsightKind::LatencyAlert, InsightKind::IntentPattern] {
+            assert!(of(kind, Usd::ZERO).is_none(), "{kind:?}");
+        }
+    }
+}

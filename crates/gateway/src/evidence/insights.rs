@@ -23,6 +23,8 @@ use crate::state::registry::ProjectState;
 const WINDOW: i64 = 30 * DAY;
 /// The most steps of it that are read, the latest: more would keep a connection from others for too long.
 const MOST_STEPS: i64 = 50_000;
+/// The requests of a week are counted for a sample, whose own calls depend on the hours that it has.
+const WEEK: i64 = 7 * DAY / MINUTE;
 /// The time whose latencies are compared with those of the week before it.
 const LATENCY_WINDOW: i64 = DAY;
 /// The latest rows of the ledger that are read for each of both.
@@ -59,8 +61,8 @@ impl Gateway {
         self.active_insights(project.id()).await
     }
 
-    /// Takes an insight off the list until its facts change by a quarter; time alone does not change them. To
-    /// dismiss it again changes nothing.
+    /// Takes an insight off the list until its facts change by a quarter, or until it is over and its rule holds
+    /// again. To dismiss it again changes nothing.
     pub async fn dismiss_insight(
         &self,
         member: &Member,
@@ -103,7 +105,7 @@ impl Gateway {
     /// a turn of `insight_runs`.
     pub(crate) async fn compute_insights(&self, project: &ProjectState) -> Result<()> {
         let (id, now) = (project.id(), self.clock.now());
-        let (since, observed) = self.observed(id, now).await?;
+        let Some((since, observed)) = self.observed(id, now).await? else { return Ok(()) };
         let recent = bounded(self.store.recent_usage(id, since, MOST_STEPS)).await?;
         let calls: Vec<Calls> = recent.iter().filter_map(calls).collect();
         let candidates = candidate_models(project, &recent);
@@ -129,7 +131,7 @@ impl Gateway {
     async fn latency_alerts(&self, project: &ProjectState, now: Timestamp) -> Result<Findings> {
         let (id, end) = (project.id(), now.minute() + 1);
         let middle = end - LATENCY_WINDOW / MINUTE;
-        let begin = middle - 7 * DAY / MINUTE;
+        let begin = middle - WEEK;
         let read = |from, to| self.store.latencies_by_model(id, from, to, MOST_ROWS);
         let (mut day, week) =
             (bounded(read(middle, end)).await?, bounded(read(begin, middle)).await?);
@@ -138,18 +140,36 @@ impl Gateway {
     }
 
     /// Since when steps are looked at, and the time for which their calls stand. It begins with the first step
-    /// that is looked at, since only the calls among them are.
-    async fn observed(&self, project: ProjectId, now: Timestamp) -> Result<(Timestamp, Observed)> {
+    /// that is looked at, since only the calls among them are. `None` if a sample is of times to come: the clock
+    /// has gone back, and nothing can be told from it.
+    async fn observed(
+        &self,
+        project: ProjectId,
+        now: Timestamp,
+    ) -> Result<Option<(Timestamp, Observed)>> {
         let since = now.minus_micros(WINDOW);
         let (steps, first) = bounded(self.store.recent_extent(project, since, MOST_STEPS)).await?;
         let looked_at = first.map_or(0, |first| now.since(first));
         if steps < MOST_STEPS {
-            return Ok((since, Observed::all(looked_at)));
+            return Ok(Some((since, Observed::all(looked_at))));
+        }
+        if first.is_some_and(|first| first > now) {
+            return Ok(None);
         }
         let first = bounded(self.store.first_end(project, since)).await?;
         let known = first.map_or(looked_at, |first| now.since(first));
-        let sampled = Observed::sampled(looked_at);
-        Ok((now.minus_micros(sampled), Observed::sample(known, sampled)))
+        let observed = Observed::sample(known, looked_at, self.requests_7d(project, now).await?);
+        Ok(Some((now.minus_micros(looked_at), observed)))
+    }
+
+    /// The requests of a project in the last 7 days. `None` if there were none in the week before: in the first
+    /// week their number grows by the clock.
+    async fn requests_7d(&self, project: ProjectId, now: Timestamp) -> Result<Option<u64>> {
+        let end = now.minute();
+        let begin = end - WEEK;
+        let before = bounded(self.store.usage_total(project, begin - WEEK, begin)).await?;
+        let week = bounded(self.store.usage_total(project, begin, end)).await?;
+        Ok(u64::try_from(week.requests).ok().filter(|_| before.requests > 0))
     }
 }
 
@@ -211,11 +231,15 @@ fn answers_text(model: &Model, recent: &[IntentUsage]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use domain::ids::UserId;
     use domain::insight::InsightKind;
+    use domain::project::Role;
     use domain::step::Step;
+    use futures_util::FutureExt as _;
     use serde_json::json;
 
     use super::*;
+    use crate::state::caller::Origin;
     use crate::testing::Fresh;
 
     /// Records calls at a time, each of which took so many milliseconds. Latencies count when they are recorded.
@@ -260,5 +284,46 @@ mod tests {
         }
         // The first call is of more than eight days ago now: 19 are too few to compare with.
         assert_eq!(alerts(now).await, []);
+    }
+
+    #[tokio::test]
+    async fn the_requests_of_a_week_are_known_once_there_was_one_before() {
+        let now = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+        let after = |hours: i64| now.minus_micros(-hours * 60 * MINUTE);
+        let fresh = Fresh::idle_at(now, json!({})).await;
+        let project = fresh.caller.project.id();
+        let trace = fresh.trace().await;
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let like = fresh.steps(&trace).await.remove(0);
+        let requests = async |at| fresh.gateway.requests_7d(project, at).await.unwrap();
+        called(&fresh, &like, after(48), 10, 3).await;
+        assert_eq!(requests(after(49)).await, None, "two days");
+        called(&fresh, &like, after(192), 10, 2).await;
+        assert_eq!(requests(after(193)).await, Some(5));
+        assert_eq!(requests(after(220)).await, Some(2), "of the last 7 days");
+    }
+
+    #[tokio::test]
+    async fn a_viewer_is_refused_before_anything_is_computed() {
+        let fresh = Fresh::idle(json!({})).await;
+        let (gateway, project) = (&fresh.gateway, &fresh.caller.project);
+        let member = |role| Member {
+            user: UserId(1),
+            email: "owner@localhost".to_owned(),
+            token: None,
+            session: None,
+            org: project.project.org,
+            role,
+            projects: vec![project.id()],
+            signed_in_at: Timestamp(0),
+            origin: Origin { address: [127, 0, 0, 1].into(), user_agent: "a test".to_owned() },
+        };
+        // Whoever is to compute waits for this turn.
+        let _turn = gateway.insight_runs.acquire().await.unwrap();
+        let viewer = member(Role::Viewer);
+        let refused = gateway.refresh_insights(&viewer, project.id()).now_or_never();
+        assert!(matches!(refused, Some(Err(Error::Forbidden))), "{refused:?}");
+        let other = member(Role::Member);
+        assert!(gateway.refresh_insights(&other, project.id()).now_or_never().is_none());
     }
 }

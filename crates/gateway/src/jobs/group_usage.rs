@@ -28,7 +28,9 @@ const ALL_PROJECTS: ProjectId = ProjectId(0);
 const MOST_EXPECTED: usize = 12;
 /// The hours of such a month.
 const MONTH_HOURS: i64 = 720;
-/// Groups are counted up to here: the sums of so many take half a second.
+/// The minutes of an hour.
+const HOUR_MINUTES: i64 = 60;
+/// Groups of a day are counted up to here. Projects that have more are told apart by their requests.
 const MOST_COUNTED: i64 = 50_000;
 
 /// Sums the hours of every project, those of archived ones too: their statistics are read as well.
@@ -41,6 +43,8 @@ pub(super) struct GroupUsage {
 struct Sizes {
     /// The hour up to which its steps were summed when they were counted.
     until: i64,
+    /// The requests of the month.
+    requests: i64,
     /// By user, by session, and by what people have lately asked for.
     groups: Vec<(Dimension, i64)>,
 }
@@ -62,6 +66,9 @@ impl Job for GroupUsage {
         let active: BTreeSet<ProjectId> = active.map(|project| project.id()).collect();
         self.sizes.retain(|id, _| active.contains(id));
         for id in &active {
+            if gateway.stopping.is_cancelled() {
+                break;
+            }
             log_failure(Self::NAME, self.count(gateway, *id).await);
         }
         let now = gateway.clock.now();
@@ -92,7 +99,8 @@ async fn group(gateway: &Gateway, project: ProjectId) -> Result<()> {
 }
 
 impl GroupUsage {
-    /// Counts the groups of a project, once for each hour that is summed.
+    /// Counts the groups of a project in the latest day that is summed, once for each hour that is. A day is enough
+    /// to tell large projects from small ones, and little to read.
     async fn count(&mut self, gateway: &Gateway, project: ProjectId) -> Result<()> {
         let Some(until) = gateway.store.grouped_until(project).await? else { return Ok(()) };
         let now = gateway.clock.now();
@@ -110,27 +118,29 @@ impl GroupUsage {
         if self.sizes.get(&project).is_some_and(has_all) {
             return Ok(());
         }
+        let from = now.hour() - MONTH_HOURS;
+        let month = (from * HOUR_MINUTES, until * HOUR_MINUTES);
+        let total = bounded(gateway.store.usage_total(project, month.0, month.1)).await?;
         let mut groups = Vec::new();
         for dimension in dimensions {
-            let from = now.hour() - MONTH_HOURS;
             let count = gateway.store.count_groups(project, &dimension, from, MOST_COUNTED);
             let count = bounded(count).await?;
             groups.push((dimension, count));
         }
-        self.sizes.insert(project, Sizes { until, groups });
+        self.sizes.insert(project, Sizes { until, requests: total.requests, groups });
         Ok(())
     }
 }
 
-/// What is expected to be asked, largest first.
+/// What is expected to be asked, that with most groups first, and of as many that of the project with most requests.
 fn largest(sizes: &BTreeMap<ProjectId, Sizes>) -> Vec<(ProjectId, &Dimension)> {
-    let mut all: Vec<_> = sizes
-        .iter()
-        .flat_map(|(project, sizes)| {
-            sizes.groups.iter().map(|(dimension, groups)| (*groups, *project, dimension))
-        })
-        .collect();
-    all.sort_by_key(|(groups, project, _)| (Reverse(*groups), *project));
+    let mut all = Vec::new();
+    for (project, sizes) in sizes {
+        for (dimension, groups) in &sizes.groups {
+            all.push((Reverse((*groups, sizes.requests)), *project, dimension));
+        }
+    }
+    all.sort_by_key(|(size, project, _)| (*size, *project));
     all.truncate(MOST_EXPECTED);
     all.into_iter().map(|(_, project, dimension)| (project, dimension)).collect()
 }
@@ -218,7 +228,7 @@ mod tests {
         let by = |name| Dimension::parse(name).unwrap();
         let sizes = |project: i64| {
             let groups = vec![(by("user"), project % 7), (by("session"), 100 * project)];
-            (ProjectId(project), Sizes { until: 0, groups })
+            (ProjectId(project), Sizes { until: 0, requests: 1, groups })
         };
         let all: BTreeMap<ProjectId, Sizes> = (1..=20).map(sizes).collect();
         let session = by("session");
@@ -226,5 +236,12 @@ mod tests {
         assert_eq!(largest(&all), expected);
         let few = largest(&all.into_iter().take(2).collect()).len();
         assert_eq!(few, 4, "small ones too, where there is room");
+        // No more groups than that are counted.
+        let sizes = |project: i64| {
+            let groups = vec![(by("session"), MOST_COUNTED)];
+            (ProjectId(project), Sizes { until: 0, requests: 1_000 * project, groups })
+        };
+        let all: BTreeMap<ProjectId, Sizes> = (1..=20).map(sizes).collect();
+        assert_eq!(largest(&all), expected, "those with most requests");
     }
 }

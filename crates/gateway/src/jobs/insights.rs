@@ -71,14 +71,14 @@ async fn compute(job: &RunningJob) -> Result<Option<()>> {
     if !job.checkpoint(Progress { done: 0, total: 1 }).await? {
         return Ok(None);
     }
+    let Some(turn) = turn(&job.gateway).await else { return Ok(None) };
     let project = job.gateway.registry.project(job.job.project)?;
     // It may have been archived or deleted meanwhile.
     if let Some(project) = project.filter(|project| project.project.status == ProjectStatus::Active)
     {
-        let Some(turn) = turn(&job.gateway).await else { return Ok(None) };
         job.gateway.compute_insights(&project).await?;
-        drop(turn);
     }
+    drop(turn);
     job.checkpoint(Progress { done: 1, total: 1 }).await?;
     Ok(Some(()))
 }
@@ -115,7 +115,7 @@ mod tests {
     #[tokio::test]
     async fn nodes_and_restarts_share_the_job_of_an_hour() {
         let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
-        let fresh = Fresh::at(noon, json!({})).await;
+        let fresh = Fresh::idle_at(noon, json!({})).await;
         let gateway = &fresh.gateway;
         fresh.end_jobs().await;
         end_all(gateway).await;
@@ -135,7 +135,7 @@ mod tests {
     #[tokio::test]
     async fn projects_take_their_turns_within_an_hour() {
         let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
-        let fresh = Fresh::at(noon, json!({})).await;
+        let fresh = Fresh::idle_at(noon, json!({})).await;
         let gateway = &fresh.gateway;
         let hour = |minutes: i64, project: i64| {
             gateway.clock.set(Timestamp(noon.0 + minutes * MINUTE));

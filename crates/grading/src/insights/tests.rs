@@ -1,12 +1,10 @@
+mod dismissed;
+
 use proptest::prelude::*;
 
-use domain::ids::{InsightId, ProjectId};
 use domain::money::CachePrices;
-use domain::time::MINUTE;
 
 use super::*;
-
-const NOW: Timestamp = Timestamp(1_795_000_000_000_000);
 
 fn prices(input: i64, output: i64, cached: Option<i64>) -> Prices {
     let cache = CachePrices { read: cached.map(Usd), ..CachePrices::default() };
@@ -32,7 +30,7 @@ const ALL: &[Tier] = Tier::ALL;
 
 /// All calls of so many hours.
 fn all(hours: u64) -> Observed {
-    Observed { hours, sampled_seconds: None }
+    Observed { hours, sampled_seconds: None, requests_7d: None }
 }
 
 /// The alert of simple summaries on `dear`, among these models.
@@ -144,8 +142,8 @@ fn a_time_is_rounded_so_that_no_saving_is_made_up() {
         assert_eq!(Observed::all(time(halves)), all(expected), "{halves}");
     }
     let sample = |known, looked_at| {
-        let Observed { hours, sampled_seconds } = Observed::sample(time(known), time(looked_at));
-        (hours, sampled_seconds.unwrap())
+        let observed = Observed::sample(time(known), time(looked_at), None);
+        (observed.hours, observed.sampled_seconds.unwrap())
     };
     let own = "the calls that are looked at are those of their own time";
     assert_eq!(sample(100, 61), (31, 109_800), "{own}");
@@ -231,216 +229,6 @@ fn an_intent_pattern_takes_a_share_of_two_hundred_calls() {
     );
     assert!(patterns(60, 139).is_empty(), "too few");
     assert!(patterns(59, 141).is_empty(), "no share");
-}
-
-fn pattern(share: f64) -> InsightFacts {
-    InsightFacts {
-        kind: InsightKind::IntentPattern,
-        subject: "code".to_owned(),
-        data: members(json!({"intent": "code", "share_pct": share})),
-        estimated_savings: Usd::ZERO,
-    }
-}
-
-/// What the rules find when they hold for these.
-fn raised(facts: impl IntoIterator<Item = InsightFacts>) -> Findings {
-    Findings { raised: facts.into_iter().collect(), below: Vec::new() }
-}
-
-fn stored(facts: InsightFacts, status: InsightStatus) -> Insight {
-    let (id, project) = (InsightId(3), ProjectId(1));
-    Insight { id, project, facts, status, created_at: NOW.minus_micros(9) }
-}
-
-#[test]
-fn an_insight_keeps_its_number_and_follows_its_facts() {
-    use InsightStatus::{Active, Dismissed, Resolved};
-    let after = |status: InsightStatus, share: Option<f64>| {
-        let before = vec![stored(pattern(40.0), status)];
-        let changes = insight_changes(before, raised(share.map(pattern)), NOW);
-        assert!(changes.new.is_empty());
-        let changed = |(insight, was): (Insight, InsightStatus)| {
-            assert_eq!((insight.id, was), (InsightId(3), status));
-            let share = insight.facts.data["share_pct"].as_f64().unwrap();
-            (insight.status, share, insight.created_at == NOW)
-        };
-        changes.changed.into_iter().map(changed).next()
-    };
-    assert_eq!(after(Active, Some(40.0)), None);
-    assert_eq!(after(Active, Some(41.0)), Some((Active, 41.0, false)));
-    assert_eq!(after(Active, None), Some((Resolved, 40.0, false)));
-    assert_eq!(after(Resolved, None), None);
-    assert_eq!(after(Resolved, Some(40.0)), Some((Active, 40.0, true)));
-    assert_eq!(after(Dismissed, None), None);
-    assert_eq!(after(Dismissed, Some(49.9)), None);
-    assert_eq!(after(Dismissed, Some(50.0)), Some((Active, 50.0, true)));
-    assert_eq!(after(Dismissed, Some(30.0)), Some((Active, 30.0, true)));
-    let changes = insight_changes(Vec::new(), raised([pattern(40.0)]), NOW);
-    assert_eq!((changes.new, changes.changed), (vec![pattern(40.0)], Vec::new()));
-}
-
-type Case<'a> = (&'a dyn Fn(u64) -> Findings, u64, &'a [(u64, InsightStatus)]);
-
-#[test]
-fn a_dismissed_insight_whose_figures_have_fallen_is_raised_again_later() {
-    use InsightStatus::{Active, Dismissed, Resolved};
-    let of = |latency: i64, calls| BTreeMap::from([("m".to_owned(), sketch(vec![latency; calls]))]);
-    let latencies = |day: u64| latency_alerts(&of(day.cast_signed(), 20), &of(1_000, 20));
-    let shares = |code: u64| {
-        let of = |intent, steps| calls(intent, Tier::Simple, "a", steps);
-        intent_patterns(&[of(Intent::Code, code), of(Intent::Other, 1_000 - code)], all(24))
-    };
-    // Each is dismissed with its first figure; then a figure, and the state that it leads to.
-    let cases: [Case<'_>; 5] = [
-        // An incident ends, and another one comes.
-        (&latencies, 2_500, &[(1_000, Resolved), (2_400, Active)]),
-        // It nearly ends, again and again.
-        (&latencies, 2_100, &[(1_900, Dismissed), (2_100, Dismissed), (1_800, Dismissed)]),
-        (&shares, 400, &[(50, Resolved), (400, Active)]),
-        (&shares, 310, &[(299, Dismissed), (300, Dismissed), (240, Dismissed)]),
-        (&shares, 310, &[(0, Resolved), (299, Resolved), (300, Active)]),
-    ];
-    for (found, first, then) in cases {
-        let mut insight = stored(found(first).raised.pop().unwrap(), Dismissed);
-        for &(figure, expected) in then {
-            let changes = insight_changes(vec![insight.clone()], found(figure), NOW);
-            assert_eq!(changes.new, []);
-            if let Some((changed, was)) = changes.changed.into_iter().next() {
-                assert_eq!(was, insight.status);
-                insight = changed;
-            }
-            assert_eq!(insight.status, expected, "{first}, then {figure}");
-        }
-    }
-    // Without enough calls nothing is known.
-    let insight = stored(latencies(2_500).raised.pop().unwrap(), Dismissed);
-    let unknown = latency_alerts(&of(9, 19), &of(1_000, 20));
-    assert_eq!(insight_changes(vec![insight], unknown, NOW), InsightChanges::default());
-}
-
-/// The alert after some calls of code within some hours.
-fn code_alert(model: &str, steps: u64, observed: Observed) -> InsightFacts {
-    let models = [candidate("dear", 10_000, &[]), candidate(model, 1_000, ALL)];
-    let calls = [calls(Intent::Code, Tier::Simple, "dear", steps)];
-    migration_alerts(&calls, &models, observed).pop().unwrap()
-}
-
-/// An alert that was dismissed, once others are found.
-fn dismissed(before: InsightFacts, after: InsightFacts) -> Insight {
-    let before = stored(before, InsightStatus::Dismissed);
-    let changes = insight_changes(vec![before.clone()], raised([after]), NOW);
-    changes.changed.into_iter().next().map_or(before, |(after, _)| after)
-}
-
-/// Whether an alert that was dismissed comes back.
-fn returns(before: InsightFacts, after: InsightFacts) -> bool {
-    dismissed(before, after).status == InsightStatus::Active
-}
-
-#[test]
-fn another_suggestion_or_more_calls_bring_a_migration_back() {
-    for (before, after, expected) in [
-        ((1_000, 48), (1_249, 48), false),
-        ((1_000, 48), (1_250, 48), true),
-        ((1_000, 48), (750, 48), false),
-        // No call is made, and time goes by: the projection falls by more than a quarter.
-        ((1_000, 24), (1_000, 33), false),
-        ((1_000, 24), (1_000, 720), false),
-        // Old calls leave the time, one in four of them.
-        ((1_000, 480), (750, 720), false),
-        // The first record of the time goes, and what is left is more for an hour.
-        ((1_000, 720), (1_000, 480), false),
-        ((1_000, 696), (999, 504), false),
-        ((1_000, 696), (1_001, 504), false),
-        // Calls go on as before, or less often.
-        ((1_000, 48), (2_000, 96), false),
-        ((1_000, 48), (1_100, 96), false),
-        // A day is known: savings are known from then on.
-        ((1_000, 23), (1_000, 24), false),
-        // On the first day none are.
-        ((1_000, 1), (9_000, 23), false),
-        ((1_000, 1), (1_250, 24), false),
-        ((100, 1), (2_400, 24), false),
-        ((100, 1), (3_000, 24), true),
-        // More of them in an hour.
-        ((1_000, 48), (2_500, 96), true),
-        ((1_000, 48), (990, 30), false),
-    ] {
-        let facts = |(steps, hours)| code_alert("cheap", steps, all(hours));
-        assert_eq!(returns(facts(before), facts(after)), expected, "{before:?} {after:?}");
-    }
-    assert!(returns(code_alert("cheap", 1_000, all(48)), code_alert("cheaper", 1_000, all(48))));
-}
-
-/// The latest calls of more within some minutes, of a project of a month.
-fn sample(minutes: i64) -> Observed {
-    Observed::sample(30 * DAY, minutes * MINUTE)
-}
-
-#[test]
-fn a_sample_of_more_calls_in_an_hour_brings_a_migration_back() {
-    let facts = |steps, hours: i64| code_alert("cheap", steps, sample(hours * 60));
-    assert!(returns(facts(1_000, 48), facts(990, 30)));
-    assert!(!returns(facts(1_000, 48), facts(990, 40)));
-    // Other calls of the project take half of the sample.
-    assert!(!returns(facts(1_000, 48), facts(500, 24)));
-}
-
-#[test]
-fn a_sample_of_less_than_a_day_is_compared_by_its_own_time() {
-    let facts = |minutes| code_alert("cheap", 1_000, sample(minutes));
-    let (day, rush) = (facts(24 * 60), facts(144));
-    assert!(returns(day.clone(), rush.clone()), "ten times as many calls");
-    assert_eq!(rush.estimated_savings, day.estimated_savings, "there may be no further ones");
-    assert_eq!([&rush.data["sampled_seconds"], &rush.data["observed_hours"]], [8_640, 24]);
-    assert!(returns(facts(144), facts(60)));
-    assert!(!returns(facts(144), facts(120)));
-    // A night is no news after a day.
-    assert!(!returns(facts(60), facts(144)));
-}
-
-#[test]
-fn a_batch_of_every_night_is_no_growth_by_day() {
-    // 40,000 calls a day, 5,000 of them between two and three: the latest 50,000 are those of about 30 hours.
-    let is_batch = |hour: &i64| hour.rem_euclid(24) == 2;
-    let alert = |now: i64| {
-        let mut left = 50_000;
-        let hours = (0..).take_while(|ago| {
-            left -= 1_458 + if is_batch(&(now - ago)) { 5_000 } else { 0 };
-            left >= 0
-        });
-        let sampled = Observed::sampled(hours.count() as i64 * HOUR);
-        let batches = (now - sampled / HOUR + 1..=now).filter(is_batch).count() as u64;
-        code_alert("cheap", 5_000 * batches, Observed::sample(30 * DAY, sampled))
-    };
-    for hour in 0..24 {
-        assert!(!returns(alert(12), alert(12 + hour)), "{hour} hours later");
-    }
-    let [day, hours] = [Observed::sampled(3 * DAY + HOUR), Observed::sampled(5 * HOUR)];
-    assert_eq!([day, hours], [3 * DAY, 5 * HOUR]);
-}
-
-#[test]
-fn growth_counts_from_the_first_sample_on() {
-    let facts = |steps, hours: i64| code_alert("cheap", steps, sample(hours * 60));
-    for (before, first, later) in [
-        // All calls of a month were known before. Now they are the latest of more.
-        (code_alert("cheap", 1_000, all(720)), facts(990, 500), facts(990, 400)),
-        // The project has grown tenfold, and the alert fivefold: the sum of the sample is less.
-        (code_alert("cheap", 3_000, all(720)), facts(2_500, 120), facts(3_200, 120)),
-        // It shrinks to what is known whole, and grows.
-        (
-            facts(2_500, 120),
-            code_alert("cheap", 3_000, all(720)),
-            code_alert("cheap", 3_800, all(720)),
-        ),
-    ] {
-        let insight = dismissed(before.clone(), first.clone());
-        assert_eq!((insight.status, &insight.facts), (InsightStatus::Dismissed, &first));
-        assert!(!returns(insight.facts.clone(), first), "nothing has changed since");
-        assert!(!returns(before, later.clone()), "it could not be told apart");
-        assert!(returns(insight.facts, later));
-    }
 }
 
 proptest! {

@@ -333,7 +333,7 @@ async fn sums_that_are_kept_are_not_read_again() {
 }
 
 #[tokio::test]
-async fn groups_are_counted_in_each_of_their_days() {
+async fn groups_of_the_latest_summed_day_are_counted() {
     for database in databases().await {
         let store = database.open().await;
         let (project, _) = project(&store).await;
@@ -358,13 +358,14 @@ async fn groups_are_counted_in_each_of_their_days() {
         let kind = database.kind;
         assert_eq!(
             count(&user, day - 300, 100).await,
-            12,
+            7,
             "{kind}: the day that goes on is not over"
         );
         assert_eq!(count(&user, day - 48, 100).await, 7, "{kind}");
-        assert_eq!(count(&user, day - 49, 100).await, 12, "{kind}: a part of the first day");
-        assert_eq!(count(&user, day - 300, 10).await, 10, "{kind}: no further");
-        assert_eq!(count(&Dimension::Model, day - 300, 100).await, 2, "{kind}");
+        assert_eq!(count(&user, day - 25, 100).await, 7, "{kind}: a part of the day");
+        assert_eq!(count(&user, day - 24, 100).await, 0, "{kind}: no call since");
+        assert_eq!(count(&user, day - 300, 6).await, 6, "{kind}: no further");
+        assert_eq!(count(&Dimension::Model, day - 300, 100).await, 1, "{kind}");
         store.close().await;
     }
 }

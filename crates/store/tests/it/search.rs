@@ -227,7 +227,7 @@ async fn a_filter_finds_what_fits_page_by_page() {
             assert_eq!(third, rest, "{} {round}", database.kind);
             found_some += usize::from(!expected.is_empty());
         }
-        assert!((50..150).contains(&found_some), "{found_some}");
+        assert!((50..=150).contains(&found_some), "{found_some}");
         store.close().await;
     }
 }

@@ -4,6 +4,7 @@
 mod condition;
 mod figures;
 
+use std::env::VarError;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -126,11 +127,15 @@ enum Credentials {
 
 impl Credentials {
     fn of_environment() -> Result<Self, Failure> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        if let Some(token) = variable(TOKEN_VARIABLE) {
+        if let Some(token) = variable(TOKEN_VARIABLE)? {
+            // The value is not shown: it may be a token with a newline behind it.
+            if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+                let what = "it has a blank, a newline or another character that no token has";
+                return Err(Failure(format!("{TOKEN_VARIABLE} is no token: {what}")));
+            }
             return Ok(Self::Token(Secret::new(token)));
         }
-        match (variable(EMAIL_VARIABLE), variable(PASSWORD_VARIABLE)) {
+        match (variable(EMAIL_VARIABLE)?, variable(PASSWORD_VARIABLE)?) {
             (Some(email), Some(password)) => {
                 Ok(Self::User { email, password: Secret::new(password) })
             }
@@ -157,9 +162,27 @@ impl Credentials {
             SignIn::Refused(answer) => {
                 let error = answer.body["error"].as_str().unwrap_or("no error is named");
                 let status = answer.status;
-                Err(Failure(format!("the gateway refused to sign {email} in ({status}): {error}")))
+                let advice = match status {
+                    401 | 403 => format!(
+                        ". Where the organization has switched passwords off, set {TOKEN_VARIABLE} to a \
+                         service token with the role admin"
+                    ),
+                    _ => String::new(),
+                };
+                Err(Failure(format!(
+                    "the gateway refused to sign {email} in ({status}): {error}{advice}"
+                )))
             }
         }
+    }
+}
+
+/// A variable of the environment, if it is set and has a value.
+fn variable(name: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(name) {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(Failure(format!("{name} is not valid UTF-8"))),
     }
 }
 

@@ -161,12 +161,27 @@ fn message(answer: &ApiAnswer) -> &str {
 }
 
 fn refused(answer: &ApiAnswer) -> Failure {
-    Failure(format!("the gateway answered {}: {}", answer.status, message(answer)))
+    // Of a person alone is a second factor required.
+    let advice = match answer.body["code"].as_str() {
+        Some("MFA_REQUIRED") => "; a service token in SLUICE_TOKEN needs no second factor",
+        _ => "",
+    };
+    Failure(format!("the gateway answered {}: {}{advice}", answer.status, message(answer)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_required_factor_is_answered_with_the_token() {
+        let refused = |body: Value| refused(&ApiAnswer { status: 403, body, retry_after: None });
+        let failure = refused(json!({"error": "No.", "code": "MFA_REQUIRED"})).to_string();
+        assert!(failure.starts_with("the gateway answered 403: No.; "), "{failure}");
+        assert!(failure.contains("SLUICE_TOKEN"), "{failure}");
+        let failure = refused(json!({"error": "Forbidden"})).to_string();
+        assert_eq!(failure, "the gateway answered 403: Forbidden");
+    }
 
     #[test]
     fn a_request_is_sent_again_if_time_helps() {

@@ -37,7 +37,7 @@ const VARIES: [(&str, &str); 5] = [
     (r"ak_[0-9a-f]{3}\.\.\.[A-Za-z0-9_-]{4}", "MASKED"),
     (TIMES, "TIME"),
     (r#""created":[0-9]+"#, "CREATED"),
-    (r#"("[a-z_]*(latency|_ms)[a-z0-9_]*": ?)[0-9][0-9.e-]*"#, "${1}MS"),
+    (r#"("[a-z_]*(latency|_ms)[a-z0-9_]*": ?)-?[0-9][0-9.e-]*"#, "${1}MS"),
 ];
 
 /// A command, and what a document has it print.

@@ -178,8 +178,8 @@ async fn a_key_from_the_command_line(backend: Backend) {
         (key.get("/api/v1/traces").await.status == 200).then_some(())
     })
     .await;
-    // Within a second or two; a busy machine may stall for some.
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    // Within a second or two; a busy machine may stall for some more.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     let keys = server.owner().await.get("/api/v1/keys").await.ok(200);
     let made = keys.as_array().unwrap().iter().find(|key| key["name"] == "From a script").unwrap();
     assert_eq!(made["hourly_limit"], 2.5);
