@@ -526,7 +526,7 @@ test("keys of the keyboard, times of the reader, and no script at all", async ()
   await page.keyboard.press("Enter");
   await page.waitForURL(/model=sandbox/);
   await page.keyboard.press("?");
-  const help = page.getByRole("dialog", { name: "Keys of the keyboard" });
+  const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
   assert.match(await help.textContent(), /search traces/);
   await checkedInAll(page, "help", { loads: false });
   await page.keyboard.press("Escape");

@@ -58,7 +58,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     let identifiers = models.iter().map(|view| view.model.identifier.as_str());
     let mut page = head(frame, &detail, &steps, shown.clone());
     page.keys = playground::keys(&app, &visit, project);
-    page.models = choices::bounded(Choice::all_of(identifiers, visit.get("model")));
+    page.models = choices::bounded(Choice::all_of(identifiers, visit.all("model")));
     drop(steps);
     let share = TEXTS_OF_PAGE / shown.len().max(1);
     let writer = writer(&page.frame, &page.id, Shown::Latest { bytes: share });
