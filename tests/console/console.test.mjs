@@ -996,12 +996,23 @@ test("people sign in by a provider, and out of it", async (t) => {
   owner.on("dialog", dismiss);
   await owner.getByRole("textbox", { name: "Client id" }).first().fill("another");
   await owner.getByRole("button", { name: "Save Work" }).click();
-  assert.match(asked[0], /Lead Work to another issuer or client\? .* end, \d+ now\./);
-  await owner.reload();
+  assert.match(asked[0], /Change the issuer or client of Work\? .* end, \d+ now\./);
+  // A form that was refused asks again: what it shows is not stored.
+  const rules = owner.locator("textarea[name=rules]").first();
+  await rules.fill("no rule");
+  owner.off("dialog", dismiss);
+  owner.once("dialog", (dialog) => dialog.accept());
+  await owner.getByRole("button", { name: "Save Work" }).click();
+  await owner.locator("p.fault").first().waitFor();
+  owner.on("dialog", dismiss);
+  await rules.fill("");
+  await owner.getByRole("button", { name: "Save Work" }).click();
+  assert.equal(asked[1], asked[0]);
+  await owner.goto(`${gateway.base}/people/sign-on`);
   await owner.getByRole("textbox", { name: "Name", exact: true }).first().fill("Work");
   await owner.getByRole("button", { name: "Save Work" }).click();
   await owner.getByRole("status").getByText("The provider is saved").waitFor();
-  assert.equal(asked.length, 1);
+  assert.equal(asked.length, 2);
   owner.off("dialog", dismiss);
   owner.once("dialog", (dialog) => dialog.accept());
   await owner.getByRole("button", { name: "Remove Work" }).click();
