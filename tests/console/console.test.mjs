@@ -382,6 +382,21 @@ test("a list that changes keeps the focus, a selection and what is unfolded", as
     mergePart(document.querySelector("[data-live]"), html);
   }, first);
   assert.equal(await row(first).locator("details[open]").textContent(), "moreother");
+  // A row that moves keeps the focus, and rows between that are gone go.
+  const moved = await page.evaluate((kept) => {
+    const part = document.createElement("div");
+    document.body.append(part);
+    const rows = (names) => names.map((name) => `<p id="row-${name}"><a href="/${name}">${name}</a></p>`).join("\n");
+    part.innerHTML = rows(["a", "b", "c"]);
+    const link = part.querySelector("#row-c a");
+    link.focus();
+    mergePart(part, rows(["c", "a", "d"]));
+    const outcome = [part.textContent, document.activeElement === link];
+    part.remove();
+    document.querySelector(`#job-${kept} a`).focus();
+    return outcome;
+  }, first);
+  assert.deepEqual(moved, ["c\na\nd", true]);
   const waits = [];
   for (let at = 0; at < 4; at += 1) {
     const job = await backtest(`later-${at}`);
