@@ -1,7 +1,5 @@
 //! The looks of one task at the database.
 
-use std::sync::Arc;
-
 use domain::ids::ProjectId;
 use store::{Order, Page, TraceFilter};
 

@@ -257,12 +257,12 @@ mod tests {
         drop(taken);
         let groups = async {
             loop {
-                if let Some(seen) = first.look().await.unwrap() {
-                    return seen.usages.is_some();
+                if first.look().await.unwrap().is_some_and(|seen| seen.usages.is_some()) {
+                    return;
                 }
                 yield_now().await;
             }
         };
-        assert!(timeout(Duration::from_secs(30), groups).await.unwrap(), "groups come later");
+        timeout(Duration::from_secs(30), groups).await.expect("groups come later");
     }
 }

@@ -128,7 +128,7 @@ async fn pages_are_small_however_much_there_is(backend: Backend) {
     let page = owner.get(&format!("/playground?model={last}")).await.text;
     assert!(page.contains(&format!("<option value=\"{last}\" selected>")), "{page}");
     let page = owner.get(&format!("/traces/{trace}?model={last}&model=sandbox")).await.text;
-    for model in [&last, "sandbox"] {
+    for model in [&*last, "sandbox"] {
         assert!(page.contains(&format!("value=\"{model}\" checked>")), "{model}: {page}");
     }
     let page = owner.get("/settings").await.text;
@@ -155,7 +155,13 @@ async fn pages_are_small_however_much_there_is(backend: Backend) {
     let location = reply.header("location");
     assert!(location.starts_with("/people?after=0&invited_after="), "{location}");
     super::shows(&owner.get(location).await, 200, "The invitation is withdrawn");
-    for path in ["/people?after=x", "/people?invited_after=1.zz", "/keys?after=x", "/jobs?after=1", "/models?after=-"] {
+    for path in [
+        "/people?after=x",
+        "/people?invited_after=1.zz",
+        "/keys?after=x",
+        "/jobs?after=1",
+        "/models?after=-",
+    ] {
         assert_eq!(owner.get(path).await.status, 400, "{path}");
     }
 }
