@@ -42,9 +42,10 @@ for (const select of document.querySelectorAll("[data-submits]")) {
 for (const button of document.querySelectorAll("[data-without-script]")) button.hidden = true;
 
 for (const form of document.querySelectorAll("form[data-asks]")) {
-  // A form with several fields asks for a change of some of them alone.
+  // With `asks-for`, the form asks only if one of these fields differs from what is stored: after a refusal, it shows
+  // what was sent.
   const fields = form.dataset.asksFor?.split(",").map((name) => form.elements[name]);
-  const isMeant = () => !fields || fields.some((field) => field.value !== field.defaultValue);
+  const isMeant = () => !fields || fields.some((field) => field.value !== field.dataset.was);
   form.addEventListener("submit", (event) => {
     if (isMeant() && !window.confirm(form.dataset.asks)) event.preventDefault();
   });
@@ -170,11 +171,13 @@ function mergePieces(part, html) {
 }
 function mergeNodes(known, received) {
   let at = known.firstChild;
+  const stays = new Set([...received.children].map(({ id }) => id).filter(Boolean));
   for (const next of [...received.childNodes]) {
     if (next.id) {
-      // The nodes that have gone lie before the element that is left of the same id.
+      // The nodes that have gone lie before the element that is left of the same id, or before one that comes later.
       const same = [...known.children].find(({ id }) => id === next.id);
-      while (same && at !== same && at) at = removed(at);
+      while (same && at && at !== same && !stays.has(at.id)) at = removed(at);
+      if (same && at !== same) at = moved(same, at);
     }
     if (!at || at.nodeName !== next.nodeName || (at.id ?? "") !== (next.id ?? "")) {
       known.insertBefore(next, at);
@@ -184,6 +187,13 @@ function mergeNodes(known, received) {
     at = at.nextSibling;
   }
   while (at) at = removed(at);
+}
+// An element that is moved loses the focus, and has it again at its new place.
+function moved(element, before) {
+  const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  element.parentNode.insertBefore(element, before);
+  focused?.focus();
+  return element;
 }
 function removed(node) {
   const next = node.nextSibling;

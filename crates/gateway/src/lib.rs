@@ -52,7 +52,7 @@ pub use crate::capacity::body_memory::{
     too_deep,
 };
 pub use crate::capacity::hang_up::{CallerWaits, until_hang_up};
-pub use crate::capacity::offload::{Share, offload};
+pub use crate::capacity::offload::{Share, offload, try_offload};
 pub use crate::config::{Config, Otlp, OtlpCompression, OtlpProtocol};
 pub use crate::control::bootstrap::{FirstCredentials, FirstSettings, bootstrap};
 pub use crate::control::command_line::{

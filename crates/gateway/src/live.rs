@@ -13,16 +13,16 @@ mod places;
 pub(crate) mod stream;
 pub(crate) mod view;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::ProjectId;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use crate::error::Result;
 use crate::gateway::Gateway;
 use crate::live::look::Look;
+use crate::live::overview::Turns;
 use crate::live::places::Places;
 use crate::live::stream::LiveStream;
 use crate::live::view::{LiveView, Seen, Subject};
@@ -36,13 +36,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub struct LiveViews {
     gateway: Gateway,
     places: Places,
-    computing: Arc<Semaphore>,
+    turns: Turns,
 }
 
 impl LiveViews {
     /// No views yet.
     pub fn new(gateway: Gateway) -> Self {
-        Self { gateway, places: Places::default(), computing: Arc::new(Semaphore::new(1)) }
+        Self { gateway, places: Places::default(), turns: Turns::new() }
     }
 
     /// Watches a view of a project that is a member's to see, for as long as their session lasts. Fails with
@@ -67,7 +67,7 @@ impl LiveViews {
     fn start(&self, subject: Subject, sender: watch::Sender<Seen>) {
         let (places, winding_down) = (self.places.clone(), self.gateway.winding_down.clone());
         let clock = self.gateway.clock.clone();
-        let mut look = Look::new(self.gateway.clone(), subject.clone(), self.computing.clone());
+        let mut look = Look::new(self.gateway.clone(), subject.clone(), self.turns.clone());
         let follow = async move {
             let mut ticks = tokio::time::interval(LOOK_EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -2,12 +2,12 @@
 
 use dashboard::Choice;
 
-/// The most entries of a list, besides the chosen one: a page stays small.
+/// The most entries of a list, besides those that are chosen: a page stays small.
 pub(super) const MOST: usize = 100;
 
-/// The first choices, and the one that is chosen.
+/// The first choices, and those that are chosen.
 pub(super) fn bounded(mut choices: Vec<Choice>) -> Vec<Choice> {
-    let mut others = choices.split_off(choices.len().min(MOST)).into_iter();
-    choices.extend(others.find(|choice| choice.is_chosen));
+    let others = choices.split_off(choices.len().min(MOST)).into_iter();
+    choices.extend(others.filter(|choice| choice.is_chosen));
     choices
 }

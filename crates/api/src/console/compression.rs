@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use gateway::{Share, offload};
+use gateway::{Share, try_offload};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -18,8 +18,9 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SMALLEST: u64 = 1024;
 
 /// Compresses bodies that are complete; those that are written while they are sent go as they are. A long one is
-/// compressed beside the threads that serve requests, and goes as it is if these places are taken. A page that another site leads to is not compressed: its size would
-/// give away whether what the site put into the address occurs on the page (BREACH, CVE-2013-3587).
+/// compressed while another thread serves the requests of this one, and goes as it is if no permit for that is free:
+/// it waits for none. A page that another site leads to is not compressed: its size would give away whether what the
+/// site put into the address occurs on the page (BREACH, CVE-2013-3587).
 pub(super) async fn compressed(request: Request, next: Next) -> Response {
     let may = request.method() == Method::GET
         && accepts_gzip(request.headers())
@@ -34,9 +35,9 @@ pub(super) async fn compressed(request: Request, next: Next) -> Response {
     let Ok(bytes) = to_bytes(body, usize::MAX).await else {
         return Response::from_parts(parts, Body::empty());
     };
-    let packed = offload(Share::of_control(), bytes.len(), || packed(&bytes)).await;
+    let packed = try_offload(Share::of_control(), bytes.len(), || packed(&bytes));
     // Writing to a vector cannot fail.
-    let Ok(Ok(packed)) = packed else {
+    let Some(Ok(packed)) = packed else {
         return Response::from_parts(parts, bytes.into());
     };
     parts.headers.remove(CONTENT_LENGTH);

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{Duration, Frame, JobRow, JobsPage, Section};
+use dashboard::{Duration, Frame, JobRow, JobsPage, Pages, Section};
 use domain::job::{Job, JobKind};
 use domain::time::{Timestamp, millis};
 
@@ -18,15 +18,20 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     let after = visit.get(AFTER).map(read_place).transpose()?;
     let jobs = app.gateway.list_jobs(visit.member(), project, after, READ).await?;
     let frame = visit.frame(Section::Jobs, visit.t.jobs.title, Some(project));
-    let list = List { path: "/jobs", parameter: AFTER };
-    let (jobs, pages) = list.page(&visit, &frame, jobs, |job| place(job.created_at, job.id));
-    let rows = rows(&frame, &jobs, app.gateway.now());
+    let (rows, pages) = rows(&visit, &frame, jobs, app.gateway.now());
     Ok(page(&JobsPage { frame, pages, rows }))
 }
 
-/// The rows of jobs at a time.
-pub(super) fn rows(frame: &Frame, jobs: &[Job], now: Timestamp) -> Vec<JobRow> {
-    jobs.iter().map(|job| row(frame, job, now)).collect()
+/// The rows of a page of jobs, of which one more may have been read, and the pages beside it.
+pub(super) fn rows(
+    visit: &Visit,
+    frame: &Frame,
+    jobs: Vec<Job>,
+    now: Timestamp,
+) -> (Vec<JobRow>, Pages) {
+    let list = List { path: "/jobs", parameter: AFTER };
+    let (jobs, pages) = list.page(visit, frame, jobs, |job| place(job.created_at, job.id));
+    (jobs.iter().map(|job| row(frame, job, now)).collect(), pages)
 }
 
 /// A job as a row.

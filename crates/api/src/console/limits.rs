@@ -1,11 +1,13 @@
 //! Limits and budgets of a project: who holds what.
 
+use std::collections::HashMap;
+
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{Count, Held, KeyLimits, LimitsPage, Money, Section, key_state};
 use domain::ids::KeyId;
 use domain::time::Timestamp;
-use gateway::KeyHoldings;
+use gateway::{KeyHoldings, KeyView};
 
 use crate::app::App;
 use crate::console::failure::Result;
@@ -19,9 +21,10 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     let holdings = app.gateway.holdings(visit.member(), project)?;
     let frame = visit.frame(Section::Limits, visit.t.limits.title, Some(project));
     let after: Option<(Timestamp, KeyId)> = visit.get(AFTER).map(read_place).transpose()?;
-    let views = app.gateway.list_keys(visit.member());
+    let views = app.gateway.list_keys(visit.member()).into_iter();
+    let views: HashMap<KeyId, KeyView> = views.map(|view| (view.key.id, view)).collect();
     let place_of = |held: &KeyHoldings| {
-        let view = views.iter().find(|view| view.key.id == held.id)?;
+        let view = views.get(&held.id)?;
         Some((view.key.created_at, view.key.id))
     };
     let is_beyond =
@@ -32,7 +35,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
         place_of(held).map(|(made, id)| place(made, id)).unwrap_or_default()
     });
     let key = |held: &KeyHoldings| {
-        let key = &views.iter().find(|view| view.key.id == held.id)?.key;
+        let key = &views.get(&held.id)?.key;
         Some(KeyLimits {
             name: key.name.clone(),
             href: frame.traces_by("key", &key.id.to_string()),

@@ -98,8 +98,10 @@ impl Watcher {
                 sse::source_event(&mut out, "rows", &TraceRows { frame: &frame, rows }.html());
             }
             LiveEvent::Jobs(jobs) => {
-                let rows = jobs::rows(&frame, &jobs, self.app.gateway.now());
-                sse::source_event(&mut out, "part", &JobRows { t: frame.t, rows }.html());
+                // The next page begins where these rows end.
+                let now = self.app.gateway.now();
+                let (rows, pages) = jobs::rows(&self.visit, &frame, jobs.to_vec(), now);
+                sse::source_event(&mut out, "part", &JobRows { t: frame.t, rows, pages }.html());
             }
             LiveEvent::Job(job) => {
                 let name = if job.state.is_over() { "end" } else { "part" };
@@ -129,7 +131,7 @@ impl Watcher {
     /// The parts of an overview that the page does not have; at first all of them.
     async fn overview_changes(&mut self, overview: &LiveOverview) -> Result<String> {
         let LiveOverview { figures, series, usages } = overview;
-        let now = (figures, series, &**usages);
+        let now = (figures, series, usages.as_deref().unwrap_or_default());
         let parts = overview::parts(&self.app, &self.visit, self.project, now).await?;
         let html = match &self.sent {
             Some(sent) => parts.changes(sent),

@@ -372,6 +372,12 @@ fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
     tiles
 }
 
+/// The id of a group's row: the same row of later usage has the same.
+fn row_id(value: Option<&str>) -> String {
+    let encoded = |value: &str| byte_serialize(value.as_bytes()).collect::<String>();
+    value.map_or_else(|| "none".to_owned(), |value| format!("of-{}", encoded(value)))
+}
+
 fn table(
     title: &str,
     filter: Option<&str>,
@@ -388,6 +394,7 @@ fn table(
         let href = href.map(|(value, filter)| frame.traces_by(filter, value));
         let usage = &group.usage;
         ShareRow {
+            id: row_id(group.value.as_deref()),
             href,
             requests: Count(usage.requests),
             tokens: Count(usage.prompt_tokens + usage.completion_tokens),

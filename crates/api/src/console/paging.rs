@@ -7,7 +7,7 @@ use dashboard::{Frame, Pages};
 use domain::time::Timestamp;
 use gateway::Error;
 
-use crate::console::visit::Visit;
+use crate::console::visit::{Visit, query_of, with_places};
 
 /// The rows of a page.
 const ROWS: usize = 50;
@@ -35,10 +35,17 @@ impl List {
     ) -> (Vec<T>, Pages) {
         let has_more = read.len() > ROWS;
         read.truncate(ROWS);
-        let after = |place: String| format!("{}?{}={place}", self.path, self.parameter);
-        let next = read.last().filter(|_| has_more).map(|last| frame.href(&after(place(last))));
-        let first = visit.get(self.parameter).map(|_| frame.href(self.path));
-        (read, Pages { first, next, kept: visit.place().unwrap_or_default() })
+        // Another list of the page stays where it is.
+        let after = |place: Option<String>| {
+            let mut places = visit.places();
+            places.retain(|(name, _)| *name != self.parameter);
+            places.extend(place.as_deref().map(|place| (self.parameter, place)));
+            frame.href(&with_places(self.path, &places))
+        };
+        let next = read.last().filter(|_| has_more).map(|last| after(Some(place(last))));
+        let first = visit.get(self.parameter).map(|_| after(None));
+        let is_beyond = read.is_empty() && first.is_some();
+        (read, Pages { first, next, kept: query_of(&visit.places()), is_beyond })
     }
 }
 

@@ -12,7 +12,7 @@ use crate::console::address::address;
 use crate::console::failure::{Result, outcome_of};
 use crate::console::paging::{List, READ, no_place, place, read_place};
 use crate::console::refusal::show_refusal;
-use crate::console::visit::{AFTER, Form, Visit, done};
+use crate::console::visit::{AFTER, Form, INVITED_AFTER, Visit, done};
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
@@ -26,7 +26,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
 }
 
 const PEOPLE: List = List { path: PATH, parameter: AFTER };
-const INVITATIONS: List = List { path: PATH, parameter: "invited_after" };
+const INVITATIONS: List = List { path: PATH, parameter: INVITED_AFTER };
 
 async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
     let member = visit.member();
@@ -34,7 +34,12 @@ async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
     let people = app.gateway.people_after(member, after.transpose()?, READ).await?;
     let after = visit.get(INVITATIONS.parameter).map(read_place::<String>).transpose()?;
     let after = after.as_ref().map(|(made, id)| (*made, id.as_str()));
-    let invitations = app.gateway.invitations_after(member, after, READ).await?;
+    let invitations = app.gateway.invitations_after(member, after, READ).await;
+    let invitations = invitations.map_err(|error| match error {
+        // The place names no invitation.
+        Error::NotFound => no_place(),
+        error => error,
+    })?;
     let frame = visit.frame(Section::People, visit.t.people.title, visit.project()?);
     let (people, pages) = PEOPLE.page(visit, &frame, people, |person| person.user.to_string());
     let place_of = |view: &InvitationView| place(view.created_at, &view.id);

@@ -1,5 +1,7 @@
 //! Providers of single sign-on, for owners.
 
+use std::mem;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -142,6 +144,8 @@ async fn refused(
         rules: form.text("rules"),
         trusts_factor: form.get("trusts_factor").is_some(),
         sessions: place.sessions,
+        stored_issuer: mem::take(&mut place.stored_issuer),
+        stored_client_id: mem::take(&mut place.stored_client_id),
     };
     Ok(page_as(status, &shown))
 }
@@ -152,6 +156,8 @@ fn form_of(provider: SignOnProvider) -> ProviderForm {
         base: provider_base(&provider),
         slug: provider.slug,
         name: provider.name,
+        stored_issuer: provider.issuer.clone(),
+        stored_client_id: provider.client_id.clone(),
         issuer: provider.issuer,
         client_id: provider.client_id,
         has_client_secret: provider.client_secret.is_some(),

@@ -128,7 +128,7 @@ fn pages(frame: &Frame, job: &str, result: &ReplayResult, shown: &Range<usize>) 
     Pages {
         first: (shown.start > 0).then(|| frame.href(&path)),
         next: next.map(|next| frame.href(&next)),
-        kept: String::new(),
+        ..Pages::default()
     }
 }
 

@@ -90,6 +90,7 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
         name: project.name.clone(),
         fields: ProjectFields {
             tiers: tiers.collect(),
+            has_more_models: models.len() > choices::MOST,
             budget: budget.map(Value::to_string).unwrap_or_default(),
             requests: limit("requests_per_hour"),
             loop_requests: limit("loop_requests"),

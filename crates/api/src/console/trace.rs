@@ -51,14 +51,25 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     let project = visit.shown_project()?;
     let id = path.text("id")?;
     let (detail, steps) = app.gateway.trace_for_member(visit.member(), project, id).await?;
-    let begin = visit.get("step").map_or(Ok(0), |step| index_of(&steps, step))?;
+    let begin = match visit.get("step") {
+        None => 0,
+        Some(step) => match index_of(&steps, step) {
+            Some(at) => at,
+            None => {
+                // Only so many steps are listed: the last page is nearest to one of the others.
+                let step = step.parse().map(StepId).map_err(|_| Error::NotFound)?;
+                app.gateway.step_of_trace(visit.member(), project, id, step).await?;
+                steps.len().saturating_sub(STEPS_OF_PAGE)
+            }
+        },
+    };
     let shown = begin..steps.len().min(begin + STEPS_OF_PAGE);
     let frame = visit.frame(Section::Traces, visit.t.trace.title, Some(project));
     let models = app.gateway.list_models(visit.member(), project)?;
     let identifiers = models.iter().map(|view| view.model.identifier.as_str());
     let mut page = head(frame, &detail, &steps, shown.clone());
     page.keys = playground::keys(&app, &visit, project);
-    page.models = choices::bounded(Choice::all_of(identifiers, visit.get("model")));
+    page.models = choices::bounded(Choice::all_of(identifiers, visit.all("model")));
     drop(steps);
     let share = TEXTS_OF_PAGE / shown.len().max(1);
     let writer = writer(&page.frame, &page.id, Shown::Latest { bytes: share });
@@ -94,8 +105,8 @@ pub(super) async fn step(State(app): State<App>, visit: Visit, path: Segments) -
 }
 
 /// The place of a step in the list of those of its trace.
-fn index_of(steps: &[Step], id: &str) -> std::result::Result<usize, Error> {
-    steps.iter().position(|step| step.id.to_string() == id).ok_or(Error::NotFound)
+fn index_of(steps: &[Step], id: &str) -> Option<usize> {
+    steps.iter().position(|step| step.id.to_string() == id)
 }
 
 /// The address of the page of a step.

@@ -88,10 +88,22 @@ async fn admitted(
 
 /// The parameter that names the last row of the page before.
 pub(super) const AFTER: &str = "after";
+/// The same of the second list of a page, that of invitations.
+pub(super) const INVITED_AFTER: &str = "invited_after";
 /// The parameter of a sign-in that a browser with several session cookies is led to.
 pub(super) const SESSIONS: &str = "sessions";
 /// Its value.
 pub(super) const SEVERAL: &str = "several";
+
+/// Places in lists as a query.
+pub(super) fn query_of(places: &[(&str, &str)]) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(places).finish()
+}
+
+/// The path of lists, from these places on.
+pub(super) fn with_places(path: &str, places: &[(&str, &str)]) -> String {
+    if places.is_empty() { path.to_owned() } else { format!("{path}?{}", query_of(places)) }
+}
 
 /// The sign-in that leads to a path afterwards.
 pub(super) fn sign_in_path(next: &str) -> String {
@@ -151,16 +163,21 @@ impl Visit {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The place in a list at which the page begins, as a query; `None` at its beginning.
-    pub(super) fn place(&self) -> Option<String> {
-        let place = self.get(AFTER)?;
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        Some(query.append_pair(AFTER, place).finish())
+    /// The values of a name that may be in the query several times.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let found = self.query.iter().filter(move |(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
     }
 
-    /// The path of a list, from the place on at which the page begins.
+    /// The places in its lists at which the page begins, by their parameters; none of a list that is at its beginning.
+    pub(super) fn places(&self) -> Vec<(&'static str, &str)> {
+        let place = |name: &'static str| Some((name, self.get(name)?));
+        [AFTER, INVITED_AFTER].into_iter().filter_map(place).collect()
+    }
+
+    /// The path of lists, from the places on at which the page begins.
     pub(super) fn at_place(&self, path: &str) -> String {
-        self.place().map_or_else(|| path.to_owned(), |place| format!("{path}?{place}"))
+        with_places(path, &self.places())
     }
 
     /// The project that the query names, or the first that the user sees; `None` without any.

@@ -64,4 +64,6 @@ pub struct JobRows {
     pub t: &'static Texts,
     /// The jobs, newest first.
     pub rows: Vec<JobRow>,
+    /// The other pages of them.
+    pub pages: Pages,
 }

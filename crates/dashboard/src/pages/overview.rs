@@ -58,6 +58,8 @@ impl Change {
 /// The usage of a group.
 #[derive(Clone, Debug)]
 pub struct ShareRow {
+    /// Its id among the rows of its table.
+    pub id: String,
     /// Its value; `None` for calls without one.
     pub label: Option<String>,
     /// The list of its traces.

@@ -28,7 +28,7 @@ pub struct OverviewParts {
     pub charts: Vec<Chart>,
     /// The charts' figures as CSV.
     pub series: String,
-    /// The usage by model, key, user and so on.
+    /// The usage by model, key, user and so on; none of changes that were read before it was.
     pub groups: Vec<GroupTable>,
     /// The address of this gateway.
     pub address: String,
@@ -129,8 +129,13 @@ impl OverviewParts {
         } else {
             html.push_str(&written(&self.charts()));
         }
-        for (now, before) in self.groups().iter().zip(&earlier.groups()) {
-            add_changed(&mut html, now, before);
+        let earlier = earlier.groups();
+        for (at, now) in self.groups().iter().enumerate() {
+            match earlier.get(at) {
+                Some(before) => add_changed(&mut html, now, before),
+                // Groups may come after figures.
+                None => html.push_str(&written(now)),
+            }
         }
         html
     }
@@ -229,6 +234,7 @@ mod tests {
         };
         let highest = Chart::top(&requests.iter().enumerate().map(bar).collect::<Vec<_>>());
         let row = ShareRow {
+            id: "of-m".to_owned(),
             label: Some("m".to_owned()),
             href: None,
             requests: Count(1),
@@ -279,7 +285,11 @@ mod tests {
         assert!(ids(&next).starts_with(&["charts", "chart-0"]), "{next}");
         let mut other = first.clone();
         other.groups[0].rows[0].requests = Count(2);
-        assert_eq!(ids(&other.changes(&first)), ["group-0"]);
+        assert_eq!(ids(&other.changes(&first)), ["group-0", "group-0-of-m"]);
+        // Groups may be read later than figures.
+        let mut figures = first.clone();
+        figures.groups.clear();
+        assert_eq!(ids(&first.changes(&figures)), ["group-0", "group-0-of-m"]);
     }
 
     #[test]

@@ -9,9 +9,16 @@ pub struct Pages {
     pub next: Option<String>,
     /// The place of the page that is shown, as a query; empty at the beginning of the list.
     pub kept: String,
+    /// Whether the page is behind the last row: those that it had are gone.
+    pub is_beyond: bool,
 }
 
 impl Pages {
+    /// Whether the page shows the whole list.
+    pub(crate) fn is_all(&self) -> bool {
+        self.first.is_none() && self.next.is_none()
+    }
+
     /// The address of a form that shows this page of the list again.
     pub(crate) fn keep(&self, href: &str) -> String {
         if self.kept.is_empty() {

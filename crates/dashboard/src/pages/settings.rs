@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::frame::Frame;
 use crate::markup;
-use crate::pages::choice::Choice;
+use crate::pages::choice::{self, Choice};
 
 /// A value that a change touches.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct ProposedChange {
 pub struct ProjectFields {
     /// The models of the tiers, by their names.
     pub tiers: Vec<(&'static str, Vec<Choice>)>,
+    /// Whether there are more models than these.
+    pub has_more_models: bool,
     /// `monthly_budget`.
     pub budget: String,
     /// `limits.requests_per_hour`.

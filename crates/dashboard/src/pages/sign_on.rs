@@ -20,6 +20,10 @@ pub struct ProviderForm {
     pub issuer: String,
     /// Our id there.
     pub client_id: String,
+    /// The issuer that is stored, whatever the form shows.
+    pub stored_issuer: String,
+    /// Our id there that is stored.
+    pub stored_client_id: String,
     /// Whether we have a secret there.
     pub has_client_secret: bool,
     /// The scopes, with spaces between them.

@@ -49,12 +49,14 @@ texts! {
         from_utc = "From (UTC)";
         never = "never";
         next_page = "Next page";
+        no_more_rows = "The list has no rows from here on.";
         none = "none";
         pages = "Pages";
         pause = "Pause updates";
         resume = "Resume updates";
         remove = "Remove";
         save = "Save";
+        save_page = "CSV of this page";
         save_table = "CSV";
         to_utc = "To (UTC)";
         to_console = "To the console";
@@ -72,7 +74,7 @@ texts! {
     Script {
         copied = "Copied";
         help = "/  search traces\ng o  overview\ng t  traces\ng k  keys\ng m  models\ng p  playground\ng j  jobs\n?  this help";
-        help_title = "Keys of the keyboard";
+        help_title = "Keyboard shortcuts";
         close = "Close";
         session_over = "Your session is over: sign in again.";
         passkey_refused = "The passkey was refused.";

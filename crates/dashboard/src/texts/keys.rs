@@ -34,7 +34,7 @@ texts! {
         all_models_by(endpoints) = "all, by {endpoints}";
         models_by(models, endpoints) = "{models}, by {endpoints}";
         hold_to = "Only some models or endpoints";
-        another_model = "Another model";
+        another_model = "Another model (its identifier)";
         about_lists = "A list without a tick allows all that the project has.";
         own_spend(amount) = "Your own keys have spent {amount} in this project in the last 30 days.";
         cap_reached = "paused: cap reached";

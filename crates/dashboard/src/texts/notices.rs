@@ -41,7 +41,7 @@ notices! {
     factors_reset = "The second factors are removed, and the sessions have ended: the person can set up new ones.";
     person_removed = "The person is removed, and signed out everywhere.";
     token_revoked = "The token is revoked: requests with it fail from now on.";
-    invitation_withdrawn = "The invitation is withdrawn: its link is no longer good.";
+    invitation_withdrawn = "The invitation is withdrawn: its link no longer works.";
     threshold_set = "The threshold is set: it counts from the next request on.";
     settings_saved = "The settings are saved: they count from the next request on.";
     mcp_token_saved = "The token is stored: calls to that server carry it from now on.";

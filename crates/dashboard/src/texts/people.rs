@@ -22,7 +22,7 @@ texts! {
         no_rule = "A rule is a line such as: engineering = member 1 2";
         trusts_factor = "Its second factor counts";
         save(provider) = "Save {provider}";
-        asks_to_lead_elsewhere(provider, sessions) = "Lead {provider} to another issuer or client? The sessions that came by it end, {sessions} now.";
+        asks_to_lead_elsewhere(provider, sessions) = "Change the issuer or client of {provider}? The sessions that came by it end, {sessions} now.";
         asks_to_remove(provider, sessions) = "Remove {provider}? The sessions that came by it end, {sessions} now.";
         remove_provider(provider) = "Remove {provider}";
         new = "A new provider";
@@ -80,7 +80,7 @@ texts! {
         email = "E-mail";
         good_until = "Good until";
         withdraw = "Withdraw";
-        asks_to_withdraw(email) = "Withdraw the invitation of {email}? Its link is no longer good.";
+        asks_to_withdraw(email) = "Withdraw the invitation of {email}? Its link will no longer work.";
         withdraw_of(email) = "Withdraw the invitation of {email}";
     }
 }

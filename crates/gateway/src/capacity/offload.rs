@@ -70,6 +70,16 @@ pub async fn offload<T>(share: Share, bytes: usize, work: impl FnOnce() -> T) ->
     Ok(block_in_place(work))
 }
 
+/// Does work that nobody has to wait for as [`offload`] does, but only if it can begin at once; `None` if all
+/// permits are taken.
+pub fn try_offload<T>(share: Share, bytes: usize, work: impl FnOnce() -> T) -> Option<T> {
+    if is_done_here(bytes) {
+        return Some(work());
+    }
+    let _place = PLACES.try_take(share)?;
+    Some(block_in_place(work))
+}
+
 /// Judges a text of `bytes` bytes as [`offload`] does work, while its caller waits: fails when the
 /// caller has hung up, so that nothing follows from a verdict on a part of the text.
 pub(crate) async fn offload_judging<T>(
@@ -155,6 +165,16 @@ impl Places {
             running: HashMap::new(),
             lanes: VecDeque::new(),
         })))
+    }
+
+    /// Takes a permit that is free.
+    fn try_take(&self, share: Share) -> Option<Place> {
+        let mut queue = self.queue();
+        if !queue.may_run(share.project) {
+            return None;
+        }
+        queue.start(share.project);
+        Some(self.place(share.project))
     }
 
     /// Waits for a permit. A future that is dropped leaves the queue.

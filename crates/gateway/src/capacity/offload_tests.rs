@@ -199,3 +199,13 @@ async fn a_wait_has_an_end() {
     drop(running);
     assert_eq!(places.queue().free, 1);
 }
+
+#[test]
+fn work_that_nobody_waits_for_takes_a_free_permit_or_none() {
+    let places = Places::new(2);
+    let held = places.try_take(Share::of_control()).expect("a permit is free");
+    assert!(places.try_take(Share::of_control()).is_none(), "nobody has all permits");
+    assert!(places.try_take(key(1, 1)).is_some(), "the other is for others");
+    drop(held);
+    assert!(places.try_take(Share::of_control()).is_some());
+}

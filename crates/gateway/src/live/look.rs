@@ -1,20 +1,19 @@
 //! The looks of one task at the database.
 
-use std::sync::Arc;
-
 use domain::ids::ProjectId;
 use store::{Order, Page, TraceFilter};
-use tokio::sync::Semaphore;
 
 use crate::bounded_read::bounded;
 use crate::error::Result;
 use crate::evidence::listed_trace::ListedTrace;
 use crate::gateway::Gateway;
-use crate::live::overview::OverviewLook;
+use crate::live::overview::{OverviewLook, Turns};
 use crate::live::view::{LiveView, Seen, Subject};
 
-/// The newest traces and jobs that are followed: a page of their lists.
+/// The newest traces that are followed: a page of their list.
 const NEWEST: i64 = 50;
+/// The newest jobs: one more than a page of their list tells whether there is another page.
+const NEWEST_JOBS: i64 = NEWEST + 1;
 
 /// A view that is looked at again and again.
 pub(super) struct Look {
@@ -26,12 +25,12 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// `computing` is the turn of whoever computes figures: one view at a time does.
-    pub(super) fn new(gateway: Gateway, subject: Subject, computing: Arc<Semaphore>) -> Self {
+    /// `turns` are those of the views that compute.
+    pub(super) fn new(gateway: Gateway, subject: Subject, turns: Turns) -> Self {
         let (project, view) = subject;
         let overview = match &view {
             LiveView::Overview(span, by) => {
-                Some(OverviewLook::new(gateway.clone(), project, *span, by.clone(), computing))
+                Some(OverviewLook::new(gateway.clone(), project, *span, by.clone(), turns))
             }
             _ => None,
         };
@@ -45,7 +44,7 @@ impl Look {
         }
         match self.view {
             LiveView::Jobs => {
-                let jobs = self.gateway.newest_jobs(self.project, NEWEST).await?;
+                let jobs = self.gateway.newest_jobs(self.project, NEWEST_JOBS).await?;
                 Ok(Some(Seen::Jobs(jobs.into())))
             }
             LiveView::Job(id) => {

@@ -1,5 +1,6 @@
 //! An overview that is looked at again and again: figures each second in which a call came, what they are compared
-//! with once a minute, and groups as often as their time allows.
+//! with once a minute, and groups as often as their time allows. Groups are read beside the looks: figures wait for
+//! none.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use domain::ids::ProjectId;
 use store::{Dimension, LedgerRow};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::bounded_read::bounded;
 use crate::error::{Error, Result};
@@ -16,7 +18,6 @@ use crate::evidence::stats::Period;
 use crate::evidence::usage::Usage;
 use crate::gateway::Gateway;
 use crate::live::view::{LiveOverview, Span};
-use crate::state::registry::ProjectState;
 
 /// After something was computed, so many times as long passes before it is computed again: figures of a large
 /// project take a while.
@@ -24,6 +25,29 @@ const REST: u32 = 9;
 
 /// The minute and its ledger: a call changes it.
 type Ledger = (i64, Vec<LedgerRow>);
+
+/// The turns of those who compute: one view of the node at a time computes figures, and one reads groups.
+#[derive(Clone, Debug)]
+pub(super) struct Turns {
+    figures: Arc<Semaphore>,
+    groups: Arc<Semaphore>,
+}
+
+impl Turns {
+    /// Nobody has a turn yet.
+    pub(super) fn new() -> Self {
+        let turn = || Arc::new(Semaphore::new(1));
+        Self { figures: turn(), groups: turn() }
+    }
+}
+
+/// Groups that are being read.
+struct GroupsRead {
+    began: Instant,
+    /// The ledger that they are of.
+    ledger: Ledger,
+    task: AbortOnDropHandle<Result<Vec<Usage>>>,
+}
 
 /// When something was computed, and when it may be again.
 struct Turn {
@@ -56,11 +80,14 @@ pub(super) struct OverviewLook {
     project: ProjectId,
     span: Span,
     by: Arc<[Dimension]>,
-    computing: Arc<Semaphore>,
+    turns: Turns,
     for_figures: Turn,
     for_groups: Turn,
     figures: Option<(ComparedFigures, UsageSeries)>,
     groups: Option<Arc<[Usage]>>,
+    reading: Option<GroupsRead>,
+    /// Whether something was read that no look has shown.
+    has_news: bool,
     /// The minute in which the period before and all buckets were read.
     minute: i64,
 }
@@ -71,67 +98,102 @@ impl OverviewLook {
         project: ProjectId,
         span: Span,
         by: Arc<[Dimension]>,
-        computing: Arc<Semaphore>,
+        turns: Turns,
     ) -> Self {
-        let (for_figures, for_groups) = (Turn::new(), Turn::new());
-        let (figures, groups, minute) = (None, None, 0);
         Self {
             gateway,
             project,
             span,
             by,
-            computing,
-            for_figures,
-            for_groups,
-            figures,
-            groups,
-            minute,
+            turns,
+            for_figures: Turn::new(),
+            for_groups: Turn::new(),
+            figures: None,
+            groups: None,
+            reading: None,
+            has_news: false,
+            minute: 0,
         }
     }
 
-    /// The overview as it is now; `None` if it has not changed, or may be computed only later.
+    /// The overview as it is now; `None` if it has not changed, or may be computed only later. At first it has no
+    /// groups.
     pub(super) async fn look(&mut self) -> Result<Option<Arc<LiveOverview>>> {
-        if Instant::now() < self.for_figures.due.min(self.for_groups.due) {
-            return Ok(None);
+        self.take_groups().await;
+        if Instant::now() >= self.for_figures.due.min(self.for_groups.due) {
+            let minute = self.gateway.clock.now().minute();
+            // A call of the last second of a minute is on disk in the next.
+            let rows = self.gateway.store.usage(self.project, minute - 1, minute + 1);
+            let ledger = (minute, bounded(rows).await?);
+            self.update_figures(&ledger).await?;
+            self.begin_groups(ledger)?;
         }
-        let minute = self.gateway.clock.now().minute();
-        // A call of the last second of a minute is on disk in the next.
-        let rows = self.gateway.store.usage(self.project, minute - 1, minute + 1);
-        let ledger = (minute, bounded(rows).await?);
-        let (reads_figures, reads_groups) =
-            (self.for_figures.has_come(&ledger), self.for_groups.has_come(&ledger));
-        if !reads_figures && !reads_groups {
-            return Ok(None);
-        }
-        let computing = self.computing.clone();
-        let Ok(_turn) = computing.try_acquire() else { return Ok(None) };
-        let state = self.gateway.registry.project(self.project)?.ok_or(Error::NotFound)?;
-        let period = self.span.at(self.gateway.clock.now());
-        if reads_figures {
-            let began = Instant::now();
-            let read = self.read_figures(&period, minute).await;
-            self.for_figures.is_over(began, read.is_ok().then_some(&ledger));
-            self.figures = Some(read?);
-            self.minute = minute;
-        }
-        if reads_groups {
-            let began = Instant::now();
-            let read = self.read_groups(&state, period).await;
-            self.for_groups.is_over(began, read.is_ok().then_some(&ledger));
-            match read {
-                Ok(groups) => self.groups = Some(groups),
-                // Older groups beside new figures are better than none.
-                Err(error) if self.groups.is_none() => return Err(error),
-                Err(error) => {
-                    tracing::debug!(project = %self.project, error = error.cause(), "groups were not read");
-                }
-            }
-        }
-        let (Some((figures, series)), Some(groups)) = (&self.figures, &self.groups) else {
+        let Some((figures, series)) = self.figures.as_ref().filter(|_| self.has_news) else {
             return Ok(None);
         };
-        let (figures, series, usages) = (figures.clone(), series.clone(), groups.clone());
+        let (figures, series, usages) = (figures.clone(), series.clone(), self.groups.clone());
+        self.has_news = false;
         Ok(Some(Arc::new(LiveOverview { figures, series, usages })))
+    }
+
+    /// Reads figures if it is time, and nobody else does.
+    async fn update_figures(&mut self, ledger: &Ledger) -> Result<()> {
+        let turns = self.turns.figures.clone();
+        let Ok(_turn) = turns.try_acquire() else { return Ok(()) };
+        if !self.for_figures.has_come(ledger) {
+            return Ok(());
+        }
+        let minute = ledger.0;
+        let period = self.span.at(self.gateway.clock.now());
+        let began = Instant::now();
+        let read = self.read_figures(&period, minute).await;
+        self.for_figures.is_over(began, read.is_ok().then_some(ledger));
+        self.figures = Some(read?);
+        self.minute = minute;
+        self.has_news = true;
+        Ok(())
+    }
+
+    /// Begins to read groups if it is time, the figures beside them are there, and nobody else reads any.
+    fn begin_groups(&mut self, ledger: Ledger) -> Result<()> {
+        let has_figures = self.for_figures.ledger.as_ref() == Some(&ledger);
+        if self.reading.is_some() || !has_figures || !self.for_groups.has_come(&ledger) {
+            return Ok(());
+        }
+        let Ok(turn) = self.turns.groups.clone().try_acquire_owned() else { return Ok(()) };
+        let state = self.gateway.registry.project(self.project)?.ok_or(Error::NotFound)?;
+        let period = self.span.at(self.gateway.clock.now());
+        let (gateway, by) = (self.gateway.clone(), self.by.to_vec());
+        let read = async move {
+            let _turn = turn;
+            gateway.usages(&state, period, by).await
+        };
+        let task = AbortOnDropHandle::new(self.gateway.tasks.spawn(read));
+        self.reading = Some(GroupsRead { began: Instant::now(), ledger, task });
+        Ok(())
+    }
+
+    /// Takes groups that were read since the last look. Older ones, or none, beside new figures are better than no
+    /// figures.
+    async fn take_groups(&mut self) {
+        let Some(reading) = self.reading.take_if(|reading| reading.task.is_finished()) else {
+            return;
+        };
+        let GroupsRead { began, ledger, task } = reading;
+        let read = task.await;
+        self.for_groups.is_over(began, matches!(read, Ok(Ok(_))).then_some(&ledger));
+        match read {
+            Ok(Ok(groups)) => {
+                self.groups = Some(groups.into());
+                self.has_news = true;
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(project = %self.project, error = error.cause(), "groups were not read");
+            }
+            Err(error) => {
+                tracing::debug!(project = %self.project, %error, "groups were not read");
+            }
+        }
     }
 
     /// The figures of a period and its buckets. What the minute has not changed is kept: the period before, and all
@@ -163,9 +225,44 @@ impl OverviewLook {
         let (now, before, series) = tokio::try_join!(now, before, series)?;
         Ok((ComparedFigures { now, before }, series))
     }
+}
 
-    async fn read_groups(&self, state: &ProjectState, period: Period) -> Result<Arc<[Usage]>> {
-        let usages = self.gateway.usages(state, period, self.by.to_vec()).await?;
-        Ok(usages.into())
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::task::yield_now;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::testing::Fresh;
+
+    #[tokio::test]
+    async fn figures_wait_for_no_groups() {
+        let fresh = Fresh::with(serde_json::json!({})).await;
+        let turns = Turns::new();
+        let view = |hours| {
+            let (gateway, project) = (fresh.gateway.clone(), fresh.caller.project.id());
+            let by = [Dimension::Key].into();
+            OverviewLook::new(gateway, project, Span::Hours(hours), by, turns.clone())
+        };
+        let places = fresh.gateway.trace_searches.clone();
+        let number = places.available_permits() as u32;
+        let taken = places.acquire_many_owned(number).await.unwrap();
+        let [mut first, mut other] = [view(24), view(168)];
+        for view in [&mut first, &mut other] {
+            let seen = view.look().await.unwrap().expect("figures were read");
+            assert!(seen.usages.is_none(), "all searches are taken");
+        }
+        drop(taken);
+        let groups = async {
+            loop {
+                if first.look().await.unwrap().is_some_and(|seen| seen.usages.is_some()) {
+                    return;
+                }
+                yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(30), groups).await.expect("groups come later");
     }
 }

@@ -31,7 +31,7 @@ const LONGEST: i64 = 10 * MINUTE;
 pub enum LiveEvent {
     /// Traces that are new or have changed, newest first; at first all that are followed.
     Traces(Vec<ListedTrace>),
-    /// All jobs, newest first.
+    /// The newest jobs, newest first: those of a page, and one more if there is another page.
     Jobs(Arc<[Job]>),
     /// The job. It changes no more once it is over.
     Job(Arc<Job>),

@@ -61,17 +61,19 @@ pub struct LiveOverview {
     pub figures: ComparedFigures,
     /// The usage over time.
     pub series: UsageSeries,
-    /// The usage by each dimension.
-    pub usages: Arc<[Usage]>,
+    /// The usage by each dimension, once it was read: it may take longer than figures.
+    pub usages: Option<Arc<[Usage]>>,
 }
 
 impl LiveOverview {
     /// Whether it shows the same as another.
     pub(super) fn is_as(&self, other: &Self) -> bool {
-        // Usage that was read again may have changed.
-        self.figures == other.figures
-            && self.series == other.series
-            && Arc::ptr_eq(&self.usages, &other.usages)
+        let has_same_usages = match (&self.usages, &other.usages) {
+            // Usage that was read again may have changed.
+            (Some(own), Some(others)) => Arc::ptr_eq(own, others),
+            (own, others) => own.is_none() && others.is_none(),
+        };
+        has_same_usages && self.figures == other.figures && self.series == other.series
     }
 }
 

@@ -14,6 +14,7 @@ crate::on_every_backend!(
     an_open_overview_keeps_up,
     days_that_contain_today_are_followed_too,
     a_job_is_followed_to_its_end,
+    an_open_list_of_jobs_leads_to_all_of_them,
     a_stream_shows_what_its_page_would,
     a_stream_too_many_is_refused,
     a_gateway_with_open_streams_stops_at_once,
@@ -192,6 +193,37 @@ async fn a_job_is_followed_to_its_end(backend: Backend) {
     for path in unknown.iter().map(String::as_str).chain(["/live/jobs/none"]) {
         assert_eq!(owner.get(path).await.status, 404, "{path}");
     }
+}
+
+async fn an_open_list_of_jobs_leads_to_all_of_them(backend: Backend) {
+    if matches!(backend, Backend::Sqlite) {
+        return;
+    }
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let add = |first: u32, last: u32| {
+        server.sql(&format!(
+            "INSERT INTO jobs (id, kind, project_id, request, payload, state, done, total, runs, created_at)
+             SELECT '00000000-0000-0000-0000-' || lpad(n::text, 12, '0'), 'export', 1, 'request ' || n,
+                    '{{}}', 'failed', 0, 1, 1, n
+             FROM generate_series({first}, {last}) n"
+        ));
+    };
+    let row = |number: u32| format!("id=\"job-00000000-0000-0000-0000-{number:012}\"");
+    add(1, 50);
+    let page = owner.get("/jobs").await.text;
+    assert!(page.contains(&row(1)) && !page.contains("rel=\"next\""), "{page}");
+    let mut stream = Stream::open(&owner, &live(&page)).await;
+    add(51, 53);
+    let event = stream.until(&row(53)).await;
+    assert!(event.contains(&row(4)) && !event.contains(&row(3)), "{event}");
+    let (before, _) = event.split_once("\" rel=\"next\"").expect("there is another page");
+    let (_, next) = before.rsplit_once("href=\"").unwrap();
+    let second = owner.get(&next.replace("&#38;", "&")).await.text;
+    for number in 1..=3 {
+        assert!(second.contains(&row(number)), "{number}: {second}");
+    }
+    assert!(!second.contains(&row(4)), "{second}");
 }
 
 async fn a_stream_shows_what_its_page_would(backend: Backend) {

@@ -127,6 +127,12 @@ async fn pages_are_small_however_much_there_is(backend: Backend) {
     let last = format!("a-model-of-team-{}", MANY - 1);
     let page = owner.get(&format!("/playground?model={last}")).await.text;
     assert!(page.contains(&format!("<option value=\"{last}\" selected>")), "{page}");
+    let page = owner.get(&format!("/traces/{trace}?model={last}&model=sandbox")).await.text;
+    for model in [&*last, "sandbox"] {
+        assert!(page.contains(&format!("value=\"{model}\" checked>")), "{model}: {page}");
+    }
+    let page = owner.get("/settings").await.text;
+    assert!(page.contains("list=\"models-simple\""), "any model can be named: {page}");
     let projects = api.get("/api/v1/projects").await.ok(200);
     let last = projects.as_array().unwrap().iter().filter_map(|one| one["id"].as_i64()).max();
     let last = last.unwrap();
@@ -140,7 +146,22 @@ async fn pages_are_small_however_much_there_is(backend: Backend) {
     let reply = super::send_form(&owner, &revoke.replace("&#38;", "&"), &[]).await;
     assert!(reply.header("location").starts_with("/keys?after="), "{}", reply.header("location"));
     super::shows(&owner.get(reply.header("location")).await, 200, "The key is revoked");
-    for path in ["/people?after=x", "/keys?after=x", "/jobs?after=1", "/models?after=-"] {
+    // Both lists of a page stay where they are.
+    let first = owner.get("/people?after=0").await.text;
+    let second = owner.get(&next(&first, "Invitations").unwrap()).await.text;
+    let withdraw = between(&second, "action=\"", "\"");
+    let withdraw = withdraw.iter().find(|action| action.contains("/withdraw")).unwrap();
+    let reply = super::send_form(&owner, &withdraw.replace("&#38;", "&"), &[]).await;
+    let location = reply.header("location");
+    assert!(location.starts_with("/people?after=0&invited_after="), "{location}");
+    super::shows(&owner.get(location).await, 200, "The invitation is withdrawn");
+    for path in [
+        "/people?after=x",
+        "/people?invited_after=1.zz",
+        "/keys?after=x",
+        "/jobs?after=1",
+        "/models?after=-",
+    ] {
         assert_eq!(owner.get(path).await.status, 400, "{path}");
     }
 }
