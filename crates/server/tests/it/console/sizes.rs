@@ -138,23 +138,7 @@ async fn pages_are_small_however_much_there_is(backend: Backend) {
     let last = last.unwrap();
     let page = owner.get(&format!("/traces?project={last}")).await.text;
     assert!(page.contains(&format!("<option value=\"{last}\" selected>")), "{page}");
-    // A form of a later page leads back to it.
-    let first = owner.get("/keys").await.text;
-    let second = owner.get(&next(&first, "Keys").unwrap()).await.text;
-    let revoke = between(&second, "action=\"", "\"");
-    let revoke = revoke.iter().find(|action| action.contains("/revoke")).unwrap();
-    let reply = super::send_form(&owner, &revoke.replace("&#38;", "&"), &[]).await;
-    assert!(reply.header("location").starts_with("/keys?after="), "{}", reply.header("location"));
-    super::shows(&owner.get(reply.header("location")).await, 200, "The key is revoked");
-    // Both lists of a page stay where they are.
-    let first = owner.get("/people?after=0").await.text;
-    let second = owner.get(&next(&first, "Invitations").unwrap()).await.text;
-    let withdraw = between(&second, "action=\"", "\"");
-    let withdraw = withdraw.iter().find(|action| action.contains("/withdraw")).unwrap();
-    let reply = super::send_form(&owner, &withdraw.replace("&#38;", "&"), &[]).await;
-    let location = reply.header("location");
-    assert!(location.starts_with("/people?after=0&invited_after="), "{location}");
-    super::shows(&owner.get(location).await, 200, "The invitation is withdrawn");
+    forms_lead_back_to_their_page(&owner).await;
     for path in [
         "/people?after=x",
         "/people?invited_after=1.zz",
@@ -164,6 +148,26 @@ async fn pages_are_small_however_much_there_is(backend: Backend) {
     ] {
         assert_eq!(owner.get(path).await.status, 400, "{path}");
     }
+}
+
+/// Revokes a key of the second page of keys and withdraws an invitation of a later page.
+async fn forms_lead_back_to_their_page(owner: &Caller) {
+    let first = owner.get("/keys").await.text;
+    let second = owner.get(&next(&first, "Keys").unwrap()).await.text;
+    let revoke = between(&second, "action=\"", "\"");
+    let revoke = revoke.iter().find(|action| action.contains("/revoke")).unwrap();
+    let reply = super::send_form(owner, &revoke.replace("&#38;", "&"), &[]).await;
+    assert!(reply.header("location").starts_with("/keys?after="), "{}", reply.header("location"));
+    super::shows(&owner.get(reply.header("location")).await, 200, "The key is revoked");
+    // Both lists of a page stay where they are.
+    let first = owner.get("/people?after=0").await.text;
+    let second = owner.get(&next(&first, "Invitations").unwrap()).await.text;
+    let withdraw = between(&second, "action=\"", "\"");
+    let withdraw = withdraw.iter().find(|action| action.contains("/withdraw")).unwrap();
+    let reply = super::send_form(owner, &withdraw.replace("&#38;", "&"), &[]).await;
+    let location = reply.header("location");
+    assert!(location.starts_with("/people?after=0&invited_after="), "{location}");
+    super::shows(&owner.get(location).await, 200, "The invitation is withdrawn");
 }
 
 async fn a_replay_is_paged(backend: Backend) {
