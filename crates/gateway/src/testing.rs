@@ -35,15 +35,16 @@ pub(crate) struct Fresh {
 impl Fresh {
     /// A gateway whose first project has these settings.
     pub(crate) async fn with(settings: Value) -> Self {
-        Self::on(Clock::system(), settings).await
+        Self::made(Clock::system(), settings, false).await
     }
 
     /// A gateway like that of [`Fresh::with`], on a clock that stands still at a time.
     pub(crate) async fn at(now: Timestamp, settings: Value) -> Self {
-        Self::on(Clock::fixed(now), settings).await
+        Self::made(Clock::fixed(now), settings, false).await
     }
 
-    /// A gateway like that of [`Fresh::with`], without background work.
+    /// A gateway like that of [`Fresh::with`], without background work: what a test queues or claims is the test's
+    /// alone.
     pub(crate) async fn idle(settings: Value) -> Self {
         Self::made(Clock::system(), settings, true).await
     }
@@ -51,10 +52,6 @@ impl Fresh {
     /// A gateway like that of [`Fresh::at`], without background work.
     pub(crate) async fn idle_at(now: Timestamp, settings: Value) -> Self {
         Self::made(Clock::fixed(now), settings, true).await
-    }
-
-    async fn on(clock: Clock, settings: Value) -> Self {
-        Self::made(clock, settings, false).await
     }
 
     async fn made(clock: Clock, settings: Value, is_idle: bool) -> Self {
@@ -75,16 +72,6 @@ impl Fresh {
         let gateway = serve(store, clock, is_idle).await;
         let caller = admit(&gateway).await;
         Self { gateway, caller, _folder: folder }
-    }
-
-    /// Ends the gateway's own jobs and runners, and waits for them: what a test queues or claims after that is
-    /// the test's alone.
-    pub(crate) async fn end_jobs(&self) {
-        let gateway = &self.gateway;
-        gateway.wind_down();
-        gateway.stopping.cancel();
-        gateway.tasks.close();
-        gateway.tasks.wait().await;
     }
 
     /// Opens a trace and returns its id.

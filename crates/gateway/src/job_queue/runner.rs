@@ -223,8 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_fault_of_an_exporter_leaves_the_job_completed_and_its_runner_alive() {
-        let fresh = Fresh::with(json!({})).await;
-        fresh.end_jobs().await;
+        let fresh = Fresh::idle(json!({})).await;
         let job = claimed(&fresh).await;
         run::<Faulty>(&job).await;
         assert_eq!(stored(&job).await.state, JobState::Completed);
@@ -263,9 +262,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_job_that_is_claimed_and_does_not_run_waits_again() {
-        let fresh = Fresh::with(json!({})).await;
+        let fresh = Fresh::idle(json!({})).await;
         let gateway = &fresh.gateway;
-        fresh.end_jobs().await;
         let job = claimed(&fresh).await;
         release_lost::<Done>(gateway).await.unwrap();
         assert_eq!(stored(&job).await.state, JobState::Running, "it runs");
@@ -279,9 +277,8 @@ mod tests {
 
     #[tokio::test]
     async fn clean_stops_do_not_count_against_a_job_and_lost_runs_do() {
-        let fresh = Fresh::with(json!({})).await;
+        let fresh = Fresh::idle(json!({})).await;
         let store = &fresh.gateway.store;
-        fresh.end_jobs().await;
         let mut job = claimed(&fresh).await;
         for _ in 0..2 * MOST_LOSSES {
             store.release_job(&job.job).await.unwrap();
@@ -303,8 +300,7 @@ mod tests {
 
     #[tokio::test]
     async fn spans_are_exported_by_the_node_that_ends_a_job_and_once_it_is_stored() {
-        let fresh = Fresh::with(json!({})).await;
-        fresh.end_jobs().await;
+        let fresh = Fresh::idle(json!({})).await;
         let job = claimed(&fresh).await;
         run::<Done>(&job).await;
         assert_eq!(EXPORTS.load(Ordering::SeqCst), 1);

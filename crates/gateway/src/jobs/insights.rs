@@ -117,8 +117,6 @@ mod tests {
         let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
         let fresh = Fresh::idle_at(noon, json!({})).await;
         let gateway = &fresh.gateway;
-        fresh.end_jobs().await;
-        end_all(gateway).await;
         for hour in [1, 2] {
             gateway.clock.set(Timestamp(noon.0 + hour * HOUR));
             let mut first = Insights::default();
@@ -174,16 +172,15 @@ mod tests {
 
     #[tokio::test]
     async fn the_insights_of_a_project_are_a_job() {
-        let fresh = Fresh::with(json!({})).await;
+        let fresh = Fresh::idle(json!({})).await;
         let gateway = &fresh.gateway;
-        fresh.end_jobs().await;
         let now = gateway.clock.now();
-        end_all(gateway).await;
         let project = fresh.caller.project.id();
         once_a_period::queue(gateway, JobKind::Insights, project, 0).await.unwrap();
         let job = gateway.store.claim_job(JobKind::Insights, &[], now).await.unwrap().unwrap();
         let job = RunningJob::new(gateway.clone(), job);
         // A gateway that winds down begins nothing.
+        gateway.wind_down();
         assert!(matches!(ComputedInsights::run(&job).await, JobOutcome::Interrupted));
     }
 }

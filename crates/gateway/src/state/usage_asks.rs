@@ -62,8 +62,7 @@ impl UsageAsks {
         since: Since,
         now: Timestamp,
     ) {
-        let ask = Ask { project, dimension: dimension.clone(), since };
-        self.insert(ask, now, Some(now));
+        self.insert((project, dimension, since), now, Some(now));
     }
 
     /// Notes a question that nobody may have asked yet.
@@ -74,11 +73,16 @@ impl UsageAsks {
         since: Since,
         now: Timestamp,
     ) {
-        let ask = Ask { project, dimension: dimension.clone(), since };
-        self.insert(ask, now, None);
+        self.insert((project, dimension, since), now, None);
     }
 
-    fn insert(&self, ask: Ask, last: Timestamp, by_somebody: Option<Timestamp>) {
+    fn insert(
+        &self,
+        (project, dimension, since): (ProjectId, &Dimension, Since),
+        last: Timestamp,
+        by_somebody: Option<Timestamp>,
+    ) {
+        let ask = Ask { project, dimension: dimension.clone(), since };
         let mut asks = lock(&self.0);
         let before = asks.get(&ask).copied();
         let by_somebody = by_somebody.or(before.and_then(|before| before.by_somebody));
