@@ -116,7 +116,7 @@ fn hours(known: i64, looked_at: i64) -> u64 {
     looked_at.max(DAY).unsigned_abs().div_ceil(hour)
 }
 
-/// What a rule finds in its figures.
+/// The findings of a rule in its figures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// The facts of the subjects for which it holds.

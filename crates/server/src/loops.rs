@@ -26,7 +26,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 const LOW_PRIORITY: i32 = 5;
 /// Freed memory is returned to the system this often.
 const RELEASE_PERIOD: Duration = Duration::from_secs(10);
-/// What C libraries have freed is returned every so many of these periods: it takes their locks.
+/// Memory that C libraries have freed is returned every so many of these periods: that takes their locks.
 const TRIM_TICKS: u32 = 6;
 /// The longest time that a worker waits for the others to wake.
 const MEETING_TIMEOUT: Duration = Duration::from_millis(1);

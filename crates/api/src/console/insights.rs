@@ -37,7 +37,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     }))
 }
 
-/// What an alert about a cheaper model saves. Those of less than a day have no estimate, and the other kinds of
+/// The savings of an alert about a cheaper model. Those of less than a day have no estimate, and the other kinds of
 /// insights never have one.
 fn savings(facts: &InsightFacts) -> Option<Savings> {
     match (facts.kind, facts.estimated_savings) {

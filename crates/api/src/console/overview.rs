@@ -73,7 +73,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     }))
 }
 
-/// What usage is grouped by: the names of the dimensions, each with the filter of traces by it.
+/// The dimensions that group usage: their names, each with the filter of traces by it.
 fn tables(visit: &Visit) -> Vec<(String, Option<&'static str>)> {
     let by_tag = visit.get("tag").map(|tag| (format!("tag:{tag}"), None));
     GROUPS.into_iter().map(|(name, filter)| (name.to_owned(), filter)).chain(by_tag).collect()

@@ -16,7 +16,7 @@ pub struct InsightCard {
     pub title: String,
     /// Its description.
     pub description: &'static str,
-    /// What following it saves; `None` if it is about something else.
+    /// The savings of following it; `None` if it is about something else.
     pub savings: Option<Savings>,
     /// When it became active.
     pub since: Timestamp,

@@ -112,7 +112,7 @@ impl OverviewParts {
         self.groups.iter().enumerate().map(part).collect()
     }
 
-    /// What differs from earlier parts of the same page, as HTML: elements that replace those of their ids.
+    /// The differences from earlier parts of the same page, as HTML: elements that replace those of their ids.
     pub fn changes(&self, earlier: &Self) -> String {
         let mut html = String::new();
         add_changed(&mut html, &self.first_steps(), &earlier.first_steps());

@@ -107,7 +107,7 @@ impl Gateway {
         let password = Secret::new(password.to_owned());
         let is_disabled = self.is_password_login_disabled().await?;
         let hashed_for = if is_known { HashedFor::Known } else { HashedFor::Stranger };
-        // Whoever gives up before has had nothing hashed.
+        // A request that is given up before has had nothing hashed.
         let turn = HASHING.turn(hashed_for).await?;
         let (fits, anew) = booked.during(compare(turn, password, hash)).await?;
         let Some(account) = account.filter(|_| fits && !is_disabled) else {

@@ -72,7 +72,7 @@ impl Gateway {
         Ok(Figures { usage, latency, findings, revenue })
     }
 
-    /// What a period is compared with: the figures of the one before it.
+    /// The figures of the period before, with which a period is compared.
     pub(crate) async fn figures_before(
         &self,
         project: ProjectId,

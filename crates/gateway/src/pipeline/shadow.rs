@@ -35,7 +35,7 @@ use crate::pipeline::operation::Completion;
 use crate::pipeline::pending_start::Call;
 use crate::safety::answer_strings;
 
-/// What was handed to the connection last is written in this time, so the shadow call does not compete with it.
+/// The bytes that were handed to the connection last are written in this time, so the shadow call does not compete with it.
 const START_DELAY: Duration = Duration::from_millis(20);
 /// How long a shadow call waits for a caller to read its answer. Its slot is another's after that.
 const LONGEST_READ: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! What becomes of the insights that are stored when the rules are applied again.
+//! The fate of stored insights when the rules are applied again.
 
 use std::collections::BTreeMap;
 

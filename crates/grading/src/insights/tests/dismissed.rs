@@ -1,4 +1,4 @@
-//! What becomes of insights that are stored, and above all of those that were dismissed.
+//! The fate of stored insights, and above all of dismissed ones.
 
 use domain::ids::{InsightId, ProjectId};
 use domain::insight::{Insight, InsightStatus};
@@ -17,7 +17,7 @@ fn pattern(share: f64) -> InsightFacts {
     }
 }
 
-/// What the rules find when they hold for these.
+/// The findings of rules that hold for these.
 fn raised(facts: impl IntoIterator<Item = InsightFacts>) -> Findings {
     Findings { raised: facts.into_iter().collect(), below: Vec::new() }
 }
@@ -283,6 +283,6 @@ fn samples_of_earlier_versions_are_samples() {
     let later = |hours: i64| code_alert("cheap", 1_000, sample(hours * 60, 70_000));
     assert!(returns(earlier(1_000, 400), later(300)));
     assert_eq!(dismissed(earlier(1_000, 400), later(390)).facts, earlier(1_000, 400));
-    // Of a short one nothing is known that can be compared.
+    // Nothing that can be compared is known of a short one.
     assert_eq!(dismissed(earlier(1_000, 40), later(20)).facts, later(20));
 }

@@ -119,7 +119,7 @@ pub(crate) async fn run(command: &BacktestCommand, config: &Config) -> Result<Ex
     conclude("backtests", &cases, [stopped.map(drop), written, printed])
 }
 
-/// What a gateway knows the caller by.
+/// The credentials by which a gateway knows the caller.
 enum Credentials {
     Token(Secret),
     User { email: String, password: Secret },

@@ -161,7 +161,7 @@ fn message(answer: &ApiAnswer) -> &str {
 }
 
 fn refused(answer: &ApiAnswer) -> Failure {
-    // Of a person alone is a second factor required.
+    // A second factor is required of people alone.
     let advice = match answer.body["code"].as_str() {
         Some("MFA_REQUIRED") => "; a service token in SLUICE_TOKEN needs no second factor",
         _ => "",

@@ -32,7 +32,7 @@ fn next(page: &str, list: &str) -> Option<String> {
     Some(address.replace("&#38;", "&"))
 }
 
-/// What stands between two marks of a page.
+/// The text between two marks of a page.
 fn between<'p>(page: &'p str, begin: &str, end: &str) -> Vec<&'p str> {
     page.split(begin).skip(1).filter_map(|part| Some(part.split_once(end)?.0)).collect()
 }
@@ -123,7 +123,7 @@ async fn pages_are_small_however_much_there_is(backend: Backend) {
         let small = size(&owner, path).await;
         assert!(small < LARGEST, "{path}: {small}");
     }
-    // What an address names can be chosen, however many there are.
+    // An entry that the address names can be chosen, however many there are.
     let last = format!("a-model-of-team-{}", MANY - 1);
     let page = owner.get(&format!("/playground?model={last}")).await.text;
     assert!(page.contains(&format!("<option value=\"{last}\" selected>")), "{page}");

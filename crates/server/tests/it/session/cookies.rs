@@ -243,7 +243,7 @@ async fn over_tls_a_planted_session_is_none(backend: Backend) {
     browser.sign_in().await;
     assert_eq!(browser.user().await, OWNER);
     assert_eq!(browser.get("/keys").await.status, 200);
-    // What belongs to another session does not make it one.
+    // The second cookie of another session does not make it one.
     browser.cookies.retain(|cookie| cookie.name == OWN || cookie.domain.is_some());
     browser.get("/api/v1/session").await.ok(401);
 }
