@@ -23,7 +23,7 @@ use crate::state::registry::ProjectState;
 const WINDOW: i64 = 30 * DAY;
 /// The most steps of it that are read, the latest: more would keep a connection from others for too long.
 const MOST_STEPS: i64 = 50_000;
-/// The requests of a week are counted for a sample, whose own calls depend on the hours that it has.
+/// The requests of a week are counted, since the calls of a sample depend on the hours that it has.
 const WEEK: i64 = 7 * DAY / MINUTE;
 /// The time whose latencies are compared with those of the week before it.
 const LATENCY_WINDOW: i64 = DAY;
@@ -151,7 +151,9 @@ impl Gateway {
         let (steps, first) = bounded(self.store.recent_extent(project, since, MOST_STEPS)).await?;
         let looked_at = first.map_or(0, |first| now.since(first));
         if steps < MOST_STEPS {
-            return Ok(Some((since, Observed::all(looked_at))));
+            // For when the calls become a sample: the requests of both times can be compared then.
+            let observed = Observed::all(looked_at, self.requests_7d(project, now).await?);
+            return Ok(Some((since, observed)));
         }
         if first.is_some_and(|first| first > now) {
             return Ok(None);

@@ -135,7 +135,8 @@ fn is_short_sample(facts: &InsightFacts) -> bool {
 /// the window, which lowers the sum, and a window that begins later raises the sum of an hour. So both sums have to
 /// rise. The sum of a sample says nothing, since its calls are as many as before; its time is that of its calls. If
 /// it is less than a week, that of an hour follows the clock, so what a call saves, times the requests of the last
-/// 7 days, has to rise as well.
+/// 7 days, has to rise as well. So it has where one of both is of a sample and its sum is not higher: the jump that
+/// made it one is in those requests.
 ///
 /// A fall is no reason: an alert that saves less is no news. Nor is anything below the least time, for which no
 /// savings are known.
@@ -152,9 +153,6 @@ fn have_savings_risen(before: &InsightFacts, after: &InsightFacts) -> bool {
         return false;
     }
     let has_risen = |was: f64, is: f64| is > was && is_moved(was, is);
-    let (Some(then), Some(now)) = (sample_seconds(before), sample_seconds(after)) else {
-        return has_risen(was / hours(before), is / hours(after)) && has_risen(was, is);
-    };
     let of_week = |facts: &InsightFacts, saved: f64| {
         Some(saved / figure(facts, "steps")? * figure(facts, "requests_7d")?)
     };
@@ -162,8 +160,19 @@ fn have_savings_risen(before: &InsightFacts, after: &InsightFacts) -> bool {
         (Some(was), Some(is)) => has_risen(was, is),
         _ => false,
     };
-    let is_short = is_short_sample(before) || is_short_sample(after);
-    has_risen(was / then, is / now) && (!is_short || has_week_risen())
+    let seconds = |facts: &InsightFacts| sample_seconds(facts).unwrap_or(hours(facts) * 3_600.0);
+    let has_rate_risen = || has_risen(was / seconds(before), is / seconds(after));
+    match (sample_seconds(before), sample_seconds(after)) {
+        (Some(_), Some(_)) => {
+            let is_short = is_short_sample(before) || is_short_sample(after);
+            has_rate_risen() && (!is_short || has_week_risen())
+        }
+        (before_sample, after_sample) => {
+            let is_one_sample = before_sample.is_some() || after_sample.is_some();
+            has_risen(was / hours(before), is / hours(after)) && has_risen(was, is)
+                || is_one_sample && has_rate_risen() && has_week_risen()
+        }
+    }
 }
 
 fn figure(facts: &InsightFacts, name: &str) -> Option<f64> {
