@@ -67,7 +67,8 @@ for (const form of document.querySelectorAll("form.filters[method=get]")) {
   });
 }
 
-// Every table can be kept as CSV: its rows as they are shown, times in UTC. Cells are no formulas, as in the files of
+// Every table can be kept as CSV: its rows as they are shown, times in UTC. (Lists with pages have files of the
+// gateway.) Cells are no formulas, as in the files of
 // the gateway (export/src/cell.rs has the reasons): a program may begin a cell behind a semicolon.
 function guarded(text) {
   const guarded = text.replace(/(^|[;\t\r\n])(["\s]*)(?=[=+\-@＝＋－＠])/g, "$1$2'");
@@ -75,8 +76,7 @@ function guarded(text) {
 }
 function cellText(cell) {
   const time = cell.querySelector("time");
-  // A cell whose text is in fields, or is drawn, says what it stands for.
-  const shownText = cell.dataset.csv ?? (time ? time.dateTime : cell.innerText);
+  const shownText = time ? time.dateTime : cell.innerText;
   const text = shownText.trim().replace(/\s+/g, " ");
   return `"${(Number.isNaN(Number(text)) ? guarded(text) : text).replaceAll('"', '""')}"`;
 }
