@@ -113,6 +113,8 @@ pub struct TracePage {
     pub keys: Vec<Choice>,
     /// The models that can make its calls again.
     pub models: Vec<Choice>,
+    /// Whether there are more of them, to be named.
+    pub has_more_models: bool,
 }
 
 impl TracePage {
