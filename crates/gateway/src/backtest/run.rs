@@ -32,7 +32,7 @@ use crate::job_queue::running::RunningJob;
 /// Memory for a larger content, in bytes of JSON, is taken from that of requests.
 const LARGE: usize = 256 * 1024;
 /// How much longer a backtest rests after each page than the page took: it has time, and the requests that
-/// are served meanwhile have none. Of two processors it takes a sixth.
+/// are served meanwhile have none. It takes a sixth of two processors.
 const REST: u32 = 2;
 /// The longest rest: a page that has waited for memory or the database has rested.
 const LONGEST_REST: Duration = Duration::from_millis(500);

@@ -101,8 +101,8 @@ impl Gateway {
         Ok(all)
     }
 
-    /// Applies the rules to the records of a project, and writes the insights that change. Whoever calls it has
-    /// a turn of `insight_runs`.
+    /// Applies the rules to the records of a project, and writes the insights that change. Its caller has a turn
+    /// of `insight_runs`.
     pub(crate) async fn compute_insights(&self, project: &ProjectState) -> Result<()> {
         let (id, now) = (project.id(), self.clock.now());
         let Some((since, observed)) = self.observed(id, now).await? else { return Ok(()) };
@@ -320,7 +320,7 @@ mod tests {
             signed_in_at: Timestamp(0),
             origin: Origin { address: [127, 0, 0, 1].into(), user_agent: "a test".to_owned() },
         };
-        // Whoever is to compute waits for this turn.
+        // A member who may compute waits for this turn.
         let _turn = gateway.insight_runs.acquire().await.unwrap();
         let viewer = member(Role::Viewer);
         let refused = gateway.refresh_insights(&viewer, project.id()).now_or_never();

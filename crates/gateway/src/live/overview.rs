@@ -196,8 +196,8 @@ impl OverviewLook {
         }
     }
 
-    /// The figures of a period and its buckets. What the minute has not changed is kept: the period before, and all
-    /// buckets but the latest.
+    /// The figures of a period and its buckets. The parts that the minute has not changed are kept: the period
+    /// before, and all buckets but the latest.
     async fn read_figures(
         &self,
         period: &Period,
