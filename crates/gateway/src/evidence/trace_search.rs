@@ -132,8 +132,8 @@ impl Gateway {
         project: ProjectId,
         query: &TraceQuery,
     ) -> Result<Vec<Trace>> {
-        let project = &*self.visible_project(member, project)?;
-        Ok(self.read_traces(project, query, Counts::No).await?.traces)
+        let project = self.visible_project(member, project)?;
+        Ok(self.read_traces(&project, query, Counts::No).await?.traces)
     }
 
     async fn traces_of(&self, project: &ProjectState, query: &TraceQuery) -> Result<TracePage> {

@@ -89,9 +89,9 @@ impl LiveStream {
         }
     }
 
-    /// Waits for the next change. `None` at the end: the job or the days that are watched are over, the session is over, the
-    /// project is out of its sight, its role is another, the stream has been open for long enough, or the gateway
-    /// stops.
+    /// Waits for the next change. `None` at the end: the job or the days that are watched are over, the session is over,
+    /// the project is out of its sight, its role is another, the stream has been open for long enough, or the
+    /// gateway stops.
     pub async fn next(&mut self) -> Option<LiveEvent> {
         if self.is_over || matches!(&self.reported, Seen::Job(job) if job.state.is_over()) {
             return None;
