@@ -283,6 +283,7 @@ mod tests {
             metadata: Some((STEPS.to_owned(), None)),
             keys: Vec::new(),
             models: Vec::new(),
+            has_more_models: false,
         };
         let html = String::from_utf8(page.with_steps(b"<li>step</li>")).unwrap();
         assert_eq!(html.replace("<li>step</li>", ""), page.html());
