@@ -36,8 +36,11 @@ pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Respons
     let query = Serializer::new(String::new()).extend_pairs(filters(&visit.query)).finish();
     let mut query = audit_query::read(&query)?.query;
     (query.before, query.limit) = (None, csv::READ);
+    let place = csv::Place::take(&app)?;
+    // As that of the other export, it is the first of its lines.
+    app.gateway.note_audit_export(visit.member(), &query.filter).await?;
     let head = ["time", "event", "actor", "target", "address", "details"];
-    let mut file = csv::ListFile::new("audit", &head);
+    let mut file = csv::ListFile::new(place, "audit", &head);
     loop {
         let found = app.gateway.audit_page(visit.member(), &query).await?;
         query.before = found.next;

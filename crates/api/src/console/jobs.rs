@@ -27,7 +27,8 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
 pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
     let head = ["job", "kind", "state", "done", "total", "asked_for", "began", "ended", "error"];
-    let (mut file, mut after) = (csv::ListFile::new("jobs", &head), None);
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "jobs", &head);
+    let mut after = None;
     loop {
         let jobs = app.gateway.list_jobs(visit.member(), project, after, csv::READ).await?;
         after = jobs.last().map(|job| (job.created_at, job.id));

@@ -58,7 +58,7 @@ pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Respons
         "last_used",
         "expires",
     ];
-    let mut file = csv::ListFile::new("keys", &head);
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "keys", &head);
     let views = app.gateway.list_keys(visit.member()).into_iter();
     let keys = views.map(|view| view.key).filter(|key| key.project == project);
     file.add(keys.map(|key| line(&visit, &key, &people, &holdings)));

@@ -72,7 +72,7 @@ pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Respons
     let holdings: HashMap<KeyId, KeyHoldings> =
         holdings.into_iter().map(|held| (held.id, held)).collect();
     let head = ["key", "name", "status", "spent_usd", "reserved_usd", "cap_usd", "requests"];
-    let mut file = csv::ListFile::new("limits", &head);
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "limits", &head);
     let line = |view: KeyView| {
         let (key, held) = (&view.key, holdings.get(&view.key.id)?);
         Some(vec![

@@ -147,7 +147,7 @@ impl Watcher {
     }
 
     async fn overview(&self, overview: &LiveOverview) -> Result<OverviewParts> {
-        let LiveOverview { figures, series, usages } = overview;
+        let LiveOverview { figures, series, usages, .. } = overview;
         let now = (figures, series, usages.as_deref().unwrap_or_default());
         overview::parts(&self.app, &self.visit, self.project, now).await
     }

@@ -65,7 +65,7 @@ pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Respons
         "tiers",
         "warnings",
     ];
-    let mut file = csv::ListFile::new("models", &head);
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "models", &head);
     let line = |view: ModelView| {
         let model = &view.model;
         let cost = |known| csv::maybe(price(model, known).map(|Rate(dollars)| dollars));

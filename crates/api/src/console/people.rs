@@ -62,7 +62,8 @@ async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
 pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
     let head =
         ["user", "email", "name", "role", "projects", "ways_in", "second_factor", "last_seen"];
-    let (mut file, mut after) = (csv::ListFile::new("people", &head), None);
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "people", &head);
+    let mut after = None;
     loop {
         let people = app.gateway.people_after(visit.member(), after, csv::READ).await?;
         after = people.last().map(|person| person.user);
@@ -89,7 +90,7 @@ fn line(person: &Person) -> Vec<String> {
 /// The invitations as a file.
 pub(super) async fn invitations_file(State(app): State<App>, visit: Visit) -> Result<Response> {
     let head = ["email", "role", "projects", "made", "good_until"];
-    let mut file = csv::ListFile::new("invitations", &head);
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "invitations", &head);
     let mut after: Option<(Timestamp, String)> = None;
     loop {
         let place = after.as_ref().map(|(made, id)| (*made, id.as_str()));

@@ -57,7 +57,8 @@ async fn tokens(app: &App, visit: &Visit) -> Result<TokensPage> {
 /// The list as a file.
 pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
     let head = ["name", "token", "role", "projects", "made_by", "made", "last_used", "expires"];
-    let (mut file, mut after) = (csv::ListFile::new("tokens", &head), None);
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "tokens", &head);
+    let mut after = None;
     loop {
         let tokens = app.gateway.service_tokens_after(visit.member(), after, csv::READ).await?;
         after = tokens.last().map(|token| (token.created_at, token.id));

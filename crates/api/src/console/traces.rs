@@ -9,6 +9,7 @@ use dashboard::{Choice, Count, Duration, Money, Section, TraceFilters, TraceRow,
 use domain::grade::Grade;
 use domain::ids::ProjectId;
 use domain::time::millis;
+use domain::trace::Trace;
 use form_urlencoded::Serializer;
 use gateway::{Error, KeyView, ListedTrace, Order, TraceQuery};
 
@@ -59,27 +60,35 @@ pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Respons
     let project = visit.shown_project()?;
     let mut asked = TraceQuery { limit: MOST_AT_ONCE, ..asked(&filters(&visit))? };
     let head = ["trace", "opened", "status", "grade", "cost_usd", "duration_ms", "metadata"];
-    let mut file = csv::ListFile::new("traces", &head);
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "traces", &head);
     loop {
-        let found = app.gateway.traces_for_member(visit.member(), project, &asked).await?;
+        let found = match app.gateway.traces_for_member(visit.member(), project, &asked).await {
+            Ok(found) => found,
+            // The rows that were read are worth having.
+            Err(Error::Busy { .. } | Error::Unavailable(_)) if file.cut() => {
+                return Ok(file.response(visit.t));
+            }
+            Err(error) => return Err(error.into()),
+        };
         asked.beyond = found.last().map(|last| last.id);
         let is_full = found.len() as i64 == asked.limit;
-        if !file.add_page(found.iter().map(|trace| line(&ListedTrace::from(trace))), is_full) {
+        if !file.add_page(found.iter().map(line), is_full) {
             return Ok(file.response(visit.t));
         }
     }
 }
 
-fn line(trace: &ListedTrace) -> Vec<String> {
+fn line(trace: &Trace) -> Vec<String> {
+    let assessment = trace.assessment.as_ref();
     let duration = trace.completed_at.map(|end| millis(end.since(trace.created_at)));
     vec![
         trace.id.to_string(),
         csv::time(Some(trace.created_at)),
         trace.status.as_str().to_owned(),
-        csv::maybe(trace.grade.map(Grade::as_str)),
-        trace.cost.map(csv::amount).unwrap_or_default(),
+        csv::maybe(assessment.map(|found| found.grades.overall.as_str())),
+        assessment.map(|found| csv::amount(found.total_cost)).unwrap_or_default(),
         csv::maybe(duration),
-        trace.metadata.clone(),
+        csv::maybe(trace.metadata.as_ref()),
     ]
 }
 

@@ -43,6 +43,7 @@ texts! {
         clear = "Clear";
         clear_all = "clear them all";
         copy = "Copy";
+        csv_of(list) = "CSV: {list}";
         enter_again = "It is not sent back: enter it again";
         file_is_cut(rows) = "The file ends here: it has the first {rows} rows of the list, which has more.";
         filter = "Filter";

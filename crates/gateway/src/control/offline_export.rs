@@ -1,6 +1,6 @@
 //! Exports by the command line: the file goes to whoever runs the command, with no bound on its size.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::io::Write;
 
@@ -92,9 +92,9 @@ async fn projects(store: &Store, wanted: ExportedProjects) -> Result<Vec<(Projec
     let unreadable = |id: ProjectId, error: &dyn Display| {
         Error::invalid(format!("project {id} cannot be read: {error}"))
     };
-    let is_wanted = |id: ProjectId| all.iter().any(|(wanted, _)| *wanted == id);
+    let is_wanted: HashSet<ProjectId> = all.iter().map(|(id, _)| *id).collect();
     let mut keys = HashMap::new();
-    for (id, key) in store.data_keys().await?.into_iter().filter(|(id, _)| is_wanted(*id)) {
+    for (id, key) in store.data_keys().await?.into_iter().filter(|(id, _)| is_wanted.contains(id)) {
         // Oldest first: the last one seals.
         keys.insert(id, key.map_err(|error| unreadable(id, &error))?);
     }

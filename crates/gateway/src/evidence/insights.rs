@@ -152,8 +152,8 @@ impl Gateway {
         let looked_at = first.map_or(0, |first| now.since(first));
         if steps < MOST_STEPS {
             // For when the calls become a sample: the requests of both times can be compared then.
-            let observed = Observed::all(looked_at, self.requests_7d(project, now).await?);
-            return Ok(Some((since, observed)));
+            let requests = if steps > 0 { self.requests_7d(project, now).await? } else { None };
+            return Ok(Some((since, Observed::all(looked_at, requests))));
         }
         if first.is_some_and(|first| first > now) {
             return Ok(None);

@@ -112,7 +112,7 @@ impl LiveStream {
             let seen = self.seen.borrow_and_update().clone();
             if let Seen::Overview(overview) = &seen
                 && overview.usages.is_some()
-                && self.ends.is_some_and(|ends| now >= ends)
+                && self.ends.is_some_and(|ends| overview.read_at >= ends)
             {
                 self.is_over = true;
                 return Some(LiveEvent::Over(overview.clone()));

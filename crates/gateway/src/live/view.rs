@@ -37,7 +37,7 @@ impl LiveView {
     }
 }
 
-/// A call of the last second of a day is on disk, and was read, within this time.
+/// A call of the last second of a day is on disk within this time.
 const LATE: Duration = Duration::from_mins(2);
 
 /// The period of an overview.
@@ -77,6 +77,8 @@ pub struct LiveOverview {
     pub series: UsageSeries,
     /// The usage by each dimension, once it was read: it may take longer than figures.
     pub usages: Option<Arc<[Usage]>>,
+    /// All of it was read at this time or later.
+    pub read_at: Timestamp,
 }
 
 impl LiveOverview {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::step::StepStatus;
+use store::Start;
 use tokio_util::sync::CancellationToken;
 
 use crate::bounded_read::{bounded, write_again};
@@ -110,9 +111,8 @@ impl InFlight {
             call.end(&self.gateway.start_journal, self.outcome.status == StepStatus::Completed);
             let recorded = self.gateway.record_run(&call.funded, &mut self.outcome).await;
             if recorded.is_err() && is_replayed(&call) {
-                let (gateway, call) = (self.gateway.clone(), call.clone());
-                let settled = async move { settle_unrecorded(&gateway, &call).await };
-                self.gateway.tasks.spawn(settled);
+                let (gateway, start) = (self.gateway.clone(), call.funded.start());
+                self.gateway.tasks.spawn(async move { settle_unrecorded(&gateway, start).await });
             }
             let recorded = recorded?;
             let answer_left = self.request.take().map(|request| request.answer_left);
@@ -173,7 +173,10 @@ impl Drop for InFlight {
                 metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
                 tracing::error!(%error, step = %call.funded.step(), "a call that was cut short was not recorded");
                 if is_replayed(&call) {
-                    settle_unrecorded(&gateway, &call).await;
+                    let start = call.funded.start();
+                    // Nothing of its prompt is held for as long as the disk takes no writes.
+                    drop((call, outcome));
+                    settle_unrecorded(&gateway, start).await;
                 }
             }
         };
@@ -206,12 +209,12 @@ fn is_replayed(call: &Call) -> bool {
 
 /// Records the end of a call of a replay whose own record could not be written, as soon as the disk takes it. The
 /// call is closed then, and still not made again.
-async fn settle_unrecorded(gateway: &Gateway, call: &Call) {
-    let (store, start) = (&gateway.store, call.funded.start());
+async fn settle_unrecorded(gateway: &Gateway, start: Start) {
+    let (store, ended_at) = (&gateway.store, gateway.clock.now());
     let settled = write_until_stop(&gateway.stopping, || async {
         // A write that took too long may have been stored since.
         if bounded(store.is_open_call(start.step)).await? {
-            store.writer().unrecorded(&start, gateway.clock.now()).await?;
+            store.writer().unrecorded(&start, ended_at).await?;
         }
         Ok(())
     });
@@ -220,18 +223,19 @@ async fn settle_unrecorded(gateway: &Gateway, call: &Call) {
     }
 }
 
-/// Repeats a write until it is done or refused; once the gateway stops, the next attempt is the last.
+/// Repeats a write, after a pause each time, until it is done or refused; once the gateway stops, the next attempt is
+/// the last.
 async fn write_until_stop<F>(stopping: &CancellationToken, write: impl Fn() -> F) -> Result<()>
 where
     F: Future<Output = Result<()>> + Send,
 {
     loop {
+        stopping.run_until_cancelled(tokio::time::sleep(RETRY_INTERVAL)).await;
         let is_last = stopping.is_cancelled();
         match write().await {
             Err(Error::Unavailable(_)) if !is_last => {}
             done => return done,
         }
-        stopping.run_until_cancelled(tokio::time::sleep(RETRY_INTERVAL)).await;
     }
 }
 

@@ -172,7 +172,7 @@ async fn a_call_of_a_replay_whose_record_is_late_keeps_it() {
 }
 
 #[tokio::test]
-async fn the_start_of_a_call_that_was_not_made_is_withdrawn_by_a_task_if_the_disk_is_busy() {
+async fn the_start_of_a_call_that_was_not_made_is_withdrawn_once_the_disk_takes_writes() {
     let fresh = Fresh::idle(json!({})).await;
     let (gateway, trace) = (&fresh.gateway, fresh.trace().await);
     let (routed, made) = replayed(&fresh, &trace).await;

@@ -49,6 +49,8 @@ async fn a_list_of_several_pages_is_one_file(backend: Backend) {
     // The filters of the page, and not its place.
     let made = lines(&owner, "/audit.csv?event=key_created&limit=10", "time,event,actor,").await;
     assert_eq!(made.len(), MANY);
+    let exports = api.get("/api/v1/audit-events?event=audit_exported").await.ok(200);
+    assert_eq!(exports[0]["metadata"], json!({"event": "key_created"}), "an export is an event");
     let traces = lines(&owner, "/traces.csv", "trace,opened,status,").await;
     assert_eq!(traces.len(), MANY);
     let last = &traces[MANY - 1][..36];
@@ -58,7 +60,7 @@ async fn a_list_of_several_pages_is_one_file(backend: Backend) {
     assert_eq!(oldest.iter().rev().collect::<Vec<_>>(), traces.iter().collect::<Vec<_>>());
     assert_eq!(owner.get("/traces.csv?min_cost=x").await.status, 400);
     let page = owner.get("/traces?user=u1&order=oldest").await;
-    let link = "<a href=\"/traces.csv?user=u1&#38;order=oldest&#38;project=1\" download>CSV</a>";
+    let link = "<a href=\"/traces.csv?user=u1&#38;order=oldest&#38;project=1\" aria-label=\"CSV: Traces\">CSV</a>";
     shows(&page, 200, link);
 }
 

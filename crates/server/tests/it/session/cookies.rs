@@ -205,7 +205,7 @@ async fn over_tls_planted_cookies_change_nothing(backend: Backend) {
         assert_eq!(browser.user().await, OWNER, "{path}");
         assert_eq!(browser.get(PAGE).await.status, 404, "{path}");
     }
-    // Nor do as many as there can be, each of which looks like the own one and is sent before it.
+    // Nor do those of all paths and domains above, each of which looks like the own one and is sent before it.
     let paths = ["/", "/api", "/api/", "/api/v1", "/api/v1/", "/api/v1/session"];
     let places = paths.iter().flat_map(|path| [(path, "example.org"), (path, HOST)]);
     for (number, (path, domain)) in places.enumerate() {
