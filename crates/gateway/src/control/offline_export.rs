@@ -79,7 +79,6 @@ fn write(out: &mut (dyn Write + Send), bytes: &[u8]) -> Result<()> {
 async fn projects(store: &Store, wanted: ExportedProjects) -> Result<Vec<(Project, SealingKey)>> {
     let mut all = store.projects().await?;
     match wanted {
-        ExportedProjects::All => {}
         ExportedProjects::One(wanted) => {
             all.retain(|(id, _)| *id == wanted);
             if all.is_empty() {
@@ -87,7 +86,7 @@ async fn projects(store: &Store, wanted: ExportedProjects) -> Result<Vec<(Projec
             }
         }
         ExportedProjects::Only if all.len() > 1 => return Err(several(&all)),
-        ExportedProjects::Only => {}
+        ExportedProjects::Only | ExportedProjects::All => {}
     }
     let unreadable = |id: ProjectId, error: &dyn Display| {
         Error::invalid(format!("project {id} cannot be read: {error}"))
