@@ -5,9 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use domain::net::Cidr;
 use gateway::{Gateway, LiveViews};
+use tokio::sync::Semaphore;
 use utoipa::openapi::OpenApi;
 
 use crate::http::web_origin::WebOrigin;
+
+/// The most files of lists at a time: each is held whole, and reads the database at length.
+const MOST_LIST_FILES: usize = 4;
 
 /// The parts of the server's configuration that the API uses.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +33,8 @@ pub(crate) struct Parts {
     pub(crate) gateway: Gateway,
     /// The pages of the console that are kept up to date.
     pub(crate) live_views: LiveViews,
+    /// The files of lists that are made or sent at a time.
+    pub(crate) list_files: Arc<Semaphore>,
     pub(crate) trusted_proxies: Vec<Cidr>,
     /// The origin of the URL that browsers see, if one is configured.
     pub(crate) public_origin: Option<WebOrigin>,
@@ -60,6 +66,7 @@ impl App {
         let origin = settings.public_url.as_deref().and_then(WebOrigin::of_url);
         Self(Arc::new(Parts {
             live_views: LiveViews::new(gateway.clone()),
+            list_files: Arc::new(Semaphore::new(MOST_LIST_FILES)),
             gateway,
             trusted_proxies: settings.trusted_proxies,
             is_https: origin.as_ref().is_some_and(WebOrigin::is_https),

@@ -81,7 +81,7 @@ impl Recognizers {
         first.filter(|&at| at < text.len())
     }
 
-    /// Everything that they recognize, in no order. Of each, so many matches are looked at and no more: to
+    /// Everything that they recognize, in no order. So many matches of each are looked at and no more: to
     /// search for one may take time as long as the text is.
     pub(crate) fn find(&self, text: &str, watch: &Watch<'_>) -> impl Iterator<Item = Match<'_>> {
         self.0.iter().enumerate().flat_map(move |(index, own)| {

@@ -1,7 +1,7 @@
 //! An answer that is judged while it arrives: what is certain leaves at once, what may still become a finding waits.
 //!
 //! Text is certain up to the last border between words (see [`Borders`]), unless a value that holds white space may
-//! begin before it (see [`hold`]). What has left is kept for a while, because it gives a meaning to what follows.
+//! begin before it (see [`hold`]). Text that has left is kept for a while, because it gives a meaning to what follows.
 //!
 //! The states of a judge:
 //!
@@ -116,7 +116,7 @@ impl StreamJudge {
         Ok(out)
     }
 
-    /// Gives what is held, as if nothing followed. What does follow is judged with what has left.
+    /// Gives what is held, as if nothing followed. Text that does follow is judged with what has left.
     pub fn flush(&mut self, policy: &Policy, redactor: &mut Redactor) -> Result<String, Withheld> {
         let mut out = String::new();
         if self.holds() {

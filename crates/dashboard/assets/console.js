@@ -67,16 +67,16 @@ for (const form of document.querySelectorAll("form.filters[method=get]")) {
   });
 }
 
-// Every table can be kept as CSV: its rows as they are shown, times in UTC. Cells are no formulas, as in the files of
-// the gateway (export/src/cell.rs has the reasons): a program may begin a cell behind a semicolon.
+// Every table can be kept as CSV: its rows as they are shown, times in UTC. (Lists with pages have files of the
+// gateway.) Cells are no formulas, as in the files of the gateway (export/src/cell.rs has the reasons): a program may
+// begin a cell behind a semicolon.
 function guarded(text) {
   const guarded = text.replace(/(^|[;\t\r\n])(["\s]*)(?=[=+\-@＝＋－＠])/g, "$1$2'");
   return /^[\t\r\n]/.test(text) ? `'${guarded}` : guarded;
 }
 function cellText(cell) {
   const time = cell.querySelector("time");
-  // A cell whose text is in fields, or is drawn, says what it stands for.
-  const shownText = cell.dataset.csv ?? (time ? time.dateTime : cell.innerText);
+  const shownText = time ? time.dateTime : cell.innerText;
   const text = shownText.trim().replace(/\s+/g, " ");
   return `"${(Number.isNaN(Number(text)) ? guarded(text) : text).replaceAll('"', '""')}"`;
 }
@@ -324,11 +324,16 @@ if (playground) {
   const sides = [...document.querySelectorAll("[data-side]")];
   const models = [...playground.querySelectorAll("[name=model]")];
   const stop = playground.querySelector("[data-stops]");
-  const showSides = () => models.forEach((model, index) => { sides[index].hidden = model.value === "-"; });
+  // A field for any model is empty without a second side, and names the routing.
+  const valueOf = ({ value, dataset: { byRouting } }) => {
+    if (byRouting === undefined) return value.trim();
+    return value.trim() === byRouting ? "" : value.trim() || "-";
+  };
+  const showSides = () => models.forEach((model, index) => { sides[index].hidden = valueOf(model) === "-"; });
   // The address names both models, so that it can be kept.
   const remember = () => {
     const address = new URL(location.href);
-    models.forEach(({ value }, index) => {
+    models.map(valueOf).forEach((value, index) => {
       const name = ["model", "beside"][index];
       if (value && value !== "-") address.searchParams.set(name, value); else address.searchParams.delete(name);
     });
@@ -342,7 +347,7 @@ if (playground) {
     const stopping = new AbortController();
     stop.onclick = () => stopping.abort();
     [send.disabled, stop.disabled] = [true, false];
-    const asked = models.map((model, index) => (model.value === "-" ? null : ask(playground, model.value, sides[index], stopping.signal)));
+    const asked = models.map(valueOf).map((model, index) => (model === "-" ? null : ask(playground, model, sides[index], stopping.signal)));
     await Promise.all(asked);
     [send.disabled, stop.disabled] = [false, true];
   });

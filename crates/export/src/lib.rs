@@ -1,7 +1,7 @@
 //! Exports: recorded steps in, the bytes of a file out, as JSON Lines, as Parquet, or as the costs of
 //! chargeback in the columns of FOCUS.
 //!
-//! Pure: no I/O and no clock. Steps are read and files are kept elsewhere. What has been written can be
+//! Pure: no I/O and no clock. Steps are read and files are kept elsewhere. Bytes that have been written can be
 //! taken at any time, so that neither the steps nor the file are ever held whole.
 
 mod cell;

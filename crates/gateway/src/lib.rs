@@ -67,7 +67,7 @@ pub use crate::control::keys::{KeyChange, KeyRights, KeyView, NewKey};
 pub use crate::control::links::{Handover, Link};
 pub use crate::control::model_check::{EndpointCheck, EndpointState};
 pub use crate::control::models::{ModelChange, ModelView};
-pub use crate::control::offline_export::export_offline;
+pub use crate::control::offline_export::{ExportedProjects, export_offline};
 pub use crate::control::organization::{OrganizationChange, OrganizationView};
 pub use crate::control::own_account::OwnAccount;
 pub use crate::control::passkeys::{

@@ -57,10 +57,12 @@ impl LiveViews {
         self.gateway.visible_project(member, project)?;
         let (place, seen, sender) =
             self.places.take(member.user, (project, view.clone()), self.gateway.clock.now())?;
+        let ends = view.ends();
         if let Some(sender) = sender {
             self.start((project, view), sender);
         }
-        Ok(LiveStream::new(self.gateway.clone(), place, seen, member.clone(), project, token))
+        let (gateway, member) = (self.gateway.clone(), member.clone());
+        Ok(LiveStream::new(gateway, place, seen, member, project, (token, ends)))
     }
 
     /// Follows a view until nobody watches it, or the gateway stops.

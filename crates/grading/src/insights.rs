@@ -74,14 +74,14 @@ pub struct Observed {
     pub hours: u64,
     /// The time of the calls themselves, in seconds, at least 1, if they are a sample: the latest of more.
     pub sampled_seconds: Option<u64>,
-    /// The requests of the project in the last 7 days, if the calls are a sample and the project is older.
+    /// The requests of the project in the last 7 days, if it had some in the week before.
     pub requests_7d: Option<u64>,
 }
 
 impl Observed {
     /// The time of all calls since the first one, in microseconds.
-    pub fn all(known: i64) -> Self {
-        Self { hours: hours(known, known), sampled_seconds: None, requests_7d: None }
+    pub fn all(known: i64, requests_7d: Option<u64>) -> Self {
+        Self { hours: hours(known, known), sampled_seconds: None, requests_7d }
     }
 
     /// The time of the latest calls of more: `known` since the first record of the project, `looked_at` since

@@ -23,7 +23,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// The longest time for which a client may read nothing of its answer.
 const STALL_TIMEOUT: Duration = Duration::from_mins(1);
-/// When all permits are taken, a connection that has sent no request for this long makes room.
+/// A connection that has sent no request for this long makes room when all permits are taken.
 const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The event that a connection is waiting for, and since when.

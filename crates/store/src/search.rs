@@ -128,6 +128,22 @@ pub struct Page {
     pub limit: i64,
 }
 
+/// A query with the values of a question, in their order. It is a macro, since queries of rows and of single values
+/// have no common trait.
+macro_rules! bound {
+    ($query:expr, $values:expr) => {{
+        let mut query = $query;
+        for value in $values {
+            query = match value {
+                Value::Int(number) => query.bind(number),
+                Value::Text(text) => query.bind(text),
+                Value::Id(id) => query.bind(id),
+            };
+        }
+        query
+    }};
+}
+
 impl Store {
     /// A page of a project's traces.
     ///
@@ -155,15 +171,7 @@ impl Store {
             asked.sql
         );
         let rows: Vec<Row> = on!(&self.reader, db => {
-            let mut query = sqlx::query_as(AssertSqlSafe(sql));
-            for value in asked.values {
-                query = match value {
-                    Value::Int(number) => query.bind(number),
-                    Value::Text(text) => query.bind(text),
-                    Value::Id(id) => query.bind(id),
-                };
-            }
-            query.fetch_all(db).await?
+            bound!(sqlx::query_as(AssertSqlSafe(sql)), asked.values).fetch_all(db).await?
         });
         rows.into_iter().map(Row::read).collect()
     }
@@ -197,15 +205,7 @@ impl Store {
         asked.with(" LIMIT ?", Value::Int(most + 1));
         let sql = format!("SELECT count(*) FROM ({}) AS counted", asked.sql);
         let count: i64 = on!(&self.reader, db => {
-            let mut query = sqlx::query_scalar(AssertSqlSafe(sql));
-            for value in asked.values {
-                query = match value {
-                    Value::Int(number) => query.bind(number),
-                    Value::Text(text) => query.bind(text),
-                    Value::Id(id) => query.bind(id),
-                };
-            }
-            query.fetch_one(db).await?
+            bound!(sqlx::query_scalar(AssertSqlSafe(sql)), asked.values).fetch_one(db).await?
         });
         Ok(count)
     }

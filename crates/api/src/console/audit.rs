@@ -8,8 +8,8 @@ use gateway::Audit;
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::page;
-use crate::console::visit::Visit;
+use crate::console::visit::{Visit, with_query};
+use crate::console::{csv, page};
 use crate::control::audit_query;
 
 /// The page.
@@ -23,11 +23,43 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     Ok(page(&AuditPage {
         events: found.events.into_iter().map(event).collect(),
         file: format!("/api/v1/audit-events/export?{}", asked.filters()),
+        csv: frame.href(&with_query("/audit.csv", &filters(&asked.given))),
         next,
         is_first: asked.query.before.is_none(),
         filters: AuditFilters(asked.given),
         frame,
     }))
+}
+
+/// The list as a file, by the same filters.
+pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let query = Serializer::new(String::new()).extend_pairs(filters(&visit.query)).finish();
+    let mut query = audit_query::read(&query)?.query;
+    (query.before, query.limit) = (None, csv::READ);
+    let place = csv::Place::take(&app)?;
+    // As that of the other export, it is the first of its lines.
+    app.gateway.note_audit_export(visit.member(), &query.filter).await?;
+    let head = ["time", "event", "actor", "target", "address", "details"];
+    let mut file = csv::ListFile::new(place, "audit", &head);
+    loop {
+        let found = app.gateway.audit_page(visit.member(), &query).await?;
+        query.before = found.next;
+        let lines = found.events.into_iter().map(|audit| line(event(audit)));
+        if !file.add_page(lines, found.next.is_some()) {
+            return Ok(file.response(visit.t));
+        }
+    }
+}
+
+fn line(event: AuditEvent) -> Vec<String> {
+    let AuditEvent { at, event, actor, target, ip, details } = event;
+    vec![csv::time(Some(at)), event, actor, target, ip, details]
+}
+
+/// The filters of a query, without the place and the size of a page.
+fn filters(query: &[(String, String)]) -> Vec<(String, String)> {
+    let is_page = |name: &str| matches!(name, "before" | "limit");
+    query.iter().filter(|(name, _)| !is_page(name)).cloned().collect()
 }
 
 fn event(event: Audit) -> AuditEvent {

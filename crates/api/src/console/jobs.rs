@@ -8,9 +8,9 @@ use domain::time::{Timestamp, millis};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::page;
 use crate::console::paging::{List, READ, place, read_place};
 use crate::console::visit::{AFTER, Visit};
+use crate::console::{csv, page};
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
@@ -19,7 +19,38 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     let jobs = app.gateway.list_jobs(visit.member(), project, after, READ).await?;
     let frame = visit.frame(Section::Jobs, visit.t.jobs.title, Some(project));
     let (rows, pages) = rows(&visit, &frame, jobs, app.gateway.now());
-    Ok(page(&JobsPage { frame, pages, rows }))
+    let file = frame.href("/jobs.csv");
+    Ok(page(&JobsPage { frame, pages, rows, file }))
+}
+
+/// The list as a file.
+pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let head = ["job", "kind", "state", "done", "total", "asked_for", "began", "ended", "error"];
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "jobs", &head);
+    let mut after = None;
+    loop {
+        let jobs = app.gateway.list_jobs(visit.member(), project, after, csv::READ).await?;
+        after = jobs.last().map(|job| (job.created_at, job.id));
+        let is_full = jobs.len() as i64 == csv::READ;
+        if !file.add_page(jobs.iter().map(line), is_full) {
+            return Ok(file.response(visit.t));
+        }
+    }
+}
+
+fn line(job: &Job) -> Vec<String> {
+    vec![
+        job.id.to_string(),
+        job.kind.as_str().to_owned(),
+        job.state.as_str().to_owned(),
+        job.progress.done.to_string(),
+        job.progress.total.to_string(),
+        csv::time(Some(job.created_at)),
+        csv::time(job.started_at),
+        csv::time(job.finished_at),
+        job.error.clone().unwrap_or_default(),
+    ]
 }
 
 /// The rows of a page of jobs, of which one more may have been read, and the pages beside it.

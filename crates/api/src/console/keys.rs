@@ -1,5 +1,6 @@
 //! API keys.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -19,7 +20,7 @@ use crate::console::failure::{Result, outcome_of};
 use crate::console::paging::{List, place, read_place};
 use crate::console::refusal::show_refusal;
 use crate::console::visit::{AFTER, Form, Visit, done};
-use crate::console::{choices, page, page_as};
+use crate::console::{choices, csv, page, page_as};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
@@ -36,6 +37,74 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     Ok(page(&keys(&app, &visit, project).await?))
 }
 
+/// The list as a file.
+pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let people = people(&app, &visit).await;
+    let holdings = app.gateway.holdings(visit.member(), project)?.keys;
+    let holdings = holdings.iter().map(|held| (held.id, held)).collect();
+    let head = [
+        "key",
+        "name",
+        "masked",
+        "owner",
+        "status",
+        "spent_usd",
+        "reserved_usd",
+        "cap_usd",
+        "allowed_models",
+        "allowed_endpoints",
+        "created",
+        "last_used",
+        "expires",
+    ];
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "keys", &head);
+    let views = app.gateway.list_keys(visit.member()).into_iter();
+    let keys = views.map(|view| view.key).filter(|key| key.project == project);
+    file.add(keys.map(|key| line(&visit, &key, &people, &holdings)));
+    Ok(file.response(visit.t))
+}
+
+fn line(
+    visit: &Visit,
+    key: &Key,
+    people: &[Person],
+    holdings: &HashMap<KeyId, &KeyHoldings>,
+) -> Vec<String> {
+    let held = holdings.get(&key.id);
+    let endpoints = key.allowed_endpoints.as_ref();
+    let endpoints = endpoints.map(|list| csv::listed(list.iter().map(|found| found.as_str())));
+    vec![
+        key.id.to_string(),
+        key.name.clone(),
+        key.masked.clone(),
+        csv::maybe(key.owner.map(|by| owner(visit, people, by))),
+        key.status.as_str().to_owned(),
+        csv::amount(held.map(|held| held.spent).unwrap_or_default()),
+        csv::amount(held.map(|held| held.reserved).unwrap_or_default()),
+        key.hourly_limit.map(csv::amount).unwrap_or_default(),
+        // An empty list allows nothing, none at all everything.
+        key.allowed_models.as_ref().map_or_else(all_allowed, csv::listed),
+        endpoints.unwrap_or_else(all_allowed),
+        csv::time(Some(key.created_at)),
+        csv::time(key.last_used),
+        csv::time(key.expires_at),
+    ]
+}
+
+fn all_allowed() -> String {
+    "*".to_owned()
+}
+
+/// The people of the organization, for admins.
+async fn people(app: &App, visit: &Visit) -> Vec<Person> {
+    if !visit.member().role.is_admin() {
+        return Vec::new();
+    }
+    // Numbers stand for people that cannot be read.
+    app.gateway.list_people(visit.member()).await.unwrap_or_default()
+}
+
 async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<KeysPage> {
     let after: Option<(Timestamp, KeyId)> = visit.get(AFTER).map(read_place).transpose()?;
     let is_shown = |key: &Key| {
@@ -46,12 +115,7 @@ async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<Ke
     let frame = visit.frame(Section::Keys, visit.t.keys.title, project);
     let (views, pages) =
         LIST.page(visit, &frame, views, |view| place(view.key.created_at, view.key.id));
-    let people = if visit.member().role.is_admin() {
-        // Numbers stand for people that cannot be read.
-        app.gateway.list_people(visit.member()).await.unwrap_or_default()
-    } else {
-        Vec::new()
-    };
+    let people = people(app, visit).await;
     let (holdings, models) = match project {
         Some(project) => (
             app.gateway.holdings(visit.member(), project)?.keys,
@@ -60,6 +124,7 @@ async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<Ke
         None => (Vec::new(), Vec::new()),
     };
     Ok(KeysPage {
+        file: frame.href("/keys.csv"),
         frame,
         pages,
         rows: views.into_iter().map(|view| row(app, visit, view, &people, &holdings)).collect(),

@@ -11,9 +11,9 @@ use gateway::{KeyHoldings, KeyView};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::page;
 use crate::console::paging::{List, place, read_place};
 use crate::console::visit::{AFTER, Visit};
+use crate::console::{csv, page};
 
 /// The page.
 pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
@@ -57,9 +57,34 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
             reserved: Money(holdings.reserved),
             bound: holdings.budget.map(Money),
         },
+        file: frame.href("/limits.csv"),
         most_requests: holdings
             .most_requests
             .map(|most| Count(i64::try_from(most).unwrap_or(i64::MAX))),
         frame,
     }))
+}
+
+/// The list as a file.
+pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let holdings = app.gateway.holdings(visit.member(), project)?.keys;
+    let holdings: HashMap<KeyId, KeyHoldings> =
+        holdings.into_iter().map(|held| (held.id, held)).collect();
+    let head = ["key", "name", "status", "spent_usd", "reserved_usd", "cap_usd", "requests"];
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "limits", &head);
+    let line = |view: KeyView| {
+        let (key, held) = (&view.key, holdings.get(&view.key.id)?);
+        Some(vec![
+            key.id.to_string(),
+            key.name.clone(),
+            key.status.as_str().to_owned(),
+            csv::amount(held.spent),
+            csv::amount(held.reserved),
+            key.hourly_limit.map(csv::amount).unwrap_or_default(),
+            held.requests.to_string(),
+        ])
+    };
+    file.add(app.gateway.list_keys(visit.member()).into_iter().filter_map(line));
+    Ok(file.response(visit.t))
 }

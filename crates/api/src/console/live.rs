@@ -119,6 +119,13 @@ impl Watcher {
                 // The next figures bring what is missing.
                 Err(failure) => tracing::debug!(?failure, "a live page cannot show an overview"),
             },
+            LiveEvent::Over(overview) => match self.overview(&overview).await {
+                Ok(parts) => sse::source_event(&mut out, "end", &parts.html()),
+                Err(failure) => {
+                    tracing::warn!(?failure, "a live page cannot show an overview");
+                    sse::source_event(&mut out, "failed", "overview");
+                }
+            },
             LiveEvent::Quiet => {}
         }
         if out.is_empty() {
@@ -130,15 +137,19 @@ impl Watcher {
 
     /// The parts of an overview that the page does not have; at first all of them.
     async fn overview_changes(&mut self, overview: &LiveOverview) -> Result<String> {
-        let LiveOverview { figures, series, usages } = overview;
-        let now = (figures, series, usages.as_deref().unwrap_or_default());
-        let parts = overview::parts(&self.app, &self.visit, self.project, now).await?;
+        let parts = self.overview(overview).await?;
         let html = match &self.sent {
             Some(sent) => parts.changes(sent),
             None => parts.html(),
         };
         self.sent = Some(parts);
         Ok(html)
+    }
+
+    async fn overview(&self, overview: &LiveOverview) -> Result<OverviewParts> {
+        let LiveOverview { figures, series, usages, .. } = overview;
+        let now = (figures, series, usages.as_deref().unwrap_or_default());
+        overview::parts(&self.app, &self.visit, self.project, now).await
     }
 
     async fn job_part(&self, job: &Job) -> Result<String> {

@@ -8,12 +8,13 @@ use domain::model::Model;
 use domain::money::Price;
 use domain::tier::Tier;
 use gateway::ModelView;
+use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::page;
 use crate::console::paging::{List, no_place};
 use crate::console::visit::{AFTER, Visit};
+use crate::console::{csv, page};
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
@@ -29,10 +30,6 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
         list.page(&visit, &frame, views, |view: &ModelView| view.model.id.to_string());
     let rows = views.into_iter().map(|view| {
         let model = &view.model;
-        let sent_to = |tier: &Tier| {
-            let tiers = settings.get("routing_tiers");
-            tiers.and_then(|tiers| tiers.get(tier.as_str())?.as_str()) == Some(&*model.identifier)
-        };
         ModelRow {
             id: model.id.0,
             name: model.name.clone(),
@@ -43,16 +40,60 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
             region: model.region.clone(),
             prices: price(model, model.input_price).zip(price(model, model.output_price)),
             listed: view.listed,
-            tiers: Tier::ALL
-                .iter()
-                .copied()
-                .filter(|tier| sent_to(tier))
-                .map(Tier::as_str)
-                .collect(),
+            tiers: tiers(&settings, model),
             warnings: view.warnings,
         }
     });
-    Ok(page(&ModelsPage { rows: rows.collect(), pages, frame }))
+    let file = frame.href("/models.csv");
+    Ok(page(&ModelsPage { rows: rows.collect(), pages, file, frame }))
+}
+
+/// The list as a file.
+pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let settings = app.gateway.project(visit.member(), project)?.project.settings;
+    let head = [
+        "model",
+        "name",
+        "provider",
+        "base_url",
+        "is_public",
+        "region",
+        "input_cost_per_1k",
+        "output_cost_per_1k",
+        "listed",
+        "tiers",
+        "warnings",
+    ];
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "models", &head);
+    let line = |view: ModelView| {
+        let model = &view.model;
+        let cost = |known| csv::maybe(price(model, known).map(|Rate(dollars)| dollars));
+        vec![
+            model.identifier.clone(),
+            model.name.clone(),
+            model.provider.as_str().to_owned(),
+            csv::maybe(model.base_url.as_deref()),
+            model.is_public.to_string(),
+            model.region.clone(),
+            cost(model.input_price),
+            cost(model.output_price),
+            csv::maybe(view.listed),
+            csv::listed(tiers(&settings, model)),
+            view.warnings.join("; "),
+        ]
+    };
+    file.add(app.gateway.list_models(visit.member(), project)?.into_iter().map(line));
+    Ok(file.response(visit.t))
+}
+
+/// The tiers whose requests are sent to a model first.
+fn tiers(settings: &Map<String, Value>, model: &Model) -> Vec<&'static str> {
+    let sent_to = |tier: &&Tier| {
+        let tiers = settings.get("routing_tiers");
+        tiers.and_then(|tiers| tiers.get(tier.as_str())?.as_str()) == Some(&*model.identifier)
+    };
+    Tier::ALL.iter().filter(sent_to).map(|tier| tier.as_str()).collect()
 }
 
 /// A price that is not known is nothing for a private model, as the registry has it.

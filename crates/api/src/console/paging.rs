@@ -7,7 +7,7 @@ use dashboard::{Frame, Pages};
 use domain::time::Timestamp;
 use gateway::Error;
 
-use crate::console::visit::{Visit, query_of, with_places};
+use crate::console::visit::{Visit, query_of, with_query};
 
 /// The rows of a page.
 const ROWS: usize = 50;
@@ -40,7 +40,7 @@ impl List {
             let mut places = visit.places();
             places.retain(|(name, _)| *name != self.parameter);
             places.extend(place.as_deref().map(|place| (self.parameter, place)));
-            frame.href(&with_places(self.path, &places))
+            frame.href(&with_query(self.path, &places))
         };
         let next = read.last().filter(|_| has_more).map(|last| after(Some(place(last))));
         let first = visit.get(self.parameter).map(|_| after(None));

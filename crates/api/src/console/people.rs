@@ -5,6 +5,7 @@ use axum::response::Response;
 use dashboard::{InvitationRow, NewLink, PeoplePage, PersonRow, Section, Texts};
 use domain::ids::ProjectId;
 use domain::project::Role;
+use domain::time::Timestamp;
 use gateway::{Error, Handover, InvitationView, Member, NewInvitation, Person, PersonChange};
 
 use crate::app::App;
@@ -13,7 +14,7 @@ use crate::console::failure::{Result, outcome_of};
 use crate::console::paging::{List, READ, no_place, place, read_place};
 use crate::console::refusal::show_refusal;
 use crate::console::visit::{AFTER, Form, INVITED_AFTER, Visit, done};
-use crate::console::{page, page_as};
+use crate::console::{csv, page, page_as};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
@@ -45,6 +46,8 @@ async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
     let place_of = |view: &InvitationView| place(view.created_at, &view.id);
     let (invitations, invitation_pages) = INVITATIONS.page(visit, &frame, invitations, place_of);
     Ok(PeoplePage {
+        file: frame.href("/people.csv"),
+        invitations_file: frame.href("/people/invitations.csv"),
         frame,
         pages,
         invitation_pages,
@@ -53,6 +56,60 @@ async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
         made: None,
         is_owner: member.role == Role::Owner,
     })
+}
+
+/// The people as a file.
+pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let head =
+        ["user", "email", "name", "role", "projects", "ways_in", "second_factor", "last_seen"];
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "people", &head);
+    let mut after = None;
+    loop {
+        let people = app.gateway.people_after(visit.member(), after, csv::READ).await?;
+        after = people.last().map(|person| person.user);
+        let is_full = people.len() as i64 == csv::READ;
+        if !file.add_page(people.iter().map(line), is_full) {
+            return Ok(file.response(visit.t));
+        }
+    }
+}
+
+fn line(person: &Person) -> Vec<String> {
+    vec![
+        person.user.to_string(),
+        person.email.clone(),
+        person.name.clone(),
+        person.role.as_str().to_owned(),
+        csv::listed(&person.projects),
+        csv::listed(person.ways_in()),
+        person.mfa_enabled.to_string(),
+        csv::time(person.last_seen_at),
+    ]
+}
+
+/// The invitations as a file.
+pub(super) async fn invitations_file(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let head = ["email", "role", "projects", "made", "good_until"];
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "invitations", &head);
+    let mut after: Option<(Timestamp, String)> = None;
+    loop {
+        let place = after.as_ref().map(|(made, id)| (*made, id.as_str()));
+        let views = app.gateway.invitations_after(visit.member(), place, csv::READ).await?;
+        after = views.last().map(|view| (view.created_at, view.id.clone()));
+        let is_full = views.len() as i64 == csv::READ;
+        let line = |view: InvitationView| {
+            vec![
+                view.email,
+                view.role.as_str().to_owned(),
+                csv::listed(view.projects),
+                csv::time(Some(view.created_at)),
+                csv::time(Some(view.expires_at)),
+            ]
+        };
+        if !file.add_page(views.into_iter().map(line), is_full) {
+            return Ok(file.response(visit.t));
+        }
+    }
 }
 
 fn row(member: &Member, person: Person) -> PersonRow {

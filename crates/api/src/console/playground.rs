@@ -34,6 +34,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
         keys: keys(&app, &visit, project),
         sides: [visit.get("model"), visit.get("beside")]
             .map(|chosen| choices::bounded(Choice::all_of(identifiers(), chosen))),
+        has_more_models: models.len() > choices::MOST,
         frame: visit.frame(Section::Playground, visit.t.playground.title, Some(project)),
     }))
 }

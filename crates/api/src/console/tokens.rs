@@ -14,7 +14,7 @@ use crate::console::paging::{List, READ, place, read_place};
 use crate::console::people::projects;
 use crate::console::refusal::show_refusal;
 use crate::console::visit::{AFTER, Form, Visit, done};
-use crate::console::{page, page_as};
+use crate::console::{csv, page, page_as};
 use crate::http::extract::Segments;
 
 /// The page of this file.
@@ -44,6 +44,7 @@ async fn tokens(app: &App, visit: &Visit) -> Result<TokensPage> {
         expires_at: token.expires_at,
     };
     Ok(TokensPage {
+        file: frame.href("/people/tokens.csv"),
         frame,
         pages,
         rows: tokens.into_iter().map(row).collect(),
@@ -51,6 +52,33 @@ async fn tokens(app: &App, visit: &Visit) -> Result<TokensPage> {
         made: None,
         address: address(app, &visit.headers),
     })
+}
+
+/// The list as a file.
+pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let head = ["name", "token", "role", "projects", "made_by", "made", "last_used", "expires"];
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "tokens", &head);
+    let mut after = None;
+    loop {
+        let tokens = app.gateway.service_tokens_after(visit.member(), after, csv::READ).await?;
+        after = tokens.last().map(|token| (token.created_at, token.id));
+        let is_full = tokens.len() as i64 == csv::READ;
+        let line = |token: ServiceToken| {
+            vec![
+                token.name,
+                token.masked,
+                token.role.as_str().to_owned(),
+                csv::listed(token.projects),
+                token.maker.unwrap_or_default(),
+                csv::time(Some(token.created_at)),
+                csv::time(token.last_used_at),
+                csv::time(token.expires_at),
+            ]
+        };
+        if !file.add_page(tokens.into_iter().map(line), is_full) {
+            return Ok(file.response(visit.t));
+        }
+    }
 }
 
 /// Makes a token, and shows its secret once.

@@ -70,6 +70,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     let mut page = head(frame, &detail, &steps, shown.clone());
     page.keys = playground::keys(&app, &visit, project);
     page.models = choices::bounded(Choice::all_of(identifiers, visit.all("model")));
+    page.has_more_models = models.len() > page.models.len();
     drop(steps);
     let share = TEXTS_OF_PAGE / shown.len().max(1);
     let writer = writer(&page.frame, &page.id, Shown::Latest { bytes: share });
@@ -173,6 +174,7 @@ fn head(frame: Frame, detail: &TraceDetail, steps: &[Step], shown: Range<usize>)
         metadata: trace.metadata.as_ref().and_then(metadata),
         keys: Vec::new(),
         models: Vec::new(),
+        has_more_models: false,
     }
 }
 

@@ -9,34 +9,30 @@ use dashboard::{Choice, Count, Duration, Money, Section, TraceFilters, TraceRow,
 use domain::grade::Grade;
 use domain::ids::ProjectId;
 use domain::time::millis;
+use domain::trace::Trace;
 use form_urlencoded::Serializer;
-use gateway::{Error, KeyView, ListedTrace, Order};
+use gateway::{Error, KeyView, ListedTrace, Order, TraceQuery};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::visit::Visit;
-use crate::console::{choices, page};
+use crate::console::visit::{Visit, with_query};
+use crate::console::{choices, csv, page};
 use crate::evidence::trace_query;
+
+/// The traces of the file that are read at once: their metadata may be large.
+const MOST_AT_ONCE: i64 = 100;
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
-    let named = visit.query.iter().map(|(name, value)| as_filter(name, value));
-    let named = named.collect::<std::result::Result<Vec<_>, _>>()?;
-    let query = Serializer::new(String::new()).extend_pairs(named).finish();
-    let asked = trace_query::read(&query)?.asked;
+    let asked = asked(&visit.query)?;
     let found = app.gateway.list_traces_for_member(visit.member(), project, &asked).await?;
     let is_full = found.traces.len() as i64 == asked.limit;
     let beyond = match asked.order {
         Order::Newest => "before",
         Order::Oldest => "after",
     };
-    let filters: Vec<(String, String)> = visit
-        .query
-        .iter()
-        .filter(|(name, _)| !matches!(&**name, "before" | "after" | "page" | "per_page"))
-        .cloned()
-        .collect();
+    let filters = filters(&visit);
     let next = found.traces.last().filter(|_| is_full).map(|last| {
         let mut next = Serializer::new("/traces?".to_owned());
         next.extend_pairs(&filters).append_pair("project", &project.0.to_string());
@@ -48,6 +44,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
     let is_live = visit.query.is_empty();
     Ok(page(&TracesPage {
         live: is_live.then(|| frame.href(&format!("/live/traces?known={:x}", version(&traces)))),
+        file: frame.href(&with_query("/traces.csv", &filters)),
         frame,
         keys: keys(&app, &visit, project),
         filters: TraceFilters(filters),
@@ -56,6 +53,57 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
         rows: traces.iter().map(row).collect(),
         next,
     }))
+}
+
+/// The list as a file, by the same filters and in the same order.
+pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
+    let project = visit.shown_project()?;
+    let mut asked = TraceQuery { limit: MOST_AT_ONCE, ..asked(&filters(&visit))? };
+    let head = ["trace", "opened", "status", "grade", "cost_usd", "duration_ms", "metadata"];
+    let mut file = csv::ListFile::new(csv::Place::take(&app)?, "traces", &head);
+    loop {
+        let found = match app.gateway.traces_for_member(visit.member(), project, &asked).await {
+            Ok(found) => found,
+            // The rows that were read are worth having.
+            Err(Error::Busy { .. } | Error::Unavailable(_)) if file.cut() => {
+                return Ok(file.response(visit.t));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        asked.beyond = found.last().map(|last| last.id);
+        let is_full = found.len() as i64 == asked.limit;
+        if !file.add_page(found.iter().map(line), is_full) {
+            return Ok(file.response(visit.t));
+        }
+    }
+}
+
+fn line(trace: &Trace) -> Vec<String> {
+    let assessment = trace.assessment.as_ref();
+    let duration = trace.completed_at.map(|end| millis(end.since(trace.created_at)));
+    vec![
+        trace.id.to_string(),
+        csv::time(Some(trace.created_at)),
+        trace.status.as_str().to_owned(),
+        csv::maybe(assessment.map(|found| found.grades.overall.as_str())),
+        assessment.map(|found| csv::amount(found.total_cost)).unwrap_or_default(),
+        csv::maybe(duration),
+        csv::maybe(trace.metadata.as_ref()),
+    ]
+}
+
+/// The filters and the order of a visit, without the place of a page.
+fn filters(visit: &Visit) -> Vec<(String, String)> {
+    let is_place = |name: &str| matches!(name, "before" | "after" | "page" | "per_page");
+    visit.query.iter().filter(|(name, _)| !is_place(name)).cloned().collect()
+}
+
+/// The traces that a query of the console asks for.
+fn asked(query: &[(String, String)]) -> std::result::Result<TraceQuery, Error> {
+    let named = query.iter().map(|(name, value)| as_filter(name, value));
+    let named = named.collect::<std::result::Result<Vec<_>, _>>()?;
+    let query = Serializer::new(String::new()).extend_pairs(named).finish();
+    Ok(trace_query::read(&query)?.asked)
 }
 
 /// A filter as the API names it: those by a tag or a field of metadata have one field for name and value.

@@ -95,14 +95,14 @@ pub(super) const SESSIONS: &str = "sessions";
 /// Its value.
 pub(super) const SEVERAL: &str = "several";
 
-/// Places in lists as a query.
-pub(super) fn query_of(places: &[(&str, &str)]) -> String {
-    form_urlencoded::Serializer::new(String::new()).extend_pairs(places).finish()
+/// Names and values as a query.
+pub(super) fn query_of<T: AsRef<str>>(pairs: &[(T, T)]) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-/// The path of lists, from these places on.
-pub(super) fn with_places(path: &str, places: &[(&str, &str)]) -> String {
-    if places.is_empty() { path.to_owned() } else { format!("{path}?{}", query_of(places)) }
+/// A path with a query: places in lists at which its page begins, or filters.
+pub(super) fn with_query<T: AsRef<str>>(path: &str, pairs: &[(T, T)]) -> String {
+    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", query_of(pairs)) }
 }
 
 /// The sign-in that leads to a path afterwards.
@@ -177,7 +177,7 @@ impl Visit {
 
     /// The path of lists, from the places on at which the page begins.
     pub(super) fn at_place(&self, path: &str) -> String {
-        with_places(path, &self.places())
+        with_query(path, &self.places())
     }
 
     /// The project that the query names, or the first that the user sees; `None` without any.

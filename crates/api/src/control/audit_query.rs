@@ -58,7 +58,7 @@ impl AuditPageQuery {
     }
 }
 
-/// Reads the query of a page. What is not known is passed over.
+/// Reads the query of a page. Unknown names are passed over.
 pub(crate) fn read(query: &str) -> Result<AuditPageQuery, Error> {
     let mut asked = AuditPageQuery { query: AuditQuery::default(), given: Vec::new() };
     for (name, value) in parse(query.as_bytes()) {

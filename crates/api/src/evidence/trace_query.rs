@@ -128,7 +128,7 @@ pub(crate) fn read(query: &str) -> Result<ListQuery, Error> {
     Ok(ListQuery { asked, number, rest })
 }
 
-/// Reads a filter, or the order, and returns whether it is one. What is not known is passed over.
+/// Reads a filter, or the order, and returns whether it is one. Unknown names are passed over.
 fn filter(asked: &mut TraceQuery, name: &str, value: &str) -> Result<bool, Error> {
     match name {
         "order" => {

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 use gateway::request_id::{self, Served};
 use http_body_util::BodyExt as _;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::http::drain_body;
 use crate::http::error::Failure;
@@ -57,13 +57,15 @@ pub async fn around(mut request: Request, next: Next) -> Response {
     }
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // The body is dropped once all of it is written, or the caller has gone.
-    response.map(|body| {
-        Body::new(body.map_err(move |error| {
-            let _until_then = &leaves;
-            error
-        }))
-    })
+    response.map(|body| leaving(body, leaves))
+}
+
+/// A body that keeps something until it has left: it is dropped once all of it is written, or the caller has gone.
+fn leaving(body: Body, leaves: DropGuard) -> Body {
+    Body::new(body.map_err(move |error| {
+        let _until_then = &leaves;
+        error
+    }))
 }
 
 /// The handler's answer, also if a defect of ours ends it.
@@ -142,5 +144,29 @@ mod tests {
         assert_eq!(read.load(Ordering::Relaxed), 2);
         let said = to_bytes(response.into_body(), 100).await.unwrap();
         assert_eq!(said, r#"{"error":"Internal error"}"#);
+    }
+
+    #[tokio::test]
+    async fn an_answer_has_left_once_its_body_is_dropped() {
+        let body = |left: &CancellationToken| {
+            let parts = stream::iter(["one", "two"].map(Ok::<_, Infallible>));
+            leaving(Body::from_stream(parts), left.clone().drop_guard())
+        };
+        let left = CancellationToken::new();
+        let mut read = body(&left);
+        for part in ["one", "two"] {
+            let frame = read.frame().await.unwrap().unwrap();
+            assert_eq!(frame.into_data().unwrap(), part);
+            assert!(!left.is_cancelled(), "{part} is not written yet");
+        }
+        assert!(read.frame().await.is_none());
+        drop(read);
+        assert!(left.is_cancelled());
+
+        let left = CancellationToken::new();
+        let unread = body(&left);
+        assert!(!left.is_cancelled());
+        drop(unread);
+        assert!(left.is_cancelled(), "its caller has gone");
     }
 }

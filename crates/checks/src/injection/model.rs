@@ -160,7 +160,7 @@ struct Windows {
 }
 
 /// A bit for each feature that a block holds, by the last 16 bits of its number: few enough to stay near the processor,
-/// and of the hundred or two of a block hardly two share one. Of those that do only the first counts, in training too.
+/// and of the hundred or two of a block hardly two share one. Only the first of those that do counts, in training too.
 type Seen = [u64; SEEN];
 const SEEN: usize = (1 << 16) / 64;
 

@@ -37,7 +37,7 @@ const fn t(kind: &'static str, weight: f64, all: &'static [u64], count: usize) -
     Together { kind, weight, all, count }
 }
 
-/// Rules on neighbouring words. Of each mechanism the surest first: the others are then not looked at.
+/// Rules on neighbouring words. The surest of each mechanism comes first: the others are then not looked at.
 #[rustfmt::skip]
 pub(crate) const SEQUENCES: &[Sequence] = &[
     s("instruction_override", 0.85, &[(OVERRIDE, 0), (BEFORE | YOUR, 24), (TASK | SYSTEM, 24)]),

@@ -4,7 +4,7 @@
 //! for one byte and comes back only at the end of a search. This one is slower on ordinary patterns, and is used where
 //! the other might take too long.
 //!
-//! A state of the automaton is an ordered list of states of the NFA. What follows for a byte is computed once and kept
+//! A state of the automaton is an ordered list of states of the NFA. Its successor for a byte is computed once and kept
 //! in a table. Which assertions (`\b`, `^`) hold at a place is part of the key, so no text makes it slower than another.
 
 use std::collections::HashMap;

@@ -54,8 +54,8 @@ impl Default for Trial {
 }
 
 impl Trial {
-    /// Finds out whether a pattern takes too long. The error is a sentence for the one who wrote it. Of no pattern are
-    /// more matches than `most` looked for in one text. Ends early when `stop` answers `true`.
+    /// Finds out whether a pattern takes too long. The error is a sentence for the one who wrote it. No more
+    /// matches of a pattern than `most` are looked for in one text. Ends early when `stop` answers `true`.
     pub(crate) fn run(
         &mut self,
         pattern: &Pattern,

@@ -58,8 +58,8 @@ fn in_view(
     found
 }
 
-/// Puts findings behind codes among those of the text itself. What covers the same or more stands already; what lies
-/// within a code was read in it by chance.
+/// Puts findings behind codes among those of the text itself. One that covers the same or more stands already; one
+/// that lies within a code was read in it by chance.
 fn merge(mut found: Vec<Finding>, findings: &mut Vec<Finding>) {
     let key = |finding: &Finding| {
         (finding.bytes.start, std::cmp::Reverse(finding.bytes.end), finding.category as u8)

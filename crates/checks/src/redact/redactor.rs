@@ -80,8 +80,8 @@ impl Redactor {
         }
     }
 
-    /// A redactor for one answer, where placeholders of the request may stand that are still to be put back. What this one
-    /// replaces never is.
+    /// A redactor for one answer, where placeholders of the request may stand that are still to be put back. Text that
+    /// this one replaces never is.
     pub fn of_answer(nonce: u64) -> Self {
         Self { escapes: false, ..Self::new(nonce) }
     }

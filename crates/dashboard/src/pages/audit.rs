@@ -54,4 +54,6 @@ pub struct AuditPage {
     pub next: Option<String>,
     /// Whether this is the first page.
     pub is_first: bool,
+    /// The address of all events that fit as CSV.
+    pub csv: String,
 }

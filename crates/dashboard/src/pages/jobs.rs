@@ -54,6 +54,8 @@ pub struct JobsPage {
     pub rows: Vec<JobRow>,
     /// The other pages of them.
     pub pages: Pages,
+    /// The address of the whole list as a file.
+    pub file: String,
 }
 
 /// The jobs alone, for a page that is open.

@@ -108,4 +108,6 @@ pub struct KeysPage {
     pub may_cap: bool,
     /// The address of this gateway.
     pub address: String,
+    /// The address of the whole list as a file.
+    pub file: String,
 }

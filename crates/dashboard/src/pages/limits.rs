@@ -76,4 +76,6 @@ pub struct LimitsPage {
     pub keys: Vec<KeyLimits>,
     /// The other pages of them.
     pub pages: Pages,
+    /// The address of the whole list as a file.
+    pub file: String,
 }

@@ -44,4 +44,6 @@ pub struct ModelsPage {
     pub rows: Vec<ModelRow>,
     /// The other pages of them.
     pub pages: Pages,
+    /// The address of the whole list as a file.
+    pub file: String,
 }

@@ -14,11 +14,6 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Whether the page shows the whole list.
-    pub(crate) fn is_all(&self) -> bool {
-        self.first.is_none() && self.next.is_none()
-    }
-
     /// The address of a form that shows this page of the list again.
     pub(crate) fn keep(&self, href: &str) -> String {
         if self.kept.is_empty() {

@@ -99,6 +99,10 @@ pub struct PeoplePage {
     pub made: Option<NewLink>,
     /// Whether the signed-in user is an owner, who makes owners.
     pub is_owner: bool,
+    /// The address of the whole list as a file.
+    pub file: String,
+    /// The address of all invitations as a file.
+    pub invitations_file: String,
 }
 
 impl PeoplePage {

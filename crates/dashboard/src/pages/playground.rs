@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::frame::Frame;
 use crate::markup;
-use crate::pages::choice::Choice;
+use crate::pages::choice::{self, Choice};
 
 /// The playground of a project.
 #[derive(Debug, Template)]
@@ -16,4 +16,6 @@ pub struct PlaygroundPage {
     pub keys: Vec<Choice>,
     /// The models, for each side; one is chosen.
     pub sides: [Vec<Choice>; 2],
+    /// Whether there are more of them, to be named.
+    pub has_more_models: bool,
 }

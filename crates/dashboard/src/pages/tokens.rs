@@ -56,6 +56,8 @@ pub struct TokensPage {
     pub made: Option<NewSecret>,
     /// The address of this gateway.
     pub address: String,
+    /// The address of the whole list as a file.
+    pub file: String,
 }
 
 impl TokensPage {

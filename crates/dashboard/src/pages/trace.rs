@@ -113,6 +113,8 @@ pub struct TracePage {
     pub keys: Vec<Choice>,
     /// The models that can make its calls again.
     pub models: Vec<Choice>,
+    /// Whether there are more of them, to be named.
+    pub has_more_models: bool,
 }
 
 impl TracePage {
@@ -281,6 +283,7 @@ mod tests {
             metadata: Some((STEPS.to_owned(), None)),
             keys: Vec::new(),
             models: Vec::new(),
+            has_more_models: false,
         };
         let html = String::from_utf8(page.with_steps(b"<li>step</li>")).unwrap();
         assert_eq!(html.replace("<li>step</li>", ""), page.html());

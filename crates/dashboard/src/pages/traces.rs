@@ -89,6 +89,8 @@ pub struct TracesPage {
     pub is_first: bool,
     /// The address of the changes of the list, if it is followed.
     pub live: Option<String>,
+    /// The address of the whole list as a file.
+    pub file: String,
 }
 
 impl TracesPage {

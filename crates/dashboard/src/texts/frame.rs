@@ -43,7 +43,9 @@ texts! {
         clear = "Clear";
         clear_all = "clear them all";
         copy = "Copy";
+        csv_of(list) = "CSV: {list}";
         enter_again = "It is not sent back: enter it again";
+        file_is_cut(rows) = "The file ends here: it has the first {rows} rows of the list, which has more.";
         filter = "Filter";
         first_page = "First page";
         from_utc = "From (UTC)";
@@ -56,7 +58,6 @@ texts! {
         resume = "Resume updates";
         remove = "Remove";
         save = "Save";
-        save_page = "CSV of this page";
         save_table = "CSV";
         to_utc = "To (UTC)";
         to_console = "To the console";

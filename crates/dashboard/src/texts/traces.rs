@@ -73,6 +73,7 @@ texts! {
 
         on_others = "Replay it on other models";
         calls_are_repeated = "Its calls are made again as they were recorded, are paid by the key, and are compared with these.";
+        another_model = "Another model (its identifier)";
         models = "Models; none keeps that of each call";
         key = "Key";
         leave_out_above = "Leave out calls above, USD";

@@ -35,6 +35,17 @@ impl Gateway {
     }
 }
 
+impl Gateway {
+    /// Records that the organization's events that fit a filter are exported in another form (admin or owner).
+    pub async fn note_audit_export(&self, member: &Member, filter: &AuditFilter) -> Result<()> {
+        member.check_admin()?;
+        let target = ("organization", member.org.to_string());
+        let mut tx = self.store.begin().await?;
+        self.note_act(&mut tx, member, Event::AuditExported, target, audited(filter)).await?;
+        Ok(tx.commit().await?)
+    }
+}
+
 /// The conditions of a filter that are given.
 fn audited(filter: &AuditFilter) -> Map<String, Value> {
     let AuditFilter { from, to, actor, event, target_type, target_id } = filter;

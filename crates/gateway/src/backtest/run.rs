@@ -32,7 +32,7 @@ use crate::job_queue::running::RunningJob;
 /// Memory for a larger content, in bytes of JSON, is taken from that of requests.
 const LARGE: usize = 256 * 1024;
 /// How much longer a backtest rests after each page than the page took: it has time, and the requests that
-/// are served meanwhile have none. Of two processors it takes a tenth.
+/// are served meanwhile have none. It takes a tenth of two processors.
 const REST: u32 = 4;
 /// The longest rest: a page that has waited for memory or the database has rested.
 const LONGEST_REST: Duration = Duration::from_millis(500);
@@ -58,22 +58,27 @@ async fn backtest(job: &RunningJob) -> Result<Option<BacktestReport>> {
     let project = gateway.registry.project(job.job.project)?;
     let project = project.ok_or_else(|| Error::invalid("The project was deleted"))?;
     project.check_active()?;
-    let mut thread = BackgroundThread::start("backtest", &gateway.tasks)?;
+    let mut thread = BackgroundThread::start("backtest", &gateway.tasks, &gateway.stopping)?;
     let ignored = draft.ignored.clone();
     let current = project.clone();
-    let applied = Arc::new(thread.run(move || draft.apply(&current)).await??);
+    // On a busy machine the thread may get no time: a stop waits neither for it nor for the database.
     let stop = gateway.winding_down.clone();
+    let applied = stop.run_until_cancelled(thread.run(move || draft.apply(&current))).await;
+    let Some(applied) = applied.transpose()? else { return Ok(None) };
+    let applied = Arc::new(applied?);
     let Some(rules) = stop.run_until_cancelled(rules(job, window, &applied)).await else {
         return Ok(None);
     };
     let rules = Arc::new(rules?);
     let sealing = project.sealing.clone();
     let judge = Judge { draft: applied, rules: rules.clone(), sealing, stop: stop.clone() };
-    // The reads of the database pause when it is away; a stop does not wait for them.
     let tally = stop.run_until_cancelled(tally(job, window, &judge, &mut thread)).await;
     let Some(mut tally) = tally.transpose()?.flatten() else { return Ok(None) };
     let calls = tally.take_calls();
-    let refusals = thread.run(move || limits::replay(calls, &rules)).await?;
+    let replay = thread.run(move || limits::replay(calls, &rules));
+    let Some(refusals) = stop.run_until_cancelled(replay).await.transpose()? else {
+        return Ok(None);
+    };
     Ok(Some(tally.report(refusals, ignored)))
 }
 

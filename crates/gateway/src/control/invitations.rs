@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use store::{Account, Actor, LinkPurpose, OneTimeLink};
 
 use crate::audit::{Event, Noted};
+use crate::bounded_read::bounded;
 use crate::capacity::hashing::HashedFor;
 use crate::control::links::{Handover, deliver, prefix_of};
 use crate::control::members::clean_email;
@@ -125,7 +126,8 @@ impl Gateway {
         };
         let after = after.map(|(made, id)| Ok::<_, Error>((made, hash(id)?))).transpose()?;
         let (org, now) = (member.org, self.clock.now());
-        let links = self.store.links(org, LinkPurpose::Invitation, now, after, most).await?;
+        let links = self.store.links(org, LinkPurpose::Invitation, now, after, most);
+        let links = bounded(links).await?;
         links.into_iter().map(view).collect()
     }
 

@@ -150,8 +150,8 @@ impl Gateway {
         };
         // The second half of a sign-on by a provider is a session of that provider's.
         let provider = ended.filter(|ended| ended.user == user).and_then(|ended| ended.provider);
-        // Whoever a sign-on has made comes by their provider where passwords are disabled: it knows when they have
-        // left. Owners have to get in when it is lost.
+        // A user whom a sign-on has made comes by their provider where passwords are disabled: it knows when they
+        // have left. Owners have to get in when it is lost.
         if provider.is_none()
             && account.role != Role::Owner
             && tx.is_password_login_disabled(account.org).await?

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use store::{LinkPurpose, Person, Tx};
 
 use crate::audit::Event;
+use crate::bounded_read::bounded;
 use crate::control::held_account::check_session;
 use crate::control::last_ways_in::{check_owners_get_in, has_way_left};
 use crate::error::{Error, Result};
@@ -39,7 +40,7 @@ impl Gateway {
         most: i64,
     ) -> Result<Vec<Person>> {
         member.check_admin()?;
-        Ok(self.store.people(member.org, after, most).await?)
+        bounded(self.store.people(member.org, after, most)).await
     }
 
     /// Changes the role or the projects of a user. It counts from the next request of their sessions on.

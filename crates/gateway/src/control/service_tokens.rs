@@ -12,6 +12,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::admission::admit::hash_secret;
 use crate::audit::Event;
+use crate::bounded_read::bounded;
 use crate::control::people::{hold_people, read_role};
 use crate::control::projects::{audited, clean_name};
 use crate::error::{Error, Faults, Result};
@@ -122,7 +123,7 @@ impl Gateway {
     ) -> Result<Vec<ServiceToken>> {
         member.check_person()?;
         member.check_admin()?;
-        Ok(self.store.service_tokens(member.org, after, most).await?)
+        bounded(self.store.service_tokens(member.org, after, most)).await
     }
 
     /// Whether the time of a token is over.

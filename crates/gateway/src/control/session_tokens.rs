@@ -14,7 +14,7 @@ const WITH_OWN: &str = "o";
 const DIGITS: usize = 64;
 
 impl Gateway {
-    /// A new token. Where browsers come by TLS it is one that has something beside it.
+    /// A new token. It has something beside it if browsers come by TLS.
     pub(crate) fn new_session_token(&self) -> Result<String> {
         let digits = hex(&store::random::<{ DIGITS / 2 }>()?);
         let scheme = self.public_url().and_then(|url| url.split_once("://"));

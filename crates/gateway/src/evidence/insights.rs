@@ -23,7 +23,7 @@ use crate::state::registry::ProjectState;
 const WINDOW: i64 = 30 * DAY;
 /// The most steps of it that are read, the latest: more would keep a connection from others for too long.
 const MOST_STEPS: i64 = 50_000;
-/// The requests of a week are counted for a sample, whose own calls depend on the hours that it has.
+/// The requests of a week are counted, since the calls of a sample depend on the hours that it has.
 const WEEK: i64 = 7 * DAY / MINUTE;
 /// The time whose latencies are compared with those of the week before it.
 const LATENCY_WINDOW: i64 = DAY;
@@ -101,8 +101,8 @@ impl Gateway {
         Ok(all)
     }
 
-    /// Applies the rules to the records of a project, and writes the insights that change. Whoever calls it has
-    /// a turn of `insight_runs`.
+    /// Applies the rules to the records of a project, and writes the insights that change. Its caller has a turn
+    /// of `insight_runs`.
     pub(crate) async fn compute_insights(&self, project: &ProjectState) -> Result<()> {
         let (id, now) = (project.id(), self.clock.now());
         let Some((since, observed)) = self.observed(id, now).await? else { return Ok(()) };
@@ -151,7 +151,9 @@ impl Gateway {
         let (steps, first) = bounded(self.store.recent_extent(project, since, MOST_STEPS)).await?;
         let looked_at = first.map_or(0, |first| now.since(first));
         if steps < MOST_STEPS {
-            return Ok(Some((since, Observed::all(looked_at))));
+            // For when the calls become a sample: the requests of both times can be compared then.
+            let requests = if steps > 0 { self.requests_7d(project, now).await? } else { None };
+            return Ok(Some((since, Observed::all(looked_at, requests))));
         }
         if first.is_some_and(|first| first > now) {
             return Ok(None);
@@ -318,7 +320,7 @@ mod tests {
             signed_in_at: Timestamp(0),
             origin: Origin { address: [127, 0, 0, 1].into(), user_agent: "a test".to_owned() },
         };
-        // Whoever is to compute waits for this turn.
+        // A member who may compute waits for this turn.
         let _turn = gateway.insight_runs.acquire().await.unwrap();
         let viewer = member(Role::Viewer);
         let refused = gateway.refresh_insights(&viewer, project.id()).now_or_never();

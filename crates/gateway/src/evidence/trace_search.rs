@@ -125,7 +125,27 @@ impl Gateway {
         self.traces_of(&*self.visible_project(member, project)?, query).await
     }
 
-    async fn traces_of(&self, state: &ProjectState, query: &TraceQuery) -> Result<TracePage> {
+    /// Some traces of a project that is a member's to see, without how many fit in all.
+    pub async fn traces_for_member(
+        &self,
+        member: &Member,
+        project: ProjectId,
+        query: &TraceQuery,
+    ) -> Result<Vec<Trace>> {
+        let project = self.visible_project(member, project)?;
+        Ok(self.read_traces(&project, query, Counts::No).await?.traces)
+    }
+
+    async fn traces_of(&self, project: &ProjectState, query: &TraceQuery) -> Result<TracePage> {
+        self.read_traces(project, query, Counts::Yes).await
+    }
+
+    async fn read_traces(
+        &self,
+        state: &ProjectState,
+        query: &TraceQuery,
+        counts: Counts,
+    ) -> Result<TracePage> {
         let project = state.id();
         let filter = query.filter(state);
         let place = if filter.is_search() { Some(self.search_place(state).await?) } else { None };
@@ -136,7 +156,7 @@ impl Gateway {
         bounded_holding(&self.tasks, place, async move {
             let traces = gateway.store.traces(project, &filter, page).await?;
             let total = match total_of(page, traces.len()) {
-                None if !gone.is_cancelled() => {
+                None if counts == Counts::Yes && !gone.is_cancelled() => {
                     gateway.store.count_traces(project, &filter).await?
                 }
                 known => known,
@@ -162,6 +182,13 @@ impl Gateway {
             retry_after: 5,
         })
     }
+}
+
+/// Whether all that fit are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    Yes,
+    No,
 }
 
 /// How many traces fit, if the page shows that: it is the last one.

@@ -57,7 +57,7 @@ async fn write_pieces(job: &RunningJob, most_bytes: u64) -> Result<Option<Export
     let mut file = Exporter::new(selection.format).map_err(file_fault)?;
     file.begin_project(facts(&gateway.store, &project.project).await?).map_err(file_fault)?;
     let mut steps = StepReader::new(&gateway.store, project.id(), selection, &project.sealing);
-    let thread = BackgroundThread::start("export", &gateway.tasks)?;
+    let thread = BackgroundThread::start("export", &gateway.tasks, &gateway.stopping)?;
     let mut pieces = Pieces {
         job,
         thread,

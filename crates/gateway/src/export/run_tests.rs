@@ -15,7 +15,7 @@ use super::reader::{ExportedSteps, PIECE, Pause, StepReader};
 use super::run::write_file;
 use super::selection::{ExportRequest, Selection};
 use crate::capacity::body_memory::BodyOwner;
-use crate::control::offline_export::export_offline;
+use crate::control::offline_export::{ExportedProjects, export_offline};
 use crate::job_queue::queued;
 use crate::job_queue::running::RunningJob;
 use crate::state::caller::Origin;
@@ -104,7 +104,8 @@ async fn offline(fresh: &Fresh) -> (ExportedSteps, Vec<u8>) {
     let (gateway, project) = (&fresh.gateway, fresh.caller.project.id());
     let mut file = Vec::new();
     let (request, store) = (request(), &gateway.store);
-    let exporting = export_offline(store, Some(project), &request, &gateway.clock, &mut file);
+    let project = ExportedProjects::One(project);
+    let exporting = export_offline(store, project, &request, &gateway.clock, &mut file);
     let counts = exporting.await.unwrap();
     (counts, file)
 }

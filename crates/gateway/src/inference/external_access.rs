@@ -18,8 +18,8 @@ use crate::error::{Error, Result};
 const LONGEST_QUOTE: usize = 100;
 
 /// Refuses a request by which a provider would call what the project does not allow. A removable tool is
-/// removed from the body instead, as translations leave it out. What the project may have made itself becomes
-/// a reference, which has to be known.
+/// removed from the body instead, as translations leave it out. A resource that the project may have made itself
+/// becomes a reference, which has to be known.
 pub(super) fn check(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
     let Some(original) = &mut prompt.original else { return Ok(()) };
     refer_to_stored(original, settings)?;

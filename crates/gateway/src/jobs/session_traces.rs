@@ -93,7 +93,7 @@ async fn complete_idle(gateway: &Gateway, project: &ProjectState, now: Timestamp
 }
 
 /// Completes traces together. If that fails, each is completed for itself: the others are not to wait
-/// behind one that cannot be. What fails is claimed again once it has been idle for as long again.
+/// behind one that cannot be. One that fails is claimed again once it has been idle for as long again.
 async fn complete(gateway: &Gateway, project: &ProjectState, traces: &[TraceId]) {
     if complete_all(gateway, project, traces).await.is_ok() {
         return;

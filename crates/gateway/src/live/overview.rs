@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use domain::ids::ProjectId;
+use domain::time::Timestamp;
 use store::{Dimension, LedgerRow};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -44,6 +45,7 @@ impl Turns {
 /// Groups that are being read.
 struct GroupsRead {
     began: Instant,
+    at: Timestamp,
     /// The ledger that they are of.
     ledger: Ledger,
     task: AbortOnDropHandle<Result<Vec<Usage>>>,
@@ -85,6 +87,8 @@ pub(super) struct OverviewLook {
     for_groups: Turn,
     figures: Option<(ComparedFigures, UsageSeries)>,
     groups: Option<Arc<[Usage]>>,
+    /// When figures and groups were read.
+    read_at: [Timestamp; 2],
     reading: Option<GroupsRead>,
     /// Whether something was read that no look has shown.
     has_news: bool,
@@ -110,6 +114,7 @@ impl OverviewLook {
             for_groups: Turn::new(),
             figures: None,
             groups: None,
+            read_at: [Timestamp(0); 2],
             reading: None,
             has_news: false,
             minute: 0,
@@ -133,7 +138,8 @@ impl OverviewLook {
         };
         let (figures, series, usages) = (figures.clone(), series.clone(), self.groups.clone());
         self.has_news = false;
-        Ok(Some(Arc::new(LiveOverview { figures, series, usages })))
+        let read_at = self.read_at[0].min(self.read_at[1]);
+        Ok(Some(Arc::new(LiveOverview { figures, series, usages, read_at })))
     }
 
     /// Reads figures if it is time, and nobody else does.
@@ -144,11 +150,13 @@ impl OverviewLook {
             return Ok(());
         }
         let minute = ledger.0;
-        let period = self.span.at(self.gateway.clock.now());
+        let now = self.gateway.clock.now();
+        let period = self.span.at(now);
         let began = Instant::now();
         let read = self.read_figures(&period, minute).await;
         self.for_figures.is_over(began, read.is_ok().then_some(ledger));
         self.figures = Some(read?);
+        self.read_at[0] = now;
         self.minute = minute;
         self.has_news = true;
         Ok(())
@@ -162,14 +170,15 @@ impl OverviewLook {
         }
         let Ok(turn) = self.turns.groups.clone().try_acquire_owned() else { return Ok(()) };
         let state = self.gateway.registry.project(self.project)?.ok_or(Error::NotFound)?;
-        let period = self.span.at(self.gateway.clock.now());
+        let now = self.gateway.clock.now();
+        let period = self.span.at(now);
         let (gateway, by) = (self.gateway.clone(), self.by.to_vec());
         let read = async move {
             let _turn = turn;
             gateway.usages(&state, period, by).await
         };
         let task = AbortOnDropHandle::new(self.gateway.tasks.spawn(read));
-        self.reading = Some(GroupsRead { began: Instant::now(), ledger, task });
+        self.reading = Some(GroupsRead { began: Instant::now(), at: now, ledger, task });
         Ok(())
     }
 
@@ -179,12 +188,13 @@ impl OverviewLook {
         let Some(reading) = self.reading.take_if(|reading| reading.task.is_finished()) else {
             return;
         };
-        let GroupsRead { began, ledger, task } = reading;
+        let GroupsRead { began, at, ledger, task } = reading;
         let read = task.await;
         self.for_groups.is_over(began, matches!(read, Ok(Ok(_))).then_some(&ledger));
         match read {
             Ok(Ok(groups)) => {
                 self.groups = Some(groups.into());
+                self.read_at[1] = at;
                 self.has_news = true;
             }
             Ok(Err(error)) => {
@@ -196,8 +206,8 @@ impl OverviewLook {
         }
     }
 
-    /// The figures of a period and its buckets. What the minute has not changed is kept: the period before, and all
-    /// buckets but the latest.
+    /// The figures of a period and its buckets. The parts that the minute has not changed are kept: the period
+    /// before, and all buckets but the latest.
     async fn read_figures(
         &self,
         period: &Period,

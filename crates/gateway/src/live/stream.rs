@@ -37,6 +37,8 @@ pub enum LiveEvent {
     Job(Arc<Job>),
     /// The overview.
     Overview(Arc<LiveOverview>),
+    /// The overview of days that are over. It changes no more.
+    Over(Arc<LiveOverview>),
     /// Nothing has happened for a while.
     Quiet,
 }
@@ -52,6 +54,10 @@ pub struct LiveStream {
     member: Member,
     project: ProjectId,
     token: Secret,
+    /// The time from which on the view changes no more.
+    ends: Option<Timestamp>,
+    /// Whether that was reported.
+    is_over: bool,
     opened_at: Timestamp,
     checked_at: Timestamp,
     reported_at: Timestamp,
@@ -64,7 +70,7 @@ impl LiveStream {
         seen: watch::Receiver<Seen>,
         member: Member,
         project: ProjectId,
-        token: &str,
+        (token, ends): (&str, Option<Timestamp>),
     ) -> Self {
         let now = gateway.clock.now();
         Self {
@@ -75,17 +81,19 @@ impl LiveStream {
             member,
             project,
             token: Secret::new(token.to_owned()),
+            ends,
+            is_over: false,
             opened_at: now,
             checked_at: now,
             reported_at: now,
         }
     }
 
-    /// Waits for the next change. `None` at the end: the job that is watched is over, the session is over, the
-    /// project is out of its sight, its role is another, the stream has been open for long enough, or the gateway
-    /// stops.
+    /// Waits for the next change. `None` at the end: the job or the days that are watched are over, the session is over,
+    /// the project is out of its sight, its role is another, the stream has been open for long enough, or the
+    /// gateway stops.
     pub async fn next(&mut self) -> Option<LiveEvent> {
-        if matches!(&self.reported, Seen::Job(job) if job.state.is_over()) {
+        if self.is_over || matches!(&self.reported, Seen::Job(job) if job.state.is_over()) {
             return None;
         }
         loop {
@@ -102,6 +110,13 @@ impl LiveStream {
                 self.checked_at = now;
             }
             let seen = self.seen.borrow_and_update().clone();
+            if let Seen::Overview(overview) = &seen
+                && overview.usages.is_some()
+                && self.ends.is_some_and(|ends| overview.read_at >= ends)
+            {
+                self.is_over = true;
+                return Some(LiveEvent::Over(overview.clone()));
+            }
             let event = match change(&self.reported, &seen) {
                 None if now.since(self.reported_at) < QUIET => continue,
                 None => LiveEvent::Quiet,

@@ -1,6 +1,7 @@
 //! The views that can be watched, and their states.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::ids::{JobId, ProjectId};
 use domain::job::Job;
@@ -25,6 +26,19 @@ pub enum LiveView {
     /// The figures of a period, and its usage by some dimensions.
     Overview(Span, Arc<[Dimension]>),
 }
+
+impl LiveView {
+    /// The time from which on it changes no more, if that is known.
+    pub(super) fn ends(&self) -> Option<Timestamp> {
+        match self {
+            Self::Overview(Span::Days(_, end), _) => Some(end.plus(LATE)),
+            _ => None,
+        }
+    }
+}
+
+/// A call of the last second of a day is on disk within this time.
+const LATE: Duration = Duration::from_mins(2);
 
 /// The period of an overview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +77,8 @@ pub struct LiveOverview {
     pub series: UsageSeries,
     /// The usage by each dimension, once it was read: it may take longer than figures.
     pub usages: Option<Arc<[Usage]>>,
+    /// All of it was read at this time or later.
+    pub read_at: Timestamp,
 }
 
 impl LiveOverview {

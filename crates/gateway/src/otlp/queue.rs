@@ -1,5 +1,5 @@
-//! The queue of records that wait to be exported, and the metrics of calls. Whoever records does not wait:
-//! what finds no room is dropped and counted.
+//! The queue of records that wait to be exported, and the metrics of calls. A record does not wait for room:
+//! one that finds none is dropped and counted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

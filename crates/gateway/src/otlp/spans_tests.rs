@@ -106,7 +106,7 @@ fn spans_hang_under_the_caller_or_under_their_trace() {
     assert_ne!(beside.id, under.id);
     assert!(trace_span(&[]).unwrap().parent_span_id.is_empty());
 
-    // What the caller does not record is not recorded here.
+    // A request that the caller does not record is not recorded here.
     let silent = TraceContext::parse(&PARENT.replace("-01", "-00"));
     let silent = Step { trace_context: silent, ..own.clone() };
     assert!(!is_recorded(&silent) && is_recorded(&asked) && is_recorded(&own));

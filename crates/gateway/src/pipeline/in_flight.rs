@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::step::StepStatus;
+use store::Start;
+use tokio_util::sync::CancellationToken;
 
-use crate::bounded_read::write_again;
+use crate::bounded_read::{bounded, write_again};
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
@@ -48,8 +50,8 @@ impl Gateway {
     }
 }
 
-/// The pause before the start of a call of a replay that was not made is withdrawn again.
-const WITHDRAW_INTERVAL: Duration = Duration::from_secs(5);
+/// The pause before a write is repeated that a replay waits for.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// The error of a step whose start was written, but no call was made.
 const NOT_MADE: &str = "The call was given up before it was made";
 /// The error of a step whose call ended by a defect of the gateway.
@@ -107,7 +109,12 @@ impl InFlight {
                 return Err(ended_twice());
             };
             call.end(&self.gateway.start_journal, self.outcome.status == StepStatus::Completed);
-            let recorded = self.gateway.record_run(&call.funded, &mut self.outcome).await?;
+            let recorded = self.gateway.record_run(&call.funded, &mut self.outcome).await;
+            if recorded.is_err() && is_replayed(&call) {
+                let (gateway, start) = (self.gateway.clone(), call.funded.start());
+                self.gateway.tasks.spawn(async move { settle_unrecorded(&gateway, start).await });
+            }
+            let recorded = recorded?;
             let answer_left = self.request.take().map(|request| request.answer_left);
             self.gateway.shadow(call, &mut self.outcome, answer_left);
             Ok(recorded)
@@ -154,8 +161,7 @@ impl Drop for InFlight {
             (outcome.status, outcome.error) = (status, Some(error.to_owned()));
         }
         let gateway = self.gateway.clone();
-        let is_replayed = call.funded.routed().screened().context().recorded.is_some();
-        if is_replayed && outcome.error.as_deref() == Some(NOT_MADE) {
+        if is_replayed(&call) && outcome.error.as_deref() == Some(NOT_MADE) {
             call.funded.settled();
             let withdrawn = async move { take_back(gateway, call).await };
             let tasks = &self.gateway.tasks;
@@ -166,6 +172,12 @@ impl Drop for InFlight {
             if let Err(error) = gateway.record_run(&call.funded, &mut outcome).await {
                 metrics::counter!("sluice_dropped_total", "what" => "cancelled_step").increment(1);
                 tracing::error!(%error, step = %call.funded.step(), "a call that was cut short was not recorded");
+                if is_replayed(&call) {
+                    let start = call.funded.start();
+                    // Nothing of its prompt is held for as long as the disk takes no writes.
+                    drop((call, outcome));
+                    settle_unrecorded(&gateway, start).await;
+                }
             }
         };
         self.gateway.tasks.spawn(request_id::under(self.request.take(), record));
@@ -184,16 +196,47 @@ async fn take_back(gateway: Gateway, call: Arc<Call>) -> Result<()> {
     let of_task = gateway.clone();
     gateway.tasks.spawn(async move {
         let (writer, stopping) = (of_task.store.writer(), &of_task.stopping);
-        while stopping.run_until_cancelled(tokio::time::sleep(WITHDRAW_INTERVAL)).await.is_some() {
-            if writer.withdraw(step).await.is_ok() {
-                return;
-            }
-        }
-        if let Err(error) = writer.withdraw(step).await {
-            not_withdrawn(error.into());
-        }
+        let withdrawn = write_until_stop(stopping, || async { Ok(writer.withdraw(step).await?) });
+        withdrawn.await.unwrap_or_else(not_withdrawn);
     });
     Err(error)
+}
+
+/// Whether a call repeats another for a replay. While its start is open, the replay waits for its record.
+fn is_replayed(call: &Call) -> bool {
+    call.funded.routed().screened().context().recorded.is_some()
+}
+
+/// Records the end of a call of a replay whose own record could not be written, as soon as the disk takes it. The
+/// call is closed then, and still not made again.
+async fn settle_unrecorded(gateway: &Gateway, start: Start) {
+    let (store, ended_at) = (&gateway.store, gateway.clock.now());
+    let settled = write_until_stop(&gateway.stopping, || async {
+        // A write that took too long may have been stored since.
+        if bounded(store.is_open_call(start.step)).await? {
+            store.writer().unrecorded(&start, ended_at).await?;
+        }
+        Ok(())
+    });
+    if let Err(error) = settled.await {
+        tracing::error!(%error, step = %start.step, "the end of a call of a replay was not recorded");
+    }
+}
+
+/// Repeats a write, after a pause each time, until it is done or refused; once the gateway stops, the next attempt is
+/// the last.
+async fn write_until_stop<F>(stopping: &CancellationToken, write: impl Fn() -> F) -> Result<()>
+where
+    F: Future<Output = Result<()>> + Send,
+{
+    loop {
+        stopping.run_until_cancelled(tokio::time::sleep(RETRY_INTERVAL)).await;
+        let is_last = stopping.is_cancelled();
+        match write().await {
+            Err(Error::Unavailable(_)) if !is_last => {}
+            done => return done,
+        }
+    }
 }
 
 fn not_withdrawn(error: Error) {

@@ -108,6 +108,12 @@ impl Answer {
     }
 }
 
+/// Waits until an answer has left, if it is known when. False if its caller is too slow to read it.
+async fn has_left(answer: Option<CancellationToken>) -> bool {
+    let Some(left) = answer else { return true };
+    tokio::time::timeout(LONGEST_READ, left.cancelled()).await.is_ok()
+}
+
 impl Gateway {
     /// Asks the shadow model of the project, if this call is one of its sample, once the answer to the call has
     /// left. Returns at once.
@@ -128,9 +134,7 @@ impl Gateway {
         self.tasks.spawn(async move {
             let stopping = gateway.stopping.clone();
             let work = async {
-                if let Some(left) = answer_left
-                    && tokio::time::timeout(LONGEST_READ, left.cancelled()).await.is_err()
-                {
+                if !has_left(answer_left).await {
                     return ShadowOutcome::Busy;
                 }
                 tokio::time::sleep(START_DELAY).await;
@@ -265,6 +269,7 @@ fn may_receive_prompt(funded: &Funded, model: &Model) -> bool {
 mod tests {
     use domain::step::Step;
     use serde_json::json;
+    use tokio::time::{Instant, sleep};
 
     use super::*;
     use crate::request_id::{self, Served};
@@ -320,5 +325,21 @@ mod tests {
         let whole = Some("The key is hunter2.".to_owned());
         assert_eq!(taken(Some("The key is [SECRET]."), FinishReason::Stop), whole);
         assert_eq!(taken(None, FinishReason::Stop), whole);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shadow_call_waits_half_a_minute_for_a_slow_reader() {
+        let began = Instant::now();
+        assert!(has_left(None).await, "a call that no request waits for");
+        assert!(began.elapsed().is_zero());
+        let token = CancellationToken::new();
+        let reads = async {
+            sleep(Duration::from_millis(29_999)).await;
+            token.cancel();
+        };
+        assert!(tokio::join!(has_left(Some(token.clone())), reads).0);
+        let began = Instant::now();
+        assert!(!has_left(Some(CancellationToken::new())).await);
+        assert_eq!(began.elapsed(), Duration::from_secs(30));
     }
 }

@@ -46,7 +46,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// The pause before such a call is tried again, which has waited for a second itself.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// A call is recorded within this time of its start, or by nobody. One that its node drops at a stop is recorded
-/// seconds later; one of a node that has lost the job may go on for as long as a call may take.
+/// seconds later, as is one whose record the database did not take, once it takes writes again; one of a node that
+/// has lost the job may go on for as long as a call may take.
 const LONGEST_CALL: i64 = 10 * MINUTE;
 const RECORD_POLL: Duration = Duration::from_millis(100);
 

@@ -372,7 +372,7 @@ pub(crate) fn answer_beside<'a>(
             let _ = visit(text, |_, token| judged.add(token, false));
         }
     }
-    // What an answer repeats of its request was judged there.
+    // Strings that an answer repeats of its request were judged there.
     let mut sent = Judged::default();
     if let Some(request) = request {
         visit(request, |_, token| sent.add(token, false))?;

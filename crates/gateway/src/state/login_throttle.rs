@@ -114,7 +114,7 @@ impl Booked<'_> {
         self.stays = true;
     }
 
-    /// Does what the attempt asks for. Whoever hangs up meanwhile has had their try: it costs as much.
+    /// Does what the attempt asks for. Somebody who hangs up meanwhile has had their try: it costs as much.
     pub(crate) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let stays = std::mem::replace(&mut self.stays, true);
         let done = work.await;

@@ -89,7 +89,7 @@ impl SessionKey {
     }
 
     /// The session of a conversation, by what does not change while it grows: its instructions, the
-    /// names of its tools, and its first question. Of long texts only both ends are read: that takes
+    /// names of its tools, and its first question. Long texts are read at both ends only: that takes
     /// a few microseconds however long they are, and two conversations that differ nowhere else may
     /// share a session.
     pub(crate) fn of_conversation(&self, key: KeyId, prompt: &Prompt) -> SessionId {

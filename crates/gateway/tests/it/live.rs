@@ -5,7 +5,8 @@ use std::time::Duration;
 use domain::project::Role;
 use domain::time::{Clock, Timestamp};
 use gateway::{
-    Error, Gateway, LiveEvent, LiveStream, LiveView, LiveViews, Member, Origin, SignIn, Standing,
+    Error, Gateway, LiveEvent, LiveStream, LiveView, LiveViews, Member, Origin, Period, SignIn,
+    Span, Standing,
 };
 
 use crate::support::{Database, FIRST};
@@ -38,8 +39,12 @@ impl Watching {
     }
 
     fn open(&self) -> LiveStream {
+        self.open_view(LiveView::Traces)
+    }
+
+    fn open_view(&self, view: LiveView) -> LiveStream {
         let views = LiveViews::new(self.gateway.clone());
-        views.open(&self.member, &self.token, FIRST, LiveView::Traces).unwrap()
+        views.open(&self.member, &self.token, FIRST, view).unwrap()
     }
 
     fn wait(&self, seconds: u64) {
@@ -84,6 +89,34 @@ async fn a_stream_ends_after_ten_minutes() {
     owner.wait(599);
     assert!(matches!(stream.next().await, Some(LiveEvent::Quiet)));
     owner.wait(1);
+    assert!(stream.next().await.is_none());
+    drop(stream);
+    owner.gateway.close().await;
+}
+
+/// A page whose period ends today is open over midnight.
+#[tokio::test]
+async fn an_overview_of_days_ends_soon_after_the_last_of_them() {
+    let owner = Watching::new().await;
+    owner.wait(12 * 3_600 - 10);
+    owner.gateway.session(&owner.token, &origin(), Standing::Full).await.unwrap();
+    let days = Period::read(None, Some("2026-11-01"), Some("2026-11-15"), owner.clock.now());
+    let span = Span::of(&days.unwrap());
+    let mut stream = owner.open_view(LiveView::Overview(span, [].into()));
+    loop {
+        match stream.next().await {
+            Some(LiveEvent::Overview(overview)) if overview.usages.is_some() => break,
+            Some(LiveEvent::Overview(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    owner.wait(10 + 119);
+    let next = stream.next().await;
+    let goes_on = matches!(next, Some(LiveEvent::Overview(_) | LiveEvent::Quiet));
+    assert!(goes_on, "a late call may come: {next:?}");
+    owner.wait(1);
+    let Some(LiveEvent::Over(overview)) = stream.next().await else { panic!("it is over") };
+    assert_eq!(overview.figures.now.usage.requests, 0);
     assert!(stream.next().await.is_none());
     drop(stream);
     owner.gateway.close().await;

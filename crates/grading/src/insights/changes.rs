@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::{Findings, LEAST_HOURS, PROJECTED_HOURS, WEEK_SECONDS};
 
+/// The requests of a project in the last 7 days, among the data of a migration.
+const REQUESTS_7D: &str = "requests_7d";
 /// Facts of which one has changed by this part have changed.
 const CHANGE: f64 = 0.25;
 
@@ -35,10 +37,13 @@ pub fn insight_changes(stored: Vec<Insight>, found: Findings, now: Timestamp) ->
                 insight.facts = facts;
             }
             (Some(facts), InsightStatus::Dismissed) if !have_changed(&insight.facts, &facts) => {
-                if !is_measured_otherwise(&insight.facts, &facts) {
+                if is_measured_otherwise(&insight.facts, &facts) {
+                    insight.facts = rebased(&insight.facts, facts);
+                } else if let Some(requests) = missing_requests(&insight.facts, &facts) {
+                    insight.facts.data.insert(REQUESTS_7D.to_owned(), requests.clone());
+                } else {
                     continue;
                 }
-                insight.facts = rebased(&insight.facts, facts);
             }
             (Some(facts), InsightStatus::Dismissed | InsightStatus::Resolved) => {
                 insight.facts = facts;
@@ -102,11 +107,20 @@ fn figures(kind: InsightKind) -> &'static [&'static str] {
 /// Whether the savings of a migration cannot be told apart, since one of both is of a sample and the other is not,
 /// or one of a short sample without the requests of a week. The later ones are compared with from then on.
 fn is_measured_otherwise(before: &InsightFacts, after: &InsightFacts) -> bool {
-    let has_requests = |facts| figure(facts, "requests_7d").is_some();
+    let has_requests = |facts| figure(facts, REQUESTS_7D).is_some();
     let needs_requests = is_short_sample(before) || is_short_sample(after);
     before.kind == InsightKind::MigrationAlert
         && (sample_seconds(before).is_some() != sample_seconds(after).is_some()
             || needs_requests && has_requests(before) != has_requests(after))
+}
+
+/// The requests of a week that facts of all calls lack, and later ones have: a jump is compared with them.
+fn missing_requests<'f>(before: &InsightFacts, after: &'f InsightFacts) -> Option<&'f Value> {
+    let is_whole = |facts| sample_seconds(facts).is_none();
+    let may_have =
+        before.kind == InsightKind::MigrationAlert && is_whole(before) && is_whole(after);
+    let lacks = figure(before, REQUESTS_7D).is_none();
+    after.data.get(REQUESTS_7D).filter(|_| may_have && lacks)
 }
 
 /// The later facts with the earlier figures that compare whatever the calls are: otherwise those could creep on
@@ -135,7 +149,8 @@ fn is_short_sample(facts: &InsightFacts) -> bool {
 /// the window, which lowers the sum, and a window that begins later raises the sum of an hour. So both sums have to
 /// rise. The sum of a sample says nothing, since its calls are as many as before; its time is that of its calls. If
 /// it is less than a week, that of an hour follows the clock, so what a call saves, times the requests of the last
-/// 7 days, has to rise as well.
+/// 7 days, has to rise as well. If only one of both is of a sample, the sum of all its calls is not known: then it is enough
+/// that the sum of an hour rises, by the time that the calls stand for, and what a call saves times those requests.
 ///
 /// A fall is no reason: an alert that saves less is no news. Nor is anything below the least time, for which no
 /// savings are known.
@@ -152,18 +167,24 @@ fn have_savings_risen(before: &InsightFacts, after: &InsightFacts) -> bool {
         return false;
     }
     let has_risen = |was: f64, is: f64| is > was && is_moved(was, is);
-    let (Some(then), Some(now)) = (sample_seconds(before), sample_seconds(after)) else {
-        return has_risen(was / hours(before), is / hours(after)) && has_risen(was, is);
-    };
     let of_week = |facts: &InsightFacts, saved: f64| {
-        Some(saved / figure(facts, "steps")? * figure(facts, "requests_7d")?)
+        Some(saved / figure(facts, "steps")? * figure(facts, REQUESTS_7D)?)
     };
     let has_week_risen = || match (of_week(before, was), of_week(after, is)) {
         (Some(was), Some(is)) => has_risen(was, is),
         _ => false,
     };
-    let is_short = is_short_sample(before) || is_short_sample(after);
-    has_risen(was / then, is / now) && (!is_short || has_week_risen())
+    match (sample_seconds(before), sample_seconds(after)) {
+        (Some(then), Some(now)) => {
+            let is_short = is_short_sample(before) || is_short_sample(after);
+            has_risen(was / then, is / now) && (!is_short || has_week_risen())
+        }
+        (then, now) => {
+            let is_mixed = then.is_some() || now.is_some();
+            has_risen(was / hours(before), is / hours(after))
+                && (has_risen(was, is) || is_mixed && has_week_risen())
+        }
+    }
 }
 
 fn figure(facts: &InsightFacts, name: &str) -> Option<f64> {

@@ -139,7 +139,7 @@ fn a_time_is_rounded_so_that_no_saving_is_made_up() {
     // In half hours.
     let time = |halves: i64| halves * HOUR / 2;
     for (halves, expected) in [(0, 1), (1, 1), (3, 1), (47, 23), (48, 24), (49, 25), (1_440, 720)] {
-        assert_eq!(Observed::all(time(halves)), all(expected), "{halves}");
+        assert_eq!(Observed::all(time(halves), None), all(expected), "{halves}");
     }
     let sample = |known, looked_at| {
         let observed = Observed::sample(time(known), time(looked_at), None);

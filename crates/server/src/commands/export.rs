@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use domain::ids::ProjectId;
 use domain::time::Clock;
-use gateway::{ExportRequest, ExportedSteps, export_offline};
+use gateway::{ExportRequest, ExportedProjects, ExportedSteps, export_offline};
 use tempfile::NamedTempFile;
 use tokio::signal::unix::SignalKind;
 
@@ -16,8 +16,8 @@ use crate::config::Config;
 
 #[derive(Args)]
 pub(crate) struct ExportCommand {
-    /// The project to export
-    #[arg(long, value_name = "N", required_unless_present = "all", conflicts_with = "all")]
+    /// The project to export [default: the only one that there is]
+    #[arg(long, value_name = "N", conflicts_with = "all")]
     project: Option<i64>,
     /// Export every project
     #[arg(long)]
@@ -40,14 +40,18 @@ pub(crate) struct ExportCommand {
 }
 
 pub(crate) async fn run(config: &Config, command: ExportCommand) -> Result<(), Failure> {
-    let ExportCommand { project, format, since, until, content, output, .. } = command;
+    let ExportCommand { project, all, format, since, until, content, output } = command;
     let request = ExportRequest { format, since, until, content };
-    let project = project.map(ProjectId);
+    let projects = match project {
+        Some(project) => ExportedProjects::One(ProjectId(project)),
+        None if all => ExportedProjects::All,
+        None => ExportedProjects::Only,
+    };
     let clock = Clock::system();
     let mut store = visit(config).await?;
     store.release_claim().await;
     let exported = match &output {
-        None => export_offline(&store, project, &request, &clock, &mut io::stdout()).await?,
+        None => export_offline(&store, projects, &request, &clock, &mut io::stdout()).await?,
         Some(path) => {
             let fault = |error| Failure(format!("{} cannot be written: {error}", path.display()));
             // Before there is a file that a signal would leave behind.
@@ -55,7 +59,7 @@ pub(crate) async fn run(config: &Config, command: ExportCommand) -> Result<(), F
             let mut terminate = watch(SignalKind::terminate())?;
             let mut hang_up = watch(SignalKind::hangup())?;
             let mut file = begin(path).map_err(fault)?;
-            let exporting = export_offline(&store, project, &request, &clock, &mut file);
+            let exporting = export_offline(&store, projects, &request, &clock, &mut file);
             let exported = tokio::select! {
                 exported = exporting => exported?,
                 _ = interrupt.recv() => return Err(Failure("interrupted".to_owned())),

@@ -68,9 +68,14 @@ pub struct Start {
     pub started_at: i64,
 }
 
+/// The error of a call that was lost with its node.
+const STOPPED: &str = "The gateway stopped before this call ended";
+/// The error of a call that has ended, and whose record the database did not take.
+const UNRECORDED: &str = "The end of this call could not be recorded";
+
 impl Start {
     /// The step that a lost call leaves: failed, with the prompt paid for as estimated.
-    fn lost(&self, now: Timestamp) -> Step {
+    fn lost(&self, now: Timestamp, error: &str) -> Step {
         let prices = self
             .prices
             .map(|(input, output)| Prices::new(Usd(input), Usd(output), CachePrices::default()));
@@ -88,7 +93,7 @@ impl Start {
             api_endpoint: self.api_endpoint,
             status: StepStatus::Failed,
             reason: None,
-            error: Some("The gateway stopped before this call ended".to_owned()),
+            error: Some(error.to_owned()),
             started_at: Timestamp(self.started_at),
             finished_at: now,
             routing: None,
@@ -132,13 +137,11 @@ pub(crate) async fn settle_lost(
         for (id, call) in calls {
             let start = serde_json::from_str::<Start>(&call);
             let written = match &start {
-                Ok(start) => {
-                    writer.wait(Write::Step(Box::new(start.lost(now)), None, Ends::Lost)).await
-                }
+                Ok(start) => writer.lost(start, now, STOPPED).await,
                 Err(error) => Err(Error::Corrupt(error.to_string())),
             };
             match written {
-                Ok(_) => settled += 1,
+                Ok(()) => settled += 1,
                 // Its step is there already, or it cannot be read: it must not block every start of
                 // the gateway.
                 Err(error) if error.is_of_one_row() => {
@@ -148,6 +151,23 @@ pub(crate) async fn settle_lost(
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+impl Writer {
+    /// Records a call of this node that has ended and whose own record the database did not take: as one that was
+    /// lost, with an estimated cost. Changes nothing if its step is there.
+    #[boxed]
+    pub async fn unrecorded(&self, start: &Start, now: Timestamp) -> Result<()> {
+        match self.lost(start, now, UNRECORDED).await {
+            Err(Error::Taken) => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn lost(&self, start: &Start, now: Timestamp, error: &str) -> Result<()> {
+        let step = Box::new(start.lost(now, error));
+        self.wait(Write::Step(step, None, Ends::Lost)).await.map(drop)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Responses and items of before that a request refers to by the ids of our own answers, from the
-//! gateway's record of the project's calls. What a provider keeps is left to be found there.
+//! gateway's record of the project's calls. Those that a provider keeps are left to be found there.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -70,8 +70,8 @@ fn count(bytes: &[u8], is_one: impl Fn(u8) -> bool) -> usize {
     count
 }
 
-/// The end of a signed token (JWT) that begins with a run, or of one of 1Password, which hold JSON in base64. What it says of
-/// its bearer is left to the check for tokens.
+/// The end of a signed token (JWT) that begins with a run, or of one of 1Password, which hold JSON in base64. The
+/// check for tokens judges what it says of its bearer.
 fn signed_token(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
     let run = &bytes[start..end];
     if run.starts_with(b"ops_") && run.len() >= SERVICE_TOKEN {

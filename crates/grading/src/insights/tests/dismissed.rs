@@ -253,6 +253,38 @@ fn growth_counts_from_the_first_sample_on() {
 }
 
 #[test]
+fn the_jump_that_makes_a_sample_of_all_calls_is_told() {
+    // 45,000 steps in a month, one in fifty an alert's. After the jump the latest 50,000 are looked at.
+    let all = |hours: i64, requests| Observed::all(hours * 60 * MINUTE, Some(requests));
+    let month = code_alert("cheap", 900, all(720, 10_500));
+    assert_eq!(month.data["requests_7d"], 10_500);
+    // 40,000 more in an hour: the others are those of 6 days.
+    let jump = code_alert("cheap", 1_000, sample(6 * 24 * 60, 50_500));
+    assert!(returns(month.clone(), jump.clone()));
+    // As many requests as ever: other calls are fewer, or the others of a week ago are left out.
+    assert!(!returns(month.clone(), code_alert("cheap", 1_000, sample(6 * 24 * 60, 10_500))));
+    assert!(!returns(month.clone(), code_alert("cheap", 1_000, sample(29 * 24 * 60, 10_600))));
+    // The requests have jumped, and those of the alert have not.
+    assert!(!returns(month.clone(), code_alert("cheap", 180, sample(6 * 24 * 60, 50_500))));
+    // Half a day, and that the busy one, has as many calls as ever; other calls have grown.
+    let alert = code_alert("cheap", 9_000, all(720, 10_500));
+    assert!(!returns(alert, code_alert("cheap", 300, sample(12 * 60, 700_000))));
+    // An alert of before a week was known, or of an earlier version, learns of it first.
+    let early = code_alert("cheap", 900, Observed::all(720 * 60 * MINUTE, None));
+    let learned = dismissed(early.clone(), code_alert("cheap", 950, all(720, 10_500)));
+    assert_eq!(learned.status, InsightStatus::Dismissed);
+    assert_eq!(learned.facts.data["requests_7d"], 10_500);
+    assert_eq!(learned.facts.data["steps"], 900, "it could creep on otherwise");
+    assert!(returns(learned.facts, jump.clone()));
+    // No week before the jump is known: the jump is where the comparison begins.
+    let young = code_alert("cheap", 900, Observed::all(720 * 60 * MINUTE, None));
+    assert_eq!(dismissed(young, jump.clone()).facts, jump);
+    // A sample that is over, and a project that has grown.
+    assert!(!returns(jump.clone(), month.clone()));
+    assert!(returns(month, code_alert("cheap", 4_000, all(720, 45_000))));
+}
+
+#[test]
 fn what_does_not_depend_on_a_sample_creeps_no_further_with_one() {
     let with = |mut facts: InsightFacts, name: &str, figure: f64| {
         facts.data.insert(name.to_owned(), json!(figure));

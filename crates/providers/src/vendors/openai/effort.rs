@@ -22,8 +22,8 @@ pub(super) enum Chosen {
     Instead(Effort),
 }
 
-/// Chooses the effort; an effort of the caller's own goes before Anthropic's `thinking`. What the model
-/// cannot be asked for is dropped.
+/// Chooses the effort; an effort of the caller's own goes before Anthropic's `thinking`. Settings that the
+/// model cannot be asked for are dropped.
 pub(super) fn choose(attempt: &Attempt<'_>, dropped: &mut Vec<String>) -> Chosen {
     let Attempt { prompt, model, .. } = *attempt;
     if !prompt.is_translated {

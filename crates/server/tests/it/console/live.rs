@@ -13,6 +13,7 @@ crate::on_every_backend!(
     a_trace_appears_and_changes_in_an_open_list,
     an_open_overview_keeps_up,
     days_that_contain_today_are_followed_too,
+    days_that_are_over_are_followed_no_more,
     a_job_is_followed_to_its_end,
     an_open_list_of_jobs_leads_to_all_of_them,
     a_stream_shows_what_its_page_would,
@@ -151,6 +152,18 @@ async fn days_that_contain_today_are_followed_too(backend: Backend) {
     let event = stream.until("<span class=\"value\">1</span>").await;
     // The usage by the tag of the page is among the tables.
     stream.has(event, ">search</th>").await;
+}
+
+async fn days_that_are_over_are_followed_no_more(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    // As a page that was opened on the last of these days, and is still open.
+    let days = "/live/overview?start_date=2026-01-01&end_date=2026-01-02&project=1";
+    let mut stream = Stream::open(&owner, days).await;
+    let event = stream.until("event: end\n").await;
+    assert!(event.contains("No calls from 2026-01-01 to 2026-01-02"), "{event}");
+    assert!(event.contains("id=\"group-0\""), "{event}");
+    stream.ended().await;
 }
 
 async fn a_job_is_followed_to_its_end(backend: Backend) {

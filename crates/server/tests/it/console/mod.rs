@@ -2,6 +2,7 @@
 
 mod account;
 mod calls;
+mod files;
 mod live;
 mod manage;
 mod mcp_tokens;

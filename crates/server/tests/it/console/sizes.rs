@@ -126,11 +126,18 @@ async fn pages_are_small_however_much_there_is(backend: Backend) {
     // An entry that the address names can be chosen, however many there are.
     let last = format!("a-model-of-team-{}", MANY - 1);
     let page = owner.get(&format!("/playground?model={last}")).await.text;
-    assert!(page.contains(&format!("<option value=\"{last}\" selected>")), "{page}");
+    let named = format!("list=\"models-1\" autocomplete=\"off\" value=\"{last}\"");
+    assert!(page.contains(&named), "{page}");
+    assert!(page.contains("list=\"models-2\" autocomplete=\"off\" value=\"\""), "{page}");
     let page = owner.get(&format!("/traces/{trace}?model={last}&model=sandbox")).await.text;
     for model in [&*last, "sandbox"] {
         assert!(page.contains(&format!("value=\"{model}\" checked>")), "{model}: {page}");
     }
+    assert!(page.contains("<input name=\"model\""), "any model can be named: {page}");
+    let key = between(&page, "<option value=\"ak_", "\"")[0];
+    let form = [("project", "1"), ("key", &format!("ak_{key}")), ("model", ""), ("model", &last)];
+    let made = super::send_form(&owner, &format!("/traces/{trace}/replay"), &form).await;
+    assert!(made.header("location").starts_with("/replays/"), "{}", made.text);
     let page = owner.get("/settings").await.text;
     assert!(page.contains("list=\"models-simple\""), "any model can be named: {page}");
     let projects = api.get("/api/v1/projects").await.ok(200);

@@ -2,14 +2,16 @@
 
 use serde_json::json;
 
-use super::owner;
+use super::{owner, signed_in};
 use crate::harness::{Backend, Caller, Server};
+use crate::session::roles::{self, USER_PASSWORD};
 
 crate::on_every_backend!(
     the_steps_of_a_trace_are_paged,
     all_of_a_text_is_on_the_pages_of_its_step,
     pages_of_a_trace_are_small_whatever_it_holds,
-    the_steps_in_time_have_tokens_tiers_and_findings
+    the_steps_in_time_have_tokens_tiers_and_findings,
+    a_step_of_a_project_out_of_sight_is_not_there
 );
 
 /// The most bytes of a page over the wire, without its headers.
@@ -175,4 +177,32 @@ async fn the_steps_in_time_have_tokens_tiers_and_findings(backend: Backend) {
     let tokens = ["prompt_tokens", "completion_tokens"].map(|name| run[name].as_i64().unwrap());
     let cell = format!("<td class=\"number\">{}</td>", tokens[0] + tokens[1]);
     assert!(table.contains(&cell), "no {cell} in {table}");
+}
+
+async fn a_step_of_a_project_out_of_sight_is_not_there(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let other = json!({"project": {"name": "Other"}});
+    let other = server.owner().await.post("/api/v1/projects", &other).await.ok(201);
+    roles::user(&server, "member", &[&other["id"].to_string()]).await;
+    let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
+    let trace = noted(&server, &["a secret note"]).await;
+    let page = owner(&server).await.get(&format!("/traces/{trace}?project=1")).await.text;
+    let step = numbers(&page)[0];
+    for path in [
+        format!("/traces/{trace}/steps/{step}"),
+        format!("/traces/{trace}/steps/{step}?text=0&begin=0"),
+        format!("/traces/{trace}"),
+        format!("/traces/{trace}?step={step}"),
+        format!("/steps/{step}"),
+    ] {
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let seen = owner(&server).await.get(&format!("{path}{mark}project=1")).await.status;
+        assert!(matches!(seen, 200 | 303), "{path}: {seen}");
+        // Neither by its own project nor by one that the member sees, which is the first of theirs.
+        for project in ["project=1".to_owned(), format!("project={}", other["id"]), String::new()] {
+            let found = member.get(&format!("{path}{mark}{project}")).await;
+            assert_eq!(found.status, 404, "{path} {project}: {}", found.text);
+            assert!(!found.text.contains("secret note"), "{path} {project}");
+        }
+    }
 }

@@ -103,10 +103,14 @@ async fn the_command_writes_the_same_beside_the_gateway(backend: Backend) {
     record(&server, &owner).await;
     let job = exported(&owner, "jsonl", json!({})).await;
     let file = owner.get(job["download"].as_str().unwrap()).await.text;
-    let args = ["export", "--project", "1", "--format", "jsonl", "--since", "1h"];
-    let done = server.cli(&args, &[]).await;
-    assert!(done.status.success(), "{done:?}");
-    assert_eq!(String::from_utf8(done.stdout).unwrap(), file);
+    // Without a project it is that of the only one.
+    for project in [&["--project", "1"][..], &[]] {
+        let mut args = vec!["export", "--format", "jsonl", "--since", "1h"];
+        args.extend(project);
+        let done = server.cli(&args, &[]).await;
+        assert!(done.status.success(), "{done:?}");
+        assert_eq!(String::from_utf8(done.stdout).unwrap(), file);
+    }
 
     let path = server.data().join("steps.jsonl");
     let shown = path.to_str().unwrap();
@@ -116,11 +120,17 @@ async fn the_command_writes_the_same_beside_the_gateway(backend: Backend) {
     assert_eq!(said, format!("9 steps were exported to {shown}.\n"));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), file);
     let events = owner.get("/api/v1/audit-events?event=export_created").await.ok(200);
-    assert_eq!(events.as_array().unwrap().len(), 3);
+    assert_eq!(events.as_array().unwrap().len(), 4);
 
+    let made = json!({"project": {"name": "Other"}});
+    let other = owner.post("/api/v1/projects", &made).await.ok(201)["id"].to_string();
+    let several = format!(
+        "there are several projects: give --project N, or --all: 1 (Default), {other} (Other)"
+    );
     for (args, fault) in [
-        (["--project", "99", "--format", "jsonl"], "there is no project 99"),
-        (["--project", "1", "--format", "xlsx"], "format must be jsonl, parquet or focus"),
+        (&["--project", "99", "--format", "jsonl"][..], "there is no project 99"),
+        (&["--project", "1", "--format", "xlsx"], "format must be jsonl, parquet or focus"),
+        (&["--format", "jsonl"], &several),
     ] {
         let mut all = vec!["export", "--since", "1h"];
         all.extend(args);

@@ -195,7 +195,7 @@ async fn steps_without_a_call_are_carried_over(backend: Backend) {
     assert_eq!(graded["optimization_grade"], "B", "{job}");
     assert_eq!(replayed["optimization_grade"], "B", "{job}");
 
-    // What safety refuses today is refused in the replay.
+    // The replay refuses a call that safety refuses today.
     let rules = json!([{"name": "greeting", "pattern": "Hello", "action": "block"}]);
     settings(&owner, 1, json!({"safety": {"rules": rules}})).await;
     let job = replay(&key, &trace, &json!({"force_model": "mock"})).await;

@@ -38,7 +38,7 @@ async fn secure_steps_stay_private(backend: Backend) {
     assert_eq!(each(&job["comparison"]["replay"]["steps"], "skipped"), ["secure"]);
     assert_eq!((mock.begun(), public.begun()), (4, 2));
 
-    // What is found today counts, although it was not looked for then.
+    // Findings of today count, although nobody looked for them then.
     settings(&owner, 1, json!({"safety": {"pii": {"entities": ["IBAN"]}}})).await;
     let trace = key.trace().await;
     key.execute(&trace, "Write to jane.doe@acme-example.org.").await.ok(200);

@@ -205,6 +205,13 @@ async fn over_tls_planted_cookies_change_nothing(backend: Backend) {
         assert_eq!(browser.user().await, OWNER, "{path}");
         assert_eq!(browser.get(PAGE).await.status, 404, "{path}");
     }
+    // Nor do those of all paths and domains above, each of which looks like the own one and is sent before it.
+    let paths = ["/", "/api", "/api/", "/api/v1", "/api/v1/", "/api/v1/session"];
+    let places = paths.iter().flat_map(|path| [(path, "example.org"), (path, HOST)]);
+    for (number, (path, domain)) in places.enumerate() {
+        browser.keep(&format!("sluice_session=o{number:064x}; Path={path}; Domain={domain}"));
+    }
+    assert_eq!(browser.user().await, OWNER);
     // Signing out ends the own session, and leaves nothing of it.
     let own = browser.cookies.iter().find(|cookie| cookie.domain.is_none()).unwrap().clone();
     browser.send("POST", "/sign-out", None).await;

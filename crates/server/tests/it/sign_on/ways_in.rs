@@ -51,7 +51,7 @@ async fn an_identity_is_unlinked_unless_it_is_the_last_way_in(backend: Backend) 
     let [event] = &events(&server, "identity_unlinked").await[..] else { panic!("one") };
     assert_eq!(event["actor"], "member@example.org");
     assert_eq!(event["metadata"], json!({"issuer": issuer.url()}));
-    // Who has nothing else keeps it.
+    // Somebody who has nothing else keeps it.
     issuer.says(&person("user-2", "ann@example.org", &["eng"]));
     let ann = signed_on(&server, &issuer).await;
     let listed = ann.get(IDENTITIES).await.ok(200);
@@ -215,7 +215,7 @@ async fn without_passwords_an_owner_still_gets_in(backend: Backend) {
     second.delete("/api/v1/users/1").await.says(422, sentence);
     let id = &owner.get(IDENTITIES).await.ok(200)[0]["id"];
     unlink(&owner, id, PASSWORD).await.says(422, "This is your last way in");
-    // What locks nobody out is allowed.
+    // Changes that lock nobody out are allowed.
     owner.patch(&one, &json!({"name": "Work"})).await.ok(200);
     owner.delete(&format!("{PROVIDERS}/{}", more["id"])).await.ok(204);
     owner.delete("/api/v1/users/2").await.ok(204);

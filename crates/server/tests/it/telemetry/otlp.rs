@@ -104,7 +104,7 @@ async fn steps_are_spans_of_their_trace(backend: Backend) {
     assert_eq!(attribute(resource, "service.name"), "gateway-1");
     assert!(!attribute(resource, "service.instance.id").is_empty());
 
-    // What is recorded last is sent at a stop, and so are the metrics.
+    // The last records are sent at a stop, and so are the metrics.
     let trace = key.trace().await;
     key.execute(&trace, QUESTION).await.ok(200);
     server.stop().await;
@@ -292,7 +292,7 @@ async fn what_was_not_taken_is_sent_again() {
     let times = asked.lock().unwrap().clone();
     let waited = times[1].duration_since(times[0]);
     assert!(waited >= Duration::from_secs(3), "it asked for three: {waited:?}");
-    // What would be refused again is not repeated.
+    // Nothing is repeated that would be refused again.
     key.execute(&trace, QUESTION).await.ok(200);
     counted(&metrics, "rejected", 2).await;
     assert_eq!(spans(&collector).len(), 3);

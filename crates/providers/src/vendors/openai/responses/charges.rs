@@ -121,8 +121,8 @@ pub(super) fn of(prompt: &Prompt) -> Charges {
     charges
 }
 
-/// Shows a tool and those that it holds, each with its place. What is too deep to be read may be anything: of
-/// that only the tools on top are shown, as [`Nested::Unread`].
+/// Shows a tool and those that it holds, each with its place. A value that is too deep to be read may be
+/// anything: only its tools on top are shown, as [`Nested::Unread`].
 fn each_tool(at: &str, tool: &Value, show: &mut dyn FnMut(&str, Nested<'_>)) {
     fn walk(at: &str, tool: &Value, depth: usize, show: &mut dyn FnMut(&str, Nested<'_>)) {
         show(at, Nested::Tool(tool));
@@ -284,7 +284,7 @@ fn passing_body(prompt: &Prompt) -> Option<&str> {
     original.body.as_deref().filter(|_| original.format == WireFormat::Responses)
 }
 
-/// The tools of a body. What is no list of tools may be any.
+/// The tools of a body. A value that is no list of tools may be any.
 fn tools(body: &str) -> Vec<Value> {
     let all = json_text::member(body, "tools").ok().flatten().filter(|all| *all != "null");
     let unknown = || vec![json!({"type": "unknown"})];
