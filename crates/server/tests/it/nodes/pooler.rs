@@ -72,7 +72,7 @@ async fn two_gateways_serve_through_a_pooler() {
 
     // Long reads have a bound, and jobs run: on either node.
     one.get("/api/v1/stats?window=24").await.ok(200);
-    let found = owner.get("/api/v1/traces?per_page=5").await.ok(200);
+    let found = one.get("/api/v1/traces?per_page=5").await.ok(200);
     assert!(!found.as_array().unwrap().is_empty());
     let job = replay(&one, &trace, &json!({})).await;
     assert_eq!(job["status"], "completed", "{job}");
