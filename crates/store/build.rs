@@ -1,6 +1,7 @@
 //! Lists the schema's history for `src/migrate.rs`, so that a new migration is a new file and nothing
 //! else: `migrations/NNNN_name.sql` if both databases read the same text, otherwise a file of that name
-//! in `migrations/sqlite` and one in `migrations/postgres`.
+//! in `migrations/sqlite` and one in `migrations/postgres`. The first line of a migration declares whether it
+//! leaves the binaries before it working.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -26,6 +27,29 @@ fn include(manifest: &Path, path: &Path) -> Result<String, Box<dyn Error>> {
     Ok(format!(r#"include_str!(concat!(env!("CARGO_MANIFEST_DIR"), {:?}))"#, format!("/{path}")))
 }
 
+/// The first migration that declares what it is. Those before are frozen.
+const FIRST_DECLARED: i64 = 34;
+
+/// The oldest schema version whose binaries work after a migration, as its first line declares it: `-- expand`
+/// for all that worked before it, `-- contract 36` for those that know schema 36 and newer.
+fn contract(version: i64, text: &Path) -> Result<Option<i64>, Box<dyn Error>> {
+    if version < FIRST_DECLARED {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(text)?;
+    match text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>()[..] {
+        ["--", "expand"] => Ok(None),
+        ["--", "contract", oldest] => match oldest.parse::<i64>()? {
+            oldest if oldest < version => Ok(Some(oldest)),
+            _ => Err(format!("migration {version} leaves no binary before it working").into()),
+        },
+        _ => Err(format!(
+            "the first line of migration {version} is not `-- expand` or `-- contract N`"
+        )
+        .into()),
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=migrations");
     let manifest = std::env::var("CARGO_MANIFEST_DIR")?;
@@ -36,12 +60,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let names: BTreeSet<&String> =
         both.keys().chain(sqlite.keys()).chain(postgres.keys()).collect();
     let mut list = String::from("&[\n");
-    for (index, name) in names.into_iter().enumerate() {
+    let mut last = 0;
+    for name in names {
         let (number, label) = name.split_once('_').ok_or_else(|| format!("{name}: no number"))?;
-        let version: usize = number.parse()?;
-        if version != index + 1 {
-            return Err(format!("{name} is migration number {}", index + 1).into());
+        let version: i64 = number.parse()?;
+        if version <= last {
+            return Err(format!("{name}: migration {version} is there already").into());
         }
+        last = version;
         let (sqlite, postgres) = match (both.get(name), sqlite.get(name), postgres.get(name)) {
             (Some(path), None, None) => (path, path),
             (None, Some(sqlite), Some(postgres)) => (sqlite, postgres),
@@ -49,8 +75,16 @@ fn main() -> Result<(), Box<dyn Error>> {
                 return Err(format!("{name} needs one text for both databases, or one each").into());
             }
         };
+        let contract = match (contract(version, sqlite)?, contract(version, postgres)?) {
+            (sqlite, postgres) if sqlite == postgres => sqlite,
+            _ => return Err(format!("{name}: the two texts declare different things").into()),
+        };
         let (sqlite, postgres) = (include(manifest, sqlite)?, include(manifest, postgres)?);
-        writeln!(list, "({version}, {label:?}, {sqlite}, {postgres}),")?;
+        writeln!(
+            list,
+            "Change {{ version: {version}, name: {label:?}, sqlite: {sqlite}, postgres: {postgres}, \
+             contract: {contract:?} }},"
+        )?;
     }
     list.push(']');
     std::fs::write(Path::new(&std::env::var("OUT_DIR")?).join("history.rs"), list)?;

@@ -81,6 +81,8 @@ pub struct Inner {
     pub(crate) job_wakes: JobWakes,
     pub(crate) running_jobs: RunningJobs,
     pub(crate) tasks: TaskTracker,
+    /// Cancelled once the server is about to stop: it still serves, and is not ready.
+    pub(crate) draining: CancellationToken,
     /// Cancelled when no further part of a job may begin: while open requests end, or later.
     pub(crate) winding_down: CancellationToken,
     /// Cancelled when a graceful stop begins.

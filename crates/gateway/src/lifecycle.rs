@@ -116,6 +116,7 @@ impl Gateway {
             job_wakes: JobWakes::default(),
             running_jobs: RunningJobs::default(),
             tasks: TaskTracker::new(),
+            draining: CancellationToken::new(),
             winding_down: CancellationToken::new(),
             stopping: CancellationToken::new(),
             cut_off: CancellationToken::new(),
@@ -135,9 +136,12 @@ impl Gateway {
         Self::assemble(store, client, config, clock).await.map(|(gateway, _)| gateway)
     }
 
-    /// Whether the database, the writer and the registry are well. The error names the one that is
-    /// not.
+    /// Whether this node should get requests: the database and the writer are well, the node has its lock, and
+    /// it is not about to stop. The error names what is not so.
     pub async fn ready(&self) -> std::result::Result<(), String> {
+        if self.draining.is_cancelled() {
+            return Err("the gateway is about to stop".to_owned());
+        }
         let ping = tokio::time::timeout(Duration::from_secs(2), self.store.ping());
         match ping.await {
             Ok(Ok(())) => Ok(()),
@@ -156,6 +160,16 @@ impl Gateway {
     /// end by that from those whose caller hung up.
     pub fn cut_off(&self) -> CancellationToken {
         self.cut_off.clone()
+    }
+
+    /// Is not ready from now on, so that load balancers send nothing new. Requests are served as before.
+    pub fn drain(&self) {
+        self.draining.cancel();
+    }
+
+    /// Cancelled by [`Gateway::drain`].
+    pub fn draining(&self) -> CancellationToken {
+        self.draining.clone()
     }
 
     /// Begins no further part of a job from now on.

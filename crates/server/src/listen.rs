@@ -9,7 +9,8 @@ use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::future::Either;
-use http::{Request, StatusCode};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -72,17 +73,28 @@ pub(crate) fn connections() -> usize {
     allowed
 }
 
-/// Accepts at most `most` connections at once until stopped, then waits for those in flight; `cut`
-/// ends the rest.
+/// The ends of a listener, in the order in which they come.
+pub(crate) struct Ends {
+    /// A stop is near: connections end with the answers that they carry, and their clients connect to
+    /// another node.
+    pub(crate) draining: CancellationToken,
+    /// No connection is accepted any more.
+    pub(crate) stop: CancellationToken,
+    /// What is left is cut off.
+    pub(crate) cut: CancellationToken,
+}
+
+/// Accepts at most `most` connections at once until stopped, then waits for those in flight, and cuts the
+/// rest off.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     most: usize,
-    stop: CancellationToken,
-    cut: CancellationToken,
+    ends: Ends,
     tasks: &TaskTracker,
     loops: &Loops,
 ) {
+    let Ends { draining, stop, cut } = ends;
     let (places, crowded) = (Arc::new(Semaphore::new(most)), Arc::new(Notify::new()));
     let graceful = GracefulShutdown::new();
     loop {
@@ -101,6 +113,7 @@ pub(crate) async fn serve(
                     peer,
                     large: loops.large().clone(),
                     tasks: tasks.clone(),
+                    draining: draining.clone(),
                 };
                 let connection = connection(stream, service, spread, watcher, crowded.clone());
                 let cut = cut.clone();
@@ -190,12 +203,16 @@ struct Service {
     /// The runtime for requests with large bodies.
     large: Handle,
     tasks: TaskTracker,
+    /// Cancelled when a stop is near.
+    draining: CancellationToken,
 }
 
 impl Service {
     fn call(&self, mut request: Request<Incoming>) -> impl Future<Output = Response> + use<> {
         request.extensions_mut().insert(ConnectInfo(self.peer));
         let is_large = is_large(&request);
+        // HTTP/2 has no such header: its connections end at the stop.
+        let draining = (request.version() < Version::HTTP_2).then(|| self.draining.clone());
         let answer = self.router.clone().call(request);
         let (waits, answer) = gateway::until_hang_up(answer);
         let answer = if is_large {
@@ -207,7 +224,7 @@ impl Service {
         };
         async move {
             let _waits = waits;
-            match answer {
+            let mut answer = match answer {
                 Either::Left(answer) => answer.await.unwrap_or_else(|never| match never {}),
                 Either::Right(task) => match task.await {
                     Ok(answer) => answer.unwrap_or_else(|never| match never {}),
@@ -217,7 +234,11 @@ impl Service {
                         StatusCode::INTERNAL_SERVER_ERROR.into_response()
                     }
                 },
+            };
+            if draining.is_some_and(|draining| draining.is_cancelled()) {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
+            answer
         }
     }
 }

@@ -39,7 +39,7 @@ enum Command {
     /// Serve the API (the default)
     Serve,
     /// Bring the database schema up to date and stop
-    Migrate,
+    Migrate(commands::migrate::Migrate),
     /// Check the configuration and print it without secrets
     CheckConfig {
         /// Print every key at its default, with its meaning
@@ -134,7 +134,7 @@ async fn work(command: Command, flags: &Flags) -> Result<ExitCode, Failure> {
         Command::Backtest(command) => {
             return Box::pin(commands::backtest::run(&command, &config)).await;
         }
-        Command::Migrate => commands::migrate(&config).await,
+        Command::Migrate(command) => commands::migrate::run(&config, &command).await,
         Command::Doctor => commands::doctor::run(&config).await,
         Command::RotateMasterKey => commands::rotate_master_key(&config).await,
         Command::User(command) => commands::users::run(&config, command).await,

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::commands::{Failure, watch};
 use crate::config::{self, Config};
+use crate::listen::Ends;
 use crate::loops::Loops;
 use crate::{listen, open, telemetry};
 
@@ -62,10 +63,11 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     let router = api::router(gateway.clone(), settings);
     greet(&config, credentials.as_ref());
     tracing::info!(address = %config.listen, version = env!("CARGO_PKG_VERSION"), "serving");
-    watch_signals(&stop, &tasks)?;
+    watch_signals(&gateway, config.shutdown_delay, &stop, &tasks)?;
     let displaced = watch_claim(&gateway, &stop, &tasks);
     wind_down_at(&stop, &gateway, &tasks);
-    listen::serve(listener, router, connections, stop, gateway.cut_off(), &tasks, &loops).await;
+    let ends = Ends { draining: gateway.draining(), stop, cut: gateway.cut_off() };
+    listen::serve(listener, router, connections, ends, &tasks, &loops).await;
     tasks.close();
     tasks.wait().await;
     gateway.close().await;
@@ -108,19 +110,40 @@ fn wind_down_at(stop: &CancellationToken, gateway: &Gateway, tasks: &TaskTracker
 /// The signal of a write beyond the largest size of a file, on Linux.
 const SIGXFSZ: i32 = 25;
 
-fn watch_signals(stop: &CancellationToken, tasks: &TaskTracker) -> Result<(), Failure> {
+/// Stops at a signal: at once, or after the delay. Until then the gateway serves as before and is not ready; a
+/// second signal ends the wait.
+fn watch_signals(
+    gateway: &Gateway,
+    delay: Duration,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> Result<(), Failure> {
     let (mut terminate, mut interrupt) =
         (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
     // A write beyond the largest file that the system allows fails then, as on a full disk; it does not
     // end the process.
     let beyond_limit = watch(SignalKind::from_raw(SIGXFSZ))?;
-    let stop = stop.clone();
+    let (stop, gateway) = (stop.clone(), gateway.clone());
     tasks.spawn(async move {
         let _held = beyond_limit;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            () = stop.cancelled() => {}
+        let mut signal = async || {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        if stop.run_until_cancelled(signal()).await.is_some() {
+            gateway.drain();
+            if !delay.is_zero() {
+                tracing::info!(seconds = delay.as_secs(), "stopping after the shutdown delay");
+                let waits = async {
+                    tokio::select! {
+                        () = tokio::time::sleep(delay) => {}
+                        () = signal() => {}
+                    }
+                };
+                stop.run_until_cancelled(waits).await;
+            }
         }
         stop.cancel();
     });
@@ -153,10 +176,11 @@ fn start_metrics(
         }
     });
     let stop = stop.clone();
-    let (served, cut, loops) = (tasks.clone(), CancellationToken::new(), loops.clone());
+    let ends = Ends { draining: CancellationToken::new(), stop, cut: CancellationToken::new() };
+    let (served, loops) = (tasks.clone(), loops.clone());
     let router = metrics_router(handle);
     tasks.spawn(async move {
-        listen::serve(listener, router, MOST_METRICS_CONNECTIONS, stop, cut, &served, &loops).await;
+        listen::serve(listener, router, MOST_METRICS_CONNECTIONS, ends, &served, &loops).await;
     });
     Ok(())
 }

@@ -180,7 +180,7 @@ impl Tx {
             "SELECT node, link, hash FROM audit_heads WHERE node > 0 ORDER BY node FOR UPDATE";
         let rows: Vec<(i64, i64, Vec<u8>)> = match &mut self.0 {
             AnyTx::Sqlite(tx) => sqlx::query_as(SQLITE).fetch_all(&mut **tx).await?,
-            AnyTx::Postgres(tx) => sqlx::query_as(POSTGRES).fetch_all(&mut **tx).await?,
+            AnyTx::Postgres(tx) => sqlx::query_as(POSTGRES).fetch_all(&mut tx.connection()).await?,
         };
         Ok(rows.into_iter().map(list::head).collect())
     }

@@ -9,10 +9,11 @@ use domain::ids::NodeId;
 use domain::secret::Secret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
-use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
+use sqlx::{Sqlite, SqlitePool, Transaction};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::error::{Error, Result};
+use crate::pg::{Begin, Pg, PgTx};
 
 /// Runs the same tokens against whichever driver is in use.
 macro_rules! on {
@@ -33,7 +34,7 @@ macro_rules! within {
                 $query
             }
             $crate::db::AnyTx::Postgres(tx) => {
-                let $db = &mut **tx;
+                let $db = &mut tx.connection();
                 $query
             }
         }
@@ -47,9 +48,9 @@ macro_rules! bounded {
         match $pool {
             $crate::db::Pool::Sqlite($db) => $query,
             $crate::db::Pool::Postgres(pool) => {
-                let mut tx = pool.begin_with($crate::db::BEGIN_BOUNDED).await?;
+                let mut tx = pool.begin($crate::pg::Begin::BoundedRead).await?;
                 let found = {
-                    let $db = &mut *tx;
+                    let $db = &mut tx.connection();
                     $query
                 };
                 tx.commit().await?;
@@ -64,14 +65,12 @@ pub(crate) use {bounded, on, within};
 /// The bound on a long read. Whoever waits for one stops then; a read that goes on in PostgreSQL would take one
 /// of the few connections until its statement ended.
 pub const READ_BOUND: Duration = Duration::from_secs(5);
-/// Begins a read that PostgreSQL ends after [`READ_BOUND`], in one message.
-pub(crate) const BEGIN_BOUNDED: &str = "BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'";
 
 /// A pool of either driver.
 #[derive(Clone, Debug)]
 pub(crate) enum Pool {
     Sqlite(SqlitePool),
-    Postgres(PgPool),
+    Postgres(Pg),
 }
 
 /// The lock for writes to a SQLite database, which takes one writer: the group-commit writer or a
@@ -99,7 +98,7 @@ pub struct Tx(
 #[derive(Debug)]
 pub(crate) enum AnyTx {
     Sqlite(Transaction<'static, Sqlite>),
-    Postgres(Transaction<'static, Postgres>),
+    Postgres(PgTx),
 }
 
 impl Tx {
@@ -121,6 +120,29 @@ pub enum Location {
     Sqlite(PathBuf),
     /// A connection URL. Holds a password: never printed.
     Postgres(Secret),
+    /// A PostgreSQL behind a pooler that may give every transaction another session, as PgBouncer does in
+    /// transaction mode.
+    Pooled {
+        /// The connection URL of the pooler.
+        pooler: Secret,
+        /// The URL of the server itself, for what needs a session of its own: locks and migrations.
+        direct: Secret,
+    },
+}
+
+impl Location {
+    /// The URL of the PostgreSQL server itself, if there is one.
+    pub(crate) fn direct(&self) -> Option<&Secret> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres(url) | Self::Pooled { direct: url, .. } => Some(url),
+        }
+    }
+
+    /// Whether it is a PostgreSQL, however it is reached.
+    pub fn is_postgres(&self) -> bool {
+        self.direct().is_some()
+    }
 }
 
 /// The pragmas of every connection to SQLite. The write-ahead log is trimmed after a checkpoint.
@@ -143,6 +165,9 @@ const READER_IDLE: Duration = Duration::from_secs(30);
 /// that a commit touches is two writes to the log.
 const PAGE_BYTES: u32 = 8192;
 
+/// Connections of a node to PostgreSQL, beside those of its writer and of its locks.
+const MOST_CONNECTIONS: u32 = 10;
+
 /// How long anything waits for a connection.
 pub(crate) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -151,10 +176,11 @@ pub(crate) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) async fn connect(location: &Location) -> Result<(Pool, WritePool)> {
     match location {
         Location::Sqlite(path) => sqlite(path).await,
-        Location::Postgres(url) => {
-            let (pool, options) = postgres(url, 10)?;
+        Location::Postgres(_) | Location::Pooled { .. } => {
+            let (pool, options, is_pooled) = postgres(location, MOST_CONNECTIONS)?;
             let pool = pool.connect_with(options).await.map_err(unreachable)?;
-            Ok((Pool::Postgres(pool.clone()), WritePool::new(Pool::Postgres(pool))))
+            let pool = Pool::Postgres(Pg::new(pool, is_pooled));
+            Ok((pool.clone(), WritePool::new(pool)))
         }
     }
 }
@@ -172,10 +198,12 @@ pub(crate) async fn connect_read_only(location: &Location) -> Result<Pool> {
             let pool = pool.connect_with(read_only_sqlite(path)).await.map_err(unreachable)?;
             Ok(Pool::Sqlite(pool))
         }
-        Location::Postgres(url) => {
-            let (pool, options) = postgres(url, 2)?;
+        // A look is short, and has a session to itself.
+        Location::Postgres(url) | Location::Pooled { direct: url, .. } => {
+            let (pool, options) = direct(url, 2)?;
             let options = options.options([("default_transaction_read_only", "on")]);
-            Ok(Pool::Postgres(pool.connect_with(options).await.map_err(unreachable)?))
+            let pool = pool.connect_with(options).await.map_err(unreachable)?;
+            Ok(Pool::Postgres(Pg::new(pool, false)))
         }
     }
 }
@@ -194,17 +222,33 @@ pub(crate) fn read_only_sqlite(path: &Path) -> SqliteConnectOptions {
 
 /// The writer's own connection to PostgreSQL. It is opened on the writer's runtime: one that a
 /// request has opened would answer no sooner than the thread of that request, when it computes.
-pub(crate) fn postgres_of_writer(url: &Secret) -> Result<PgPool> {
-    let (pool, options) = postgres(url, 1)?;
-    Ok(pool.connect_lazy_with(options))
+pub(crate) fn postgres_of_writer(location: &Location) -> Result<Pg> {
+    let (pool, options, is_pooled) = postgres(location, 1)?;
+    Ok(Pg::new(pool.connect_lazy_with(options), is_pooled))
 }
 
-fn postgres(url: &Secret, most: u32) -> Result<(PgPoolOptions, PgConnectOptions)> {
-    let pool = PgPoolOptions::new().max_connections(most).acquire_timeout(ACQUIRE_TIMEOUT);
+/// How to reach PostgreSQL for statements, and whether that is through a pooler.
+fn postgres(location: &Location, most: u32) -> Result<(PgPoolOptions, PgConnectOptions, bool)> {
+    match location {
+        Location::Sqlite(_) => Err(Error::Unavailable("it is no PostgreSQL".to_owned())),
+        Location::Postgres(url) => direct(url, most).map(|(pool, options)| (pool, options, false)),
+        Location::Pooled { pooler, .. } => {
+            // A pooler knows few parameters of a session, and refuses connections that set others.
+            let options = postgres_options(pooler)?.extra_float_digits(None);
+            Ok((pool_of(most), options, true))
+        }
+    }
+}
+
+fn direct(url: &Secret, most: u32) -> Result<(PgPoolOptions, PgConnectOptions)> {
     // A statement of ours that runs longer is a defect, not work. None is so long that compiling it pays: that
     // takes 15 to 100 ms where PostgreSQL takes a filter for a long one.
     let options = postgres_options(url)?.options([("statement_timeout", "30000"), ("jit", "off")]);
-    Ok((pool, options))
+    Ok((pool_of(most), options))
+}
+
+fn pool_of(most: u32) -> PgPoolOptions {
+    PgPoolOptions::new().max_connections(most).acquire_timeout(ACQUIRE_TIMEOUT)
 }
 
 /// The options that a database URL holds.
@@ -242,7 +286,7 @@ async fn sqlite(path: &PathBuf) -> Result<(Pool, WritePool)> {
     Ok((Pool::Sqlite(reader), WritePool::new(Pool::Sqlite(writer))))
 }
 
-fn unreachable(error: sqlx::Error) -> Error {
+pub(crate) fn unreachable(error: sqlx::Error) -> Error {
     Error::Unavailable(format!("it cannot be opened: {error}"))
 }
 
@@ -260,7 +304,9 @@ impl WritePool {
                     .map_err(|_| Error::Unavailable("other writes take too long".to_owned()))?;
                 Tx(AnyTx::Sqlite(begin_sqlite(pool).await?), Some(turn), self.node)
             }
-            Pool::Postgres(pool) => Tx(AnyTx::Postgres(pool.begin().await?), None, self.node),
+            Pool::Postgres(pool) => {
+                Tx(AnyTx::Postgres(pool.begin(Begin::Write).await?), None, self.node)
+            }
         })
     }
 }
@@ -281,10 +327,9 @@ async fn begin_sqlite(pool: &SqlitePool) -> Result<Transaction<'static, Sqlite>>
 impl Pool {
     /// Begins to read one state of the database, whatever is written meanwhile.
     pub(crate) async fn snapshot(&self) -> Result<Tx> {
-        const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
         let tx = match self {
             Self::Sqlite(pool) => AnyTx::Sqlite(pool.begin().await?),
-            Self::Postgres(pool) => AnyTx::Postgres(pool.begin_with(BEGIN).await?),
+            Self::Postgres(pool) => AnyTx::Postgres(pool.begin(Begin::Snapshot).await?),
         };
         Ok(Tx(tx, None, NodeId(0)))
     }

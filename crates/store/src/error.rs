@@ -11,16 +11,18 @@ pub enum Error {
     /// later may help.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// The database is newer than this binary.
+    /// A newer binary has changed the schema in a way that this one does not work with.
     #[error(
-        "the database was written by a newer version of Sluice (schema {found}, this binary knows {known}): \
-         start that version, or restore a backup made before the upgrade"
+        "the database was written by a newer version of Sluice (schema {found}, which supports schema {oldest} and \
+         newer; this binary knows {known}): start a newer version, or restore a backup made before the upgrade"
     )]
     Newer {
         /// The schema version of the database.
         found: i64,
         /// The newest schema version that this binary supports.
         known: i64,
+        /// The oldest schema version whose binaries work with the database.
+        oldest: i64,
     },
     /// An older binary's schema: it is not changed beside a gateway that may be running.
     #[error(

@@ -216,9 +216,6 @@ impl Store {
     pub async fn release_lost_jobs(&self, kind: JobKind, now: Timestamp) -> Result<u64> {
         const NODES: &str = "
             SELECT DISTINCT node FROM jobs WHERE kind = $1 AND state = 'running' AND node <> $2";
-        const RELEASE: &str = "
-            UPDATE jobs SET state = 'queued', node = NULL, losses = losses + 1
-            WHERE kind = $1 AND node = $2 AND state = 'running'";
         let nodes: Vec<i64> = on!(&self.reader, db => {
             sqlx::query_scalar(NODES).bind(kind.as_str()).bind(self.node.0).fetch_all(db).await?
         });
@@ -227,18 +224,29 @@ impl Store {
             if !self.lock.succeeds(node).await? {
                 continue;
             }
-            self.settle_lost_calls_of(node, now).await?;
-            let mut tx = self.begin().await?;
-            released += within!(tx, db => {
-                sqlx::query(RELEASE)
-                    .bind(kind.as_str())
-                    .bind(node.0)
-                    .execute(&mut *db)
-                    .await?
-                    .rows_affected()
-            });
-            tx.commit().await?;
+            let of_node = self.release_jobs_of(node, kind, now).await;
+            self.lock.leave(node).await?;
+            released += of_node?;
         }
+        Ok(released)
+    }
+
+    /// Has the jobs of a node that is gone wait again, once the calls that it has left are settled.
+    async fn release_jobs_of(&self, node: NodeId, kind: JobKind, now: Timestamp) -> Result<u64> {
+        const RELEASE: &str = "
+            UPDATE jobs SET state = 'queued', node = NULL, losses = losses + 1
+            WHERE kind = $1 AND node = $2 AND state = 'running'";
+        self.settle_lost_calls_of(node, now).await?;
+        let mut tx = self.begin().await?;
+        let released = within!(tx, db => {
+            sqlx::query(RELEASE)
+                .bind(kind.as_str())
+                .bind(node.0)
+                .execute(&mut *db)
+                .await?
+                .rows_affected()
+        });
+        tx.commit().await?;
         Ok(released)
     }
 
@@ -339,8 +347,9 @@ impl Tx {
             // One transaction writes at a time.
             AnyTx::Sqlite(_) => {}
             AnyTx::Postgres(tx) => {
-                sqlx::query(LOCK_TIMEOUT).execute(&mut **tx).await?;
-                sqlx::query(LOCK).bind(project.0).execute(&mut **tx).await?;
+                let db = &mut tx.connection();
+                sqlx::query(LOCK_TIMEOUT).execute(&mut *db).await?;
+                sqlx::query(LOCK).bind(project.0).execute(&mut *db).await?;
             }
         }
         Ok(())
@@ -359,8 +368,9 @@ impl Tx {
         match &mut self.0 {
             AnyTx::Sqlite(_) => {}
             AnyTx::Postgres(tx) => {
-                sqlx::query(LOCK_TIMEOUT).execute(&mut **tx).await?;
-                sqlx::query(LOCK).execute(&mut **tx).await?;
+                let db = &mut tx.connection();
+                sqlx::query(LOCK_TIMEOUT).execute(&mut *db).await?;
+                sqlx::query(LOCK).execute(&mut *db).await?;
             }
         }
         Ok(())

@@ -27,6 +27,7 @@ mod organizations;
 mod parts;
 mod passkeys;
 mod people;
+mod pg;
 mod projects;
 mod purge;
 mod seal;
@@ -66,6 +67,7 @@ pub use jobs::{AddedJob, JobEnd, NewJob};
 pub use keys::{MadeKey, SpentSecond};
 pub use links::{LinkPurpose, OneTimeLink};
 pub use lock::Claim;
+pub use migrate::{SchemaState, apply_migrations, inspect_schema};
 pub use models::ModelRow;
 pub use organizations::Organization;
 pub use passkeys::StoredPasskey;
@@ -89,7 +91,7 @@ use writer::{PostgresCommits, SqliteCommits};
 use db::{Pool, WritePool, on};
 use groups::KeptSums;
 use ids::StepIds;
-use lock::Lock;
+use lock::{Held, Lock};
 
 /// Rows, each with the project that owns it and cannot be served when the row cannot be read. An
 /// invalid one hides no other.
@@ -148,13 +150,13 @@ impl Store {
             migrate::check(&writer.pool).await?;
             NodeId(0)
         } else {
-            migrate::run(&writer.pool, *claim).await?;
+            migrate::run(location, &writer.pool, *claim).await?;
             ids::node(&writer).await?
         };
         writer.node = node;
         lock.show(node).await?;
         let tasks = TaskTracker::new();
-        let hot = start_writer(location, &writer, node, clock, &tasks)?;
+        let hot = start_writer(location, &writer, lock.held(), clock, &tasks)?;
         let step_ids = StepIds::new(writer.clone());
         let lock = Lock::None;
         let kept_sums = KeptSums::default();
@@ -194,22 +196,24 @@ impl Store {
         self.writer.begin().await
     }
 
-    /// Whether the database answers and the writer is well. After a failed commit only a write can
-    /// show that.
+    /// Whether the database answers, the writer is well, the claim holds, and the schema still supports
+    /// this binary. After a failed commit only a write can show that the writer is well.
     #[boxed]
     pub async fn ping(&self) -> Result<()> {
         if !self.hot.is_alive() {
             return Err(Error::Unavailable("the writer is behind or has stopped".to_owned()));
+        }
+        if !self.lock.held().is_so() {
+            return Err(Error::Unavailable(
+                "the connection that holds the database lock is lost".to_owned(),
+            ));
         }
         if self.hot.is_failing() {
             let mut tx = self.begin().await?;
             tx.touch().await?;
             return tx.commit().await;
         }
-        on!(&self.reader, db => {
-            sqlx::query("SELECT 1").execute(db).await?;
-        });
-        Ok(())
+        migrate::check_still_supported(&self.reader).await
     }
 
     /// A number that grows with every change of projects, models or keys, by any process.
@@ -227,7 +231,9 @@ impl Store {
         let mut settled = 0;
         for node in writer::nodes_with_open_calls(&self.reader, self.node).await? {
             if self.lock.succeeds(node).await? {
-                settled += self.settle_lost_calls_of(node, clock.now()).await?;
+                let of_node = self.settle_lost_calls_of(node, clock.now()).await;
+                self.lock.leave(node).await?;
+                settled += of_node?;
             }
         }
         Ok(settled)
@@ -287,14 +293,15 @@ async fn connect(claimed: &Claimed) -> Result<(Pool, WritePool)> {
 fn start_writer(
     location: &Location,
     pool: &WritePool,
-    node: NodeId,
+    held: Held,
     clock: Clock,
     tasks: &TaskTracker,
 ) -> Result<Writer> {
+    let node = pool.node;
     Ok(match location {
-        Location::Postgres(url) => {
-            let own = db::postgres_of_writer(url)?;
-            let (hot, run) = Writer::new(PostgresCommits(own.clone()), node, clock);
+        Location::Postgres(_) | Location::Pooled { .. } => {
+            let own = db::postgres_of_writer(location)?;
+            let (hot, run) = Writer::new(PostgresCommits::new(own.clone(), held), node, clock);
             tasks.spawn(async move {
                 run.await;
                 own.close().await;

@@ -1,76 +1,365 @@
-//! The schema and its history.
+//! The schema and its history, and which binaries may work with it.
+//!
+//! A migration is an "expand", which leaves the binaries before it working, or a "contract", which names the
+//! oldest schema version whose binaries still do. The database records that version, so that an older binary may
+//! start beside a newer schema or is refused with a reason.
 
 use std::borrow::Cow;
+use std::time::{Duration, Instant};
 
-use sqlx::SqlSafeStr;
+use async_recursion::async_recursion as boxed;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{Connection as _, PgConnection, SqlSafeStr};
 
-use crate::db::{Pool, on};
+use crate::db::{self, Location, Pool, on};
 use crate::error::{Error, Result};
-use crate::lock::Claim;
+use crate::lock::{Claim, MIGRATES, oldest_running};
 
-/// Version, name, text for SQLite, text for PostgreSQL, as `build.rs` finds them in `migrations/`. Old
-/// entries never change.
-const HISTORY: &[(i64, &str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/history.rs"));
+/// A migration as `build.rs` finds it in `migrations/`. Old entries never change.
+struct Change {
+    version: i64,
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+    /// The oldest schema version whose binaries work after it, if it is a contract.
+    contract: Option<i64>,
+}
 
-/// The version of the schema; `None` if there is none yet.
-async fn version(pool: &Pool) -> Result<Option<i64>> {
-    const LATEST: &str = "SELECT max(version) FROM _sqlx_migrations";
-    let latest: sqlx::Result<Option<i64>> =
-        on!(pool, db => sqlx::query_scalar(LATEST).fetch_one(db).await);
-    match latest {
-        Err(sqlx::Error::Database(error))
-            if error.code().as_deref() == Some("42P01")
-                || error.message().contains("no such table") =>
-        {
-            Ok(None)
-        }
-        latest => Ok(latest?),
+const HISTORY: &[Change] = include!(concat!(env!("OUT_DIR"), "/history.rs"));
+
+const APPLIED: &str = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
+
+/// How long one waits that meets another process at the same work. Building an index may take minutes.
+const MIGRATION_TIMEOUT: Duration = Duration::from_mins(30);
+/// How long a change of the schema waits for a table. All that use the table wait behind it.
+const TABLE_LOCK_TIMEOUT: &str = "2s";
+/// The pause before the next attempt at either.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What a binary finds that would start on a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaState {
+    /// The schema is the one that the binary knows.
+    UpToDate {
+        /// The version.
+        version: i64,
+    },
+    /// The binary has migrations to apply. Gateways that run go on.
+    Behind {
+        /// The version of the database; 0 if it is empty.
+        found: i64,
+        /// The newest version that the binary knows.
+        known: i64,
+        /// The number of migrations to apply.
+        pending: usize,
+        /// The oldest version whose binaries work after that; 0 if all do that do now.
+        oldest: i64,
+        /// The oldest version of the gateways that run at a PostgreSQL; 33 for all from before versions were
+        /// shown.
+        running: Option<i64>,
+    },
+    /// The schema is newer, and the binary works with it.
+    Ahead {
+        /// The version of the database.
+        found: i64,
+        /// The newest version that the binary knows.
+        known: i64,
+    },
+}
+
+/// Reads a database's schema as a binary of this version would find it that starts. Changes nothing. Fails
+/// as the start would.
+#[boxed]
+pub async fn inspect_schema(location: &Location) -> Result<SchemaState> {
+    if matches!(location, Location::Sqlite(path) if !db::has_content(path)) {
+        return Ok(behind(&Applied::default(), None));
+    }
+    let pool = db::connect_read_only(location).await?;
+    let state = state(&pool).await;
+    pool.close().await;
+    state
+}
+
+async fn state(pool: &Pool) -> Result<SchemaState> {
+    let applied = Applied::of(pool).await?.unwrap_or_default();
+    applied.check_sums(pool)?;
+    if applied.pending().next().is_some() {
+        let running = match pool {
+            Pool::Sqlite(_) => None,
+            Pool::Postgres(pg) => oldest_running(pg).await?,
+        };
+        applied.refuse_beside_older(running)?;
+        return Ok(behind(&applied, running));
+    }
+    check_support(pool, applied.latest()).await?;
+    let (found, known) = (applied.latest(), newest());
+    Ok(if found == known {
+        SchemaState::UpToDate { version: found }
+    } else {
+        SchemaState::Ahead { found, known }
+    })
+}
+
+fn behind(applied: &Applied, running: Option<i64>) -> SchemaState {
+    SchemaState::Behind {
+        found: applied.latest(),
+        known: newest(),
+        pending: applied.pending().count(),
+        oldest: applied.oldest_after(),
+        running,
     }
 }
 
-/// Refuses a database whose schema is not that of this binary. Changes nothing.
-pub(crate) async fn check(pool: &Pool) -> Result<()> {
-    let known = newest();
-    match version(pool).await? {
-        None => Err(Error::Empty),
-        Some(found) if found < known => Err(Error::Older { found, known }),
-        Some(found) if found > known => Err(Error::Newer { found, known }),
-        Some(_) => Ok(()),
+/// Applies what is outstanding on PostgreSQL, beside gateways that run. Returns the number of migrations.
+#[boxed]
+pub async fn apply_migrations(location: &Location) -> Result<usize> {
+    let pool = db::connect_read_only(location).await?;
+    let applied = Applied::of(&pool).await;
+    pool.close().await;
+    let pending = applied?.unwrap_or_default().pending().count();
+    if pending > 0 {
+        migrate_postgres(location).await?;
     }
+    Ok(pending)
+}
+
+/// The migrations that a database has had: versions with the sums of their texts.
+#[derive(Default)]
+struct Applied(Vec<(i64, Vec<u8>)>);
+
+impl Applied {
+    /// Those of a database; `None` if it has no schema yet.
+    async fn of(pool: &Pool) -> Result<Option<Self>> {
+        Self::read(on!(pool, db => sqlx::query_as(APPLIED).fetch_all(db).await))
+    }
+
+    fn read(rows: sqlx::Result<Vec<(i64, Vec<u8>)>>) -> Result<Option<Self>> {
+        match rows {
+            Err(sqlx::Error::Database(error))
+                if error.code().as_deref() == Some("42P01")
+                    || error.message().contains("no such table") =>
+            {
+                Ok(None)
+            }
+            rows => Ok(Some(Self(rows?)).filter(|applied| !applied.0.is_empty())),
+        }
+    }
+
+    /// The newest version; 0 if there is none.
+    fn latest(&self) -> i64 {
+        self.0.iter().map(|(version, _)| *version).max().unwrap_or(0)
+    }
+
+    /// The migrations of this binary that the database has not had.
+    fn pending(&self) -> impl Iterator<Item = &'static Change> {
+        let had = |change: &&Change| self.0.iter().any(|(version, _)| *version == change.version);
+        HISTORY.iter().filter(move |change| !had(change))
+    }
+
+    /// The oldest schema version whose binaries work once everything is applied; 0 if all do that did before.
+    fn oldest_after(&self) -> i64 {
+        self.pending().filter_map(|change| change.contract).max().unwrap_or(0)
+    }
+
+    /// Refuses to apply migrations that a gateway which runs does not work with.
+    fn refuse_beside_older(&self, running: Option<i64>) -> Result<()> {
+        refuse_beside_older(self.oldest_after(), running)
+    }
+
+    /// Refuses a database in which something else has run than this binary would run.
+    fn check_sums(&self, pool: &Pool) -> Result<()> {
+        let migrator = migrator(matches!(pool, Pool::Sqlite(_)));
+        let is_other = |version: i64, sum: &[u8]| {
+            migrator.iter().any(|own| own.version == version && own.checksum[..] != *sum)
+        };
+        match self.0.iter().find(|(version, sum)| is_other(*version, sum)) {
+            Some((version, _)) => Err(failed(MigrateError::VersionMismatch(*version))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn refuse_beside_older(oldest: i64, running: Option<i64>) -> Result<()> {
+    match running {
+        Some(running) if running < oldest => Err(Error::InUse(format!(
+            "a gateway of schema {running} still runs at this PostgreSQL database, and the migrations of this \
+             version need all to be of schema {oldest} or newer: upgrade it to a version between the two first, \
+             or stop it"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a database whose schema this binary cannot work with. Changes nothing.
+pub(crate) async fn check(pool: &Pool) -> Result<()> {
+    match Applied::of(pool).await? {
+        None => Err(Error::Empty),
+        Some(applied) if applied.pending().next().is_some() => {
+            Err(Error::Older { found: applied.latest(), known: newest() })
+        }
+        Some(applied) => check_support(pool, applied.latest()).await,
+    }
+}
+
+/// Refuses a schema that has left this binary behind.
+async fn check_support(pool: &Pool, found: i64) -> Result<()> {
+    let (known, oldest) = (newest(), oldest_supported(pool).await?);
+    if oldest > known { Err(Error::Newer { found, known, oldest }) } else { Ok(()) }
+}
+
+/// The oldest schema version whose binaries work with the database.
+async fn oldest_supported(pool: &Pool) -> Result<i64> {
+    const OLDEST: &str = "SELECT oldest FROM schema_support";
+    Ok(on!(pool, db => sqlx::query_scalar(OLDEST).fetch_one(db).await?))
+}
+
+/// Refuses to go on once a newer node has changed the schema in a way that this binary does not know.
+pub(crate) async fn check_still_supported(pool: &Pool) -> Result<()> {
+    let (known, oldest) = (newest(), oldest_supported(pool).await?);
+    if oldest > known {
+        return Err(Error::Unavailable(format!(
+            "its schema supports binaries of schema {oldest} and newer since a migration, and this one knows \
+             {known}: upgrade this node"
+        )));
+    }
+    Ok(())
 }
 
 /// The newest version of the schema that this binary supports.
-fn newest() -> i64 {
-    HISTORY.last().map_or(0, |last| last.0)
+pub(crate) fn newest() -> i64 {
+    HISTORY.last().map_or(0, |last| last.version)
 }
 
 /// Brings the schema up to date, but not under a gateway that may be running: a visitor makes the first
-/// one only. Refuses a database that a newer binary has written.
-pub(crate) async fn run(writer: &Pool, claim: Claim) -> Result<()> {
+/// one only. A schema that is newer stays as it is.
+pub(crate) async fn run(location: &Location, writer: &Pool, claim: Claim) -> Result<()> {
     let known = newest();
-    if matches!(claim, Claim::Visit)
-        && let Some(found) = version(writer).await?.filter(|found| *found < known)
-    {
-        return Err(Error::Older { found, known });
-    }
-    let migrations = HISTORY.iter().map(|(version, name, sqlite, postgres)| {
-        let text = if matches!(writer, Pool::Sqlite(_)) { *sqlite } else { *postgres };
-        let name = Cow::Borrowed(*name);
-        Migration::new(*version, name, MigrationType::Simple, text.into_sql_str(), false)
-    });
-    let migrator = Migrator::with_migrations(migrations.collect());
-    let done = match writer {
-        Pool::Sqlite(db) => migrator.run(db).await,
-        Pool::Postgres(db) => migrator.run(db).await,
-    };
-    done.map_err(|error| match error {
-        MigrateError::VersionMissing(found) | MigrateError::VersionTooNew(found, _) => {
-            Error::Newer { found, known }
+    match Applied::of(writer).await? {
+        Some(applied) if applied.pending().next().is_none() => {}
+        Some(applied) if claim == Claim::Visit => {
+            return Err(Error::Older { found: applied.latest(), known });
         }
+        _ => match writer {
+            Pool::Sqlite(db) => migrator(true).run(db).await.map_err(failed)?,
+            Pool::Postgres(_) => migrate_postgres(location).await?,
+        },
+    }
+    let Some(applied) = Applied::of(writer).await? else {
+        return Err(Error::Unavailable(
+            "SLUICE_DATABASE_URL and SLUICE_DATABASE_DIRECT_URL lead to different databases"
+                .to_owned(),
+        ));
+    };
+    applied.check_sums(writer)?;
+    let found = applied.latest();
+    if found > known {
+        tracing::info!(found, known, "the schema is newer than this binary, which works with it");
+    }
+    check_support(writer, found).await
+}
+
+fn migrator(is_sqlite: bool) -> Migrator {
+    let migrations = HISTORY.iter().map(|change| {
+        let text = if is_sqlite { change.sqlite } else { change.postgres };
+        let (version, name) = (change.version, Cow::Borrowed(change.name));
+        Migration::new(version, name, MigrationType::Simple, text.into_sql_str(), false)
+    });
+    let mut migrator = Migrator::with_migrations(migrations.collect());
+    // Those of a newer binary: whether this one works with them is known by now.
+    migrator.set_ignore_missing(true);
+    migrator
+}
+
+/// Applies what is outstanding, over a connection of its own: one process at a time, and beside gateways that
+/// run.
+async fn migrate_postgres(location: &Location) -> Result<()> {
+    let Some(url) = location.direct() else { return Ok(()) };
+    let options = db::postgres_options(url)?
+        .options([("lock_timeout", TABLE_LOCK_TIMEOUT), ("statement_timeout", "30000")]);
+    let connecting = PgConnection::connect_with(&options);
+    let mut connection = tokio::time::timeout(db::ACQUIRE_TIMEOUT, connecting)
+        .await
+        .map_err(|_| Error::Unavailable("it does not answer".to_owned()))?
+        .map_err(db::unreachable)?;
+    let done = migrate_on(&mut connection).await;
+    // The server ends it, and with it the lock, should this fail.
+    let _ = connection.close().await;
+    done
+}
+
+async fn migrate_on(connection: &mut PgConnection) -> Result<()> {
+    const LOCK: &str = "SELECT pg_try_advisory_lock($1)";
+    let began = Instant::now();
+    let mut has_waited = false;
+    while !sqlx::query_scalar::<_, bool>(LOCK).bind(MIGRATES).fetch_one(&mut *connection).await? {
+        if !has_waited {
+            tracing::info!("another process brings the schema up to date: this one waits");
+        }
+        has_waited = true;
+        pause(began).await?;
+    }
+    loop {
+        // The other one may have done it.
+        let applied = sqlx::query_as(APPLIED).fetch_all(&mut *connection).await;
+        let applied = Applied::read(applied)?.unwrap_or_default();
+        if applied.pending().next().is_none() {
+            return Ok(());
+        }
+        applied.refuse_beside_older(oldest_running(&mut *connection).await?)?;
+        match migrator(false).run_direct(None, connection, false).await {
+            Ok(()) => return Ok(()),
+            // Whoever uses a table goes first.
+            Err(error) if is_lock_timeout(&error) => {
+                tracing::info!("a table is in use: its change is tried again");
+                pause(began).await?;
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+/// Waits before the next attempt, unless they have taken too long.
+async fn pause(began: Instant) -> Result<()> {
+    if began.elapsed() > MIGRATION_TIMEOUT {
+        return Err(Error::Unavailable(
+            "the schema cannot be brought up to date: another process takes too long".to_owned(),
+        ));
+    }
+    tokio::time::sleep(RETRY_INTERVAL).await;
+    Ok(())
+}
+
+fn is_lock_timeout(error: &MigrateError) -> bool {
+    let (MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) = error else {
+        return false;
+    };
+    cause.as_database_error().is_some_and(|refusal| refusal.code().as_deref() == Some("55P03"))
+}
+
+fn failed(error: MigrateError) -> Error {
+    match error {
         MigrateError::VersionMismatch(version) => Error::Corrupt(format!(
             "migration {version} was changed after it ran; restore the original binary"
         )),
         other => Error::Unavailable(format!("the schema cannot be brought up to date: {other}")),
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contract_waits_for_the_gateways_that_it_would_leave_behind() {
+        // None of the pending migrations is one.
+        refuse_beside_older(0, Some(33)).unwrap();
+        // No gateway runs, or none that is too old.
+        refuse_beside_older(36, None).unwrap();
+        refuse_beside_older(36, Some(36)).unwrap();
+        let refused = refuse_beside_older(36, Some(35)).unwrap_err().to_string();
+        assert!(
+            refused.contains("schema 35 still runs") && refused.contains("schema 36"),
+            "{refused}"
+        );
+    }
 }

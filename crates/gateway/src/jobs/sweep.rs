@@ -16,8 +16,8 @@ use crate::jobs::job::{Job, log_failure};
 /// The most traces that one statement fails.
 const TRACES_AT_ONCE: i64 = 500;
 
-/// Fails idle traces, settles lost calls, purges deleted projects, forgets old sessions, jobs and verdicts, writes
-/// the perimeter's counts, and closes unused connections and conversations.
+/// Fails idle traces, purges deleted projects, forgets old sessions, jobs and verdicts, writes the perimeter's
+/// counts, and closes unused connections and conversations.
 pub(super) struct Sweep;
 
 impl Job for Sweep {
@@ -35,7 +35,6 @@ impl Job for Sweep {
         gateway.traces.sweep();
         gateway.flush_perimeter_audit().await;
         log_failure("idle traces", fail_idle_traces(gateway, now).await);
-        log_failure("lost calls", settle_lost_calls(gateway).await);
         log_failure("spend of projects", gateway.recount_months().await);
         log_failure("deleted projects", purge_deleted_projects(gateway).await);
         log_failure("sessions", purge_sessions(gateway, now).await);
@@ -60,14 +59,6 @@ async fn fail_idle_traces(gateway: &Gateway, now: Timestamp) -> Result<()> {
                 break;
             }
         }
-    }
-    Ok(())
-}
-
-async fn settle_lost_calls(gateway: &Gateway) -> Result<()> {
-    let lost = gateway.store.settle_lost_calls(&gateway.clock).await?;
-    if lost > 0 {
-        tracing::warn!(calls = lost, "calls of a node that is gone were recorded as failed");
     }
     Ok(())
 }

@@ -25,7 +25,8 @@ pub(crate) fn run(flags: &Flags, defaults: bool) -> Result<(), Failure> {
 
 /// Every key as it would be written in the file; secrets and unset keys are comments.
 fn lines(config: &Config) -> Vec<String> {
-    let has_database = matches!(config.location, Location::Postgres(_));
+    let has_database = config.location.is_postgres();
+    let has_pooler = matches!(config.location, Location::Pooled { .. });
     let (first, egress) = (&config.first, &config.egress);
     let otlp = &config.otlp;
     let protocol = match otlp.protocol {
@@ -42,6 +43,7 @@ fn lines(config: &Config) -> Vec<String> {
         set("listen", config.listen.to_string()),
         set("data_dir", text(&config.data_dir)),
         secret("database_url", has_database),
+        secret("database_direct_url", has_pooler),
         secret("master_key", config.master_key.is_some()),
         set("owner_email", first.owner_email.as_str()),
         secret("owner_password", first.owner_password.is_some()),
@@ -69,6 +71,7 @@ fn lines(config: &Config) -> Vec<String> {
         format!("max_body_memory = {}", config.max_body_memory),
         format!("trace_idle_hours = {}", config.trace_idle_hours),
         format!("allow_inexact_limits = {}", config.allow_inexact_limits),
+        format!("shutdown_delay = {}", config.shutdown_delay.as_secs()),
     ]
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod export;
 pub(crate) mod job;
 pub(crate) mod judge;
 pub(crate) mod keys;
+pub(crate) mod migrate;
 pub(crate) mod organization;
 pub(crate) mod replay;
 pub(crate) mod tokens;
@@ -78,16 +79,6 @@ pub(crate) fn say(line: &str) -> Result<(), Failure> {
 pub(crate) fn openapi() -> Result<(), Failure> {
     let document = api::document().to_pretty_json();
     say(&document.map_err(|error| Failure(error.to_string()))?)
-}
-
-pub(crate) async fn migrate(config: &Config) -> Result<(), Failure> {
-    // Outstanding migrations are not applied beside a running gateway.
-    let store = match visit(config).await {
-        Ok(store) => store,
-        Err(_) => open::store(config, Claim::Alone, &Clock::system()).await?,
-    };
-    store.close().await;
-    say("The database schema is up to date.")
 }
 
 /// Watches a signal from now on: it ends the process no more.

@@ -69,6 +69,11 @@ layer!(
     #[arg(long, global = true, value_name = "FILE")]
     text database_url_file / "SLUICE_DATABASE_URL_FILE": String,
     #[arg(skip)]
+    text database_direct_url / "SLUICE_DATABASE_DIRECT_URL": String,
+    /// A file that holds the URL of the PostgreSQL server behind a pooler
+    #[arg(long, global = true, value_name = "FILE")]
+    text database_direct_url_file / "SLUICE_DATABASE_DIRECT_URL_FILE": String,
+    #[arg(skip)]
     text redis_url / "SLUICE_REDIS_URL": String,
     #[arg(skip)]
     text master_key / "SLUICE_MASTER_KEY": String,
@@ -161,6 +166,9 @@ layer!(
     /// Serve a PostgreSQL beside other gateways, limits counted per gateway
     #[arg(long, global = true, value_name = "BOOL")]
     parsed allow_inexact_limits / "SLUICE_ALLOW_INEXACT_LIMITS": bool,
+    /// Seconds to serve on after a signal to stop, not ready any more
+    #[arg(long, global = true, value_name = "SECONDS")]
+    parsed shutdown_delay / "SLUICE_SHUTDOWN_DELAY": u64,
 );
 
 impl Layer {
@@ -228,6 +236,12 @@ impl Layer {
                 &self.database_url_file,
                 &mut below.database_url,
                 &mut below.database_url_file,
+            ),
+            (
+                &self.database_direct_url,
+                &self.database_direct_url_file,
+                &mut below.database_direct_url,
+                &mut below.database_direct_url_file,
             ),
             (
                 &self.master_key,

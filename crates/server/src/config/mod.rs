@@ -1,13 +1,16 @@
 //! Configuration: defaults, then the variables of OpenTelemetry, then `sluice.toml`, then our own
 //! variables, then flags.
 
+mod database;
 mod layer;
 mod otel;
 mod otlp;
+mod shutdown;
 mod variables;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -57,6 +60,7 @@ pub(crate) struct Config {
     pub(crate) max_body_memory: usize,
     pub(crate) trace_idle_hours: u64,
     pub(crate) allow_inexact_limits: bool,
+    pub(crate) shutdown_delay: Duration,
 }
 
 impl Config {
@@ -84,19 +88,15 @@ impl Config {
         let otlp = Otlp::read(&layer, warnings)?;
         let data_dir = PathBuf::from(layer.data_dir.unwrap_or_default());
         let database_url = secret(layer.database_url, layer.database_url_file, "database_url")?;
-        let location = match database_url {
-            None => Location::Sqlite(data_dir.join("sluice.db")),
-            Some(url)
-                if ["postgres://", "postgresql://"].iter().any(|s| url.expose().starts_with(s)) =>
-            {
-                Location::Postgres(url)
-            }
-            Some(_) => {
-                return Err(Error(
-                    "database_url must begin with postgres://; leave it out for the embedded SQLite".to_owned(),
-                ));
-            }
-        };
+        let direct_url = secret(
+            layer.database_direct_url,
+            layer.database_direct_url_file,
+            "database_direct_url",
+        )?;
+        let location = database::location(database_url, direct_url, &data_dir)?;
+        let allow_inexact_limits = layer.allow_inexact_limits.unwrap_or_default();
+        let may_have_others =
+            location.is_postgres() && (allow_inexact_limits || layer.redis_url.is_some());
         if layer.redis_url.is_some() {
             return Err(Error(
                 "redis_url is set, but this version counts limits in one gateway only: unset SLUICE_REDIS_URL"
@@ -105,7 +105,7 @@ impl Config {
         }
         let master_key = secret(layer.master_key, layer.master_key_file, "master_key")?;
         let master_key = master_key.as_ref().map(read_key).transpose()?;
-        if master_key.is_none() && matches!(location, Location::Postgres(_)) {
+        if master_key.is_none() && location.is_postgres() {
             return Err(Error(
                 "PostgreSQL needs SLUICE_MASTER_KEY: a key generated here would lock out every other node. Make \
                  one with `openssl rand -hex 32`"
@@ -156,7 +156,8 @@ impl Config {
             max_body_bytes,
             max_body_memory: body_memory(layer.max_body_memory, max_body_bytes)?,
             trace_idle_hours: layer.trace_idle_hours.unwrap_or_default(),
-            allow_inexact_limits: layer.allow_inexact_limits.unwrap_or_default(),
+            allow_inexact_limits,
+            shutdown_delay: shutdown::delay(layer.shutdown_delay, may_have_others)?,
         };
         config.check()?;
         Ok(config)
@@ -362,8 +363,14 @@ pub(super) mod tests {
     #[test]
     fn every_secret_hides_the_one_below_in_either_form() {
         let below = |text: &str| Layer::from_toml(text, "below").unwrap();
-        let names =
-            ["database_url", "master_key", "owner_password", "bootstrap_key", "otlp_headers"];
+        let names = [
+            "database_url",
+            "database_direct_url",
+            "master_key",
+            "owner_password",
+            "bootstrap_key",
+            "otlp_headers",
+        ];
         for name in names {
             let value = below(&format!("{name} = \"secret\""));
             let file = below(&format!("{name}_file = \"path\""));
@@ -392,6 +399,8 @@ pub(super) mod tests {
             (("SLUICE_MASTER_KEY", "short"), "openssl rand"),
             (("SLUICE_DATABASE_URL", "mysql://x"), "postgres://"),
             (("SLUICE_DATABASE_URL", "postgres://x"), "SLUICE_MASTER_KEY"),
+            (("SLUICE_DATABASE_DIRECT_URL", "mysql://x"), "database_direct_url must begin with"),
+            (("SLUICE_DATABASE_DIRECT_URL", "postgres://x"), "needs database_url as well"),
             (("SLUICE_TRUSTED_PROXIES", "10.0.0.0/99"), "10.0.0.0/8"),
             (("SLUICE_MAX_BODY_BYTES", "many"), "SLUICE_MAX_BODY_BYTES"),
             (("SLUICE_REDIS_URL", "redis://x"), "SLUICE_REDIS_URL"),

@@ -39,6 +39,7 @@ mod load;
 mod mcp;
 mod messages;
 mod models;
+mod nodes;
 mod people;
 mod privacy;
 mod projects;

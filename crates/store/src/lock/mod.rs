@@ -1,7 +1,7 @@
 //! One gateway per database: the lock that keeps a second one from making limits inexact.
 
 mod postgres;
-mod watch;
+mod watched;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use domain::ids::NodeId;
+use tokio::sync::watch;
 
 use crate::db::Location;
 use crate::error::{Error, Result};
 use postgres::Session;
-use watch::Watched;
+pub(crate) use postgres::{MIGRATES, oldest_running};
+use watched::Watched;
 
 /// The intended use of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,24 @@ pub enum Claim {
     Alone,
 }
 
+/// Whether a claim holds at the moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Held(Option<watch::Receiver<bool>>);
+
+impl Held {
+    /// Whether it does now.
+    pub(crate) fn is_so(&self) -> bool {
+        self.0.as_ref().is_none_or(|held| *held.borrow())
+    }
+
+    /// Waits until it does. Returns at once if it does now, or never will again because its store closes.
+    pub(crate) async fn wait(&mut self) {
+        if let Some(held) = &mut self.0 {
+            let _ = held.wait_for(|is_held| *is_held).await;
+        }
+    }
+}
+
 /// A claim that holds until it is released, or its process ends.
 #[derive(Debug)]
 pub(crate) enum Lock {
@@ -44,12 +64,14 @@ impl Lock {
     /// a command holds it for a moment: this waits for either.
     pub(crate) async fn take(location: &Location, claim: Claim) -> Result<Self> {
         match (location, claim) {
-            (_, Claim::Look) | (Location::Postgres(_), Claim::Visit) => Ok(Self::None),
+            (_, Claim::Look) | (Location::Postgres(_) | Location::Pooled { .. }, Claim::Visit) => {
+                Ok(Self::None)
+            }
             (Location::Sqlite(path), Claim::Visit) => {
                 Ok(try_lock(path, claim).ok().flatten().map_or(Self::None, Self::File))
             }
             (Location::Sqlite(path), _) => file(path, claim).await.map(Self::File),
-            (Location::Postgres(url), _) => {
+            (Location::Postgres(url) | Location::Pooled { direct: url, .. }, _) => {
                 let session = Session::open(url, claim).await?;
                 Ok(Self::Postgres(Watched::new(session)))
             }
@@ -62,7 +84,7 @@ impl Lock {
         match location {
             _ if claim == Claim::Look => false,
             Location::Sqlite(_) => matches!(self, Self::File(_)),
-            Location::Postgres(_) => true,
+            Location::Postgres(_) | Location::Pooled { .. } => true,
         }
     }
 
@@ -74,12 +96,28 @@ impl Lock {
         }
     }
 
-    /// Takes over a node that is gone. False while it lives. A SQLite database has one node: every
-    /// other is gone.
+    /// Stands in for a node that is gone, until [`Lock::leave`]. False while it lives. A SQLite database
+    /// has one node: every other is gone.
     pub(crate) async fn succeeds(&self, node: NodeId) -> Result<bool> {
         match self {
             Self::None | Self::File(_) => Ok(true),
             Self::Postgres(watched) => watched.session().succeeds(node).await,
+        }
+    }
+
+    /// Stands in for a node no longer: it may only have been cut off, and then it takes its lock again.
+    pub(crate) async fn leave(&self, node: NodeId) -> Result<()> {
+        match self {
+            Self::None | Self::File(_) => Ok(()),
+            Self::Postgres(watched) => watched.session().leave(node).await,
+        }
+    }
+
+    /// Whether the claim holds at the moment, as far as is known. A file stays locked.
+    pub(crate) fn held(&self) -> Held {
+        match self {
+            Self::None | Self::File(_) => Held(None),
+            Self::Postgres(watched) => Held(Some(watched.held())),
         }
     }
 

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use domain::ids::NodeId;
 use domain::secret::Secret;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, Connection, PgConnection};
+use sqlx::{ConnectOptions as _, Connection, PgConnection, PgExecutor};
 use tokio::sync::Mutex;
 
 use super::Claim;
 use crate::error::{Error, Result};
-use crate::{db, seal};
+use crate::{db, migrate, seal};
 
 /// The number of the lock that a gateway holds which serves alone: "sluice" in ASCII.
 const SERVES: i64 = 0x736c_7569_6365;
@@ -22,6 +22,13 @@ const SERVES: i64 = 0x736c_7569_6365;
 const RUNS: i64 = SERVES + 1;
 /// The class of the lock that every node holds while it lives; the other number is the node's.
 const LIVES: i32 = 0x736c_7569;
+
+/// The number of the lock that whoever changes the schema holds meanwhile.
+pub(crate) const MIGRATES: i64 = SERVES + 2;
+/// The class of the lock that all gateways of one schema version share; the other number is the version.
+const KNOWS: i32 = LIVES + 1;
+/// The schema version of gateways before there was a lock for it: theirs is this one, or lower.
+const BEFORE_LOCK: i64 = 33;
 
 const ANOTHER_SERVES: &str = "another Sluice serves this PostgreSQL database, and without Redis the two would make \
      spend caps inexact: stop the other one, or set SLUICE_ALLOW_INEXACT_LIMITS=true";
@@ -33,17 +40,22 @@ const ONE_IS_ALONE: &str = "a command needs this PostgreSQL database for itself,
 /// The server settings of the connection. They limit the wait for a lock, and let the server notice
 /// within half a minute that the machine at the other end is gone.
 const OPTIONS: [(&str, &str); 5] = [
-    ("lock_timeout", "5s"),
+    ("lock_timeout", LOCK_TIMEOUT),
     ("statement_timeout", "10s"),
     ("tcp_keepalives_idle", "10"),
     ("tcp_keepalives_interval", "5"),
     ("tcp_keepalives_count", "3"),
 ];
+/// The wait for a lock at first, as the server prints it.
+const LOCK_TIMEOUT: &str = "5s";
+const NOT_A_SESSION: &str = "the connection that is to hold its locks leads to a connection pooler.      Give the pooler's URL in SLUICE_DATABASE_URL, and that of the PostgreSQL server itself in      SLUICE_DATABASE_DIRECT_URL";
 /// How long a node that seems to live may take to release its lock. Below the server's
 /// `deadlock_timeout`: two nodes may wait for each other's lock.
 const NODE_LOCK_TIMEOUT: &str = "500ms";
 /// The time limit of an answer that waits for no lock.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time limit of an answer that may wait for one.
+const LOCK_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for connecting and taking all locks.
 const LOCKING_TIMEOUT: Duration = Duration::from_secs(20);
 /// After a restart of the server every node takes its lock again. For this long no node is judged
@@ -87,8 +99,8 @@ impl Session {
     async fn take(&self, held: &mut Held) -> Result<()> {
         let taking = async {
             let connected = PgConnection::connect_with(&self.options).await;
-            let mut connection = connected
-                .map_err(|error| Error::Unavailable(format!("it cannot be reached: {error}")))?;
+            let mut connection = connected.map_err(unreachable)?;
+            check_session(&mut connection).await?;
             match self.take_on(&mut connection, held.node).await {
                 Ok(()) => Ok(connection),
                 Err(error) => {
@@ -117,6 +129,10 @@ impl Session {
             Claim::Alone => exclusive(connection, RUNS, SOME_RUN).await?,
             Claim::Visit | Claim::Look => {}
         }
+        if matches!(self.claim, Claim::Serve | Claim::ServeShared) {
+            let known = sqlx::query("SELECT pg_advisory_lock_shared($1, $2)").bind(KNOWS);
+            known.bind(migrate::newest() as i32).execute(&mut *connection).await?;
+        }
         if let Some(node) = node {
             live(connection, node).await?;
         }
@@ -130,7 +146,7 @@ impl Session {
     /// Takes the lock of a node that has just got its number.
     pub(super) async fn show(&self, node: NodeId) -> Result<()> {
         let mut held = self.held.lock().await;
-        live(held.connection()?, node).await?;
+        held.ask(async |connection| live(connection, node).await).await?;
         held.node = Some(node);
         Ok(())
     }
@@ -141,13 +157,19 @@ impl Session {
         if held.retaken.is_some_and(|at| at.elapsed() < RESTART_GRACE_TIME) {
             return Ok(false);
         }
-        lock_of(held.connection()?, node).await
+        held.ask(async |connection| lock_of(connection, node).await).await
+    }
+
+    /// Gives the lock of another node back.
+    pub(super) async fn leave(&self, node: NodeId) -> Result<()> {
+        let mut held = self.held.lock().await;
+        held.ask(async |connection| unlock(connection, node).await).await
     }
 
     /// Whether the connection lives.
     pub(super) async fn is_alive(&self) -> bool {
         let mut held = self.held.lock().await;
-        let Ok(connection) = held.connection() else { return false };
+        let Some(connection) = &mut held.connection else { return false };
         let ping = sqlx::query("SELECT 1").execute(connection);
         let lives = matches!(tokio::time::timeout(ANSWER_TIMEOUT, ping).await, Ok(Ok(_)));
         if !lives {
@@ -173,9 +195,18 @@ impl Session {
 }
 
 impl Held {
-    fn connection(&mut self) -> Result<&mut PgConnection> {
+    /// Asks the server over the connection. One that does not answer is given up, so that nobody waits for it
+    /// and the locks are taken again.
+    async fn ask<T>(&mut self, ask: impl AsyncFnOnce(&mut PgConnection) -> Result<T>) -> Result<T> {
         let lost = || Error::Unavailable("the connection that holds the lock is lost".to_owned());
-        self.connection.as_mut().ok_or_else(lost)
+        let connection = self.connection.as_mut().ok_or_else(lost)?;
+        match tokio::time::timeout(LOCK_ANSWER_TIMEOUT, ask(connection)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.connection = None;
+                Err(lost())
+            }
+        }
     }
 }
 
@@ -212,11 +243,57 @@ async fn live(connection: &mut PgConnection, node: NodeId) -> Result<()> {
     Err(Error::InUse("another Sluice has taken this one for dead, and its place".to_owned()))
 }
 
+async fn unlock(connection: &mut PgConnection, node: NodeId) -> Result<()> {
+    let unlock = sqlx::query("SELECT pg_advisory_unlock($1, $2)").bind(LIVES).bind(number(node));
+    unlock.execute(connection).await?;
+    Ok(())
+}
+
+/// A node's number as an advisory lock takes it.
+fn number(node: NodeId) -> i32 {
+    (node.0 & 0x7fff_ffff) as i32
+}
+
+/// The oldest schema version of the gateways that run; `None` if none does.
+pub(crate) async fn oldest_running(db: impl PgExecutor<'_>) -> Result<Option<i64>> {
+    const RUNNING: &str = "
+        SELECT min(version) FROM (
+            SELECT COALESCE(max(CAST(knows.objid AS BIGINT)), $3) AS version
+            FROM pg_locks runs
+            LEFT JOIN pg_locks knows
+                ON knows.pid = runs.pid AND knows.locktype = 'advisory' AND knows.objsubid = 2
+                AND knows.classid = CAST($2 AS OID) AND knows.database = runs.database
+            WHERE runs.locktype = 'advisory' AND runs.objsubid = 1 AND runs.mode = 'ShareLock'
+              AND runs.granted
+              AND CAST(runs.classid AS BIGINT) = $1 >> 32
+              AND CAST(runs.objid AS BIGINT) = $1 & 4294967295
+              AND runs.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            GROUP BY runs.pid
+        ) nodes";
+    let oldest = sqlx::query_scalar(RUNNING).bind(RUNS).bind(i64::from(KNOWS)).bind(BEFORE_LOCK);
+    Ok(oldest.fetch_one(db).await?)
+}
+
+/// Refuses a connection that is no session of its own: a lock that it takes would be held by whichever
+/// connection of a pooler was there, and for whoever gets that next.
+async fn check_session(connection: &mut PgConnection) -> Result<()> {
+    let setting = sqlx::query_scalar("SELECT current_setting('lock_timeout')");
+    let found: String = setting.fetch_one(connection).await?;
+    if found == LOCK_TIMEOUT { Ok(()) } else { Err(Error::Unavailable(NOT_A_SESSION.to_owned())) }
+}
+
+/// Why there is no connection. A pooler refuses the settings of a session.
+fn unreachable(error: sqlx::Error) -> Error {
+    let text = error.to_string();
+    if text.contains("unsupported startup parameter") {
+        return Error::Unavailable(NOT_A_SESSION.to_owned());
+    }
+    Error::Unavailable(format!("it cannot be reached: {text}"))
+}
+
 /// Takes the lock of a node. False while another connection has it.
 async fn lock_of(connection: &mut PgConnection, node: NodeId) -> Result<bool> {
-    // A node's number as an advisory lock takes it.
-    let number = (node.0 & 0x7fff_ffff) as i32;
-    let lock = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(number);
+    let lock = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(number(node));
     is_granted(lock.execute(connection).await)
 }
 

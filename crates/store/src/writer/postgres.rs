@@ -4,14 +4,15 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use domain::ids::NodeId;
-use sqlx::{PgPool, Postgres, Transaction};
 
 use super::Commit;
 use super::batch::Batch;
 use super::ledger::{LedgerRow, Rows};
 use super::table::{Field, NewTrace, OpenCall, Row, SealedContent, insert_sql};
 use super::turns::{self, Numbers};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::lock::Held;
+use crate::pg::{Begin, Pg, PgTx};
 use crate::search::TermRow;
 use crate::stored_responses::StoredResource;
 use domain::step::Step;
@@ -38,14 +39,28 @@ static LEDGER: LazyLock<Texts> = LazyLock::new(Texts::of::<LedgerRow<'_>>);
 const CLOSE: &str = "DELETE FROM open_calls WHERE step_id = ANY($1)";
 
 /// The writer's side of a PostgreSQL database.
-pub(crate) struct PostgresCommits(pub(crate) PgPool);
+pub(crate) struct PostgresCommits {
+    pool: Pg,
+    /// Whether the node has its lock: without it another node may be settling the calls of this one.
+    held: Held,
+}
+
+impl PostgresCommits {
+    pub(crate) fn new(pool: Pg, held: Held) -> Self {
+        Self { pool, held }
+    }
+}
 
 impl Commit for PostgresCommits {
     /// A server that is busy stays so for a while.
     const SLOW_PERIOD: Duration = Duration::from_secs(1);
 
     async fn commit(&mut self, batch: &Batch<'_>, node: NodeId, ledger: &Rows) -> Result<Numbers> {
-        let mut tx = self.0.begin().await?;
+        self.held.wait().await;
+        if !self.held.is_so() {
+            return Err(Error::Unavailable("another process has the place of this one".to_owned()));
+        }
+        let mut tx = self.pool.begin(Begin::Write).await?;
         let starts: Vec<_> = batch.starts.iter().map(|start| OpenCall(start, node.0)).collect();
         let contents: Vec<_> =
             batch.contents.iter().map(|(step, sealed)| SealedContent(step, sealed)).collect();
@@ -53,7 +68,8 @@ impl Commit for PostgresCommits {
         insert(&mut tx, &TRACES, batch.traces.iter().copied()).await?;
         insert(&mut tx, &STARTS, starts.iter()).await?;
         if !batch.closed.is_empty() {
-            sqlx::query(CLOSE).bind(&batch.closed[..]).execute(&mut *tx).await?;
+            let close = sqlx::query(CLOSE).bind(&batch.closed[..]);
+            close.execute(&mut tx.connection()).await?;
         }
         insert(&mut tx, &STEPS, batch.steps.iter().copied()).await?;
         insert(&mut tx, &CONTENTS, contents.iter()).await?;
@@ -64,7 +80,7 @@ impl Commit for PostgresCommits {
         let mut numbers = Numbers::default();
         for (trace, steps) in &batch.turns {
             let added = sqlx::query_scalar(turns::ADD).bind(steps.len() as i64).bind(trace.0);
-            numbers.note(steps, added.fetch_optional(&mut *tx).await?);
+            numbers.note(steps, added.fetch_optional(&mut tx.connection()).await?);
         }
         tx.commit().await?;
         Ok(numbers)
@@ -73,7 +89,7 @@ impl Commit for PostgresCommits {
 
 /// Inserts rows in pieces of the prepared sizes.
 async fn insert<'r, R: Row + 'r>(
-    tx: &mut Transaction<'static, Postgres>,
+    tx: &mut PgTx,
     texts: &'static Texts,
     rows: impl ExactSizeIterator<Item = &'r R>,
 ) -> Result<()> {
@@ -92,7 +108,7 @@ async fn insert<'r, R: Row + 'r>(
                 };
             }
         }
-        query.execute(&mut **tx).await?;
+        query.execute(&mut tx.connection()).await?;
     }
     Ok(())
 }

@@ -68,7 +68,7 @@ async fn tamper(database: &Database, statement: &str) {
             let mut db = SqliteConnection::connect(&url).await.unwrap();
             sqlx::raw_sql(statement).execute(&mut db).await.unwrap();
         }
-        Location::Postgres(url) => {
+        Location::Postgres(url) | Location::Pooled { direct: url, .. } => {
             let mut db = PgConnection::connect(url.expose()).await.unwrap();
             sqlx::raw_sql(statement).execute(&mut db).await.unwrap();
         }
@@ -101,7 +101,7 @@ async fn no_concurrent_write_fails_and_every_chain_is_whole() {
         let (first, org) = opened(&database).await;
         first.close().await;
         // On PostgreSQL gateways beside each other, whose chains begin while others go on.
-        let count = if database.kind == "postgres" { 4 } else { 1 };
+        let count = if database.location.is_postgres() { 4 } else { 1 };
         let mut stores = Vec::new();
         for _ in 0..count {
             let shared = database.try_open([7; 32], Claim::ServeShared).await.unwrap();

@@ -6,7 +6,7 @@ use sqlx::{Connection, PgConnection};
 use store::{Claim, Claimed, Error, Location};
 
 use crate::recovery::start;
-use crate::support::{Database, databases, project, trace};
+use crate::support::{Database, databases, project, trace, trace_id};
 
 /// The number of the lock that a gateway holds on PostgreSQL: "sluice" in ASCII.
 const SERVES: i64 = 0x736c_7569_6365;
@@ -188,6 +188,59 @@ async fn whoever_lost_its_lock_to_another_is_told() {
         assert!(told.is_ok(), "{claim:?}");
         store.close().await;
     }
+}
+
+#[tokio::test]
+async fn whoever_lacks_its_lock_is_not_ready_and_records_nothing() {
+    let Some(database) = postgres().await else { return };
+    let (mut other, mut beside) = (beside(&database).await, beside(&database).await);
+    let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+    let (project, _) = project(&store).await;
+    let node = store.node().0 as i32;
+    let lock = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(node);
+    let cut = async {
+        until(&mut beside, false, |waiting| waiting.len() == 1).await;
+        cut(&mut beside).await
+    };
+    let (got, _) = tokio::join!(lock.execute(&mut other), cut);
+    got.unwrap();
+    // It waits for the lock, and so does what it would record.
+    until(&mut beside, false, |waiting| waiting.len() == 1).await;
+    let unready = store.ping().await.unwrap_err().to_string();
+    assert!(unready.contains("lock is lost"), "{unready}");
+    let recorded = async || store.trace(project, trace_id(1)).await.unwrap().is_some();
+    let free = async {
+        for _ in 0..5 {
+            assert!(!recorded().await);
+            tokio::time::sleep(PAUSE).await;
+        }
+        other.close().await.unwrap();
+    };
+    let (written, ()) = tokio::join!(store.writer().trace(trace(project, 1)), free);
+    written.unwrap();
+    assert!(recorded().await);
+    store.ping().await.unwrap();
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_node_that_was_taken_for_gone_gets_its_lock_back() {
+    let Some(database) = postgres().await else { return };
+    let mut beside = beside(&database).await;
+    let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+    let (project, _) = project(&store).await;
+    store.writer().trace(trace(project, 1)).await.unwrap();
+    let gone = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+    gone.writer().start(start(project, gone.step_id().await.unwrap())).await.unwrap();
+    let node = gone.node().0 as i32;
+    drop(gone);
+    until(&mut beside, true, |held| held.len() == 1).await;
+    assert_eq!(store.settle_lost_calls(&database.clock).await.unwrap(), 1);
+    // As it would when it is there again.
+    let lock = sqlx::query_scalar("SELECT pg_try_advisory_lock($1, $2)").bind(LIVES).bind(node);
+    let is_free: bool = lock.fetch_one(&mut beside).await.unwrap();
+    assert!(is_free);
+    store.close().await;
 }
 
 #[tokio::test]

@@ -140,7 +140,7 @@ async fn jobs_that_are_added_at_once_are_counted_one_after_the_other() {
         tokio::pin!(second);
         let waits = tokio::time::timeout(Duration::from_millis(200), &mut second).await;
         assert!(waits.is_err(), "{}: {waits:?}", database.kind);
-        if database.kind == "postgres" {
+        if database.location.is_postgres() {
             // Jobs of others do not wait, nor do records of the project.
             let added = store.add_job(new_job(other, 3, NOW), 1).await.unwrap();
             assert!(matches!(added, AddedJob::Job(_)));

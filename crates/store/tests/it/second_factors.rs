@@ -94,7 +94,7 @@ async fn a_passkey_that_is_being_added_is_removed_with_the_others() {
         };
         let added = async {
             // SQLite has one writer: the other transaction has not begun.
-            while database.kind == "postgres" && database.texts(WAITING).await.is_empty() {
+            while database.location.is_postgres() && database.texts(WAITING).await.is_empty() {
                 tokio::task::yield_now().await;
             }
             adding.commit().await.unwrap();

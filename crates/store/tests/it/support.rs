@@ -47,7 +47,7 @@ impl Database {
                 let mut db = SqliteConnection::connect(&url).await.unwrap();
                 sqlx::raw_sql(statements).execute(&mut db).await.unwrap();
             }
-            Location::Postgres(url) => {
+            Location::Postgres(url) | Location::Pooled { direct: url, .. } => {
                 let mut db = PgConnection::connect(url.expose()).await.unwrap();
                 sqlx::raw_sql(statements).execute(&mut db).await.unwrap();
             }
@@ -62,7 +62,7 @@ impl Database {
                 let mut db = SqliteConnection::connect(&url).await.unwrap();
                 sqlx::query_scalar(query).fetch_all(&mut db).await.unwrap()
             }
-            Location::Postgres(url) => {
+            Location::Postgres(url) | Location::Pooled { direct: url, .. } => {
                 let mut db = PgConnection::connect(url.expose()).await.unwrap();
                 sqlx::query_scalar(query).fetch_all(&mut db).await.unwrap()
             }
@@ -88,6 +88,13 @@ pub async fn databases() -> Vec<Database> {
     if let Ok(server) = server {
         let url = fresh_postgres(&server).await;
         all.push(fresh(Location::Postgres(Secret::new(url)), "postgres", folder()));
+        if let Ok(pooler) = std::env::var("SLUICE_TEST_POOLER") {
+            let direct = fresh_postgres(&server).await;
+            let name = direct.rsplit_once('/').unwrap().1;
+            let pooler = Secret::new(format!("{}/{name}", pooler.rsplit_once('/').unwrap().0));
+            let location = Location::Pooled { pooler, direct: Secret::new(direct) };
+            all.push(fresh(location, "pooled", folder()));
+        }
     }
     all
 }

@@ -3,7 +3,10 @@
 mod http;
 mod mailbox;
 mod mock;
+mod node;
 mod passkey_device;
+mod pooler;
+mod proxy;
 mod server;
 mod simulator;
 mod store;
@@ -11,7 +14,10 @@ mod store;
 pub use http::{Caller, Reply, encode};
 pub use mailbox::Mailbox;
 pub use mock::{Answer, Asked, Mock, call};
+pub use node::Node;
 pub use passkey_device::Device;
+pub use pooler::{Pooler, parts};
+pub use proxy::Cable;
 pub use server::{
     KEY, OWNER, PASSWORD, Server, Setup, first_step, free_port, hang_up_after, run, settings, until,
 };

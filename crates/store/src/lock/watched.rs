@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -10,8 +11,9 @@ use tokio_util::task::TaskTracker;
 use super::postgres::Session;
 use crate::error::Error;
 
-/// How often the connection is checked, and how often it is opened anew.
-const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// How often the connection is checked, and how often it is opened anew. Between the loss of the locks and the
+/// next check this node may record calls that another one takes for lost.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Locks that are held by a connection, and a task that watches it.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub(crate) struct Watched {
     session: Arc<Session>,
     /// Cancelled when another process has the locks.
     displaced: CancellationToken,
+    /// Whether the locks are held, as far as is known.
+    held: watch::Receiver<bool>,
     stopping: DropGuard,
     tasks: TaskTracker,
 }
@@ -27,14 +31,20 @@ impl Watched {
     pub(super) fn new(session: Session) -> Self {
         let (displaced, stopping) = (CancellationToken::new(), CancellationToken::new());
         let (session, tasks) = (Arc::new(session), TaskTracker::new());
-        let watching = watch(session.clone(), displaced.clone());
+        let (is_held, held) = watch::channel(true);
+        let watching = watch(session.clone(), is_held, displaced.clone());
         let stopped = stopping.clone();
         tasks.spawn(async move { stopped.run_until_cancelled(watching).await });
-        Self { session, displaced, stopping: stopping.drop_guard(), tasks }
+        Self { session, displaced, held, stopping: stopping.drop_guard(), tasks }
     }
 
     pub(super) fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// Whether the locks are held, as far as is known.
+    pub(super) fn held(&self) -> watch::Receiver<bool> {
+        self.held.clone()
     }
 
     /// Waits until another process has the locks.
@@ -51,7 +61,7 @@ impl Watched {
 }
 
 /// Watches the connection until another process has the locks.
-async fn watch(session: Arc<Session>, displaced: CancellationToken) {
+async fn watch(session: Arc<Session>, is_held: watch::Sender<bool>, displaced: CancellationToken) {
     let mut ticks = tokio::time::interval(CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_lost = false;
@@ -60,6 +70,7 @@ async fn watch(session: Arc<Session>, displaced: CancellationToken) {
         if !is_lost && session.is_alive().await {
             continue;
         }
+        is_held.send_replace(false);
         if !is_lost {
             tracing::warn!("the connection that holds the database lock is lost");
         }
@@ -67,6 +78,7 @@ async fn watch(session: Arc<Session>, displaced: CancellationToken) {
             Ok(()) => {
                 tracing::info!("the database lock is held again");
                 is_lost = false;
+                is_held.send_replace(true);
             }
             Err(Error::InUse(why)) => {
                 tracing::error!(%why, "the database lock is lost to another process");

@@ -1,0 +1,123 @@
+//! Two versions side by side: this one, on a schema that the next has changed.
+
+use serde_json::json;
+
+use crate::harness::{Answer, Backend, Caller, Mock, Node, Server, Setup, until};
+use crate::startup::process::{complaint, printed};
+
+/// What the next version may do to the schema, and the one after it.
+const EXPAND: &str = include_str!("../../../../store/tests/future/expand.sql");
+const CONTRACT: &str = include_str!("../../../../store/tests/future/contract.sql");
+/// The schema before the version was recorded.
+const BEFORE_SUPPORT: &str = "
+    DROP TABLE schema_support;
+    DELETE FROM _sqlx_migrations WHERE version = 34";
+
+async fn shared() -> Option<(Server, Mock)> {
+    let backend = Backend::postgres()?;
+    let setup = Setup::new(&backend).env("SLUICE_ALLOW_INEXACT_LIMITS", "true");
+    let setup = setup.env("SLUICE_SHUTDOWN_DELAY", "0").env("SLUICE_EGRESS_ALLOW", "127.0.0.1");
+    let server = setup.start().await;
+    server.lift_limits().await;
+    let mock = Mock::always(Answer::text("Served.")).await;
+    mock.register(&server.owner().await, "mock").await;
+    Some((server, mock))
+}
+
+/// The whole life of a call, begun on one node and ended on another.
+async fn life(one: &Caller, other: &Caller) {
+    let trace = one.trace().await;
+    for key in [one, other] {
+        let body = json!({"trace_id": trace, "model": "mock", "input": "Well?"});
+        assert_eq!(key.post("/api/v1/runs", &body).await.ok(200)["output"], "Served.");
+    }
+    let rated = json!({"trace_id": trace, "output": {"user_rating": 1.0}});
+    one.post("/api/v1/logs", &rated).await.ok(200);
+    let done = other.patch(&format!("/api/v1/traces/{trace}/complete"), &json!({})).await.ok(200);
+    assert_eq!(done["status"], "completed");
+    let steps = one.detail(&trace).await["steps"].clone();
+    let steps = steps.as_array().unwrap().iter().filter(|step| step["type"] == "run");
+    let outputs: Vec<_> = steps.map(|step| step["output"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(outputs, ["Served.", "Served."]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn this_version_runs_beside_the_next_until_that_leaves_it_behind() {
+    let Some((mut server, _mock)) = shared().await else { return };
+    let check = async |server: &Server| server.cli(&["migrate", "--check"], &[]).await;
+    let said = printed(&check(&server).await);
+    assert!(
+        said.starts_with("The schema is up to date (version ") && said.contains("may start"),
+        "{said}"
+    );
+
+    server.sql(EXPAND);
+    let said = printed(&check(&server).await);
+    assert!(said.contains("newer") && said.contains("it may start"), "{said}");
+    // A node that runs goes on, and one that starts now works too.
+    let node = Node::start(&server, &[]).await;
+    life(&server.key(), &node.key()).await;
+    life(&node.key(), &server.key()).await;
+    let owner = server.owner().await;
+    let made = owner.post("/api/v1/keys", &json!({"name": "k", "project_id": 1})).await.ok(201);
+    let raw = made["raw_key"].as_str().unwrap();
+    until("the other node knows the key", async || {
+        let key = node.any.with("authorization", &format!("Bearer {raw}"));
+        (key.post("/api/v1/traces", &json!({})).await.status == 201).then_some(())
+    })
+    .await;
+    assert_eq!(
+        printed(&server.cli(&["migrate"], &[]).await).trim(),
+        "The database schema is up to date."
+    );
+    printed(&server.cli(&["doctor"], &[]).await);
+    server.stop().await;
+    server.up().await;
+    life(&server.key(), &node.key()).await;
+
+    server.sql(CONTRACT);
+    for ready in [node.ready().await, server.any.get("/ready").await.status] {
+        assert_eq!(ready, 503);
+    }
+    assert!(node.log().contains("upgrade this node"), "{}", node.log());
+    drop(node);
+    server.stop().await;
+    for args in [&["serve"][..], &["migrate", "--check"], &["migrate"], &["key", "create"]] {
+        let refused = server.cli(args, &[]).await;
+        assert_eq!(refused.status.code(), Some(1));
+        let said = complaint(&refused);
+        assert!(said.contains("start a newer version"), "{args:?}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migrations_are_applied_beside_gateways_that_run() {
+    let Some((mut server, _mock)) = shared().await else { return };
+    server.sql(BEFORE_SUPPORT);
+    for _ in 0..2 {
+        let said = printed(&server.cli(&["migrate", "--check"], &[]).await);
+        assert!(
+            said.starts_with("1 migration is to be applied") && said.contains("go on"),
+            "{said}"
+        );
+    }
+    let said = printed(&server.cli(&["migrate"], &[]).await);
+    assert_eq!(said, "1 migration was applied.\nThe database schema is up to date.\n");
+    life(&server.key(), &server.key()).await;
+    // A start applies them too.
+    server.sql(BEFORE_SUPPORT);
+    let node = Node::start(&server, &[]).await;
+    life(&server.key(), &node.key()).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_of_a_folder_makes_nothing() {
+    let mut server = Setup::new(&Backend::Sqlite).prepare();
+    let said = printed(&server.cli(&["migrate", "--check"], &[]).await);
+    assert!(said.starts_with("The database is empty: this version may start"), "{said}");
+    assert_eq!(std::fs::read_dir(server.data()).unwrap().count(), 0);
+    server.up().await;
+    let said = printed(&server.cli(&["migrate", "--check"], &[]).await);
+    assert!(said.starts_with("The schema is up to date"), "{said}");
+}

@@ -1,0 +1,161 @@
+//! This version beside a newer schema, and an older one beside its own.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{Connection, PgConnection};
+use store::{Claim, Error, Location, SchemaState, inspect_schema};
+
+use crate::recovery::start;
+use crate::support::{Database, NOW, databases, project, run, trace, trace_id};
+
+/// What the next version may do to the schema.
+const EXPAND: &str = include_str!("../future/expand.sql");
+/// What the one after it may do.
+const CONTRACT: &str = include_str!("../future/contract.sql");
+/// The schema before the last migration.
+const BEFORE_SUPPORT: &str = "
+    DROP TABLE schema_support;
+    DELETE FROM _sqlx_migrations WHERE version = 34";
+/// The number of the lock that all gateways share.
+const RUNS: i64 = 0x736c_7569_6366;
+
+async fn state(database: &Database) -> SchemaState {
+    inspect_schema(&database.location).await.unwrap()
+}
+
+#[tokio::test]
+async fn this_version_works_with_the_schema_of_the_next() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, key) = project(&store).await;
+        // The schema changes beneath a running gateway.
+        database.execute(EXPAND).await;
+        for number in 1..=2 {
+            store.ping().await.unwrap();
+            store.writer().trace(trace(project, number)).await.unwrap();
+            let (ended, lost) = (store.step_id().await.unwrap(), store.step_id().await.unwrap());
+            store.writer().start(start(project, ended)).await.unwrap();
+            let step = run(project, trace_id(number), ended);
+            store.writer().step(step.clone(), Some((b"{}", &key))).await.unwrap();
+            store.writer().start(start(project, lost)).await.unwrap();
+            let found = store.steps(trace_id(number)).await.unwrap();
+            assert_eq!(found.len(), 1, "{}", database.kind);
+            assert_eq!((found[0].id, found[0].cost()), (ended, step.cost()));
+        }
+        store.close().await;
+
+        let state = state(&database).await;
+        assert!(matches!(state, SchemaState::Ahead { found, known } if found == known + 1));
+        for claim in [Claim::Look, Claim::Visit] {
+            database.try_open([7; 32], claim).await.unwrap().close().await;
+        }
+        let store = database.open().await;
+        let settled = store.settle_lost_calls(&database.clock).await.unwrap();
+        assert_eq!(settled, 2, "{}: started by this version after the change", database.kind);
+        store.close().await;
+        let versions =
+            "SELECT CAST(count(*) AS TEXT) FROM _sqlx_migrations WHERE description LIKE '%a test'";
+        assert_eq!(database.texts(versions).await, ["1"], "what the next version did stays done");
+    }
+}
+
+#[tokio::test]
+async fn this_version_refuses_a_schema_that_has_left_it_behind() {
+    for database in databases().await {
+        let store = database.open().await;
+        database.execute(EXPAND).await;
+        store.ping().await.unwrap();
+        database.execute(CONTRACT).await;
+        let unready = store.ping().await.unwrap_err().to_string();
+        assert!(unready.contains("upgrade this node"), "{}: {unready}", database.kind);
+        store.close().await;
+        for claim in [Claim::Serve, Claim::Visit, Claim::Look] {
+            let refused = database.try_open([7; 32], claim).await;
+            let Err(Error::Newer { found, known, oldest }) = refused else {
+                unreachable!("{}, {claim:?}: {refused:?}", database.kind);
+            };
+            assert_eq!((found, oldest), (known + 2, known + 1));
+        }
+        let refused = inspect_schema(&database.location).await.unwrap_err().to_string();
+        assert!(refused.contains("start a newer version"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_look_at_the_schema_tells_what_a_start_would_do_and_does_nothing() {
+    for database in databases().await {
+        let SchemaState::Behind { found: 0, known, pending, .. } = state(&database).await else {
+            unreachable!("{}: it is empty", database.kind);
+        };
+        assert!(pending >= 33);
+        assert!(database.try_open([7; 32], Claim::Look).await.is_err(), "it stays empty");
+        database.open().await.close().await;
+        assert_eq!(state(&database).await, SchemaState::UpToDate { version: known });
+        database.execute(BEFORE_SUPPORT).await;
+        for _ in 0..2 {
+            let state = state(&database).await;
+            let is_behind = matches!(
+                state,
+                SchemaState::Behind { found, pending: 1, oldest: 0, running: None, .. } if found < known
+            );
+            assert!(is_behind, "{}: {state:?}", database.kind);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_schema_is_brought_up_to_date_beside_gateways_that_run() {
+    for database in databases().await {
+        let Location::Postgres(url) = &database.location else { continue };
+        let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+        let (project, _) = project(&store).await;
+        database.execute(BEFORE_SUPPORT).await;
+        let running = async || match state(&database).await {
+            SchemaState::Behind { running, .. } => running,
+            state => unreachable!("{state:?}"),
+        };
+        assert_eq!(running().await, Some(34), "it shows what it knows");
+        // A gateway from before there was a lock for that.
+        let mut old = PgConnection::connect(url.expose()).await.unwrap();
+        sqlx::query("SELECT pg_advisory_lock_shared($1)")
+            .bind(RUNS)
+            .execute(&mut old)
+            .await
+            .unwrap();
+        assert_eq!(running().await, Some(33));
+        // Of many at once, one does the work, and a table in use is waited for.
+        let mut reader = PgConnection::connect(url.expose()).await.unwrap();
+        let mut reading = reader.begin().await.unwrap();
+        sqlx::query("LOCK TABLE _sqlx_migrations IN SHARE MODE")
+            .execute(&mut *reading)
+            .await
+            .unwrap();
+        let apply = async || store::apply_migrations(&database.location).await.unwrap();
+        let free = async {
+            // One waits for the table, and gives up for a moment: meanwhile others get it.
+            for waits in [true, false] {
+                until(&mut old, waits).await;
+            }
+            reading.rollback().await.unwrap();
+        };
+        tokio::join!(apply(), apply(), free);
+        assert!(matches!(state(&database).await, SchemaState::UpToDate { .. }));
+        assert_eq!(apply().await, 0);
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        assert_eq!(store.trace(project, trace_id(1)).await.unwrap().unwrap().created_at, NOW);
+        store.close().await;
+    }
+}
+
+/// Asks until somebody waits for a table, or nobody does.
+async fn until(beside: &mut PgConnection, waits: bool) {
+    const WAITING: &str = "
+        SELECT count(*) > 0 FROM pg_locks
+        WHERE locktype = 'relation' AND NOT granted
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    let began = Instant::now();
+    while sqlx::query_scalar::<_, bool>(WAITING).fetch_one(&mut *beside).await.unwrap() != waits {
+        assert!(began.elapsed() < Duration::from_mins(1), "waits: {waits}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
