@@ -134,10 +134,7 @@ async fn pages_are_small_however_much_there_is(backend: Backend) {
         assert!(page.contains(&format!("value=\"{model}\" checked>")), "{model}: {page}");
     }
     assert!(page.contains("<input name=\"model\""), "any model can be named: {page}");
-    let key = between(&page, "<option value=\"ak_", "\"")[0];
-    let form = [("project", "1"), ("key", &format!("ak_{key}")), ("model", ""), ("model", &last)];
-    let made = super::send_form(&owner, &format!("/traces/{trace}/replay"), &form).await;
-    assert!(made.header("location").starts_with("/replays/"), "{}", made.text);
+    replays_with_any_model(&owner, &trace, &page, &last).await;
     let page = owner.get("/settings").await.text;
     assert!(page.contains("list=\"models-simple\""), "any model can be named: {page}");
     let projects = api.get("/api/v1/projects").await.ok(200);
@@ -155,6 +152,14 @@ async fn pages_are_small_however_much_there_is(backend: Backend) {
     ] {
         assert_eq!(owner.get(path).await.status, 400, "{path}");
     }
+}
+
+/// Replays a trace with a model that is typed on its page.
+async fn replays_with_any_model(owner: &Caller, trace: &str, page: &str, model: &str) {
+    let key = between(page, "<option value=\"ak_", "\"")[0];
+    let form = [("project", "1"), ("key", &format!("ak_{key}")), ("model", ""), ("model", model)];
+    let made = super::send_form(owner, &format!("/traces/{trace}/replay"), &form).await;
+    assert!(made.header("location").starts_with("/replays/"), "{}", made.text);
 }
 
 /// Revokes a key of the second page of keys and withdraws an invitation of a later page.
