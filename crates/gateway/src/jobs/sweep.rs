@@ -11,12 +11,13 @@ use crate::control::sessions::{
 use crate::error::Result;
 use crate::evidence::reviews::ADVICE_WINDOW;
 use crate::gateway::Gateway;
+use crate::idempotency::ANSWERS_KEPT;
 use crate::jobs::job::{Job, log_failure};
 
 /// The most traces that one statement fails.
 const TRACES_AT_ONCE: i64 = 500;
 
-/// Fails idle traces, settles lost calls, purges deleted projects, forgets old sessions, jobs and verdicts, writes
+/// Fails idle traces, settles lost calls and claims, purges deleted projects, forgets old sessions, jobs, verdicts and answers, writes
 /// the perimeter's counts, and closes unused connections and conversations.
 pub(super) struct Sweep;
 
@@ -36,6 +37,7 @@ impl Job for Sweep {
         gateway.flush_perimeter_audit().await;
         log_failure("idle traces", fail_idle_traces(gateway, now).await);
         log_failure("lost calls", settle_lost_calls(gateway).await);
+        log_failure("claims of requests", sweep_claims(gateway, now).await);
         log_failure("spend of projects", gateway.recount_months().await);
         log_failure("deleted projects", purge_deleted_projects(gateway).await);
         log_failure("sessions", purge_sessions(gateway, now).await);
@@ -69,6 +71,15 @@ async fn settle_lost_calls(gateway: &Gateway) -> Result<()> {
     if lost > 0 {
         tracing::warn!(calls = lost, "calls of a node that is gone were recorded as failed");
     }
+    Ok(())
+}
+
+async fn sweep_claims(gateway: &Gateway, now: Timestamp) -> Result<()> {
+    gateway.store.settle_lost_claims().await?;
+    let expired = now.minus_micros(ANSWERS_KEPT);
+    while gateway.store.purge_claims_of_requests(expired).await? > 0
+        && !gateway.stopping.is_cancelled()
+    {}
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::step::StepStatus;
+use store::Start;
 
 use crate::bounded_read::write_again;
 use crate::error::{Error, Result};
@@ -14,6 +15,7 @@ use crate::pipeline::call_outcome::Recorded;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::pending_start::Call;
 use crate::request_id::{self, Served};
+use crate::state::claims::CallClaim;
 
 impl Gateway {
     /// Takes a funded call into flight: its start is written, now or while the call is open.
@@ -23,18 +25,27 @@ impl Gateway {
         let context = funded.routed().screened().context();
         // A call of a replay is not made a second time after a crash, so none may be forgotten.
         let recorded = context.recorded.clone();
-        let written = unsure || context.caller.project.settings.limits.strict || recorded.is_some();
+        // A request with an Idempotency-Key is carried out once, also if this node dies now. A shadow call
+        // is made after its answer.
+        let claim = context.caller.claim.clone().filter(|_| !context.is_shadow);
+        let strict = context.caller.project.settings.limits.strict;
+        let written = unsure || strict || recorded.is_some() || claim.is_some();
         let mut flight = InFlight::new(self.clone(), funded, written);
         if written {
             // A caller that gives up here leaves a call that was never made, and its start is
             // closed.
             flight.outcome.status = StepStatus::Failed;
             flight.outcome.error = Some(NOT_MADE.to_owned());
-            if let Err(error) = Box::pin(writer.start(flight.funded()?.start())).await {
+            let start = flight.funded()?.start();
+            let started = match claim {
+                None => Box::pin(writer.start(start)).await.map_err(Error::from),
+                Some(claim) => Box::pin(self.start_claimed(start, &claim)).await,
+            };
+            if let Err(error) = started {
                 if recorded.is_some() {
                     Box::pin(flight.withdraw()).await.unwrap_or_else(not_withdrawn);
                 }
-                return Err(error.into());
+                return Err(error);
             }
             if let Some(recorded) = &recorded {
                 *lock(&recorded.made) = Some(flight.funded()?.step());
@@ -45,6 +56,12 @@ impl Gateway {
             self.write_start(call);
         }
         Ok(flight)
+    }
+
+    /// Writes the start of a call and that a model is called under a claim, and waits for both.
+    async fn start_claimed(&self, start: Start, claim: &CallClaim) -> Result<()> {
+        let started = async { Ok(self.store.writer().start(start).await?) };
+        tokio::try_join!(started, self.begin_claimed(claim)).map(drop)
     }
 }
 

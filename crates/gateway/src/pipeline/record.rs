@@ -61,6 +61,11 @@ impl Gateway {
         let step = self.run_step(funded, outcome, &usage_cost, &calls);
         self.note_warm(funded, step.status, &usage_cost.usage);
         self.count_spend(context, step.finished_at, usage_cost.cost);
+        if let Some(claim) = &context.caller.claim
+            && usage_cost.cost > Usd::ZERO
+        {
+            claim.note_spent();
+        }
         usage_cost.count(funded);
         funded.settled();
         let resources = stored_rows(funded, outcome, &usage_cost.usage);

@@ -8,15 +8,12 @@ use crate::support::{NOW, databases, project};
 
 /// The last change, undone.
 const DOWNGRADE: &str = "
-    DROP INDEX traces_graded;
-    DROP INDEX traces_of_key;
-    DROP INDEX traces_in_status;
-    CREATE INDEX traces_by_status ON traces (project_id, status, id);
-    DELETE FROM _sqlx_migrations WHERE version = 32";
+    DROP TABLE idempotency_claims;
+    DELETE FROM _sqlx_migrations WHERE version = 33";
 
 /// The beginnings of the SHA-384 sums of every migration, for SQLite and for PostgreSQL. A row is added, and
 /// none is changed: a database keeps the sums of what has run, and no binary with another text opens it.
-const SUMS: [(u32, u32); 32] = [
+const SUMS: [(u32, u32); 33] = [
     (0x813e_4a40, 0xddfe_27c9),
     (0x5f0e_cbcf, 0x7c62_e46e),
     (0xcdcd_5a47, 0x6fad_5095),
@@ -49,6 +46,7 @@ const SUMS: [(u32, u32); 32] = [
     (0x7d0a_45ab, 0x3848_8746),
     (0x501f_7232, 0xc6ee_b866),
     (0xdf6f_d2da, 0x5c78_02d4),
+    (0x2bb2_349e, 0xf0a8_365e),
 ];
 
 #[tokio::test]

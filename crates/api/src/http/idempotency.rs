@@ -1,0 +1,238 @@
+//! Requests with an `Idempotency-Key`, on every endpoint that spends: carried out once, answered alike whenever they
+//! come again. The gateway decides; here the header is read, and answers become bytes and come back.
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::Request;
+use axum::http::header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING};
+use axum::http::response::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use gateway::{
+    Caller, ClaimedRequest, Error, IdempotentRequest, KeptAnswer, MOST_KEPT_BYTES, Once, RequestEnd,
+};
+use http_body_util::BodyExt as _;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::app::App;
+use crate::http::body;
+use crate::http::error::{Failure, Result, SHOULD_RETRY};
+use crate::http::vendor_errors::{self, OUR_ID, THEIR_ID};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Marks an answer that was given before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// The longest key, in characters.
+const LONGEST_KEY: usize = 255;
+/// The pieces of a streamed answer that wait for its caller.
+const PIECES: usize = 16;
+
+/// The headers of an answer that belong to one request, or to its connection.
+const OF_ONE_REQUEST: [HeaderName; 6] =
+    [OUR_ID, THEIR_ID, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, DATE];
+
+/// Whether a request that spends is to be carried out once.
+pub fn is_asked_for(request: &Request) -> bool {
+    request.headers().contains_key(IDEMPOTENCY_KEY) && request.method() == Method::POST
+}
+
+/// Carries a request out, or answers it as it was answered before.
+pub async fn once(app: App, caller: Caller, mut request: Request, next: Next) -> Result<Response> {
+    let idempotency_key = key_of(request.headers())?;
+    // The memory for the body is the caller's.
+    request.extensions_mut().insert(caller.clone());
+    let (mut request, bytes) = body::received(request, &app).await?;
+    let query = query_of(request.uri());
+    let asked = IdempotentRequest {
+        idempotency_key: &idempotency_key,
+        path: request.uri().path(),
+        query: &query,
+        body: &bytes,
+    };
+    let claimed = match app.gateway.once(&caller, asked).await? {
+        Once::Again(answer) => return Ok(replayed(*answer)),
+        Once::First(claimed) => claimed,
+    };
+    request.extensions_mut().insert(claimed.caller());
+    let (answer, response) = oneshot::channel();
+    spawn(claimed, request, next, answer);
+    // There is none if a defect has ended the task.
+    response.await.map_err(|_| Error::Internal("a request was given up".to_owned()).into())
+}
+
+/// The key of a request. Refuses one that cannot be meant.
+fn key_of(headers: &HeaderMap) -> Result<String> {
+    let refusal = |fault: &str| {
+        let sentence = format!("The header Idempotency-Key {fault}");
+        Failure::new(StatusCode::BAD_REQUEST, sentence)
+    };
+    let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let key = keys.next().map(HeaderValue::as_bytes).unwrap_or_default();
+    if keys.next().is_some() {
+        return Err(refusal("is there twice"));
+    }
+    let key = std::str::from_utf8(key).map_err(|_| refusal("is not UTF-8"))?;
+    if key.is_empty() {
+        return Err(refusal("is empty"));
+    }
+    if key.chars().count() > LONGEST_KEY {
+        return Err(refusal("has more than 255 characters"));
+    }
+    if key.chars().any(char::is_control) {
+        return Err(refusal("has a control character"));
+    }
+    Ok(key.to_owned())
+}
+
+/// The query of a request without its credential, which may have been replaced since the first one.
+fn query_of(uri: &Uri) -> String {
+    let pairs = uri.query().unwrap_or_default().split('&');
+    pairs.filter(|pair| !pair.starts_with("key=")).collect::<Vec<_>>().join("&")
+}
+
+/// Carries a request out in a task of the gateway, and passes its answer on while its caller is there.
+fn spawn(
+    claimed: ClaimedRequest,
+    request: Request,
+    next: Next,
+    answer: oneshot::Sender<Response>,
+) {
+    let path = request.uri().path().to_owned();
+    let id = request.headers().get(OUR_ID).cloned();
+    claimed.spawn(async move {
+        let response = next.run(request).await;
+        // As it leaves, so that it comes again in the same form.
+        let (parts, body) = vendor_errors::in_form_of(&path, id, response).into_parts();
+        let has_succeeded = parts.status.is_success();
+        let head = head_of(&parts);
+        let bytes = if body.size_hint().exact().is_some() {
+            whole(parts, body, answer).await
+        } else {
+            streamed(parts, body, answer).await
+        };
+        let answer = bytes.map(|body| KeptAnswer { body, ..head });
+        RequestEnd { has_succeeded, answer }
+    });
+}
+
+/// Passes a whole answer on, and returns its bytes; `None` if they are too many.
+async fn whole(parts: Parts, body: Body, answer: oneshot::Sender<Response>) -> Option<Vec<u8>> {
+    // A body whose size is known is in memory.
+    let bytes = body.collect().await.ok()?.to_bytes();
+    let kept = (bytes.len() <= MOST_KEPT_BYTES).then(|| bytes.to_vec());
+    // The caller may have gone.
+    let _ = answer.send(Response::from_parts(parts, Body::from(bytes)));
+    kept
+}
+
+/// Passes a streamed answer on piece by piece, and returns its bytes; `None` if they are too many, or if it broke off.
+async fn streamed(
+    parts: Parts,
+    mut body: Body,
+    answer: oneshot::Sender<Response>,
+) -> Option<Vec<u8>> {
+    let (pieces, waiting) = mpsc::channel::<std::result::Result<Bytes, axum::Error>>(PIECES);
+    let next = |mut waiting: mpsc::Receiver<_>| async move {
+        waiting.recv().await.map(|piece| (piece, waiting))
+    };
+    let mut caller = Some(pieces);
+    if answer
+        .send(Response::from_parts(parts, Body::from_stream(stream::unfold(waiting, next))))
+        .is_err()
+    {
+        caller = None;
+    }
+    let mut kept = Some(Vec::new());
+    while let Some(frame) = body.frame().await {
+        let piece = match frame {
+            Ok(frame) => match frame.into_data() {
+                Ok(data) => Ok(data),
+                Err(_) => continue,
+            },
+            Err(error) => Err(error),
+        };
+        let fits = |all: &Vec<u8>, data: &Bytes| all.len() + data.len() <= MOST_KEPT_BYTES;
+        kept = match (kept, &piece) {
+            (Some(mut all), Ok(data)) if fits(&all, data) => {
+                all.extend_from_slice(data);
+                Some(all)
+            }
+            _ => None,
+        };
+        // A caller who has gone gets the answer when they ask again.
+        if let Some(pieces) = &caller
+            && pieces.send(piece).await.is_err()
+        {
+            caller = None;
+        }
+    }
+    kept
+}
+
+/// The status and the headers of an answer, as they are kept.
+fn head_of(parts: &Parts) -> KeptAnswer {
+    let kept = parts.headers.iter().filter(|(name, _)| !OF_ONE_REQUEST.contains(*name));
+    let headers = kept.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
+    KeptAnswer { status: parts.status.as_u16(), headers: headers.collect(), body: Vec::new() }
+}
+
+/// An answer that was given before.
+fn replayed(answer: KeptAnswer) -> Response {
+    let KeptAnswer { status, headers, body } = answer;
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    let kept = headers.into_iter().filter_map(|(name, value)| {
+        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+    });
+    for (name, value) in kept {
+        response.headers_mut().append(name, value);
+    }
+    if !response.status().is_success() {
+        // The same key gives the same answer.
+        response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    }
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_cannot_be_meant_is_refused() {
+        let told = |keys: &[&[u8]]| {
+            let mut headers = HeaderMap::new();
+            for key in keys {
+                headers.append(IDEMPOTENCY_KEY, HeaderValue::from_bytes(key).unwrap());
+            }
+            key_of(&headers).map_err(|failure| (failure.status().as_u16(), failure.into_body().error))
+        };
+        for key in ["a", "stainless-python-retry-3f0c", "ключ", &"é".repeat(255)] {
+            assert_eq!(told(&[key.as_bytes()]).unwrap(), key);
+        }
+        let long = "x".repeat(256);
+        for (keys, fault) in [
+            (&[&b""[..]][..], "is empty"),
+            (&[long.as_bytes()], "more than 255"),
+            (&[b"a\tb"], "control"),
+            (&["a\u{85}b".as_bytes()], "control"),
+            (&[b"\xff"], "UTF-8"),
+            (&[b"a", b"b"], "twice"),
+        ] {
+            let (status, error) = told(keys).unwrap_err();
+            assert!(status == 400 && error.contains(fault), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_credential_is_no_part_of_the_query() {
+        for (uri, query) in
+            [("/a", ""), ("/a?key=k&alt=sse", "alt=sse"), ("/a?alt=sse&monkey=1", "alt=sse&monkey=1")]
+        {
+            assert_eq!(query_of(&uri.parse().unwrap()), query);
+        }
+    }
+}
