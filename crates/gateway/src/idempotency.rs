@@ -65,9 +65,16 @@ pub struct KeptAnswer {
     /// Its body.
     #[serde(skip)]
     pub body: Vec<u8>,
+    /// The names of the attributes of its request that were not kept.
+    dropped_attributes: Vec<String>,
 }
 
 impl KeptAnswer {
+    /// An answer to the request that is served here.
+    pub fn new(status: u16, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>) -> Self {
+        Self { status, headers, body, dropped_attributes: request_id::dropped_attributes() }
+    }
+
     /// As it is stored: the length of the head, the head as JSON, the body.
     fn write(&self) -> Result<Vec<u8>> {
         let head =
@@ -120,7 +127,12 @@ impl Gateway {
         let hashed = offload(caller.share(), length, || hashes(caller, &request)).await?;
         let found = self.claim_or_answer(caller, hashed).await;
         match &found {
-            Ok(Once::Again(_)) => count("replayed"),
+            Ok(Once::Again(answer)) => {
+                count("replayed");
+                if !answer.dropped_attributes.is_empty() {
+                    request_id::note_dropped_attributes(answer.dropped_attributes.clone());
+                }
+            }
             Ok(Once::First(_)) => {}
             Err(Error::Idempotency(fault)) => count(fault.outcome()),
             Err(Error::Busy { .. }) => count("busy"),
@@ -389,11 +401,9 @@ mod tests {
 
     #[test]
     fn an_answer_is_read_as_it_was_written() {
-        let answer = KeptAnswer {
-            status: 200,
-            headers: vec![("content-type".to_owned(), b"text/event-stream".to_vec())],
-            body: b"data: {}\n\n\0\xff".to_vec(),
-        };
+        let headers = vec![("content-type".to_owned(), b"text/event-stream".to_vec())];
+        let mut answer = KeptAnswer::new(200, headers, b"data: {}\n\n\0\xff".to_vec());
+        answer.dropped_attributes.push("user".to_owned());
         let stored = answer.write().unwrap();
         assert_eq!(KeptAnswer::read(&stored).as_ref(), Some(&answer));
         for cut in 0..stored.len() - answer.body.len() {

@@ -106,13 +106,13 @@ fn spawn(
         // As it leaves, so that it comes again in the same form.
         let (parts, body) = vendor_errors::in_form_of(&path, id, response).into_parts();
         let has_succeeded = parts.status.is_success();
-        let head = head_of(&parts);
+        let (status, headers) = (parts.status.as_u16(), kept_headers(&parts.headers));
         let bytes = if body.size_hint().exact().is_some() {
             whole(parts, body, answer).await
         } else {
             streamed(parts, body, answer).await
         };
-        let answer = bytes.map(|body| KeptAnswer { body, ..head });
+        let answer = bytes.map(|body| KeptAnswer::new(status, headers, body));
         RequestEnd { has_succeeded, answer }
     });
 }
@@ -171,16 +171,15 @@ async fn streamed(
     kept
 }
 
-/// The status and the headers of an answer, as they are kept.
-fn head_of(parts: &Parts) -> KeptAnswer {
-    let kept = parts.headers.iter().filter(|(name, _)| !OF_ONE_REQUEST.contains(*name));
-    let headers = kept.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
-    KeptAnswer { status: parts.status.as_u16(), headers: headers.collect(), body: Vec::new() }
+/// The headers of an answer that are kept.
+fn kept_headers(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
+    let kept = headers.iter().filter(|(name, _)| !OF_ONE_REQUEST.contains(*name));
+    kept.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
 /// An answer that was given before.
 fn replayed(answer: KeptAnswer) -> Response {
-    let KeptAnswer { status, headers, body } = answer;
+    let KeptAnswer { status, headers, body, .. } = answer;
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     let kept = headers.into_iter().filter_map(|(name, value)| {

@@ -60,7 +60,8 @@ impl Gateway {
 
     /// Writes the start of a call and that a model is called under a claim, and waits for both.
     async fn start_claimed(&self, start: Start, claim: &CallClaim) -> Result<()> {
-        let started = async { Ok(self.store.writer().start(start).await?) };
+        let writer = self.store.writer();
+        let started = async { writer.start(start).await.map_err(Error::from) };
         tokio::try_join!(started, self.begin_claimed(claim)).map(drop)
     }
 }
