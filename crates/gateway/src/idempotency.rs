@@ -77,8 +77,7 @@ impl KeptAnswer {
 
     /// As it is stored: the length of the head, the head as JSON, the body.
     fn write(&self) -> Result<Vec<u8>> {
-        let head =
-            serde_json::to_vec(self).map_err(|error| Error::Internal(error.to_string()))?;
+        let head = serde_json::to_vec(self).map_err(|error| Error::Internal(error.to_string()))?;
         let length = u32::try_from(head.len()).unwrap_or(u32::MAX);
         let mut all = Vec::with_capacity(4 + head.len() + self.body.len());
         all.extend_from_slice(&length.to_le_bytes());
@@ -158,7 +157,10 @@ impl Gateway {
                         let _ = run.run.request.set(request);
                         return Ok(self.claimed(caller, id, claimed_at, run));
                     }
-                    match self.look_until(caller, (id, request), &run, (&mut place, deadline)).await? {
+                    match self
+                        .look_until(caller, (id, request), &run, (&mut place, deadline))
+                        .await?
+                    {
                         Some(answer) => return Ok(Once::Again(answer)),
                         None => continue,
                     }
@@ -243,7 +245,8 @@ impl Gateway {
         let opened =
             offload(caller.share(), length, || key.open_content(&id.place(), sealed)).await??;
         let answer = KeptAnswer::read(&opened);
-        let answer = answer.ok_or_else(|| Error::Internal("a kept answer is damaged".to_owned()))?;
+        let answer =
+            answer.ok_or_else(|| Error::Internal("a kept answer is damaged".to_owned()))?;
         Ok(Look::Answered(Box::new(answer)))
     }
 
@@ -281,10 +284,7 @@ impl ClaimedRequest {
 
     /// Carries the request out in a task of the gateway, which goes on when the caller hangs up and ends at a stop of
     /// the gateway.
-    pub fn spawn(
-        self,
-        work: impl Future<Output = RequestEnd> + Send + 'static,
-    ) {
+    pub fn spawn(self, work: impl Future<Output = RequestEnd> + Send + 'static) {
         let gateway = self.gateway.clone();
         let (cut_off, stopping) = (gateway.cut_off.clone(), gateway.stopping.clone());
         let work = async move {

@@ -138,8 +138,8 @@ pub use crate::state::registry::{KeyState, ProjectState};
 pub use crate::streaming::piece::{Mode, Piece, Started, Streamed};
 pub use crate::tools::function_tools::{ToolCall, ToolResult};
 pub use checks::{Violation, ViolationKind};
-pub use limits::RequestQuota;
 pub use grading::{AdvisedChange, DriftReport, JudgedCategory};
+pub use limits::RequestQuota;
 pub use store::{
     Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, LinkPurpose, LinkedIdentity,
     ListedVerdict, Order, Person, ServiceToken, SignOnProvider, Term, UsageBucket,

@@ -7,9 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use gateway::{
-    Caller, Error, GateRefusal, Member, Origin, PerimeterReason, Spends, Standing,
-};
+use gateway::{Caller, Error, GateRefusal, Member, Origin, PerimeterReason, Spends, Standing};
 use serde::Deserialize;
 
 use crate::app::App;

@@ -93,12 +93,7 @@ fn query_of(uri: &Uri) -> String {
 }
 
 /// Carries a request out in a task of the gateway, and passes its answer on while its caller is there.
-fn spawn(
-    claimed: ClaimedRequest,
-    request: Request,
-    next: Next,
-    answer: oneshot::Sender<Response>,
-) {
+fn spawn(claimed: ClaimedRequest, request: Request, next: Next, answer: oneshot::Sender<Response>) {
     let path = request.uri().path().to_owned();
     let id = request.headers().get(OUR_ID).cloned();
     claimed.spawn(async move {
@@ -207,7 +202,8 @@ mod tests {
             for key in keys {
                 headers.append(IDEMPOTENCY_KEY, HeaderValue::from_bytes(key).unwrap());
             }
-            key_of(&headers).map_err(|failure| (failure.status().as_u16(), failure.into_body().error))
+            key_of(&headers)
+                .map_err(|failure| (failure.status().as_u16(), failure.into_body().error))
         };
         for key in ["a", "stainless-python-retry-3f0c", "ключ", &"é".repeat(255)] {
             assert_eq!(told(&[key.as_bytes()]).unwrap(), key);
@@ -228,9 +224,11 @@ mod tests {
 
     #[test]
     fn a_credential_is_no_part_of_the_query() {
-        for (uri, query) in
-            [("/a", ""), ("/a?key=k&alt=sse", "alt=sse"), ("/a?alt=sse&monkey=1", "alt=sse&monkey=1")]
-        {
+        for (uri, query) in [
+            ("/a", ""),
+            ("/a?key=k&alt=sse", "alt=sse"),
+            ("/a?alt=sse&monkey=1", "alt=sse&monkey=1"),
+        ] {
             assert_eq!(query_of(&uri.parse().unwrap()), query);
         }
     }

@@ -124,8 +124,10 @@ const IDEMPOTENCY_KEY: (&str, &str) = (
      answer, and no model is called",
 );
 /// The header of an answer that was given before.
-const REPLAYED: (&str, &str) =
-    ("Idempotency-Replayed", "`true` if this is the answer that the same Idempotency-Key got before");
+const REPLAYED: (&str, &str) = (
+    "Idempotency-Replayed",
+    "`true` if this is the answer that the same Idempotency-Key got before",
+);
 const KEY_IN_USE: (&str, &str) = (
     "409",
     "The request with this Idempotency-Key is still running, or its answer is not known, or was too large to be kept",
@@ -133,8 +135,14 @@ const KEY_IN_USE: (&str, &str) = (
 
 /// The headers of an answer that tell what is left of the requests of a key.
 const QUOTA: &[(&str, &str)] = &[
-    ("RateLimit", "`\"requests\";r=..;t=..`: requests that are left, seconds until there is one more"),
-    ("RateLimit-Policy", "`\"requests\";q=..;w=3600`: the most requests in the seconds of the window"),
+    (
+        "RateLimit",
+        "`\"requests\";r=..;t=..`: requests that are left, seconds until there is one more",
+    ),
+    (
+        "RateLimit-Policy",
+        "`\"requests\";q=..;w=3600`: the most requests in the seconds of the window",
+    ),
     ("x-ratelimit-limit-requests", "The most requests of the key in an hour"),
     ("x-ratelimit-remaining-requests", "Requests that are left"),
     ("x-ratelimit-reset-requests", "The time until there is one more, as `59m58s`"),
@@ -192,7 +200,9 @@ fn complete_operation(operation: &mut Operation, credential: Credential, error: 
     let requirement = |name: &str| SecurityRequirement::new(name, none.clone());
     operation.security = match credential {
         Credential::None => None,
-        Credential::Key | Credential::SpendingKey => Some(vec![requirement("key"), requirement("x-api-key")]),
+        Credential::Key | Credential::SpendingKey => {
+            Some(vec![requirement("key"), requirement("x-api-key")])
+        }
         Credential::RootKey | Credential::SpendingRootKey => {
             Some(["key", "x-api-key", "x-goog-api-key", "key-in-query"].map(requirement).to_vec())
         }
@@ -344,8 +354,13 @@ mod tests {
             for (method, operation) in item.as_object().unwrap() {
                 let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
                 let takes_key = parameters.iter().any(|one| one["name"] == "Idempotency-Key");
-                assert_eq!(operation["responses"]["409"]["description"].as_str().is_some_and(
-                    |told| told.contains("Idempotency-Key")), takes_key, "{method} {path}");
+                assert_eq!(
+                    operation["responses"]["409"]["description"]
+                        .as_str()
+                        .is_some_and(|told| told.contains("Idempotency-Key")),
+                    takes_key,
+                    "{method} {path}"
+                );
                 if takes_key {
                     assert_eq!(method, "post", "{path}");
                     let answers = operation["responses"].as_object().unwrap();

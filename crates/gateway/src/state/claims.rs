@@ -30,7 +30,12 @@ pub(crate) struct CallClaim {
 
 impl CallClaim {
     pub(crate) fn new(id: ClaimId, claimed_at: Timestamp) -> Self {
-        Self { id, claimed_at, has_begun: AtomicBool::new(false), has_spent: AtomicBool::new(false) }
+        Self {
+            id,
+            claimed_at,
+            has_begun: AtomicBool::new(false),
+            has_spent: AtomicBool::new(false),
+        }
     }
 
     /// Whether a model may have been called.

@@ -136,10 +136,8 @@ async fn revoked_keys_and_deleted_projects_lose_their_answers() {
             tx.add_key(&Key { id: KeyId(number), ..key(project) }).await.unwrap();
         }
         tx.commit().await.unwrap();
-        let ids = [(kept, 7), (kept, 8), (gone, 9)].map(|(project, number)| ClaimId {
-            key: KeyId(number),
-            ..id(project, 1)
-        });
+        let ids = [(kept, 7), (kept, 8), (gone, 9)]
+            .map(|(project, number)| ClaimId { key: KeyId(number), ..id(project, 1) });
         for id in ids {
             assert!(claim(&store, id, NOW).await);
             store.end_claim_of_request(id, NOW, ClaimEnd::Unkept).await.unwrap();

@@ -37,7 +37,12 @@ async fn the_same_request_gets_the_same_answer(backend: Backend) {
         assert_eq!(refused.header("x-should-retry"), "false");
         // Not the same bytes, though the same JSON.
         let spaced = format!("{} ", body).into_bytes();
-        is_refused(&key.send("POST", path, Some(spaced)).await, path, 422, "idempotency_key_reused");
+        is_refused(
+            &key.send("POST", path, Some(spaced)).await,
+            path,
+            422,
+            "idempotency_key_reused",
+        );
         assert_eq!(mock.begun(), before + 1, "{path}");
     }
     // Without the header, and on a path of its own, it is another request.
@@ -86,7 +91,11 @@ async fn embeddings_images_and_replays_come_again(backend: Backend) {
     for (path, mock, body) in [
         ("/api/v1/embeddings", &embeds, json!({"trace_id": trace, "model": "e", "input": "one"})),
         ("/openai/v1/embeddings", &embeds, json!({"model": "e", "input": "one"})),
-        ("/api/v1/images/generations", &paints, json!({"trace_id": trace, "model": "i", "prompt": "A boat"})),
+        (
+            "/api/v1/images/generations",
+            &paints,
+            json!({"trace_id": trace, "model": "i", "prompt": "A boat"}),
+        ),
         ("/openai/v1/images/generations", &paints, json!({"model": "i", "prompt": "A boat"})),
     ] {
         let before = mock.begun();
@@ -166,10 +175,11 @@ async fn an_answer_that_is_too_large_is_not_kept(backend: Backend) {
 async fn a_restart_forgets_no_answer(backend: Backend) {
     let mut server = Server::unlimited(&backend).await;
     let (key, mock) = priced(&server, Answer::text("Once.")).await;
-    let key = key.with(HEADER, "one");
+    let key = key.with(HEADER, "one").with("x-sluice-user", &"x".repeat(129));
     let body = json!({"model": "mock", "messages": [{"role": "user", "content": "Hello."}]});
     let first = key.post(CHAT, &body).await;
     first.ok(200);
+    assert_eq!(first.header("x-sluice-dropped-attributes"), "user");
     server.restart().await;
     is_again(&key.post(CHAT, &body).await, &first);
     assert_eq!(mock.begun(), 1);

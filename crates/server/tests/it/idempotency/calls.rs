@@ -137,7 +137,11 @@ async fn a_call_that_a_crash_has_cut_off_is_not_made_again(backend: Backend) {
     assert_eq!(mock.begun(), 1);
     // Its start was on disk before it left.
     let step = first_step(&key, &trace_of(&key)).await;
-    assert_eq!((&step["status"], &step["cost_estimated"]), (&json!("failed"), &json!(true)), "{step}");
+    assert_eq!(
+        (&step["status"], &step["cost_estimated"]),
+        (&json!("failed"), &json!(true)),
+        "{step}"
+    );
     key.with(HEADER, "two").post(GEMINI, &body).await.ok(200);
     assert_eq!(mock.begun(), 2);
 }

@@ -36,7 +36,8 @@ async fn a_name_belongs_to_its_key_and_its_path(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, mock) = priced(&server, Answer::text("Once.")).await;
     let owner = server.owner().await;
-    let made = owner.post("/api/v1/keys", &json!({"name": "Second", "project_id": 1})).await.ok(201);
+    let made =
+        owner.post("/api/v1/keys", &json!({"name": "Second", "project_id": 1})).await.ok(201);
     let second = server.with_key(made["raw_key"].as_str().unwrap());
     let project = json!({"project": {"name": "Other"}});
     let project = owner.post("/api/v1/projects", &project).await.ok(201)["id"].clone();
@@ -82,7 +83,8 @@ async fn a_refused_caller_learns_no_answer(backend: Backend) {
     let server = Server::unlimited(&backend).await;
     let (key, mock) = priced(&server, Answer::text("Once.")).await;
     let owner = server.owner().await;
-    let made = owner.post("/api/v1/keys", &json!({"name": "Second", "project_id": 1})).await.ok(201);
+    let made =
+        owner.post("/api/v1/keys", &json!({"name": "Second", "project_id": 1})).await.ok(201);
     let second = server.with_key(made["raw_key"].as_str().unwrap()).with(HEADER, "one");
     let body = json!({"model": "mock", "messages": [{"role": "user", "content": "Hello."}]});
     second.post(CHAT, &body).await.ok(200);

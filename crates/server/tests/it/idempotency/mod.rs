@@ -57,7 +57,7 @@ async fn calls(key: &Caller, streams: bool) -> Vec<(&'static str, Value)> {
 }
 
 /// What a caller gets that depends on the call alone.
-fn told(reply: &Reply) -> (u16, String, [String; 6]) {
+fn told(reply: &Reply) -> (u16, String, [String; 7]) {
     let names = [
         "content-type",
         "x-trace-id",
@@ -65,6 +65,7 @@ fn told(reply: &Reply) -> (u16, String, [String; 6]) {
         "x-sluice-cost",
         "x-sluice-mode",
         "cache-control",
+        "x-sluice-dropped-attributes",
     ];
     (reply.status, reply.text.clone(), names.map(|name| reply.header(name).to_owned()))
 }
@@ -73,7 +74,10 @@ fn told(reply: &Reply) -> (u16, String, [String; 6]) {
 #[track_caller]
 fn is_again(again: &Reply, first: &Reply) {
     assert_eq!(told(again), told(first));
-    assert_eq!((first.header("idempotency-replayed"), again.header("idempotency-replayed")), ("", "true"));
+    assert_eq!(
+        (first.header("idempotency-replayed"), again.header("idempotency-replayed")),
+        ("", "true")
+    );
     assert_ne!(first.header("x-request-id"), again.header("x-request-id"));
 }
 
@@ -88,7 +92,10 @@ fn is_refused(reply: &Reply, path: &str, status: u16, code: &str) -> String {
         assert_eq!(body["error"]["status"], kind);
         &body["error"]["message"]
     } else if path.starts_with("/anthropic") || path == "/api/v1/messages" {
-        assert_eq!((&body["type"], &body["error"]["type"]), (&json!("error"), &json!("invalid_request_error")));
+        assert_eq!(
+            (&body["type"], &body["error"]["type"]),
+            (&json!("error"), &json!("invalid_request_error"))
+        );
         &body["error"]["message"]
     } else if path.starts_with("/openai") || path == "/api/v1/responses" {
         assert_eq!(body["error"]["type"], "invalid_request_error");

@@ -58,9 +58,10 @@ async fn every_answer_tells_what_is_left(backend: Backend) {
     let told = refused.header("ratelimit");
     assert!(told.ends_with(&format!(";t={}", refused.header("retry-after"))), "{told}");
     tells(&key.execute(&trace, "Hello.").await, 429, 0);
-    for stranger in [server.with_key("ak_0.wrong").get("/api/v1/traces").await,
-        owner.get("/api/v1/stats").await]
-    {
+    for stranger in [
+        server.with_key("ak_0.wrong").get("/api/v1/traces").await,
+        owner.get("/api/v1/stats").await,
+    ] {
         assert!(NAMES.iter().all(|name| stranger.header(name).is_empty()), "{stranger:?}");
     }
     // A key that is paused is told as well.
