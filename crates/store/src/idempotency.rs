@@ -217,11 +217,11 @@ impl Store {
 
     /// Ends a claim of this node. False if it is not this node's any more.
     #[boxed]
-    pub async fn end_claim_of_request(
-        &self,
+    pub async fn end_claim_of_request<'a>(
+        &'a self,
         id: ClaimId,
         claimed_at: Timestamp,
-        end: ClaimEnd<'_>,
+        end: ClaimEnd<'a>,
     ) -> Result<bool> {
         const END: &str = "
             UPDATE idempotency_claims SET state = $6, answer = $7

@@ -177,7 +177,7 @@ pub(crate) fn complete(mut document: Document, credential: Credential, error: &s
 }
 
 fn complete_operation(operation: &mut Operation, credential: Credential, error: &str) {
-    let mut shared = Vec::new();
+    let mut shared: Vec<&(&str, &str)> = Vec::new();
     if credential.is_root_key() {
         shared.extend(WITH_ROOT_KEY);
     }

@@ -101,7 +101,8 @@ async fn whoever_waits_for_another_node_is_told_so(backend: Backend) {
     });
     until("the call is made", async || (mock.begun() == 1).then_some(())).await;
     let late = other.seen_by(&key);
-    let (one, two) = tokio::join!(late.post(CHAT, &ask(false)), late.post(CHAT, &ask(false)));
+    let body = ask(false);
+    let (one, two) = tokio::join!(late.post(CHAT, &body), late.post(CHAT, &body));
     for reply in [one, two] {
         is_refused(&reply, CHAT, 409, "idempotency_key_in_use");
         assert_eq!(reply.header("x-should-retry"), "false");
