@@ -84,7 +84,7 @@ pub enum IdempotencyFault {
     OtherRequest,
     /// The gateway stopped while the first one was carried out: a model may have been called.
     Unknown,
-    /// The answer to the first one is too large to be kept.
+    /// The answer to the first one is not kept: it was too large, or the project stores no contents.
     Unkept,
 }
 
@@ -113,8 +113,8 @@ impl IdempotencyFault {
                  its answer is not known. The trace shows what was recorded; use another key to call again"
             }
             Self::Unkept => {
-                "The answer to the request with this Idempotency-Key was too large to be kept: use another key to call \
-                 again"
+                "The answer to the request with this Idempotency-Key was not kept, because it was too large, or because \
+                 the project stores no contents: use another key to call again"
             }
         }
     }

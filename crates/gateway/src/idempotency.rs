@@ -29,12 +29,10 @@ use crate::error::{Error, IdempotencyFault, Result};
 use crate::gateway::Gateway;
 use crate::request_id;
 use crate::state::caller::Caller;
-use crate::state::claims::{CallClaim, Entered, HeldRun, WaitingPlace};
+use crate::state::claims::{AnswerBytes, CallClaim, Entered, HeldRun, WaitingPlace};
 
 /// How long answers are kept, in microseconds.
 pub(crate) const ANSWERS_KEPT: i64 = DAY;
-/// The largest answer that is kept, in bytes of its body.
-pub const MOST_KEPT_BYTES: usize = 8 * 1024 * 1024;
 /// How long a request waits for another with its claim.
 const MOST_WAIT: Duration = Duration::from_secs(30);
 /// The first pause between two looks at the claim of another node; each is twice as long as the one before.
@@ -71,18 +69,19 @@ pub struct KeptAnswer {
 
 impl KeptAnswer {
     /// An answer to the request that is served here.
-    pub fn new(status: u16, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>) -> Self {
+    pub fn new(status: u16, headers: Vec<(String, Vec<u8>)>) -> Self {
+        let body = Vec::new();
         Self { status, headers, body, dropped_attributes: request_id::dropped_attributes() }
     }
 
     /// As it is stored: the length of the head, the head as JSON, the body.
-    fn write(&self) -> Result<Vec<u8>> {
+    fn write(&self, body: &[u8]) -> Result<Vec<u8>> {
         let head = serde_json::to_vec(self).map_err(|error| Error::Internal(error.to_string()))?;
         let length = u32::try_from(head.len()).unwrap_or(u32::MAX);
-        let mut all = Vec::with_capacity(4 + head.len() + self.body.len());
+        let mut all = Vec::with_capacity(4 + head.len() + body.len());
         all.extend_from_slice(&length.to_le_bytes());
         all.extend_from_slice(&head);
-        all.extend_from_slice(&self.body);
+        all.extend_from_slice(body);
         Ok(all)
     }
 
@@ -250,6 +249,18 @@ impl Gateway {
         Ok(Look::Answered(Box::new(answer)))
     }
 
+    /// Settles the claims of this node that it does not work on: their end could not be written, or their caller had
+    /// gone before the work began.
+    pub(crate) async fn settle_stray_claims(&self) -> Result<()> {
+        for id in self.store.own_claims_of_requests().await? {
+            // While it is held, no request can take the claim.
+            if let Ok(Entered::First(_held)) = self.claims.enter(id) {
+                self.store.settle_stray_claim(id).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Notes that a model is about to be called under a claim: if this node dies, the answer is lost. Refuses the call
     /// if the claim is not this node's any more.
     pub(crate) async fn begin_claimed(&self, claim: &CallClaim) -> Result<()> {
@@ -296,14 +307,30 @@ impl ClaimedRequest {
         gateway.tasks.spawn(request_id::carried(work));
     }
 
-    /// Writes how it ended: an answer is kept if the request succeeded or has cost something.
+    /// Room for the bytes of its answer.
+    pub fn answer_bytes(&self) -> AnswerBytes {
+        AnswerBytes::new(self.gateway.claims.clone())
+    }
+
+    /// Writes how it ended: an answer is kept if the request succeeded, or has cost something.
     async fn end(mut self, request: RequestEnd) {
         let Some(run) = self.run.take() else { return };
-        let written = if request.has_succeeded || self.claim.has_spent() {
+        let has_succeeded = request.has_succeeded && !self.claim.has_failed();
+        let written = if has_succeeded || self.claim.has_spent() {
+            (request.leaves)();
             self.keep(request.answer).await
         } else {
-            count("released");
-            self.release().await
+            // Whoever has got the failure may put the request right at once.
+            let (store, claim) = (&self.gateway.store, &*self.claim);
+            let released = store.release_claim_of_request(claim.id, claim.claimed_at).await;
+            (request.leaves)();
+            match released {
+                Ok(_) => {
+                    count("released");
+                    Ok(())
+                }
+                Err(_) => self.release().await,
+            }
         };
         if let Err(error) = written {
             tracing::error!(error = error.cause(), "the answer to an Idempotency-Key was not kept");
@@ -312,40 +339,46 @@ impl ClaimedRequest {
         drop(run);
     }
 
-    async fn keep(&self, answer: Option<KeptAnswer>) -> Result<()> {
+    async fn keep(&self, answer: AnswerEnd) -> Result<()> {
+        let (head, bytes) = match answer {
+            AnswerEnd::Whole(head, bytes) => (head, bytes),
+            AnswerEnd::TooLarge => return self.write_end(ClaimEnd::Unkept, "unkept").await,
+            AnswerEnd::BrokenOff => return self.write_end(ClaimEnd::Lost, "lost").await,
+        };
+        // Such a project keeps no texts of its calls, in whatever form.
+        if self.caller.project.settings.discard_content {
+            return self.write_end(ClaimEnd::Unkept, "unkept").await;
+        }
+        let (key, place) = (&self.caller.project.sealing, self.claim.id.place());
+        let length = bytes.bytes().len();
+        let seal = || key.seal_content(&place, &head.write(bytes.bytes())?).map_err(Error::from);
+        let sealed = offload_always(self.caller.share(), length, seal).await?;
+        drop(bytes);
+        self.write_end(ClaimEnd::Answered(&sealed), "kept").await
+    }
+
+    async fn write_end(&self, end: ClaimEnd<'_>, outcome: &'static str) -> Result<()> {
         let (store, claim) = (&self.gateway.store, &*self.claim);
-        let Some(answer) = answer else {
-            count("unkept");
-            let end = || store.end_claim_of_request(claim.id, claim.claimed_at, ClaimEnd::Unkept);
-            return write_again(end).await.map(drop);
-        };
-        let (key, place) = (&self.caller.project.sealing, claim.id.place());
-        let seal = || key.seal_content(&place, &answer.write()?).map_err(Error::from);
-        let sealed = offload_always(self.caller.share(), answer.body.len(), seal).await?;
-        let end = || {
-            let answered = ClaimEnd::Answered(&sealed);
-            store.end_claim_of_request(claim.id, claim.claimed_at, answered)
-        };
-        write_again(end).await?;
-        count("kept");
+        let write = || store.end_claim_of_request(claim.id, claim.claimed_at, end);
+        let is_written = write_again(write).await?;
+        // Without a row the project is gone, or another node has settled the claim.
+        count(if is_written { outcome } else { "lost" });
         Ok(())
     }
 
     async fn release(&self) -> Result<()> {
         let (store, claim) = (&self.gateway.store, &*self.claim);
-        write_again(|| store.release_claim_of_request(claim.id, claim.claimed_at)).await.map(drop)
+        write_again(|| store.release_claim_of_request(claim.id, claim.claimed_at)).await?;
+        count("released");
+        Ok(())
     }
 
     /// Gives the claim up: the work on it ended early.
     async fn give_up(&self) -> Result<()> {
         if !self.claim.has_begun() {
-            count("released");
             return self.release().await;
         }
-        count("lost");
-        let (store, claim) = (&self.gateway.store, &*self.claim);
-        let end = || store.end_claim_of_request(claim.id, claim.claimed_at, ClaimEnd::Lost);
-        write_again(end).await.map(drop)
+        self.write_end(ClaimEnd::Lost, "lost").await
     }
 }
 
@@ -368,12 +401,24 @@ impl Drop for ClaimedRequest {
 }
 
 /// The end of a request that was carried out.
-#[derive(Debug)]
 pub struct RequestEnd {
-    /// Whether it did what its caller has asked for.
+    /// Whether it did what its caller has asked for, as its answer has it.
     pub has_succeeded: bool,
-    /// Its answer; `None` if that is too large to be kept.
-    pub answer: Option<KeptAnswer>,
+    /// Its answer.
+    pub answer: AnswerEnd,
+    /// Sends the answer, unless it was streamed.
+    pub leaves: Box<dyn FnOnce() + Send>,
+}
+
+/// The answer to a request that was carried out.
+#[derive(Debug)]
+pub enum AnswerEnd {
+    /// It is whole: its head, and the bytes of its body.
+    Whole(KeptAnswer, AnswerBytes),
+    /// There is no room for it.
+    TooLarge,
+    /// It broke off.
+    BrokenOff,
 }
 
 /// The name of the claim of a request, and the hash of the request. Keyed, so that neither can be guessed from the
@@ -402,9 +447,10 @@ mod tests {
     #[test]
     fn an_answer_is_read_as_it_was_written() {
         let headers = vec![("content-type".to_owned(), b"text/event-stream".to_vec())];
-        let mut answer = KeptAnswer::new(200, headers, b"data: {}\n\n\0\xff".to_vec());
+        let mut answer = KeptAnswer::new(200, headers);
+        answer.body = b"data: {}\n\n\0\xff".to_vec();
         answer.dropped_attributes.push("user".to_owned());
-        let stored = answer.write().unwrap();
+        let stored = answer.write(&answer.body).unwrap();
         assert_eq!(KeptAnswer::read(&stored).as_ref(), Some(&answer));
         for cut in 0..stored.len() - answer.body.len() {
             assert_eq!(KeptAnswer::read(&stored[..cut]), None, "{cut}");

@@ -110,7 +110,7 @@ pub use crate::export::reader::ExportedSteps;
 pub use crate::export::selection::{ExportRequest, Selection};
 pub use crate::gateway::{Gateway, Inner};
 pub use crate::idempotency::{
-    ClaimedRequest, IdempotentRequest, KeptAnswer, MOST_KEPT_BYTES, Once, RequestEnd,
+    AnswerEnd, ClaimedRequest, IdempotentRequest, KeptAnswer, Once, RequestEnd,
 };
 pub use crate::inference::assistants::{AssistantRequest, Assisted};
 pub use crate::inference::chat::{CHOOSES_MODEL, ChatAnswer, ChatReply, ChatRequest};
@@ -132,6 +132,7 @@ pub use crate::replay::result::{ReplayResult, Replayed, ReplayedStep, Skip, Trac
 pub use crate::safety::location::Located;
 pub use crate::safety::text_numbers::numbered_texts;
 pub use crate::state::caller::{Caller, HeaderAttributes, Origin};
+pub use crate::state::claims::AnswerBytes;
 pub use crate::state::member::Member;
 pub use crate::state::perimeter_counts::PerimeterReason;
 pub use crate::state::registry::{KeyState, ProjectState};

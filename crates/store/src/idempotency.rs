@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::from_row::from_row;
 
 /// Rows that are deleted at once, so that no purge holds the writer for long: answers may be large.
-const BATCH_CLAIMS: i64 = 100;
+const BATCH_CLAIMS: i64 = 10;
 
 /// The name of a claim. No two requests share one unless they have the key, the path and the `Idempotency-Key`
 /// in common.
@@ -109,8 +109,8 @@ impl ClaimRow {
 }
 
 impl Store {
-    /// Claims a request for this node, whose answer is to be kept. A claim from `expired` or before counts no more,
-    /// and gives way. False if there is another.
+    /// Claims a request for this node, whose answer is to be kept. A claim from `expired` or before that has ended counts
+    /// no more, and gives way. False if there is another.
     #[boxed]
     pub async fn claim_request(
         &self,
@@ -126,7 +126,7 @@ impl Store {
             ON CONFLICT (project_id, key_id, name) DO UPDATE
             SET request = excluded.request, state = 'running', node = excluded.node, begun = FALSE,
                 created_at = excluded.created_at, answer = NULL
-            WHERE idempotency_claims.created_at <= $7";
+            WHERE idempotency_claims.created_at <= $7 AND idempotency_claims.state <> 'running'";
         let mut tx = self.begin().await?;
         let claimed = within!(tx, db => {
             sqlx::query(CLAIM)
@@ -145,7 +145,7 @@ impl Store {
         Ok(claimed > 0)
     }
 
-    /// A claim that was made after `expired`; `None` if there is none.
+    /// A claim that was made after `expired`, or has not ended; `None` if there is none.
     #[boxed]
     pub async fn claim_of_request(
         &self,
@@ -155,7 +155,8 @@ impl Store {
         const FIND: &str = "
             SELECT request, state, node, answer
             FROM idempotency_claims
-            WHERE project_id = $1 AND key_id = $2 AND name = $3 AND created_at > $4";
+            WHERE project_id = $1 AND key_id = $2 AND name = $3
+              AND (created_at > $4 OR state = 'running')";
         let row: Option<ClaimRow> = on!(&self.reader, db => {
             sqlx::query_as(FIND)
                 .bind(id.project.0)
@@ -247,6 +248,26 @@ impl Store {
         });
         tx.commit().await?;
         Ok(changed > 0)
+    }
+
+    /// The claims of this node that have not ended: at most 1,000.
+    #[boxed]
+    pub async fn own_claims_of_requests(&self) -> Result<Vec<ClaimId>> {
+        const OWN: &str = "
+            SELECT project_id, key_id, name
+            FROM idempotency_claims
+            WHERE node = $1 AND state = 'running'
+            ORDER BY created_at
+            LIMIT 1000";
+        let rows: Vec<(i64, i64, Vec<u8>)> = on!(&self.reader, db => {
+            sqlx::query_as(OWN).bind(self.node.0).fetch_all(db).await?
+        });
+        let read = |(project, key, name): (i64, i64, Vec<u8>)| {
+            let corrupt = |_| Error::Corrupt("a claim of a request: its name".to_owned());
+            let name = name.try_into().map_err(corrupt)?;
+            Ok(ClaimId { project: ProjectId(project), key: KeyId::from_i64(key), name })
+        };
+        rows.into_iter().map(read).collect()
     }
 
     /// Settles a claim of this node that this node does not work on: its end could not be written.

@@ -158,7 +158,7 @@ impl Store {
         const STEPS: &str = "SELECT id FROM steps WHERE project_id = $1 LIMIT $2";
         const ROWS: [&str; 6] = [
             "DELETE FROM idempotency_claims WHERE (project_id, key_id, name) IN (
-                SELECT project_id, key_id, name FROM idempotency_claims WHERE project_id = $1 LIMIT $2)",
+                SELECT project_id, key_id, name FROM idempotency_claims WHERE project_id = $1 LIMIT $2 / 50)",
             "DELETE FROM trace_terms WHERE (project_id, term, trace_id) IN (
                 SELECT project_id, term, trace_id FROM trace_terms WHERE project_id = $1 LIMIT $2)",
             "DELETE FROM usage_groups WHERE (project_id, dimension, span, start, value) IN (

@@ -104,6 +104,7 @@ struct ReceivedBody(Arc<Mutex<Option<(Bytes, BodyCharge)>>>);
 /// Receives the body of a request for a layer around its handler, which finds it received. Returns the request, and
 /// the bytes.
 pub async fn received(mut request: Request, app: &App) -> Result<(Request, Bytes)> {
+    check_content_type(request.headers())?;
     let reader = Reader::of(app, &request);
     let declared = declared_length(request.headers());
     let body = std::mem::take(request.body_mut());

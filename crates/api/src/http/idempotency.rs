@@ -11,7 +11,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use gateway::{
-    Caller, ClaimedRequest, Error, IdempotentRequest, KeptAnswer, MOST_KEPT_BYTES, Once, RequestEnd,
+    AnswerBytes, AnswerEnd, Caller, ClaimedRequest, Error, IdempotentRequest, KeptAnswer, Once,
+    RequestEnd,
 };
 use http_body_util::BodyExt as _;
 use tokio::sync::{mpsc, oneshot};
@@ -26,8 +27,9 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// The longest key, in characters.
 const LONGEST_KEY: usize = 255;
-/// The pieces of a streamed answer that wait for its caller.
-const PIECES: usize = 16;
+/// The pieces of a streamed answer that wait for its caller: few answers have more, so that one who reads slowly does
+/// not hold those up who wait for the answer.
+const PIECES: usize = 4096;
 
 /// The headers of an answer that belong to one request, or to its connection.
 const OF_ONE_REQUEST: [HeaderName; 6] =
@@ -93,53 +95,55 @@ fn query_of(uri: &Uri) -> String {
 }
 
 /// Carries a request out in a task of the gateway, and passes its answer on while its caller is there.
-fn spawn(claimed: ClaimedRequest, request: Request, next: Next, answer: oneshot::Sender<Response>) {
+fn spawn(claimed: ClaimedRequest, request: Request, next: Next, caller: oneshot::Sender<Response>) {
     let path = request.uri().path().to_owned();
     let id = request.headers().get(OUR_ID).cloned();
+    let bytes = claimed.answer_bytes();
     claimed.spawn(async move {
         let response = next.run(request).await;
         // As it leaves, so that it comes again in the same form.
         let (parts, body) = vendor_errors::in_form_of(&path, id, response).into_parts();
         let has_succeeded = parts.status.is_success();
-        let (status, headers) = (parts.status.as_u16(), kept_headers(&parts.headers));
-        let bytes = if body.size_hint().exact().is_some() {
-            whole(parts, body, answer).await
-        } else {
-            streamed(parts, body, answer).await
-        };
-        let answer = bytes.map(|body| KeptAnswer::new(status, headers, body));
-        RequestEnd { has_succeeded, answer }
+        let head = KeptAnswer::new(parts.status.as_u16(), kept_headers(&parts.headers));
+        if body.size_hint().exact().is_some() {
+            let (answer, leaves) = whole((parts, body), (head, bytes), caller).await;
+            return RequestEnd { has_succeeded, answer, leaves };
+        }
+        let answer = streamed((parts, body), (head, bytes), caller).await;
+        RequestEnd { has_succeeded, answer, leaves: Box::new(|| {}) }
     });
 }
 
-/// Passes a whole answer on, and returns its bytes; `None` if they are too many.
-async fn whole(parts: Parts, body: Body, answer: oneshot::Sender<Response>) -> Option<Vec<u8>> {
-    // A body whose size is known is in memory.
-    let bytes = body.collect().await.ok()?.to_bytes();
-    let kept = (bytes.len() <= MOST_KEPT_BYTES).then(|| bytes.to_vec());
-    // The caller may have gone.
-    let _ = answer.send(Response::from_parts(parts, Body::from(bytes)));
-    kept
+/// A whole answer, and what sends it.
+async fn whole(
+    (parts, body): (Parts, Body),
+    (head, mut kept): (KeptAnswer, AnswerBytes),
+    caller: oneshot::Sender<Response>,
+) -> (AnswerEnd, Box<dyn FnOnce() + Send>) {
+    // A body whose size is known is in memory, and does not break off.
+    let Ok(bytes) = body.collect().await else { return (AnswerEnd::BrokenOff, Box::new(|| {})) };
+    let bytes = bytes.to_bytes();
+    let answer = if kept.add(&bytes) { AnswerEnd::Whole(head, kept) } else { AnswerEnd::TooLarge };
+    let leaves = move || {
+        // The caller may have gone.
+        let _ = caller.send(Response::from_parts(parts, Body::from(bytes)));
+    };
+    (answer, Box::new(leaves))
 }
 
-/// Passes a streamed answer on piece by piece, and returns its bytes; `None` if they are too many, or if it broke off.
+/// A piece of a streamed answer on its way to the caller; `None` is its end.
+type Passed = Option<std::result::Result<Bytes, axum::Error>>;
+
+/// Passes a streamed answer on piece by piece, and returns what of it is kept.
 async fn streamed(
-    parts: Parts,
-    mut body: Body,
-    answer: oneshot::Sender<Response>,
-) -> Option<Vec<u8>> {
-    let (pieces, waiting) = mpsc::channel::<std::result::Result<Bytes, axum::Error>>(PIECES);
-    let next = |mut waiting: mpsc::Receiver<_>| async move {
-        waiting.recv().await.map(|piece| (piece, waiting))
-    };
-    let mut caller = Some(pieces);
-    if answer
-        .send(Response::from_parts(parts, Body::from_stream(stream::unfold(waiting, next))))
-        .is_err()
-    {
-        caller = None;
-    }
-    let mut kept = Some(Vec::new());
+    (parts, mut body): (Parts, Body),
+    (head, kept): (KeptAnswer, AnswerBytes),
+    caller: oneshot::Sender<Response>,
+) -> AnswerEnd {
+    let (pieces, waiting) = mpsc::channel(PIECES);
+    let has_come = caller.send(Response::from_parts(parts, passed_body(waiting))).is_ok();
+    let mut caller = has_come.then_some(pieces);
+    let (mut kept, mut is_broken) = (Some(kept), false);
     while let Some(frame) = body.frame().await {
         let piece = match frame {
             Ok(frame) => match frame.into_data() {
@@ -148,22 +152,39 @@ async fn streamed(
             },
             Err(error) => Err(error),
         };
-        let fits = |all: &Vec<u8>, data: &Bytes| all.len() + data.len() <= MOST_KEPT_BYTES;
-        kept = match (kept, &piece) {
-            (Some(mut all), Ok(data)) if fits(&all, data) => {
-                all.extend_from_slice(data);
-                Some(all)
-            }
-            _ => None,
-        };
+        match &piece {
+            Ok(data) => kept = kept.take().and_then(|mut kept| kept.add(data).then_some(kept)),
+            Err(_) => is_broken = true,
+        }
         // A caller who has gone gets the answer when they ask again.
         if let Some(pieces) = &caller
-            && pieces.send(piece).await.is_err()
+            && pieces.send(Some(piece)).await.is_err()
         {
             caller = None;
         }
     }
-    kept
+    if let Some(pieces) = &caller {
+        // Whoever has gone needs no end.
+        let _ = pieces.send(None).await;
+    }
+    match kept {
+        _ if is_broken => AnswerEnd::BrokenOff,
+        Some(kept) => AnswerEnd::Whole(head, kept),
+        None => AnswerEnd::TooLarge,
+    }
+}
+
+/// The body of a streamed answer. It breaks off if its pieces stop without an end, since it must not seem whole.
+fn passed_body(waiting: mpsc::Receiver<Passed>) -> Body {
+    let next = |waiting: Option<mpsc::Receiver<Passed>>| async move {
+        let mut waiting = waiting?;
+        match waiting.recv().await {
+            Some(Some(piece)) => Some((piece, Some(waiting))),
+            Some(None) => None,
+            None => Some((Err(axum::Error::new("the answer broke off")), None)),
+        }
+    };
+    Body::from_stream(stream::unfold(Some(waiting), next))
 }
 
 /// The headers of an answer that are kept.
@@ -220,6 +241,20 @@ mod tests {
             let (status, error) = told(keys).unwrap_err();
             assert!(status == 400 && error.contains(fault), "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_answer_whose_pieces_stop_does_not_seem_whole() {
+        let piece = || Some(Ok(Bytes::from_static(b"a")));
+        let (pieces, waiting) = mpsc::channel(4);
+        pieces.send(piece()).await.unwrap();
+        pieces.send(None).await.unwrap();
+        let whole = passed_body(waiting).collect().await.unwrap().to_bytes();
+        assert_eq!(whole, "a");
+        let (pieces, waiting) = mpsc::channel(4);
+        pieces.send(piece()).await.unwrap();
+        drop(pieces);
+        assert!(passed_body(waiting).collect().await.is_err());
     }
 
     #[test]

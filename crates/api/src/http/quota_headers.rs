@@ -15,12 +15,15 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
 /// How many they are.
 const HEADERS: usize = 5;
 
+/// The largest integer of a structured field (RFC 9651).
+const MOST: u64 = 999_999_999_999_999;
 /// The longest value: two numbers of 20 digits and some words.
 const LONGEST: usize = 80;
 
 /// Adds the headers to an answer; none without a limit.
 pub fn add(quota: Option<RequestQuota>, mut response: Response) -> Response {
     let Some(RequestQuota { limit, remaining, reset }) = quota else { return response };
+    let (limit, remaining) = (limit.min(MOST), remaining.min(MOST));
     let headers = response.headers_mut();
     headers.reserve(HEADERS);
     let window = RequestQuota::WINDOW_SECONDS;
@@ -73,12 +76,11 @@ mod tests {
         let quota = RequestQuota { limit: u64::MAX, remaining: u64::MAX - 1, reset: u64::MAX };
         let response = add(Some(quota), Response::new(Body::empty()));
         let told = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
-        let (most, less) = (u64::MAX, u64::MAX - 1);
-        assert_eq!(told("RateLimit"), format!("\"requests\";r={less};t={most}"));
-        assert_eq!(told("RateLimit-Policy"), format!("\"requests\";q={most};w=3600"));
-        assert_eq!(told("x-ratelimit-limit-requests"), most.to_string());
-        assert_eq!(told("x-ratelimit-remaining-requests"), less.to_string());
-        assert!(told("x-ratelimit-reset-requests").ends_with("s"));
+        assert_eq!(told("RateLimit"), format!("\"requests\";r=999999999999999;t={}", u64::MAX));
+        assert_eq!(told("RateLimit-Policy"), "\"requests\";q=999999999999999;w=3600");
+        assert_eq!(told("x-ratelimit-limit-requests"), "999999999999999");
+        assert_eq!(told("x-ratelimit-remaining-requests"), "999999999999999");
+        assert!(told("x-ratelimit-reset-requests").ends_with('s'));
         assert!(add(None, Response::new(Body::empty())).headers().is_empty());
     }
 }

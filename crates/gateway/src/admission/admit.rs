@@ -39,7 +39,8 @@ pub enum Spends {
 pub struct GateRefusal {
     /// The reason.
     pub error: Error,
-    /// What is left of the requests of the key; `None` without a limit, and if the key is not known.
+    /// What is left of the requests of the key; `None` without a limit, and if the key is not known or
+    /// not for the address of the caller.
     pub quota: Option<RequestQuota>,
 }
 
@@ -67,7 +68,9 @@ impl Gateway {
         match self.check_caller(&caller, origin, spends, now).await {
             Ok(quota) => caller.quota = quota,
             Err(error) => {
-                let quota = lock(&caller.key.windows).quota(now);
+                // An address that may not use the key learns nothing of its traffic.
+                let may_know = !matches!(error, Error::PerimeterBlock);
+                let quota = may_know.then(|| lock(&caller.key.windows).quota(now)).flatten();
                 return Err(GateRefusal { error, quota });
             }
         }

@@ -17,8 +17,8 @@ use crate::jobs::job::{Job, log_failure};
 /// The most traces that one statement fails.
 const TRACES_AT_ONCE: i64 = 500;
 
-/// Fails idle traces, settles lost calls and claims, purges deleted projects, forgets old sessions, jobs, verdicts and answers, writes
-/// the perimeter's counts, and closes unused connections and conversations.
+/// Fails idle traces, settles lost calls and claims, purges deleted projects, forgets old sessions,
+/// jobs, verdicts and answers, writes the perimeter's counts, and closes unused connections and conversations.
 pub(super) struct Sweep;
 
 impl Job for Sweep {
@@ -75,6 +75,7 @@ async fn settle_lost_calls(gateway: &Gateway) -> Result<()> {
 }
 
 async fn sweep_claims(gateway: &Gateway, now: Timestamp) -> Result<()> {
+    gateway.settle_stray_claims().await?;
     gateway.store.settle_lost_claims().await?;
     let expired = now.minus_micros(ANSWERS_KEPT);
     while gateway.store.purge_claims_of_requests(expired).await? > 0

@@ -171,6 +171,14 @@ impl Drop for InFlight {
                 self.dropped_by(call.funded.routed().screened().context().is_shadow);
             (outcome.status, outcome.error) = (status, Some(error.to_owned()));
         }
+        // It is recorded later: whoever ends the claim must know now that it has left.
+        let context = call.funded.routed().screened().context();
+        if let Some(claim) = context.caller.claim.as_ref().filter(|_| !context.is_shadow)
+            && outcome.error.as_deref() != Some(NOT_MADE)
+        {
+            claim.note_end(outcome.status == StepStatus::Failed);
+            claim.note_spent();
+        }
         let gateway = self.gateway.clone();
         let is_replayed = call.funded.routed().screened().context().recorded.is_some();
         if is_replayed && outcome.error.as_deref() == Some(NOT_MADE) {

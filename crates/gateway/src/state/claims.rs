@@ -14,6 +14,12 @@ use crate::lock::lock;
 
 /// The most requests that this node works on at a time: they go on when their callers hang up.
 const MOST_RUNNING: usize = 4096;
+/// The most requests of one key that it works on.
+const MOST_RUNNING_OF_KEY: usize = 1024;
+/// The most bytes of answers that are held to be kept.
+const MOST_HELD_BYTES: usize = 128 * 1024 * 1024;
+/// The largest answer that is kept, in bytes of its body.
+pub(crate) const MOST_KEPT_BYTES: usize = 8 * 1024 * 1024;
 /// The most requests that wait for others.
 const MOST_WAITING: usize = 256;
 /// The most requests of one key that do.
@@ -26,6 +32,7 @@ pub(crate) struct CallClaim {
     pub(crate) claimed_at: Timestamp,
     has_begun: AtomicBool,
     has_spent: AtomicBool,
+    has_failed: AtomicBool,
 }
 
 impl CallClaim {
@@ -35,6 +42,7 @@ impl CallClaim {
             claimed_at,
             has_begun: AtomicBool::new(false),
             has_spent: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
         }
     }
 
@@ -48,12 +56,22 @@ impl CallClaim {
         self.has_begun.store(true, Ordering::Release);
     }
 
-    /// Whether a call has cost anything.
+    /// Whether its last call has failed: a stream that had begun is broken then.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Notes how a call has ended.
+    pub(crate) fn note_end(&self, has_failed: bool) {
+        self.has_failed.store(has_failed, Ordering::Release);
+    }
+
+    /// Whether a call has cost anything, or may have.
     pub(crate) fn has_spent(&self) -> bool {
         self.has_spent.load(Ordering::Acquire)
     }
 
-    /// Notes that a call has cost something.
+    /// Notes that a call has cost something, or may have.
     pub(crate) fn note_spent(&self) {
         self.has_spent.store(true, Ordering::Release);
     }
@@ -75,6 +93,8 @@ pub(crate) struct Claims(Arc<Mutex<Held>>);
 #[derive(Debug, Default)]
 struct Held {
     running: HashMap<ClaimId, Arc<Run>>,
+    running_of_key: HashMap<KeyId, usize>,
+    bytes: usize,
     waiting: usize,
     waiting_of_key: HashMap<KeyId, usize>,
 }
@@ -110,12 +130,14 @@ impl Claims {
         if let Some(run) = held.running.get(&id) {
             return Ok(Entered::Behind(run.clone()));
         }
-        if held.running.len() >= MOST_RUNNING {
+        let of_key = held.running_of_key.get(&id.key).copied().unwrap_or(0);
+        if held.running.len() >= MOST_RUNNING || of_key >= MOST_RUNNING_OF_KEY {
             let why = "Too many requests with an Idempotency-Key run";
             return Err(Error::Busy { why, retry_after: 1 });
         }
         let run = Arc::<Run>::default();
         held.running.insert(id, run.clone());
+        held.running_of_key.insert(id.key, of_key + 1);
         Ok(Entered::First(HeldRun { claims: self.clone(), id, run }))
     }
 
@@ -135,7 +157,10 @@ impl Claims {
 
 impl Drop for HeldRun {
     fn drop(&mut self) {
-        lock(&self.claims.0).running.remove(&self.id);
+        let mut held = lock(&self.claims.0);
+        held.running.remove(&self.id);
+        give_back(&mut held.running_of_key, self.id.key);
+        drop(held);
         self.run.ended.cancel();
     }
 }
@@ -144,10 +169,54 @@ impl Drop for WaitingPlace {
     fn drop(&mut self) {
         let mut held = lock(&self.claims.0);
         held.waiting -= 1;
-        let of_key = held.waiting_of_key.remove(&self.key).unwrap_or(1);
-        if of_key > 1 {
-            held.waiting_of_key.insert(self.key, of_key - 1);
+        give_back(&mut held.waiting_of_key, self.key);
+    }
+}
+
+/// Gives the place of a key back.
+fn give_back(places: &mut HashMap<KeyId, usize>, key: KeyId) {
+    let taken = places.remove(&key).unwrap_or(1);
+    if taken > 1 {
+        places.insert(key, taken - 1);
+    }
+}
+
+/// The bytes of an answer that is to be kept, within the bounds of one and of all of them.
+#[derive(Debug)]
+pub struct AnswerBytes {
+    claims: Claims,
+    bytes: Vec<u8>,
+}
+
+impl AnswerBytes {
+    pub(crate) fn new(claims: Claims) -> Self {
+        Self { claims, bytes: Vec::new() }
+    }
+
+    /// Adds bytes. False if there are too many: the answer is not kept.
+    pub fn add(&mut self, more: &[u8]) -> bool {
+        if self.bytes.len() + more.len() > MOST_KEPT_BYTES {
+            return false;
         }
+        {
+            let mut held = lock(&self.claims.0);
+            if held.bytes + more.len() > MOST_HELD_BYTES {
+                return false;
+            }
+            held.bytes += more.len();
+        }
+        self.bytes.extend_from_slice(more);
+        true
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for AnswerBytes {
+    fn drop(&mut self) {
+        lock(&self.claims.0).bytes -= self.bytes.len();
     }
 }
 
@@ -195,11 +264,37 @@ mod tests {
         let name = |number: usize| {
             let mut name = [0; 32];
             name[..8].copy_from_slice(&number.to_le_bytes());
-            ClaimId { project: ProjectId(1), key: KeyId(7), name }
+            let key = KeyId((number / MOST_RUNNING_OF_KEY) as u64);
+            ClaimId { project: ProjectId(1), key, name }
         };
         let runs: Vec<_> = (0..MOST_RUNNING).map(|n| claims.enter(name(n)).unwrap()).collect();
         assert!(matches!(claims.enter(name(MOST_RUNNING)), Err(Error::Busy { .. })));
         drop(runs);
-        assert!(claims.enter(name(MOST_RUNNING)).is_ok());
+        let of_one: Vec<_> =
+            (0..MOST_RUNNING_OF_KEY).map(|n| claims.enter(name(n)).unwrap()).collect();
+        let more = ClaimId { key: KeyId(0), ..name(MOST_RUNNING) };
+        assert!(matches!(claims.enter(more), Err(Error::Busy { .. })));
+        assert!(claims.enter(name(MOST_RUNNING)).is_ok(), "others have room");
+        drop(of_one);
+        assert!(claims.enter(more).is_ok());
+        assert!(lock(&claims.0).running_of_key.is_empty());
+    }
+
+    #[test]
+    fn the_bytes_of_answers_are_bounded_one_by_one_and_in_all() {
+        let claims = Claims::default();
+        let piece = vec![0; MOST_KEPT_BYTES / 2];
+        let full = || {
+            let mut answer = AnswerBytes::new(claims.clone());
+            assert!(answer.add(&piece) && answer.add(&piece) && !answer.add(b"x"));
+            answer
+        };
+        let mut all: Vec<_> = (0..MOST_HELD_BYTES / MOST_KEPT_BYTES).map(|_| full()).collect();
+        let mut more = AnswerBytes::new(claims.clone());
+        assert!(!more.add(b"x"));
+        all.pop();
+        assert!(more.add(b"x"));
+        drop((all, more));
+        assert_eq!(lock(&claims.0).bytes, 0);
     }
 }

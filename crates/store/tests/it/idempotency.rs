@@ -117,10 +117,18 @@ async fn a_claim_that_its_own_node_has_forgotten_is_settled() {
             assert!(claim(&store, id, NOW).await);
         }
         assert!(store.begin_claimed_call(begun, NOW).await.unwrap());
+        assert_eq!(store.own_claims_of_requests().await.unwrap().len(), 2);
         store.settle_stray_claim(begun).await.unwrap();
         store.settle_stray_claim(unbegun).await.unwrap();
         assert_eq!(state(&store, begun, NOW).await, Some(ClaimState::Lost), "{}", database.kind);
         assert_eq!(state(&store, unbegun, NOW).await, None);
+        assert!(store.own_claims_of_requests().await.unwrap().is_empty());
+        // A clock that steps by a day takes nobody's claim away.
+        assert!(claim(&store, unbegun, NOW).await);
+        let later = NOW.minus_micros(-2 * DAY);
+        assert!(!claim(&store, unbegun, later).await);
+        let running = Some(ClaimState::Running(store.node()));
+        assert_eq!(state(&store, unbegun, later).await, running);
         store.close().await;
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{CHAT, HEADER, calls, is_again, is_refused, priced};
-use crate::harness::{Answer, Backend, Mock, Server, until};
+use crate::harness::{Answer, Backend, Mock, Server, settings, until};
 
 crate::on_every_backend!(
     the_same_request_gets_the_same_answer,
@@ -14,6 +14,8 @@ crate::on_every_backend!(
     embeddings_images_and_replays_come_again,
     an_error_that_cost_nothing_is_not_kept,
     an_error_that_was_paid_for_is_kept,
+    a_call_that_may_have_been_charged_is_not_made_again,
+    a_project_without_contents_keeps_no_answer,
     an_answer_that_is_too_large_is_not_kept,
     a_restart_forgets_no_answer,
     an_answer_is_sealed_and_kept_for_a_day,
@@ -134,7 +136,8 @@ async fn an_error_that_cost_nothing_is_not_kept(backend: Backend) {
     assert_eq!(mock.begun(), 2);
     // A request that was refused may be put right under its key.
     let key = key.with(HEADER, "two");
-    key.post(CHAT, &json!({"model": "nobody", "messages": []})).await;
+    let wrong = json!({"model": "nobody", "messages": [{"role": "user", "content": "Hello."}]});
+    key.post(CHAT, &wrong).await.ok(404);
     key.post(CHAT, &body).await.ok(200);
 }
 
@@ -156,6 +159,39 @@ async fn an_error_that_was_paid_for_is_kept(backend: Backend) {
     // Clients that try again by themselves need not.
     assert_eq!(again.header("x-should-retry"), "false");
     assert_eq!(mock.begun(), begun);
+}
+
+async fn a_call_that_may_have_been_charged_is_not_made_again(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let key = server.key();
+    for (name, answer, streams) in [
+        ("cut off", Answer::Truncated, false),
+        ("broken", Answer::Broken(vec!["Half a ".to_owned()]), true),
+    ] {
+        let mock = Mock::always(answer).await;
+        mock.register(&server.owner().await, name).await;
+        let key = key.with(HEADER, name);
+        let body = json!({"model": name, "stream": streams,
+            "messages": [{"role": "user", "content": "Hello."}]});
+        let first = key.post(CHAT, &body).await;
+        assert_eq!(first.status, if streams { 200 } else { 502 }, "{name}: {}", first.text);
+        let begun = mock.begun();
+        is_again(&key.post(CHAT, &body).await, &first);
+        assert_eq!(mock.begun(), begun, "{name}");
+    }
+}
+
+async fn a_project_without_contents_keeps_no_answer(backend: Backend) {
+    let server = Server::unlimited(&backend).await;
+    let (key, mock) = priced(&server, Answer::text("Once.")).await;
+    settings(&server.owner().await, 1, json!({"store_content": false})).await;
+    let key = key.with(HEADER, "one");
+    let body = json!({"model": "mock", "messages": [{"role": "user", "content": "Hello."}]});
+    key.post(CHAT, &body).await.ok(200);
+    let refused = key.post(CHAT, &body).await;
+    let said = is_refused(&refused, CHAT, 409, "idempotency_answer_not_kept");
+    assert!(said.contains("stores no contents"), "{said}");
+    assert_eq!(mock.begun(), 1);
 }
 
 async fn an_answer_that_is_too_large_is_not_kept(backend: Backend) {

@@ -1,5 +1,7 @@
 //! Which keys are good, and whose they are.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::{CHAT, HEADER, calls, is_again, is_refused, priced};
@@ -56,7 +58,7 @@ async fn a_name_belongs_to_its_key_and_its_path(backend: Backend) {
         is_again(&key.post(CHAT, &body).await, &first);
         steps.push(first.header("x-sluice-step-id").to_owned());
     }
-    steps.dedup();
+    let steps: BTreeSet<String> = steps.into_iter().collect();
     assert_eq!(steps.len(), 3);
     let elsewhere = json!({"model": "mock", "max_tokens": 9,
         "messages": [{"role": "user", "content": "Hello."}]});
