@@ -38,7 +38,7 @@ async fn the_same_request_gets_the_same_answer(backend: Backend) {
         assert!(said.contains("another body"), "{said}");
         assert_eq!(refused.header("x-should-retry"), "false");
         // Not the same bytes, though the same JSON.
-        let spaced = format!("{} ", body).into_bytes();
+        let spaced = format!("{body} ").into_bytes();
         is_refused(
             &key.send("POST", path, Some(spaced)).await,
             path,

@@ -44,7 +44,9 @@ async fn requests_at_the_same_time_call_once(backend: Backend) {
             replies.iter().partition(|reply| reply.header("idempotency-replayed").is_empty());
         assert_eq!((first.len(), again.len(), mock.begun()), (1, 11, before + 1));
         assert!(first[0].text.contains("Once."), "{}", first[0].text);
-        again.iter().for_each(|again| is_again(again, first[0]));
+        for again in &again {
+            is_again(again, first[0]);
+        }
     }
 }
 

@@ -84,7 +84,9 @@ async fn two_nodes_call_once(backend: Backend) {
         let (first, again): (Vec<_>, Vec<_>) =
             replies.iter().partition(|reply| reply.header("idempotency-replayed").is_empty());
         assert_eq!((first.len(), again.len(), mock.begun()), (1, 7, round + 1));
-        again.iter().for_each(|again| is_again(again, first[0]));
+        for again in &again {
+            is_again(again, first[0]);
+        }
         is_again(&other.seen_by(&key).post(CHAT, &ask(streams)).await, first[0]);
     }
 }
