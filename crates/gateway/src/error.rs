@@ -75,6 +75,51 @@ impl SignOnRefusal {
     }
 }
 
+/// Why a request with an `Idempotency-Key` was neither carried out nor answered as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdempotencyFault {
+    /// The first one with it is still carried out.
+    Running,
+    /// The first one with it was another request.
+    OtherRequest,
+    /// The gateway stopped while the first one was carried out: a model may have been called.
+    Unknown,
+    /// The answer to the first one is not kept: it was too large, or the project stores no contents.
+    Unkept,
+}
+
+impl IdempotencyFault {
+    /// Its word in the metrics.
+    pub(crate) fn outcome(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::OtherRequest => "other_request",
+            Self::Unknown => "unknown",
+            Self::Unkept => "not_kept",
+        }
+    }
+
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::Running => {
+                "A request with this Idempotency-Key is still running: send it again later for its answer"
+            }
+            Self::OtherRequest => {
+                "This Idempotency-Key was used for a request with another body or query: use another key for another \
+                 request"
+            }
+            Self::Unknown => {
+                "The gateway stopped during the request with this Idempotency-Key, and a model may have been called: \
+                 its answer is not known. The trace shows what was recorded; use another key to call again"
+            }
+            Self::Unkept => {
+                "The answer to the request with this Idempotency-Key was not kept, because it was too large, or because \
+                 the project stores no contents: use another key to call again"
+            }
+        }
+    }
+}
+
 /// Why a request was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -208,6 +253,9 @@ pub enum Error {
         /// The provider's own code, if it is one of OpenAI's.
         code: Option<FaultCode>,
     },
+    /// The `Idempotency-Key` of the request is taken.
+    #[error("{}", .0.sentence())]
+    Idempotency(IdempotencyFault),
     /// An MCP server that the request names could not be used; the sentence names it.
     #[error("{0}")]
     McpServer(String),
@@ -293,6 +341,12 @@ impl Error {
     /// The model is not in the project's registry.
     pub fn model_not_found(identifier: &str) -> Self {
         Self::ModelNotFound(identifier.to_owned())
+    }
+}
+
+impl From<IdempotencyFault> for Error {
+    fn from(fault: IdempotencyFault) -> Self {
+        Self::Idempotency(fault)
     }
 }
 

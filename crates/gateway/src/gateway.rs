@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::otlp::queue::TelemetryQueue;
 use crate::outbox::Outbox;
 use crate::pipeline::upstream::Upstream;
+use crate::state::claims::Claims;
 use crate::state::failure_rows::FailureRows;
 use crate::state::job_waits::JobWaits;
 use crate::state::job_wakes::JobWakes;
@@ -77,6 +78,8 @@ pub struct Inner {
     pub(crate) telemetry: Option<TelemetryQueue>,
     /// Letters that wait to be sent, if there is a mail server.
     pub(crate) outbox: Option<Outbox>,
+    /// The requests with an `Idempotency-Key` that this node works on.
+    pub(crate) claims: Claims,
     pub(crate) job_waits: JobWaits,
     pub(crate) job_wakes: JobWakes,
     pub(crate) running_jobs: RunningJobs,

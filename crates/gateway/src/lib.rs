@@ -16,6 +16,7 @@ mod error;
 mod evidence;
 mod export;
 mod gateway;
+mod idempotency;
 mod inference;
 mod job_queue;
 mod jobs;
@@ -38,7 +39,7 @@ mod tools;
 pub use ::export::cell_text;
 pub use providers::{FaultCode, StoredResponseAction};
 
-pub use crate::admission::admit::Spends;
+pub use crate::admission::admit::{GateRefusal, Spends};
 pub use crate::audit::export::AuditLines;
 pub use crate::audit::verify::verify_audit_lines;
 pub use crate::audit::{AuditPage, AuditQuery, MOST_AUDIT_EVENTS};
@@ -89,7 +90,7 @@ pub use crate::control::settings_preview::{SettingsDifference, SettingsPreview};
 pub use crate::control::sign_on::{SignOnAnswer, SignOnStart, SignedOn};
 pub use crate::control::sign_on_cookies::SIGN_ON_LASTS;
 pub use crate::control::sign_on_providers::{NewRule, SignOnProviderChange, provider_base};
-pub use crate::error::{Congestion, Error, NOT_STORED, Result, SignOnRefusal};
+pub use crate::error::{Congestion, Error, IdempotencyFault, NOT_STORED, Result, SignOnRefusal};
 pub use crate::evidence::complexity::RecentComplexities;
 pub use crate::evidence::figures::{ComparedFigures, Figures};
 pub use crate::evidence::listed_trace::ListedTrace;
@@ -108,6 +109,9 @@ pub use crate::export::ask::{ExportFile, ExportJob, ExportPieces};
 pub use crate::export::reader::ExportedSteps;
 pub use crate::export::selection::{ExportRequest, Selection};
 pub use crate::gateway::{Gateway, Inner};
+pub use crate::idempotency::{
+    AnswerEnd, ClaimedRequest, IdempotentRequest, KeptAnswer, Once, RequestEnd,
+};
 pub use crate::inference::assistants::{AssistantRequest, Assisted};
 pub use crate::inference::chat::{CHOOSES_MODEL, ChatAnswer, ChatReply, ChatRequest};
 pub use crate::inference::checks::CheckResult;
@@ -128,6 +132,7 @@ pub use crate::replay::result::{ReplayResult, Replayed, ReplayedStep, Skip, Trac
 pub use crate::safety::location::Located;
 pub use crate::safety::text_numbers::numbered_texts;
 pub use crate::state::caller::{Caller, HeaderAttributes, Origin};
+pub use crate::state::claims::AnswerBytes;
 pub use crate::state::member::Member;
 pub use crate::state::perimeter_counts::PerimeterReason;
 pub use crate::state::registry::{KeyState, ProjectState};
@@ -135,6 +140,7 @@ pub use crate::streaming::piece::{Mode, Piece, Started, Streamed};
 pub use crate::tools::function_tools::{ToolCall, ToolResult};
 pub use checks::{Violation, ViolationKind};
 pub use grading::{AdvisedChange, DriftReport, JudgedCategory};
+pub use limits::RequestQuota;
 pub use store::{
     Account, Audit, AuditFilter, COUNT_LIMIT, Dimension, GroupRow, LinkPurpose, LinkedIdentity,
     ListedVerdict, Order, Person, ServiceToken, SignOnProvider, Term, UsageBucket,

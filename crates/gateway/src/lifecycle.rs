@@ -22,6 +22,7 @@ use crate::jobs::{letters, telemetry_export};
 use crate::otlp::queue::{Record, queue};
 use crate::outbox::{self, Errand};
 use crate::pipeline::upstream::Upstream;
+use crate::state::claims::Claims;
 use crate::state::failure_rows::FailureRows;
 use crate::state::job_waits::JobWaits;
 use crate::state::job_wakes::JobWakes;
@@ -112,6 +113,7 @@ impl Gateway {
             clock,
             telemetry,
             outbox,
+            claims: Claims::default(),
             job_waits: JobWaits::default(),
             job_wakes: JobWakes::default(),
             running_jobs: RunningJobs::default(),
@@ -207,6 +209,7 @@ async fn load(store: &Store, clock: &Clock) -> Result<Registry> {
     if lost > 0 {
         tracing::warn!(calls = lost, "calls whose end was lost were recorded as failed");
     }
+    store.settle_lost_claims().await?;
     let registry = Registry::load(store, clock).await?;
     store.begin_use().await?;
     Ok(registry)

@@ -56,6 +56,11 @@ pub(crate) fn caller_trace() -> Option<Arc<CallerTrace>> {
     SERVED.try_with(|served| served.trace.clone()).ok().flatten()
 }
 
+/// The names of the attributes of the request that is served here which are not kept.
+pub(crate) fn dropped_attributes() -> Vec<String> {
+    served().and_then(|served| served.dropped_attributes.get().cloned()).unwrap_or_default()
+}
+
 /// Names the attributes of the request that is served here which are not kept.
 pub(crate) fn note_dropped_attributes(names: Vec<String>) {
     // Nobody is told beside a request.

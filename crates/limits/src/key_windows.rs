@@ -17,6 +17,23 @@ pub struct RateExceeded {
     pub retry_after: u64,
 }
 
+/// What is left of the requests that a key may make in the rolling hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestQuota {
+    /// The most requests in the hour.
+    pub limit: u64,
+    /// How many more there may be now.
+    pub remaining: u64,
+    /// Whole seconds until there may be one more than that: until the oldest request is an hour old. 0 if there
+    /// was none.
+    pub reset: u64,
+}
+
+impl RequestQuota {
+    /// The length of its window, in seconds.
+    pub const WINDOW_SECONDS: u64 = HOUR.unsigned_abs() / SECOND.unsigned_abs();
+}
+
 /// The windows of one key.
 #[derive(Debug)]
 pub struct KeyWindows {
@@ -71,16 +88,28 @@ impl KeyWindows {
     }
 
     /// Counts a request against the hourly rate, unless it finds the limit reached: then it is
-    /// refused and not counted.
-    pub fn admit(&mut self, now: Timestamp) -> Result<(), RateExceeded> {
-        let Some(limit) = self.limits.requests_per_hour else { return Ok(()) };
-        if self.requests.count(now.0) >= limit {
+    /// refused and not counted. Returns what is left; `None` without a limit.
+    pub fn admit(&mut self, now: Timestamp) -> Result<Option<RequestQuota>, RateExceeded> {
+        let Some(limit) = self.limits.requests_per_hour else { return Ok(None) };
+        let count = self.requests.count(now.0);
+        if count >= limit {
             let wait = self.requests.until_room(now.0, limit);
-            let retry_after = (wait + SECOND - 1).div_euclid(SECOND).max(1).cast_unsigned();
-            return Err(RateExceeded { retry_after });
+            return Err(RateExceeded { retry_after: whole_seconds(wait).max(1) });
         }
         self.requests.add(now.0);
-        Ok(())
+        let reset = whole_seconds(self.requests.until_next(now.0));
+        Ok(Some(RequestQuota { limit, remaining: limit - count - 1, reset }))
+    }
+
+    /// Returns what is left of the hourly rate, and counts nothing; `None` without a limit.
+    pub fn quota(&mut self, now: Timestamp) -> Option<RequestQuota> {
+        let limit = self.limits.requests_per_hour?;
+        let remaining = limit.saturating_sub(self.requests.count(now.0));
+        let reset = match remaining {
+            0 => self.requests.until_room(now.0, limit),
+            _ => self.requests.until_next(now.0),
+        };
+        Some(RequestQuota { limit, remaining, reset: whole_seconds(reset) })
     }
 
     /// Returns the requests admitted in the rolling hour.
@@ -149,6 +178,11 @@ impl KeyWindows {
     }
 }
 
+/// Microseconds as seconds, rounded up.
+fn whole_seconds(micros: i64) -> u64 {
+    (micros + SECOND - 1).div_euclid(SECOND).max(0).cast_unsigned()
+}
+
 fn windows(limits: &Limits) -> (Window, Window) {
     let loop_window = limits.loop_window_seconds.min(LONGEST_LOOP_WINDOW).cast_signed() * SECOND;
     (
@@ -202,12 +236,31 @@ mod tests {
     fn a_refused_request_is_not_counted_against_the_rate() {
         let limits = Limits { requests_per_hour: Some(2), ..Limits::default() };
         let mut windows = KeyWindows::new(&limits);
-        assert_eq!(windows.admit(at(0)), Ok(()));
-        assert_eq!(windows.admit(at(10)), Ok(()));
+        let quota = |remaining, reset| RequestQuota { limit: 2, remaining, reset };
+        assert_eq!(windows.admit(at(0)), Ok(Some(quota(1, 3_600))));
+        assert_eq!(windows.admit(at(10)), Ok(Some(quota(0, 3_590))));
         assert_eq!(windows.admit(at(20)), Err(RateExceeded { retry_after: 3_580 }));
         assert_eq!(windows.admit(at(3_599)), Err(RateExceeded { retry_after: 1 }));
-        assert_eq!(windows.admit(at(3_600)), Ok(()));
+        assert_eq!(windows.admit(at(3_600)), Ok(Some(quota(0, 10))));
         assert!(windows.admit(at(3_601)).is_err());
+    }
+
+    #[test]
+    fn a_quota_that_is_read_counts_nothing() {
+        let limits = Limits { requests_per_hour: Some(2), ..Limits::default() };
+        let mut windows = KeyWindows::new(&limits);
+        let quota = |remaining, reset| Some(RequestQuota { limit: 2, remaining, reset });
+        assert_eq!(windows.quota(at(0)), quota(2, 0));
+        windows.admit(at(0)).unwrap();
+        windows.admit(at(600)).unwrap();
+        assert_eq!(windows.quota(at(600)), quota(0, 3_000));
+        assert_eq!(windows.quota(at(3_600)), quota(1, 600));
+        // A limit that was lowered since is used up until enough requests are an hour old.
+        windows.set_limits(&Limits { requests_per_hour: Some(1), ..Limits::default() });
+        assert_eq!(windows.quota(at(700)).unwrap().remaining, 0);
+        windows.set_limits(&Limits { requests_per_hour: None, ..Limits::default() });
+        assert_eq!(windows.quota(at(700)), None);
+        assert_eq!(windows.admit(at(700)), Ok(None));
     }
 
     #[test]

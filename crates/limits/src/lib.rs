@@ -7,6 +7,6 @@ mod key_windows;
 mod spend;
 mod window;
 
-pub use key_windows::{KeyWindows, LONGEST_LOOP_WINDOW, RateExceeded};
+pub use key_windows::{KeyWindows, LONGEST_LOOP_WINDOW, RateExceeded, RequestQuota};
 pub use spend::{HourSpend, MonthSpend, Reserved};
 pub use window::Window;

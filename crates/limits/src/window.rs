@@ -81,6 +81,11 @@ impl Window {
         self.length
     }
 
+    /// Returns the time until the oldest request leaves the window, in microseconds; 0 if there is none.
+    pub fn until_next(&self, now: i64) -> i64 {
+        self.entries.front().map_or(0, |(at, _)| (at + self.length - now).max(0))
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.entries.clear();

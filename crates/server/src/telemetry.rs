@@ -107,7 +107,7 @@ enum Kind {
 }
 
 /// Every metric that any crate records, with the text that goes with it.
-const METRICS: [(&str, Kind, &str); 28] = [
+const METRICS: [(&str, Kind, &str); 29] = [
     ("sluice_requests_total", Kind::Counter(Unit::Count), "Requests, by route and status."),
     (
         "sluice_request_seconds",
@@ -194,6 +194,11 @@ const METRICS: [(&str, Kind, &str); 28] = [
         "sluice_texts_abandoned_total",
         Kind::Counter(Unit::Count),
         "Long texts whose caller hung up while they were judged.",
+    ),
+    (
+        "sluice_idempotent_requests_total",
+        Kind::Counter(Unit::Count),
+        "Requests with an Idempotency-Key, by outcome.",
     ),
     (
         "sluice_jobs_waiting",

@@ -156,7 +156,9 @@ impl Store {
         const DELETED: &str = "SELECT id FROM projects WHERE deleted_at IS NOT NULL ORDER BY id";
         // Each of one project: with all deleted ones in one statement PostgreSQL reads the whole table.
         const STEPS: &str = "SELECT id FROM steps WHERE project_id = $1 LIMIT $2";
-        const ROWS: [&str; 5] = [
+        const ROWS: [&str; 6] = [
+            "DELETE FROM idempotency_claims WHERE (project_id, key_id, name) IN (
+                SELECT project_id, key_id, name FROM idempotency_claims WHERE project_id = $1 LIMIT $2 / 50)",
             "DELETE FROM trace_terms WHERE (project_id, term, trace_id) IN (
                 SELECT project_id, term, trace_id FROM trace_terms WHERE project_id = $1 LIMIT $2)",
             "DELETE FROM usage_groups WHERE (project_id, dimension, span, start, value) IN (

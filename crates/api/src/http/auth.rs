@@ -6,14 +6,16 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
-use axum::response::Response;
-use gateway::{Caller, Error, Member, Origin, PerimeterReason, Spends, Standing};
+use axum::response::{IntoResponse, Response};
+use gateway::{Caller, Error, GateRefusal, Member, Origin, PerimeterReason, Spends, Standing};
 use serde::Deserialize;
 
 use crate::app::App;
 use crate::http::client::origin;
 use crate::http::cross_site;
 use crate::http::error::{Failure, Result};
+use crate::http::idempotency;
+use crate::http::quota_headers;
 use crate::http::session_cookies::SessionCookie;
 use crate::http::trace_headers;
 
@@ -123,7 +125,13 @@ async fn with_key(
     mut request: Request,
     next: Next,
 ) -> Result<Response> {
-    let caller = admit(&app, &request, spends, place).await?;
+    let caller = match admit(&app, &request, spends, place).await {
+        Ok(caller) => caller,
+        Err(GateRefusal { error, quota }) => {
+            return Ok(quota_headers::add(quota, Failure::from(error).into_response()));
+        }
+    };
+    let quota = caller.quota;
     let caller = match trace_headers::session_of(request.headers()) {
         Some(session) => caller.in_session(session),
         None => caller,
@@ -132,8 +140,15 @@ async fn with_key(
         Some(attributes) => caller.with_attributes(attributes),
         None => caller,
     };
-    request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+    let response = if spends == Spends::Yes && idempotency::is_asked_for(&request) {
+        // Boxed: few requests have the header, and all would carry the future.
+        let once = Box::pin(idempotency::once(app, caller, request, next)).await;
+        once.unwrap_or_else(IntoResponse::into_response)
+    } else {
+        request.extensions_mut().insert(caller);
+        next.run(request).await
+    };
+    Ok(quota_headers::add(quota, response))
 }
 
 /// Admits members: signed-in users and service tokens.
@@ -219,16 +234,25 @@ pub fn idle_session_of<'a>(
 
 /// Admits keys and members.
 pub async fn either(State(app): State<App>, mut request: Request, next: Next) -> Result<Response> {
+    let mut quota = None;
     let who = if let Some(token) = service_token(request.headers()) {
         Either::Member(Box::new(by_token(&app, &request, token).await?))
     } else if presents_key(request.headers()) {
-        Either::Key(Box::new(admit(&app, &request, Spends::No, KeyPlace::Headers).await?))
+        match admit(&app, &request, Spends::No, KeyPlace::Headers).await {
+            Ok(caller) => {
+                quota = caller.quota;
+                Either::Key(Box::new(caller))
+            }
+            Err(GateRefusal { error, quota }) => {
+                return Ok(quota_headers::add(quota, Failure::from(error).into_response()));
+            }
+        }
     } else {
         let claim = claim(&app, &request);
         Either::Member(Box::new(sign_in(&app, claim, Standing::Full).await?.member))
     };
     request.extensions_mut().insert(who);
-    Ok(next.run(request).await)
+    Ok(quota_headers::add(quota, next.run(request).await))
 }
 
 /// Consults the gate. (The request itself must not be held over the wait: its body is not `Sync`.)
@@ -237,7 +261,7 @@ fn admit<'a>(
     request: &Request,
     spends: Spends,
     place: KeyPlace,
-) -> impl Future<Output = std::result::Result<Caller, Error>> + Send + use<'a> {
+) -> impl Future<Output = std::result::Result<Caller, GateRefusal>> + Send + use<'a> {
     let origin = origin(app, request);
     let mut key = presented(request.headers()).map(str::to_owned);
     if key.is_none() && place == KeyPlace::HeadersOrQuery {

@@ -1,5 +1,6 @@
 //! Bodies of requests: received within a size, a time and the memory that there is, and read as JSON.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::HttpBody;
@@ -96,6 +97,24 @@ pub async fn read_form(request: Request, app: &App, most: usize) -> Result<Vec<(
     Ok(fields.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
 }
 
+/// A body that a layer around the handler has received, with its charge: it is received once.
+#[derive(Clone)]
+struct ReceivedBody(Arc<Mutex<Option<(Bytes, BodyCharge)>>>);
+
+/// Receives the body of a request for a layer around its handler, which finds it received. Returns the request, and
+/// the bytes.
+pub async fn received(mut request: Request, app: &App) -> Result<(Request, Bytes)> {
+    check_content_type(request.headers())?;
+    let reader = Reader::of(app, &request);
+    let declared = declared_length(request.headers());
+    let body = std::mem::take(request.body_mut());
+    let (bytes, charge) = reader.receive_body(declared, body).await?;
+    let received = ReceivedBody(Arc::new(Mutex::new(Some((bytes.clone(), charge)))));
+    request.extensions_mut().insert(received);
+    *request.body_mut() = axum::body::Body::from(bytes.clone());
+    Ok((request, bytes))
+}
+
 /// The values that a body's type may hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
@@ -166,8 +185,20 @@ impl<'a> Reader<'a> {
     }
 
     /// Receives the bytes, which are charged before they come.
-    async fn receive(&self, request: Request) -> Result<(Bytes, BodyCharge)> {
-        let declared = declared_length(request.headers());
+    async fn receive(&self, mut request: Request) -> Result<(Bytes, BodyCharge)> {
+        if let Some(ReceivedBody(received)) = request.extensions_mut().remove()
+            && let Some(received) = received.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            return Ok(received);
+        }
+        self.receive_body(declared_length(request.headers()), request.into_body()).await
+    }
+
+    async fn receive_body(
+        &self,
+        declared: Option<u64>,
+        mut body: axum::body::Body,
+    ) -> Result<(Bytes, BodyCharge)> {
         if declared.is_some_and(|length| length > self.most as u64) {
             return Err(too_large(self.most));
         }
@@ -187,7 +218,6 @@ impl<'a> Reader<'a> {
             let mut charge = self.bodies.charge(self.owner, bytes(charged)).await?;
             let kept = if matches!(self.owner, BodyOwner::Project(_)) { expected } else { 0 };
             let mut received = Received { expected: kept, ..Received::default() };
-            let mut body = request.into_body();
             while let Some(frame) = body.frame().await {
                 let frame = frame
                     .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "The body ended early"))?;

@@ -6,7 +6,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::{StepId, TraceId};
 use domain::stored_responses::StoredKind;
-use gateway::{Congestion, Error, FaultCode, Unanswered};
+use gateway::{Congestion, Error, FaultCode, IdempotencyFault, Unanswered};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -61,6 +61,8 @@ pub enum Meaning {
     /// A vendor's tool or a document would reach an address that the caller chooses, or a tool has no
     /// bound on its cost where one has to hold.
     ReachesAddress,
+    /// The `Idempotency-Key` was used for another request.
+    OtherRequest,
     /// The provider has too many requests.
     Busy(Congestion),
 }
@@ -167,6 +169,24 @@ impl Failure {
         self.meaning(Meaning::ReachesAddress)
     }
 
+    /// The answer to a request whose `Idempotency-Key` is taken: clients would send it again with the same one.
+    fn of_idempotency(fault: IdempotencyFault, error: String) -> Self {
+        let (status, code) = match fault {
+            IdempotencyFault::Running => (StatusCode::CONFLICT, "idempotency_key_in_use"),
+            IdempotencyFault::OtherRequest => {
+                let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, error);
+                failure.body.errors.push(failure.body.error.clone());
+                return failure
+                    .code("idempotency_key_reused")
+                    .meaning(Meaning::OtherRequest)
+                    .stop_retrying();
+            }
+            IdempotencyFault::Unknown => (StatusCode::CONFLICT, "idempotency_outcome_unknown"),
+            IdempotencyFault::Unkept => (StatusCode::CONFLICT, "idempotency_answer_not_kept"),
+        };
+        Self::new(status, error).code(code).stop_retrying()
+    }
+
     fn meaning(mut self, meaning: Meaning) -> Self {
         self.body.meaning = meaning;
         self
@@ -240,6 +260,7 @@ impl From<Error> for Failure {
             Error::LoopDetected => {
                 of(StatusCode::TOO_MANY_REQUESTS).code("LOOP_DETECTED").stop_retrying()
             }
+            Error::Idempotency(fault) => Self::of_idempotency(*fault, error.to_string()),
             Error::McpServer(_) => of(StatusCode::BAD_GATEWAY).code("mcp_unreachable"),
             Error::ProviderUnreachable => of(StatusCode::BAD_GATEWAY).code("provider_unreachable"),
             Error::ProviderBusy(congestion) => {

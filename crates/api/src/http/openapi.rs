@@ -35,13 +35,31 @@ pub(crate) struct Head;
 pub(crate) enum Credential {
     None,
     Key,
+    /// A key, for calls that cost money.
+    SpendingKey,
     /// A key that may be in the query as well.
     RootKey,
+    /// The same, for calls that cost money.
+    SpendingRootKey,
     Session,
     /// A session or a service token.
     Member,
     /// A key or a member.
     Either,
+}
+
+impl Credential {
+    fn is_root_key(self) -> bool {
+        matches!(self, Self::RootKey | Self::SpendingRootKey)
+    }
+
+    fn is_key(self) -> bool {
+        self.is_root_key() || matches!(self, Self::Key | Self::SpendingKey)
+    }
+
+    fn spends(self) -> bool {
+        matches!(self, Self::SpendingKey | Self::SpendingRootKey)
+    }
 }
 
 /// The responses that any operation may give beside its own, by credential.
@@ -99,6 +117,37 @@ const WITH_QUERY: &str = "/api/v1/executions/stream";
 const DROPPED_ATTRIBUTES: (&str, &str) =
     ("X-Sluice-Dropped-Attributes", "The attributes of the call that are not kept");
 
+/// The header by which a call is made once.
+const IDEMPOTENCY_KEY: (&str, &str) = (
+    "Idempotency-Key",
+    "A name for this request, of 1 to 255 characters: sent again with the same one within 24 hours, it gets the same \
+     answer, and no model is called",
+);
+/// The header of an answer that was given before.
+const REPLAYED: (&str, &str) = (
+    "Idempotency-Replayed",
+    "`true` if this is the answer that the same Idempotency-Key got before",
+);
+const KEY_IN_USE: (&str, &str) = (
+    "409",
+    "The request with this Idempotency-Key is still running, or its answer is not known, or was too large to be kept",
+);
+
+/// The headers of an answer that tell what is left of the requests of a key.
+const QUOTA: &[(&str, &str)] = &[
+    (
+        "RateLimit",
+        "`\"requests\";r=..;t=..`: requests that are left, seconds until there is one more",
+    ),
+    (
+        "RateLimit-Policy",
+        "`\"requests\";q=..;w=3600`: the most requests in the seconds of the window",
+    ),
+    ("x-ratelimit-limit-requests", "The most requests of the key in an hour"),
+    ("x-ratelimit-remaining-requests", "Requests that are left"),
+    ("x-ratelimit-reset-requests", "The time until there is one more, as `59m58s`"),
+];
+
 /// Adds to every operation of a group the parts that its kind shares. `error` names the schema of
 /// their errors.
 pub(crate) fn complete(mut document: Document, credential: Credential, error: &str) -> Document {
@@ -107,38 +156,36 @@ pub(crate) fn complete(mut document: Document, credential: Credential, error: &s
     let described = |(path, item): (String, _)| (path.replace("{*", "{"), item);
     document.paths.paths = paths.into_iter().map(described).collect();
     for (path, item) in &mut document.paths.paths {
+        if let Some(post) = item.post.as_mut().filter(|_| credential.spends()) {
+            describe_idempotency(post, error);
+        }
         let operations =
             [&mut item.get, &mut item.post, &mut item.patch, &mut item.put, &mut item.delete];
         for operation in operations.into_iter().flatten() {
-            let is_call = match credential {
-                Credential::Key | Credential::RootKey => {
-                    operation.request_body.is_some() && !WITHOUT_ATTRIBUTES.contains(&&**path)
-                        || path == WITH_QUERY
-                }
-                Credential::None
-                | Credential::Session
-                | Credential::Member
-                | Credential::Either => false,
-            };
-            if is_call {
+            let has_attributes =
+                operation.request_body.is_some() && !WITHOUT_ATTRIBUTES.contains(&&**path);
+            if credential.is_key() && (has_attributes || path == WITH_QUERY) {
                 describe_attributes(operation);
             }
             complete_operation(operation, credential, error);
+            if credential.is_key() || credential == Credential::Either {
+                describe_quota(operation);
+            }
         }
     }
     document
 }
 
 fn complete_operation(operation: &mut Operation, credential: Credential, error: &str) {
-    let mut shared = Vec::new();
-    if credential == Credential::RootKey {
+    let mut shared: Vec<&(&str, &str)> = Vec::new();
+    if credential.is_root_key() {
         shared.extend(WITH_ROOT_KEY);
     }
     shared.extend(ANY);
     if credential != Credential::None {
         shared.extend(WITH_CREDENTIAL);
     }
-    if matches!(credential, Credential::Key | Credential::RootKey | Credential::Either) {
+    if credential.is_key() || credential == Credential::Either {
         shared.extend(WITH_KEY);
     }
     if operation.request_body.is_some() {
@@ -146,23 +193,17 @@ fn complete_operation(operation: &mut Operation, credential: Credential, error: 
         // Signing in has a body and no credential yet.
         shared.extend(WITH_CREDENTIAL);
     }
-    for (status, description) in shared {
-        let content =
-            ContentBuilder::new().schema(Some(RefOr::Ref(Ref::from_schema_name(error)))).build();
-        let response =
-            ResponseBuilder::new().description(description).content("application/json", content);
-        operation
-            .responses
-            .responses
-            .entry(status.to_owned())
-            .or_insert_with(|| RefOr::T(response.build()));
+    for described in shared {
+        describe_error(operation, *described, error);
     }
     let none: [String; 0] = [];
     let requirement = |name: &str| SecurityRequirement::new(name, none.clone());
     operation.security = match credential {
         Credential::None => None,
-        Credential::Key => Some(vec![requirement("key"), requirement("x-api-key")]),
-        Credential::RootKey => {
+        Credential::Key | Credential::SpendingKey => {
+            Some(vec![requirement("key"), requirement("x-api-key")])
+        }
+        Credential::RootKey | Credential::SpendingRootKey => {
             Some(["key", "x-api-key", "x-goog-api-key", "key-in-query"].map(requirement).to_vec())
         }
         Credential::Session => Some(vec![requirement("session")]),
@@ -173,19 +214,57 @@ fn complete_operation(operation: &mut Operation, credential: Credential, error: 
     };
 }
 
+/// Adds an error to the responses of an operation, unless its status is there.
+fn describe_error(operation: &mut Operation, (status, description): (&str, &str), error: &str) {
+    let content =
+        ContentBuilder::new().schema(Some(RefOr::Ref(Ref::from_schema_name(error)))).build();
+    let response =
+        ResponseBuilder::new().description(description).content("application/json", content);
+    let responses = &mut operation.responses.responses;
+    responses.entry(status.to_owned()).or_insert_with(|| RefOr::T(response.build()));
+}
+
 /// Adds the headers of attributes to an operation, and to its own answers.
 fn describe_attributes(operation: &mut Operation) {
-    let text = || ObjectBuilder::new().schema_type(Type::String);
-    let parameters = ATTRIBUTES.iter().map(|(name, description)| {
+    describe_parameters(operation, ATTRIBUTES);
+    describe_headers(operation, &[DROPPED_ATTRIBUTES], |_| true);
+}
+
+/// Adds the header that has a call made once, and what follows from it.
+fn describe_idempotency(operation: &mut Operation, error: &str) {
+    describe_parameters(operation, &[IDEMPOTENCY_KEY]);
+    describe_headers(operation, &[REPLAYED], |_| true);
+    describe_error(operation, KEY_IN_USE, error);
+}
+
+/// Adds the headers that tell what is left of the requests of a key.
+fn describe_quota(operation: &mut Operation) {
+    describe_headers(operation, QUOTA, |status| status.starts_with('2') || status == "429");
+}
+
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
+fn describe_parameters(operation: &mut Operation, described: &[(&str, &str)]) {
+    let parameters = described.iter().map(|(name, description)| {
         let parameter = ParameterBuilder::new().name(*name).parameter_in(ParameterIn::Header);
         RefOr::T(parameter.description(Some(*description)).schema(Some(text())).build())
     });
     operation.parameters.get_or_insert_default().extend(parameters);
-    let (name, description) = DROPPED_ATTRIBUTES;
-    for response in operation.responses.responses.values_mut() {
-        if let RefOr::T(response) = response {
-            let header = HeaderBuilder::new().schema(Some(text())).description(Some(description));
-            response.headers.insert(name.to_owned(), RefOr::T(header.build()));
+}
+
+/// Adds headers to the responses of an operation that are there, of some statuses.
+fn describe_headers(
+    operation: &mut Operation,
+    described: &[(&str, &str)],
+    is_meant: impl Fn(&str) -> bool,
+) {
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else { continue };
+        for (name, description) in described.iter().filter(|_| is_meant(status)) {
+            let header = HeaderBuilder::new().schema(Some(text())).description(Some(*description));
+            response.headers.insert((*name).to_owned(), RefOr::T(header.build()));
         }
     }
 }
@@ -242,6 +321,7 @@ mod tests {
         let headers = |path: &str, method: &str| -> Vec<String> {
             let parameters = document["paths"][path][method]["parameters"].as_array().cloned();
             let names = parameters.into_iter().flatten().filter(|one| one["in"] == "header");
+            let names = names.filter(|one| one["name"] != "Idempotency-Key");
             names.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
         };
         for path in ["/api/v1/executions", "/anthropic/v1/messages", "/openai/v1/embeddings"] {
@@ -262,6 +342,53 @@ mod tests {
             ("/api/v1/projects", "post"),
         ] {
             assert_eq!(headers(path, method), [""; 0], "{path}");
+        }
+    }
+
+    #[test]
+    fn a_call_may_be_made_once_and_every_answer_to_a_key_tells_what_is_left() {
+        let document = serde_json::to_value(crate::router::document()).unwrap();
+        let paths = document["paths"].as_object().unwrap();
+        let mut calls = Vec::new();
+        for (path, item) in paths {
+            for (method, operation) in item.as_object().unwrap() {
+                let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+                let takes_key = parameters.iter().any(|one| one["name"] == "Idempotency-Key");
+                assert_eq!(
+                    operation["responses"]["409"]["description"]
+                        .as_str()
+                        .is_some_and(|told| told.contains("Idempotency-Key")),
+                    takes_key,
+                    "{method} {path}"
+                );
+                if takes_key {
+                    assert_eq!(method, "post", "{path}");
+                    let answers = operation["responses"].as_object().unwrap();
+                    let good = answers.iter().find(|(status, _)| status.starts_with('2')).unwrap();
+                    assert!(good.1["headers"]["Idempotency-Replayed"].is_object(), "{path}");
+                    calls.push(path.as_str());
+                }
+            }
+        }
+        for path in [
+            "/api/v1/executions",
+            "/api/v1/executions/stream",
+            "/api/v1/replay",
+            "/api/v1/messages",
+            "/openai/v1/images/generations",
+            "/gemini/v1beta/models/{model}",
+        ] {
+            assert!(calls.contains(&path), "{path} is not among {calls:?}");
+        }
+        assert!(!calls.contains(&"/api/v1/traces"));
+        for (path, method, status, has) in [
+            ("/api/v1/traces", "get", "200", true),
+            ("/api/v1/stats", "get", "200", true),
+            ("/api/v1/chat/completions", "post", "429", true),
+            ("/api/v1/projects", "get", "200", false),
+        ] {
+            let headers = &document["paths"][path][method]["responses"][status]["headers"];
+            assert_eq!(headers["RateLimit"].is_object(), has, "{method} {path}");
         }
     }
 

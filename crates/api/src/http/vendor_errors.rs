@@ -15,9 +15,9 @@ use utoipa::ToSchema;
 use crate::http::dialect::Dialect;
 use crate::http::error::{ErrorBody, Failure, Meaning, SHOULD_RETRY};
 
-const OUR_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const OUR_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The header in which Anthropic's clients look for the id of a request.
-const THEIR_ID: HeaderName = HeaderName::from_static("request-id");
+pub(crate) const THEIR_ID: HeaderName = HeaderName::from_static("request-id");
 
 /// An error as Anthropic's clients read it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -268,7 +268,9 @@ fn of_vendor(status: StatusCode, body: ErrorBody) -> (StatusCode, ErrorBody) {
         Meaning::OfStatus if status == StatusCode::UNPROCESSABLE_ENTITY => {
             (StatusCode::BAD_REQUEST, error, code)
         }
-        Meaning::OfStatus | Meaning::ReachesAddress => (status, error, code),
+        Meaning::OfStatus | Meaning::ReachesAddress | Meaning::OtherRequest => {
+            (status, error, code)
+        }
         Meaning::UnknownModel => (StatusCode::NOT_FOUND, error, Some("model_not_found")),
         Meaning::Rejected { code } => {
             let code = code.and_then(FaultCode::name);
@@ -292,20 +294,25 @@ fn of_vendor(status: StatusCode, body: ErrorBody) -> (StatusCode, ErrorBody) {
 
 /// A failure at a path without an endpoint, in the format of the endpoints beside it.
 pub fn at(request: &Request, failure: Failure) -> Response {
-    let path = request.uri().path();
+    let id = request.headers().get(OUR_ID).cloned();
+    in_form_of(request.uri().path(), id, failure.into_response())
+}
+
+/// A response of the endpoint at a path, whose failure is written in the format of that endpoint; any other response
+/// as it is. `id` is that of its request.
+pub fn in_form_of(path: &str, id: Option<HeaderValue>, response: Response) -> Response {
     let is_of = |api_endpoint: &str| {
         let rest = path.strip_prefix(api_endpoint);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    let response = failure.into_response();
     if is_of("/anthropic") {
-        at_anthropic_root(response, request.headers().get(OUR_ID).cloned())
+        at_anthropic_root(response, id)
     } else if is_of("/gemini") {
         at_gemini_root(response)
     } else if is_of("/openai") {
         for_responses(as_vendor(response))
     } else if is_of("/api/v1/messages") {
-        for_messages(response, request.headers().get(OUR_ID).cloned())
+        for_messages(response, id)
     } else if is_of("/api/v1/responses") || is_of("/api/v1/models") {
         for_responses(response)
     } else {

@@ -26,6 +26,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "otlp",
             "outbox",
             "gateway",
+            "idempotency",
             "audit",
             "job_queue",
             "safety",

@@ -12,7 +12,7 @@ use domain::key::{Key, KeyStatus};
 use domain::money::Usd;
 use domain::net::Cidr;
 use domain::time::Timestamp;
-use limits::RateExceeded;
+use limits::{RateExceeded, RequestQuota};
 use subtle::ConstantTimeEq;
 
 use crate::error::{Error, Result};
@@ -34,6 +34,22 @@ pub enum Spends {
     NoAndAsks,
 }
 
+/// A refusal of the gate.
+#[derive(Debug)]
+pub struct GateRefusal {
+    /// The reason.
+    pub error: Error,
+    /// What is left of the requests of the key; `None` without a limit, and if the key is not known or
+    /// not for the address of the caller.
+    pub quota: Option<RequestQuota>,
+}
+
+impl From<Error> for GateRefusal {
+    fn from(error: Error) -> Self {
+        Self { error, quota: None }
+    }
+}
+
 impl Gateway {
     /// The gate: every decision that is made before the body is read. The order is the order of the
     /// code, and is decided nowhere else.
@@ -42,25 +58,33 @@ impl Gateway {
         bearer: Option<&str>,
         origin: &Origin,
         spends: Spends,
-    ) -> Result<Caller> {
+    ) -> std::result::Result<Caller, GateRefusal> {
         let now = self.clock.now();
         self.check_address(origin).await?;
-        let Some(caller) = self.authenticate(bearer, now)? else {
+        let Some(mut caller) = self.authenticate(bearer, now)? else {
             Box::pin(self.note_perimeter_block(origin, PerimeterReason::InvalidKey)).await;
-            return Err(Error::Unauthorized);
+            return Err(Error::Unauthorized.into());
         };
-        self.check_caller(&caller, origin, spends, now).await?;
+        match self.check_caller(&caller, origin, spends, now).await {
+            Ok(quota) => caller.quota = quota,
+            Err(error) => {
+                // An address that may not use the key learns nothing of its traffic.
+                let may_know = !matches!(error, Error::PerimeterBlock);
+                let quota = may_know.then(|| lock(&caller.key.windows).quota(now)).flatten();
+                return Err(GateRefusal { error, quota });
+            }
+        }
         Ok(caller)
     }
 
-    /// The decisions about a known key, in their order.
+    /// The decisions about a known key, in their order. Returns what is left of its requests.
     pub(crate) async fn check_caller(
         &self,
         caller: &Caller,
         origin: &Origin,
         spends: Spends,
         now: Timestamp,
-    ) -> Result<()> {
+    ) -> Result<Option<RequestQuota>> {
         if let Err(error) = check_perimeter(&caller.project.settings.perimeter, origin.address) {
             Box::pin(self.note_perimeter_block(origin, PerimeterReason::BlockedAddress)).await;
             return Err(error);
@@ -72,13 +96,13 @@ impl Gateway {
             Box::pin(self.pause(key, KeyStatus::LoopDetected)).await?;
             return Err(Error::LoopDetected);
         }
-        lock(&caller.key.windows)
+        let quota = lock(&caller.key.windows)
             .admit(now)
             .map_err(|RateExceeded { retry_after }| Error::RateLimited { retry_after })?;
         if spends == Spends::Yes {
             self.check_settled(caller, now).await?;
         }
-        Ok(())
+        Ok(quota)
     }
 
     /// Refuses addresses that may not call at all, by key or by session.

@@ -11,13 +11,14 @@ use crate::control::sessions::{
 use crate::error::Result;
 use crate::evidence::reviews::ADVICE_WINDOW;
 use crate::gateway::Gateway;
+use crate::idempotency::ANSWERS_KEPT;
 use crate::jobs::job::{Job, log_failure};
 
 /// The most traces that one statement fails.
 const TRACES_AT_ONCE: i64 = 500;
 
-/// Fails idle traces, purges deleted projects, forgets old sessions, jobs and verdicts, writes the perimeter's
-/// counts, and closes unused connections and conversations.
+/// Fails idle traces, settles lost claims, purges deleted projects, forgets old sessions, jobs, verdicts and
+/// answers, writes the perimeter's counts, and closes unused connections and conversations.
 pub(super) struct Sweep;
 
 impl Job for Sweep {
@@ -35,6 +36,7 @@ impl Job for Sweep {
         gateway.traces.sweep();
         gateway.flush_perimeter_audit().await;
         log_failure("idle traces", fail_idle_traces(gateway, now).await);
+        log_failure("claims of requests", sweep_claims(gateway, now).await);
         log_failure("spend of projects", gateway.recount_months().await);
         log_failure("deleted projects", purge_deleted_projects(gateway).await);
         log_failure("sessions", purge_sessions(gateway, now).await);
@@ -60,6 +62,16 @@ async fn fail_idle_traces(gateway: &Gateway, now: Timestamp) -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+async fn sweep_claims(gateway: &Gateway, now: Timestamp) -> Result<()> {
+    gateway.settle_stray_claims().await?;
+    gateway.store.settle_lost_claims().await?;
+    let expired = now.minus_micros(ANSWERS_KEPT);
+    while gateway.store.purge_claims_of_requests(expired).await? > 0
+        && !gateway.stopping.is_cancelled()
+    {}
     Ok(())
 }
 

@@ -131,6 +131,9 @@ impl Gateway {
             }
             flight.outcome.note_failure(&error);
             flight.outcome.usage = error.usage();
+            if let Some(claim) = caller.claim.as_ref().filter(|_| error.may_be_charged()) {
+                claim.note_spent();
+            }
             held = flight.funded()?.keep(if error.may_be_charged() { Usd::MOST } else { before });
             flight.finish().await?;
             is_recorded = true;
@@ -215,6 +218,10 @@ impl Gateway {
                 // An attempt that hangs has not taken the time of the others.
                 deadline = in_time();
                 outcome.broken_off += u64::from(error.may_be_charged());
+                let caller = &funded.routed().screened().context().caller;
+                if let Some(claim) = caller.claim.as_ref().filter(|_| error.may_be_charged()) {
+                    claim.note_spent();
+                }
                 let what = failure_text(&error);
                 tracing::info!(%failed, next = %places, %what, "a call goes on to another endpoint");
                 continue;

@@ -16,6 +16,7 @@ use crate::pipeline::call_outcome::Recorded;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::pending_start::Call;
 use crate::request_id::{self, Served};
+use crate::state::claims::CallClaim;
 
 impl Gateway {
     /// Takes a funded call into flight: its start is written, now or while the call is open.
@@ -25,18 +26,27 @@ impl Gateway {
         let context = funded.routed().screened().context();
         // A call of a replay is not made a second time after a crash, so none may be forgotten.
         let recorded = context.recorded.clone();
-        let written = unsure || context.caller.project.settings.limits.strict || recorded.is_some();
+        // A request with an Idempotency-Key is carried out once, also if this node dies now. A shadow call
+        // is made after its answer.
+        let claim = context.caller.claim.clone().filter(|_| !context.is_shadow);
+        let strict = context.caller.project.settings.limits.strict;
+        let written = unsure || strict || recorded.is_some() || claim.is_some();
         let mut flight = InFlight::new(self.clone(), funded, written);
         if written {
             // A caller that gives up here leaves a call that was never made, and its start is
             // closed.
             flight.outcome.status = StepStatus::Failed;
             flight.outcome.error = Some(NOT_MADE.to_owned());
-            if let Err(error) = Box::pin(writer.start(flight.funded()?.start())).await {
+            let start = flight.funded()?.start();
+            let started = match claim {
+                None => Box::pin(writer.start(start)).await.map_err(Error::from),
+                Some(claim) => Box::pin(self.start_claimed(start, &claim)).await,
+            };
+            if let Err(error) = started {
                 if recorded.is_some() {
                     Box::pin(flight.withdraw()).await.unwrap_or_else(not_withdrawn);
                 }
-                return Err(error.into());
+                return Err(error);
             }
             if let Some(recorded) = &recorded {
                 *lock(&recorded.made) = Some(flight.funded()?.step());
@@ -47,6 +57,13 @@ impl Gateway {
             self.write_start(call);
         }
         Ok(flight)
+    }
+
+    /// Writes the start of a call and that a model is called under a claim, and waits for both.
+    async fn start_claimed(&self, start: Start, claim: &CallClaim) -> Result<()> {
+        let writer = self.store.writer();
+        let started = async { writer.start(start).await.map_err(Error::from) };
+        tokio::try_join!(started, self.begin_claimed(claim)).map(drop)
     }
 }
 
@@ -159,6 +176,14 @@ impl Drop for InFlight {
             let (status, error) =
                 self.dropped_by(call.funded.routed().screened().context().is_shadow);
             (outcome.status, outcome.error) = (status, Some(error.to_owned()));
+        }
+        // It is recorded later: whoever ends the claim must know now that it has left.
+        let context = call.funded.routed().screened().context();
+        if let Some(claim) = context.caller.claim.as_ref().filter(|_| !context.is_shadow)
+            && outcome.error.as_deref() != Some(NOT_MADE)
+        {
+            claim.note_end(outcome.status == StepStatus::Failed);
+            claim.note_spent();
         }
         let gateway = self.gateway.clone();
         if is_replayed(&call) && outcome.error.as_deref() == Some(NOT_MADE) {

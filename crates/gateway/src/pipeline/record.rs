@@ -8,6 +8,7 @@ use domain::money::Usd;
 use domain::original::Original;
 use domain::step::{Call, Security, Step, StepKind, StepStatus, ToolUse};
 use domain::time::Timestamp;
+use domain::usage::Usage;
 use serde_json::{Value, json};
 
 use crate::call_metrics;
@@ -61,6 +62,12 @@ impl Gateway {
         let step = self.run_step(funded, outcome, &usage_cost, &calls);
         self.note_warm(funded, step.status, &usage_cost.usage);
         self.count_spend(context, step.finished_at, usage_cost.cost);
+        if let Some(claim) = context.caller.claim.as_ref().filter(|_| !context.is_shadow) {
+            claim.note_end(outcome.status == StepStatus::Failed);
+            if usage_cost.cost > Usd::ZERO || usage_cost.usage != Usage::default() {
+                claim.note_spent();
+            }
+        }
         usage_cost.count(funded);
         funded.settled();
         let resources = stored_rows(funded, outcome, &usage_cost.usage);

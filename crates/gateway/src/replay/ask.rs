@@ -102,6 +102,10 @@ impl Gateway {
             let attributes = attributes.as_deref().cloned().unwrap_or_default();
             let payload = Payload { trace_id: trace, overrides, traces, attributes };
             let payload = queued::to_json(&payload)?;
+            // The job goes on if this node dies now.
+            if let Some(claim) = &caller.claim {
+                self.begin_claimed(claim).await?;
+            }
             self.add_replay(caller.project.id(), caller.key.key.id, request, payload).await
         })
     }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use domain::attributes::AttributeName;
 use domain::model::Model;
 use domain::step::ApiEndpoint;
+use limits::RequestQuota;
 
 use crate::capacity::body_memory::HeldCharge;
 use crate::capacity::offload::Share;
 use crate::error::{Error, Result};
+use crate::state::claims::CallClaim;
 use crate::state::registry::{KeyState, ProjectState};
 use crate::state::session::{SessionId, is_session_name};
 
@@ -22,6 +24,10 @@ pub struct Caller {
     pub project: Arc<ProjectState>,
     /// The memory that is held for the body of its request, until all work on that is done.
     pub charge: HeldCharge,
+    /// What is left of its key's requests of the hour; `None` without a limit.
+    pub quota: Option<RequestQuota>,
+    /// The claim that its request is carried out under, if that has an `Idempotency-Key`.
+    pub(crate) claim: Option<Arc<CallClaim>>,
     /// The name of its session in a header of its request.
     pub(crate) session_name: Option<Arc<str>>,
     /// Attributes in headers of its request.
@@ -41,7 +47,14 @@ impl Caller {
     /// A key as the caller of a request without further headers.
     pub(crate) fn new(key: Arc<KeyState>, project: Arc<ProjectState>) -> Self {
         let charge = HeldCharge::default();
-        Self { key, project, charge, session_name: None, attributes: None }
+        let (quota, claim, session_name, attributes) = (None, None, None, None);
+        Self { key, project, charge, quota, claim, session_name, attributes }
+    }
+
+    /// The caller, whose calls are made under a claim.
+    pub(crate) fn under(mut self, claim: Arc<CallClaim>) -> Self {
+        self.claim = Some(claim);
+        self
     }
 
     /// The caller, with the session that a header of its request names. A name that is empty or too

@@ -2,6 +2,7 @@
 
 mod attributes;
 pub(crate) mod caller;
+pub(crate) mod claims;
 pub(crate) mod failure_rows;
 pub(crate) mod job_waits;
 pub(crate) mod job_wakes;

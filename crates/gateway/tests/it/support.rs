@@ -74,7 +74,8 @@ impl Database {
 
 /// Asks the gate as a caller with this key does.
 pub async fn gate(gateway: &Gateway, key: &Secret) -> gateway::Result<Caller> {
-    gateway.gate(Some(key.expose()), &origin(), Spends::No).await
+    let gated = gateway.gate(Some(key.expose()), &origin(), Spends::No).await;
+    gated.map_err(|refusal| refusal.error)
 }
 
 /// The owner, signed in.

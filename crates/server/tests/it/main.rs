@@ -30,6 +30,7 @@ mod executions;
 mod exports;
 mod harness;
 mod http;
+mod idempotency;
 mod images;
 mod insights;
 mod jobs;

@@ -11,6 +11,7 @@ mod ended;
 mod exports;
 mod found;
 mod groups;
+mod idempotency;
 mod insights;
 mod jobs;
 mod migration_rules;

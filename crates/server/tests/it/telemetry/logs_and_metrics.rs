@@ -57,12 +57,19 @@ async fn metrics_say_why(backend: Backend) {
         key.execute(&trace, input).await.ok(200);
     }
     key.get(&format!("/api/v1/executions/stream?trace_id={trace}&input=Hello")).await.chunks();
+    let once = key.with("idempotency-key", "one");
+    for _ in 0..3 {
+        let body = json!({"model": "sandbox", "messages": [{"role": "user", "content": "Hello."}]});
+        once.post("/openai/v1/chat/completions", &body).await.ok(200);
+    }
     let metrics = page(&address).await;
     for line in [
+        "sluice_idempotent_requests_total{outcome=\"kept\"} 1",
+        "sluice_idempotent_requests_total{outcome=\"replayed\"} 2",
         "sluice_blocked_total{reason=\"policy\"} 1",
         "sluice_blocked_total{reason=\"injection\"} 1",
         "sluice_requests_total{route=\"/api/v1/executions\",status=\"200\"} 3",
-        "sluice_upstream_seconds_count{model=\"sandbox\"} 2",
+        "sluice_upstream_seconds_count{model=\"sandbox\"} 3",
         "sluice_first_token_seconds_count{model=\"sandbox\"} 1",
         "sluice_spend_nanodollars_total{project=\"1\"} ",
         "sluice_commit_seconds_count ",

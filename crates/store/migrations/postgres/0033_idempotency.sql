@@ -1,0 +1,22 @@
+-- The rule for every file that builds an index.
+SET LOCAL statement_timeout = 0;
+-- Requests with an Idempotency-Key, and the answers that are kept for them. name: keyed hash of path and key; request:
+-- keyed hash of body and query. state: 'running' on its node; 'answered', with the answer compressed and sealed; 'lost',
+-- a model may have been called and the answer is not known; 'unkept', the answer was too large. begun: a model may have
+-- been called.
+CREATE TABLE idempotency_claims (
+    project_id BIGINT NOT NULL,
+    key_id BIGINT NOT NULL,
+    name BYTEA NOT NULL,
+    request BYTEA NOT NULL,
+    state TEXT NOT NULL,
+    node BIGINT NOT NULL,
+    begun BOOLEAN NOT NULL,
+    created_at BIGINT NOT NULL,
+    answer BYTEA,
+    PRIMARY KEY (project_id, key_id, name)
+);
+CREATE INDEX idempotency_claims_by_age ON idempotency_claims (created_at);
+CREATE INDEX idempotency_claims_running ON idempotency_claims (node) WHERE state = 'running';
+-- They are compressed before they are sealed.
+ALTER TABLE idempotency_claims ALTER COLUMN answer SET STORAGE EXTERNAL;
