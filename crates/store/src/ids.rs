@@ -6,7 +6,7 @@ use domain::ids::{NodeId, StepId};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use crate::db::{WritePool, within};
+use crate::db::{ACQUIRE_TIMEOUT, WritePool, within};
 use crate::error::{Error, Result};
 
 /// Ids that a process takes at once. Unused ones are a gap.
@@ -31,7 +31,13 @@ impl StepIds {
     }
 
     pub(crate) async fn take(&self) -> Result<StepId> {
-        let mut block = self.block.lock().await;
+        let mut block = match self.block.try_lock() {
+            Ok(block) => block,
+            // Of many that need a block while the database is away each would wait for its own attempt.
+            Err(_) => tokio::time::timeout(ACQUIRE_TIMEOUT, self.block.lock())
+                .await
+                .map_err(|_| Error::Unavailable("no step id can be had".to_owned()))?,
+        };
         if let Some(id) = block.next() {
             return Ok(StepId(id));
         }

@@ -48,6 +48,7 @@ mod writer;
 use async_recursion::async_recursion as boxed;
 use domain::ids::{NodeId, ProjectId, StepId};
 use domain::time::{Clock, Timestamp};
+use futures_util::{StreamExt as _, stream};
 use tokio_util::task::TaskTracker;
 
 pub use accounts::{Account, Session};
@@ -94,6 +95,9 @@ use db::{Pool, WritePool, on};
 use groups::KeptSums;
 use ids::StepIds;
 use lock::{Held, Lock};
+
+/// The most nodes that are looked for at a time: whether one is gone shows after two seconds.
+const NODES_AT_ONCE: usize = 16;
 
 /// Rows, each with the project that owns it and cannot be served when the row cannot be read. An
 /// invalid one hides no other.
@@ -152,6 +156,9 @@ impl Store {
             migrate::check(&writer.pool).await?;
             NodeId(0)
         } else {
+            if matches!(location, Location::Pooled { .. }) && !lock.is_in(&writer.pool).await? {
+                return Err(migrate::of_two_databases());
+            }
             migrate::run(location, &writer.pool, *claim).await?;
             ids::node(&writer).await?
         };
@@ -198,8 +205,8 @@ impl Store {
         self.writer.begin().await
     }
 
-    /// Whether the database answers, the writer is well, the claim holds, and the schema still supports
-    /// this binary. After a failed commit only a write can show that the writer is well.
+    /// Whether the database answers, the schema still supports this binary, the writer is well, and the claim
+    /// holds. After a failed commit only a write can show that the writer is well.
     #[boxed]
     pub async fn ping(&self) -> Result<()> {
         if !self.hot.is_alive() {
@@ -210,12 +217,14 @@ impl Store {
                 "the connection that holds the database lock is lost".to_owned(),
             ));
         }
+        // Its writes may fail for just that reason, while the one below succeeds.
+        migrate::check_still_supported(&self.reader).await?;
         if self.hot.is_failing() {
             let mut tx = self.begin().await?;
             tx.touch().await?;
-            return tx.commit().await;
+            tx.commit().await?;
         }
-        migrate::check_still_supported(&self.reader).await
+        Ok(())
     }
 
     /// A number that grows with every change of projects, models or keys, by any process.
@@ -230,15 +239,17 @@ impl Store {
     /// estimated cost. Calls of live nodes are left alone. Returns how many there were.
     #[boxed]
     pub async fn settle_lost_calls(&self, clock: &Clock) -> Result<usize> {
-        let mut settled = 0;
-        for node in writer::nodes_with_open_calls(&self.reader, self.node).await? {
-            if self.lock.succeeds(node).await? {
-                let of_node = self.settle_lost_calls_of(node, clock.now()).await;
-                self.lock.leave(node).await?;
-                settled += of_node?;
+        let nodes = writer::nodes_with_open_calls(&self.reader, self.node).await?;
+        let settled = stream::iter(nodes).map(async |node| {
+            if !self.lock.succeeds(node).await? {
+                return Ok(0);
             }
-        }
-        Ok(settled)
+            let of_node = self.settle_lost_calls_of(node, clock.now()).await;
+            self.lock.leave(node).await;
+            of_node
+        });
+        let settled: Vec<Result<usize>> = settled.buffer_unordered(NODES_AT_ONCE).collect().await;
+        settled.into_iter().sum()
     }
 
     /// Records the calls of a node that is gone and whose end was lost.

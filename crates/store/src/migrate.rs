@@ -13,7 +13,7 @@ use sqlx::{Connection as _, PgConnection, SqlSafeStr};
 
 use crate::db::{self, Location, Pool, on};
 use crate::error::{Error, Result};
-use crate::lock::{Claim, MIGRATES, oldest_running};
+use crate::lock::{CONTRACTS, Claim, MIGRATES, oldest_running};
 
 /// A migration as `build.rs` finds it in `migrations/`. Old entries never change.
 struct Change {
@@ -32,9 +32,11 @@ const APPLIED: &str = "SELECT version, checksum FROM _sqlx_migrations ORDER BY v
 /// How long one waits that meets another process at the same work. Building an index may take minutes.
 const MIGRATION_TIMEOUT: Duration = Duration::from_mins(30);
 /// How long a change of the schema waits for a table. All that use the table wait behind it.
-const TABLE_LOCK_TIMEOUT: &str = "2s";
-/// The pause before the next attempt at either.
-const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+const TABLE_LOCK_TIMEOUT: &str = "250ms";
+/// The pause before the second attempt at either.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause: a table may be read for minutes, as a backup does, and all that use it wait at each attempt.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What a binary finds that would start on a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,9 +209,10 @@ async fn check_support(pool: &Pool, found: i64) -> Result<()> {
     if oldest > known { Err(Error::Newer { found, known, oldest }) } else { Ok(()) }
 }
 
+const OLDEST: &str = "SELECT oldest FROM schema_support";
+
 /// The oldest schema version whose binaries work with the database.
 async fn oldest_supported(pool: &Pool) -> Result<i64> {
-    const OLDEST: &str = "SELECT oldest FROM schema_support";
     Ok(on!(pool, db => sqlx::query_scalar(OLDEST).fetch_one(db).await?))
 }
 
@@ -223,6 +226,17 @@ pub(crate) async fn check_still_supported(pool: &Pool) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Refuses, for a gateway whose version has just been shown, a schema that has left it behind meanwhile.
+pub(crate) async fn check_shown(connection: &mut PgConnection) -> Result<()> {
+    let oldest: i64 = sqlx::query_scalar(OLDEST).fetch_one(&mut *connection).await?;
+    let known = newest();
+    if oldest <= known {
+        return Ok(());
+    }
+    let applied = Applied::read(sqlx::query_as(APPLIED).fetch_all(connection).await)?;
+    Err(Error::Newer { found: applied.unwrap_or_default().latest(), known, oldest })
 }
 
 /// The newest version of the schema that this binary supports.
@@ -245,10 +259,7 @@ pub(crate) async fn run(location: &Location, writer: &Pool, claim: Claim) -> Res
         },
     }
     let Some(applied) = Applied::of(writer).await? else {
-        return Err(Error::Unavailable(
-            "SLUICE_DATABASE_URL and SLUICE_DATABASE_DIRECT_URL lead to different databases"
-                .to_owned(),
-        ));
+        return Err(of_two_databases());
     };
     applied.check_sums(writer)?;
     let found = applied.latest();
@@ -256,6 +267,13 @@ pub(crate) async fn run(location: &Location, writer: &Pool, claim: Claim) -> Res
         tracing::info!(found, known, "the schema is newer than this binary, which works with it");
     }
     check_support(writer, found).await
+}
+
+/// Why nothing can be done where the locks would be in one database and the data in another.
+pub(crate) fn of_two_databases() -> Error {
+    Error::Unavailable(
+        "SLUICE_DATABASE_URL and SLUICE_DATABASE_DIRECT_URL lead to different databases".to_owned(),
+    )
 }
 
 fn migrator(is_sqlite: bool) -> Migrator {
@@ -274,8 +292,14 @@ fn migrator(is_sqlite: bool) -> Migrator {
 /// run.
 async fn migrate_postgres(location: &Location) -> Result<()> {
     let Some(url) = location.direct() else { return Ok(()) };
-    let options = db::postgres_options(url)?
-        .options([("lock_timeout", TABLE_LOCK_TIMEOUT), ("statement_timeout", "30000")]);
+    // Should the machine at this end be gone, the server notices, and gives its locks to the next.
+    let options = db::postgres_options(url)?.options([
+        ("lock_timeout", TABLE_LOCK_TIMEOUT),
+        ("statement_timeout", "30000"),
+        ("tcp_keepalives_idle", "10"),
+        ("tcp_keepalives_interval", "5"),
+        ("tcp_keepalives_count", "3"),
+    ]);
     let connecting = PgConnection::connect_with(&options);
     let mut connection = tokio::time::timeout(db::ACQUIRE_TIMEOUT, connecting)
         .await
@@ -288,16 +312,8 @@ async fn migrate_postgres(location: &Location) -> Result<()> {
 }
 
 async fn migrate_on(connection: &mut PgConnection) -> Result<()> {
-    const LOCK: &str = "SELECT pg_try_advisory_lock($1)";
-    let began = Instant::now();
-    let mut has_waited = false;
-    while !sqlx::query_scalar::<_, bool>(LOCK).bind(MIGRATES).fetch_one(&mut *connection).await? {
-        if !has_waited {
-            tracing::info!("another process brings the schema up to date: this one waits");
-        }
-        has_waited = true;
-        pause(began).await?;
-    }
+    let mut attempts = Attempts::begin();
+    take_turn(connection, MIGRATES, &mut attempts).await?;
     loop {
         // The other one may have done it.
         let applied = sqlx::query_as(APPLIED).fetch_all(&mut *connection).await;
@@ -305,35 +321,79 @@ async fn migrate_on(connection: &mut PgConnection) -> Result<()> {
         if applied.pending().next().is_none() {
             return Ok(());
         }
+        if applied.oldest_after() > 0 {
+            // A gateway that starts now waits, and finds the schema that has left it behind.
+            take_turn(connection, CONTRACTS, &mut attempts).await?;
+        }
         applied.refuse_beside_older(oldest_running(&mut *connection).await?)?;
         match migrator(false).run_direct(None, connection, false).await {
             Ok(()) => return Ok(()),
             // Whoever uses a table goes first.
-            Err(error) if is_lock_timeout(&error) => {
+            Err(error) if is_in_use(&error) => {
                 tracing::info!("a table is in use: its change is tried again");
-                pause(began).await?;
+                if applied.oldest_after() > 0 {
+                    let give = sqlx::query("SELECT pg_advisory_unlock($1)").bind(CONTRACTS);
+                    give.execute(&mut *connection).await?;
+                }
+                attempts.pause().await?;
             }
             Err(error) => return Err(failed(error)),
         }
     }
 }
 
-/// Waits before the next attempt, unless they have taken too long.
-async fn pause(began: Instant) -> Result<()> {
-    if began.elapsed() > MIGRATION_TIMEOUT {
-        return Err(Error::Unavailable(
-            "the schema cannot be brought up to date: another process takes too long".to_owned(),
-        ));
+/// Takes a lock as soon as nobody else has it. Never stands in its queue: others would wait behind.
+async fn take_turn(
+    connection: &mut PgConnection,
+    lock: i64,
+    attempts: &mut Attempts,
+) -> Result<()> {
+    const LOCK: &str = "SELECT pg_try_advisory_lock($1)";
+    let mut has_waited = false;
+    while !sqlx::query_scalar::<_, bool>(LOCK).bind(lock).fetch_one(&mut *connection).await? {
+        if lock == MIGRATES && !has_waited {
+            tracing::info!("another process brings the schema up to date: this one waits");
+        }
+        has_waited = true;
+        attempts.pause().await?;
     }
-    tokio::time::sleep(RETRY_INTERVAL).await;
+    attempts.pause = FIRST_PAUSE;
     Ok(())
 }
 
-fn is_lock_timeout(error: &MigrateError) -> bool {
+/// Attempts at something that others may be in the way of.
+struct Attempts {
+    began: Instant,
+    /// Before the next one.
+    pause: Duration,
+}
+
+impl Attempts {
+    fn begin() -> Self {
+        Self { began: Instant::now(), pause: FIRST_PAUSE }
+    }
+
+    /// Waits before the next attempt, longer each time, unless they have taken too long.
+    async fn pause(&mut self) -> Result<()> {
+        if self.began.elapsed() > MIGRATION_TIMEOUT {
+            return Err(Error::Unavailable(
+                "the schema cannot be brought up to date: another process takes too long"
+                    .to_owned(),
+            ));
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Ok(())
+    }
+}
+
+/// Whether others have a table: the wait for it was too long, or would have been for ever.
+fn is_in_use(error: &MigrateError) -> bool {
     let (MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) = error else {
         return false;
     };
-    cause.as_database_error().is_some_and(|refusal| refusal.code().as_deref() == Some("55P03"))
+    let code = cause.as_database_error().and_then(|refusal| refusal.code());
+    matches!(code.as_deref(), Some("55P03" | "40P01"))
 }
 
 fn failed(error: MigrateError) -> Error {

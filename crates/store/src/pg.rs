@@ -11,6 +11,8 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
 use sqlx::{Either, Execute, Executor, PgConnection, PgPool, Postgres, SqlStr, Transaction};
 
+use crate::db::ACQUIRE_TIMEOUT;
+
 /// Begins a transaction with the settings that a session has where there is no pooler, in one message.
 macro_rules! begin_pooled {
     ($begin:literal) => {
@@ -59,9 +61,12 @@ impl Pg {
         Self { pool, is_pooled }
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction. A pooler takes connections that it has no session for, and keeps them waiting for
+    /// minutes: the wait for one is as long as that for a connection.
     pub(crate) async fn begin(&self, begin: Begin) -> sqlx::Result<PgTx> {
-        let transaction = self.pool.begin_with(begin.statement(self.is_pooled)).await?;
+        let begun = self.pool.begin_with(begin.statement(self.is_pooled));
+        let begun = tokio::time::timeout(ACQUIRE_TIMEOUT, begun).await;
+        let transaction = begun.map_err(|_| sqlx::Error::PoolTimedOut)??;
         Ok(PgTx { transaction, is_pooled: self.is_pooled })
     }
 

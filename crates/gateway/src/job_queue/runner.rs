@@ -15,7 +15,7 @@ use crate::job_queue::running::RunningJob;
 
 /// How often a runner looks for jobs that other nodes add: those of its own node wake it.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// How often a runner looks for jobs of nodes that are gone. A liveness check takes up to half a second.
+/// How often a runner looks for jobs of nodes that are gone. That one is takes two seconds to see.
 const LOST_INTERVAL: Duration = Duration::from_secs(5);
 /// The most jobs of one project that a node runs at a time.
 const AT_ONCE_OF_A_PROJECT: usize = 2;
@@ -76,7 +76,9 @@ async fn release_lost<W: JobHandler>(gateway: &Gateway) -> Result<()> {
 async fn claim_and_spawn<W: JobHandler>(gateway: &Gateway) -> Result<()> {
     loop {
         let running = gateway.running_jobs.of(W::KIND);
-        if gateway.winding_down.is_cancelled() || running.len() >= W::AT_ONCE {
+        // A node that is about to stop leaves what waits to the others, and goes on with what it runs.
+        let is_leaving = gateway.draining.is_cancelled() || gateway.winding_down.is_cancelled();
+        if is_leaving || running.len() >= W::AT_ONCE {
             break;
         }
         let now = gateway.clock.now();
@@ -227,6 +229,16 @@ mod tests {
         let job = claimed(&fresh).await;
         run::<Faulty>(&job).await;
         assert_eq!(stored(&job).await.state, JobState::Completed);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_about_to_stop_claims_no_job() {
+        let fresh = Fresh::idle(json!({})).await;
+        queue(&fresh, 1).await;
+        fresh.gateway.drain();
+        claim_and_spawn::<Done>(&fresh.gateway).await.unwrap();
+        assert_eq!(fresh.gateway.running_jobs.of(JobKind::Replay), []);
+        assert!(claim(&fresh).await.is_some(), "it waits for another node");
     }
 
     /// A job that is claimed for a test; the gateway's own runner has to be stopped.

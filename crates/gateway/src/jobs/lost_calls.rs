@@ -7,7 +7,7 @@ use crate::gateway::Gateway;
 use crate::jobs::job::Job;
 
 /// How often they are looked for where other nodes may end: the money that they have set aside waits for it.
-const BESIDE_OTHERS: Duration = Duration::from_secs(10);
+const BESIDE_OTHERS: Duration = Duration::from_secs(5);
 /// How often they are looked for where none can.
 const ALONE: Duration = Duration::from_mins(1);
 

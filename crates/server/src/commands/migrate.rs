@@ -2,11 +2,11 @@
 
 use clap::Args;
 use domain::time::Clock;
-use store::{Claim, SchemaState};
+use store::{Claim, Claimed, Error, Location, SchemaState};
 
-use super::{Failure, say, visit};
+use super::{Failure, say};
 use crate::config::Config;
-use crate::open;
+use crate::{master_key, open};
 
 #[derive(Args)]
 pub(crate) struct Migrate {
@@ -17,26 +17,48 @@ pub(crate) struct Migrate {
 
 pub(crate) async fn run(config: &Config, command: &Migrate) -> Result<(), Failure> {
     if command.check {
-        return say(&sentence(store::inspect_schema(&config.location).await?));
+        let state = store::inspect_schema(&config.location).await?;
+        return say(&sentence(state, config.location.is_postgres()));
     }
-    if config.location.is_postgres() {
-        // Gateways that run go on.
-        match store::apply_migrations(&config.location).await? {
-            0 => {}
-            1 => say("1 migration was applied.")?,
-            many => say(&format!("{many} migrations were applied."))?,
+    let claim = match config.location {
+        Location::Sqlite(_) => claim_on_folder(config).await,
+        Location::Postgres(_) | Location::Pooled { .. } => {
+            apply_beside_others(config).await?;
+            Claim::Visit
         }
-    }
-    let store = match visit(config).await {
-        Ok(store) => store,
-        // The one gateway of a data folder has its schema to itself.
-        Err(_) => open::store(config, Claim::Alone, &Clock::system()).await?,
     };
+    let store = open::store(config, claim, &Clock::system()).await?;
     store.close().await;
     say("The database schema is up to date.")
 }
 
-fn sentence(state: SchemaState) -> String {
+/// A visit, but for a schema to change: a gateway that serves a folder has its schema to itself.
+async fn claim_on_folder(config: &Config) -> Claim {
+    match store::inspect_schema(&config.location).await {
+        Ok(SchemaState::Behind { found: 1.., .. }) => Claim::Alone,
+        // What cannot be read cannot be visited either, which says why.
+        _ => Claim::Visit,
+    }
+}
+
+/// Applies what is outstanding on PostgreSQL. Gateways that run go on.
+async fn apply_beside_others(config: &Config) -> Result<(), Failure> {
+    // Whoever has the wrong database by mistake has the wrong key, and changes nothing.
+    let claimed = Claimed::take(config.location.clone(), Claim::Visit).await?;
+    let master = master_key::of(config, &claimed).await?;
+    let fits = claimed.fits(&master).await;
+    claimed.release().await;
+    if fits? == Some(false) {
+        return Err(Error::WrongMasterKey.into());
+    }
+    match store::apply_migrations(&config.location).await? {
+        0 => Ok(()),
+        1 => say("1 migration was applied."),
+        many => say(&format!("{many} migrations were applied.")),
+    }
+}
+
+fn sentence(state: SchemaState, is_postgres: bool) -> String {
     match state {
         SchemaState::UpToDate { version } => {
             format!("The schema is up to date (version {version}): this version may start.")
@@ -54,12 +76,29 @@ fn sentence(state: SchemaState) -> String {
                 many => format!("{many} migrations are"),
             };
             let others = match running {
-                None => "No gateway runs at the database.",
-                Some(_) => "The gateways that run go on.",
+                // One that serves a folder shows nobody what it knows.
+                None if !is_postgres => "",
+                None => " No gateway runs at the database.",
+                Some(_) => " The gateways that run go on.",
             };
             format!(
-                "{work} to be applied (version {found} to {known}): this version may start. {others}"
+                "{work} to be applied (version {found} to {known}): this version may start.{others}"
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_of_gateways_that_a_folder_does_not_show() {
+        let behind =
+            |running| SchemaState::Behind { found: 32, known: 34, pending: 2, oldest: 0, running };
+        let said = sentence(behind(None), false);
+        assert!(said.ends_with("(version 32 to 34): this version may start."), "{said}");
+        assert!(sentence(behind(None), true).ends_with("No gateway runs at the database."));
+        assert!(sentence(behind(Some(33)), true).ends_with("The gateways that run go on."));
     }
 }

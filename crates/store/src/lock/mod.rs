@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use domain::ids::NodeId;
 use tokio::sync::watch;
 
-use crate::db::Location;
+use crate::db::{Location, Pool};
 use crate::error::{Error, Result};
 use postgres::Session;
-pub(crate) use postgres::{MIGRATES, oldest_running};
+pub(crate) use postgres::{CONTRACTS, MIGRATES, oldest_running};
 use watched::Watched;
 
 /// The intended use of the database.
@@ -96,8 +96,8 @@ impl Lock {
         }
     }
 
-    /// Stands in for a node that is gone, until [`Lock::leave`]. False while it lives. A SQLite database
-    /// has one node: every other is gone.
+    /// Stands in for a node that is gone, until [`Lock::leave`]. False while it lives, or may be about to come back:
+    /// true comes after two seconds on PostgreSQL. A SQLite database has one node: every other is gone.
     pub(crate) async fn succeeds(&self, node: NodeId) -> Result<bool> {
         match self {
             Self::None | Self::File(_) => Ok(true),
@@ -106,10 +106,17 @@ impl Lock {
     }
 
     /// Stands in for a node no longer: it may only have been cut off, and then it takes its lock again.
-    pub(crate) async fn leave(&self, node: NodeId) -> Result<()> {
+    pub(crate) async fn leave(&self, node: NodeId) {
+        if let Self::Postgres(watched) = self {
+            watched.session().leave(node).await;
+        }
+    }
+
+    /// Whether the claim is on the database that a pool leads to: a pooler may lead to another.
+    pub(crate) async fn is_in(&self, pool: &Pool) -> Result<bool> {
         match self {
-            Self::None | Self::File(_) => Ok(()),
-            Self::Postgres(watched) => watched.session().leave(node).await,
+            Self::None | Self::File(_) => Ok(true),
+            Self::Postgres(watched) => watched.session().is_in(pool).await,
         }
     }
 

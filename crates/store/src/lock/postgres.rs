@@ -12,6 +12,7 @@ use sqlx::{ConnectOptions as _, Connection, PgConnection, PgExecutor};
 use tokio::sync::Mutex;
 
 use super::Claim;
+use crate::db::{Pool, on};
 use crate::error::{Error, Result};
 use crate::{db, migrate, seal};
 
@@ -25,8 +26,13 @@ const LIVES: i32 = 0x736c_7569;
 
 /// The number of the lock that whoever changes the schema holds meanwhile.
 pub(crate) const MIGRATES: i64 = SERVES + 2;
+/// The number of the lock that whoever applies a contract holds from before it looks for gateways that the
+/// contract would leave behind. A gateway waits for it after it has shown its version, and looks at the schema then.
+pub(crate) const CONTRACTS: i64 = SERVES + 3;
 /// The class of the lock that all gateways of one schema version share; the other number is the version.
-const KNOWS: i32 = LIVES + 1;
+const KNOWS: i32 = LIVES + 2;
+/// The class of the lock by which a connection is found in its database; the other number is its own.
+const IS_HERE: i32 = LIVES + 3;
 /// The schema version of gateways before there was a lock for it: theirs is this one, or lower.
 const BEFORE_LOCK: i64 = 33;
 
@@ -48,10 +54,10 @@ const OPTIONS: [(&str, &str); 5] = [
 ];
 /// The wait for a lock at first, as the server prints it.
 const LOCK_TIMEOUT: &str = "5s";
-const NOT_A_SESSION: &str = "the connection that is to hold its locks leads to a connection pooler.      Give the pooler's URL in SLUICE_DATABASE_URL, and that of the PostgreSQL server itself in      SLUICE_DATABASE_DIRECT_URL";
-/// How long a node that seems to live may take to release its lock. Below the server's
-/// `deadlock_timeout`: two nodes may wait for each other's lock.
-const NODE_LOCK_TIMEOUT: &str = "500ms";
+const NOT_A_SESSION: &str = "the connection that is to hold its locks leads to a connection pooler. \
+     Give the pooler's URL in SLUICE_DATABASE_URL, and that of the PostgreSQL server itself in \
+     SLUICE_DATABASE_DIRECT_URL";
+const TAKEN_FOR_DEAD: &str = "another Sluice has taken this one for dead, and its place";
 /// The time limit of an answer that waits for no lock.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit of an answer that may wait for one.
@@ -61,6 +67,11 @@ const LOCKING_TIMEOUT: Duration = Duration::from_secs(20);
 /// After a restart of the server every node takes its lock again. For this long no node is judged
 /// gone because its lock is free.
 const RESTART_GRACE_TIME: Duration = Duration::from_secs(30);
+/// A node whose connection was cut takes its lock again within a second or so. For this long its lock has to be free
+/// before it is judged gone.
+const ABSENCE: Duration = Duration::from_secs(2);
+/// For how long another node may hold the lock of one that comes back: it settles the calls of that one.
+const LOAN: Duration = Duration::from_secs(30);
 
 /// The connection, and with it the locks.
 #[derive(Debug)]
@@ -69,17 +80,19 @@ pub(crate) struct Session {
     /// The name of the connection at the server: no other has it.
     name: String,
     claim: Claim,
-    held: Mutex<Held>,
+    locks: Mutex<Locks>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Locks {
     /// None while it is lost.
     connection: Option<PgConnection>,
     /// The node that the session shows to be live.
     node: Option<NodeId>,
     /// When the locks were last taken again.
     retaken: Option<Instant>,
+    /// Since when another node has been seen to hold this node's lock.
+    lent: Option<Instant>,
 }
 
 impl Session {
@@ -89,19 +102,20 @@ impl Session {
         let options = db::postgres_options(url)?.options(OPTIONS).application_name(&name);
         // A wait for a lock is not logged: its outcome is reported.
         let options = options.disable_statement_logging();
-        let session = Self { options, name, claim, held: Mutex::default() };
-        session.take(&mut *session.held.lock().await).await?;
+        let session = Self { options, name, claim, locks: Mutex::default() };
+        session.take(&mut *session.locks.lock().await).await?;
         Ok(session)
     }
 
     /// Connects, and takes every lock: at first, and when the connection was lost.
     /// [`Error::InUse`] when another process has one of them.
-    async fn take(&self, held: &mut Held) -> Result<()> {
+    async fn take(&self, held: &mut Locks) -> Result<()> {
+        let (node, lent) = (held.node, &mut held.lent);
         let taking = async {
             let connected = PgConnection::connect_with(&self.options).await;
             let mut connection = connected.map_err(unreachable)?;
             check_session(&mut connection).await?;
-            match self.take_on(&mut connection, held.node).await {
+            match self.take_on(&mut connection, node, lent).await {
                 Ok(()) => Ok(connection),
                 Err(error) => {
                     give_back(connection).await;
@@ -114,7 +128,12 @@ impl Session {
         Ok(())
     }
 
-    async fn take_on(&self, connection: &mut PgConnection, node: Option<NodeId>) -> Result<()> {
+    async fn take_on(
+        &self,
+        connection: &mut PgConnection,
+        node: Option<NodeId>,
+        lent: &mut Option<Instant>,
+    ) -> Result<()> {
         // A connection that was cut off may still have the locks: it is ours to end.
         const END: &str = "
             SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -134,41 +153,100 @@ impl Session {
             known.bind(migrate::newest() as i32).execute(&mut *connection).await?;
         }
         if let Some(node) = node {
-            live(connection, node).await?;
+            match live(connection, node).await {
+                // Whoever settles the calls of this node gives it back.
+                Err(Error::InUse(_)) if lent.get_or_insert_with(Instant::now).elapsed() < LOAN => {
+                    return Err(Error::Unavailable("another node settles its calls".to_owned()));
+                }
+                answer => answer?,
+            }
+            *lent = None;
+            is_supported(connection).await?;
         }
-        // Any later wait is for nodes that most likely live.
-        let doubt =
-            sqlx::query("SELECT set_config('lock_timeout', $1, FALSE)").bind(NODE_LOCK_TIMEOUT);
-        doubt.execute(connection).await?;
         Ok(())
     }
 
-    /// Takes the lock of a node that has just got its number.
+    /// Takes the lock of a node that has just got its number. Fails if the schema does not support it any more.
     pub(super) async fn show(&self, node: NodeId) -> Result<()> {
-        let mut held = self.held.lock().await;
-        held.ask(async |connection| live(connection, node).await).await?;
+        let mut held = self.locks.lock().await;
+        let shown = async |connection: &mut PgConnection| {
+            live(connection, node).await?;
+            is_supported(connection).await
+        };
+        held.ask(shown).await?;
         held.node = Some(node);
         Ok(())
     }
 
-    /// Takes the lock of a node. False while another connection has it, or may be about to.
+    /// Takes the lock of a node that is gone. False while another connection has it, or has had it within the last
+    /// two seconds. Never waits for the lock: whoever waits would have it before a node that comes back.
     pub(super) async fn succeeds(&self, node: NodeId) -> Result<bool> {
-        let mut held = self.held.lock().await;
+        if !self.try_lock_of(node).await? {
+            return Ok(false);
+        }
+        self.leave(node).await;
+        tokio::time::sleep(ABSENCE).await;
+        self.try_lock_of(node).await
+    }
+
+    async fn try_lock_of(&self, node: NodeId) -> Result<bool> {
+        let mut held = self.locks.lock().await;
         if held.retaken.is_some_and(|at| at.elapsed() < RESTART_GRACE_TIME) {
             return Ok(false);
         }
-        held.ask(async |connection| lock_of(connection, node).await).await
+        let take = async |connection: &mut PgConnection| {
+            let lock = sqlx::query_scalar("SELECT pg_try_advisory_lock($1, $2)").bind(LIVES);
+            Ok(lock.bind(number(node)).fetch_one(connection).await?)
+        };
+        held.ask(take).await
     }
 
-    /// Gives the lock of another node back.
-    pub(super) async fn leave(&self, node: NodeId) -> Result<()> {
-        let mut held = self.held.lock().await;
-        held.ask(async |connection| unlock(connection, node).await).await
+    /// Gives the lock of another node back. A connection that cannot is given up, and with it the lock.
+    pub(super) async fn leave(&self, node: NodeId) {
+        let mut held = self.locks.lock().await;
+        let unlock = async |connection: &mut PgConnection| {
+            let unlock = sqlx::query("SELECT pg_advisory_unlock($1, $2)").bind(LIVES);
+            unlock.bind(number(node)).execute(connection).await?;
+            Ok(())
+        };
+        if let Err(error) = held.ask(unlock).await {
+            tracing::warn!(%error, node = node.0, "the lock of a node that is gone was not given back");
+            held.connection = None;
+        }
+    }
+
+    /// Whether the session is in the database of a pool.
+    pub(super) async fn is_in(&self, pool: &Pool) -> Result<bool> {
+        const FIND: &str = "
+            SELECT COUNT(*) FROM pg_locks
+            WHERE locktype = 'advisory' AND granted AND objsubid = 2
+              AND CAST(classid AS BIGINT) = $1 AND CAST(objid AS BIGINT) = $2
+              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        // Nobody else has it.
+        let own = i32::from_be_bytes(seal::random::<4>()?) & 0x7fff_ffff;
+        let mut held = self.locks.lock().await;
+        let mark = async |connection: &mut PgConnection| {
+            let lock = sqlx::query("SELECT pg_try_advisory_lock($1, $2)").bind(IS_HERE).bind(own);
+            lock.execute(connection).await?;
+            Ok(())
+        };
+        held.ask(mark).await?;
+        let found: i64 = on!(pool, db => {
+            let find = sqlx::query_scalar(FIND).bind(i64::from(IS_HERE)).bind(i64::from(own));
+            find.fetch_one(db).await?
+        });
+        let unmark = async |connection: &mut PgConnection| {
+            let unlock = sqlx::query("SELECT pg_advisory_unlock($1, $2)").bind(IS_HERE).bind(own);
+            unlock.execute(connection).await?;
+            Ok(())
+        };
+        held.ask(unmark).await?;
+        Ok(found > 0)
     }
 
     /// Whether the connection lives.
     pub(super) async fn is_alive(&self) -> bool {
-        let mut held = self.held.lock().await;
+        let mut held = self.locks.lock().await;
         let Some(connection) = &mut held.connection else { return false };
         let ping = sqlx::query("SELECT 1").execute(connection);
         let lives = matches!(tokio::time::timeout(ANSWER_TIMEOUT, ping).await, Ok(Ok(_)));
@@ -178,9 +256,10 @@ impl Session {
         lives
     }
 
-    /// Takes every lock again on a new connection. [`Error::InUse`] when another was faster.
+    /// Takes every lock again on a new connection. [`Error::InUse`] when another was faster, and not only to settle
+    /// the calls of this node.
     pub(super) async fn retake(&self) -> Result<()> {
-        let mut held = self.held.lock().await;
+        let mut held = self.locks.lock().await;
         self.take(&mut held).await?;
         held.retaken = Some(Instant::now());
         Ok(())
@@ -188,13 +267,13 @@ impl Session {
 
     /// Gives all locks back, and closes the connection.
     pub(super) async fn release(&self) {
-        if let Some(connection) = self.held.lock().await.connection.take() {
+        if let Some(connection) = self.locks.lock().await.connection.take() {
             give_back(connection).await;
         }
     }
 }
 
-impl Held {
+impl Locks {
     /// Asks the server over the connection. One that does not answer is given up, so that nobody waits for it
     /// and the locks are taken again.
     async fn ask<T>(&mut self, ask: impl AsyncFnOnce(&mut PgConnection) -> Result<T>) -> Result<T> {
@@ -240,13 +319,24 @@ async fn live(connection: &mut PgConnection, node: NodeId) -> Result<()> {
     if lock_of(connection, node).await? {
         return Ok(());
     }
-    Err(Error::InUse("another Sluice has taken this one for dead, and its place".to_owned()))
+    Err(Error::InUse(TAKEN_FOR_DEAD.to_owned()))
 }
 
-async fn unlock(connection: &mut PgConnection, node: NodeId) -> Result<()> {
-    let unlock = sqlx::query("SELECT pg_advisory_unlock($1, $2)").bind(LIVES).bind(number(node));
-    unlock.execute(connection).await?;
-    Ok(())
+/// Refuses a schema that has left this binary behind, once no contract is being applied. A later one waits for the
+/// gateways of this version, whose lock the connection has.
+async fn is_supported(connection: &mut PgConnection) -> Result<()> {
+    let wait = sqlx::query("SELECT pg_advisory_lock_shared($1)").bind(CONTRACTS);
+    if !is_granted(wait.execute(&mut *connection).await)? {
+        return Err(Error::Unavailable(
+            "a newer version is changing its schema in a way that older ones do not know: try again when that is over"
+                .to_owned(),
+        ));
+    }
+    sqlx::query("SELECT pg_advisory_unlock_shared($1)")
+        .bind(CONTRACTS)
+        .execute(&mut *connection)
+        .await?;
+    migrate::check_shown(connection).await
 }
 
 /// A node's number as an advisory lock takes it.

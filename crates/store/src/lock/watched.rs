@@ -11,8 +11,8 @@ use tokio_util::task::TaskTracker;
 use super::postgres::Session;
 use crate::error::Error;
 
-/// How often the connection is checked, and how often it is opened anew. Between the loss of the locks and the
-/// next check this node may record calls that another one takes for lost.
+/// How often the connection is checked, and how often it is opened anew. Well below the time for which a lock is free
+/// before its node is judged gone: until the next check this node goes on recording.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Locks that are held by a connection, and a task that watches it.

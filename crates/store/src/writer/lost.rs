@@ -12,6 +12,7 @@ use domain::tier::Tier;
 use domain::time::Timestamp;
 use domain::trace_context::TraceContext;
 use domain::usage::Usage;
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
 use super::{Ends, Write, Writer};
@@ -134,12 +135,16 @@ pub(crate) async fn settle_lost(
         if calls.is_empty() {
             return Ok(settled);
         }
-        for (id, call) in calls {
+        // They share commits: the lock of the node is lent for as long as this takes.
+        let written = calls.into_iter().map(async |(id, call)| {
             let start = serde_json::from_str::<Start>(&call);
             let written = match &start {
                 Ok(start) => writer.lost(start, now, STOPPED).await,
                 Err(error) => Err(Error::Corrupt(error.to_string())),
             };
+            (id, written)
+        });
+        for (id, written) in join_all(written).await {
             match written {
                 Ok(()) => settled += 1,
                 // Its step is there already, or it cannot be read: it must not block every start of

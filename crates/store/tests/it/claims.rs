@@ -224,6 +224,70 @@ async fn whoever_lacks_its_lock_is_not_ready_and_records_nothing() {
 }
 
 #[tokio::test]
+async fn a_node_whose_lock_is_lent_for_long_lives() {
+    let Some(database) = postgres().await else { return };
+    let (mut other, mut beside) = (beside(&database).await, beside(&database).await);
+    let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+    let (project, _) = project(&store).await;
+    let node = store.node().0 as i32;
+    let lock = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(node);
+    let cut = async {
+        until(&mut beside, false, |waiting| waiting.len() == 1).await;
+        cut(&mut beside).await
+    };
+    let (got, _) = tokio::join!(lock.execute(&mut other), cut);
+    got.unwrap();
+    // It waits, gives up, and tries again.
+    for waits in [1, 0, 1] {
+        until(&mut beside, false, |waiting| waiting.len() == waits).await;
+    }
+    other.close().await.unwrap();
+    store.writer().trace(trace(project, 1)).await.unwrap();
+    store.ping().await.unwrap();
+    assert!(tokio::time::timeout(Duration::ZERO, store.displaced()).await.is_err());
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_away_for_a_moment_loses_no_call() {
+    let Some(database) = postgres().await else { return };
+    let (mut other, mut beside) = (beside(&database).await, beside(&database).await);
+    let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+    let (project, _) = project(&store).await;
+    store.writer().trace(trace(project, 1)).await.unwrap();
+    let gone = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+    gone.writer().start(start(project, gone.step_id().await.unwrap())).await.unwrap();
+    let node = gone.node().0 as i32;
+    drop(gone);
+    until(&mut beside, true, |held| held.len() == 1).await;
+    let lock = || sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(node);
+    // While it lives, nobody stands in the queue for its lock.
+    lock().execute(&mut other).await.unwrap();
+    let mut waiting = 0;
+    let look = async {
+        for _ in 0..10 {
+            waiting += locks(&mut beside, false).await.len();
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let (settled, ()) = tokio::join!(store.settle_lost_calls(&database.clock), look);
+    assert_eq!((settled.unwrap(), waiting), (0, 0));
+    let unlock = sqlx::query("SELECT pg_advisory_unlock($1, $2)").bind(LIVES).bind(node);
+    unlock.execute(&mut other).await.unwrap();
+    let comes_back = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        lock().execute(&mut other).await.unwrap();
+    };
+    let (settled, ()) = tokio::join!(store.settle_lost_calls(&database.clock), comes_back);
+    assert_eq!(settled.unwrap(), 0);
+    // Until it is gone for good.
+    other.close().await.unwrap();
+    until(&mut beside, true, |held| held.len() == 1).await;
+    assert_eq!(store.settle_lost_calls(&database.clock).await.unwrap(), 1);
+    store.close().await;
+}
+
+#[tokio::test]
 async fn a_node_that_was_taken_for_gone_gets_its_lock_back() {
     let Some(database) = postgres().await else { return };
     let mut beside = beside(&database).await;

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use domain::secret::Secret;
 use sqlx::{Connection, PgConnection};
-use store::{Claim, Error, Location, SchemaState, inspect_schema};
+use store::{Claim, Error, Location, Options, SchemaState, SealingKey, Store, inspect_schema};
 
 use crate::recovery::start;
 use crate::support::{Database, NOW, databases, project, run, trace, trace_id};
@@ -16,8 +17,13 @@ const CONTRACT: &str = include_str!("../future/contract.sql");
 const BEFORE_SUPPORT: &str = "
     DROP TABLE schema_support;
     DELETE FROM _sqlx_migrations WHERE version = 34";
+/// What a newer node may add to the calls that it begins.
+const UNKNOWN_FIELD: &str =
+    "UPDATE open_calls SET call = '{\"of_a_newer_version\": [1], ' || substr(call, 2)";
 /// The number of the lock that all gateways share.
 const RUNS: i64 = 0x736c_7569_6366;
+/// The number of the lock that whoever applies a contract holds meanwhile.
+const CONTRACTS: i64 = 0x736c_7569_6368;
 
 async fn state(database: &Database) -> SchemaState {
     inspect_schema(&database.location).await.unwrap()
@@ -43,6 +49,7 @@ async fn this_version_works_with_the_schema_of_the_next() {
             assert_eq!((found[0].id, found[0].cost()), (ended, step.cost()));
         }
         store.close().await;
+        database.execute(UNKNOWN_FIELD).await;
 
         let state = state(&database).await;
         assert!(matches!(state, SchemaState::Ahead { found, known } if found == known + 1));
@@ -65,9 +72,16 @@ async fn this_version_refuses_a_schema_that_has_left_it_behind() {
         let store = database.open().await;
         database.execute(EXPAND).await;
         store.ping().await.unwrap();
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
         database.execute(CONTRACT).await;
-        let unready = store.ping().await.unwrap_err().to_string();
-        assert!(unready.contains("upgrade this node"), "{}: {unready}", database.kind);
+        // Before and after its writes fail.
+        for _ in 0..2 {
+            let unready = store.ping().await.unwrap_err().to_string();
+            assert!(unready.contains("upgrade this node"), "{}: {unready}", database.kind);
+            let step = run(project, trace_id(1), store.step_id().await.unwrap());
+            store.writer().step(step, None).await.unwrap_err();
+        }
         store.close().await;
         for claim in [Claim::Serve, Claim::Visit, Claim::Look] {
             let refused = database.try_open([7; 32], claim).await;
@@ -78,6 +92,84 @@ async fn this_version_refuses_a_schema_that_has_left_it_behind() {
         }
         let refused = inspect_schema(&database.location).await.unwrap_err().to_string();
         assert!(refused.contains("start a newer version"), "{refused}");
+    }
+}
+
+/// A contract that is being applied by another process, and the process that looks on.
+async fn contract(database: &Database) -> (PgConnection, PgConnection) {
+    let Location::Postgres(url) = &database.location else { unreachable!("it is PostgreSQL") };
+    let mut newer = PgConnection::connect(url.expose()).await.unwrap();
+    let lock = sqlx::query("SELECT pg_advisory_lock($1)").bind(CONTRACTS);
+    lock.execute(&mut newer).await.unwrap();
+    (newer, PgConnection::connect(url.expose()).await.unwrap())
+}
+
+#[tokio::test]
+async fn a_gateway_that_starts_while_a_contract_is_applied_is_refused() {
+    for database in databases().await {
+        if database.kind != "postgres" {
+            continue;
+        }
+        database.open().await.close().await;
+        let (newer, mut beside) = contract(&database).await;
+        let apply = async {
+            // It has shown its version, and found a schema that supports it.
+            until(&mut beside, "advisory", true).await;
+            database.execute(EXPAND).await;
+            database.execute(CONTRACT).await;
+            newer.close().await.unwrap();
+        };
+        let (refused, ()) = tokio::join!(database.try_open([7; 32], Claim::ServeShared), apply);
+        assert!(matches!(refused, Err(Error::Newer { .. })), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_comes_back_to_a_schema_that_has_left_it_behind_records_nothing() {
+    for database in databases().await {
+        if database.kind != "postgres" {
+            continue;
+        }
+        let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+        let (project, _) = project(&store).await;
+        let (newer, mut beside) = contract(&database).await;
+        const CUT: &str = "
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE application_name LIKE 'sluice lock %' AND datname = current_database()";
+        sqlx::query(CUT).execute(&mut beside).await.unwrap();
+        until(&mut beside, "advisory", true).await;
+        database.execute(EXPAND).await;
+        database.execute(CONTRACT).await;
+        newer.close().await.unwrap();
+        store.writer().trace(trace(project, 1)).await.unwrap_err();
+        store.ping().await.unwrap_err();
+        assert!(store.trace(project, trace_id(1)).await.unwrap().is_none());
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn locks_in_one_database_and_data_in_another_are_refused() {
+    let (one, two) = (databases().await, databases().await);
+    for (one, two) in one.into_iter().zip(two) {
+        let (Location::Postgres(pooler), Location::Postgres(direct)) =
+            (&one.location, &two.location)
+        else {
+            continue;
+        };
+        // Both are set up.
+        for database in [&one, &two] {
+            database.open().await.close().await;
+        }
+        let open = async |pooler: &Secret, direct: &Secret| {
+            let location = Location::Pooled { pooler: pooler.clone(), direct: direct.clone() };
+            let master = SealingKey::master(&[7; 32]).unwrap();
+            let (claim, clock) = (Claim::Serve, one.clock.clone());
+            Store::open(Options { location, master, claim, clock }).await
+        };
+        let refused = open(pooler, direct).await.unwrap_err().to_string();
+        assert!(refused.contains("lead to different databases"), "{refused}");
+        open(pooler, pooler).await.unwrap().close().await;
     }
 }
 
@@ -134,7 +226,7 @@ async fn the_schema_is_brought_up_to_date_beside_gateways_that_run() {
         let free = async {
             // One waits for the table, and gives up for a moment: meanwhile others get it.
             for waits in [true, false] {
-                until(&mut old, waits).await;
+                until(&mut old, "relation", waits).await;
             }
             reading.rollback().await.unwrap();
         };
@@ -147,14 +239,16 @@ async fn the_schema_is_brought_up_to_date_beside_gateways_that_run() {
     }
 }
 
-/// Asks until somebody waits for a table, or nobody does.
-async fn until(beside: &mut PgConnection, waits: bool) {
+/// Asks until somebody waits for a kind of lock, or nobody does.
+async fn until(beside: &mut PgConnection, kind: &str, waits: bool) {
     const WAITING: &str = "
         SELECT count(*) > 0 FROM pg_locks
-        WHERE locktype = 'relation' AND NOT granted
+        WHERE locktype = $1 AND NOT granted
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
     let began = Instant::now();
-    while sqlx::query_scalar::<_, bool>(WAITING).fetch_one(&mut *beside).await.unwrap() != waits {
+    while sqlx::query_scalar::<_, bool>(WAITING).bind(kind).fetch_one(&mut *beside).await.unwrap()
+        != waits
+    {
         assert!(began.elapsed() < Duration::from_mins(1), "waits: {waits}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -1,27 +1,39 @@
 //! PostgreSQL behind PgBouncer in transaction mode.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Backend, Caller, Mock, Node, Pooler, Server, Setup, run, until};
+use crate::harness::{
+    Answer, Backend, Cable, Caller, Mock, Node, Pooler, Server, Setup, parts, run, until,
+};
 use crate::replay::replay;
 use crate::startup::process::{complaint, printed};
 
 /// A server that reaches its database through a pooler.
 async fn pooled() -> Option<(Server, Pooler)> {
+    let (server, pooler, _) = pooled_over_cable().await?;
+    Some((server, pooler))
+}
+
+/// A server that reaches its database through a pooler, and the cable behind the pooler.
+async fn pooled_over_cable() -> Option<(Server, Pooler, Cable)> {
     let backend = Backend::postgres()?;
     let server = Setup::new(&backend).env("SLUICE_ALLOW_INEXACT_LIMITS", "true");
     let server = server.env("SLUICE_SHUTDOWN_DELAY", "0").env("SLUICE_EGRESS_ALLOW", "127.0.0.1");
     let server = server.prepare();
     let direct = server.database_url().to_owned();
-    let pooler = Pooler::start(&direct)?;
+    let (host, port, user) = parts(&direct);
+    let cable = Cable::to(format!("{host}:{port}").parse().unwrap()).await;
+    let (_, database) = direct.rsplit_once('/').unwrap();
+    let through = format!("postgres://{user}@127.0.0.1:{}/{database}", cable.port());
+    let pooler = Pooler::start(&through)?;
     let mut server = server
         .with_env("SLUICE_DATABASE_URL", &pooler.url(&direct))
         .with_env("SLUICE_DATABASE_DIRECT_URL", &direct);
     server.up().await;
     server.lift_limits().await;
-    Some((server, pooler))
+    Some((server, pooler, cable))
 }
 
 async fn calls(key: &Caller, trace: &str, count: usize) {
@@ -98,6 +110,42 @@ async fn two_gateways_serve_through_a_pooler() {
     assert_eq!(steps.as_array().unwrap().len(), 1, "{steps}");
     assert_eq!(steps[0]["status"], "failed");
     assert!(!server.log().contains("prepared statement"), "{}", server.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_a_pooler_whose_database_is_silent() {
+    let Some((server, _pooler, cable)) = pooled_over_cable().await else { return };
+    let key = server.key();
+    let trace = key.trace().await;
+    cable.silence();
+    let began = Instant::now();
+    // More than the pooler has connections. What reads waits for one, what writes for the writer as well.
+    let ask = |number: usize| {
+        let (key, path) = (key.clone(), format!("/api/v1/traces/{trace}"));
+        tokio::spawn(async move {
+            if number % 2 == 0 {
+                key.get(&path).await.status
+            } else {
+                key.post("/api/v1/traces", &json!({})).await.status
+            }
+        })
+    };
+    for asked in (0..12).map(ask).collect::<Vec<_>>() {
+        assert_eq!(asked.await.unwrap(), 503);
+    }
+    let took = began.elapsed();
+    assert!(
+        took < Duration::from_secs(30),
+        "the pooler alone would wait for two minutes: {took:?}"
+    );
+    assert_eq!(server.any.get("/ready").await.status, 503);
+    cable.mend();
+    until("it is ready again", async || {
+        (server.any.get("/ready").await.status == 200).then_some(())
+    })
+    .await;
+    key.get(&format!("/api/v1/traces/{trace}")).await.ok(200);
+    key.trace().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

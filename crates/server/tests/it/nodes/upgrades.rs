@@ -80,6 +80,9 @@ async fn this_version_runs_beside_the_next_until_that_leaves_it_behind() {
         assert_eq!(ready, 503);
     }
     assert!(node.log().contains("upgrade this node"), "{}", node.log());
+    // Nobody is told to stop the nodes that serve.
+    let said = complaint(&server.cli(&["migrate"], &[]).await);
+    assert!(said.contains("start a newer version"), "{said}");
     drop(node);
     server.stop().await;
     for args in [&["serve"][..], &["migrate", "--check"], &["migrate"], &["key", "create"]] {
@@ -120,4 +123,16 @@ async fn a_check_of_a_folder_makes_nothing() {
     server.up().await;
     let said = printed(&server.cli(&["migrate", "--check"], &[]).await);
     assert!(said.starts_with("The schema is up to date"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_wrong_master_key_migrates_nothing() {
+    let Some((server, _mock)) = shared().await else { return };
+    server.sql(BEFORE_SUPPORT);
+    let wrong = "b2".repeat(32);
+    let output = server.cli(&["migrate"], &[("SLUICE_MASTER_KEY", wrong.as_str())]).await;
+    let said = complaint(&output);
+    assert!(said.contains("the master key does not fit"), "{said}");
+    let said = printed(&server.cli(&["migrate", "--check"], &[]).await);
+    assert!(said.starts_with("1 migration is to be applied"), "{said}");
 }
