@@ -54,7 +54,7 @@ async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<Ke
     };
     let (holdings, models) = match project {
         Some(project) => (
-            app.gateway.holdings(visit.member(), project)?.keys,
+            app.gateway.holdings(visit.member(), project).await?.keys,
             app.gateway.list_models(visit.member(), project)?,
         ),
         None => (Vec::new(), Vec::new()),

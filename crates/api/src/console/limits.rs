@@ -18,7 +18,7 @@ use crate::console::visit::{AFTER, Visit};
 /// The page.
 pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
-    let holdings = app.gateway.holdings(visit.member(), project)?;
+    let holdings = app.gateway.holdings(visit.member(), project).await?;
     let frame = visit.frame(Section::Limits, visit.t.limits.title, Some(project));
     let after: Option<(Timestamp, KeyId)> = visit.get(AFTER).map(read_place).transpose()?;
     let views = app.gateway.list_keys(visit.member()).into_iter();

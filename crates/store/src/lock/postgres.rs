@@ -23,6 +23,12 @@ const RUNS: i64 = SERVES + 1;
 /// The class of the lock that every node holds while it lives; the other number is the node's.
 const LIVES: i32 = 0x736c_7569;
 
+/// The class of the lock by which a node that counts with others is known to them: only it holds it, while the
+/// lock of one that is gone is held by whoever has taken it over.
+const IS: i32 = LIVES + 1;
+
+const ONE_IS_WITHOUT_REDIS: &str = "another Sluice serves this PostgreSQL database without Redis, and the two would \
+     make spend caps inexact: stop the other one, or set SLUICE_REDIS_URL there as well";
 const ANOTHER_SERVES: &str = "another Sluice serves this PostgreSQL database, and without Redis the two would make \
      spend caps inexact: stop the other one, or set SLUICE_ALLOW_INEXACT_LIMITS=true";
 const SOME_RUN: &str =
@@ -113,12 +119,16 @@ impl Session {
                 exclusive(connection, SERVES, ANOTHER_SERVES).await?;
                 shared(connection, RUNS, ONE_IS_ALONE).await?;
             }
+            Claim::ServeFleet => {
+                shared(connection, SERVES, ONE_IS_WITHOUT_REDIS).await?;
+                shared(connection, RUNS, ONE_IS_ALONE).await?;
+            }
             Claim::ServeShared => shared(connection, RUNS, ONE_IS_ALONE).await?,
             Claim::Alone => exclusive(connection, RUNS, SOME_RUN).await?,
             Claim::Visit | Claim::Look => {}
         }
         if let Some(node) = node {
-            live(connection, node).await?;
+            live(connection, self.claim, node).await?;
         }
         // Any later wait is for nodes that most likely live.
         let doubt =
@@ -130,9 +140,25 @@ impl Session {
     /// Takes the lock of a node that has just got its number.
     pub(super) async fn show(&self, node: NodeId) -> Result<()> {
         let mut held = self.held.lock().await;
-        live(held.connection()?, node).await?;
+        live(held.connection()?, self.claim, node).await?;
         held.node = Some(node);
         Ok(())
+    }
+
+    /// The nodes that live and count as one.
+    pub(super) async fn live_nodes(&self) -> Result<Vec<NodeId>> {
+        const LIVE: &str = "
+            SELECT CAST(objid AS BIGINT) FROM pg_locks
+            WHERE locktype = 'advisory' AND granted AND CAST(classid AS BIGINT) = $1 AND objsubid = 2
+              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        let mut held = self.held.lock().await;
+        if held.retaken.is_some_and(|at| at.elapsed() < RESTART_GRACE_TIME) {
+            let why = "the nodes that live have to show it again after a restart of the database";
+            return Err(Error::Unavailable(why.to_owned()));
+        }
+        let nodes: Vec<i64> =
+            sqlx::query_scalar(LIVE).bind(i64::from(IS)).fetch_all(held.connection()?).await?;
+        Ok(nodes.into_iter().map(NodeId).collect())
     }
 
     /// Takes the lock of a node. False while another connection has it, or may be about to.
@@ -141,7 +167,7 @@ impl Session {
         if held.retaken.is_some_and(|at| at.elapsed() < RESTART_GRACE_TIME) {
             return Ok(false);
         }
-        lock_of(held.connection()?, node).await
+        lock_of(held.connection()?, LIVES, node).await
     }
 
     /// Whether the connection lives.
@@ -205,18 +231,20 @@ async fn shared(connection: &mut PgConnection, lock: i64, otherwise: &str) -> Re
 }
 
 /// Takes the lock that shows that a node lives.
-async fn live(connection: &mut PgConnection, node: NodeId) -> Result<()> {
-    if lock_of(connection, node).await? {
+async fn live(connection: &mut PgConnection, claim: Claim, node: NodeId) -> Result<()> {
+    if lock_of(connection, LIVES, node).await?
+        && (claim != Claim::ServeFleet || lock_of(connection, IS, node).await?)
+    {
         return Ok(());
     }
     Err(Error::InUse("another Sluice has taken this one for dead, and its place".to_owned()))
 }
 
-/// Takes the lock of a node. False while another connection has it.
-async fn lock_of(connection: &mut PgConnection, node: NodeId) -> Result<bool> {
+/// Takes the lock of a class for a node. False while another connection has it.
+async fn lock_of(connection: &mut PgConnection, class: i32, node: NodeId) -> Result<bool> {
     // A node's number as an advisory lock takes it.
     let number = (node.0 & 0x7fff_ffff) as i32;
-    let lock = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(number);
+    let lock = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(class).bind(number);
     is_granted(lock.execute(connection).await)
 }
 

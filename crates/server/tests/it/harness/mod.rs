@@ -4,6 +4,7 @@ mod http;
 mod mailbox;
 mod mock;
 mod passkey_device;
+mod redis;
 mod server;
 mod simulator;
 mod store;
@@ -12,6 +13,7 @@ pub use http::{Caller, Reply, encode};
 pub use mailbox::Mailbox;
 pub use mock::{Answer, Asked, Mock, call};
 pub use passkey_device::Device;
+pub use redis::Redis;
 pub use server::{
     KEY, OWNER, PASSWORD, Server, Setup, first_step, free_port, hang_up_after, run, settings, until,
 };
