@@ -331,6 +331,11 @@ mod tests {
                 422,
                 r#"{"error":"messages[2]: no","errors":["messages[2]: no"]}"#,
             ),
+            (
+                Error::LimitsUnavailable,
+                503,
+                r#"{"error":"Limits cannot be checked right now: try again in a moment","code":"limits_unavailable"}"#,
+            ),
             (Error::RateLimited { retry_after: 9 }, 429, r#"{"error":"Rate limit exceeded"}"#),
             (
                 Error::SpendCapped { limit: Some(Usd(500_000_000)) },
