@@ -239,6 +239,26 @@ impl Store {
         Ok(settled)
     }
 
+    /// Records the calls of a node whose end was lost, if it is gone. Returns whether it is.
+    #[boxed]
+    pub async fn settle_if_gone(&self, node: NodeId, clock: &Clock) -> Result<bool> {
+        if !self.lock.succeeds(node).await? {
+            return Ok(false);
+        }
+        self.settle_lost_calls_of(node, clock.now()).await?;
+        Ok(true)
+    }
+
+    /// The nodes that live and count as one, this one included. Fails while some that do may not have shown it again.
+    #[boxed]
+    pub async fn live_nodes(&self) -> Result<Vec<NodeId>> {
+        let mut nodes = self.lock.live().await?;
+        if !nodes.contains(&self.node) {
+            nodes.push(self.node);
+        }
+        Ok(nodes)
+    }
+
     /// Records the calls of a node that is gone and whose end was lost.
     pub(crate) async fn settle_lost_calls_of(&self, node: NodeId, now: Timestamp) -> Result<usize> {
         writer::settle_lost(&self.reader, &self.writer, &self.hot, node, now).await

@@ -1,5 +1,8 @@
 //! Record: a step, its content and its cost, on disk before the answer leaves.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use aws_lc_rs::hmac::Key;
 use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
@@ -62,6 +65,12 @@ impl Gateway {
         self.note_warm(funded, step.status, &usage_cost.usage);
         self.count_spend(context, step.finished_at, usage_cost.cost);
         usage_cost.count(funded);
+        let settling = self.fleet.as_ref().map(|fleet| {
+            let (holds, is_stored) = (funded.take_holds(), Arc::default());
+            let (caller, cost) = (&context.caller, usage_cost.cost);
+            let ended = step.finished_at;
+            (self.settle_shared(fleet, caller, holds, cost, ended, &is_stored), is_stored)
+        });
         funded.settled();
         let resources = stored_rows(funded, outcome, &usage_cost.usage);
         let recorded = self.store_run(funded, outcome, step, &calls);
@@ -70,7 +79,13 @@ impl Gateway {
             // Both are queued together.
             Some(resources) => Box::pin(self.record_with_stored(recorded, resources)).await?,
         };
-        self.trip_if_spent(&context.caller).await;
+        match settling {
+            None => self.trip_if_spent(&context.caller).await,
+            Some((settled, is_stored)) => {
+                is_stored.store(true, Ordering::Release);
+                self.trip_if_shared_spent(&context.caller, settled).await;
+            }
+        }
         Ok(Recorded { tools_step, turn, usage: usage_cost.usage, cost: usage_cost.cost })
     }
 

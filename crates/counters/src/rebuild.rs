@@ -1,0 +1,200 @@
+//! What is read from the ledger and put into Redis: after a loss, and when a node finds it lower there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::ids::{KeyId, NodeId, ProjectId};
+use domain::money::Usd;
+use domain::time::Timestamp;
+use redis::{Cmd, Value};
+
+use crate::Failure;
+use crate::counters::Counters;
+use crate::link::{Link, Live, call};
+use crate::reply::{at, list, money, number, text};
+
+/// The longest that a step of this work may take.
+const STEP_TIMEOUT: Duration = Duration::from_secs(1);
+/// The most seconds of an hour in one command.
+const SECONDS_AT_ONCE: usize = 500;
+
+/// What counts for a project now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProjectFigures {
+    /// Spent in this month.
+    pub spent: Usd,
+    /// Reserved for calls, of all nodes.
+    pub reserved: Usd,
+    /// Its keys, as they were asked for.
+    pub keys: Vec<KeyFigures>,
+}
+
+/// What counts for a key now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyFigures {
+    /// Spent in the rolling hour.
+    pub spent: Usd,
+    /// Reserved for calls, of all nodes.
+    pub reserved: Usd,
+    /// Requests admitted in the rolling hour.
+    pub requests: u64,
+}
+
+impl Counters {
+    /// Adds the reservations that this node holds in a project. After a loss that closes the project until
+    /// [`Counters::open_project`].
+    pub async fn join(&self, project: ProjectId) -> Result<(), Failure> {
+        let (link, live) = self.at(project)?;
+        self.join_at(&link, &live, project).await
+    }
+
+    pub(crate) async fn join_at(
+        &self,
+        link: &Link,
+        live: &Arc<Live>,
+        project: ProjectId,
+    ) -> Result<(), Failure> {
+        let shared = &self.0;
+        let _alone = shared.joining.write().await;
+        let mut command = call("join", &shared.base(project));
+        command.arg(shared.now()).arg(&live.epoch).arg(shared.settings.node.0);
+        for (number, held) in shared.held.of_project(project) {
+            command.arg(shared.id(number)).arg(held.key.to_string()).arg(held.amount.0.max(0));
+        }
+        shared.send(link, live, &command, STEP_TIMEOUT).await.map(drop)
+    }
+
+    /// The nodes that have added their reservations at the server of a project since its last loss.
+    pub async fn rejoined(&self, project: ProjectId) -> Result<Vec<NodeId>, Failure> {
+        let (link, live) = self.at(project)?;
+        let mut command = call("passed", &self.marker(&link));
+        command.arg(self.0.now());
+        let nodes = list(self.0.send(&link, &live, &command, STEP_TIMEOUT).await?)?;
+        nodes.iter().map(|node| number(node).map(NodeId)).collect()
+    }
+
+    /// Raises the spend of a project in the month of a time to at least this.
+    pub async fn raise_month(
+        &self,
+        project: ProjectId,
+        month: Timestamp,
+        least: Usd,
+    ) -> Result<(), Failure> {
+        // ISO 8601 begins with the year and the month.
+        let month: String =
+            month.to_string().chars().take(7).filter(char::is_ascii_digit).collect();
+        self.run("raise_month", project, |command| {
+            command.arg(format!("m{month}")).arg(least.0.max(0));
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Raises the spend of a key in these seconds to at least this. `reset_at` is the reset that the ledger was
+    /// read with.
+    pub async fn raise_hour(
+        &self,
+        project: ProjectId,
+        key: KeyId,
+        reset_at: Option<Timestamp>,
+        seconds: &[(i64, Usd)],
+    ) -> Result<(), Failure> {
+        for some in seconds.chunks(SECONDS_AT_ONCE) {
+            self.run("raise_hour", project, |command| {
+                command.arg(key.to_string());
+                command.arg(reset_at.map(|at| at.0.to_string()).unwrap_or_default());
+                for (second, least) in some {
+                    command.arg(second).arg(least.0.max(0));
+                }
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Lets the calls of a project spend whose counters were built: those of its budget, and of these keys' caps.
+    /// [`Failure::Lost`] if what was built is lost again.
+    pub async fn open_project(
+        &self,
+        project: ProjectId,
+        has_budget: bool,
+        keys: &[KeyId],
+    ) -> Result<(), Failure> {
+        let (link, live) = self.at(project)?;
+        let mut command = call("open", &self.0.base(project));
+        command.arg(self.0.now()).arg(&live.epoch).arg(u8::from(has_budget));
+        for key in keys {
+            command.arg(key.to_string());
+        }
+        match number(&self.0.send(&link, &live, &command, STEP_TIMEOUT).await?)? {
+            1 => {
+                metrics::counter!("sluice_counter_rebuilds_total").increment(1);
+                Ok(())
+            }
+            _ => Err(Failure::Lost),
+        }
+    }
+
+    /// The nodes that have reservations in a project.
+    pub async fn owners(&self, project: ProjectId) -> Result<Vec<NodeId>, Failure> {
+        let nodes = list(self.run("owners", project, |_| ()).await?)?;
+        nodes.iter().map(|node| number(node).map(NodeId)).collect()
+    }
+
+    /// Gives back all reservations of a node that is gone. Returns how many there were.
+    pub async fn forget(&self, project: ProjectId, node: NodeId) -> Result<u64, Failure> {
+        let count = self.run("forget", project, |command| {
+            command.arg(node.0);
+        });
+        let count = count.await?;
+        Ok(number(&count)?.unsigned_abs())
+    }
+
+    /// What counts for a project and some of its keys.
+    pub async fn look(
+        &self,
+        project: ProjectId,
+        keys: &[KeyId],
+    ) -> Result<ProjectFigures, Failure> {
+        let parts = self
+            .run("look", project, |command| {
+                for key in keys {
+                    command.arg(key.to_string());
+                }
+            })
+            .await?;
+        let parts = list(parts)?;
+        let of_key = |place: usize| {
+            let first = 2 + 3 * place;
+            Ok(KeyFigures {
+                spent: money(&parts, first)?,
+                reserved: money(&parts, first + 1)?,
+                requests: text(at(&parts, first + 2)?)?.parse().unwrap_or_default(),
+            })
+        };
+        Ok(ProjectFigures {
+            spent: money(&parts, 0)?,
+            reserved: money(&parts, 1)?,
+            keys: (0..keys.len()).map(of_key).collect::<Result<_, Failure>>()?,
+        })
+    }
+
+    fn at(&self, project: ProjectId) -> Result<(Arc<Link>, Arc<Live>), Failure> {
+        let link = self.0.link(project)?;
+        let live = link.ready()?;
+        Ok((link, live))
+    }
+
+    async fn run(
+        &self,
+        function: &'static str,
+        project: ProjectId,
+        with: impl FnOnce(&mut Cmd),
+    ) -> Result<Value, Failure> {
+        let (link, live) = self.at(project)?;
+        let mut command = call(function, &self.0.base(project));
+        command.arg(self.0.now());
+        with(&mut command);
+        self.0.send(&link, &live, &command, STEP_TIMEOUT).await
+    }
+}
