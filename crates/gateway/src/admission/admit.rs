@@ -181,7 +181,7 @@ impl Gateway {
     /// callers box it, so that the future of every other request stays small.
     pub(super) async fn pause(&self, key: &Key, status: KeyStatus) -> Result<()> {
         let mut tx = self.store.begin().await?;
-        let paused = tx.pause_key(key.id, status).await?;
+        let paused = tx.pause_key(key, status).await?;
         if paused {
             tx.bump_registry().await?;
         }
@@ -189,6 +189,9 @@ impl Gateway {
         if paused {
             tracing::warn!(key = %key.id, status = status.as_str(), "a key was paused");
             self.reload().await?;
+        } else {
+            // It is not as it is known here.
+            self.refresh().await?;
         }
         Ok(())
     }
