@@ -33,15 +33,25 @@ pub(crate) async fn connect(target: &Target, address: &Address) -> Result<Found,
     let connecting = async {
         let mut connection = plain(target, address, true).await?;
         let epoch = check(target, &mut connection).await?;
-        let load = cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(library::source()).to_owned();
-        load.query_async::<Value>(&mut connection)
-            .await
-            .map_err(|error| format!("its functions cannot be loaded: {error}"))?;
+        load(&mut connection).await?;
         Ok(Found { connection, epoch })
     };
     timeout(CONNECT_TIMEOUT, connecting)
         .await
         .unwrap_or_else(|_| Err("it does not answer".to_owned()))
+}
+
+/// Loads the functions, unless they are there: a server without memory would refuse.
+async fn load(connection: &mut MultiplexedConnection) -> Result<(), String> {
+    let failed = |error: redis::RedisError| format!("its functions cannot be loaded: {error}");
+    let find = cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(library::name()).to_owned();
+    let found: Value = find.query_async(connection).await.map_err(failed)?;
+    if list(found).is_ok_and(|found| !found.is_empty()) {
+        return Ok(());
+    }
+    // Another node may have loaded them meanwhile.
+    let load = cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(library::source()).to_owned();
+    load.query_async::<Value>(connection).await.map(drop).map_err(failed)
 }
 
 /// The master that the first Sentinel to answer names.

@@ -4,8 +4,9 @@
 --
 -- KEYS[1] is the base of all keys of a project, with its hash tag: `sluice:<installation>:{p<id>}`.
 --
---   <base>:s        hash: e (the epoch under which it was built), o (1 when open), me (the epoch under which the
---                   month is known), ml and mp (the latest month and the one before), m<YYYYMM> (its spend)
+--   <base>:s        hash: e (the epoch under which it was built), g (its generation: a number that is new whenever it
+--                   is closed to be built anew), o (1 when open), me (the epoch under which the month is known), ml
+--                   and mp (the latest month and the one before), m<YYYYMM> (its spend)
 --   <base>:r        hash: the reservations, id -> "<key> <amount>"; an id begins with its node and a dot
 --   <base>:o        hash: the sum that is reserved, by key; `*` for all
 --   <base>:k:<key>  hash: e (the epoch under which its hour is known), reset, qn and an (the counts of the lists)
@@ -16,6 +17,8 @@
 --
 -- Numbers are doubles here. Times are microseconds, exact for centuries; money is text, and its dollars and
 -- nano-dollars are calculated apart, so that nine billion dollars are exact.
+--
+-- An epoch is the run id of the server, a colon, and the number of `beat`, which grows with every loss.
 
 local NANO = 1000000000
 local SECOND = 1000000
@@ -26,6 +29,8 @@ local WINDOW_PARTS = 3600
 local KEEP_PROJECT = 172800
 local KEEP_KEY = 90000
 local KEEP_HOUR = 7300
+-- The entries that one command takes.
+local AT_ONCE = 500
 
 local OK, LOOP, RATE, BUDGET, CAP, FULL, LATE, LOST = 0, 1, 2, 3, 4, 5, 8, 9
 
@@ -158,19 +163,21 @@ local function hour_spent(base, key, now)
     end
   end
   local oldest = second - HOUR
-  local first = call('ZRANGE', z, 0, 0, 'WITHSCORES')
-  while first[1] and tonumber(first[2]) < oldest do
-    local amount = call('HGET', h, first[1])
-    call('HSET', h, 't', difference(call('HGET', h, 't'), amount))
-    call('HDEL', h, first[1])
-    call('ZREM', z, first[1])
-    first = call('ZRANGE', z, 0, 0, 'WITHSCORES')
-  end
-  if not first[1] then
-    call('DEL', h)
+  if tonumber(last[2]) < oldest then
+    call('DEL', h, z)
     return '0'
   end
-  return call('HGET', h, 't') or '0'
+  local total = call('HGET', h, 't') or '0'
+  local until_oldest = '(' .. format('%d', oldest)
+  local gone = call('ZRANGEBYSCORE', z, '-inf', until_oldest, 'LIMIT', 0, AT_ONCE)
+  while #gone > 0 do
+    for _, amount in ipairs(call('HMGET', h, unpack(gone))) do total = difference(total, amount) end
+    call('HDEL', h, unpack(gone))
+    call('ZREM', z, unpack(gone))
+    call('HSET', h, 't', total)
+    gone = call('ZRANGEBYSCORE', z, '-inf', until_oldest, 'LIMIT', 0, AT_ONCE)
+  end
+  return total
 end
 
 -- Counts an amount for a second of the ledger, from a second of this server's on.
@@ -220,7 +227,12 @@ end
 local function requests(list, count, now, length)
   local last = call('LINDEX', list, -1)
   if not last then return 0 end
-  if time_and_count(last) > now + 2 * length then
+  local latest = time_and_count(last)
+  if latest <= now - length then
+    call('DEL', list)
+    return 0
+  end
+  if latest > now + 2 * length then
     -- From a clock that has gone back since: they count for a window from now on.
     call('DEL', list)
     call('RPUSH', list, format('%.0f:%d', now, count))
@@ -420,7 +432,7 @@ local function reserve(keys, args)
 end
 
 -- now, epoch, key, reset, cost, second of the ledger, microseconds since then, cap, budget, not after, ids...
--- -> code, spent in the month, spent in the hour
+-- -> code, spent in the month, spent in the hour, the generation in which it counts
 local function settle(keys, args)
   local base, now = keys[1], clock(args[1])
   local epoch, key, reset, cost, second = args[2], args[3], args[4], args[5], args[6]
@@ -440,7 +452,7 @@ local function settle(keys, args)
     if cap ~= '' then hour_add(base, key, second, floor(ended / SECOND), cost) end
   end
   local month, _, hour = figures(base, key, now, cap, budget)
-  return { OK, month, hour }
+  return { OK, month, hour, call('HGET', base .. ':s', 'g') or '0' }
 end
 
 -- now, ids... -> the number of reservations that were given back
@@ -454,35 +466,72 @@ end
 
 -- ---- What is read from the ledger ----
 
--- now, epoch, node, (id, key, amount)... : all reservations of a node. The first that comes after a loss closes
--- the project until it is opened.
+-- The number of an epoch under which a project was built, if another of the same server is not as new.
+local function newer_number(built, epoch)
+  if not built then return nil end
+  local run, number = string.match(built, '^(.*):(%d+)$')
+  local other_run, other = string.match(epoch, '^(.*):(%d+)$')
+  if run and run == other_run and tonumber(number) > tonumber(other) then return number end
+  return nil
+end
+
+-- now, epoch, node, (id, key, amount, generation)... : all reservations of a node. With a generation it is the cost of
+-- a call that was settled in that one and that the ledger may not have; with a plus, that of one that the ledger has,
+-- which is built from it: it stays if it is there, and is not added again. The first that comes after a loss closes
+-- the project until it is opened, and forgets all reservations: every node that lives adds its own before that.
+-- -> 1, the generation, and the ids that the ledger stands for; 0 and the number of the newer epoch of the project
 local function join(keys, args)
   local base, epoch, node = keys[1], args[2], args[3]
-  if call('HGET', base .. ':s', 'e') ~= epoch then
-    call('HSET', base .. ':s', 'e', epoch, 'o', '0')
-    call('HDEL', base .. ':s', 'me')
+  local s, r = base .. ':s', base .. ':r'
+  local known = call('HMGET', s, 'e', 'g')
+  local generation = known[2]
+  if known[1] ~= epoch or not generation then
+    local newer = newer_number(known[1], epoch)
+    if newer then return { 0, newer } end
+    -- Of the server's own time, even in a test: it must be another one than before.
+    generation = format('%.0f', math.max(clock(''), tonumber(generation or 0) + 1))
+    call('HSET', s, 'e', epoch, 'o', '0', 'g', generation)
+    call('HDEL', s, 'me')
+    call('DEL', r, base .. ':o')
   end
-  call('EXPIRE', base .. ':s', KEEP_PROJECT)
-  for _, id in ipairs(call('HKEYS', base .. ':r')) do
-    if is_of_node(id, node) then call('HDEL', base .. ':r', id) end
+  call('EXPIRE', s, KEEP_PROJECT)
+  local were = {}
+  for _, id in ipairs(call('HKEYS', r)) do
+    if is_of_node(id, node) then
+      were[id] = true
+      call('HDEL', r, id)
+    end
   end
-  for place = 4, #args, 3 do
-    call('HSET', base .. ':r', args[place], args[place + 1] .. ' ' .. args[place + 2])
+  local answer = { 1, generation }
+  for place = 4, #args, 4 do
+    local id, of = args[place], args[place + 3]
+    if of == '+' and not were[id] then
+      answer[#answer + 1] = id
+    elseif of ~= generation then
+      call('HSET', r, id, args[place + 1] .. ' ' .. args[place + 2])
+    end
   end
-  if #args > 3 then call('EXPIRE', base .. ':r', KEEP_PROJECT) end
+  if #args > 3 then call('EXPIRE', r, KEEP_PROJECT) end
   recount_reserved(base)
-  return OK
+  return answer
 end
 
--- now, month, amount : the spend of a month is at least this
+local function is_of_generation(base, generation)
+  return generation == '' or call('HGET', base .. ':s', 'g') == generation
+end
+
+-- now, generation, month, amount : the spend of a month is at least this. 0 if a generation is named, and it is
+-- another one by now.
 local function raise_month(keys, args)
-  month_raise(keys[1], args[2], args[3])
-  return OK
+  if not is_of_generation(keys[1], args[2]) then return 0 end
+  month_raise(keys[1], args[3], args[4])
+  return 1
 end
 
--- now, key, reset, (second, amount)... : the spend of these seconds is at least this
+-- now, generation, key, reset, (second, amount)... : the spend of these seconds is at least this. 0 like there.
 local function raise_hour(keys, args)
-  local base, now, key, reset = keys[1], clock(args[1]), args[2], args[3]
+  local base, now, key, reset = keys[1], clock(args[1]), args[3], args[4]
+  if not is_of_generation(base, args[2]) then return 0 end
   local stored = check_reset(base, key, call('HGET', base .. ':k:' .. key, 'reset'), reset)
   -- What a node has read before it knew of a reset may hold what was spent before.
   local since = -1
@@ -493,7 +542,7 @@ local function raise_hour(keys, args)
   local this = floor(now / SECOND)
   local h = base .. ':h:' .. key
   hour_spent(base, key, now)
-  for place = 4, #args, 2 do
+  for place = 5, #args, 2 do
     local second, least = tonumber(args[place]), args[place + 1]
     if second >= since and second >= this - HOUR and second <= this + HOUR then
       local known = call('HGET', h, args[place]) or '0'
@@ -502,17 +551,18 @@ local function raise_hour(keys, args)
       end
     end
   end
-  return OK
+  return 1
 end
 
--- now, epoch, whether the month is known, keys whose hour is known... : lets calls spend. 1 if it was done; 0 if
--- what was built is lost again.
+-- now, epoch, generation, whether the month is known, keys whose hour is known... : lets calls spend. 1 if it was
+-- done; 0 if what was built is lost again.
 local function open(keys, args)
   local base, epoch = keys[1], args[2]
-  if call('HGET', base .. ':s', 'e') ~= epoch then return 0 end
+  local known = call('HMGET', base .. ':s', 'e', 'g')
+  if known[1] ~= epoch or known[2] ~= args[3] then return 0 end
   call('HSET', base .. ':s', 'o', '1')
-  if args[3] == '1' then call('HSET', base .. ':s', 'me', epoch) end
-  for place = 4, #args do
+  if args[4] == '1' then call('HSET', base .. ':s', 'me', epoch) end
+  for place = 5, #args do
     local k = base .. ':k:' .. args[place]
     call('HSET', k, 'e', epoch)
     call('EXPIRE', k, KEEP_KEY)
@@ -553,8 +603,12 @@ local function look(keys, args)
     local key = args[place]
     found[#found + 1] = hour_spent(base, key, now)
     found[#found + 1] = reserved(base, key)
-    local count = tonumber(call('HGET', base .. ':k:' .. key, 'qn') or 0)
-    found[#found + 1] = format('%d', requests(base .. ':q:' .. key, count, now, HOUR * SECOND))
+    local k = base .. ':k:' .. key
+    local known = call('HGET', k, 'qn')
+    local count = format('%d', requests(base .. ':q:' .. key, tonumber(known or 0), now, HOUR * SECOND))
+    -- What has left the list must not be counted in the next request's place.
+    if known and count ~= known then call('HSET', k, 'qn', count) end
+    found[#found + 1] = count
   end
   return found
 end
@@ -564,18 +618,18 @@ end
 -- KEYS[1] is a key of this server: a hash with e (its epoch) and n (a number that is new after each loss), and
 -- beside it the set of nodes that have added their reservations since.
 
--- now, epoch -> that number, and the time
+-- now, run id, number -> that number, and the time. The number that a node has met before is not used again.
 local function beat(keys, args)
-  local now, epoch = clock(args[1]), args[2]
+  local now, epoch, least = clock(args[1]), args[2], tonumber(args[3])
   local known = call('HMGET', keys[1], 'e', 'n')
-  local number = known[2]
-  if known[1] ~= epoch then
+  local number = tonumber(known[2] or 0)
+  if known[1] ~= epoch or number < least then
     -- Of the server's own time, even in a test: it must be another one than before.
-    number = format('%.0f', math.max(clock(''), tonumber(number or 0) + 1))
-    call('HSET', keys[1], 'e', epoch, 'n', number)
+    number = math.max(clock(''), number + 1, least + 1)
+    call('HSET', keys[1], 'e', epoch, 'n', format('%.0f', number))
     call('DEL', keys[1] .. ':p')
   end
-  return { number, format('%.0f', now) }
+  return { format('%.0f', number), format('%.0f', now) }
 end
 
 -- now, number, node : the node has added its reservations. 0 if there was another loss.
@@ -596,16 +650,16 @@ end
 
 register('gate', gate, {})
 register('reserve', reserve, {})
--- These free memory, or must not fail for the lack of it: money is spent already.
+-- These free memory, or must not fail for the lack of it: money is spent already, and what is lost has to come back.
 register('settle', settle, { 'allow-oom' })
 register('release', release, { 'allow-oom' })
 register('forget', forget, { 'allow-oom' })
-register('join', join, {})
-register('raise_month', raise_month, {})
-register('raise_hour', raise_hour, {})
-register('open', open, {})
-register('owners', owners, {})
-register('look', look, {})
-register('beat', beat, {})
-register('pass', pass, {})
-register('passed', passed, {})
+register('join', join, { 'allow-oom' })
+register('raise_month', raise_month, { 'allow-oom' })
+register('raise_hour', raise_hour, { 'allow-oom' })
+register('open', open, { 'allow-oom' })
+register('owners', owners, { 'no-writes' })
+register('look', look, { 'allow-oom' })
+register('beat', beat, { 'allow-oom' })
+register('pass', pass, { 'allow-oom' })
+register('passed', passed, { 'no-writes' })

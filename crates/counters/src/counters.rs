@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use domain::ids::{NodeId, ProjectId};
 use domain::time::{Clock, micros};
 use redis::{Cmd, Value};
-use tokio::sync::{Notify, RwLock};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,6 +16,9 @@ use crate::link::{Link, Live};
 use crate::target::Target;
 use crate::topology::{Topology, slot_of};
 use crate::{DECISION_TIMEOUT, Failure, Unusable, connect};
+
+/// A node whose servers have all been away for so long is not ready.
+const UNREADY_AFTER: Duration = Duration::from_secs(1);
 
 /// What counters are opened with.
 #[derive(Clone, Debug)]
@@ -42,8 +45,6 @@ pub(crate) struct Shared {
     pub(crate) moved: Notify,
     pub(crate) held: Table,
     next: AtomicU64,
-    /// Held shared while reservations change, and alone while all of them are added again.
-    pub(crate) joining: RwLock<()>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     began: Instant,
@@ -73,18 +74,13 @@ impl Counters {
                 };
                 Unusable(format!("Redis at {target}: {why}. See SLUICE_REDIS_URL"))
             })?;
-            link.set_live(Live {
-                connection: found.connection,
-                epoch: found.epoch,
-                passed: std::sync::Mutex::default(),
-            });
+            link.set_live(Live::new(found.connection, found.epoch));
         }
         let counters = Self(Arc::new(Shared {
             topology,
             moved: Notify::new(),
             held: Table::default(),
             next: AtomicU64::new(1),
-            joining: RwLock::new(()),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             began: Instant::now(),
@@ -94,13 +90,20 @@ impl Counters {
         Ok(counters)
     }
 
-    /// Whether every server is reached. The error names one that is not.
+    /// Whether any server is reached, or was a moment ago: while one of several fails over, the projects of the
+    /// others go on. The error names one that is not.
     pub fn check(&self) -> Result<(), String> {
         let links = self.0.topology.links();
-        match links.iter().find(|link| !link.is_well()) {
-            Some(link) => Err(format!("Redis does not answer ({})", link.name())),
-            None => Ok(()),
+        if links.iter().any(|link| link.down() < UNREADY_AFTER) {
+            return Ok(());
         }
+        let down = links.first().map(|link| link.name()).unwrap_or_default();
+        Err(format!("Redis does not answer ({down})"))
+    }
+
+    /// Whether the server of a project is reached.
+    pub fn is_reached(&self, project: ProjectId) -> bool {
+        self.0.link(project).is_ok_and(|link| link.is_well())
     }
 
     /// The reservations that this node holds.

@@ -7,16 +7,25 @@ use domain::ids::{KeyId, ProjectId};
 use domain::money::Usd;
 use domain::time::{SECOND, Timestamp};
 use redis::{Cmd, Value};
+use tokio::sync::RwLockReadGuard;
 use tokio::time::{Instant as Deadline, timeout_at};
 
 use crate::counters::Counters;
+use crate::held::Settlement;
 use crate::link::{Link, Live, call};
-use crate::reply::{at, list, money, number};
+use crate::reply::{at, list, money, number, text};
 use crate::{DECISION_TIMEOUT, Failure};
+
+/// The most reservations that one command gives back.
+const RELEASED_AT_ONCE: usize = 500;
 
 /// A reservation of this node: the number of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct HoldId(pub(crate) u64);
+pub struct HoldId {
+    pub(crate) number: u64,
+    /// Whether nothing is reserved under it.
+    is_empty: bool,
+}
 
 /// A key, and what bounds its calls.
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +136,7 @@ impl Counters {
     /// The gate: the request is counted, and held against the limits in their order: loop, rate, budget, cap.
     pub async fn gate(&self, bounds: &Bounds, request: Request) -> Result<Gate, Failure> {
         let parts = self
-            .decide("gate", bounds, |command, _| {
+            .decide("gate", bounds, Deadline::now() + DECISION_TIMEOUT, |command, _| {
                 let (limit, window) = request.loops.unzip();
                 command
                     .arg(optional(limit))
@@ -159,18 +168,29 @@ impl Counters {
         let shared = &self.0;
         let number_of = shared.number();
         let deadline = Deadline::now() + DECISION_TIMEOUT;
-        let _changing = self.changing(deadline).await?;
+        let link = shared.link(bounds.project)?;
+        let _changing = changing(&link, deadline).await?;
+        // What cannot be sent is in no doubt.
+        link.ready()?;
         // Before it leaves: a loss meanwhile must not forget it.
         shared.held.add(bounds.project, number_of, bounds.key, amount);
-        let held = Doubted { counters: self, project: bounds.project, number: number_of };
-        let parts = self
-            .decide("reserve", bounds, |command, not_after| {
+        let held =
+            Doubted { counters: self, link: &link, project: bounds.project, number: number_of };
+        let decided = self
+            .decide("reserve", bounds, deadline, |command, not_after| {
                 command.arg(shared.id(number_of)).arg(amount.0.max(0));
                 money_arg(command, bounds.cap);
                 money_arg(command, bounds.budget);
                 command.arg(not_after);
             })
-            .await?;
+            .await;
+        let parts = match decided {
+            Err(Failure::Lost) => {
+                held.is_refused();
+                return Err(Failure::Lost);
+            }
+            other => other?,
+        };
         let figures = Figures {
             month_spent: money(&parts, 1)?,
             month_reserved: money(&parts, 2)?,
@@ -180,7 +200,8 @@ impl Counters {
         match number(at(&parts, 0)?)? {
             0 => {
                 held.is_granted();
-                Ok(Reserved::Granted(HoldId(number_of), figures))
+                let hold = HoldId { number: number_of, is_empty: false };
+                Ok(Reserved::Granted(hold, figures))
             }
             _ => {
                 held.is_refused();
@@ -189,9 +210,15 @@ impl Counters {
         }
     }
 
+    /// What stands for the cost of a call that nothing was reserved for, in [`Counters::settle`].
+    pub fn without_reservation(&self) -> HoldId {
+        HoldId { number: self.0.number(), is_empty: true }
+    }
+
     /// Counts the cost of a call in the place of its reservations. `ended` is when it ended by the ledger, `since`
     /// how long ago that is. A call with reservations counts once, however often it is settled; its reservations
-    /// stay this node's until one of these succeeds.
+    /// stay this node's until one of these succeeds. From then on the first of them stands for its cost, which is
+    /// added again after a loss until [`Counters::stored`].
     pub async fn settle(
         &self,
         bounds: &Bounds,
@@ -200,28 +227,55 @@ impl Counters {
         ended: Timestamp,
         since: Duration,
     ) -> Result<Settled, Failure> {
+        let ids: Vec<u64> =
+            holds.iter().filter(|hold| !hold.is_empty).map(|hold| hold.number).collect();
+        let numbers: Vec<u64> = holds.iter().map(|hold| hold.number).collect();
+        self.settle_numbers(bounds, &numbers, &ids, cost, ended, since).await
+    }
+
+    pub(crate) async fn settle_numbers(
+        &self,
+        bounds: &Bounds,
+        numbers: &[u64],
+        ids: &[u64],
+        cost: Usd,
+        ended: Timestamp,
+        since: Duration,
+    ) -> Result<Settled, Failure> {
         let shared = &self.0;
-        let _changing = self.changing(Deadline::now() + DECISION_TIMEOUT).await?;
+        let deadline = Deadline::now() + DECISION_TIMEOUT;
+        let link = shared.link(bounds.project)?;
+        let _changing = changing(&link, deadline).await?;
         let parts = self
-            .decide("settle", bounds, |command, not_after| {
+            .decide("settle", bounds, deadline, |command, not_after| {
                 command.arg(cost.0.max(0)).arg(ended.unix_seconds());
                 command.arg(domain::time::micros(since));
                 money_arg(command, bounds.cap);
                 money_arg(command, bounds.budget);
                 command.arg(not_after);
-                for hold in holds {
-                    command.arg(shared.id(hold.0));
+                for number in ids {
+                    command.arg(shared.id(*number));
                 }
             })
             .await?;
-        let numbers: Vec<u64> = holds.iter().map(|hold| hold.0).collect();
-        shared.held.remove(bounds.project, &numbers);
+        let generation = Some(text(at(&parts, 3)?)?.to_owned());
+        let now = Instant::now();
+        let at = now.checked_sub(since).unwrap_or(now);
+        let bounded = if bounds.is_bounded() { cost } else { Usd::ZERO };
+        let settlement = Settlement { bounds: *bounds, ended, at, generation };
+        shared.held.settle(numbers, ids.is_empty(), bounded, settlement);
         Ok(Settled { month_spent: money(&parts, 1)?, hour_spent: money(&parts, 2)? })
+    }
+
+    /// Says that the ledger has a call, whether or not it was settled by now.
+    pub fn stored(&self, project: ProjectId, holds: &[HoldId]) {
+        let numbers: Vec<u64> = holds.iter().map(|hold| hold.number).collect();
+        self.0.held.stored(project, &numbers);
     }
 
     /// Gives reservations back, now or as soon as Redis can be reached.
     pub async fn release(&self, project: ProjectId, holds: &[HoldId]) -> Result<(), Failure> {
-        let numbers: Vec<u64> = holds.iter().map(|hold| hold.0).collect();
+        let numbers: Vec<u64> = holds.iter().map(|hold| hold.number).collect();
         // Whatever becomes of this attempt, nobody holds them any more.
         self.0.held.doubt(project, &numbers);
         self.give_back(project, &numbers, DECISION_TIMEOUT).await
@@ -233,12 +287,22 @@ impl Counters {
         numbers: &[u64],
         within: Duration,
     ) -> Result<(), Failure> {
-        let shared = &self.0;
-        if numbers.is_empty() {
-            return Ok(());
+        for some in numbers.chunks(RELEASED_AT_ONCE) {
+            self.give_some_back(project, some, within).await?;
         }
-        let _changing = self.changing(Deadline::now() + within).await?;
+        Ok(())
+    }
+
+    async fn give_some_back(
+        &self,
+        project: ProjectId,
+        numbers: &[u64],
+        within: Duration,
+    ) -> Result<(), Failure> {
+        let shared = &self.0;
+        let deadline = Deadline::now() + within;
         let link = shared.link(project)?;
+        let _changing = changing(&link, deadline).await?;
         let live = link.live().ok_or_else(|| Failure::Away(format!("{} is away", link.name())))?;
         let mut command = call("release", &shared.base(project));
         command.arg(shared.now());
@@ -246,20 +310,11 @@ impl Counters {
             command.arg(shared.id(*number));
         }
         let began = Instant::now();
-        let answer = shared.send(&link, &live, &command, within).await;
+        let answer = shared.send(&link, &live, &command, left(deadline)).await;
         told("release", began, answer.as_ref().err());
         answer?;
         shared.held.remove(project, numbers);
         Ok(())
-    }
-
-    /// Waits while all reservations are added again.
-    async fn changing(
-        &self,
-        deadline: Deadline,
-    ) -> Result<tokio::sync::RwLockReadGuard<'_, ()>, Failure> {
-        let waiting = timeout_at(deadline, self.0.joining.read()).await;
-        waiting.map_err(|_| Failure::Away("reservations are being added again".to_owned()))
     }
 
     /// Asks for a decision.
@@ -267,10 +322,11 @@ impl Counters {
         &self,
         function: &'static str,
         bounds: &Bounds,
+        deadline: Deadline,
         with: impl FnOnce(&mut Cmd, &str),
     ) -> Result<Vec<Value>, Failure> {
         let began = Instant::now();
-        let decided = self.ask(function, bounds, with).await;
+        let decided = self.ask(function, bounds, deadline, with).await;
         told(function, began, decided.as_ref().err());
         decided
     }
@@ -279,16 +335,17 @@ impl Counters {
         &self,
         function: &'static str,
         bounds: &Bounds,
+        deadline: Deadline,
         with: impl FnOnce(&mut Cmd, &str),
     ) -> Result<Vec<Value>, Failure> {
         let shared = &self.0;
         let link: Arc<Link> = shared.link(bounds.project)?;
         let live: Arc<Live> = link.ready()?;
         let mut command = call(function, &shared.base(bounds.project));
-        command.arg(shared.now()).arg(&live.epoch).arg(bounds.key.to_string());
+        command.arg(shared.now()).arg(live.epoch.load().as_str()).arg(bounds.key.to_string());
         command.arg(bounds.reset_at.map(|at| at.0.to_string()).unwrap_or_default());
         with(&mut command, &shared.not_after(&link));
-        let parts = list(shared.send(&link, &live, &command, DECISION_TIMEOUT).await?)?;
+        let parts = list(shared.send(&link, &live, &command, left(deadline)).await?)?;
         match number(at(&parts, 0)?)? {
             LOST => Err(Failure::Lost),
             LATE => Err(Failure::Away(format!("{} was asked too late", link.name()))),
@@ -297,9 +354,20 @@ impl Counters {
     }
 }
 
+/// Waits while reservations are added again at a server.
+async fn changing(link: &Link, deadline: Deadline) -> Result<RwLockReadGuard<'_, ()>, Failure> {
+    let waiting = timeout_at(deadline, link.joining.read()).await;
+    waiting.map_err(|_| Failure::Away("reservations are being added again".to_owned()))
+}
+
+fn left(deadline: Deadline) -> Duration {
+    deadline.saturating_duration_since(Deadline::now())
+}
+
 /// A reservation that is in doubt until it is known whether it was made, also when its caller gives up.
 struct Doubted<'a> {
     counters: &'a Counters,
+    link: &'a Arc<Link>,
     project: ProjectId,
     number: u64,
 }
@@ -310,6 +378,10 @@ impl Doubted<'_> {
     }
 
     fn is_refused(self) {
+        // Another server may have got the project meanwhile, and this with it.
+        if self.counters.0.link(self.project).is_ok_and(|link| !Arc::ptr_eq(&link, self.link)) {
+            return;
+        }
         self.counters.0.held.remove(self.project, &[self.number]);
         std::mem::forget(self);
     }

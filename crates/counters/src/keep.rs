@@ -2,12 +2,15 @@
 //! and after a loss it gets the reservations of this node again.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
+use domain::ids::ProjectId;
 use tokio::time::MissedTickBehavior;
 
 use crate::connect;
 use crate::counters::{Counters, address_of};
+use crate::held::Settlement;
 use crate::link::{Link, Live, call};
 use crate::reply::{at, list, number, text};
 use crate::topology::{has, slot_of};
@@ -65,6 +68,7 @@ impl Counters {
             {
                 missed = 0;
                 link.give_up(&live);
+                self.0.moved.notify_one();
             }
         }
     }
@@ -91,21 +95,22 @@ impl Counters {
     }
 
     async fn beat_at(&self, link: &Link) -> Result<(), Failure> {
-        let beaten = self.try_beat(link).await;
+        let began = Instant::now();
+        let beaten = match self.try_beat(link).await {
+            Ok(()) if !link.is_quick(began.elapsed()) => {
+                Err(Failure::Away(format!("{} is too slow", link.name())))
+            }
+            other => other,
+        };
         link.set_well(beaten.is_ok());
         let links = self.0.topology.links();
         let all_well = links.iter().all(|link| link.is_well());
         metrics::gauge!("sluice_counters_up").set(f64::from(u8::from(all_well)));
-        let why = beaten.as_ref().err().map(ToString::to_string);
-        let mut told = link.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if *told != why {
-            match &why {
-                Some(why) => {
-                    tracing::warn!(%why, "limits cannot be counted with the other gateways");
-                }
-                None => tracing::info!(server = link.name(), "limits are counted in Redis again"),
-            }
-            *told = why;
+        tell(link, beaten.as_ref().err());
+        if beaten.is_ok()
+            && let Err(error) = self.catch_up(link).await
+        {
+            tracing::debug!(%error, "reservations are given back later");
         }
         beaten
     }
@@ -119,18 +124,14 @@ impl Counters {
                 let away = |why: String| Failure::Away(format!("{}: {why}", link.name()));
                 let address = address_of(target, link).await.map_err(away)?;
                 let found = connect::connect(target, &address).await.map_err(away)?;
-                link.set_live(Live {
-                    connection: found.connection,
-                    epoch: found.epoch,
-                    passed: std::sync::Mutex::default(),
-                });
+                link.set_live(Live::new(found.connection, found.epoch));
                 link.live().ok_or_else(|| away("the connection is lost".to_owned()))?
             }
         };
         let marker = self.marker(link);
         let asked = shared.elapsed();
         let mut beat = call("beat", &marker);
-        beat.arg(shared.now()).arg(&live.epoch);
+        beat.arg(shared.now()).arg(&live.run).arg(link.least.load(Ordering::Relaxed));
         let parts = list(shared.send(link, &live, &beat, BEAT_TIMEOUT).await?)?;
         let loss = text(at(&parts, 0)?)?.to_owned();
         let theirs = number(at(&parts, 1)?)?;
@@ -143,7 +144,7 @@ impl Counters {
             self.add_again(link, &live, state.as_ref()).await?;
             *live.passed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = state;
         }
-        self.give_back_doubtful(link).await
+        Ok(())
     }
 
     /// Adds all reservations of this node at a server, and says so there.
@@ -155,6 +156,14 @@ impl Counters {
     ) -> Result<(), Failure> {
         let shared = &self.0;
         let Some((marker, loss)) = state else { return Ok(()) };
+        {
+            // A reservation of before has ended by now, so it is among those that are added; one of later is refused
+            // by every project that is not built under this epoch.
+            let _alone = tokio::time::timeout(BEAT_TIMEOUT, link.joining.write())
+                .await
+                .map_err(|_| Failure::Away("reservations change".to_owned()))?;
+            live.epoch.store(Arc::new(format!("{}:{loss}", live.run)));
+        }
         for project in shared.held.projects() {
             if shared.link(project).is_ok_and(|of| std::ptr::eq(&raw const *of, link)) {
                 self.join_at(link, live, project).await?;
@@ -168,11 +177,34 @@ impl Counters {
         }
     }
 
-    /// Gives back what Redis may hold for nobody.
-    async fn give_back_doubtful(&self, link: &Link) -> Result<(), Failure> {
-        for (project, numbers) in self.0.held.doubtful() {
-            if self.0.link(project).is_ok_and(|of| std::ptr::eq(&raw const *of, link)) {
+    /// Does at a server what could not be done before: gives back what it may hold for nobody, and settles again what
+    /// it has lost. None of this says whether the server is well.
+    async fn catch_up(&self, link: &Link) -> Result<(), Failure> {
+        let held = &self.0.held;
+        held.sweep();
+        let is_here = |project: ProjectId| {
+            self.0.link(project).is_ok_and(|of| std::ptr::eq(&raw const *of, link))
+        };
+        for (project, numbers) in held.doubtful() {
+            if is_here(project) {
                 self.give_back(project, &numbers, BEAT_TIMEOUT).await?;
+            }
+        }
+        for (number, cost, settlement) in held.unsettled() {
+            let Settlement { bounds, ended, at, .. } = &settlement;
+            if !is_here(bounds.project) {
+                continue;
+            }
+            let settled =
+                self.settle_numbers(bounds, &[number], &[number], cost, *ended, at.elapsed()).await;
+            match settled {
+                Ok(_) => {}
+                // Nobody has built the project anew since. The ledger has the call when somebody does.
+                Err(Failure::Lost) if settlement.is_old() => {
+                    held.doubt(bounds.project, &[number]);
+                }
+                Err(Failure::Lost) => {}
+                Err(away) => return Err(away),
             }
         }
         Ok(())
@@ -184,6 +216,19 @@ impl Counters {
         let tag = (0..1_000_000).map(|number| format!("f{number}"));
         let tag = tag.into_iter().find(|tag| has(&ranges, slot_of(tag))).unwrap_or_default();
         format!("sluice:{}:{{{tag}}}", self.0.settings.installation)
+    }
+}
+
+/// Logs how a server is, when that has changed.
+fn tell(link: &Link, failure: Option<&Failure>) {
+    let why = failure.map(ToString::to_string);
+    let mut told = link.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if *told != why {
+        match &why {
+            Some(why) => tracing::warn!(%why, "limits cannot be counted with the other gateways"),
+            None => tracing::info!(server = link.name(), "limits are counted in Redis again"),
+        }
+        *told = why;
     }
 }
 

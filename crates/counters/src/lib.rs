@@ -5,9 +5,14 @@
 //! ([`DECISION_TIMEOUT`]). All keys of a project have one hash tag, so they lie in one slot of a cluster.
 //!
 //! **Loss.** A project is built under an epoch: the run id of the server that it is built on, which is new after
-//! every restart and failover. A call that names another epoch, or finds nothing, is answered [`Failure::Lost`]:
-//! then whoever met it has every node add its own reservations ([`Counters::rejoined`]), raises the spend from the
-//! ledger, and opens the project ([`Counters::open_project`]). Until then nothing is spent.
+//! every restart and failover, and a number that is new whenever that server has lost what its nodes share. A call
+//! that names another epoch, or finds nothing, is answered [`Failure::Lost`]: then whoever met it closes the project
+//! ([`Counters::join`], which names a generation), has every node add its own reservations
+//! ([`Counters::rejoined`]), raises the spend from the ledger, and opens the project
+//! ([`Counters::open_project`]). Until then nothing is spent; a generation that is lost meanwhile cannot be opened.
+//!
+//! **Settled calls** that the ledger may not have yet are added again with their cost, so that a loss between the two
+//! frees nothing ([`Counters::stored`]).
 //!
 //! **What is in doubt.** A command that was not answered in time may still be executed, so those that take money
 //! carry the time after which they have no effect. Every node keeps the reservations that it holds, and gives back
@@ -27,7 +32,7 @@ mod topology;
 
 pub use counters::{Counters, Settings};
 pub use decide::{Admission, Bounds, Figures, Gate, HoldId, Request, Reserved, Settled, Spend};
-pub use rebuild::{KeyFigures, ProjectFigures};
+pub use rebuild::{Generation, KeyFigures, ProjectFigures};
 pub use target::Target;
 
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! What is read from the ledger and put into Redis: after a loss, and when a node finds it lower there.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::ids::{KeyId, NodeId, ProjectId};
@@ -40,10 +41,22 @@ pub struct KeyFigures {
     pub requests: u64,
 }
 
+/// What a project is built as: another one after each loss.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generation(String);
+
+fn name(generation: Option<&Generation>) -> &str {
+    generation.map(|generation| generation.0.as_str()).unwrap_or_default()
+}
+
+fn is_done(answer: &Value) -> Result<(), Failure> {
+    if number(answer)? == 1 { Ok(()) } else { Err(Failure::Lost) }
+}
+
 impl Counters {
     /// Adds the reservations that this node holds in a project. After a loss that closes the project until
-    /// [`Counters::open_project`].
-    pub async fn join(&self, project: ProjectId) -> Result<(), Failure> {
+    /// [`Counters::open_project`], which the first to come after it makes possible for all others.
+    pub async fn join(&self, project: ProjectId) -> Result<Generation, Failure> {
         let (link, live) = self.at(project)?;
         self.join_at(&link, &live, project).await
     }
@@ -53,15 +66,30 @@ impl Counters {
         link: &Link,
         live: &Arc<Live>,
         project: ProjectId,
-    ) -> Result<(), Failure> {
+    ) -> Result<Generation, Failure> {
         let shared = &self.0;
-        let _alone = shared.joining.write().await;
+        let alone = tokio::time::timeout(STEP_TIMEOUT, link.joining.write()).await;
+        let _alone = alone.map_err(|_| Failure::Away("reservations change".to_owned()))?;
         let mut command = call("join", &shared.base(project));
-        command.arg(shared.now()).arg(&live.epoch).arg(shared.settings.node.0);
-        for (number, held) in shared.held.of_project(project) {
-            command.arg(shared.id(number)).arg(held.key.to_string()).arg(held.amount.0.max(0));
+        command.arg(shared.now()).arg(live.epoch.load().as_str()).arg(shared.settings.node.0);
+        let all = shared.held.of_project(project);
+        for (number, held) in &all {
+            command.arg(shared.id(*number)).arg(held.key.to_string()).arg(held.amount.0.max(0));
+            command.arg(held.generation());
         }
-        shared.send(link, live, &command, STEP_TIMEOUT).await.map(drop)
+        let parts = list(shared.send(link, live, &command, STEP_TIMEOUT).await?)?;
+        if number(at(&parts, 0)?)? != 1 {
+            // Its epoch is newer than the one known here: the next beat asks for one above it.
+            link.least.fetch_max(number(at(&parts, 1)?)?, Ordering::Relaxed);
+            return Err(Failure::Lost);
+        }
+        let generation = text(at(&parts, 1)?)?.to_owned();
+        let numbers: Vec<u64> = all.into_iter().map(|(number, _)| number).collect();
+        shared.held.joined(project, &numbers, &generation);
+        let of_ledger = parts.get(2..).unwrap_or_default().iter();
+        let of_ledger = of_ledger.filter_map(|id| text(id).ok()?.split_once('.')?.1.parse().ok());
+        shared.held.remove(project, &of_ledger.collect::<Vec<u64>>());
+        Ok(Generation(generation))
     }
 
     /// The nodes that have added their reservations at the server of a project since its last loss.
@@ -73,41 +101,43 @@ impl Counters {
         nodes.iter().map(|node| number(node).map(NodeId)).collect()
     }
 
-    /// Raises the spend of a project in the month of a time to at least this.
+    /// Raises the spend of a project in the month of a time to at least this. With a generation, [`Failure::Lost`] if
+    /// it is another one by now.
     pub async fn raise_month(
         &self,
         project: ProjectId,
+        generation: Option<&Generation>,
         month: Timestamp,
         least: Usd,
     ) -> Result<(), Failure> {
         // ISO 8601 begins with the year and the month.
         let month: String =
             month.to_string().chars().take(7).filter(char::is_ascii_digit).collect();
-        self.run("raise_month", project, |command| {
-            command.arg(format!("m{month}")).arg(least.0.max(0));
-        })
-        .await
-        .map(drop)
+        let raised = self.run("raise_month", project, |command| {
+            command.arg(name(generation)).arg(format!("m{month}")).arg(least.0.max(0));
+        });
+        is_done(&raised.await?)
     }
 
     /// Raises the spend of a key in these seconds to at least this. `reset_at` is the reset that the ledger was
-    /// read with.
+    /// read with. Generations are like those of [`Counters::raise_month`].
     pub async fn raise_hour(
         &self,
         project: ProjectId,
+        generation: Option<&Generation>,
         key: KeyId,
         reset_at: Option<Timestamp>,
         seconds: &[(i64, Usd)],
     ) -> Result<(), Failure> {
         for some in seconds.chunks(SECONDS_AT_ONCE) {
-            self.run("raise_hour", project, |command| {
-                command.arg(key.to_string());
+            let raised = self.run("raise_hour", project, |command| {
+                command.arg(name(generation)).arg(key.to_string());
                 command.arg(reset_at.map(|at| at.0.to_string()).unwrap_or_default());
                 for (second, least) in some {
                     command.arg(second).arg(least.0.max(0));
                 }
-            })
-            .await?;
+            });
+            is_done(&raised.await?)?;
         }
         Ok(())
     }
@@ -117,22 +147,20 @@ impl Counters {
     pub async fn open_project(
         &self,
         project: ProjectId,
+        generation: &Generation,
         has_budget: bool,
         keys: &[KeyId],
     ) -> Result<(), Failure> {
         let (link, live) = self.at(project)?;
         let mut command = call("open", &self.0.base(project));
-        command.arg(self.0.now()).arg(&live.epoch).arg(u8::from(has_budget));
+        command.arg(self.0.now()).arg(live.epoch.load().as_str()).arg(&generation.0);
+        command.arg(u8::from(has_budget));
         for key in keys {
             command.arg(key.to_string());
         }
-        match number(&self.0.send(&link, &live, &command, STEP_TIMEOUT).await?)? {
-            1 => {
-                metrics::counter!("sluice_counter_rebuilds_total").increment(1);
-                Ok(())
-            }
-            _ => Err(Failure::Lost),
-        }
+        is_done(&self.0.send(&link, &live, &command, STEP_TIMEOUT).await?)?;
+        metrics::counter!("sluice_counter_rebuilds_total").increment(1);
+        Ok(())
     }
 
     /// The nodes that have reservations in a project.

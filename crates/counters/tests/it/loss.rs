@@ -21,8 +21,8 @@ const BOUNDS: Bounds = Bounds {
 };
 
 async fn build(node: &Counters) {
-    node.join(PROJECT).await.unwrap();
-    node.open_project(PROJECT, true, &[KEY]).await.unwrap();
+    let generation = node.join(PROJECT).await.unwrap();
+    node.open_project(PROJECT, &generation, true, &[KEY]).await.unwrap();
 }
 
 async fn reserve(node: &Counters, amount: i64) -> Result<bool, Failure> {
@@ -48,7 +48,7 @@ async fn what_is_flushed_is_built_from_the_reservations_of_all_nodes_and_the_led
     redis.flush().await;
     assert_eq!(reserve(&one, 1).await, Err(Failure::Lost));
     one.beat().await;
-    one.join(PROJECT).await.unwrap();
+    let generation = one.join(PROJECT).await.unwrap();
     assert_eq!(reserve(&one, 1).await, Err(Failure::Lost), "it is not open yet");
     assert_eq!(one.rejoined(PROJECT).await.unwrap(), [NodeId(1)], "the other has still to come");
     other.beat().await;
@@ -56,9 +56,11 @@ async fn what_is_flushed_is_built_from_the_reservations_of_all_nodes_and_the_led
     nodes.sort_unstable();
     assert_eq!(nodes, [NodeId(1), NodeId(2)]);
     let now = Clock::system().now();
-    one.raise_hour(PROJECT, KEY, None, &[(now.unix_seconds(), Usd(2))]).await.unwrap();
-    one.raise_month(PROJECT, now, Usd(90)).await.unwrap();
-    one.open_project(PROJECT, true, &[KEY]).await.unwrap();
+    one.raise_hour(PROJECT, Some(&generation), KEY, None, &[(now.unix_seconds(), Usd(2))])
+        .await
+        .unwrap();
+    one.raise_month(PROJECT, Some(&generation), now, Usd(90)).await.unwrap();
+    one.open_project(PROJECT, &generation, true, &[KEY]).await.unwrap();
     assert_eq!(reserve(&other, 2).await, Ok(false), "3 and 4 are reserved, 2 spent");
     assert_eq!(reserve(&other, 1).await, Ok(true));
     let figures = one.look(PROJECT, &[KEY]).await.unwrap();

@@ -112,7 +112,9 @@ impl Server {
         let client = redis::Client::open(self.url())?;
         let mut connection = client.get_multiplexed_async_connection().await?;
         let mut asked = redis::cmd(command[0]);
-        command[1..].iter().for_each(|part| drop(asked.arg(*part)));
+        for part in &command[1..] {
+            asked.arg(*part);
+        }
         asked.query_async(&mut connection).await
     }
 }

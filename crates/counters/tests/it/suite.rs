@@ -155,8 +155,8 @@ impl Counts for Shared {
     async fn bound(&mut self, cap: Option<Usd>, budget: Option<Usd>) {
         (self.bounds.cap, self.bounds.budget) = (cap, budget);
         let project = self.bounds.project;
-        self.nodes[0].join(project).await.unwrap();
-        self.nodes[0].open_project(project, true, &[self.bounds.key]).await.unwrap();
+        let generation = self.nodes[0].join(project).await.unwrap();
+        self.nodes[0].open_project(project, &generation, true, &[self.bounds.key]).await.unwrap();
     }
 
     fn clock(&self) -> &Clock {
