@@ -1,7 +1,6 @@
 //! The gate, and what is spent, where all gateways count as one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use counters::{Admission, Bounds, HoldId, Request, Spend};
@@ -92,57 +91,55 @@ impl Gateway {
 
     /// Counts the cost of a call in the shared counters in the place of its reservations, if anything bounds its
     /// key by now. A task of the gateway's does it, whatever becomes of the caller; the receiver gets what the key
-    /// has spent in the hour then, unless Redis could not be told. `is_stored` says that the ledger has the call.
+    /// has spent in the hour then, unless Redis could not be told. What the counters know the call by comes with it: see
+    /// [`counters::Counters::stored`].
     pub(crate) fn settle_shared(
         &self,
         fleet: &Arc<Fleet>,
         caller: &Caller,
-        holds: Vec<HoldId>,
+        mut holds: Vec<HoldId>,
         cost: Usd,
         ended: Timestamp,
-        is_stored: &Arc<AtomicBool>,
-    ) -> Option<oneshot::Receiver<Usd>> {
-        // What bounds the key may have changed while the call ran.
-        let key = self.registry.key(caller.key.key.id);
-        let project = self.registry.project(caller.project.id()).ok().flatten();
-        let known = caller.bounds();
-        let bounds = Bounds {
-            cap: key.as_ref().map_or(known.cap, |state| state.key.hourly_limit),
-            reset_at: key.as_ref().map_or(known.reset_at, |state| state.key.reset_at),
-            budget: project.map_or(known.budget, |state| state.settings.monthly_budget),
-            ..known
-        };
-        if !bounds.is_bounded() && holds.is_empty() {
-            return None;
+    ) -> Option<(oneshot::Receiver<Usd>, Vec<HoldId>)> {
+        let bounds = self.bounds_now(caller.bounds());
+        if holds.is_empty() {
+            if !bounds.is_bounded() {
+                return None;
+            }
+            holds.push(fleet.counters.without_reservation());
         }
         let (send, receive) = oneshot::channel();
-        let (fleet, is_stored, since) = (fleet.clone(), is_stored.clone(), Instant::now());
+        let (fleet, since, all) = (fleet.clone(), Instant::now(), holds.clone());
         self.tasks.spawn(async move {
             match fleet.counters.settle(&bounds, &holds, cost, ended, since.elapsed()).await {
                 // The receiver is gone if its caller has hung up; the gate finds a spent cap as well.
                 Ok(settled) => drop(send.send(settled.hour_spent)),
-                // Without a reservation the cost is taken from the ledger.
-                Err(_) if holds.is_empty() => {}
-                Err(_) => fleet.owe(Owed { bounds, holds, cost, ended, since, is_stored }),
+                Err(_) => fleet.owe(Owed { bounds, holds, cost, ended, since, is_lost: false }),
             }
         });
-        Some(receive)
+        Some((receive, all))
+    }
+
+    /// What bounds a key now: that may have changed while a call ran.
+    pub(crate) fn bounds_now(&self, known: Bounds) -> Bounds {
+        let key = self.registry.key(known.key);
+        let project = self.registry.project(known.project).ok().flatten();
+        Bounds {
+            cap: key.as_ref().map_or(known.cap, |state| state.key.hourly_limit),
+            reset_at: key.as_ref().map_or(known.reset_at, |state| state.key.reset_at),
+            budget: project.map_or(known.budget, |state| state.settings.monthly_budget),
+            ..known
+        }
     }
 
     /// Trips the key if its spend, as the shared counters have it, has reached its cap.
     pub(crate) async fn trip_if_shared_spent(
         &self,
         caller: &Caller,
-        settled: Option<oneshot::Receiver<Usd>>,
+        settled: oneshot::Receiver<Usd>,
     ) {
-        let Some(settled) = settled else { return };
         // A settlement is one decision, so it ends soon.
         let Ok(spent) = settled.await else { return };
         self.trip_at(caller, |_| spent).await;
     }
-}
-
-/// Whether the ledger has a call.
-pub(crate) fn has_stored(owed: &Owed) -> bool {
-    owed.is_stored.load(Ordering::Acquire)
 }

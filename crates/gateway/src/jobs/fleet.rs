@@ -3,27 +3,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use counters::{DECISION_TIMEOUT, Failure};
+use counters::{Bounds, DECISION_TIMEOUT, Failure, Generation};
 use domain::ids::{KeyId, NodeId, ProjectId};
 use domain::money::Usd;
-use domain::time::{HOUR, Timestamp};
-use store::SpentSecond;
+use domain::time::{HOUR, MINUTE, Timestamp};
+use store::{LostCall, SpentSecond};
 
-use crate::admission::shared::has_stored;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::jobs::job::{Job, log_failure};
 use crate::state::shared_counters::{Fleet, Owed};
 
 /// What the ledger had so long ago is settled in Redis, or will not be any more: a settlement leaves before its
-/// call is stored, and has no effect after this.
-pub(super) const SETTLING: Duration = DECISION_TIMEOUT.saturating_mul(2);
+/// call is stored, and has no effect after this, by whatever clock.
+pub(super) const SETTLING: Duration = DECISION_TIMEOUT.saturating_mul(5);
+/// What the clocks of a node and of Redis may differ by.
+const SKEW: i64 = 5 * MINUTE;
 /// The pause between two attempts to rebuild counters.
 const REBUILD_INTERVAL: Duration = Duration::from_millis(100);
-/// A call that is not stored by now is settled without the ledger.
-const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The spend of keys by second, as the ledger has it.
 pub(super) struct Hours(BTreeMap<(ProjectId, KeyId), OfKey>);
@@ -48,20 +47,22 @@ impl Hours {
         Self(hours)
     }
 
-    /// Raises what Redis has.
-    pub(super) async fn raise(
+    /// Raises what Redis has of the projects for which `meant` gives something: the generation that must not have
+    /// changed, if there is one. A server that is away keeps no other from its work.
+    pub(super) async fn raise<'a>(
         &self,
         fleet: &Fleet,
-        is_meant: impl Fn(ProjectId) -> bool,
+        meant: impl Fn(ProjectId) -> Option<Option<&'a Generation>>,
     ) -> Result<()> {
-        for ((project, key), of_key) in self.0.iter().filter(|((project, _), _)| is_meant(*project))
-        {
-            let counters = &fleet.counters;
+        let mut result = Ok(());
+        for ((project, key), of_key) in &self.0 {
+            let Some(generation) = meant(*project) else { continue };
+            let (reset_at, seconds) = (of_key.reset_at, &of_key.seconds);
             let raised =
-                counters.raise_hour(*project, *key, of_key.reset_at, &of_key.seconds).await;
-            raised.map_err(unreached)?;
+                fleet.counters.raise_hour(*project, generation, *key, reset_at, seconds).await;
+            result = result.and(raised.map_err(unreached));
         }
-        Ok(())
+        result
     }
 }
 
@@ -88,7 +89,9 @@ async fn rebuild(gateway: Gateway) {
             found.await;
             continue;
         }
-        match gateway.rebuild(fleet, &lost).await {
+        let rebuilt = gateway.rebuild(fleet, &lost).await;
+        fleet.note_attempt(rebuilt.is_ok());
+        match rebuilt {
             Ok(()) => {
                 tracing::info!(projects = lost.len(), "counters were rebuilt from the ledger")
             }
@@ -110,10 +113,10 @@ impl Gateway {
     async fn rebuild(&self, fleet: &Fleet, projects: &[ProjectId]) -> Result<()> {
         // First of all: what is reserved from here on is added by those who reserve it.
         let live = self.store.live_nodes().await?;
-        let (mut meant, mut failed) = (BTreeSet::new(), None);
+        let (mut meant, mut failed) = (BTreeMap::new(), None);
         for project in projects {
             match join(fleet, *project, &live).await {
-                Ok(()) => drop(meant.insert(*project)),
+                Ok(generation) => drop(meant.insert(*project, generation)),
                 Err(error) => failed = Some(error),
             }
         }
@@ -121,39 +124,105 @@ impl Gateway {
             return failed.map_or(Ok(()), Err);
         }
         self.store.settle_lost_calls(&self.clock).await?;
-        let (hours, capped, months, now) = {
-            let _steady = self.registry.steady().await;
-            let now = self.clock.now();
-            // Before the ledger is read, which has the hours of these.
-            let keys = self.registry.keys();
-            let capped = keys.iter().filter(|state| state.key.hourly_limit.is_some());
-            let capped: Vec<_> = capped.map(|state| (state.key.project, state.key.id)).collect();
-            let spent = self.store.spent_seconds(now.minus_micros(HOUR)).await?;
-            let months = self.store.spend_by_project(now).await?;
-            (Hours::of(self, spent), capped, BTreeMap::from_iter(months), now)
+        self.owe_lost_calls(fleet);
+        // The ledger has these from here on.
+        let mut lost = fleet.take_lost(|project| meant.contains_key(&project));
+        let ledger = match self.read_ledger().await {
+            Ok(ledger) => ledger,
+            Err(error) => {
+                lost.into_iter().for_each(|owed| fleet.owe(owed));
+                return Err(error);
+            }
         };
         tokio::time::sleep(SETTLING).await;
-        hours.raise(fleet, |project| meant.contains(&project)).await?;
-        for project in &meant {
-            let has_budget = self.budget_of(*project).is_some();
-            if has_budget && let Some(spent) = months.get(project) {
-                fleet.counters.raise_month(*project, now, *spent).await.map_err(unreached)?;
+        for (project, generation) in &meant {
+            let built = self.build(fleet, *project, generation, &ledger).await;
+            let is_its = |owed: &mut Owed| owed.bounds.project == *project;
+            let its: Vec<Owed> = lost.extract_if(.., is_its).collect();
+            match built {
+                Ok(()) => fleet.note_rebuilt(*project),
+                Err(error) => {
+                    its.into_iter().for_each(|owed| fleet.owe(owed));
+                    failed = Some(error);
+                }
             }
-            let keys = capped.iter().filter(|(of, _)| of == project);
-            let keys: Vec<KeyId> = keys.map(|(_, key)| *key).collect();
-            fleet.counters.open_project(*project, has_budget, &keys).await.map_err(unreached)?;
-            fleet.note_rebuilt(*project);
         }
         failed.map_or(Ok(()), Err)
     }
+
+    async fn read_ledger(&self) -> Result<Ledger> {
+        let _steady = self.registry.steady().await;
+        let now = self.clock.now();
+        // Before the ledger is read, which has the hours of these.
+        let keys = self.registry.keys();
+        let capped = keys.iter().filter(|state| state.key.hourly_limit.is_some());
+        let capped: Vec<_> = capped.map(|state| (state.key.project, state.key.id)).collect();
+        // Redis may be in another second, and in another month, than this node.
+        let spent = self.store.spent_seconds(now.minus_micros(HOUR + SKEW)).await?;
+        let (early, late) = (now.minus_micros(SKEW), now.minus_micros(-SKEW));
+        let mut months =
+            vec![(early, BTreeMap::from_iter(self.store.spend_by_project(early).await?))];
+        if early.month_start() != late.month_start() {
+            months.push((late, BTreeMap::from_iter(self.store.spend_by_project(late).await?)));
+        }
+        Ok(Ledger { hours: Hours::of(self, spent), capped, months })
+    }
+
+    /// Builds the counters of a project, and lets its calls spend.
+    async fn build(
+        &self,
+        fleet: &Fleet,
+        project: ProjectId,
+        generation: &Generation,
+        ledger: &Ledger,
+    ) -> Result<()> {
+        let its = |of: ProjectId| (of == project).then_some(Some(generation));
+        ledger.hours.raise(fleet, its).await?;
+        let has_budget = self.budget_of(project).is_some();
+        for (month, spent) in ledger.months.iter().filter(|_| has_budget) {
+            if let Some(spent) = spent.get(&project) {
+                let raised =
+                    fleet.counters.raise_month(project, Some(generation), *month, *spent).await;
+                raised.map_err(unreached)?;
+            }
+        }
+        let keys = ledger.capped.iter().filter(|(of, _)| *of == project);
+        let keys: Vec<KeyId> = keys.map(|(_, key)| *key).collect();
+        let opened = fleet.counters.open_project(project, generation, has_budget, &keys).await;
+        opened.map_err(unreached)
+    }
+
+    /// Owes Redis the calls of nodes that are gone which this node has recorded.
+    fn owe_lost_calls(&self, fleet: &Fleet) {
+        for LostCall { project, key, cost, ended } in self.store.take_lost_calls() {
+            let known = Bounds { project, key, reset_at: None, cap: None, budget: None };
+            fleet.owe(Owed {
+                bounds: known,
+                holds: vec![fleet.counters.without_reservation()],
+                cost,
+                ended,
+                since: Instant::now(),
+                is_lost: true,
+            });
+        }
+    }
+}
+
+/// What counters are built from.
+struct Ledger {
+    hours: Hours,
+    /// The keys with a cap.
+    capped: Vec<(ProjectId, KeyId)>,
+    /// The spend of projects in the months that it may be, the earlier first.
+    months: Vec<(Timestamp, BTreeMap<ProjectId, Usd>)>,
 }
 
 /// Adds the reservations of this node in a project. Fails until all other nodes that live have added theirs.
-async fn join(fleet: &Fleet, project: ProjectId, live: &[NodeId]) -> Result<()> {
-    fleet.counters.join(project).await.map_err(unreached)?;
+async fn join(fleet: &Fleet, project: ProjectId, live: &[NodeId]) -> Result<Generation> {
+    let generation = fleet.counters.join(project).await.map_err(unreached)?;
     let joined = fleet.counters.rejoined(project).await.map_err(unreached)?;
     match live.iter().find(|node| !joined.contains(node)) {
-        None => Ok(()),
+        None => Ok(generation),
         Some(missing) => {
             let why = format!("node {missing} has not added its reservations again");
             Err(Error::Unavailable(why))
@@ -173,49 +242,43 @@ impl Job for Debts {
 
     async fn run(&mut self, gateway: &Gateway) -> Result<()> {
         let Some(fleet) = &gateway.fleet else { return Ok(()) };
-        let owed = fleet.take_owed();
-        if owed.is_empty() {
-            return Ok(());
-        }
-        let (stored, others): (Vec<_>, Vec<_>) = owed.into_iter().partition(has_stored);
-        let paid = pay_by_ledger(gateway, fleet, stored).await;
-        for owed in others {
-            if owed.since.elapsed() < STORE_TIMEOUT || !pay(fleet, &owed).await {
+        gateway.pay_all(fleet).await;
+        Ok(())
+    }
+}
+
+impl Gateway {
+    /// Settles what is owed, as far as Redis can be reached.
+    async fn pay_all(&self, fleet: &Fleet) {
+        // Whoever looks at what is owed then sees all of it.
+        let _alone = fleet.paying.lock().await;
+        self.owe_lost_calls(fleet);
+        for owed in fleet.take_owed() {
+            if !self.pay(fleet, &owed).await {
                 fleet.owe(owed);
             }
         }
-        paid
     }
-}
 
-/// Gives the reservations of calls back that the ledger has, once Redis counts at least as much as it.
-async fn pay_by_ledger(gateway: &Gateway, fleet: &Fleet, stored: Vec<Owed>) -> Result<()> {
-    if stored.is_empty() {
-        return Ok(());
-    }
-    let mut counted = gateway.recount_whole_hours().await;
-    if counted.is_ok() {
-        counted = gateway.recount_months().await;
-    }
-    for owed in stored {
-        let released = counted.is_ok()
-            && fleet.counters.release(owed.bounds.project, &owed.holds).await.is_ok();
-        if !released {
-            fleet.owe(owed);
+    async fn pay(&self, fleet: &Fleet, owed: &Owed) -> bool {
+        let Owed { bounds, holds, cost, ended, since, .. } = owed;
+        if !fleet.counters.is_reached(bounds.project) {
+            return false;
         }
-    }
-    counted
-}
-
-async fn pay(fleet: &Fleet, owed: &Owed) -> bool {
-    let Owed { bounds, holds, cost, ended, since, .. } = owed;
-    match fleet.counters.settle(bounds, holds, *cost, *ended, since.elapsed()).await {
-        Ok(_) => true,
-        Err(Failure::Lost) => {
-            fleet.note_lost(bounds.project);
-            false
+        let bounds = self.bounds_now(*bounds);
+        match fleet.counters.settle(&bounds, holds, *cost, *ended, since.elapsed()).await {
+            Ok(_) => {
+                if owed.is_lost {
+                    fleet.counters.stored(bounds.project, holds);
+                }
+                true
+            }
+            Err(Failure::Lost) => {
+                fleet.note_lost(bounds.project);
+                false
+            }
+            Err(Failure::Away(_)) => false,
         }
-        Err(Failure::Away(_)) => false,
     }
 }
 
@@ -233,7 +296,9 @@ impl Job for GoneNodes {
         let Some(fleet) = &gateway.fleet else { return Ok(()) };
         let mut owners: BTreeMap<NodeId, Vec<ProjectId>> = BTreeMap::new();
         for project in bounded_projects(gateway) {
-            for node in fleet.counters.owners(project).await.map_err(unreached)? {
+            // A server that is away keeps no other from its work.
+            let Ok(nodes) = fleet.counters.owners(project).await else { continue };
+            for node in nodes {
                 owners.entry(node).or_default().push(project);
             }
         }
@@ -255,7 +320,8 @@ fn bounded_projects(gateway: &Gateway) -> BTreeSet<ProjectId> {
     budgeted.map(|state| state.id()).chain(capped).collect()
 }
 
-/// Gives the reservations of a node back, if it is gone: its calls are recorded and counted first.
+/// Gives the reservations of a node back, if it is gone: its calls are recorded and counted first. Until that is done
+/// it cannot come back, and reserve anew.
 async fn take_over(
     gateway: &Gateway,
     fleet: &Arc<Fleet>,
@@ -265,12 +331,36 @@ async fn take_over(
     if !gateway.store.settle_if_gone(node, &gateway.clock).await? {
         return Ok(());
     }
-    gateway.recount_whole_hours().await?;
-    gateway.recount_months().await?;
-    for project in projects {
-        let count = fleet.counters.forget(*project, node).await.map_err(unreached)?;
-        tracing::info!(%node, %project, reservations = count, "what a node had reserved that is gone was given back");
-    }
+    let given_back = give_back(gateway, fleet, node, projects).await;
+    gateway.store.leave(node).await?;
     gateway.settled.notify_waiters();
-    Ok(())
+    given_back
+}
+
+async fn give_back(
+    gateway: &Gateway,
+    fleet: &Fleet,
+    node: NodeId,
+    projects: &[ProjectId],
+) -> Result<()> {
+    gateway.pay_all(fleet).await;
+    // Calls that it had ended and recorded while it could not reach Redis are known from the ledger alone. A server
+    // that is away keeps no other from its work.
+    log_failure("the hours of a node that is gone", gateway.recount_whole_hours().await);
+    log_failure("the month of a node that is gone", gateway.recount_months().await);
+    let mut result = Ok(());
+    for project in projects {
+        if fleet.owes_lost(*project) {
+            let why = "the calls of the node are not counted yet";
+            result = Err(Error::Unavailable(why.to_owned()));
+            continue;
+        }
+        match fleet.counters.forget(*project, node).await {
+            Ok(count) => {
+                tracing::info!(%node, %project, reservations = count, "what a node had reserved that is gone was given back");
+            }
+            Err(failure) => result = Err(unreached(failure)),
+        }
+    }
+    result
 }

@@ -72,7 +72,7 @@ impl Gateway {
             let hours = Hours::of(self, spent);
             drop(steady);
             tokio::time::sleep(SETTLING).await;
-            hours.raise(fleet, |_| true).await?;
+            hours.raise(fleet, |_| Some(None)).await?;
         }
         Ok(())
     }
@@ -93,13 +93,13 @@ impl Gateway {
         if let Some(fleet) = &self.fleet {
             tokio::time::sleep(SETTLING).await;
             let has_budget = |id: &&ProjectId| self.budget_of(**id).is_some();
+            let mut raised = Ok(());
             for project in spent.keys().filter(has_budget) {
-                fleet
-                    .counters
-                    .raise_month(*project, now, spent[project])
-                    .await
-                    .map_err(unreached)?;
+                let done = fleet.counters.raise_month(*project, None, now, spent[project]).await;
+                // One server that is away keeps no other from its work.
+                raised = raised.and(done.map_err(unreached));
             }
+            raised?;
         }
         Ok(())
     }

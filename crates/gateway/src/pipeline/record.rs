@@ -1,8 +1,5 @@
 //! Record: a step, its content and its cost, on disk before the answer leaves.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
 use aws_lc_rs::hmac::Key;
 use domain::conversation::{Body, Message, Prompt, Role};
 use domain::ids::StepId;
@@ -66,10 +63,8 @@ impl Gateway {
         self.count_spend(context, step.finished_at, usage_cost.cost);
         usage_cost.count(funded);
         let settling = self.fleet.as_ref().map(|fleet| {
-            let (holds, is_stored) = (funded.take_holds(), Arc::default());
             let (caller, cost) = (&context.caller, usage_cost.cost);
-            let ended = step.finished_at;
-            (self.settle_shared(fleet, caller, holds, cost, ended, &is_stored), is_stored)
+            (fleet, self.settle_shared(fleet, caller, funded.take_holds(), cost, step.finished_at))
         });
         funded.settled();
         let resources = stored_rows(funded, outcome, &usage_cost.usage);
@@ -81,8 +76,9 @@ impl Gateway {
         };
         match settling {
             None => self.trip_if_spent(&context.caller).await,
-            Some((settled, is_stored)) => {
-                is_stored.store(true, Ordering::Release);
+            Some((_, None)) => {}
+            Some((fleet, Some((settled, holds)))) => {
+                fleet.counters.stored(context.caller.project.id(), &holds);
                 self.trip_if_shared_spent(&context.caller, settled).await;
             }
         }

@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 use std::pin::{Pin, pin};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use counters::{Bounds, Counters, Failure, Gate, HoldId, Request, Reserved};
@@ -32,8 +31,12 @@ pub(crate) struct Fleet {
     pub(crate) found_lost: Notify,
     /// Notified when counters were rebuilt.
     pub(crate) rebuilt: Notify,
+    /// Since when every attempt to rebuild counters has failed.
+    failing: Mutex<Option<Instant>>,
     /// Calls that have ended and that Redis could not be told of.
     owed: Mutex<Vec<Owed>>,
+    /// Held while what is owed is paid.
+    pub(crate) paying: tokio::sync::Mutex<()>,
 }
 
 /// A call that has ended, and whose reservations Redis still has.
@@ -45,8 +48,8 @@ pub(crate) struct Owed {
     /// When it ended by the ledger.
     pub(crate) ended: Timestamp,
     pub(crate) since: std::time::Instant,
-    /// Whether the ledger has it.
-    pub(crate) is_stored: Arc<AtomicBool>,
+    /// Whether it was lost with a node that is gone: the ledger has it, with an estimated cost.
+    pub(crate) is_lost: bool,
 }
 
 impl Fleet {
@@ -57,7 +60,9 @@ impl Fleet {
             lost: Mutex::default(),
             found_lost: Notify::new(),
             rebuilt: Notify::new(),
+            failing: Mutex::default(),
             owed: Mutex::default(),
+            paying: tokio::sync::Mutex::default(),
         }
     }
 
@@ -96,6 +101,10 @@ impl Fleet {
         deadline: Instant,
     ) -> Result<(), Failure> {
         self.note_lost(project);
+        // Nobody waits for what has not worked for as long as this would take.
+        if lock(&self.failing).is_some_and(|since| since.elapsed() >= REBUILD_TIMEOUT) {
+            return Err(Failure::Lost);
+        }
         timeout_at(deadline, rebuilt).await.map_err(|_| Failure::Lost)
     }
 
@@ -116,6 +125,12 @@ impl Fleet {
         self.rebuilt.notify_waiters();
     }
 
+    /// Notes how an attempt to rebuild counters has ended.
+    pub(crate) fn note_attempt(&self, is_well: bool) {
+        let mut failing = lock(&self.failing);
+        *failing = if is_well { None } else { failing.or_else(|| Some(Instant::now())) };
+    }
+
     pub(crate) fn owe(&self, owed: Owed) {
         lock(&self.owed).push(owed);
     }
@@ -123,6 +138,17 @@ impl Fleet {
     /// All that is owed; what cannot be paid is owed again.
     pub(crate) fn take_owed(&self) -> Vec<Owed> {
         std::mem::take(&mut lock(&self.owed))
+    }
+
+    /// The calls that are owed and were lost with nodes that are gone, of these projects.
+    pub(crate) fn take_lost(&self, is_meant: impl Fn(ProjectId) -> bool) -> Vec<Owed> {
+        let is_taken = |owed: &mut Owed| owed.is_lost && is_meant(owed.bounds.project);
+        lock(&self.owed).extract_if(.., is_taken).collect()
+    }
+
+    /// Whether calls of a project are owed that were lost with nodes that are gone.
+    pub(crate) fn owes_lost(&self, project: ProjectId) -> bool {
+        lock(&self.owed).iter().any(|owed| owed.is_lost && owed.bounds.project == project)
     }
 }
 
