@@ -179,11 +179,11 @@ impl Counters {
         };
         match number(at(&parts, 0)?)? {
             0 => {
-                held.is_granted();
+                held.grant();
                 Ok(Reserved::Granted(HoldId(number_of), figures))
             }
             _ => {
-                held.is_refused();
+                held.refuse();
                 Ok(Reserved::Full(figures))
             }
         }
@@ -305,11 +305,11 @@ struct Doubted<'a> {
 }
 
 impl Doubted<'_> {
-    fn is_granted(self) {
+    fn grant(self) {
         std::mem::forget(self);
     }
 
-    fn is_refused(self) {
+    fn refuse(self) {
         self.counters.0.held.remove(self.project, &[self.number]);
         std::mem::forget(self);
     }

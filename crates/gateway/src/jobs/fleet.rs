@@ -90,7 +90,7 @@ async fn rebuild(gateway: Gateway) {
         }
         match gateway.rebuild(fleet, &lost).await {
             Ok(()) => {
-                tracing::info!(projects = lost.len(), "counters were rebuilt from the ledger")
+                tracing::info!(projects = lost.len(), "counters were rebuilt from the ledger");
             }
             Err(error) => {
                 tracing::debug!(error = error.cause(), "counters cannot be rebuilt yet");
