@@ -186,7 +186,7 @@ impl Counters {
             .await;
         let parts = match decided {
             Err(Failure::Lost) => {
-                held.is_refused();
+                held.refuse();
                 return Err(Failure::Lost);
             }
             other => other?,
@@ -199,12 +199,12 @@ impl Counters {
         };
         match number(at(&parts, 0)?)? {
             0 => {
-                held.is_granted();
+                held.grant();
                 let hold = HoldId { number: number_of, is_empty: false };
                 Ok(Reserved::Granted(hold, figures))
             }
             _ => {
-                held.is_refused();
+                held.refuse();
                 Ok(Reserved::Full(figures))
             }
         }
@@ -373,11 +373,11 @@ struct Doubted<'a> {
 }
 
 impl Doubted<'_> {
-    fn is_granted(self) {
+    fn grant(self) {
         std::mem::forget(self);
     }
 
-    fn is_refused(self) {
+    fn refuse(self) {
         // Another server may have got the project meanwhile, and this with it.
         if self.counters.0.link(self.project).is_ok_and(|link| !Arc::ptr_eq(&link, self.link)) {
             return;

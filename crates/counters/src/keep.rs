@@ -30,7 +30,9 @@ const REFRESH_PAUSE: Duration = Duration::from_millis(200);
 impl Counters {
     /// Starts what keeps the connections.
     pub(crate) fn keep(&self) {
-        self.0.topology.links().iter().for_each(|link| self.keep_link(link.clone()));
+        for link in self.0.topology.links().iter() {
+            self.keep_link(link.clone());
+        }
         if self.0.settings.target.mode == crate::target::Mode::Cluster {
             let counters = self.clone();
             self.0.tasks.spawn(async move {

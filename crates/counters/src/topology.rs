@@ -88,7 +88,7 @@ async fn masters(target: &Target, hosts: &[Address]) -> Result<Vec<(Address, Ran
         match tokio::time::timeout(std::time::Duration::from_secs(1), slots(target, host)).await {
             Ok(Ok(found)) => return Ok(found),
             Ok(Err(error)) => why = error,
-            Err(_) => why = "it does not answer".to_owned(),
+            Err(_) => "it does not answer".clone_into(&mut why),
         }
     }
     Err(why)
@@ -134,7 +134,9 @@ async fn slots(target: &Target, host: &Address) -> Result<Vec<(Address, Ranges)>
         );
     }
     let mut found: Vec<_> = found.into_iter().collect();
-    found.iter_mut().for_each(|(_, ranges)| ranges.sort_unstable());
+    for (_, ranges) in &mut found {
+        ranges.sort_unstable();
+    }
     found.sort_unstable();
     Ok(found)
 }

@@ -52,7 +52,9 @@ impl SharedCounters {
         let pepper = store.pepper().await.map_err(|error| error.to_string())?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, &pepper);
         let name = hmac::sign(&key, b"counters");
-        let installation = name.as_ref()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut first = [0; 4];
+        first.copy_from_slice(&name.as_ref()[..4]);
+        let installation = format!("{:08x}", u32::from_be_bytes(first));
         let settings =
             counters::Settings { target, installation, node: store.node(), clock: clock.clone() };
         let counters = Counters::open(settings).await.map_err(|unusable| unusable.to_string())?;

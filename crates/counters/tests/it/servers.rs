@@ -13,7 +13,7 @@ use redis::Value;
 use tempfile::TempDir;
 
 /// Nothing that a test waits for takes longer, on however slow a machine.
-const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Whether there is a Redis to start; it must be there where all is to be tested.
 pub fn is_there() -> bool {

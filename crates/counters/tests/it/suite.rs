@@ -44,14 +44,13 @@ impl Counts for Memory {
             return Admission::RateExceeded { retry_after };
         }
         match spend {
-            Spend::None => Admission::Admitted,
             Spend::Checked if self.budget.is_some_and(|all| self.month.total(now) >= all) => {
                 Admission::BudgetSpent
             }
             Spend::Checked if self.cap.is_some_and(|all| self.windows.spent(now) >= all) => {
                 Admission::CapSpent
             }
-            Spend::Checked => Admission::Admitted,
+            Spend::None | Spend::Checked => Admission::Admitted,
         }
     }
 

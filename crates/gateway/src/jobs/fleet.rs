@@ -93,7 +93,7 @@ async fn rebuild(gateway: Gateway) {
         fleet.note_attempt(rebuilt.is_ok());
         match rebuilt {
             Ok(()) => {
-                tracing::info!(projects = lost.len(), "counters were rebuilt from the ledger")
+                tracing::info!(projects = lost.len(), "counters were rebuilt from the ledger");
             }
             Err(error) => {
                 tracing::debug!(error = error.cause(), "counters cannot be rebuilt yet");
