@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use counters::{Bounds, Counters, DECISION_TIMEOUT, Failure, Reserved};
+use counters::{Admission, Bounds, Counters, DECISION_TIMEOUT, Failure, Request, Reserved, Spend};
 use domain::ids::{KeyId, NodeId, ProjectId};
 use domain::money::Usd;
-use domain::time::Clock;
+use domain::time::{Clock, HOUR, SECOND, Timestamp};
 
 use crate::servers::{Redis, Server, is_there, open, quiet, until};
 
@@ -205,4 +205,104 @@ async fn a_replica_that_takes_over_is_built_anew() {
     node.join(PROJECT).await.unwrap();
     assert_eq!(reserved(&node).await, Usd(7), "what the replica did not know");
     node.close().await;
+}
+
+#[tokio::test]
+async fn what_is_lost_while_it_is_built_cannot_be_opened() {
+    if !is_there() {
+        return;
+    }
+    let (redis, clock) = (Redis::alone().await, Clock::system());
+    let [one, other] = [quiet(&redis.url, 1, &clock).await, quiet(&redis.url, 2, &clock).await];
+    let stale = one.join(PROJECT).await.unwrap();
+    redis.flush().await;
+    // The run of the server is the same, and no node has asked it since.
+    let generation = other.join(PROJECT).await.unwrap();
+    let now = Clock::system().now();
+    let lost = Err(Failure::Lost);
+    let spent = [(now.unix_seconds(), Usd(2))];
+    assert_eq!(one.raise_hour(PROJECT, Some(&stale), KEY, None, &spent).await, lost);
+    assert_eq!(one.raise_month(PROJECT, Some(&stale), now, Usd(2)).await, lost);
+    assert_eq!(one.open_project(PROJECT, &stale, true, &[KEY]).await, lost);
+    other.open_project(PROJECT, &generation, true, &[KEY]).await.unwrap();
+    assert_eq!(reserve(&other, 1).await, Ok(true));
+}
+
+#[tokio::test]
+async fn what_a_server_remembers_of_before_a_restart_reserves_nothing() {
+    if !is_there() {
+        return;
+    }
+    let mut server = Server::start(&["--appendonly", "no"]).await;
+    let [one, other] =
+        [open(&server.url(), 1).await.unwrap(), open(&server.url(), 2).await.unwrap()];
+    build(&one).await;
+    let Reserved::Granted(hold, _) = other.reserve(&BOUNDS, Usd(6)).await.unwrap() else {
+        panic!("it is granted");
+    };
+    server.ask(&["SAVE"]).await;
+    other.release(PROJECT, &[hold]).await.unwrap();
+    server.kill();
+    server.restart().await;
+    until("it is asked again", async || reserve(&one, 1).await == Err(Failure::Lost)).await;
+    build(&one).await;
+    assert_eq!(reserved(&one).await, Usd::ZERO);
+    assert_eq!(reserve(&one, 10).await, Ok(true));
+    one.close().await;
+    other.close().await;
+}
+
+#[tokio::test]
+async fn a_settled_call_counts_after_a_loss_until_the_ledger_has_it() {
+    if !is_there() {
+        return;
+    }
+    for is_stored in [false, true] {
+        let (redis, clock) = (Redis::alone().await, Clock::system());
+        let node = quiet(&redis.url, 1, &clock).await;
+        build(&node).await;
+        let Reserved::Granted(hold, _) = node.reserve(&BOUNDS, Usd(9)).await.unwrap() else {
+            panic!("it is granted");
+        };
+        let ended = clock.now();
+        node.settle(&BOUNDS, &[hold], Usd(7), ended, Duration::ZERO).await.unwrap();
+        if is_stored {
+            node.stored(PROJECT, &[hold]);
+        }
+        redis.flush().await;
+        node.beat().await;
+        build(&node).await;
+        let free = if is_stored { 10 } else { 3 };
+        assert_eq!(reserve(&node, free + 1).await, Ok(false));
+        node.beat().await;
+        let figures = node.look(PROJECT, &[KEY]).await.unwrap();
+        let spent = if is_stored { Usd::ZERO } else { Usd(7) };
+        assert_eq!(
+            (figures.spent, figures.keys[0].spent, figures.reserved),
+            (spent, spent, Usd::ZERO)
+        );
+        assert_eq!(reserve(&node, free).await, Ok(true));
+    }
+}
+
+#[tokio::test]
+async fn a_look_at_requests_leaves_their_count_right() {
+    if !is_there() {
+        return;
+    }
+    let redis = Redis::alone().await;
+    let clock = Clock::fixed(Clock::system().now());
+    let node = quiet(&redis.url, 1, &clock).await;
+    let unbounded = Bounds { cap: None, budget: None, ..BOUNDS };
+    let request = Request { loops: None, per_hour: Some(3), spend: Spend::None };
+    let later = |micros| clock.set(Timestamp(clock.now().0 + micros));
+    for _ in 0..2 {
+        node.gate(&unbounded, request).await.unwrap();
+    }
+    later(HOUR / 2);
+    node.gate(&unbounded, request).await.unwrap();
+    later(HOUR / 2 + SECOND);
+    assert_eq!(node.look(PROJECT, &[KEY]).await.unwrap().keys[0].requests, 1);
+    let gate = node.gate(&unbounded, request).await.unwrap();
+    assert_eq!((gate.admission, gate.requests), (Admission::Admitted, 2));
 }

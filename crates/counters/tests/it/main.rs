@@ -13,3 +13,4 @@ mod servers;
 mod simulation;
 mod start;
 mod suite;
+mod world;

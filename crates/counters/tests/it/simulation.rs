@@ -2,153 +2,19 @@
 //! rebuild step by step, and a Redis that loses everything or comes back as it was before, on one thread and a clock
 //! that the test sets. The functions run in a real Redis; an oracle knows what was truly spent and what truly runs.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use counters::{Bounds, Counters, Failure, Generation, HoldId, Reserved};
-use domain::ids::{KeyId, NodeId, ProjectId};
+use counters::{Failure, Reserved};
+use domain::ids::ProjectId;
 use domain::money::Usd;
 use domain::time::{Clock, HOUR, SECOND, Timestamp};
 
-use crate::servers::{Redis, is_there, quiet, until};
-
-const PROJECTS: [ProjectId; 2] = [ProjectId(1), ProjectId(2)];
-const KEYS: [KeyId; 2] = [KeyId(0xa), KeyId(0xb)];
-const CAP: Usd = Usd(1_000);
-const BUDGET: Usd = Usd(20_000);
-
-/// A small generator: the same numbers for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
-    }
-}
-
-/// A call that runs.
-struct Running {
-    bounds: Bounds,
-    hold: HoldId,
-    amount: Usd,
-    node: usize,
-}
-
-/// A call that has ended.
-struct Ended {
-    call: Running,
-    cost: Usd,
-    at: Timestamp,
-    is_settled: bool,
-    is_stored: bool,
-}
-
-/// What a call has cost, as the ledger has it: the place of its key, the time, the cost.
-type Entry = (usize, Timestamp, Usd);
-
-/// A project that a node builds anew, and how far it is.
-struct Rebuild {
-    node: usize,
-    project: ProjectId,
-    generation: Generation,
-    ledger: Option<Vec<Entry>>,
-    /// Calls of nodes that are gone which the ledger has and Redis has not been told of.
-    uncounted: Vec<Entry>,
-    is_raised: bool,
-}
-
-struct World {
-    redis: Redis,
-    clock: Clock,
-    random: Random,
-    nodes: Vec<(NodeId, Counters)>,
-    next_node: i64,
-    ledger: Vec<Entry>,
-    running: Vec<Running>,
-    /// Calls that Redis was not told of, or that the ledger does not have.
-    ended: Vec<Ended>,
-    rebuilds: Vec<Rebuild>,
-    /// Nodes that have crashed.
-    gone: Vec<NodeId>,
-    /// The calls that they had.
-    left: Vec<(usize, Usd)>,
-    uncounted: Vec<Entry>,
-    granted: u64,
-    lost: u64,
-    opened: u64,
-}
-
-fn bounds(place: usize) -> Bounds {
-    Bounds {
-        project: PROJECTS[place / 2],
-        key: KEYS[place % 2],
-        reset_at: None,
-        cap: Some(CAP),
-        budget: Some(BUDGET),
-    }
-}
-
-fn place(bounds: &Bounds) -> usize {
-    let project = PROJECTS.iter().position(|project| *project == bounds.project).unwrap();
-    project * 2 + KEYS.iter().position(|key| *key == bounds.key).unwrap()
-}
+use crate::servers::{is_there, until};
+use crate::world::{
+    BUDGET, CAP, Ended, Entry, KEYS, PROJECTS, Rebuild, Running, World, bounds, place,
+};
 
 impl World {
-    async fn new(seed: u64) -> Self {
-        let redis = Redis::alone().await;
-        let clock = Clock::fixed(Timestamp::parse("2026-11-15T12:00:00Z").unwrap());
-        let mut world = Self {
-            redis,
-            clock,
-            random: Random(seed),
-            nodes: Vec::new(),
-            next_node: 1,
-            ledger: Vec::new(),
-            running: Vec::new(),
-            ended: Vec::new(),
-            rebuilds: Vec::new(),
-            gone: Vec::new(),
-            left: Vec::new(),
-            uncounted: Vec::new(),
-            granted: 0,
-            lost: 0,
-            opened: 0,
-        };
-        for _ in 0..3 {
-            world.add_node().await;
-        }
-        world
-    }
-
-    async fn add_node(&mut self) {
-        let node = self.next_node;
-        self.next_node += 1;
-        self.nodes.push((NodeId(node), quiet(&self.redis.url, node, &self.clock).await));
-    }
-
-    /// What was truly spent, and what calls may still cost: by a key in the hour, and by its project in the month.
-    fn truth(&self, key: usize) -> (Usd, Usd) {
-        let now = self.clock.now();
-        let oldest = now.unix_seconds() - HOUR / SECOND;
-        let unstored = self.ended.iter().filter(|ended| !ended.is_stored);
-        let unstored = unstored.map(|ended| (place(&ended.call.bounds), ended.at, ended.cost));
-        let spent: Vec<Entry> = self.ledger.iter().copied().chain(unstored).collect();
-        let runs = self.running.iter().map(|call| (place(&call.bounds), call.amount));
-        let runs: Vec<_> = runs.chain(self.left.iter().copied()).collect();
-        let of_hour = spent.iter().filter(|(of, at, _)| *of == key && at.unix_seconds() >= oldest);
-        let of_key = runs.iter().filter(|(of, _)| *of == key);
-        let hour = of_hour.map(|(.., cost)| *cost).chain(of_key.map(|(_, amount)| *amount)).sum();
-        let of_month = spent
-            .iter()
-            .filter(|(of, at, _)| of / 2 == key / 2 && at.month_start() == now.month_start());
-        let of_project = runs.iter().filter(|(of, _)| of / 2 == key / 2);
-        let month =
-            of_month.map(|(.., cost)| *cost).chain(of_project.map(|(_, amount)| *amount)).sum();
-        (hour, month)
-    }
-
     fn pick(&mut self) -> usize {
         self.random.below(self.nodes.len() as u64) as usize
     }
@@ -291,16 +157,6 @@ impl World {
         let Some(call) = self.take_running() else { return };
         // If this fails, the next beat does it.
         let _ = self.nodes[call.node].1.release(call.bounds.project, &[call.hold]).await;
-    }
-
-    /// The spend of a key by second.
-    fn seconds(&self, ledger: &[Entry], key: usize) -> Vec<(i64, Usd)> {
-        let mut seconds: BTreeMap<i64, Usd> = BTreeMap::new();
-        for (_, at, cost) in ledger.iter().filter(|(of, ..)| *of == key) {
-            *seconds.entry(at.unix_seconds()).or_default() += *cost;
-        }
-        let oldest = self.clock.now().unix_seconds() - HOUR / SECOND;
-        seconds.into_iter().filter(|(second, _)| *second >= oldest).collect()
     }
 
     async fn raise(&self, rebuild: &Rebuild, ledger: &[Entry]) -> Result<(), Failure> {
