@@ -151,6 +151,11 @@ impl Clock {
         }
     }
 
+    /// The time of a fixed clock; `None` for the machine's.
+    pub fn fixed_at(&self) -> Option<Timestamp> {
+        self.0.as_ref().map(|fixed| Timestamp(fixed.load(Ordering::SeqCst)))
+    }
+
     /// The time now.
     pub fn now(&self) -> Timestamp {
         match &self.0 {

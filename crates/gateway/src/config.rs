@@ -1,8 +1,12 @@
 //! The settings that the server passes to the gateway.
 
+use aws_lc_rs::hmac;
+use counters::{Counters, Target};
 use domain::settings::Perimeter;
+use domain::time::Clock;
 use mail::Mailer;
 use providers::Collector;
+use store::Store;
 
 /// Settings of the whole installation.
 #[derive(Clone, Debug)]
@@ -24,6 +28,47 @@ pub struct Config {
     pub mailer: Option<Mailer>,
     /// The export of steps and traces; `None` if there is none.
     pub otlp: Option<Otlp>,
+    /// The counters that all gateways share; `None` if this one counts for itself.
+    pub shared_counters: Option<SharedCounters>,
+}
+
+/// Counters in Redis, and what is done without them.
+#[derive(Clone, Debug)]
+pub struct SharedCounters {
+    /// The counters.
+    pub counters: Counters,
+    /// What becomes of calls under a cap or a budget while they cannot be reached.
+    pub on_loss: OnCounterLoss,
+}
+
+impl SharedCounters {
+    /// Finds and checks the Redis of a target. What is counted there belongs to this database alone.
+    pub async fn open(
+        store: &Store,
+        target: Target,
+        on_loss: OnCounterLoss,
+        clock: &Clock,
+    ) -> std::result::Result<Self, String> {
+        let pepper = store.pepper().await.map_err(|error| error.to_string())?;
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &pepper);
+        let name = hmac::sign(&key, b"counters");
+        let mut first = [0; 4];
+        first.copy_from_slice(&name.as_ref()[..4]);
+        let installation = format!("{:08x}", u32::from_be_bytes(first));
+        let settings =
+            counters::Settings { target, installation, node: store.node(), clock: clock.clone() };
+        let counters = Counters::open(settings).await.map_err(|unusable| unusable.to_string())?;
+        Ok(Self { counters, on_loss })
+    }
+}
+
+/// What becomes of calls under a cap or a budget while what is spent cannot be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnCounterLoss {
+    /// They are refused.
+    Refuse,
+    /// They are held against what this gateway counts, and what the database knows of others.
+    Local,
 }
 
 /// The export to a collector of OpenTelemetry.

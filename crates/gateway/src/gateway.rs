@@ -32,6 +32,7 @@ use crate::state::registry::Registry;
 use crate::state::running_jobs::RunningJobs;
 use crate::state::session_table::SessionTable;
 use crate::state::session_traces::SessionTraces;
+use crate::state::shared_counters::Fleet;
 use crate::state::start_journal::StartJournal;
 use crate::state::usage_asks::UsageAsks;
 use crate::state::weekly_drift::WeeklyDrift;
@@ -45,6 +46,8 @@ pub struct Gateway(pub(crate) Arc<Inner>);
 pub struct Inner {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
+    /// The counters that all gateways share, if this one is not alone.
+    pub(crate) fleet: Option<Arc<Fleet>>,
     pub(crate) upstream: Upstream,
     pub(crate) start_journal: StartJournal,
     pub(crate) mcp: mcp_sessions::Sessions,

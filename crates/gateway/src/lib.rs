@@ -54,7 +54,9 @@ pub use crate::capacity::body_memory::{
 };
 pub use crate::capacity::hang_up::{CallerWaits, until_hang_up};
 pub use crate::capacity::offload::{Share, offload, try_offload};
-pub use crate::config::{Config, Otlp, OtlpCompression, OtlpProtocol};
+pub use crate::config::{
+    Config, OnCounterLoss, Otlp, OtlpCompression, OtlpProtocol, SharedCounters,
+};
 pub use crate::control::bootstrap::{FirstCredentials, FirstSettings, bootstrap};
 pub use crate::control::command_line::{
     NewUser, allow_password_login, create_key, create_service_token, create_user, reset_mfa,

@@ -35,6 +35,7 @@ use crate::state::registry::Registry;
 use crate::state::running_jobs::RunningJobs;
 use crate::state::session_table::SessionTable;
 use crate::state::session_traces::SessionTraces;
+use crate::state::shared_counters::Fleet;
 use crate::state::start_journal::StartJournal;
 use crate::state::usage_asks::UsageAsks;
 use crate::state::weekly_drift::WeeklyDrift;
@@ -89,6 +90,7 @@ impl Gateway {
         };
         let gateway = Self(Arc::new(Inner {
             registry,
+            fleet: config.shared_counters.clone().map(|shared| Arc::new(Fleet::new(shared))),
             mcp: mcp_sessions::Sessions::new(providers::McpClient::new(client.clone())),
             issuers: providers::issuers(client.clone()),
             upstream: Upstream::new(client, clock.clone()),
@@ -138,18 +140,19 @@ impl Gateway {
         Self::assemble(store, client, config, clock).await.map(|(gateway, _)| gateway)
     }
 
-    /// Whether this node should get requests: the database and the writer are well, the node has its lock, and
-    /// it is not about to stop. The error names what is not so.
+    /// Whether this node should get requests: the database, the writer and the shared counters are well, the node
+    /// has its lock, and it is not about to stop. The error names what is not so.
     pub async fn ready(&self) -> std::result::Result<(), String> {
         if self.draining.is_cancelled() {
             return Err("the gateway is about to stop".to_owned());
         }
         let ping = tokio::time::timeout(Duration::from_secs(2), self.store.ping());
         match ping.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("the database does not answer".to_owned()),
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(error.to_string()),
+            Err(_) => return Err("the database does not answer".to_owned()),
         }
+        self.fleet.as_ref().map_or(Ok(()), |fleet| fleet.counters.check())
     }
 
     /// Waits until another process has taken the place of this one at the database. The server has
@@ -187,6 +190,9 @@ impl Gateway {
         self.tasks.wait().await;
         jobs::job::log_failure("request windows", jobs::key_windows::save(&self).await);
         self.flush_perimeter_audit().await;
+        if let Some(fleet) = &self.fleet {
+            fleet.counters.close().await;
+        }
         self.mcp.close().await;
         telemetry_export::close(&self).await;
         if let Err(error) = self.store.end_use().await {

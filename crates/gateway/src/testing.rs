@@ -217,6 +217,7 @@ async fn serve(store: Store, clock: Clock, is_idle: bool) -> Gateway {
         mailer: None,
         idle_hours: 24,
         otlp: None,
+        shared_counters: None,
     };
     if is_idle {
         return Gateway::idle(store, client, config, clock).await.unwrap();

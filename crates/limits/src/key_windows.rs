@@ -73,11 +73,16 @@ impl KeyWindows {
         (self.requests, self.attempts, self.limits) = (requests, attempts, limits.clone());
     }
 
+    /// Notes that the key is used. Its requests are counted elsewhere.
+    pub fn note_use(&mut self, now: Timestamp) {
+        self.last_used = now;
+        self.changed = true;
+    }
+
     /// Counts an authenticated request for loop detection, refused ones too. Returns true if the
     /// requests in the window exceed the limit.
     pub fn record_attempt(&mut self, now: Timestamp) -> bool {
-        self.last_used = now;
-        self.changed = true;
+        self.note_use(now);
         let Some(limit) = self.limits.loop_requests else { return false };
         // One entry above the limit is enough to detect a loop: a caller that continues costs no
         // memory.

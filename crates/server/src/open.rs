@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::time::Clock;
+use gateway::SharedCounters;
 use providers::{Collector, Egress};
 use store::{Claim, Claimed, Location, Store};
 
@@ -105,8 +106,23 @@ fn otlp(config: &Config) -> Result<Option<gateway::Otlp>, Failure> {
     }))
 }
 
+/// The counters that all gateways share, if there is a Redis.
+async fn shared_counters(
+    config: &Config,
+    store: &Store,
+    clock: &Clock,
+) -> Result<Option<SharedCounters>, Failure> {
+    let Some(target) = config.redis.clone() else { return Ok(None) };
+    let opened = SharedCounters::open(store, target, config.on_counter_loss, clock).await;
+    opened.map(Some).map_err(Failure)
+}
+
 /// The part of the configuration that the gateway needs.
-pub(crate) fn gateway_config(config: &Config) -> Result<gateway::Config, Failure> {
+pub(crate) async fn gateway_config(
+    config: &Config,
+    store: &Store,
+    clock: &Clock,
+) -> Result<gateway::Config, Failure> {
     Ok(gateway::Config {
         perimeter: config.perimeter.clone(),
         max_body_bytes: config.max_body_bytes,
@@ -116,6 +132,7 @@ pub(crate) fn gateway_config(config: &Config) -> Result<gateway::Config, Failure
         mailer: config.mailer.clone(),
         idle_hours: config.trace_idle_hours,
         otlp: otlp(config)?,
+        shared_counters: shared_counters(config, store, clock).await?,
     })
 }
 

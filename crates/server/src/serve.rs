@@ -40,9 +40,20 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     let (loops, threads) = Loops::start()
         .map_err(|error| Failure(format!("the event loops cannot start: {error}")))?;
     let clock = Clock::system();
-    let claim = if config.allow_inexact_limits { Claim::ServeShared } else { Claim::Serve };
+    let claim = match config.redis {
+        Some(_) => Claim::ServeFleet,
+        None if config.allow_inexact_limits => Claim::ServeShared,
+        None => Claim::Serve,
+    };
     let store = open::store(&config, claim, &clock).await?;
-    let (client, of_gateway) = (open::client(&config)?, open::gateway_config(&config)?);
+    let client = open::client(&config)?;
+    let of_gateway = match open::gateway_config(&config, &store, &clock).await {
+        Ok(of_gateway) => of_gateway,
+        Err(failure) => {
+            store.close().await;
+            return Err(failure);
+        }
+    };
     let credentials = match gateway::bootstrap(&store, &config.first, &clock).await {
         Ok(credentials) => credentials,
         Err(error) => {

@@ -107,7 +107,27 @@ enum Kind {
 }
 
 /// Every metric that any crate records, with the text that goes with it.
-const METRICS: [(&str, Kind, &str); 29] = [
+const METRICS: [(&str, Kind, &str); 33] = [
+    (
+        "sluice_counters_up",
+        Kind::Gauge(Unit::Count),
+        "Whether every Redis server of the shared counters answers.",
+    ),
+    (
+        "sluice_counter_decisions_total",
+        Kind::Counter(Unit::Count),
+        "Decisions asked of the shared counters, by function and outcome (made, lost, away).",
+    ),
+    (
+        "sluice_counter_seconds",
+        Kind::Histogram(Unit::Seconds),
+        "Time of each decision of the shared counters, by function.",
+    ),
+    (
+        "sluice_counter_rebuilds_total",
+        Kind::Counter(Unit::Count),
+        "Projects whose shared counters were rebuilt from the database.",
+    ),
     ("sluice_requests_total", Kind::Counter(Unit::Count), "Requests, by route and status."),
     (
         "sluice_request_seconds",

@@ -340,20 +340,24 @@ impl Tx {
         Ok(())
     }
 
-    /// Pauses a key if it is active, counting the intervention when a loop was seen. Returns
-    /// whether it was active.
+    /// Pauses a key if it is active and still as it is known here, counting the intervention when a loop was seen:
+    /// what was judged by an old cap, or from before a reset, pauses nothing. Returns whether it was so.
     #[boxed]
-    pub async fn pause_key(&mut self, id: KeyId, status: KeyStatus) -> Result<bool> {
+    pub async fn pause_key(&mut self, key: &Key, status: KeyStatus) -> Result<bool> {
         const PAUSE: &str = "
             UPDATE api_keys
             SET status = $2, loop_interventions = loop_interventions + $3
-            WHERE id = $1 AND status = 'active'";
+            WHERE id = $1 AND status = 'active'
+              AND COALESCE(hourly_limit, -1) = COALESCE($4, -1)
+              AND COALESCE(reset_at, -1) = COALESCE($5, -1)";
         let loops = i64::from(status == KeyStatus::LoopDetected);
         let changed = within!(self, db => {
             sqlx::query(PAUSE)
-                .bind(id.to_i64())
+                .bind(key.id.to_i64())
                 .bind(status.as_str())
                 .bind(loops)
+                .bind(key.hourly_limit.map(|limit| limit.0))
+                .bind(key.reset_at.map(|at| at.0))
                 .execute(&mut *db)
                 .await?
                 .rows_affected()

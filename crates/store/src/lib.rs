@@ -88,7 +88,7 @@ pub use steps::{
 };
 pub use stored_responses::StoredResource;
 pub use traces::{AgentFigures, COUNT_LIMIT, Completion};
-pub use writer::{ObservedStep, Start, StepObserver, Writer};
+pub use writer::{LostCall, ObservedStep, Start, StepObserver, Writer};
 use writer::{PostgresCommits, SqliteCommits};
 
 use db::{Pool, WritePool, on};
@@ -128,6 +128,8 @@ pub struct Store {
     tasks: TaskTracker,
     lock: Lock,
     kept_sums: KeptSums,
+    /// The calls of nodes that are gone which counters that are shared have not been told of; `None` where none are.
+    lost_calls: Option<std::sync::Mutex<Vec<LostCall>>>,
 }
 
 impl Store {
@@ -169,7 +171,19 @@ impl Store {
         let step_ids = StepIds::new(writer.clone());
         let lock = Lock::None;
         let kept_sums = KeptSums::default();
-        let store = Self { reader, writer, master, node, step_ids, hot, tasks, lock, kept_sums };
+        let lost_calls = (*claim == Claim::ServeFleet).then(std::sync::Mutex::default);
+        let store = Self {
+            reader,
+            writer,
+            master,
+            node,
+            step_ids,
+            hot,
+            tasks,
+            lock,
+            kept_sums,
+            lost_calls,
+        };
         // Proves the master key before anything is written with it.
         store.pepper().await?;
         Ok(store)
@@ -252,9 +266,51 @@ impl Store {
         settled.into_iter().sum()
     }
 
+    /// Records the calls of a node whose end was lost, if it is gone. Returns whether it is: then it is kept from
+    /// coming back until [`Store::leave`].
+    #[boxed]
+    pub async fn settle_if_gone(&self, node: NodeId, clock: &Clock) -> Result<bool> {
+        if !self.lock.succeeds(node).await? {
+            return Ok(false);
+        }
+        if let Err(error) = self.settle_lost_calls_of(node, clock.now()).await {
+            self.lock.leave(node).await?;
+            return Err(error);
+        }
+        Ok(true)
+    }
+
+    /// Ends what [`Store::settle_if_gone`] began: the node may only have been cut off, and then it comes back.
+    #[boxed]
+    pub async fn leave(&self, node: NodeId) -> Result<()> {
+        self.lock.leave(node).await
+    }
+
+    /// The calls of nodes that are gone that this one has recorded since the last time, where nodes count as one.
+    pub fn take_lost_calls(&self) -> Vec<LostCall> {
+        let Some(lost) = &self.lost_calls else { return Vec::new() };
+        std::mem::take(&mut *lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// The nodes that live and count as one, this one included. Fails while some that do may not have shown it again.
+    #[boxed]
+    pub async fn live_nodes(&self) -> Result<Vec<NodeId>> {
+        let mut nodes = self.lock.live().await?;
+        if !nodes.contains(&self.node) {
+            nodes.push(self.node);
+        }
+        Ok(nodes)
+    }
+
     /// Records the calls of a node that is gone and whose end was lost.
     pub(crate) async fn settle_lost_calls_of(&self, node: NodeId, now: Timestamp) -> Result<usize> {
-        writer::settle_lost(&self.reader, &self.writer, &self.hot, node, now).await
+        let mut lost = Vec::new();
+        let settled =
+            writer::settle_lost(&self.reader, &self.writer, &self.hot, node, now, &mut lost).await;
+        if let Some(all) = &self.lost_calls {
+            all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).append(&mut lost);
+        }
+        settled
     }
 
     /// Waits until another process has taken the place of this one, while the connection to the

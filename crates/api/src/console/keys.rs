@@ -41,7 +41,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
 pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
     let people = people(&app, &visit).await;
-    let holdings = app.gateway.holdings(visit.member(), project)?.keys;
+    let holdings = app.gateway.holdings(visit.member(), project).await?.keys;
     let holdings = holdings.iter().map(|held| (held.id, held)).collect();
     let head = [
         "key",
@@ -118,7 +118,7 @@ async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<Ke
     let people = people(app, visit).await;
     let (holdings, models) = match project {
         Some(project) => (
-            app.gateway.holdings(visit.member(), project)?.keys,
+            app.gateway.holdings(visit.member(), project).await?.keys,
             app.gateway.list_models(visit.member(), project)?,
         ),
         None => (Vec::new(), Vec::new()),

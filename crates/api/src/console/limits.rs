@@ -18,7 +18,7 @@ use crate::console::{csv, page};
 /// The page.
 pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
-    let holdings = app.gateway.holdings(visit.member(), project)?;
+    let holdings = app.gateway.holdings(visit.member(), project).await?;
     let frame = visit.frame(Section::Limits, visit.t.limits.title, Some(project));
     let after: Option<(Timestamp, KeyId)> = visit.get(AFTER).map(read_place).transpose()?;
     let views = app.gateway.list_keys(visit.member()).into_iter();
@@ -68,7 +68,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
 /// The list as a file.
 pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
     let project = visit.shown_project()?;
-    let holdings = app.gateway.holdings(visit.member(), project)?.keys;
+    let holdings = app.gateway.holdings(visit.member(), project).await?.keys;
     let holdings: HashMap<KeyId, KeyHoldings> =
         holdings.into_iter().map(|held| (held.id, held)).collect();
     let head = ["key", "name", "status", "spent_usd", "reserved_usd", "cap_usd", "requests"];

@@ -112,7 +112,8 @@ pub struct Failure {
     status: StatusCode,
     body: ErrorBody,
     retry_after: Option<u32>,
-    stop_retrying: bool,
+    /// What the client is told about a retry, if it is told.
+    should_retry: Option<bool>,
     /// The trace that was opened for the request.
     trace: Option<TraceId>,
 }
@@ -124,7 +125,7 @@ impl Failure {
     /// A failure with nothing but a message.
     pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
         let body = ErrorBody { error: error.into(), ..ErrorBody::default() };
-        Self { status, body, retry_after: None, stop_retrying: false, trace: None }
+        Self { status, body, retry_after: None, should_retry: None, trace: None }
     }
 
     /// Its status.
@@ -193,7 +194,7 @@ impl Failure {
     }
 
     fn stop_retrying(mut self) -> Self {
-        self.stop_retrying = true;
+        self.should_retry = Some(false);
         self
     }
 
@@ -244,6 +245,10 @@ impl From<Error> for Failure {
                 .stop_retrying(),
             Error::BudgetReserved => {
                 of(StatusCode::PAYMENT_REQUIRED).code("BUDGET_EXCEEDED").retry_after(1)
+            }
+            Error::LimitsUnavailable => {
+                let failure = of(StatusCode::SERVICE_UNAVAILABLE).code("limits_unavailable");
+                Self { should_retry: Some(true), ..failure.retry_after(1) }
             }
             Error::RateLimited { retry_after } | Error::LoginThrottled { retry_after } => {
                 of(StatusCode::TOO_MANY_REQUESTS).retry_after(*retry_after)
@@ -307,8 +312,9 @@ impl IntoResponse for Failure {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
-        if self.stop_retrying {
-            response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        if let Some(should_retry) = self.should_retry {
+            let value = HeaderValue::from_static(if should_retry { "true" } else { "false" });
+            response.headers_mut().insert(SHOULD_RETRY, value);
         }
         match self.trace {
             Some(trace) => trace_headers::with_trace_headers(trace, &[], response),
@@ -345,6 +351,11 @@ mod tests {
                 Error::InvalidMessage { index: 2, fault: "no".to_owned() },
                 422,
                 r#"{"error":"messages[2]: no","errors":["messages[2]: no"]}"#,
+            ),
+            (
+                Error::LimitsUnavailable,
+                503,
+                r#"{"error":"Limits cannot be checked right now: try again in a moment","code":"limits_unavailable"}"#,
             ),
             (Error::RateLimited { retry_after: 9 }, 429, r#"{"error":"Rate limit exceeded"}"#),
             (

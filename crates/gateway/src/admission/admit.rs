@@ -89,6 +89,20 @@ impl Gateway {
             Box::pin(self.note_perimeter_block(origin, PerimeterReason::BlockedAddress)).await;
             return Err(error);
         }
+        match &self.fleet {
+            // Boxed: a gateway that counts for itself would carry it.
+            Some(fleet) => Box::pin(self.check_shared(fleet, caller, spends, now)).await,
+            None => self.check_here(caller, spends, now).await,
+        }
+    }
+
+    /// The decisions about the windows and the spend of a key by what this gateway has counted.
+    pub(super) async fn check_here(
+        &self,
+        caller: &Caller,
+        spends: Spends,
+        now: Timestamp,
+    ) -> Result<()> {
         let key = &caller.key.key;
         let is_loop = spends != Spends::NoAndAsks && lock(&caller.key.windows).record_attempt(now);
         caller.key.check_active()?;
@@ -100,7 +114,7 @@ impl Gateway {
             .admit(now)
             .map_err(|RateExceeded { retry_after }| Error::RateLimited { retry_after })?;
         if spends == Spends::Yes {
-            self.check_settled(caller, now).await?;
+            self.check_settled_here(caller, now).await?;
         }
         Ok(quota)
     }
@@ -116,6 +130,14 @@ impl Gateway {
 
     /// Refuses a call if the monthly budget or the hourly cap is already spent.
     pub(crate) async fn check_settled(&self, caller: &Caller, now: Timestamp) -> Result<()> {
+        match &self.fleet {
+            Some(fleet) => Box::pin(self.check_settled_shared(fleet, caller, now)).await,
+            None => self.check_settled_here(caller, now).await,
+        }
+    }
+
+    /// Refuses a call if this gateway has counted that budget or cap is spent.
+    pub(super) async fn check_settled_here(&self, caller: &Caller, now: Timestamp) -> Result<()> {
         if let Some(budget) = caller.project.settings.monthly_budget
             && caller.project.month_spend(now) >= budget
         {
@@ -132,20 +154,23 @@ impl Gateway {
 
     /// Counts the cost of a call against its key's hour and its project's month. In the hour it
     /// counts at the time at which the call ended according to the database:
-    /// [`Gateway::recount_hours`].
+    /// [`Gateway::recount_hours`]. Where all gateways count as one this is what is left without Redis.
     pub(crate) fn count(&self, caller: &Caller, ended: Timestamp, cost: Usd) {
         lock(&caller.project.month).add(self.clock.now(), cost);
         lock(&caller.key.windows).settle(ended, cost);
     }
 
-    /// Trips the key when its spend has reached its cap.
+    /// Trips the key when its spend, as this gateway has counted it, has reached its cap.
     pub(crate) async fn trip_if_spent(&self, caller: &Caller) {
+        self.trip_at(caller, |state| lock(&state.windows).spent(self.clock.now())).await;
+    }
+
+    /// Trips the key when what it has spent has reached its cap.
+    pub(super) async fn trip_at(&self, caller: &Caller, spent: impl FnOnce(&KeyState) -> Usd) {
         // The cap may have been changed while the call ran.
         let Some(state) = self.registry.key(caller.key.key.id) else { return };
         let Some(limit) = state.key.hourly_limit else { return };
-        if lock(&state.windows).spent(self.clock.now()) < limit
-            || state.key.status != KeyStatus::Active
-        {
+        if spent(&state) < limit || state.key.status != KeyStatus::Active {
             return;
         }
         // The call is paid for and recorded: its answer does not depend on this. If this fails, the
@@ -178,9 +203,9 @@ impl Gateway {
 
     /// Pauses an active key for good; the change is on disk before it is reported. Rare and large:
     /// callers box it, so that the future of every other request stays small.
-    async fn pause(&self, key: &Key, status: KeyStatus) -> Result<()> {
+    pub(super) async fn pause(&self, key: &Key, status: KeyStatus) -> Result<()> {
         let mut tx = self.store.begin().await?;
-        let paused = tx.pause_key(key.id, status).await?;
+        let paused = tx.pause_key(key, status).await?;
         if paused {
             tx.bump_registry().await?;
         }
@@ -188,6 +213,9 @@ impl Gateway {
         if paused {
             tracing::warn!(key = %key.id, status = status.as_str(), "a key was paused");
             self.reload().await?;
+        } else {
+            // It is not as it is known here.
+            self.refresh().await?;
         }
         Ok(())
     }

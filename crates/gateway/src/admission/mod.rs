@@ -2,3 +2,4 @@
 
 pub(crate) mod admit;
 pub(crate) mod perimeter_audit;
+pub(crate) mod shared;

@@ -15,7 +15,7 @@ pub struct Holdings {
     pub budget: Option<Usd>,
     /// Its spend in this month.
     pub spent: Usd,
-    /// Reserved on this node for calls that run.
+    /// Reserved for calls that run: of all gateways that share counters, else of this one.
     pub reserved: Usd,
     /// The requests that a key may make in a rolling hour; `None` if there is no limit.
     pub most_requests: Option<u64>,
@@ -30,36 +30,53 @@ pub struct KeyHoldings {
     pub id: KeyId,
     /// Spent in the rolling hour.
     pub spent: Usd,
-    /// Reserved on this node for calls that run.
+    /// Reserved for calls that run: of all gateways that share counters, else of this one.
     pub reserved: Usd,
-    /// Requests admitted on this node in the rolling hour.
+    /// Requests admitted in the rolling hour, by the same gateways.
     pub requests: u64,
 }
 
 impl Gateway {
-    /// The holdings of a project that is a member's to see, and of its keys.
-    pub fn holdings(&self, member: &Member, id: ProjectId) -> Result<Holdings> {
+    /// The holdings of a project that is a member's to see, and of its keys. Of shared counters that cannot be
+    /// reached, it shows what this gateway knows.
+    pub async fn holdings(&self, member: &Member, id: ProjectId) -> Result<Holdings> {
         let project = self.visible_project(member, id)?;
+        let keys = self.registry.keys();
+        let keys: Vec<_> = keys.iter().filter(|state| state.key.project == id).collect();
+        let mut holdings = Holdings {
+            budget: project.settings.monthly_budget,
+            spent: Usd::ZERO,
+            reserved: Usd::ZERO,
+            most_requests: project.settings.limits.requests_per_hour,
+            keys: Vec::with_capacity(keys.len()),
+        };
         let now = self.clock.now();
-        let held = |id: KeyId| {
-            let state = self.registry.key(id)?;
+        {
+            let mut month = lock(&project.month);
+            (holdings.spent, holdings.reserved) = (month.total(now), month.set_aside.total());
+        }
+        for state in &keys {
             let mut windows = lock(&state.windows);
-            Some(KeyHoldings {
-                id,
+            holdings.keys.push(KeyHoldings {
+                id: state.key.id,
                 spent: windows.spent(now),
                 reserved: windows.set_aside.total(),
                 requests: windows.requests(now),
-            })
-        };
-        let keys = self.registry.keys();
-        let of_project = keys.iter().filter(|state| state.key.project == id);
-        let mut month = lock(&project.month);
-        Ok(Holdings {
-            budget: project.settings.monthly_budget,
-            spent: month.total(now),
-            reserved: month.set_aside.total(),
-            most_requests: project.settings.limits.requests_per_hour,
-            keys: of_project.filter_map(|state| held(state.key.id)).collect(),
-        })
+            });
+        }
+        if let Some(fleet) = &self.fleet {
+            let ids: Vec<KeyId> = keys.iter().map(|state| state.key.id).collect();
+            if let Ok(figures) = fleet.counters.look(id, &ids).await {
+                // Without a bound they do not know what is spent.
+                holdings.spent = holdings.spent.max(figures.spent);
+                holdings.reserved += figures.reserved;
+                for (held, of_key) in holdings.keys.iter_mut().zip(figures.keys) {
+                    held.spent = held.spent.max(of_key.spent);
+                    held.reserved += of_key.reserved;
+                    held.requests = held.requests.max(of_key.requests);
+                }
+            }
+        }
+        Ok(holdings)
     }
 }

@@ -168,8 +168,12 @@ impl Gateway {
         self.note_act(&mut tx, member, event, ("key", id.to_string()), metadata).await?;
         self.publish(tx).await?;
         if key.hourly_limit.is_some() {
-            // Its spend before a restart was not counted while it had no cap.
-            self.recount_whole_hours().await?;
+            // Its spend before a restart was not counted while it had no cap. Shared counters are built from the
+            // ledger when it is first asked for.
+            let counted = self.recount_whole_hours().await;
+            if self.fleet.is_none() {
+                counted?;
+            }
         }
         self.key_view(member, id)
     }

@@ -2,6 +2,7 @@
 //! harmless. Each file but `job.rs` holds one job: its name, its schedule and its run.
 
 mod clock_steps;
+pub(crate) mod fleet;
 mod group_usage;
 mod insights;
 pub(crate) mod job;
@@ -23,6 +24,7 @@ use crate::export::run::Exports;
 use crate::gateway::Gateway;
 use crate::job_queue::runner;
 use crate::jobs::clock_steps::ClockSteps;
+use crate::jobs::fleet::{Debts, GoneNodes};
 use crate::jobs::group_usage::GroupUsage;
 use crate::jobs::insights::{ComputedInsights, Insights};
 use crate::jobs::job::{Job, log_failure};
@@ -47,6 +49,11 @@ pub(crate) fn start(gateway: &Gateway) {
     spawn(gateway, Insights::default());
     spawn(gateway, GroupUsage::default());
     spawn(gateway, ClockSteps::new(gateway.clock.now()));
+    if gateway.fleet.is_some() {
+        spawn(gateway, Debts);
+        spawn(gateway, GoneNodes);
+        fleet::start(gateway);
+    }
     runner::start::<Replays>(gateway);
     runner::start::<Backtests>(gateway);
     runner::start::<Exports>(gateway);

@@ -17,7 +17,9 @@ impl Job for RegistryRefresh {
     }
 
     async fn run(&mut self, gateway: &Gateway) -> Result<()> {
-        if gateway.refresh().await? {
+        // Shared counters are built from the ledger when a new cap is first held against them: nothing waits here, so
+        // that the next change is seen in time.
+        if gateway.refresh().await? && gateway.fleet.is_none() {
             gateway.recount_whole_hours().await?;
         }
         Ok(())

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use domain::ids::ProjectId;
 use domain::time::{HOUR, SECOND, Timestamp};
 
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::jobs::fleet::{Hours, SETTLING, unreached};
 use crate::jobs::job::Job;
 use crate::lock::lock;
 
@@ -55,16 +57,22 @@ impl Gateway {
 
     async fn recount_since(&self, since: Timestamp) -> Result<()> {
         // A read from before a reset must not count after it.
-        let _steady = self.registry.steady().await;
+        let steady = self.registry.steady().await;
         // Spend that a fast clock has dated later, before it went back, counts here already, and
         // not by its date.
         let latest = self.clock.now().minus_micros(-HOUR).unix_seconds();
         let spent = self.store.spent_seconds(since).await?;
-        for spent in spent.into_iter().filter(|spent| spent.second <= latest) {
+        for spent in spent.iter().filter(|spent| spent.second <= latest) {
             if let Some(state) = self.registry.key(spent.key) {
                 let at = Timestamp(spent.second * SECOND);
                 lock(&state.windows).raise_spent(at, spent.cost);
             }
+        }
+        if let Some(fleet) = &self.fleet {
+            let hours = Hours::of(self, spent);
+            drop(steady);
+            tokio::time::sleep(SETTLING).await;
+            hours.raise(fleet, |_| Some(None)).await?;
         }
         Ok(())
     }
@@ -81,6 +89,17 @@ impl Gateway {
                 month.total(self.clock.now());
                 month.raise(now, *spent);
             }
+        }
+        if let Some(fleet) = &self.fleet {
+            tokio::time::sleep(SETTLING).await;
+            let has_budget = |id: &&ProjectId| self.budget_of(**id).is_some();
+            let mut raised = Ok(());
+            for project in spent.keys().filter(has_budget) {
+                let done = fleet.counters.raise_month(*project, None, now, spent[project]).await;
+                // One server that is away keeps no other from its work.
+                raised = raised.and(done.map_err(unreached));
+            }
+            raised?;
         }
         Ok(())
     }

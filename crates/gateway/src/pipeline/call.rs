@@ -23,7 +23,7 @@ use crate::pipeline::fund::Funded;
 use crate::pipeline::in_flight::InFlight;
 use crate::pipeline::monitored_stream::MonitoredStream;
 use crate::pipeline::operation::{Completion, Embedding, ImageGeneration, Operation, Streaming};
-use crate::pipeline::reserve::Reservation;
+use crate::pipeline::reservation::Reservation;
 use crate::pipeline::upstream::Upstream;
 
 /// The longest time of a call if the model's configuration gives none.

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use counters::HoldId;
 use domain::conversation::Prompt;
 use domain::ids::{KeyId, StepId};
 use domain::model::Model;
@@ -18,7 +19,8 @@ use crate::pipeline::charge_bound::check_bounded;
 use crate::pipeline::choose::Routed;
 use crate::pipeline::file_tokens;
 use crate::pipeline::pricing_basis::PricingBasis;
-use crate::pipeline::reserve::{CostBound, Reservation, choices, usual_bound};
+use crate::pipeline::reservation::Reservation;
+use crate::pipeline::reserve::{CostBound, choices, usual_bound};
 use crate::pipeline::tokens;
 use crate::state::caller::Caller;
 use crate::tools::fingerprint;
@@ -111,7 +113,7 @@ impl Gateway {
         let (max_output_tokens, max_tool_uses, reservation) = if caller.is_bounded() {
             let cost_bound = CostBound::of(prompt, model, pricing_basis).beside(held.as_ref());
             let (bounds, reservation) = if routed.screened().context().is_shadow {
-                self.reserve_spare(caller, &cost_bound)?
+                self.reserve_spare(caller, &cost_bound).await?
             } else {
                 self.reserve(caller, &cost_bound).await?
             };
@@ -233,6 +235,11 @@ impl Funded {
     /// attempt before it, may still have been charged.
     pub(super) fn keep(&self, most: Usd) -> Option<Reservation> {
         self.reservation.as_ref().map(|reservation| reservation.moved(most))
+    }
+
+    /// What is set aside in the shared counters, to be settled there.
+    pub(super) fn take_holds(&self) -> Vec<HoldId> {
+        self.reservation.as_ref().map(Reservation::take_holds).unwrap_or_default()
     }
 
     /// Counts the cost of the call from now on, instead of its highest cost.

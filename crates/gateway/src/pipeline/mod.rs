@@ -26,6 +26,7 @@ pub(crate) mod pricing_basis;
 mod prompt_size;
 pub(crate) mod record;
 pub(crate) mod refusal;
+mod reservation;
 mod reserve;
 pub(crate) mod route;
 pub(crate) mod screen;

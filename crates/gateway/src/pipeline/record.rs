@@ -69,6 +69,10 @@ impl Gateway {
             }
         }
         usage_cost.count(funded);
+        let settling = self.fleet.as_ref().map(|fleet| {
+            let (caller, cost) = (&context.caller, usage_cost.cost);
+            (fleet, self.settle_shared(fleet, caller, funded.take_holds(), cost, step.finished_at))
+        });
         funded.settled();
         let resources = stored_rows(funded, outcome, &usage_cost.usage);
         let recorded = self.store_run(funded, outcome, step, &calls);
@@ -77,7 +81,14 @@ impl Gateway {
             // Both are queued together.
             Some(resources) => Box::pin(self.record_with_stored(recorded, resources)).await?,
         };
-        self.trip_if_spent(&context.caller).await;
+        match settling {
+            None => self.trip_if_spent(&context.caller).await,
+            Some((_, None)) => {}
+            Some((fleet, Some((settled, holds)))) => {
+                fleet.counters.stored(context.caller.project.id(), &holds);
+                self.trip_if_shared_spent(&context.caller, settled).await;
+            }
+        }
         Ok(Recorded { tools_step, turn, usage: usage_cost.usage, cost: usage_cost.cost })
     }
 

@@ -2,22 +2,21 @@
 //! the same time cannot pass a cap or a budget together.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use counters::{Failure, Figures, Reserved};
 use domain::conversation::Prompt;
 use domain::model::Model;
 use domain::money::{Price, Prices, Usd};
 use domain::original::WireFormat;
 use domain::time::Timestamp;
 use domain::usage::Usage;
-use limits::{KeyWindows, MonthSpend};
 use serde_json::Value;
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::capacity::offload::offload;
+use crate::config::OnCounterLoss;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::lock::lock;
@@ -25,7 +24,9 @@ use crate::pipeline::charge_bound::ChargeBound;
 use crate::pipeline::counted::Counted;
 use crate::pipeline::pricing_basis::{PricingBasis, dearest};
 use crate::pipeline::prompt_size::{continued, sizes, uncounted};
+use crate::pipeline::reservation::Reservation;
 use crate::state::caller::Caller;
+use crate::state::shared_counters::Fleet;
 
 /// The longest answer if neither the caller nor the model bounds the completion.
 const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 4096;
@@ -37,6 +38,10 @@ const LEAST_RESPONSE: u64 = 16;
 const SPARE: u64 = 3;
 /// The longest wait of a call for others to settle.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a call asks that waits for calls of other gateways.
+const OTHERS_INTERVAL: Duration = Duration::from_millis(50);
+/// How often an attempt asks for less, as others take what was left.
+const MOST_LOWERED: usize = 3;
 /// The most that one call can cost.
 #[derive(Debug)]
 pub(super) struct CostBound<'p> {
@@ -111,7 +116,7 @@ impl<'p> CostBound<'p> {
 
     /// The bound on the cost beside the money that earlier attempts have set aside.
     pub(super) fn beside(self, held: Option<&Reservation>) -> Self {
-        let held = held.map_or(Usd::ZERO, |held| Usd(held.amount.load(Ordering::Relaxed)));
+        let held = held.map_or(Usd::ZERO, Reservation::amount);
         Self { held, ..self }
     }
 
@@ -189,54 +194,6 @@ fn number(value: &Value) -> u64 {
     })
 }
 
-/// Money that is set aside for one call, in its key's hour and its project's month.
-#[derive(Debug)]
-pub(super) struct Reservation {
-    amount: AtomicI64,
-    month: Arc<Mutex<MonthSpend>>,
-    windows: Arc<Mutex<KeyWindows>>,
-    settled: Arc<Notify>,
-}
-
-impl Reservation {
-    /// Gives the money back, once: the actual cost of the call counts instead.
-    pub(super) fn release(&self) {
-        let amount = Usd(self.amount.swap(0, Ordering::Relaxed));
-        lock(&self.month).set_aside.give_back(amount);
-        lock(&self.windows).set_aside.give_back(amount);
-        self.settled.notify_waiters();
-    }
-
-    /// The money set aside.
-    pub(super) fn amount(&self) -> Usd {
-        Usd(self.amount.load(Ordering::Relaxed))
-    }
-
-    /// Moves at most `most` of it to a new reservation: this one keeps the rest to give back.
-    pub(super) fn moved(&self, most: Usd) -> Self {
-        let all = self.amount.swap(0, Ordering::Relaxed);
-        let moved = all.min(most.0);
-        self.amount.fetch_add(all - moved, Ordering::Relaxed);
-        Self {
-            amount: AtomicI64::new(moved),
-            month: self.month.clone(),
-            windows: self.windows.clone(),
-            settled: self.settled.clone(),
-        }
-    }
-
-    /// Adds the money that was set aside for another attempt of the same call.
-    pub(super) fn take_in(&self, more: &Self) {
-        self.amount.fetch_add(more.amount.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.release();
-    }
-}
-
 /// The bounds under which a call fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
@@ -248,12 +205,12 @@ pub(super) struct Bounds {
 
 /// The result of an attempt to set money aside.
 enum ReserveOutcome {
-    Reserved(Bounds, Reservation),
+    /// It is set aside. The figures have it.
+    Reserved(Bounds, Reservation, Figures),
     /// The cost does not fit now. `others`: other calls still hold money, so it may fit later.
-    Full {
-        error: Error,
-        others: bool,
-    },
+    Full { error: Error, others: bool },
+    /// What is spent cannot be known.
+    Unknown,
 }
 
 impl Gateway {
@@ -264,10 +221,10 @@ impl Gateway {
         caller: &Caller,
         cost_bound: &CostBound<'_>,
     ) -> Result<(Bounds, Reservation)> {
-        if let ReserveOutcome::Reserved(bound, reservation) =
-            self.try_reserve(caller, cost_bound, MIN_COMPLETION_WHILE_WAITING)
-        {
-            return Ok((bound, reservation));
+        match self.try_reserve(caller, cost_bound, MIN_COMPLETION_WHILE_WAITING).await {
+            ReserveOutcome::Reserved(bound, reservation, _) => return Ok((bound, reservation)),
+            ReserveOutcome::Unknown => return Err(Error::LimitsUnavailable),
+            ReserveOutcome::Full { .. } => {}
         }
         offload(caller.share(), cost_bound.prompt as usize, || cost_bound.counted.count()).await?;
         let deadline = Instant::now() + SETTLE_TIMEOUT;
@@ -276,14 +233,18 @@ impl Gateway {
             // The waiter is registered before the check, so that no release in between is missed.
             let mut settled = pin!(self.settled.notified());
             settled.as_mut().enable();
-            let (error, others) = match self.try_reserve(caller, cost_bound, least) {
-                ReserveOutcome::Reserved(bound, reservation) => return Ok((bound, reservation)),
+            let (error, others) = match self.try_reserve(caller, cost_bound, least).await {
+                ReserveOutcome::Reserved(bound, reservation, _) => return Ok((bound, reservation)),
+                ReserveOutcome::Unknown => return Err(Error::LimitsUnavailable),
                 ReserveOutcome::Full { error, others } => (error, others),
             };
             if least == 1 {
                 return Err(error);
             }
-            if !others || timeout_at(deadline, settled).await.is_err() {
+            // Nobody tells of what other gateways give back.
+            let next = Instant::now() + OTHERS_INTERVAL;
+            let until = if self.fleet.is_some() { deadline.min(next) } else { deadline };
+            if !others || (timeout_at(until, settled).await.is_err() && until == deadline) {
                 // No other call is left to wait for, or no time: a short completion is better than
                 // none.
                 least = 1;
@@ -293,33 +254,47 @@ impl Gateway {
 
     /// Sets aside what a shadow call can cost, at once or not at all: only if several times as much stays
     /// for calls that somebody waits for.
-    pub(super) fn reserve_spare(
+    pub(super) async fn reserve_spare(
         &self,
         caller: &Caller,
         cost_bound: &CostBound<'_>,
     ) -> Result<(Bounds, Reservation)> {
-        let reserved = self.try_reserve(caller, cost_bound, MIN_COMPLETION_WHILE_WAITING);
-        let (bounds, reservation) = match reserved {
-            ReserveOutcome::Reserved(bounds, reservation) => (bounds, reservation),
+        let reserved = self.try_reserve(caller, cost_bound, MIN_COMPLETION_WHILE_WAITING).await;
+        let (bounds, reservation, figures) = match reserved {
+            ReserveOutcome::Reserved(bounds, reservation, figures) => {
+                (bounds, reservation, figures)
+            }
             ReserveOutcome::Full { error, .. } => return Err(error),
+            ReserveOutcome::Unknown => return Err(Error::LimitsUnavailable),
         };
-        let now = self.clock.now();
-        let left = {
-            let (mut month, mut windows) = (lock(&caller.project.month), lock(&caller.key.windows));
-            let budget = caller.project.settings.monthly_budget;
-            let of_month = budget.map(|all| all - month.total(now) - month.set_aside.total());
-            let limit = caller.key.key.hourly_limit;
-            let of_hour = limit.map(|all| all - windows.spent(now) - windows.set_aside.total());
-            [of_month, of_hour]
-        };
+        let budget = caller.project.settings.monthly_budget;
+        let of_month = budget.map(|all| all - figures.month_spent - figures.month_reserved);
+        let limit = caller.key.key.hourly_limit;
+        let of_hour = limit.map(|all| all - figures.hour_spent - figures.hour_reserved);
         let spare = reservation.amount().times(SPARE);
-        if left.into_iter().flatten().all(|left| left >= spare) {
+        if [of_month, of_hour].into_iter().flatten().all(|left| left >= spare) {
             return Ok((bounds, reservation));
         }
         Err(Error::BudgetReserved)
     }
 
-    fn try_reserve(
+    async fn try_reserve(
+        &self,
+        caller: &Caller,
+        cost_bound: &CostBound<'_>,
+        least: u64,
+    ) -> ReserveOutcome {
+        match &self.fleet {
+            // Boxed: a gateway that counts for itself would carry it.
+            Some(fleet) => {
+                Box::pin(self.try_reserve_shared(fleet, caller, cost_bound, least)).await
+            }
+            None => self.try_reserve_here(caller, cost_bound, least),
+        }
+    }
+
+    /// An attempt by what this gateway has counted.
+    fn try_reserve_here(
         &self,
         caller: &Caller,
         cost_bound: &CostBound<'_>,
@@ -329,30 +304,96 @@ impl Gateway {
         let (key, project) = (&caller.key, &caller.project);
         // Both at once, and always in this order.
         let (mut month, mut windows) = (lock(&project.month), lock(&key.windows));
-        // The widest bound on the uses of tools that fits.
-        let mut found = Err((Error::BudgetReserved, false));
-        for charges in &cost_bound.charges {
-            found = fit(caller, cost_bound, charges, (&mut month, &mut windows), now, least);
-            if found.is_ok() {
-                break;
-            }
+        let mut figures = Figures::default();
+        if project.settings.monthly_budget.is_some() {
+            figures.month_spent = month.total(now);
+            figures.month_reserved = month.set_aside.total();
         }
-        let (bounds, amount) = match found {
+        if key.key.hourly_limit.is_some() {
+            figures.hour_spent = windows.spent(now);
+            figures.hour_reserved = windows.set_aside.total();
+        }
+        let (bounds, amount) = match widest(caller, cost_bound, &figures, now, least) {
             Ok(found) => found,
             Err((error, others)) => return ReserveOutcome::Full { error, others },
         };
         month.set_aside.add(amount);
         windows.set_aside.add(amount);
-        ReserveOutcome::Reserved(
-            bounds,
-            Reservation {
-                amount: AtomicI64::new(amount.0),
-                month: project.month.clone(),
-                windows: key.windows.clone(),
-                settled: self.settled.clone(),
-            },
-        )
+        figures.month_reserved += amount;
+        figures.hour_reserved += amount;
+        let (month, windows) = (project.month.clone(), key.windows.clone());
+        let reservation = Reservation::here(amount, month, windows, self.settled.clone());
+        ReserveOutcome::Reserved(bounds, reservation, figures)
     }
+
+    /// An attempt by the shared counters. It asks for the most first, as if nothing was spent: that is one round
+    /// trip for most calls. If that does not fit, it asks for what does.
+    async fn try_reserve_shared(
+        &self,
+        fleet: &std::sync::Arc<Fleet>,
+        caller: &Caller,
+        cost_bound: &CostBound<'_>,
+        least: u64,
+    ) -> ReserveOutcome {
+        let bounds = caller.bounds();
+        let now = self.clock.now();
+        // Without any spend a bound fits that alone is above the cap: the figures say so then.
+        let free = Figures::default();
+        let mut found = match widest(caller, cost_bound, &free, now, least) {
+            Ok(found) => found,
+            Err((error, others)) => return ReserveOutcome::Full { error, others },
+        };
+        let mut refused = (Error::BudgetReserved, true);
+        for _ in 0..MOST_LOWERED {
+            match fleet.reserve(&bounds, found.1).await {
+                Ok(Reserved::Granted(hold, figures)) => {
+                    let (month, windows) =
+                        (caller.project.month.clone(), caller.key.windows.clone());
+                    let reservation =
+                        Reservation::here(Usd::ZERO, month, windows, self.settled.clone());
+                    let reservation =
+                        reservation.shared(self, fleet, bounds.project, hold, found.1);
+                    return ReserveOutcome::Reserved(found.0, reservation, figures);
+                }
+                Ok(Reserved::Full(figures)) => {
+                    match widest(caller, cost_bound, &figures, now, least) {
+                        Ok(lower) => found = lower,
+                        Err((error, others)) => return ReserveOutcome::Full { error, others },
+                    }
+                    if let Some(limit) = bounds.cap {
+                        refused = (Error::SpendReserved { limit }, true);
+                    }
+                }
+                Err(Failure::Lost | Failure::Away(_)) => {
+                    return match fleet.on_loss {
+                        OnCounterLoss::Refuse => ReserveOutcome::Unknown,
+                        OnCounterLoss::Local => self.try_reserve_here(caller, cost_bound, least),
+                    };
+                }
+            }
+        }
+        let (error, others) = refused;
+        ReserveOutcome::Full { error, others }
+    }
+}
+
+/// The widest bounds that fit, and the highest cost under them.
+fn widest(
+    caller: &Caller,
+    cost_bound: &CostBound<'_>,
+    figures: &Figures,
+    now: Timestamp,
+    least: u64,
+) -> std::result::Result<(Bounds, Usd), (Error, bool)> {
+    // The widest bound on the uses of tools that fits.
+    let mut found = Err((Error::BudgetReserved, false));
+    for charges in &cost_bound.charges {
+        found = fit(caller, cost_bound, charges, figures, now, least);
+        if found.is_ok() {
+            break;
+        }
+    }
+    found
 }
 
 /// The bounds under which a call fits into what is left of the month and of the hour, and its highest
@@ -361,23 +402,23 @@ fn fit(
     caller: &Caller,
     cost_bound: &CostBound<'_>,
     charges: &ChargeBound,
-    (month, windows): (&mut MonthSpend, &mut KeyWindows),
+    figures: &Figures,
     now: Timestamp,
     least: u64,
 ) -> std::result::Result<(Bounds, Usd), (Error, bool)> {
     let mut fit = None;
     if let Some(budget) = caller.project.settings.monthly_budget {
-        let spent = month.total(now);
-        fit = cost_bound.fit_with(charges, budget - spent - month.set_aside.total(), least);
+        let (spent, reserved) = (figures.month_spent, figures.month_reserved);
+        fit = cost_bound.fit_with(charges, budget - spent - reserved, least);
         if fit.is_none() {
-            let others = month.set_aside.total() > cost_bound.held && spent < budget;
+            let others = reserved > cost_bound.held && spent < budget;
             let error = if others { Error::BudgetReserved } else { Error::budget_exceeded(now) };
             return Err((error, others));
         }
     }
     if let Some(limit) = caller.key.key.hourly_limit {
-        let spent = windows.spent(now);
-        let left = limit - spent - windows.set_aside.total();
+        let (spent, reserved) = (figures.hour_spent, figures.hour_reserved);
+        let left = limit - spent - reserved;
         let Some(capped) = cost_bound.fit_with(charges, left, least) else {
             // The call that settles the last of it trips the key.
             let crossed = spent >= limit;
@@ -386,7 +427,7 @@ fn fit(
             } else {
                 Error::SpendReserved { limit }
             };
-            return Err((error, windows.set_aside.total() > cost_bound.held && !crossed));
+            return Err((error, reserved > cost_bound.held && !crossed));
         };
         fit = Some(fit.map_or(capped, |fit: (u64, Usd)| fit.min(capped)));
     }

@@ -203,13 +203,15 @@ async fn an_attempt_waits_for_other_calls_alone() {
     let call = || cost_bound(100, 900, true);
     let (_, held) = fresh.gateway.reserve(&fresh.caller, &call()).await.unwrap();
     let waits_for_others =
-        |cost_bound| match fresh.gateway.try_reserve(&fresh.caller, &cost_bound, 1) {
+        |cost_bound| match fresh.gateway.try_reserve_here(&fresh.caller, &cost_bound, 1) {
             ReserveOutcome::Full { others, error } => {
                 let passes = matches!(error, Error::BudgetReserved);
                 assert_eq!(passes, others, "{error:?}");
                 others
             }
-            ReserveOutcome::Reserved(..) => panic!("there is room for one alone"),
+            ReserveOutcome::Reserved(..) | ReserveOutcome::Unknown => {
+                panic!("there is room for one alone")
+            }
         };
     assert!(waits_for_others(call()), "another call may settle meanwhile");
     assert!(

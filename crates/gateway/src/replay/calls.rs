@@ -123,7 +123,8 @@ impl RepeatedCall<'_> {
         let called = self.call(job, caller.clone(), recorded, made.clone()).await;
         let step = *lock(&made);
         // A call that has left is not made again for want of money or memory.
-        let is_retried = |error: &Error| step.is_none() && may_pass(error, &caller);
+        let is_retried =
+            |error: &Error| step.is_none() && may_pass(error, &caller, job.gateway.fleet.is_some());
         match called {
             Ok(result) => result.ok_or(ReplayError::Interrupted),
             Err(error) if ends_replay(&error) || is_retried(&error) => Err(error.into()),
@@ -190,6 +191,7 @@ fn ends_replay(error: &Error) -> bool {
             | Error::SpendCapped { .. }
             | Error::SpendReserved { .. }
             | Error::LoopDetected
+            | Error::LimitsUnavailable
             | Error::Unavailable(_)
             | Error::Internal(_)
     )
@@ -203,12 +205,15 @@ async fn estimate(caller: &Caller, model: &Model, recorded: &Recorded) -> Result
     Ok(simulate::estimate(model, tokens))
 }
 
-/// Whether an error lies in money or memory that other calls hold now, and give back.
-pub(super) fn may_pass(error: &Error, caller: &Caller) -> bool {
+/// Whether an error lies in money or memory that other calls hold now, and give back. Those of other gateways of a
+/// fleet may as well.
+pub(super) fn may_pass(error: &Error, caller: &Caller, is_fleet: bool) -> bool {
     match error {
-        Error::Busy { .. } | Error::BudgetReserved => true,
+        Error::Busy { .. } | Error::BudgetReserved | Error::LimitsUnavailable => true,
         // It is also the error of a call that fits into no more than is left for it.
-        Error::SpendReserved { .. } => lock(&caller.key.windows).set_aside.total() > Usd::ZERO,
+        Error::SpendReserved { .. } => {
+            is_fleet || lock(&caller.key.windows).set_aside.total() > Usd::ZERO
+        }
         _ => false,
     }
 }

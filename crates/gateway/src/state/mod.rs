@@ -21,6 +21,7 @@ pub(crate) mod running_jobs;
 pub(crate) mod session;
 pub(crate) mod session_table;
 pub(crate) mod session_traces;
+pub(crate) mod shared_counters;
 pub(crate) mod start_journal;
 pub(crate) mod stored_model;
 pub(crate) mod usage_asks;

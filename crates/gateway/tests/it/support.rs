@@ -58,6 +58,7 @@ impl Database {
             mailer: None,
             idle_hours: 24,
             otlp: None,
+            shared_counters: None,
         };
         let egress =
             providers::Egress { allow: Vec::new(), proxy: None, no_proxy: None, ca_file: None };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use domain::net::Cidr;
-use gateway::{OtlpCompression, OtlpProtocol};
+use gateway::{OnCounterLoss, OtlpCompression, OtlpProtocol};
 use store::Location;
 use toml::Value;
 
@@ -37,6 +37,10 @@ fn lines(config: &Config) -> Vec<String> {
         OtlpCompression::None => "none",
         OtlpCompression::Gzip => "gzip",
     };
+    let on_counter_loss = match config.on_counter_loss {
+        OnCounterLoss::Refuse => "refuse",
+        OnCounterLoss::Local => "local",
+    };
     let ca_file = egress.ca_file.as_deref().map(text);
     let metrics = config.metrics_listen.map_or("off".to_owned(), |at| at.to_string());
     vec![
@@ -44,6 +48,8 @@ fn lines(config: &Config) -> Vec<String> {
         set("data_dir", text(&config.data_dir)),
         secret("database_url", has_database),
         secret("database_direct_url", has_pooler),
+        secret("redis_url", config.redis.is_some()),
+        set("on_counter_loss", on_counter_loss),
         secret("master_key", config.master_key.is_some()),
         set("owner_email", first.owner_email.as_str()),
         secret("owner_password", first.owner_password.is_some()),

@@ -75,6 +75,12 @@ layer!(
     text database_direct_url_file / "SLUICE_DATABASE_DIRECT_URL_FILE": String,
     #[arg(skip)]
     text redis_url / "SLUICE_REDIS_URL": String,
+    /// A file that holds the URL of Redis
+    #[arg(long, global = true, value_name = "FILE")]
+    text redis_url_file / "SLUICE_REDIS_URL_FILE": String,
+    /// What becomes of calls under a cap or a budget while Redis is away: refuse or local
+    #[arg(long, global = true, value_name = "NAME")]
+    text on_counter_loss / "SLUICE_ON_COUNTER_LOSS": String,
     #[arg(skip)]
     text master_key / "SLUICE_MASTER_KEY": String,
     /// A file that holds the master key
@@ -242,6 +248,12 @@ impl Layer {
                 &self.database_direct_url_file,
                 &mut below.database_direct_url,
                 &mut below.database_direct_url_file,
+            ),
+            (
+                &self.redis_url,
+                &self.redis_url_file,
+                &mut below.redis_url,
+                &mut below.redis_url_file,
             ),
             (
                 &self.master_key,

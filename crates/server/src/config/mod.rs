@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use counters::Target;
 use domain::net::Cidr;
 use domain::secret::Secret;
 use domain::settings::Perimeter;
-use gateway::FirstSettings;
+use gateway::{FirstSettings, OnCounterLoss};
 use mail::Mailer;
 use providers::Egress;
 use store::Location;
@@ -45,6 +46,9 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) data_dir: PathBuf,
     pub(crate) location: Location,
+    /// The Redis by which several gateways count as one.
+    pub(crate) redis: Option<Target>,
+    pub(crate) on_counter_loss: OnCounterLoss,
     pub(crate) master_key: Option<[u8; 32]>,
     pub(crate) first: FirstSettings,
     pub(crate) egress: Egress,
@@ -97,12 +101,16 @@ impl Config {
         let allow_inexact_limits = layer.allow_inexact_limits.unwrap_or_default();
         let may_have_others =
             location.is_postgres() && (allow_inexact_limits || layer.redis_url.is_some());
-        if layer.redis_url.is_some() {
-            return Err(Error(
-                "redis_url is set, but this version counts limits in one gateway only: unset SLUICE_REDIS_URL"
-                    .to_owned(),
-            ));
-        }
+        let redis_url = secret(layer.redis_url, layer.redis_url_file, "redis_url")?;
+        let redis = redis_url.as_ref().map(Target::parse).transpose();
+        let redis = redis.map_err(|fault| Error(fault.to_string()))?;
+        let on_counter_loss = match layer.on_counter_loss.as_deref() {
+            None | Some("refuse") => OnCounterLoss::Refuse,
+            Some("local") => OnCounterLoss::Local,
+            Some(other) => {
+                return Err(Error(format!("on_counter_loss is '{other}': it is refuse or local")));
+            }
+        };
         let master_key = secret(layer.master_key, layer.master_key_file, "master_key")?;
         let master_key = master_key.as_ref().map(read_key).transpose()?;
         if master_key.is_none() && location.is_postgres() {
@@ -140,6 +148,8 @@ impl Config {
             data_dir,
             location,
             master_key,
+            redis,
+            on_counter_loss,
             first,
             egress,
             mailer,
@@ -366,6 +376,7 @@ pub(super) mod tests {
         let names = [
             "database_url",
             "database_direct_url",
+            "redis_url",
             "master_key",
             "owner_password",
             "bootstrap_key",
@@ -403,7 +414,14 @@ pub(super) mod tests {
             (("SLUICE_DATABASE_DIRECT_URL", "postgres://x"), "needs database_url as well"),
             (("SLUICE_TRUSTED_PROXIES", "10.0.0.0/99"), "10.0.0.0/8"),
             (("SLUICE_MAX_BODY_BYTES", "many"), "SLUICE_MAX_BODY_BYTES"),
-            (("SLUICE_REDIS_URL", "redis://x"), "SLUICE_REDIS_URL"),
+            (
+                ("SLUICE_REDIS_URL", "http://x"),
+                "redis_url has an unknown scheme: it is one of redis://",
+            ),
+            (
+                ("SLUICE_ON_COUNTER_LOSS", "guess"),
+                "on_counter_loss is 'guess': it is refuse or local",
+            ),
             (("SLUICE_LOG", "info,gateway=loud"), "log is 'info,gateway=loud'"),
             (("SLUICE_OWNER_EMAIL", "nobody"), "owner_email: "),
             (("SLUICE_OWNER_PASSWORD", "x"), "owner_password: Password must have 8"),

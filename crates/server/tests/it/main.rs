@@ -28,6 +28,7 @@ mod docs;
 mod embeddings;
 mod executions;
 mod exports;
+mod fleet;
 mod harness;
 mod http;
 mod idempotency;

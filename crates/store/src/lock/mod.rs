@@ -22,6 +22,8 @@ use watched::Watched;
 pub enum Claim {
     /// Serve it, alone.
     Serve,
+    /// Serve it beside others, with limits that all of them count as one.
+    ServeFleet,
     /// Serve it beside others, with limits that count per node.
     ServeShared,
     /// Work on it for a moment, beside a gateway that may be running. On SQLite a visitor that meets
@@ -128,6 +130,14 @@ impl Lock {
         }
     }
 
+    /// The nodes that live and count as one, if there can be several. Fails while some that do may not have shown it again.
+    pub(crate) async fn live(&self) -> Result<Vec<NodeId>> {
+        match self {
+            Self::None | Self::File(_) => Ok(Vec::new()),
+            Self::Postgres(watched) => watched.session().live_nodes().await,
+        }
+    }
+
     /// Waits until another process has the claim, which can happen when the connection to the
     /// database was lost. A file stays locked.
     pub(crate) async fn displaced(&self) {
@@ -176,7 +186,7 @@ fn try_lock(database: &Path, claim: Claim) -> Result<Option<File>> {
     match file.try_lock() {
         Ok(()) => {
             let holder = match claim {
-                Claim::Serve | Claim::ServeShared => SERVING,
+                Claim::Serve | Claim::ServeFleet | Claim::ServeShared => SERVING,
                 Claim::Visit | Claim::Look | Claim::Alone => "",
             };
             // A hint for waiting processes, which a full disk may prevent: the lock is authoritative.

@@ -36,6 +36,12 @@ const IS_HERE: i32 = LIVES + 3;
 /// The schema version of gateways before there was a lock for it: theirs is this one, or lower.
 const BEFORE_LOCK: i64 = 33;
 
+/// The class of the lock by which a node that counts with others is known to them: only it holds it, while the
+/// lock of one that is gone is held by whoever has taken it over.
+const IS: i32 = LIVES + 2;
+
+const ONE_IS_WITHOUT_REDIS: &str = "another Sluice serves this PostgreSQL database without Redis, and the two would \
+     make spend caps inexact: stop the other one, or set SLUICE_REDIS_URL there as well";
 const ANOTHER_SERVES: &str = "another Sluice serves this PostgreSQL database, and without Redis the two would make \
      spend caps inexact: stop the other one, or set SLUICE_ALLOW_INEXACT_LIMITS=true";
 const SOME_RUN: &str =
@@ -144,16 +150,20 @@ impl Session {
                 exclusive(connection, SERVES, ANOTHER_SERVES).await?;
                 shared(connection, RUNS, ONE_IS_ALONE).await?;
             }
+            Claim::ServeFleet => {
+                shared(connection, SERVES, ONE_IS_WITHOUT_REDIS).await?;
+                shared(connection, RUNS, ONE_IS_ALONE).await?;
+            }
             Claim::ServeShared => shared(connection, RUNS, ONE_IS_ALONE).await?,
             Claim::Alone => exclusive(connection, RUNS, SOME_RUN).await?,
             Claim::Visit | Claim::Look => {}
         }
-        if matches!(self.claim, Claim::Serve | Claim::ServeShared) {
+        if matches!(self.claim, Claim::Serve | Claim::ServeFleet | Claim::ServeShared) {
             let known = sqlx::query("SELECT pg_advisory_lock_shared($1, $2)").bind(KNOWS);
             known.bind(migrate::newest() as i32).execute(&mut *connection).await?;
         }
         if let Some(node) = node {
-            match live(connection, node).await {
+            match live(connection, self.claim, node).await {
                 // Whoever settles the calls of this node gives it back.
                 Err(Error::InUse(_)) if lent.get_or_insert_with(Instant::now).elapsed() < LOAN => {
                     return Err(Error::Unavailable("another node settles its calls".to_owned()));
@@ -170,12 +180,31 @@ impl Session {
     pub(super) async fn show(&self, node: NodeId) -> Result<()> {
         let mut held = self.locks.lock().await;
         let shown = async |connection: &mut PgConnection| {
-            live(connection, node).await?;
+            live(connection, self.claim, node).await?;
             is_supported(connection).await
         };
         held.ask(shown).await?;
         held.node = Some(node);
         Ok(())
+    }
+
+    /// The nodes that live and count as one.
+    pub(super) async fn live_nodes(&self) -> Result<Vec<NodeId>> {
+        const LIVE: &str = "
+            SELECT CAST(objid AS BIGINT) FROM pg_locks
+            WHERE locktype = 'advisory' AND granted AND CAST(classid AS BIGINT) = $1 AND objsubid = 2
+              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        let mut held = self.locks.lock().await;
+        if held.retaken.is_some_and(|at| at.elapsed() < RESTART_GRACE_TIME) {
+            let why = "the nodes that live have to show it again after a restart of the database";
+            return Err(Error::Unavailable(why.to_owned()));
+        }
+        let asked = async |connection: &mut PgConnection| {
+            let nodes = sqlx::query_scalar(LIVE).bind(i64::from(IS));
+            Ok(nodes.fetch_all(connection).await?)
+        };
+        let nodes: Vec<i64> = held.ask(asked).await?;
+        Ok(nodes.into_iter().map(NodeId).collect())
     }
 
     /// Takes the lock of a node that is gone. False while another connection has it, or has had it within the last
@@ -315,8 +344,10 @@ async fn shared(connection: &mut PgConnection, lock: i64, otherwise: &str) -> Re
 }
 
 /// Takes the lock that shows that a node lives.
-async fn live(connection: &mut PgConnection, node: NodeId) -> Result<()> {
-    if lock_of(connection, node).await? {
+async fn live(connection: &mut PgConnection, claim: Claim, node: NodeId) -> Result<()> {
+    if lock_of(connection, LIVES, node).await?
+        && (claim != Claim::ServeFleet || lock_of(connection, IS, node).await?)
+    {
         return Ok(());
     }
     Err(Error::InUse(TAKEN_FOR_DEAD.to_owned()))
@@ -381,9 +412,9 @@ fn unreachable(error: sqlx::Error) -> Error {
     Error::Unavailable(format!("it cannot be reached: {text}"))
 }
 
-/// Takes the lock of a node. False while another connection has it.
-async fn lock_of(connection: &mut PgConnection, node: NodeId) -> Result<bool> {
-    let lock = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(number(node));
+/// Takes the lock of a class for a node. False while another connection has it.
+async fn lock_of(connection: &mut PgConnection, class: i32, node: NodeId) -> Result<bool> {
+    let lock = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(class).bind(number(node));
     is_granted(lock.execute(connection).await)
 }
 

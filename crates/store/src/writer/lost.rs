@@ -74,7 +74,27 @@ const STOPPED: &str = "The gateway stopped before this call ended";
 /// The error of a call that has ended, and whose record the database did not take.
 const UNRECORDED: &str = "The end of this call could not be recorded";
 
+/// A call that was lost with its node, and what it counts as.
+#[derive(Clone, Copy, Debug)]
+pub struct LostCall {
+    /// Its project.
+    pub project: ProjectId,
+    /// Its key.
+    pub key: KeyId,
+    /// Its estimated cost.
+    pub cost: Usd,
+    /// When it ended by the ledger.
+    pub ended: Timestamp,
+}
+
 impl Start {
+    /// What the call counts as once it is lost.
+    fn cost(&self, now: Timestamp) -> Option<LostCall> {
+        let step = self.lost(now, STOPPED);
+        let cost = step.call.as_ref()?.cost;
+        Some(LostCall { project: step.project, key: step.key?, cost, ended: now })
+    }
+
     /// The step that a lost call leaves: failed, with the prompt paid for as estimated.
     fn lost(&self, now: Timestamp, error: &str) -> Step {
         let prices = self
@@ -124,6 +144,7 @@ pub(crate) async fn settle_lost(
     writer: &Writer,
     node: NodeId,
     now: Timestamp,
+    counted: &mut Vec<LostCall>,
 ) -> Result<usize> {
     const LOST: &str =
         "SELECT step_id, call FROM open_calls WHERE node = $1 ORDER BY step_id LIMIT 500";
@@ -146,7 +167,10 @@ pub(crate) async fn settle_lost(
         });
         for (id, written) in join_all(written).await {
             match written {
-                Ok(()) => settled += 1,
+                Ok(()) => {
+                    settled += 1;
+                    counted.extend(start.ok().and_then(|start| start.cost(now)));
+                }
                 // Its step is there already, or it cannot be read: it must not block every start of
                 // the gateway.
                 Err(error) if error.is_of_one_row() => {

@@ -33,7 +33,7 @@ use crate::steps::{SealedContent, place};
 use crate::stored_responses::StoredResource;
 use batch::Batch;
 use ledger::Ledger;
-pub use lost::Start;
+pub use lost::{LostCall, Start};
 pub(crate) use lost::{nodes_with_open_calls, settle_lost};
 pub(crate) use postgres::PostgresCommits;
 pub(crate) use sqlite::SqliteCommits;

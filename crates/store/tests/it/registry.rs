@@ -167,8 +167,16 @@ async fn a_key_is_paused_once() {
         let mut tx = store.begin().await.unwrap();
         tx.add_key(&key(project)).await.unwrap();
         let id = key(project).id;
-        assert!(tx.pause_key(id, KeyStatus::LoopDetected).await.unwrap());
-        assert!(!tx.pause_key(id, KeyStatus::LoopDetected).await.unwrap());
+        let as_known = key(project);
+        for stale in [
+            Key { hourly_limit: Some(Usd(12_345)), ..as_known.clone() },
+            Key { reset_at: Some(NOW), ..as_known.clone() },
+        ] {
+            let paused = tx.pause_key(&stale, KeyStatus::Tripped).await.unwrap();
+            assert!(!paused, "it was judged by what holds no longer");
+        }
+        assert!(tx.pause_key(&as_known, KeyStatus::LoopDetected).await.unwrap());
+        assert!(!tx.pause_key(&as_known, KeyStatus::LoopDetected).await.unwrap());
         let before = store.registry_version().await.unwrap();
         tx.bump_registry().await.unwrap();
         tx.commit().await.unwrap();

@@ -7,6 +7,7 @@ mod node;
 mod passkey_device;
 mod pooler;
 mod proxy;
+mod redis;
 mod server;
 mod simulator;
 mod store;
@@ -18,6 +19,7 @@ pub use node::Node;
 pub use passkey_device::Device;
 pub use pooler::{Pooler, parts};
 pub use proxy::Cable;
+pub use redis::Redis;
 pub use server::{
     KEY, OWNER, PASSWORD, Server, Setup, first_step, free_port, hang_up_after, run, settings, until,
 };

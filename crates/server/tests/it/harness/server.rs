@@ -28,7 +28,10 @@ pub struct Setup {
 
 impl Setup {
     pub fn new(backend: &Backend) -> Self {
-        let store = Store::new(backend);
+        Self::of(Store::new(backend))
+    }
+
+    fn of(store: Store) -> Self {
         std::fs::create_dir(store.dir.path().join("data")).unwrap();
         let mut setup = Self { store, env: Vec::new() };
         let data = setup.store.dir.path().join("data").display().to_string();
@@ -104,6 +107,17 @@ impl Server {
         let server = Setup::new(backend).env("SLUICE_EGRESS_ALLOW", "127.0.0.1").start().await;
         server.lift_limits().await;
         server
+    }
+
+    /// The setup of another node on this server's database, with this server's environment.
+    pub fn beside(&self) -> Setup {
+        let mut setup = Setup::of(Store::beside(&self.setup.store));
+        let own = ["SLUICE_DATA_DIR", "SLUICE_LISTEN"];
+        for (name, value) in self.setup.env.iter().filter(|(name, _)| !own.contains(&name.as_str()))
+        {
+            setup = setup.env(name, value);
+        }
+        setup
     }
 
     /// Starts the process and waits until it answers.

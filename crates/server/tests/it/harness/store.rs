@@ -31,6 +31,8 @@ impl Backend {
 pub struct Store {
     pub dir: TempDir,
     database: Option<Database>,
+    /// The database of another store, which goes with that.
+    shared: Option<String>,
 }
 
 struct Database {
@@ -46,12 +48,19 @@ impl Store {
             Backend::Sqlite => None,
             Backend::Postgres(admin) => Some(Database::create(admin, dir.path())),
         };
-        Self { dir, database }
+        Self { dir, database, shared: None }
+    }
+
+    /// A data folder for another node on the database of a store.
+    pub fn beside(other: &Self) -> Self {
+        let dir = tempfile::Builder::new().prefix("sluice-it-").tempdir().unwrap();
+        Self { dir, database: None, shared: other.url().map(str::to_owned) }
     }
 
     /// The URL of the database, where there is one.
     pub fn url(&self) -> Option<&str> {
-        self.database.as_ref().map(|database| database.url.as_str())
+        let own = self.database.as_ref().map(|database| database.url.as_str());
+        own.or(self.shared.as_deref())
     }
 
     /// Everything that the store holds, as bytes: to search it for what must not be there.

@@ -1,0 +1,187 @@
+//! The handle to the counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use domain::ids::{NodeId, ProjectId};
+use domain::time::{Clock, micros};
+use redis::{Cmd, Value};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::held::Table;
+use crate::link::{Link, Live};
+use crate::target::Target;
+use crate::topology::{Topology, slot_of};
+use crate::{DECISION_TIMEOUT, Failure, Unusable, connect};
+
+/// A node whose servers have all been away for so long is not ready.
+const UNREADY_AFTER: Duration = Duration::from_secs(1);
+
+/// What counters are opened with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The Redis.
+    pub target: Target,
+    /// The name of the installation: those that share a Redis have different ones.
+    pub installation: String,
+    /// This node.
+    pub node: NodeId,
+    /// The machine's clock leaves time to the server; a fixed one, of a test, is the time.
+    pub clock: Clock,
+}
+
+/// The counters of all projects, behind one cheap handle.
+#[derive(Clone, Debug)]
+pub struct Counters(pub(crate) Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) topology: Topology,
+    /// Notified when slots may have moved.
+    pub(crate) moved: Notify,
+    pub(crate) held: Table,
+    next: AtomicU64,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stopping: CancellationToken,
+    began: Instant,
+}
+
+impl Counters {
+    /// Finds and checks the servers, and keeps connections to them until [`Counters::close`].
+    pub async fn open(settings: Settings) -> Result<Self, Unusable> {
+        let counters = Self::quiet(settings).await?;
+        counters.keep();
+        Ok(counters)
+    }
+
+    /// Like [`Counters::open`], without work of its own: nothing happens but by [`Counters::beat`].
+    pub async fn quiet(settings: Settings) -> Result<Self, Unusable> {
+        let target = &settings.target;
+        let unusable =
+            |why: String| Unusable(format!("Redis at {target}: {why}. See SLUICE_REDIS_URL"));
+        let topology = Topology::find(target).await.map_err(unusable)?;
+        for link in topology.links().iter() {
+            let address = address_of(target, link).await.map_err(unusable)?;
+            let found = connect::connect(target, &address).await;
+            let found = found.map_err(|why| {
+                let why = match target.hosts.len() {
+                    1 => why,
+                    _ => format!("{}: {why}", crate::target::shown(&address)),
+                };
+                Unusable(format!("Redis at {target}: {why}. See SLUICE_REDIS_URL"))
+            })?;
+            link.set_live(Live::new(found.connection, found.epoch));
+        }
+        let counters = Self(Arc::new(Shared {
+            topology,
+            moved: Notify::new(),
+            held: Table::default(),
+            next: AtomicU64::new(1),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            began: Instant::now(),
+            settings,
+        }));
+        counters.beat().await;
+        Ok(counters)
+    }
+
+    /// Whether any server is reached, or was a moment ago: while one of several fails over, the projects of the
+    /// others go on. The error names one that is not.
+    pub fn check(&self) -> Result<(), String> {
+        let links = self.0.topology.links();
+        if links.iter().any(|link| link.down() < UNREADY_AFTER) {
+            return Ok(());
+        }
+        let down = links.first().map(|link| link.name()).unwrap_or_default();
+        Err(format!("Redis does not answer ({down})"))
+    }
+
+    /// Whether the server of a project is reached.
+    pub fn is_reached(&self, project: ProjectId) -> bool {
+        self.0.link(project).is_ok_and(|link| link.is_well())
+    }
+
+    /// The reservations that this node holds.
+    pub fn held(&self) -> usize {
+        self.0.held.count()
+    }
+
+    /// Ends all work. What is reserved stays so until it is given back by another node.
+    pub async fn close(&self) {
+        self.0.stopping.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+}
+
+/// The address of a server, which Sentinels may have to say.
+pub(crate) async fn address_of(
+    target: &Target,
+    link: &Link,
+) -> Result<crate::target::Address, String> {
+    match &link.address {
+        Some(address) => Ok(address.clone()),
+        None => connect::ask_sentinels(target).await,
+    }
+}
+
+impl Shared {
+    /// The number of a new reservation.
+    pub(crate) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A reservation as the server names it.
+    pub(crate) fn id(&self, number: u64) -> String {
+        format!("{}.{number}", self.settings.node.0)
+    }
+
+    /// The base of the keys of a project.
+    pub(crate) fn base(&self, project: ProjectId) -> String {
+        format!("sluice:{}:{{p{}}}", self.settings.installation, project.0)
+    }
+
+    /// The server that has a project.
+    pub(crate) fn link(&self, project: ProjectId) -> Result<Arc<Link>, Failure> {
+        let link = self.topology.link(slot_of(&format!("p{}", project.0)));
+        link.ok_or_else(|| {
+            self.moved.notify_one();
+            Failure::Away("no server has the slot of the project".to_owned())
+        })
+    }
+
+    /// The time as functions take it: a test's, or nothing for that of the server.
+    pub(crate) fn now(&self) -> String {
+        self.settings.clock.fixed_at().map(|at| at.0.to_string()).unwrap_or_default()
+    }
+
+    /// Microseconds since this handle was made.
+    pub(crate) fn elapsed(&self) -> i64 {
+        micros(self.began.elapsed())
+    }
+
+    /// The time of a server after which a command that leaves now must have no effect.
+    pub(crate) fn not_after(&self, link: &Link) -> String {
+        if self.settings.clock.fixed_at().is_some() {
+            return String::new();
+        }
+        let offset = link.offset.load(Ordering::Relaxed);
+        (self.elapsed() + offset + micros(DECISION_TIMEOUT)).to_string()
+    }
+
+    /// Sends a command.
+    pub(crate) async fn send(
+        &self,
+        link: &Link,
+        live: &Arc<Live>,
+        command: &Cmd,
+        within: Duration,
+    ) -> Result<Value, Failure> {
+        link.send(live, command, within, &self.moved).await
+    }
+}

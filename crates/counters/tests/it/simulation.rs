@@ -1,0 +1,366 @@
+//! Random interleavings of everything that can happen to counters: nodes that ask, settle, store, give back, crash,
+//! rebuild step by step, and a Redis that loses everything or comes back as it was before, on one thread and a clock
+//! that the test sets. The functions run in a real Redis; an oracle knows what was truly spent and what truly runs.
+
+use std::time::Duration;
+
+use counters::{Failure, Reserved};
+use domain::ids::ProjectId;
+use domain::money::Usd;
+use domain::time::{Clock, HOUR, SECOND, Timestamp};
+
+use crate::servers::{is_there, until};
+use crate::world::{
+    BUDGET, CAP, Ended, Entry, KEYS, PROJECTS, Rebuild, Running, World, bounds, place,
+};
+
+impl World {
+    fn pick(&mut self) -> usize {
+        self.random.below(self.nodes.len() as u64) as usize
+    }
+
+    fn one_of(&mut self, chances: u64) -> bool {
+        self.random.below(chances) == 0
+    }
+
+    async fn step(&mut self) {
+        match self.random.below(100) {
+            0..34 => self.reserve().await,
+            34..54 => self.settle().await,
+            54..68 => self.store(),
+            68..72 => self.release().await,
+            72..80 => self.pass_time(),
+            80..86 => {
+                let node = self.pick();
+                self.nodes[node].1.beat().await;
+            }
+            86..93 => self.go_on().await,
+            93..95 => self.pay().await,
+            95 => self.take_over().await,
+            96 => {
+                let node = self.pick();
+                let project = PROJECTS[self.random.below(2) as usize];
+                let _ = self.nodes[node].1.look(project, &KEYS).await;
+            }
+            97 if self.one_of(4) => self.crash().await,
+            98 if self.one_of(4) => self.redis.flush().await,
+            99 if self.one_of(8) => self.restart().await,
+            _ => {}
+        }
+    }
+
+    fn pass_time(&mut self) {
+        let now = self.clock.now();
+        if self.one_of(200) {
+            self.clock.set(now.next_month_start());
+        } else {
+            let micros = self.random.below(30 * SECOND.unsigned_abs()).cast_signed();
+            self.clock.set(Timestamp(now.0 + micros));
+        }
+        let (now, hour) = (self.clock.now(), HOUR);
+        let is_needed =
+            |at: Timestamp| at.0 >= now.0 - 2 * hour || at.month_start() == now.month_start();
+        self.ledger.retain(|(_, at, _)| is_needed(*at));
+    }
+
+    /// A restart: Redis comes back with what it had when it last wrote it down.
+    async fn restart(&mut self) {
+        if self.one_of(2) {
+            self.redis.servers[0].ask(&["SAVE"]).await;
+        } else {
+            self.redis.servers[0].kill();
+            self.redis.servers[0].restart().await;
+        }
+    }
+
+    async fn reserve(&mut self) {
+        let node = self.pick();
+        let key = self.random.below(4) as usize;
+        let amount = Usd(self.random.below(400).cast_signed());
+        match self.nodes[node].1.reserve(&bounds(key), amount).await {
+            Ok(Reserved::Granted(hold, _)) => {
+                self.granted += 1;
+                self.running.push(Running { bounds: bounds(key), hold, amount, node });
+                let (hour, month) = self.truth(key);
+                assert!(hour <= CAP, "{hour} may be spent of {CAP}");
+                assert!(month <= BUDGET, "{month} may be spent of {BUDGET}");
+            }
+            Ok(Reserved::Full(_)) => {}
+            Err(Failure::Lost) => {
+                self.lost += 1;
+                self.begin(node, bounds(key).project).await;
+            }
+            Err(Failure::Away(_)) => self.nodes[node].1.beat().await,
+        }
+    }
+
+    fn take_running(&mut self) -> Option<Running> {
+        let count = self.running.len() as u64;
+        (count > 0).then(|| {
+            let place = self.random.below(count) as usize;
+            self.running.swap_remove(place)
+        })
+    }
+
+    /// A call ends: Redis is told. The ledger has it later.
+    async fn settle(&mut self) {
+        let Some(call) = self.take_running() else { return };
+        let cost = Usd(self.random.below(call.amount.0.unsigned_abs() + 1).cast_signed());
+        let at = self.clock.now();
+        let mut ended = Ended { call, cost, at, is_settled: false, is_stored: false };
+        self.tell(&mut ended).await;
+        if self.one_of(10) {
+            // The answer was lost.
+            self.tell(&mut ended).await;
+        }
+        self.ended.push(ended);
+    }
+
+    async fn tell(&self, ended: &mut Ended) {
+        let counters = &self.nodes[ended.call.node].1;
+        let (bounds, holds) = (&ended.call.bounds, [ended.call.hold]);
+        let since = Duration::from_micros((self.clock.now().0 - ended.at.0).unsigned_abs());
+        let settled = counters.settle(bounds, &holds, ended.cost, ended.at, since).await;
+        ended.is_settled |= settled.is_ok();
+    }
+
+    fn store(&mut self) {
+        let count = self.ended.len() as u64;
+        if count == 0 {
+            return;
+        }
+        let at = self.random.below(count) as usize;
+        let ended = &mut self.ended[at];
+        if !ended.is_stored {
+            ended.is_stored = true;
+            self.ledger.push((place(&ended.call.bounds), ended.at, ended.cost));
+            self.nodes[ended.call.node].1.stored(ended.call.bounds.project, &[ended.call.hold]);
+        }
+        if self.ended[at].is_settled {
+            self.ended.swap_remove(at);
+        }
+    }
+
+    async fn pay(&mut self) {
+        for mut ended in std::mem::take(&mut self.ended) {
+            if !ended.is_settled {
+                self.tell(&mut ended).await;
+            }
+            if !(ended.is_settled && ended.is_stored) {
+                self.ended.push(ended);
+            }
+        }
+        self.count_lost().await;
+    }
+
+    async fn release(&mut self) {
+        let Some(call) = self.take_running() else { return };
+        // If this fails, the next beat does it.
+        let _ = self.nodes[call.node].1.release(call.bounds.project, &[call.hold]).await;
+    }
+
+    async fn raise(&self, rebuild: &Rebuild, ledger: &[Entry]) -> Result<(), Failure> {
+        let (counters, project) = (&self.nodes[rebuild.node].1, rebuild.project);
+        let generation = Some(&rebuild.generation);
+        let month = self.clock.now();
+        let mut spent = Usd::ZERO;
+        for key in (0..4).filter(|key| bounds(*key).project == project) {
+            let seconds = self.seconds(ledger, key);
+            counters.raise_hour(project, generation, bounds(key).key, None, &seconds).await?;
+            let of_month = ledger
+                .iter()
+                .filter(|(of, at, _)| *of == key && at.month_start() == month.month_start());
+            spent += of_month.map(|(.., cost)| *cost).sum();
+        }
+        counters.raise_month(project, generation, month, spent).await
+    }
+
+    /// Begins to build a project, as a gateway does it.
+    async fn begin(&mut self, node: usize, project: ProjectId) {
+        if self.rebuilds.iter().any(|rebuild| (rebuild.node, rebuild.project) == (node, project)) {
+            return;
+        }
+        if let Ok(generation) = self.nodes[node].1.join(project).await {
+            let (ledger, uncounted) = (None, Vec::new());
+            self.rebuilds.push(Rebuild {
+                node,
+                project,
+                generation,
+                ledger,
+                uncounted,
+                is_raised: false,
+            });
+        }
+    }
+
+    /// A rebuild goes one step further.
+    async fn go_on(&mut self) {
+        let count = self.rebuilds.len() as u64;
+        if count == 0 {
+            return;
+        }
+        let at = self.random.below(count) as usize;
+        let mut rebuild = self.rebuilds.swap_remove(at);
+        match self.try_go_on(&mut rebuild).await {
+            Some(true) => self.opened += 1,
+            Some(false) => self.rebuilds.push(rebuild),
+            None => self.uncounted.append(&mut rebuild.uncounted),
+        }
+    }
+
+    /// Whether it is open, or `None` if it has to begin anew.
+    async fn try_go_on(&mut self, rebuild: &mut Rebuild) -> Option<bool> {
+        let counters = self.nodes[rebuild.node].1.clone();
+        let project = rebuild.project;
+        let Some(ledger) = &rebuild.ledger else {
+            let joined = counters.rejoined(project).await.ok()?;
+            if !self.nodes.iter().all(|(node, _)| joined.contains(node)) {
+                return None;
+            }
+            self.record_left();
+            let is_its = |(of, ..): &mut Entry| bounds(*of).project == project;
+            rebuild.uncounted = self.uncounted.extract_if(.., is_its).collect();
+            rebuild.ledger = Some(self.ledger.clone());
+            return Some(false);
+        };
+        if !rebuild.is_raised {
+            self.raise(rebuild, ledger).await.ok()?;
+            rebuild.is_raised = true;
+            return Some(false);
+        }
+        counters.open_project(project, &rebuild.generation, true, &KEYS).await.ok()?;
+        Some(true)
+    }
+
+    async fn crash(&mut self) {
+        let at = self.pick();
+        // What such a node owed is known from the ledger alone: see docs/fleet.md.
+        if self.ended.iter().any(|ended| ended.call.node == at && !ended.is_settled) {
+            return;
+        }
+        let (node, _) = self.nodes.remove(at);
+        self.gone.push(node);
+        for call in self.running.extract_if(.., |call| call.node == at) {
+            self.left.push((place(&call.bounds), call.amount));
+        }
+        let its = |ended: &mut Ended| ended.call.node == at;
+        let ended: Vec<Ended> = self.ended.extract_if(.., its).collect();
+        for ended in ended.into_iter().filter(|ended| !ended.is_stored) {
+            self.left.push((place(&ended.call.bounds), ended.cost));
+        }
+        for mut rebuild in self.rebuilds.extract_if(.., |rebuild| rebuild.node == at) {
+            self.uncounted.append(&mut rebuild.uncounted);
+        }
+        let running = self.running.iter_mut().map(|call| &mut call.node);
+        let ended = self.ended.iter_mut().map(|ended| &mut ended.call.node);
+        let rebuilds = self.rebuilds.iter_mut().map(|rebuild| &mut rebuild.node);
+        for node in running.chain(ended).chain(rebuilds) {
+            *node -= usize::from(*node > at);
+        }
+        self.add_node().await;
+    }
+
+    /// Records the calls of nodes that are gone.
+    fn record_left(&mut self) {
+        let now = self.clock.now();
+        for (place, amount) in std::mem::take(&mut self.left) {
+            let cost = Usd(self.random.below(amount.0.unsigned_abs() + 1).cast_signed());
+            self.ledger.push((place, now, cost));
+            self.uncounted.push((place, now, cost));
+        }
+    }
+
+    async fn count_lost(&mut self) {
+        let counters = &self.nodes[0].1;
+        for (key, at, cost) in std::mem::take(&mut self.uncounted) {
+            let hold = [counters.without_reservation()];
+            let since = Duration::from_micros((self.clock.now().0 - at.0).unsigned_abs());
+            match counters.settle(&bounds(key), &hold, cost, at, since).await {
+                Ok(_) => counters.stored(bounds(key).project, &hold),
+                Err(_) => self.uncounted.push((key, at, cost)),
+            }
+        }
+    }
+
+    async fn take_over(&mut self) {
+        self.record_left();
+        self.count_lost().await;
+        // A rebuild that fails has some to count.
+        if !self.uncounted.is_empty() || !self.rebuilds.is_empty() {
+            return;
+        }
+        for node in std::mem::take(&mut self.gone) {
+            for project in PROJECTS {
+                if self.nodes[0].1.forget(project, node).await.is_err() {
+                    self.gone.push(node);
+                }
+            }
+        }
+    }
+
+    /// Ends everything: nothing may stay reserved.
+    async fn end(&mut self) {
+        while !self.running.is_empty() {
+            self.settle().await;
+        }
+        until("nothing is held", async || {
+            for (_, counters) in &self.nodes {
+                counters.beat().await;
+            }
+            for project in PROJECTS {
+                self.begin(0, project).await;
+            }
+            while !self.rebuilds.is_empty() {
+                self.go_on().await;
+            }
+            self.pay().await;
+            while self.ended.iter().any(|ended| !ended.is_stored) {
+                self.store();
+            }
+            self.take_over().await;
+            self.gone.is_empty() && self.nodes.iter().all(|(_, counters)| counters.held() == 0)
+        })
+        .await;
+        for project in PROJECTS {
+            let figures = self.nodes[0].1.look(project, &KEYS).await.unwrap();
+            assert_eq!(figures.reserved, Usd::ZERO, "{figures:?}");
+            for (place, key) in figures.keys.iter().enumerate() {
+                let key_place =
+                    PROJECTS.iter().position(|each| *each == project).unwrap() * 2 + place;
+                let (hour, month) = self.truth(key_place);
+                assert_eq!(key.reserved, Usd::ZERO);
+                assert!(key.spent >= hour, "never less than the ledger");
+                assert!(figures.spent >= month, "never less than the ledger");
+            }
+        }
+    }
+}
+
+async fn simulate(seed: u64, steps: u64) {
+    println!("seed {seed}, {steps} steps");
+    let mut world = World::new(seed).await;
+    for _ in 0..steps {
+        world.step().await;
+    }
+    world.end().await;
+    println!("granted {}, lost {}, opened {}", world.granted, world.lost, world.opened);
+    assert!(world.granted > steps / 50 && world.opened > steps / 1_000, "too little happened");
+}
+
+fn seed() -> u64 {
+    let given = std::env::var("SLUICE_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    given.unwrap_or_else(|| Clock::system().now().0.unsigned_abs())
+}
+
+#[tokio::test]
+async fn nothing_is_overspent_and_nothing_stays_reserved() {
+    if is_there() {
+        simulate(seed(), 100_000).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "it takes minutes"]
+async fn a_million_steps() {
+    simulate(seed(), 1_000_000).await;
+}

@@ -1,0 +1,366 @@
+//! The work at the counters that all gateways share: what is lost is rebuilt from the ledger, what Redis could not
+//! be told of is told, and what nodes that are gone have reserved is given back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use counters::{Bounds, DECISION_TIMEOUT, Failure, Generation};
+use domain::ids::{KeyId, NodeId, ProjectId};
+use domain::money::Usd;
+use domain::time::{HOUR, MINUTE, Timestamp};
+use store::{LostCall, SpentSecond};
+
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::jobs::job::{Job, log_failure};
+use crate::state::shared_counters::{Fleet, Owed};
+
+/// What the ledger had so long ago is settled in Redis, or will not be any more: a settlement leaves before its
+/// call is stored, and has no effect after this, by whatever clock.
+pub(super) const SETTLING: Duration = DECISION_TIMEOUT.saturating_mul(5);
+/// What the clocks of a node and of Redis may differ by.
+const SKEW: i64 = 5 * MINUTE;
+/// The pause between two attempts to rebuild counters.
+const REBUILD_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The spend of keys by second, as the ledger has it.
+pub(super) struct Hours(BTreeMap<(ProjectId, KeyId), OfKey>);
+
+struct OfKey {
+    /// The reset that was known before the ledger was read.
+    reset_at: Option<Timestamp>,
+    seconds: Vec<(i64, Usd)>,
+}
+
+impl Hours {
+    /// Sorts by keys what was read while no key could be reset.
+    pub(super) fn of(gateway: &Gateway, spent: Vec<SpentSecond>) -> Self {
+        let mut hours = BTreeMap::new();
+        for SpentSecond { key, second, cost } in spent {
+            let Some(state) = gateway.registry.key(key) else { continue };
+            let of_key = hours
+                .entry((state.key.project, key))
+                .or_insert_with(|| OfKey { reset_at: state.key.reset_at, seconds: Vec::new() });
+            of_key.seconds.push((second, cost));
+        }
+        Self(hours)
+    }
+
+    /// Raises what Redis has of the projects for which `meant` gives something: the generation that must not have
+    /// changed, if there is one. A server that is away keeps no other from its work.
+    pub(super) async fn raise<'a>(
+        &self,
+        fleet: &Fleet,
+        meant: impl Fn(ProjectId) -> Option<Option<&'a Generation>>,
+    ) -> Result<()> {
+        let mut result = Ok(());
+        for ((project, key), of_key) in &self.0 {
+            let Some(generation) = meant(*project) else { continue };
+            let (reset_at, seconds) = (of_key.reset_at, &of_key.seconds);
+            let raised =
+                fleet.counters.raise_hour(*project, generation, *key, reset_at, seconds).await;
+            result = result.and(raised.map_err(unreached));
+        }
+        result
+    }
+}
+
+/// The failure of background work at Redis.
+pub(super) fn unreached(failure: Failure) -> Error {
+    Error::Unavailable(failure.to_string())
+}
+
+/// Starts the task that rebuilds lost counters. It ends when the gateway stops.
+pub(super) fn start(gateway: &Gateway) {
+    let (gateway, stopping) = (gateway.clone(), gateway.stopping.clone());
+    gateway
+        .clone()
+        .tasks
+        .spawn(async move { stopping.run_until_cancelled(rebuild(gateway)).await });
+}
+
+async fn rebuild(gateway: Gateway) {
+    let Some(fleet) = &gateway.fleet else { return };
+    loop {
+        let found = fleet.found_lost.notified();
+        let lost = fleet.lost();
+        if lost.is_empty() {
+            found.await;
+            continue;
+        }
+        let rebuilt = gateway.rebuild(fleet, &lost).await;
+        fleet.note_attempt(rebuilt.is_ok());
+        match rebuilt {
+            Ok(()) => {
+                tracing::info!(projects = lost.len(), "counters were rebuilt from the ledger");
+            }
+            Err(error) => {
+                tracing::debug!(error = error.cause(), "counters cannot be rebuilt yet");
+                tokio::time::sleep(REBUILD_INTERVAL).await;
+            }
+        }
+    }
+}
+
+impl Gateway {
+    pub(super) fn budget_of(&self, project: ProjectId) -> Option<Usd> {
+        let state = self.registry.project(project).ok().flatten();
+        state.and_then(|state| state.settings.monthly_budget)
+    }
+
+    /// Rebuilds the counters of some projects: the reservations of all nodes that live, then what the ledger has.
+    async fn rebuild(&self, fleet: &Fleet, projects: &[ProjectId]) -> Result<()> {
+        // First of all: what is reserved from here on is added by those who reserve it.
+        let live = self.store.live_nodes().await?;
+        let (mut meant, mut failed) = (BTreeMap::new(), None);
+        for project in projects {
+            match join(fleet, *project, &live).await {
+                Ok(generation) => drop(meant.insert(*project, generation)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        if meant.is_empty() {
+            return failed.map_or(Ok(()), Err);
+        }
+        self.store.settle_lost_calls(&self.clock).await?;
+        self.owe_lost_calls(fleet);
+        // The ledger has these from here on.
+        let mut lost = fleet.take_lost(|project| meant.contains_key(&project));
+        let ledger = match self.read_ledger().await {
+            Ok(ledger) => ledger,
+            Err(error) => {
+                lost.into_iter().for_each(|owed| fleet.owe(owed));
+                return Err(error);
+            }
+        };
+        tokio::time::sleep(SETTLING).await;
+        for (project, generation) in &meant {
+            let built = self.build(fleet, *project, generation, &ledger).await;
+            let is_its = |owed: &mut Owed| owed.bounds.project == *project;
+            let its: Vec<Owed> = lost.extract_if(.., is_its).collect();
+            match built {
+                Ok(()) => fleet.note_rebuilt(*project),
+                Err(error) => {
+                    its.into_iter().for_each(|owed| fleet.owe(owed));
+                    failed = Some(error);
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn read_ledger(&self) -> Result<Ledger> {
+        let _steady = self.registry.steady().await;
+        let now = self.clock.now();
+        // Before the ledger is read, which has the hours of these.
+        let keys = self.registry.keys();
+        let capped = keys.iter().filter(|state| state.key.hourly_limit.is_some());
+        let capped: Vec<_> = capped.map(|state| (state.key.project, state.key.id)).collect();
+        // Redis may be in another second, and in another month, than this node.
+        let spent = self.store.spent_seconds(now.minus_micros(HOUR + SKEW)).await?;
+        let (early, late) = (now.minus_micros(SKEW), now.minus_micros(-SKEW));
+        let mut months =
+            vec![(early, BTreeMap::from_iter(self.store.spend_by_project(early).await?))];
+        if early.month_start() != late.month_start() {
+            months.push((late, BTreeMap::from_iter(self.store.spend_by_project(late).await?)));
+        }
+        Ok(Ledger { hours: Hours::of(self, spent), capped, months })
+    }
+
+    /// Builds the counters of a project, and lets its calls spend.
+    async fn build(
+        &self,
+        fleet: &Fleet,
+        project: ProjectId,
+        generation: &Generation,
+        ledger: &Ledger,
+    ) -> Result<()> {
+        let its = |of: ProjectId| (of == project).then_some(Some(generation));
+        ledger.hours.raise(fleet, its).await?;
+        let has_budget = self.budget_of(project).is_some();
+        for (month, spent) in ledger.months.iter().filter(|_| has_budget) {
+            if let Some(spent) = spent.get(&project) {
+                let raised =
+                    fleet.counters.raise_month(project, Some(generation), *month, *spent).await;
+                raised.map_err(unreached)?;
+            }
+        }
+        let keys = ledger.capped.iter().filter(|(of, _)| *of == project);
+        let keys: Vec<KeyId> = keys.map(|(_, key)| *key).collect();
+        let opened = fleet.counters.open_project(project, generation, has_budget, &keys).await;
+        opened.map_err(unreached)
+    }
+
+    /// Owes Redis the calls of nodes that are gone which this node has recorded.
+    fn owe_lost_calls(&self, fleet: &Fleet) {
+        for LostCall { project, key, cost, ended } in self.store.take_lost_calls() {
+            let known = Bounds { project, key, reset_at: None, cap: None, budget: None };
+            fleet.owe(Owed {
+                bounds: known,
+                holds: vec![fleet.counters.without_reservation()],
+                cost,
+                ended,
+                since: Instant::now(),
+                is_lost: true,
+            });
+        }
+    }
+}
+
+/// What counters are built from.
+struct Ledger {
+    hours: Hours,
+    /// The keys with a cap.
+    capped: Vec<(ProjectId, KeyId)>,
+    /// The spend of projects in the months that it may be, the earlier first.
+    months: Vec<(Timestamp, BTreeMap<ProjectId, Usd>)>,
+}
+
+/// Adds the reservations of this node in a project. Fails until all other nodes that live have added theirs.
+async fn join(fleet: &Fleet, project: ProjectId, live: &[NodeId]) -> Result<Generation> {
+    let generation = fleet.counters.join(project).await.map_err(unreached)?;
+    let joined = fleet.counters.rejoined(project).await.map_err(unreached)?;
+    match live.iter().find(|node| !joined.contains(node)) {
+        None => Ok(generation),
+        Some(missing) => {
+            let why = format!("node {missing} has not added its reservations again");
+            Err(Error::Unavailable(why))
+        }
+    }
+}
+
+/// Settles calls that have ended while Redis could not be told.
+pub(super) struct Debts;
+
+impl Job for Debts {
+    const NAME: &'static str = "calls that Redis was not told of";
+
+    fn period(&self, _: &Gateway) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    async fn run(&mut self, gateway: &Gateway) -> Result<()> {
+        let Some(fleet) = &gateway.fleet else { return Ok(()) };
+        gateway.pay_all(fleet).await;
+        Ok(())
+    }
+}
+
+impl Gateway {
+    /// Settles what is owed, as far as Redis can be reached.
+    async fn pay_all(&self, fleet: &Fleet) {
+        // Whoever looks at what is owed then sees all of it.
+        let _alone = fleet.paying.lock().await;
+        self.owe_lost_calls(fleet);
+        for owed in fleet.take_owed() {
+            if !self.pay(fleet, &owed).await {
+                fleet.owe(owed);
+            }
+        }
+    }
+
+    async fn pay(&self, fleet: &Fleet, owed: &Owed) -> bool {
+        let Owed { bounds, holds, cost, ended, since, .. } = owed;
+        if !fleet.counters.is_reached(bounds.project) {
+            return false;
+        }
+        let bounds = self.bounds_now(*bounds);
+        match fleet.counters.settle(&bounds, holds, *cost, *ended, since.elapsed()).await {
+            Ok(_) => {
+                if owed.is_lost {
+                    fleet.counters.stored(bounds.project, holds);
+                }
+                true
+            }
+            Err(Failure::Lost) => {
+                fleet.note_lost(bounds.project);
+                false
+            }
+            Err(Failure::Away(_)) => false,
+        }
+    }
+}
+
+/// Gives back what nodes have reserved that are gone.
+pub(super) struct GoneNodes;
+
+impl Job for GoneNodes {
+    const NAME: &'static str = "reservations of nodes that are gone";
+
+    fn period(&self, _: &Gateway) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    async fn run(&mut self, gateway: &Gateway) -> Result<()> {
+        let Some(fleet) = &gateway.fleet else { return Ok(()) };
+        let mut owners: BTreeMap<NodeId, Vec<ProjectId>> = BTreeMap::new();
+        for project in bounded_projects(gateway) {
+            // A server that is away keeps no other from its work.
+            let Ok(nodes) = fleet.counters.owners(project).await else { continue };
+            for node in nodes {
+                owners.entry(node).or_default().push(project);
+            }
+        }
+        owners.remove(&gateway.store.node());
+        for (node, projects) in owners {
+            let taken_over = take_over(gateway, fleet, node, &projects).await;
+            log_failure("reservations of a node", taken_over);
+        }
+        Ok(())
+    }
+}
+
+fn bounded_projects(gateway: &Gateway) -> BTreeSet<ProjectId> {
+    let keys = gateway.registry.keys();
+    let capped = keys.iter().filter(|state| state.key.hourly_limit.is_some());
+    let capped = capped.map(|state| state.key.project);
+    let projects = gateway.registry.projects();
+    let budgeted = projects.iter().filter(|state| state.settings.monthly_budget.is_some());
+    budgeted.map(|state| state.id()).chain(capped).collect()
+}
+
+/// Gives the reservations of a node back, if it is gone: its calls are recorded and counted first. Until that is done
+/// it cannot come back, and reserve anew.
+async fn take_over(
+    gateway: &Gateway,
+    fleet: &Arc<Fleet>,
+    node: NodeId,
+    projects: &[ProjectId],
+) -> Result<()> {
+    if !gateway.store.settle_if_gone(node, &gateway.clock).await? {
+        return Ok(());
+    }
+    let given_back = give_back(gateway, fleet, node, projects).await;
+    gateway.store.leave(node).await?;
+    gateway.settled.notify_waiters();
+    given_back
+}
+
+async fn give_back(
+    gateway: &Gateway,
+    fleet: &Fleet,
+    node: NodeId,
+    projects: &[ProjectId],
+) -> Result<()> {
+    gateway.pay_all(fleet).await;
+    // Calls that it had ended and recorded while it could not reach Redis are known from the ledger alone. A server
+    // that is away keeps no other from its work.
+    log_failure("the hours of a node that is gone", gateway.recount_whole_hours().await);
+    log_failure("the month of a node that is gone", gateway.recount_months().await);
+    let mut result = Ok(());
+    for project in projects {
+        if fleet.owes_lost(*project) {
+            let why = "the calls of the node are not counted yet";
+            result = Err(Error::Unavailable(why.to_owned()));
+            continue;
+        }
+        match fleet.counters.forget(*project, node).await {
+            Ok(count) => {
+                tracing::info!(%node, %project, reservations = count, "what a node had reserved that is gone was given back");
+            }
+            Err(failure) => result = Err(unreached(failure)),
+        }
+    }
+    result
+}

@@ -1,0 +1,166 @@
+//! What this gateway knows about the counters that all gateways share.
+
+use std::collections::HashSet;
+use std::pin::{Pin, pin};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use counters::{Bounds, Counters, Failure, Gate, HoldId, Request, Reserved};
+use domain::ids::ProjectId;
+use domain::money::Usd;
+use domain::time::Timestamp;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio::time::{Instant, timeout_at};
+
+use crate::config::{OnCounterLoss, SharedCounters};
+use crate::lock::lock;
+use crate::state::caller::Caller;
+
+/// How long a call waits for lost counters to be rebuilt.
+const REBUILD_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The counters in Redis, and the work that is due at them.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    pub(crate) counters: Counters,
+    pub(crate) on_loss: OnCounterLoss,
+    /// The projects whose counters are lost.
+    lost: Mutex<HashSet<ProjectId>>,
+    /// Notified when a project is added there.
+    pub(crate) found_lost: Notify,
+    /// Notified when counters were rebuilt.
+    pub(crate) rebuilt: Notify,
+    /// Since when every attempt to rebuild counters has failed.
+    failing: Mutex<Option<Instant>>,
+    /// Calls that have ended and that Redis could not be told of.
+    owed: Mutex<Vec<Owed>>,
+    /// Held while what is owed is paid.
+    pub(crate) paying: tokio::sync::Mutex<()>,
+}
+
+/// A call that has ended, and whose reservations Redis still has.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    pub(crate) bounds: Bounds,
+    pub(crate) holds: Vec<HoldId>,
+    pub(crate) cost: Usd,
+    /// When it ended by the ledger.
+    pub(crate) ended: Timestamp,
+    pub(crate) since: std::time::Instant,
+    /// Whether it was lost with a node that is gone: the ledger has it, with an estimated cost.
+    pub(crate) is_lost: bool,
+}
+
+impl Fleet {
+    pub(crate) fn new(shared: SharedCounters) -> Self {
+        Self {
+            counters: shared.counters,
+            on_loss: shared.on_loss,
+            lost: Mutex::default(),
+            found_lost: Notify::new(),
+            rebuilt: Notify::new(),
+            failing: Mutex::default(),
+            owed: Mutex::default(),
+            paying: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The gate. Counters that are lost are waited for.
+    pub(crate) async fn gate(&self, bounds: &Bounds, request: Request) -> Result<Gate, Failure> {
+        let deadline = Instant::now() + REBUILD_TIMEOUT;
+        loop {
+            // The waiter is registered before the question, so that no end of a rebuild is missed.
+            let mut rebuilt = pin!(self.rebuilt.notified());
+            rebuilt.as_mut().enable();
+            match self.counters.gate(bounds, request).await {
+                Err(Failure::Lost) => self.built(bounds.project, rebuilt, deadline).await?,
+                other => return other,
+            }
+        }
+    }
+
+    /// Sets an amount aside. Counters that are lost are waited for.
+    pub(crate) async fn reserve(&self, bounds: &Bounds, amount: Usd) -> Result<Reserved, Failure> {
+        let deadline = Instant::now() + REBUILD_TIMEOUT;
+        loop {
+            let mut rebuilt = pin!(self.rebuilt.notified());
+            rebuilt.as_mut().enable();
+            match self.counters.reserve(bounds, amount).await {
+                Err(Failure::Lost) => self.built(bounds.project, rebuilt, deadline).await?,
+                other => return other,
+            }
+        }
+    }
+
+    /// Waits until some counters were rebuilt.
+    async fn built(
+        &self,
+        project: ProjectId,
+        rebuilt: Pin<&mut Notified<'_>>,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        self.note_lost(project);
+        // Nobody waits for what has not worked for as long as this would take.
+        if lock(&self.failing).is_some_and(|since| since.elapsed() >= REBUILD_TIMEOUT) {
+            return Err(Failure::Lost);
+        }
+        timeout_at(deadline, rebuilt).await.map_err(|_| Failure::Lost)
+    }
+
+    /// Asks for the counters of a project to be rebuilt.
+    pub(crate) fn note_lost(&self, project: ProjectId) {
+        lock(&self.lost).insert(project);
+        self.found_lost.notify_one();
+    }
+
+    /// The projects whose counters are lost.
+    pub(crate) fn lost(&self) -> Vec<ProjectId> {
+        lock(&self.lost).iter().copied().collect()
+    }
+
+    /// Notes that the counters of a project are there again, or that nobody needs them.
+    pub(crate) fn note_rebuilt(&self, project: ProjectId) {
+        lock(&self.lost).remove(&project);
+        self.rebuilt.notify_waiters();
+    }
+
+    /// Notes how an attempt to rebuild counters has ended.
+    pub(crate) fn note_attempt(&self, is_well: bool) {
+        let mut failing = lock(&self.failing);
+        *failing = if is_well { None } else { failing.or_else(|| Some(Instant::now())) };
+    }
+
+    pub(crate) fn owe(&self, owed: Owed) {
+        lock(&self.owed).push(owed);
+    }
+
+    /// All that is owed; what cannot be paid is owed again.
+    pub(crate) fn take_owed(&self) -> Vec<Owed> {
+        std::mem::take(&mut lock(&self.owed))
+    }
+
+    /// The calls that are owed and were lost with nodes that are gone, of these projects.
+    pub(crate) fn take_lost(&self, is_meant: impl Fn(ProjectId) -> bool) -> Vec<Owed> {
+        let is_taken = |owed: &mut Owed| owed.is_lost && is_meant(owed.bounds.project);
+        lock(&self.owed).extract_if(.., is_taken).collect()
+    }
+
+    /// Whether calls of a project are owed that were lost with nodes that are gone.
+    pub(crate) fn owes_lost(&self, project: ProjectId) -> bool {
+        lock(&self.owed).iter().any(|owed| owed.is_lost && owed.bounds.project == project)
+    }
+}
+
+impl Caller {
+    /// The key, and what bounds its calls.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds {
+            project: self.project.id(),
+            key: self.key.key.id,
+            reset_at: self.key.key.reset_at,
+            cap: self.key.key.hourly_limit,
+            budget: self.project.settings.monthly_budget,
+        }
+    }
+}

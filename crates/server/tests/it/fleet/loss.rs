@@ -1,0 +1,60 @@
+//! A Redis that is slow or gone: what is bounded waits for it, all else goes on.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{Fleet, run};
+use crate::harness::until;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_known_is_refused_and_all_else_goes_on() {
+    let Some(fleet) = Fleet::start(2, &[]).await else { return };
+    let (_, capped) = fleet.key(Some(1.0)).await;
+    let (_, free) = fleet.key(None).await;
+    let (capped, free) = (fleet.nodes[0].with_key(&capped), fleet.nodes[0].with_key(&free));
+    let (trace, other) = (capped.trace().await, free.trace().await);
+    run(&capped, &trace).await.ok(200);
+    fleet.redis.pause();
+    for _ in 0..5 {
+        let began = Instant::now();
+        let refused = run(&capped, &trace).await;
+        // 50 ms for the decision, and some time for a busy machine.
+        assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+        let error = "Limits cannot be checked right now: try again in a moment";
+        refused.is(503, &json!({"error": error, "code": "limits_unavailable"}));
+        assert_eq!(refused.header("retry-after"), "1");
+        assert_eq!(refused.header("x-should-retry"), "true");
+        run(&free, &other).await.ok(200);
+    }
+    for node in &fleet.nodes {
+        until("it is not ready", async || {
+            (node.any.get("/ready").await.status == 503).then_some(())
+        })
+        .await;
+    }
+    // What costs nothing is bounded by nothing.
+    capped.get("/api/v1/sdk/config").await.ok(200);
+    fleet.redis.resume();
+    for node in &fleet.nodes {
+        until("it is ready", async || (node.any.get("/ready").await.status == 200).then_some(()))
+            .await;
+    }
+    run(&capped, &trace).await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_each_node_counts_holds_if_so_configured() {
+    let Some(fleet) = Fleet::start(1, &[("SLUICE_ON_COUNTER_LOSS", "local")]).await else { return };
+    let dollars = |calls: i64| (calls * super::CALL) as f64 / 1e9;
+    let (_, raw) = fleet.key(Some(dollars(3))).await;
+    let key = fleet.nodes[0].with_key(&raw);
+    let trace = key.trace().await;
+    run(&key, &trace).await.ok(200);
+    fleet.redis.pause();
+    run(&key, &trace).await.ok(200);
+    run(&key, &trace).await.ok(200);
+    run(&key, &trace).await.says(429, "Kill switch engaged");
+    fleet.redis.resume();
+    assert_eq!(fleet.spent(), 3 * super::CALL);
+}

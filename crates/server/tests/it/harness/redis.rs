@@ -1,0 +1,80 @@
+//! A Redis that a test starts and ends.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::{free_port, until};
+
+/// A Redis of its own. It dies with this value.
+pub struct Redis {
+    child: Child,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl Redis {
+    /// Starts one, where it is installed.
+    pub async fn start() -> Option<Self> {
+        let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
+        if !found.is_ok_and(|status| status.success()) {
+            let all = std::env::var_os("SLUICE_TEST_ALL").is_some();
+            assert!(!all, "SLUICE_TEST_ALL is set, and there is no redis-server");
+            eprintln!("skipped: there is no redis-server");
+            return None;
+        }
+        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+        let child = Command::new("redis-server")
+            .args(["--bind", "127.0.0.1", "--save", "", "--port", &port.to_string(), "--dir"])
+            .arg(folder.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let redis = Self { child, port, _folder: folder };
+        until("Redis answers", async || redis.try_ask("PING").ok()).await;
+        Some(redis)
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Sends a command, and gives the first line of the answer.
+    pub fn ask(&self, command: &str) -> String {
+        self.try_ask(command).unwrap()
+    }
+
+    fn try_ask(&self, command: &str) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.write_all(format!("{command}\r\n").as_bytes())?;
+        let (mut said, mut byte) = (String::new(), [0]);
+        while !said.ends_with("\r\n") {
+            stream.read_exact(&mut byte)?;
+            said.push(byte[0].into());
+        }
+        Ok(said.trim_end().to_owned())
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// Has it answer nothing until [`Redis::resume`].
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
