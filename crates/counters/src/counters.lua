@@ -350,7 +350,7 @@ local function is_known(base, key, epoch, cap, budget, key_epoch)
 end
 
 -- now, epoch, key, reset, loop limit, loop window, request limit, cap, budget, whether it spends
--- -> code, requests in the hour, microseconds until there is room
+-- -> code, requests in the hour, microseconds until there may be one more than now
 local function gate(keys, args)
   local base, now = keys[1], clock(args[1])
   local epoch, key, reset = args[2], args[3], args[4]
@@ -380,6 +380,8 @@ local function gate(keys, args)
     else
       note_request(list, now, hour, limit)
       count = count + 1
+      local oldest = time_and_count(call('LINDEX', list, 0))
+      wait = math.max(oldest + hour - now, 0)
     end
   end
   call('HSET', k, 'an', attempts, 'qn', count)

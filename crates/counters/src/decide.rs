@@ -95,6 +95,8 @@ pub struct Gate {
     pub admission: Admission,
     /// The requests in the rolling hour, this one included if it was admitted.
     pub requests: u64,
+    /// Whole seconds until there may be one more than now. 0 if the hour's requests were not asked about.
+    pub reset: u64,
 }
 
 /// What is spent and reserved. Figures that nothing bounds are zero.
@@ -148,19 +150,16 @@ impl Counters {
             })
             .await?;
         let requests = number(at(&parts, 1)?)?.unsigned_abs();
+        let reset = ((number(at(&parts, 2)?)? + SECOND - 1) / SECOND).max(0).unsigned_abs();
         let admission = match number(at(&parts, 0)?)? {
             0 => Admission::Admitted,
             1 => Admission::Loop,
-            RATE => {
-                let wait = number(at(&parts, 2)?)?;
-                let retry_after = ((wait + SECOND - 1) / SECOND).max(1).unsigned_abs();
-                Admission::RateExceeded { retry_after }
-            }
+            RATE => Admission::RateExceeded { retry_after: reset.max(1) },
             3 => Admission::BudgetSpent,
             4 => Admission::CapSpent,
             other => return Err(unknown(other)),
         };
-        Ok(Gate { admission, requests })
+        Ok(Gate { admission, requests, reset })
     }
 
     /// Sets an amount aside, if it fits beside what is spent and reserved.

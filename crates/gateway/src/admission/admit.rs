@@ -65,26 +65,27 @@ impl Gateway {
             Box::pin(self.note_perimeter_block(origin, PerimeterReason::InvalidKey)).await;
             return Err(Error::Unauthorized.into());
         };
-        match self.check_caller(&caller, origin, spends, now).await {
-            Ok(quota) => caller.quota = quota,
-            Err(error) => {
+        if let Err(error) = self.check_caller(&mut caller, origin, spends, now).await {
+            let quota = match error {
                 // An address that may not use the key learns nothing of its traffic.
-                let may_know = !matches!(error, Error::PerimeterBlock);
-                let quota = may_know.then(|| lock(&caller.key.windows).quota(now)).flatten();
-                return Err(GateRefusal { error, quota });
-            }
+                Error::PerimeterBlock => None,
+                // This gateway has not counted.
+                _ if self.fleet.is_some() => caller.quota,
+                _ => lock(&caller.key.windows).quota(now),
+            };
+            return Err(GateRefusal { error, quota });
         }
         Ok(caller)
     }
 
-    /// The decisions about a known key, in their order. Returns what is left of its requests.
+    /// The decisions about a known key, in their order. Notes what is left of its requests.
     pub(crate) async fn check_caller(
         &self,
-        caller: &Caller,
+        caller: &mut Caller,
         origin: &Origin,
         spends: Spends,
         now: Timestamp,
-    ) -> Result<Option<RequestQuota>> {
+    ) -> Result<()> {
         if let Err(error) = check_perimeter(&caller.project.settings.perimeter, origin.address) {
             Box::pin(self.note_perimeter_block(origin, PerimeterReason::BlockedAddress)).await;
             return Err(error);
@@ -99,7 +100,7 @@ impl Gateway {
     /// The decisions about the windows and the spend of a key by what this gateway has counted.
     pub(super) async fn check_here(
         &self,
-        caller: &Caller,
+        caller: &mut Caller,
         spends: Spends,
         now: Timestamp,
     ) -> Result<()> {
@@ -116,7 +117,8 @@ impl Gateway {
         if spends == Spends::Yes {
             self.check_settled_here(caller, now).await?;
         }
-        Ok(quota)
+        caller.quota = quota;
+        Ok(())
     }
 
     /// Refuses addresses that may not call at all, by key or by session.

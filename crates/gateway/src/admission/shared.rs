@@ -7,7 +7,7 @@ use counters::{Admission, Bounds, HoldId, Request, Spend};
 use domain::key::KeyStatus;
 use domain::money::Usd;
 use domain::time::{SECOND, Timestamp};
-use limits::LONGEST_LOOP_WINDOW;
+use limits::{LONGEST_LOOP_WINDOW, RequestQuota};
 use tokio::sync::oneshot;
 
 use crate::admission::admit::Spends;
@@ -23,7 +23,7 @@ impl Gateway {
     pub(super) async fn check_shared(
         &self,
         fleet: &Fleet,
-        caller: &Caller,
+        caller: &mut Caller,
         spends: Spends,
         now: Timestamp,
     ) -> Result<()> {
@@ -40,6 +40,10 @@ impl Gateway {
             spend: if is_checked { Spend::Checked } else { Spend::None },
         };
         let gate = fleet.gate(&bounds, request).await;
+        if let (Ok(gate), Some(limit)) = (&gate, request.per_hour) {
+            let remaining = limit.saturating_sub(gate.requests);
+            caller.quota = Some(RequestQuota { limit, remaining, reset: gate.reset });
+        }
         active?;
         match gate {
             Ok(gate) => self.admitted(caller, gate.admission, now).await,

@@ -30,8 +30,8 @@ impl Gateway {
         if !key.key.is_valid(now) {
             return Err(Error::invalid("The key has expired: choose another one"));
         }
-        let caller = Caller::new(key, project);
-        self.check_caller(&caller, &member.origin, spends, now).await?;
+        let mut caller = Caller::new(key, project);
+        self.check_caller(&mut caller, &member.origin, spends, now).await?;
         Ok(caller
             .with_attributes(HeaderAttributes { user: Some(member.email.clone()), tags: None }))
     }
