@@ -274,7 +274,7 @@ impl Store {
             return Ok(false);
         }
         if let Err(error) = self.settle_lost_calls_of(node, clock.now()).await {
-            self.lock.leave(node).await?;
+            self.lock.leave(node).await;
             return Err(error);
         }
         Ok(true)
@@ -282,8 +282,8 @@ impl Store {
 
     /// Ends what [`Store::settle_if_gone`] began: the node may only have been cut off, and then it comes back.
     #[boxed]
-    pub async fn leave(&self, node: NodeId) -> Result<()> {
-        self.lock.leave(node).await
+    pub async fn leave(&self, node: NodeId) {
+        self.lock.leave(node).await;
     }
 
     /// The calls of nodes that are gone that this one has recorded since the last time, where nodes count as one.

@@ -332,7 +332,7 @@ async fn take_over(
         return Ok(());
     }
     let given_back = give_back(gateway, fleet, node, projects).await;
-    gateway.store.leave(node).await?;
+    gateway.store.leave(node).await;
     gateway.settled.notify_waiters();
     given_back
 }

@@ -163,13 +163,13 @@ pub(crate) async fn settle_lost(
                 Ok(start) => writer.lost(start, now, STOPPED).await,
                 Err(error) => Err(Error::Corrupt(error.to_string())),
             };
-            (id, written)
+            (id, start.ok(), written)
         });
-        for (id, written) in join_all(written).await {
+        for (id, start, written) in join_all(written).await {
             match written {
                 Ok(()) => {
                     settled += 1;
-                    counted.extend(start.ok().and_then(|start| start.cost(now)));
+                    counted.extend(start.and_then(|start| start.cost(now)));
                 }
                 // Its step is there already, or it cannot be read: it must not block every start of
                 // the gateway.
