@@ -106,7 +106,8 @@ impl Gateway {
         ended: Timestamp,
     ) -> Option<(oneshot::Receiver<Usd>, Vec<HoldId>)> {
         let bounds = self.bounds_now(caller.bounds());
-        if holds.is_empty() {
+        let is_reserved = !holds.is_empty();
+        if !is_reserved {
             if !bounds.is_bounded() {
                 return None;
             }
@@ -118,6 +119,8 @@ impl Gateway {
             match fleet.counters.settle(&bounds, &holds, cost, ended, since.elapsed()).await {
                 // The receiver is gone if its caller has hung up; the gate finds a spent cap as well.
                 Ok(settled) => drop(send.send(settled.hour_spent)),
+                // Nothing in Redis says that it was not counted before: its cost is taken from the ledger.
+                Err(_) if !is_reserved => {}
                 Err(_) => fleet.owe(Owed { bounds, holds, cost, ended, since, is_lost: false }),
             }
         });
