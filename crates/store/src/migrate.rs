@@ -392,8 +392,9 @@ fn is_in_use(error: &MigrateError) -> bool {
     let (MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) = error else {
         return false;
     };
-    let code = cause.as_database_error().and_then(|refusal| refusal.code());
-    matches!(code.as_deref(), Some("55P03" | "40P01"))
+    cause
+        .as_database_error()
+        .is_some_and(|refusal| matches!(refusal.code().as_deref(), Some("55P03" | "40P01")))
 }
 
 fn failed(error: MigrateError) -> Error {

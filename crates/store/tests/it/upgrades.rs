@@ -126,6 +126,9 @@ async fn a_gateway_that_starts_while_a_contract_is_applied_is_refused() {
 
 #[tokio::test]
 async fn a_node_that_comes_back_to_a_schema_that_has_left_it_behind_records_nothing() {
+    const CUT: &str = "
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE application_name LIKE 'sluice lock %' AND datname = current_database()";
     for database in databases().await {
         if database.kind != "postgres" {
             continue;
@@ -133,9 +136,6 @@ async fn a_node_that_comes_back_to_a_schema_that_has_left_it_behind_records_noth
         let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
         let (project, _) = project(&store).await;
         let (newer, mut beside) = contract(&database).await;
-        const CUT: &str = "
-            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE application_name LIKE 'sluice lock %' AND datname = current_database()";
         sqlx::query(CUT).execute(&mut beside).await.unwrap();
         until(&mut beside, "advisory", true).await;
         database.execute(EXPAND).await;
