@@ -557,10 +557,10 @@ local function raise_hour(keys, args)
 end
 
 -- now, epoch, generation, whether the month is known, keys whose hour is known... : lets calls spend. 1 if it was
--- done; 0 if what was built is lost again.
+-- done; 2 if they could spend before, so that what was raised is not all; 0 if what was built is lost again.
 local function open(keys, args)
   local base, epoch = keys[1], args[2]
-  local known = call('HMGET', base .. ':s', 'e', 'g')
+  local known = call('HMGET', base .. ':s', 'e', 'g', 'o')
   if known[1] ~= epoch or known[2] ~= args[3] then return 0 end
   call('HSET', base .. ':s', 'o', '1')
   if args[4] == '1' then call('HSET', base .. ':s', 'me', epoch) end
@@ -569,7 +569,7 @@ local function open(keys, args)
     call('HSET', k, 'e', epoch)
     call('EXPIRE', k, KEEP_KEY)
   end
-  return 1
+  return known[3] == '1' and 2 or 1
 end
 
 -- now -> the nodes that have reservations

@@ -17,6 +17,8 @@ use crate::target::Target;
 use crate::topology::{Topology, slot_of};
 use crate::{DECISION_TIMEOUT, Failure, Unusable, connect};
 
+/// How long a decision may take on the fixed clock of a test, however busy its machine is.
+const UNHURRIED: Duration = Duration::from_secs(10);
 /// A node whose servers have all been away for so long is not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(1);
 
@@ -163,6 +165,14 @@ impl Shared {
     /// Microseconds since this handle was made.
     pub(crate) fn elapsed(&self) -> i64 {
         micros(self.began.elapsed())
+    }
+
+    /// How long a decision may take. On a clock that stands still none is late.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.settings.clock.fixed_at() {
+            Some(_) => UNHURRIED,
+            None => DECISION_TIMEOUT,
+        }
     }
 
     /// The time of a server after which a command that leaves now must have no effect.

@@ -10,11 +10,11 @@ use redis::{Cmd, Value};
 use tokio::sync::RwLockReadGuard;
 use tokio::time::{Instant as Deadline, timeout_at};
 
+use crate::Failure;
 use crate::counters::Counters;
 use crate::held::Settlement;
 use crate::link::{Link, Live, call};
 use crate::reply::{at, list, money, number, text};
-use crate::{DECISION_TIMEOUT, Failure};
 
 /// The most reservations that one command gives back.
 const RELEASED_AT_ONCE: usize = 500;
@@ -138,7 +138,7 @@ impl Counters {
     /// The gate: the request is counted, and held against the limits in their order: loop, rate, budget, cap.
     pub async fn gate(&self, bounds: &Bounds, request: Request) -> Result<Gate, Failure> {
         let parts = self
-            .decide("gate", bounds, Deadline::now() + DECISION_TIMEOUT, |command, _| {
+            .decide("gate", bounds, Deadline::now() + self.0.patience(), |command, _| {
                 let (limit, window) = request.loops.unzip();
                 command
                     .arg(optional(limit))
@@ -166,7 +166,7 @@ impl Counters {
     pub async fn reserve(&self, bounds: &Bounds, amount: Usd) -> Result<Reserved, Failure> {
         let shared = &self.0;
         let number_of = shared.number();
-        let deadline = Deadline::now() + DECISION_TIMEOUT;
+        let deadline = Deadline::now() + self.0.patience();
         let link = shared.link(bounds.project)?;
         let _changing = changing(&link, deadline).await?;
         // What cannot be sent is in no doubt.
@@ -242,7 +242,7 @@ impl Counters {
         since: Duration,
     ) -> Result<Settled, Failure> {
         let shared = &self.0;
-        let deadline = Deadline::now() + DECISION_TIMEOUT;
+        let deadline = Deadline::now() + self.0.patience();
         let link = shared.link(bounds.project)?;
         let _changing = changing(&link, deadline).await?;
         let parts = self
@@ -277,7 +277,7 @@ impl Counters {
         let numbers: Vec<u64> = holds.iter().map(|hold| hold.number).collect();
         // Whatever becomes of this attempt, nobody holds them any more.
         self.0.held.doubt(project, &numbers);
-        self.give_back(project, &numbers, DECISION_TIMEOUT).await
+        self.give_back(project, &numbers, self.0.patience()).await
     }
 
     pub(crate) async fn give_back(

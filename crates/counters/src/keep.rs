@@ -200,12 +200,11 @@ impl Counters {
             let settled =
                 self.settle_numbers(bounds, &[number], &[number], cost, *ended, at.elapsed()).await;
             match settled {
-                Ok(_) => {}
                 // Nobody has built the project anew since. The ledger has the call when somebody does.
                 Err(Failure::Lost) if settlement.is_old() => {
                     held.doubt(bounds.project, &[number]);
                 }
-                Err(Failure::Lost) => {}
+                Ok(_) | Err(Failure::Lost) => {}
                 Err(away) => return Err(away),
             }
         }

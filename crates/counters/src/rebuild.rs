@@ -143,14 +143,15 @@ impl Counters {
     }
 
     /// Lets the calls of a project spend whose counters were built: those of its budget, and of these keys' caps.
-    /// [`Failure::Lost`] if what was built is lost again.
+    /// Returns whether none could before: else calls were settled meanwhile that the ledger may not have had, and what
+    /// it was raised to need not be all. [`Failure::Lost`] if what was built is lost again.
     pub async fn open_project(
         &self,
         project: ProjectId,
         generation: &Generation,
         has_budget: bool,
         keys: &[KeyId],
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let (link, live) = self.at(project)?;
         let mut command = call("open", &self.0.base(project));
         command.arg(self.0.now()).arg(live.epoch.load().as_str()).arg(&generation.0);
@@ -158,9 +159,12 @@ impl Counters {
         for key in keys {
             command.arg(key.to_string());
         }
-        is_done(&self.0.send(&link, &live, &command, STEP_TIMEOUT).await?)?;
+        let was_closed = match number(&self.0.send(&link, &live, &command, STEP_TIMEOUT).await?)? {
+            0 => return Err(Failure::Lost),
+            code => code == 1,
+        };
         metrics::counter!("sluice_counter_rebuilds_total").increment(1);
-        Ok(())
+        Ok(was_closed)
     }
 
     /// The nodes that have reservations in a project.

@@ -223,7 +223,7 @@ async fn what_is_lost_while_it_is_built_cannot_be_opened() {
     let spent = [(now.unix_seconds(), Usd(2))];
     assert_eq!(one.raise_hour(PROJECT, Some(&stale), KEY, None, &spent).await, lost);
     assert_eq!(one.raise_month(PROJECT, Some(&stale), now, Usd(2)).await, lost);
-    assert_eq!(one.open_project(PROJECT, &stale, true, &[KEY]).await, lost);
+    assert_eq!(one.open_project(PROJECT, &stale, true, &[KEY]).await, Err(Failure::Lost));
     other.open_project(PROJECT, &generation, true, &[KEY]).await.unwrap();
     assert_eq!(reserve(&other, 1).await, Ok(true));
 }

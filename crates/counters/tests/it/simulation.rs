@@ -228,7 +228,10 @@ impl World {
             rebuild.is_raised = true;
             return Some(false);
         }
-        counters.open_project(project, &rebuild.generation, true, &KEYS).await.ok()?;
+        let opened = counters.open_project(project, &rebuild.generation, true, &KEYS).await;
+        if !opened.ok()? {
+            self.uncounted.append(&mut rebuild.uncounted);
+        }
         Some(true)
     }
 
@@ -241,12 +244,12 @@ impl World {
         let (node, _) = self.nodes.remove(at);
         self.gone.push(node);
         for call in self.running.extract_if(.., |call| call.node == at) {
-            self.left.push((place(&call.bounds), call.amount));
+            self.left.push((place(&call.bounds), call.amount, None));
         }
         let its = |ended: &mut Ended| ended.call.node == at;
         let ended: Vec<Ended> = self.ended.extract_if(.., its).collect();
         for ended in ended.into_iter().filter(|ended| !ended.is_stored) {
-            self.left.push((place(&ended.call.bounds), ended.cost));
+            self.left.push((place(&ended.call.bounds), ended.cost, Some(ended.at)));
         }
         for mut rebuild in self.rebuilds.extract_if(.., |rebuild| rebuild.node == at) {
             self.uncounted.append(&mut rebuild.uncounted);
@@ -263,10 +266,11 @@ impl World {
     /// Records the calls of nodes that are gone.
     fn record_left(&mut self) {
         let now = self.clock.now();
-        for (place, amount) in std::mem::take(&mut self.left) {
+        for (place, amount, at) in std::mem::take(&mut self.left) {
+            let at = at.unwrap_or(now);
             let cost = Usd(self.random.below(amount.0.unsigned_abs() + 1).cast_signed());
-            self.ledger.push((place, now, cost));
-            self.uncounted.push((place, now, cost));
+            self.ledger.push((place, at, cost));
+            self.uncounted.push((place, at, cost));
         }
     }
 

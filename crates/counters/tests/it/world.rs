@@ -69,8 +69,8 @@ pub struct World {
     pub rebuilds: Vec<Rebuild>,
     /// Nodes that have crashed.
     pub gone: Vec<NodeId>,
-    /// The calls that they had.
-    pub left: Vec<(usize, Usd)>,
+    /// The calls that they had; those that had ended with the time, as nothing takes longer than moments to be stored.
+    pub left: Vec<(usize, Usd, Option<Timestamp>)>,
     pub uncounted: Vec<Entry>,
     pub granted: u64,
     pub lost: u64,
@@ -131,9 +131,11 @@ impl World {
         let oldest = now.unix_seconds() - HOUR / SECOND;
         let unstored = self.ended.iter().filter(|ended| !ended.is_stored);
         let unstored = unstored.map(|ended| (place(&ended.call.bounds), ended.at, ended.cost));
-        let spent: Vec<Entry> = self.ledger.iter().copied().chain(unstored).collect();
+        let left = self.left.iter().filter_map(|(of, cost, at)| Some((*of, (*at)?, *cost)));
+        let spent: Vec<Entry> = self.ledger.iter().copied().chain(unstored).chain(left).collect();
         let runs = self.running.iter().map(|call| (place(&call.bounds), call.amount));
-        let runs: Vec<_> = runs.chain(self.left.iter().copied()).collect();
+        let left = self.left.iter().filter(|(.., at)| at.is_none());
+        let runs: Vec<_> = runs.chain(left.map(|(of, amount, _)| (*of, *amount))).collect();
         let of_hour = spent.iter().filter(|(of, at, _)| *of == key && at.unix_seconds() >= oldest);
         let of_key = runs.iter().filter(|(of, _)| *of == key);
         let hour = of_hour.map(|(.., cost)| *cost).chain(of_key.map(|(_, amount)| *amount)).sum();

@@ -140,7 +140,13 @@ impl Gateway {
             let is_its = |owed: &mut Owed| owed.bounds.project == *project;
             let its: Vec<Owed> = lost.extract_if(.., is_its).collect();
             match built {
-                Ok(()) => fleet.note_rebuilt(*project),
+                Ok(was_closed) => {
+                    fleet.note_rebuilt(*project);
+                    // What was settled meanwhile may hide these: the larger is not the sum.
+                    if !was_closed {
+                        its.into_iter().for_each(|owed| fleet.owe(owed));
+                    }
+                }
                 Err(error) => {
                     its.into_iter().for_each(|owed| fleet.owe(owed));
                     failed = Some(error);
@@ -168,14 +174,14 @@ impl Gateway {
         Ok(Ledger { hours: Hours::of(self, spent), capped, months })
     }
 
-    /// Builds the counters of a project, and lets its calls spend.
+    /// Builds the counters of a project, and lets its calls spend. Returns whether none could before.
     async fn build(
         &self,
         fleet: &Fleet,
         project: ProjectId,
         generation: &Generation,
         ledger: &Ledger,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let its = |of: ProjectId| (of == project).then_some(Some(generation));
         ledger.hours.raise(fleet, its).await?;
         let has_budget = self.budget_of(project).is_some();
