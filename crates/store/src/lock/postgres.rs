@@ -38,7 +38,7 @@ const BEFORE_LOCK: i64 = 33;
 
 /// The class of the lock by which a node that counts with others is known to them: only it holds it, while the
 /// lock of one that is gone is held by whoever has taken it over.
-const IS: i32 = LIVES + 2;
+const IS: i32 = LIVES + 4;
 
 const ONE_IS_WITHOUT_REDIS: &str = "another Sluice serves this PostgreSQL database without Redis, and the two would \
      make spend caps inexact: stop the other one, or set SLUICE_REDIS_URL there as well";
