@@ -130,7 +130,9 @@ impl Gateway {
         let ledger = match self.read_ledger().await {
             Ok(ledger) => ledger,
             Err(error) => {
-                lost.into_iter().for_each(|owed| fleet.owe(owed));
+                for owed in lost {
+                    fleet.owe(owed);
+                }
                 return Err(error);
             }
         };
@@ -144,11 +146,15 @@ impl Gateway {
                     fleet.note_rebuilt(*project);
                     // What was settled meanwhile may hide these: the larger is not the sum.
                     if !was_closed {
-                        its.into_iter().for_each(|owed| fleet.owe(owed));
+                        for owed in its {
+                            fleet.owe(owed);
+                        }
                     }
                 }
                 Err(error) => {
-                    its.into_iter().for_each(|owed| fleet.owe(owed));
+                    for owed in its {
+                        fleet.owe(owed);
+                    }
                     failed = Some(error);
                 }
             }
