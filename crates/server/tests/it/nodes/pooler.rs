@@ -123,7 +123,7 @@ async fn nobody_waits_for_a_pooler_whose_database_is_silent() {
     let ask = |number: usize| {
         let (key, path) = (key.clone(), format!("/api/v1/traces/{trace}"));
         tokio::spawn(async move {
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 key.get(&path).await.status
             } else {
                 key.post("/api/v1/traces", &json!({})).await.status
