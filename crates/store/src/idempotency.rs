@@ -1,9 +1,7 @@
 //! Claims of requests with an `Idempotency-Key`, and the answers that are kept for them.
 //!
-//! A claim is a row. Whoever adds it carries the request out, on whichever node; everybody else finds it. Only its
+//! A claim is a row. The node that adds it carries the request out; all others find it. Only its
 //! node ends it, until that node is gone.
-
-use std::fmt::Write as _;
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{KeyId, NodeId, ProjectId};
@@ -13,6 +11,7 @@ use crate::Store;
 use crate::db::{on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
+use crate::jobs::hex;
 
 /// Rows that are deleted at once, so that no purge holds the writer for long: answers may be large.
 const BATCH_CLAIMS: i64 = 10;
@@ -32,12 +31,7 @@ pub struct ClaimId {
 impl ClaimId {
     /// The location under which its answer is sealed.
     pub fn place(&self) -> String {
-        let mut place = format!("idempotency:{}:", self.key);
-        for byte in self.name {
-            // Writing to a text cannot fail.
-            let _ = write!(place, "{byte:02x}");
-        }
-        place
+        format!("idempotency:{}:{}", self.key, hex(&self.name))
     }
 }
 
@@ -46,11 +40,11 @@ impl ClaimId {
 pub struct FoundClaim {
     /// A keyed hash of the request that it is for.
     pub request: [u8; 32],
-    /// What became of that.
+    /// The state of that request.
     pub state: ClaimState,
 }
 
-/// What became of a request.
+/// The state of a request with a claim.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ClaimState {
     /// It runs on a node, as far as is known.
@@ -302,28 +296,33 @@ impl Store {
     pub async fn settle_lost_claims(&self) -> Result<u64> {
         const NODES: &str = "
             SELECT DISTINCT node FROM idempotency_claims WHERE state = 'running' AND node <> $1";
+        let nodes: Vec<i64> = on!(&self.reader, db => {
+            sqlx::query_scalar(NODES).bind(self.node.0).fetch_all(db).await?
+        });
+        let mut settled = 0;
+        for node in nodes.into_iter().map(NodeId) {
+            let of_node = self.in_place_of(node, self.settle_claims_of(node)).await?;
+            settled += of_node.unwrap_or_default();
+        }
+        Ok(settled)
+    }
+
+    /// Settles the claims of a node that is gone.
+    async fn settle_claims_of(&self, node: NodeId) -> Result<u64> {
         const LOST: &str = "
             UPDATE idempotency_claims SET state = 'lost'
             WHERE node = $1 AND state = 'running' AND begun";
         const FREE: &str = "
             DELETE FROM idempotency_claims
             WHERE node = $1 AND state = 'running' AND NOT begun";
-        let nodes: Vec<i64> = on!(&self.reader, db => {
-            sqlx::query_scalar(NODES).bind(self.node.0).fetch_all(db).await?
-        });
+        let mut tx = self.begin().await?;
         let mut settled = 0;
-        for node in nodes {
-            if !self.lock.succeeds(NodeId(node)).await? {
-                continue;
-            }
-            let mut tx = self.begin().await?;
-            for statement in [LOST, FREE] {
-                settled += within!(tx, db => {
-                    sqlx::query(statement).bind(node).execute(&mut *db).await?.rows_affected()
-                });
-            }
-            tx.commit().await?;
+        for statement in [LOST, FREE] {
+            settled += within!(tx, db => {
+                sqlx::query(statement).bind(node.0).execute(&mut *db).await?.rows_affected()
+            });
         }
+        tx.commit().await?;
         Ok(settled)
     }
 

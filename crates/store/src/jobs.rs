@@ -221,12 +221,8 @@ impl Store {
         });
         let mut released = 0;
         for node in nodes.into_iter().map(NodeId) {
-            if !self.lock.succeeds(node).await? {
-                continue;
-            }
-            let of_node = self.release_jobs_of(node, kind, now).await;
-            self.lock.leave(node).await;
-            released += of_node?;
+            let of_node = self.in_place_of(node, self.release_jobs_of(node, kind, now)).await?;
+            released += of_node.unwrap_or_default();
         }
         Ok(released)
     }
@@ -444,7 +440,8 @@ fn count(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string cannot fail.

@@ -255,15 +255,27 @@ impl Store {
     pub async fn settle_lost_calls(&self, clock: &Clock) -> Result<usize> {
         let nodes = writer::nodes_with_open_calls(&self.reader, self.node).await?;
         let settled = stream::iter(nodes).map(async |node| {
-            if !self.lock.succeeds(node).await? {
-                return Ok(0);
-            }
-            let of_node = self.settle_lost_calls_of(node, clock.now()).await;
-            self.lock.leave(node).await;
-            of_node
+            // The time is that at which the node is known to be gone.
+            let settle = async { self.settle_lost_calls_of(node, clock.now()).await };
+            self.in_place_of(node, settle).await.map(Option::unwrap_or_default)
         });
         let settled: Vec<Result<usize>> = settled.buffer_unordered(NODES_AT_ONCE).collect().await;
         settled.into_iter().sum()
+    }
+
+    /// Does work in the place of a node, if it is gone; `None` while it lives. The node may only have been cut off, so
+    /// it gets its lock back.
+    pub(crate) async fn in_place_of<T>(
+        &self,
+        node: NodeId,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<Option<T>> {
+        if !self.lock.succeeds(node).await? {
+            return Ok(None);
+        }
+        let done = work.await;
+        self.lock.leave(node).await;
+        done.map(Some)
     }
 
     /// Records the calls of a node whose end was lost, if it is gone. Returns whether it is: then it is kept from

@@ -2,11 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use sqlx::{Connection, PgConnection};
-use store::{Claim, Claimed, Error, Location};
+use domain::ids::KeyId;
+use domain::time::DAY;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{Connection, PgConnection, Postgres};
+use store::{Claim, ClaimId, Claimed, Error, Location};
 
 use crate::recovery::start;
-use crate::support::{Database, databases, project, trace, trace_id};
+use crate::support::{Database, NOW, databases, project, trace, trace_id};
 
 /// The number of the lock that a gateway holds on PostgreSQL: "sluice" in ASCII.
 const SERVES: i64 = 0x736c_7569_6365;
@@ -61,6 +65,31 @@ async fn cut(beside: &mut PgConnection) -> Vec<i32> {
         end.execute(&mut *beside).await.unwrap();
     }
     holders
+}
+
+/// The statement that waits for the lock of a node.
+fn node_lock(node: i32) -> Query<'static, Postgres, PgArguments> {
+    sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(node)
+}
+
+/// Whether nobody has the lock of a node. The connection has it then.
+async fn is_free(node: i32, beside: &mut PgConnection) -> bool {
+    let lock = sqlx::query_scalar("SELECT pg_try_advisory_lock($1, $2)").bind(LIVES).bind(node);
+    lock.fetch_one(beside).await.unwrap()
+}
+
+/// Has another connection take a lock from the store that holds it, whose connection is cut.
+async fn take(
+    lock: Query<'static, Postgres, PgArguments>,
+    other: &mut PgConnection,
+    beside: &mut PgConnection,
+) {
+    let cut = async {
+        until(beside, false, |waiting| waiting.len() == 1).await;
+        cut(beside).await
+    };
+    let (got, _) = tokio::join!(lock.execute(other), cut);
+    got.unwrap();
 }
 
 #[tokio::test]
@@ -176,14 +205,9 @@ async fn whoever_lost_its_lock_to_another_is_told() {
         let node = store.node().0 as i32;
         let lock = match claim {
             Claim::Serve => sqlx::query("SELECT pg_advisory_lock($1)").bind(SERVES),
-            _ => sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(node),
+            _ => node_lock(node),
         };
-        let cut = async {
-            until(&mut beside, false, |waiting| waiting.len() == 1).await;
-            cut(&mut beside).await
-        };
-        let (got, _) = tokio::join!(lock.execute(&mut other), cut);
-        got.unwrap();
+        take(lock, &mut other, &mut beside).await;
         let told = tokio::time::timeout(Duration::from_mins(1), store.displaced()).await;
         assert!(told.is_ok(), "{claim:?}");
         store.close().await;
@@ -197,13 +221,7 @@ async fn whoever_lacks_its_lock_is_not_ready_and_records_nothing() {
     let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
     let (project, _) = project(&store).await;
     let node = store.node().0 as i32;
-    let lock = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(node);
-    let cut = async {
-        until(&mut beside, false, |waiting| waiting.len() == 1).await;
-        cut(&mut beside).await
-    };
-    let (got, _) = tokio::join!(lock.execute(&mut other), cut);
-    got.unwrap();
+    take(node_lock(node), &mut other, &mut beside).await;
     // It waits for the lock, and so does what it would record.
     until(&mut beside, false, |waiting| waiting.len() == 1).await;
     let unready = store.ping().await.unwrap_err().to_string();
@@ -230,13 +248,7 @@ async fn a_node_whose_lock_is_lent_for_long_lives() {
     let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
     let (project, _) = project(&store).await;
     let node = store.node().0 as i32;
-    let lock = sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(node);
-    let cut = async {
-        until(&mut beside, false, |waiting| waiting.len() == 1).await;
-        cut(&mut beside).await
-    };
-    let (got, _) = tokio::join!(lock.execute(&mut other), cut);
-    got.unwrap();
+    take(node_lock(node), &mut other, &mut beside).await;
     // It waits, gives up, and tries again.
     for waits in [1, 0, 1] {
         until(&mut beside, false, |waiting| waiting.len() == waits).await;
@@ -260,7 +272,7 @@ async fn a_node_that_is_away_for_a_moment_loses_no_call() {
     let node = gone.node().0 as i32;
     drop(gone);
     until(&mut beside, true, |held| held.len() == 1).await;
-    let lock = || sqlx::query("SELECT pg_advisory_lock($1, $2)").bind(LIVES).bind(node);
+    let lock = || node_lock(node);
     // While it lives, nobody stands in the queue for its lock.
     lock().execute(&mut other).await.unwrap();
     let mut waiting = 0;
@@ -301,9 +313,25 @@ async fn a_node_that_was_taken_for_gone_gets_its_lock_back() {
     until(&mut beside, true, |held| held.len() == 1).await;
     assert_eq!(store.settle_lost_calls(&database.clock).await.unwrap(), 1);
     // As it would when it is there again.
-    let lock = sqlx::query_scalar("SELECT pg_try_advisory_lock($1, $2)").bind(LIVES).bind(node);
-    let is_free: bool = lock.fetch_one(&mut beside).await.unwrap();
-    assert!(is_free);
+    assert!(is_free(node, &mut beside).await);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_node_whose_requests_were_settled_gets_its_lock_back() {
+    let Some(database) = postgres().await else { return };
+    let mut beside = beside(&database).await;
+    let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+    let (project, _) = project(&store).await;
+    let gone = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
+    let claim = ClaimId { project, key: KeyId(7), name: [1; 32] };
+    let long_ago = NOW.minus_micros(DAY);
+    assert!(gone.claim_request(claim, [2; 32], NOW, long_ago).await.unwrap());
+    let node = gone.node().0 as i32;
+    drop(gone);
+    until(&mut beside, true, |held| held.len() == 1).await;
+    assert_eq!(store.settle_lost_claims().await.unwrap(), 1);
+    assert!(is_free(node, &mut beside).await);
     store.close().await;
 }
 
