@@ -3,19 +3,17 @@
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{AuditEvent, AuditFilters, AuditPage, Section};
-use form_urlencoded::Serializer;
 use gateway::Audit;
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::visit::{Visit, with_query};
+use crate::console::visit::{Visit, query_of, with_query, without};
 use crate::console::{csv, page};
 use crate::control::audit_query;
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let query = Serializer::new(String::new()).extend_pairs(&visit.query).finish();
-    let asked = audit_query::read(&query)?;
+    let asked = audit_query::read(&query_of(&visit.query))?;
     let found = app.gateway.audit_page(visit.member(), &asked.query).await?;
     let project = visit.project()?;
     let frame = visit.frame(Section::Audit, visit.t.audit.title, project);
@@ -33,8 +31,7 @@ pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Respons
 
 /// The list as a file, by the same filters.
 pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let query = Serializer::new(String::new()).extend_pairs(filters(&visit.query)).finish();
-    let mut query = audit_query::read(&query)?.query;
+    let mut query = audit_query::read(&query_of(&filters(&visit.query)))?.query;
     (query.before, query.limit) = (None, csv::READ);
     let place = csv::Place::take(&app)?;
     // As that of the other export, it is the first of its lines.
@@ -58,8 +55,7 @@ fn line(event: AuditEvent) -> Vec<String> {
 
 /// The filters of a query, without the place and the size of a page.
 fn filters(query: &[(String, String)]) -> Vec<(String, String)> {
-    let is_page = |name: &str| matches!(name, "before" | "limit");
-    query.iter().filter(|(name, _)| !is_page(name)).cloned().collect()
+    without(query, &["before", "limit"])
 }
 
 fn event(event: Audit) -> AuditEvent {

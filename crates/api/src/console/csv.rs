@@ -102,6 +102,17 @@ impl ListFile {
         takes_more && !self.is_cut
     }
 
+    /// Adds what one read of a list has given, of at most so many rows: after fewer there are no more. Returns whether
+    /// there may be more that the file takes.
+    pub(super) fn add_read(
+        &mut self,
+        rows: impl ExactSizeIterator<Item = Vec<String>>,
+        most: i64,
+    ) -> bool {
+        let is_full = rows.len() as i64 == most;
+        self.add_page(rows, is_full)
+    }
+
     /// The file. If it is cut, its last line says so in the first column. Its place is given back once it has left.
     pub(super) fn response(mut self, t: &Texts) -> Response {
         if self.is_cut {

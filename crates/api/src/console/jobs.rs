@@ -32,8 +32,7 @@ pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Respons
     loop {
         let jobs = app.gateway.list_jobs(visit.member(), project, after, csv::READ).await?;
         after = jobs.last().map(|job| (job.created_at, job.id));
-        let is_full = jobs.len() as i64 == csv::READ;
-        if !file.add_page(jobs.iter().map(line), is_full) {
+        if !file.add_read(jobs.iter().map(line), csv::READ) {
             return Ok(file.response(visit.t));
         }
     }

@@ -67,8 +67,7 @@ pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Respons
     loop {
         let people = app.gateway.people_after(visit.member(), after, csv::READ).await?;
         after = people.last().map(|person| person.user);
-        let is_full = people.len() as i64 == csv::READ;
-        if !file.add_page(people.iter().map(line), is_full) {
+        if !file.add_read(people.iter().map(line), csv::READ) {
             return Ok(file.response(visit.t));
         }
     }
@@ -96,7 +95,6 @@ pub(super) async fn invitations_file(State(app): State<App>, visit: Visit) -> Re
         let place = after.as_ref().map(|(made, id)| (*made, id.as_str()));
         let views = app.gateway.invitations_after(visit.member(), place, csv::READ).await?;
         after = views.last().map(|view| (view.created_at, view.id.clone()));
-        let is_full = views.len() as i64 == csv::READ;
         let line = |view: InvitationView| {
             vec![
                 view.email,
@@ -106,7 +104,7 @@ pub(super) async fn invitations_file(State(app): State<App>, visit: Visit) -> Re
                 csv::time(Some(view.expires_at)),
             ]
         };
-        if !file.add_page(views.into_iter().map(line), is_full) {
+        if !file.add_read(views.into_iter().map(line), csv::READ) {
             return Ok(file.response(visit.t));
         }
     }

@@ -62,7 +62,6 @@ pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Respons
     loop {
         let tokens = app.gateway.service_tokens_after(visit.member(), after, csv::READ).await?;
         after = tokens.last().map(|token| (token.created_at, token.id));
-        let is_full = tokens.len() as i64 == csv::READ;
         let line = |token: ServiceToken| {
             vec![
                 token.name,
@@ -75,7 +74,7 @@ pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Respons
                 csv::time(token.expires_at),
             ]
         };
-        if !file.add_page(tokens.into_iter().map(line), is_full) {
+        if !file.add_read(tokens.into_iter().map(line), csv::READ) {
             return Ok(file.response(visit.t));
         }
     }

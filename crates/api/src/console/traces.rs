@@ -15,7 +15,7 @@ use gateway::{Error, KeyView, ListedTrace, Order, TraceQuery};
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::visit::{Visit, with_query};
+use crate::console::visit::{Visit, with_query, without};
 use crate::console::{choices, csv, page};
 use crate::evidence::trace_query;
 
@@ -71,8 +71,7 @@ pub(super) async fn file(State(app): State<App>, visit: Visit) -> Result<Respons
             Err(error) => return Err(error.into()),
         };
         asked.beyond = found.last().map(|last| last.id);
-        let is_full = found.len() as i64 == asked.limit;
-        if !file.add_page(found.iter().map(line), is_full) {
+        if !file.add_read(found.iter().map(line), asked.limit) {
             return Ok(file.response(visit.t));
         }
     }
@@ -94,8 +93,7 @@ fn line(trace: &Trace) -> Vec<String> {
 
 /// The filters and the order of a visit, without the place of a page.
 fn filters(visit: &Visit) -> Vec<(String, String)> {
-    let is_place = |name: &str| matches!(name, "before" | "after" | "page" | "per_page");
-    visit.query.iter().filter(|(name, _)| !is_place(name)).cloned().collect()
+    without(&visit.query, &["before", "after", "page", "per_page"])
 }
 
 /// The traces that a query of the console asks for.

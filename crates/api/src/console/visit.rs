@@ -105,6 +105,11 @@ pub(super) fn with_query<T: AsRef<str>>(path: &str, pairs: &[(T, T)]) -> String 
     if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", query_of(pairs)) }
 }
 
+/// A query without some of its names: the place and the size of a page, which are no filters.
+pub(super) fn without(query: &[(String, String)], names: &[&str]) -> Vec<(String, String)> {
+    query.iter().filter(|(name, _)| !names.contains(&&**name)).cloned().collect()
+}
+
 /// The sign-in that leads to a path afterwards.
 pub(super) fn sign_in_path(next: &str) -> String {
     if next == "/" {

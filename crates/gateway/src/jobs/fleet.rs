@@ -19,7 +19,7 @@ use crate::state::shared_counters::{Fleet, Owed};
 /// What the ledger had so long ago is settled in Redis, or will not be any more: a settlement leaves before its
 /// call is stored, and has no effect after this, by whatever clock.
 pub(super) const SETTLING: Duration = DECISION_TIMEOUT.saturating_mul(5);
-/// What the clocks of a node and of Redis may differ by.
+/// The most by which the clocks of a node and of Redis may differ.
 const SKEW: i64 = 5 * MINUTE;
 /// The pause between two attempts to rebuild counters.
 const REBUILD_INTERVAL: Duration = Duration::from_millis(100);
@@ -130,9 +130,7 @@ impl Gateway {
         let ledger = match self.read_ledger().await {
             Ok(ledger) => ledger,
             Err(error) => {
-                for owed in lost {
-                    fleet.owe(owed);
-                }
+                fleet.owe(lost);
                 return Err(error);
             }
         };
@@ -146,15 +144,11 @@ impl Gateway {
                     fleet.note_rebuilt(*project);
                     // What was settled meanwhile may hide these: the larger is not the sum.
                     if !was_closed {
-                        for owed in its {
-                            fleet.owe(owed);
-                        }
+                        fleet.owe(its);
                     }
                 }
                 Err(error) => {
-                    for owed in its {
-                        fleet.owe(owed);
-                    }
+                    fleet.owe(its);
                     failed = Some(error);
                 }
             }
@@ -206,21 +200,19 @@ impl Gateway {
 
     /// Owes Redis the calls of nodes that are gone which this node has recorded.
     fn owe_lost_calls(&self, fleet: &Fleet) {
-        for LostCall { project, key, cost, ended } in self.store.take_lost_calls() {
-            let known = Bounds { project, key, reset_at: None, cap: None, budget: None };
-            fleet.owe(Owed {
-                bounds: known,
-                holds: vec![fleet.counters.without_reservation()],
-                cost,
-                ended,
-                since: Instant::now(),
-                is_lost: true,
-            });
-        }
+        let owed = |LostCall { project, key, cost, ended }| Owed {
+            bounds: Bounds { project, key, reset_at: None, cap: None, budget: None },
+            holds: vec![fleet.counters.without_reservation()],
+            cost,
+            ended,
+            since: Instant::now(),
+            is_lost: true,
+        };
+        fleet.owe(self.store.take_lost_calls().into_iter().map(owed));
     }
 }
 
-/// What counters are built from.
+/// The part of the ledger that counters are built from.
 struct Ledger {
     hours: Hours,
     /// The keys with a cap.
@@ -262,12 +254,12 @@ impl Job for Debts {
 impl Gateway {
     /// Settles what is owed, as far as Redis can be reached.
     async fn pay_all(&self, fleet: &Fleet) {
-        // Whoever looks at what is owed then sees all of it.
+        // A look at the debts sees all of them then.
         let _alone = fleet.paying.lock().await;
         self.owe_lost_calls(fleet);
         for owed in fleet.take_owed() {
             if !self.pay(fleet, &owed).await {
-                fleet.owe(owed);
+                fleet.owe([owed]);
             }
         }
     }

@@ -12,23 +12,24 @@ use tokio_util::task::TaskTracker;
 
 use crate::gateway::Gateway;
 use crate::lock::lock;
+use crate::state::caller::Caller;
 use crate::state::shared_counters::Fleet;
 
 /// Money that is set aside for one call, in its key's hour and its project's month: here, or in the counters that
 /// all gateways share.
 #[derive(Debug)]
 pub(super) struct Reservation {
-    /// What is set aside here.
+    /// The amount set aside here.
     amount: AtomicI64,
     month: Arc<Mutex<MonthSpend>>,
     windows: Arc<Mutex<KeyWindows>>,
     settled: Arc<Notify>,
-    /// What is set aside in the shared counters, the own attempt first.
+    /// The reservations in the shared counters, the own attempt first.
     shared: Mutex<Vec<(HoldId, Usd)>>,
     fleet: OnceLock<Shared>,
 }
 
-/// Where the shared counters are, and the owner of what is done there later.
+/// The shared counters, and the owner of later work at them.
 #[derive(Clone, Debug)]
 struct Shared {
     fleet: Arc<Fleet>,
@@ -38,29 +39,29 @@ struct Shared {
 
 impl Reservation {
     /// An amount that was set aside here.
-    pub(super) fn here(
-        amount: Usd,
-        month: Arc<Mutex<MonthSpend>>,
-        windows: Arc<Mutex<KeyWindows>>,
-        settled: Arc<Notify>,
-    ) -> Self {
-        let amount = AtomicI64::new(amount.0);
-        Self { amount, month, windows, settled, shared: Mutex::default(), fleet: OnceLock::new() }
+    pub(super) fn here(gateway: &Gateway, caller: &Caller, amount: Usd) -> Self {
+        Self {
+            amount: AtomicI64::new(amount.0),
+            month: caller.project.month.clone(),
+            windows: caller.key.windows.clone(),
+            settled: gateway.settled.clone(),
+            shared: Mutex::default(),
+            fleet: OnceLock::new(),
+        }
     }
 
-    /// With an amount that was set aside in the shared counters.
+    /// An amount that was set aside in the shared counters.
     pub(super) fn shared(
-        mut self,
         gateway: &Gateway,
+        caller: &Caller,
         fleet: &Arc<Fleet>,
-        project: ProjectId,
-        hold: HoldId,
-        amount: Usd,
+        (hold, amount): (HoldId, Usd),
     ) -> Self {
         let (fleet, tasks) = (fleet.clone(), gateway.tasks.clone());
-        self.fleet = OnceLock::from(Shared { fleet, project, tasks });
-        self.shared = Mutex::new(vec![(hold, amount)]);
-        self
+        let mut reservation = Self::here(gateway, caller, Usd::ZERO);
+        reservation.fleet = OnceLock::from(Shared { fleet, project: caller.project.id(), tasks });
+        reservation.shared = Mutex::new(vec![(hold, amount)]);
+        reservation
     }
 
     /// Gives the money back, once: the actual cost of the call counts instead.
@@ -84,7 +85,7 @@ impl Reservation {
         }
     }
 
-    /// What is set aside in the shared counters, to be settled there: it is not given back any more.
+    /// Takes the reservations in the shared counters, to be settled there: they are not given back any more.
     pub(super) fn take_holds(&self) -> Vec<HoldId> {
         std::mem::take(&mut *lock(&self.shared)).into_iter().map(|(hold, _)| hold).collect()
     }

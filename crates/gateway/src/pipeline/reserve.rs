@@ -2,7 +2,7 @@
 //! the same time cannot pass a cap or a budget together.
 
 use std::pin::pin;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use counters::{Failure, Figures, Reserved};
@@ -209,7 +209,7 @@ enum ReserveOutcome {
     Reserved(Bounds, Reservation, Figures),
     /// The cost does not fit now. `others`: other calls still hold money, so it may fit later.
     Full { error: Error, others: bool },
-    /// What is spent cannot be known.
+    /// Spend cannot be known.
     Unknown,
 }
 
@@ -321,16 +321,14 @@ impl Gateway {
         windows.set_aside.add(amount);
         figures.month_reserved += amount;
         figures.hour_reserved += amount;
-        let (month, windows) = (project.month.clone(), key.windows.clone());
-        let reservation = Reservation::here(amount, month, windows, self.settled.clone());
-        ReserveOutcome::Reserved(bounds, reservation, figures)
+        ReserveOutcome::Reserved(bounds, Reservation::here(self, caller, amount), figures)
     }
 
     /// An attempt by the shared counters. It asks for the most first, as if nothing was spent: that is one round
     /// trip for most calls. If that does not fit, it asks for what does.
     async fn try_reserve_shared(
         &self,
-        fleet: &std::sync::Arc<Fleet>,
+        fleet: &Arc<Fleet>,
         caller: &Caller,
         cost_bound: &CostBound<'_>,
         least: u64,
@@ -347,12 +345,7 @@ impl Gateway {
         for _ in 0..MOST_LOWERED {
             match fleet.reserve(&bounds, found.1).await {
                 Ok(Reserved::Granted(hold, figures)) => {
-                    let (month, windows) =
-                        (caller.project.month.clone(), caller.key.windows.clone());
-                    let reservation =
-                        Reservation::here(Usd::ZERO, month, windows, self.settled.clone());
-                    let reservation =
-                        reservation.shared(self, fleet, bounds.project, hold, found.1);
+                    let reservation = Reservation::shared(self, caller, fleet, (hold, found.1));
                     return ReserveOutcome::Reserved(found.0, reservation, figures);
                 }
                 Ok(Reserved::Full(figures)) => {

@@ -1,4 +1,4 @@
-//! What this gateway knows about the counters that all gateways share.
+//! The knowledge of this gateway about the counters that all gateways share.
 
 use std::collections::HashSet;
 use std::pin::{Pin, pin};
@@ -45,7 +45,7 @@ pub(crate) struct Owed {
     pub(crate) bounds: Bounds,
     pub(crate) holds: Vec<HoldId>,
     pub(crate) cost: Usd,
-    /// When it ended by the ledger.
+    /// The time of its end by the ledger.
     pub(crate) ended: Timestamp,
     pub(crate) since: std::time::Instant,
     /// Whether it was lost with a node that is gone: the ledger has it, with an estimated cost.
@@ -131,8 +131,8 @@ impl Fleet {
         *failing = if is_well { None } else { failing.or_else(|| Some(Instant::now())) };
     }
 
-    pub(crate) fn owe(&self, owed: Owed) {
-        lock(&self.owed).push(owed);
+    pub(crate) fn owe(&self, owed: impl IntoIterator<Item = Owed>) {
+        lock(&self.owed).extend(owed);
     }
 
     /// All that is owed; what cannot be paid is owed again.

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use serde_json::json;
 
-use crate::harness::{Answer, Backend, Cable, Caller, Mock, Node, Server, Setup, parts, until};
+use crate::harness::{Cable, Caller, Mock, Node, Server, parts, until};
+use crate::nodes::shared;
 
 /// The connections that hold locks of nodes.
 const NODES: &str = "
@@ -14,13 +15,7 @@ const NODES: &str = "
 
 /// A server, and the cable over which a node reaches its database.
 async fn fleet() -> Option<(Server, Cable, String, Mock)> {
-    let backend = Backend::postgres()?;
-    let setup = Setup::new(&backend).env("SLUICE_ALLOW_INEXACT_LIMITS", "true");
-    let setup = setup.env("SLUICE_SHUTDOWN_DELAY", "0").env("SLUICE_EGRESS_ALLOW", "127.0.0.1");
-    let server = setup.start().await;
-    server.lift_limits().await;
-    let mock = Mock::always(Answer::text("Served.")).await;
-    mock.register(&server.owner().await, "mock").await;
+    let (server, mock) = shared().await?;
     let url = server.database_url().to_owned();
     let (host, port, user) = parts(&url);
     let address: SocketAddr = format!("{host}:{port}").parse().unwrap();

@@ -72,7 +72,7 @@ async fn two_gateways_serve_through_a_pooler() {
     assert_eq!(done["status"], "completed");
     other.execute(&trace, "Again.").await.says(422, "Trace is not pending");
 
-    // What the control plane changes here is known there.
+    // Changes of the control plane here are known there.
     let key = json!({"name": "Mine", "project_id": 1});
     let key: Value = owner.post("/api/v1/keys", &key).await.ok(201);
     let raw = key["raw_key"].as_str().unwrap();
@@ -119,7 +119,7 @@ async fn nobody_waits_for_a_pooler_whose_database_is_silent() {
     let trace = key.trace().await;
     cable.silence();
     let began = Instant::now();
-    // More than the pooler has connections. What reads waits for one, what writes for the writer as well.
+    // More than the pooler has connections. Reads wait for one, writes for the writer as well.
     let ask = |number: usize| {
         let (key, path) = (key.clone(), format!("/api/v1/traces/{trace}"));
         tokio::spawn(async move {

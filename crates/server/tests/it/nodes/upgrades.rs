@@ -2,27 +2,17 @@
 
 use serde_json::json;
 
-use crate::harness::{Answer, Backend, Caller, Mock, Node, Server, Setup, until};
+use crate::harness::{Backend, Caller, Node, Server, Setup, until};
+use crate::nodes::shared;
 use crate::startup::process::{complaint, printed};
 
-/// What the next version may do to the schema, and the one after it.
+/// Changes of the schema that the next version may make, and the one after it.
 const EXPAND: &str = include_str!("../../../../store/tests/future/expand.sql");
 const CONTRACT: &str = include_str!("../../../../store/tests/future/contract.sql");
 /// The schema before the version was recorded.
 const BEFORE_SUPPORT: &str = "
     DROP TABLE schema_support;
     DELETE FROM _sqlx_migrations WHERE version = 34";
-
-async fn shared() -> Option<(Server, Mock)> {
-    let backend = Backend::postgres()?;
-    let setup = Setup::new(&backend).env("SLUICE_ALLOW_INEXACT_LIMITS", "true");
-    let setup = setup.env("SLUICE_SHUTDOWN_DELAY", "0").env("SLUICE_EGRESS_ALLOW", "127.0.0.1");
-    let server = setup.start().await;
-    server.lift_limits().await;
-    let mock = Mock::always(Answer::text("Served.")).await;
-    mock.register(&server.owner().await, "mock").await;
-    Some((server, mock))
-}
 
 /// The whole life of a call, begun on one node and ended on another.
 async fn life(one: &Caller, other: &Caller) {
