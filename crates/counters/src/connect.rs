@@ -20,7 +20,7 @@ const PIPELINE_BUFFER: usize = 1024;
 /// The oldest version that has functions.
 const LEAST_MAJOR: u32 = 7;
 
-/// What a server says about itself.
+/// A server as it describes itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) connection: MultiplexedConnection,

@@ -337,7 +337,7 @@ end
 
 -- ---- Decisions ----
 
--- Whether all that bounds a call is known. What no longer bounds any is forgotten: it is not counted, and has to
+-- Whether all that bounds a call is known. A sum that no longer bounds any is forgotten: it is not counted, and has to
 -- be read from the ledger when it does again.
 local function is_known(base, key, epoch, cap, budget, key_epoch)
   local known = call('HMGET', base .. ':s', 'e', 'o', 'me')

@@ -22,7 +22,7 @@ const UNHURRIED: Duration = Duration::from_secs(10);
 /// A node whose servers have all been away for so long is not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(1);
 
-/// What counters are opened with.
+/// The settings of counters.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The Redis.
@@ -113,7 +113,7 @@ impl Counters {
         self.0.held.count()
     }
 
-    /// Ends all work. What is reserved stays so until it is given back by another node.
+    /// Ends all work. Reservations stay until another node gives them back.
     pub async fn close(&self) {
         self.0.stopping.cancel();
         self.0.tasks.close();

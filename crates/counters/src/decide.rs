@@ -34,7 +34,7 @@ pub struct Bounds {
     pub project: ProjectId,
     /// The key.
     pub key: KeyId,
-    /// When the key was last reset.
+    /// The time of the key's last reset.
     pub reset_at: Option<Timestamp>,
     /// The most that the key may spend in a rolling hour.
     pub cap: Option<Usd>,
@@ -99,7 +99,7 @@ pub struct Gate {
     pub reset: u64,
 }
 
-/// What is spent and reserved. Figures that nothing bounds are zero.
+/// Spend and reservations. Figures that nothing bounds are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Spent by the project in this month.
@@ -121,7 +121,7 @@ pub enum Reserved {
     Full(Figures),
 }
 
-/// What counts once a call is settled.
+/// The spend that counts once a call is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// Spent by the project in this month.
@@ -169,7 +169,7 @@ impl Counters {
         let deadline = Deadline::now() + self.0.patience();
         let link = shared.link(bounds.project)?;
         let _changing = changing(&link, deadline).await?;
-        // What cannot be sent is in no doubt.
+        // A command that cannot be sent leaves no doubt.
         link.ready()?;
         // Before it leaves: a loss meanwhile must not forget it.
         shared.held.add(bounds.project, number_of, bounds.key, amount);
@@ -209,7 +209,7 @@ impl Counters {
         }
     }
 
-    /// What stands for the cost of a call that nothing was reserved for, in [`Counters::settle`].
+    /// A stand-in for the reservation of a call that has none, in [`Counters::settle`].
     pub fn without_reservation(&self) -> HoldId {
         HoldId { number: self.0.number(), is_empty: true }
     }

@@ -20,14 +20,14 @@ const DOUBT_TIME: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) key: KeyId,
-    /// What is reserved; the cost once it is settled.
+    /// The amount reserved; the cost once it is settled.
     pub(crate) amount: Usd,
     pub(crate) state: State,
     /// Whether the ledger has the call.
     is_stored: bool,
 }
 
-/// What has become of a reservation.
+/// The state of a reservation.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     /// A call holds it.
@@ -42,7 +42,7 @@ pub(crate) enum State {
 #[derive(Clone, Debug)]
 pub(crate) struct Settlement {
     pub(crate) bounds: Bounds,
-    /// When it ended by the ledger, and by the clock of this machine.
+    /// The time of its end by the ledger, and by the clock of this machine.
     pub(crate) ended: Timestamp,
     pub(crate) at: Instant,
     /// The generation of the project in which its cost counts. `None` once that was lost: then the cost is reserved.

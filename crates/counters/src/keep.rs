@@ -91,7 +91,7 @@ impl Counters {
     /// Asks every server once.
     pub async fn beat(&self) {
         for link in self.0.topology.links().iter() {
-            // What is wrong is logged there, and decisions meet it.
+            // The cause is logged there, and decisions meet it.
             let _ = self.beat_at(link).await;
         }
     }

@@ -44,13 +44,13 @@ pub(crate) struct Link {
     pub(crate) least: AtomicI64,
     /// Its time less ours, in microseconds.
     pub(crate) offset: AtomicI64,
-    /// When that was found, by our time.
+    /// The time at which that was found, by our clock.
     timed: AtomicI64,
     /// Notified when the connection has to be made anew.
     pub(crate) lost: Notify,
     /// Its slots; all of them if it is alone.
     pub(crate) ranges: ArcSwap<Ranges>,
-    /// What is wrong with it, as it was logged last.
+    /// Its fault, as it was logged last.
     pub(crate) told: Mutex<Option<String>>,
     /// Ends its keeper.
     pub(crate) gone: CancellationToken,
@@ -204,7 +204,7 @@ pub(crate) fn call(function: &str, key: &str) -> Cmd {
     command
 }
 
-/// What an error means for the connection.
+/// The meaning of an error for the connection.
 enum Verdict {
     /// The server is another's, or has lost its functions: it is found, checked and set up anew.
     Useless,

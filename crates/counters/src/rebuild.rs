@@ -1,4 +1,4 @@
-//! What is read from the ledger and put into Redis: after a loss, and when a node finds it lower there.
+//! Spend of the ledger that is put into Redis: after a loss, and when a node finds it lower there.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most seconds of an hour in one command.
 const SECONDS_AT_ONCE: usize = 500;
 
-/// What counts for a project now.
+/// The figures of a project now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectFigures {
     /// Spent in this month.
@@ -30,7 +30,7 @@ pub struct ProjectFigures {
     pub keys: Vec<KeyFigures>,
 }
 
-/// What counts for a key now.
+/// The figures of a key now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyFigures {
     /// Spent in the rolling hour.
@@ -41,7 +41,7 @@ pub struct KeyFigures {
     pub requests: u64,
 }
 
-/// What a project is built as: another one after each loss.
+/// The build of a project's counters: another one after each loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generation(String);
 
@@ -182,7 +182,7 @@ impl Counters {
         Ok(number(&count)?.unsigned_abs())
     }
 
-    /// What counts for a project and some of its keys.
+    /// Returns the figures of a project and some of its keys.
     pub async fn look(
         &self,
         project: ProjectId,

@@ -37,7 +37,7 @@ pub struct Config {
 pub struct SharedCounters {
     /// The counters.
     pub counters: Counters,
-    /// What becomes of calls under a cap or a budget while they cannot be reached.
+    /// The treatment of calls under a cap or a budget while they cannot be reached.
     pub on_loss: OnCounterLoss,
 }
 
@@ -62,7 +62,7 @@ impl SharedCounters {
     }
 }
 
-/// What becomes of calls under a cap or a budget while what is spent cannot be known.
+/// The treatment of calls under a cap or a budget while spend cannot be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnCounterLoss {
     /// They are refused.

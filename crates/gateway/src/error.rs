@@ -195,7 +195,7 @@ pub enum Error {
     /// of other calls.
     #[error("Monthly budget exceeded.")]
     BudgetReserved,
-    /// What is spent cannot be known now, and something bounds it.
+    /// Spend cannot be known now, and something bounds it.
     #[error("Limits cannot be checked right now: try again in a moment")]
     LimitsUnavailable,
     /// The key has made too many requests in the rolling hour.

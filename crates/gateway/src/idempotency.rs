@@ -93,7 +93,7 @@ impl KeptAnswer {
     }
 }
 
-/// What is to be done with a request.
+/// The way to treat a request.
 #[derive(Debug)]
 pub enum Once {
     /// It is carried out under this claim.
@@ -113,7 +113,7 @@ pub struct ClaimedRequest {
     run: Option<HeldRun>,
 }
 
-/// What became of requests with an `Idempotency-Key`, for the metrics.
+/// Counts the outcome of a request with an `Idempotency-Key`.
 fn count(outcome: &'static str) {
     metrics::counter!("sluice_idempotent_requests_total", "outcome" => outcome).increment(1);
 }
@@ -276,7 +276,7 @@ impl Gateway {
     }
 }
 
-/// What a look at a claim finds.
+/// The state of a claim at one look.
 enum Look {
     Answered(Box<KeptAnswer>),
     /// It is there no more.
@@ -320,7 +320,7 @@ impl ClaimedRequest {
             (request.leaves)();
             self.keep(request.answer).await
         } else {
-            // Whoever has got the failure may put the request right at once.
+            // A caller that has the failure may put the request right at once.
             let (store, claim) = (&self.gateway.store, &*self.claim);
             let released = store.release_claim_of_request(claim.id, claim.claimed_at).await;
             (request.leaves)();

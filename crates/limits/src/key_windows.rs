@@ -17,7 +17,7 @@ pub struct RateExceeded {
     pub retry_after: u64,
 }
 
-/// What is left of the requests that a key may make in the rolling hour.
+/// The requests that a key has left in the rolling hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestQuota {
     /// The most requests in the hour.

@@ -80,7 +80,7 @@ pub(crate) struct Ends {
     pub(crate) draining: CancellationToken,
     /// No connection is accepted any more.
     pub(crate) stop: CancellationToken,
-    /// What is left is cut off.
+    /// The rest is cut off.
     pub(crate) cut: CancellationToken,
 }
 

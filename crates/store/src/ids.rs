@@ -33,7 +33,7 @@ impl StepIds {
     pub(crate) async fn take(&self) -> Result<StepId> {
         let mut block = match self.block.try_lock() {
             Ok(block) => block,
-            // Of many that need a block while the database is away each would wait for its own attempt.
+            // While the database is away, each of many that need a block would wait for its own attempt.
             Err(_) => tokio::time::timeout(ACQUIRE_TIMEOUT, self.block.lock())
                 .await
                 .map_err(|_| Error::Unavailable("no step id can be had".to_owned()))?,

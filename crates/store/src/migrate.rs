@@ -38,7 +38,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause: a table may be read for minutes, as a backup does, and all that use it wait at each attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What a binary finds that would start on a database.
+/// The findings of a binary that would start on a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaState {
     /// The schema is the one that the binary knows.
@@ -328,7 +328,7 @@ async fn migrate_on(connection: &mut PgConnection) -> Result<()> {
         applied.refuse_beside_older(oldest_running(&mut *connection).await?)?;
         match migrator(false).run_direct(None, connection, false).await {
             Ok(()) => return Ok(()),
-            // Whoever uses a table goes first.
+            // Users of a table go first.
             Err(error) if is_in_use(&error) => {
                 tracing::info!("a table is in use: its change is tried again");
                 if applied.oldest_after() > 0 {

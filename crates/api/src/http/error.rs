@@ -112,7 +112,7 @@ pub struct Failure {
     status: StatusCode,
     body: ErrorBody,
     retry_after: Option<u32>,
-    /// What the client is told about a retry, if it is told.
+    /// The advice on a retry, if the client gets any.
     should_retry: Option<bool>,
     /// The trace that was opened for the request.
     trace: Option<TraceId>,

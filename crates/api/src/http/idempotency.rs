@@ -164,7 +164,7 @@ async fn streamed(
         }
     }
     if let Some(pieces) = &caller {
-        // Whoever has gone needs no end.
+        // A caller that has gone needs no end.
         let _ = pieces.send(None).await;
     }
     match kept {

@@ -141,7 +141,7 @@ fn spawn(folder: &Path, port: u16, arguments: &[String]) -> Child {
         .unwrap()
 }
 
-/// What a test runs against.
+/// The Redis of a test.
 pub struct Redis {
     pub servers: Vec<Server>,
     pub url: String,

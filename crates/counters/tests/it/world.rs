@@ -1,4 +1,4 @@
-//! What a simulation knows to be true: what was spent, what runs, and what is still to be told.
+//! The truth that a simulation keeps: the spend, the calls that run, and the news that Redis lacks.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub struct Ended {
     pub is_stored: bool,
 }
 
-/// What a call has cost, as the ledger has it: the place of its key, the time, the cost.
+/// The cost of a call in the ledger: the place of its key, the time, the cost.
 pub type Entry = (usize, Timestamp, Usd);
 
 /// A project that a node builds anew, and how far it is.

@@ -39,7 +39,7 @@ pub enum Spends {
 pub struct GateRefusal {
     /// The reason.
     pub error: Error,
-    /// What is left of the requests of the key; `None` without a limit, and if the key is not known or
+    /// The requests that the key has left; `None` without a limit, and if the key is not known or
     /// not for the address of the caller.
     pub quota: Option<RequestQuota>,
 }

@@ -87,7 +87,7 @@ pub(super) struct OverviewLook {
     for_groups: Turn,
     figures: Option<(ComparedFigures, UsageSeries)>,
     groups: Option<Arc<[Usage]>>,
-    /// When figures and groups were read.
+    /// The time at which figures and groups were read.
     read_at: [Timestamp; 2],
     reading: Option<GroupsRead>,
     /// Whether something was read that no look has shown.

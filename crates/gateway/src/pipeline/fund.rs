@@ -237,7 +237,7 @@ impl Funded {
         self.reservation.as_ref().map(|reservation| reservation.moved(most))
     }
 
-    /// What is set aside in the shared counters, to be settled there.
+    /// The reservations in the shared counters, to be settled there.
     pub(super) fn take_holds(&self) -> Vec<HoldId> {
         self.reservation.as_ref().map(Reservation::take_holds).unwrap_or_default()
     }

@@ -24,7 +24,7 @@ pub struct Caller {
     pub project: Arc<ProjectState>,
     /// The memory that is held for the body of its request, until all work on that is done.
     pub charge: HeldCharge,
-    /// What is left of its key's requests of the hour; `None` without a limit.
+    /// The requests that its key has left in the hour; `None` without a limit.
     pub quota: Option<RequestQuota>,
     /// The claim that its request is carried out under, if that has an `Idempotency-Key`.
     pub(crate) claim: Option<Arc<CallClaim>>,

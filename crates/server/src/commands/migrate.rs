@@ -36,14 +36,14 @@ pub(crate) async fn run(config: &Config, command: &Migrate) -> Result<(), Failur
 async fn claim_on_folder(config: &Config) -> Claim {
     match store::inspect_schema(&config.location).await {
         Ok(SchemaState::Behind { found: 1.., .. }) => Claim::Alone,
-        // What cannot be read cannot be visited either, which says why.
+        // A database that cannot be read cannot be visited either, and the visit says why.
         _ => Claim::Visit,
     }
 }
 
 /// Applies what is outstanding on PostgreSQL. Gateways that run go on.
 async fn apply_beside_others(config: &Config) -> Result<(), Failure> {
-    // Whoever has the wrong database by mistake has the wrong key, and changes nothing.
+    // A database that was named by mistake has another key, and nothing in it is changed.
     let claimed = Claimed::take(config.location.clone(), Claim::Visit).await?;
     let master = master_key::of(config, &claimed).await?;
     let fits = claimed.fits(&master).await;

@@ -78,7 +78,7 @@ layer!(
     /// A file that holds the URL of Redis
     #[arg(long, global = true, value_name = "FILE")]
     text redis_url_file / "SLUICE_REDIS_URL_FILE": String,
-    /// What becomes of calls under a cap or a budget while Redis is away: refuse or local
+    /// The treatment of calls under a cap or a budget while Redis is away: refuse or local
     #[arg(long, global = true, value_name = "NAME")]
     text on_counter_loss / "SLUICE_ON_COUNTER_LOSS": String,
     #[arg(skip)]

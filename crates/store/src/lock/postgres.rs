@@ -164,7 +164,7 @@ impl Session {
         }
         if let Some(node) = node {
             match live(connection, self.claim, node).await {
-                // Whoever settles the calls of this node gives it back.
+                // The node that settles the calls of this one gives it back.
                 Err(Error::InUse(_)) if lent.get_or_insert_with(Instant::now).elapsed() < LOAN => {
                     return Err(Error::Unavailable("another node settles its calls".to_owned()));
                 }

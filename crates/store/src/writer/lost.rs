@@ -83,12 +83,12 @@ pub struct LostCall {
     pub key: KeyId,
     /// Its estimated cost.
     pub cost: Usd,
-    /// When it ended by the ledger.
+    /// The time of its end by the ledger.
     pub ended: Timestamp,
 }
 
 impl Start {
-    /// What the call counts as once it is lost.
+    /// The cost of the call once it is lost.
     fn cost(&self, now: Timestamp) -> Option<LostCall> {
         let step = self.lost(now, STOPPED);
         let cost = step.call.as_ref()?.cost;

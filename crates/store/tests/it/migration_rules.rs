@@ -1,4 +1,4 @@
-//! What a migration may do to the version before it, which may still run beside it.
+//! The changes that a migration may make beside the version before it, which may still run.
 //!
 //! The first line of a file declares it (`build.rs` reads it): an `-- expand` only adds, and leaves old binaries
 //! working; a `-- contract N` takes something away that binaries of schema N and newer do not use, and records
@@ -34,7 +34,7 @@ fn statements(text: &str) -> Vec<String> {
     code.split(';').map(words).filter(|statement| !statement.is_empty()).collect()
 }
 
-/// What follows words, any of which may be missing.
+/// The text behind some words, any of which may be missing.
 fn after<'t>(statement: &'t str, words: &[&str]) -> &'t str {
     words.iter().fold(statement, |rest, word| rest.strip_prefix(word).unwrap_or(rest).trim_start())
 }
@@ -55,7 +55,7 @@ fn index(statement: &str) -> Option<(bool, &str, &str)> {
     Some((is_unique, index, table))
 }
 
-/// What exists that a migration must leave alone, and what it has made itself.
+/// The objects that a migration must leave alone, and those that it has made itself.
 #[derive(Default)]
 struct Schema {
     /// The names of unique indices: an `ON CONFLICT` may need them.

@@ -9,15 +9,15 @@ use store::{Claim, Error, Location, Options, SchemaState, SealingKey, Store, ins
 use crate::recovery::start;
 use crate::support::{Database, NOW, databases, project, run, trace, trace_id};
 
-/// What the next version may do to the schema.
+/// Changes of the schema that the next version may make.
 const EXPAND: &str = include_str!("../future/expand.sql");
-/// What the one after it may do.
+/// Changes of the version after that.
 const CONTRACT: &str = include_str!("../future/contract.sql");
 /// The schema before the last migration.
 const BEFORE_SUPPORT: &str = "
     DROP TABLE schema_support;
     DELETE FROM _sqlx_migrations WHERE version = 34";
-/// What a newer node may add to the calls that it begins.
+/// A field that a newer node may add to the calls that it begins.
 const UNKNOWN_FIELD: &str =
     "UPDATE open_calls SET call = '{\"of_a_newer_version\": [1], ' || substr(call, 2)";
 /// The number of the lock that all gateways share.
@@ -215,7 +215,7 @@ async fn the_schema_is_brought_up_to_date_beside_gateways_that_run() {
             .await
             .unwrap();
         assert_eq!(running().await, Some(33));
-        // Of many at once, one does the work, and a table in use is waited for.
+        // One of many at once does the work, and a table in use is waited for.
         let mut reader = PgConnection::connect(url.expose()).await.unwrap();
         let mut reading = reader.begin().await.unwrap();
         sqlx::query("LOCK TABLE _sqlx_migrations IN SHARE MODE")

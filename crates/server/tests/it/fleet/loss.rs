@@ -33,7 +33,7 @@ async fn what_cannot_be_known_is_refused_and_all_else_goes_on() {
         })
         .await;
     }
-    // What costs nothing is bounded by nothing.
+    // Free calls are bounded by nothing.
     capped.get("/api/v1/sdk/config").await.ok(200);
     fleet.redis.resume();
     for node in &fleet.nodes {

@@ -78,7 +78,7 @@ impl Fleet {
         (made, raw)
     }
 
-    /// What the database knows to be spent, in nano-dollars.
+    /// The spend in the database, in nano-dollars.
     pub fn spent(&self) -> i64 {
         self.nodes[0].sql("SELECT coalesce(sum(cost), 0) FROM steps").parse().unwrap()
     }

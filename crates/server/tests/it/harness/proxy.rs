@@ -10,7 +10,7 @@ use tokio::sync::watch;
 /// The state of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// What comes is passed on.
+    /// All that comes is passed on.
     Whole,
     /// Connections are closed, and new ones too.
     Cut,

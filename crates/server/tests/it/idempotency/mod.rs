@@ -56,7 +56,7 @@ async fn calls(key: &Caller, streams: bool) -> Vec<(&'static str, Value)> {
     all
 }
 
-/// What a caller gets that depends on the call alone.
+/// The part of an answer that depends on the call alone.
 fn told(reply: &Reply) -> (u16, String, [String; 7]) {
     let names = [
         "content-type",
