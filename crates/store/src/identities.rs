@@ -281,7 +281,9 @@ impl Tx {
         const COUNT: &str = "
             SELECT count(*) FROM memberships m
             JOIN users u ON u.id = m.user_id
-            WHERE m.org_id = $1 AND m.role <> 'owner' AND u.made_by_sign_on
+            WHERE m.org_id = $1 AND m.role <> 'owner'
+                AND (u.made_by_sign_on OR (u.password_hash = '' AND NOT EXISTS (
+                    SELECT k.user_id FROM passkeys k WHERE k.user_id = m.user_id)))
                 AND EXISTS (
                     SELECT i.user_id FROM identities i WHERE i.user_id = m.user_id AND i.issuer = $2)
                 AND NOT EXISTS (

@@ -10,17 +10,27 @@ use gateway::{Error, LinkPurpose, Origin};
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::language::texts;
-use crate::console::sign_in::entered;
+use crate::console::sign_in::{entered, ways_in};
 use crate::console::visit::Form;
 use crate::console::{page, page_as};
 use crate::http::error::Failure;
 use crate::http::query::query_value;
 use crate::http::{client, cross_site};
 
-/// The form of an invitation.
+/// The form of an invitation. Where there are no passwords, the providers take its place.
 pub(super) async fn show_invitation(State(app): State<App>, request: Request) -> Result<Response> {
+    app.gateway.check_address(&client::origin(&app, &request)).await?;
+    let (providers, has_password) = ways_in(&app, "/").await?;
     let name = String::new();
-    let shown = |token, email, fault| InvitationPage { t: texts(), email, token, name, fault };
+    let shown = move |token, email, fault| InvitationPage {
+        t: texts(),
+        email,
+        token,
+        name,
+        providers,
+        has_password,
+        fault,
+    };
     show(&app, &request, LinkPurpose::Invitation, shown).await
 }
 
@@ -35,10 +45,11 @@ pub(super) async fn accept(State(app): State<App>, request: Request) -> Result<R
         Err(error) => {
             let email = address_of(&app, LinkPurpose::Invitation, &token, &origin, &error).await;
             let (status, fault) = refused(error)?;
-            Ok(page_as(
-                status,
-                &InvitationPage { t: texts(), email, token, name, fault: Some(fault) },
-            ))
+            let (providers, has_password) = ways_in(&app, "/").await?;
+            let fault = Some(fault);
+            let t = texts();
+            let shown = InvitationPage { t, email, token, name, providers, has_password, fault };
+            Ok(page_as(status, &shown))
         }
     }
 }

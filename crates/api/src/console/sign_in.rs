@@ -46,12 +46,7 @@ async fn sign_in_page(
     next: String,
     fault: Option<String>,
 ) -> Result<SignInPage> {
-    let (providers, has_password) = app.gateway.ways_to_sign_in().await?;
-    let link = |(slug, name)| {
-        let next: String = form_urlencoded::byte_serialize(next.as_bytes()).collect();
-        SignOnLink { href: format!("/api/v1/sign-on/{slug}?next={next}"), name }
-    };
-    let providers = providers.into_iter().map(link).collect();
+    let (providers, has_password) = ways_in(app, &next).await?;
     let has_mail = app.gateway.has_mail();
     Ok(SignInPage {
         t: texts(),
@@ -63,6 +58,16 @@ async fn sign_in_page(
         has_password,
         fault,
     })
+}
+
+/// The links that begin a sign-on and lead to a path afterwards, and whether there are passwords.
+pub(super) async fn ways_in(app: &App, next: &str) -> Result<(Vec<SignOnLink>, bool)> {
+    let (providers, has_password) = app.gateway.ways_to_sign_in().await?;
+    let link = |(slug, name)| {
+        let next: String = form_urlencoded::byte_serialize(next.as_bytes()).collect();
+        SignOnLink { href: format!("/api/v1/sign-on/{slug}?next={next}"), name }
+    };
+    Ok((providers.into_iter().map(link).collect(), has_password))
 }
 
 /// Signs in.

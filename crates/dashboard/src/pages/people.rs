@@ -6,6 +6,7 @@ use domain::time::Timestamp;
 use crate::frame::Frame;
 use crate::markup;
 use crate::pages::paging::Pages;
+use crate::pages::sign_in::SignOnLink;
 use crate::texts::Texts;
 
 /// The roles that a form offers.
@@ -124,6 +125,10 @@ pub struct InvitationPage {
     pub token: String,
     /// The name as it was given.
     pub name: String,
+    /// The providers of single sign-on.
+    pub providers: Vec<SignOnLink>,
+    /// Whether the account gets a password; without, the provider makes it.
+    pub has_password: bool,
     /// Why it was refused.
     pub fault: Option<String>,
 }

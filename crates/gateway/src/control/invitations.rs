@@ -79,6 +79,19 @@ impl Gateway {
         if self.store.account(&email).await?.is_some() {
             return Err(taken(&email));
         }
+        let purpose = match self.ways_to_sign_in().await? {
+            (_, true) => "You are invited to Sluice. This link makes your account:",
+            (providers, false) if !providers.is_empty() && self.public_url().is_some() => {
+                "You are invited to Sluice. This link leads to the sign-in by your organization's provider, which \
+                 has to know you by this address:"
+            }
+            _ => {
+                return Err(Error::invalid(
+                    "Nobody could accept it: passwords are disabled, and no provider of single sign-on works \
+                     without public_url",
+                ));
+            }
+        };
         let room = self.letter_room()?;
         let (link, row) = self.new_link(LinkPurpose::Invitation, member.org, &email, GOOD_FOR)?;
         let (role_given, created_by) = (Some(role), Some(member.user));
@@ -98,7 +111,6 @@ impl Gateway {
         let metadata = metadata.as_object().cloned().unwrap_or_default();
         self.note_act(&mut tx, member, Event::MemberInvited, target, metadata).await?;
         tx.commit().await?;
-        let purpose = "You are invited to Sluice. This link makes your account:";
         let subject = "An invitation to Sluice";
         let handover = deliver(room, &view.email, subject, purpose, link, "72 hours");
         Ok((view, handover))

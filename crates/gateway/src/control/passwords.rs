@@ -65,6 +65,11 @@ impl Gateway {
         let mut tx = self.store.begin().await?;
         let member = &hold_people(&mut tx, member, self.clock.now()).await?;
         member.check_owner()?;
+        if tx.is_password_login_disabled(member.org).await? {
+            return Err(Error::invalid(
+                "Passwords are disabled, so the link would be no way in: the user comes by their provider",
+            ));
+        }
         let email = tx.member_email(member.org, user).await?.ok_or(Error::NotFound)?;
         let maker = Some(member.user);
         let link = self.add_password_link(&mut tx, member.org, user, &email, maker).await?;

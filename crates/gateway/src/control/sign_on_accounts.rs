@@ -11,6 +11,7 @@ use crate::audit::{Event, Noted};
 use crate::control::members::clean_email;
 use crate::control::people::{about, rank};
 use crate::control::projects::clean_name;
+use crate::control::session_tokens::hex;
 use crate::control::sessions::{CameBy, SignIn, SignedIn, Standing};
 use crate::control::sign_on::{Refused, SignedOn};
 use crate::control::sign_on_cookies::{LinkCookie, seal};
@@ -177,17 +178,31 @@ impl Gateway {
             })));
         }
         let groups = identity.values(&provider.groups_claim);
+        // A rule goes before the invitation: it would decide at the next sign-on in any case.
+        let has_rule = assigned(&provider.rules, &groups, None).is_some();
+        let invitation = if !has_rule && identity.is_email_verified() {
+            tx.use_invitation(organization.id, &email, self.clock.now()).await?
+        } else {
+            None
+        };
+        let invited = invitation.as_ref().and_then(|link| Some((link.role?, &link.projects[..])));
         let default = organization.read_settings()?.security.default_role;
-        let Some((role, projects)) = assigned(&provider.rules, &groups, default) else {
+        let given = invited.or_else(|| assigned(&provider.rules, &groups, default));
+        let Some((role, projects)) = given else {
             return refused(SignOnRefusal::NoRule, "no_rule");
         };
         let account = self.make_user(tx, organization, identity, &email, role).await?;
         let projects = own_projects(tx, organization, projects).await?;
         tx.set_projects(account.user, &projects).await?;
-        let metadata = Map::from_iter([
+        let mut metadata = Map::from_iter([
             ("role".to_owned(), Value::from(role.as_str())),
             ("provider".to_owned(), provider.slug.as_str().into()),
         ]);
+        if let Some(link) = &invitation {
+            metadata.insert("invitation".to_owned(), hex(&link.token_hash[..8]).into());
+        } else {
+            tx.note_made_by_sign_on(account.user).await?;
+        }
         let noted = Noted {
             org: provider.org,
             event: Event::MemberJoined,
@@ -222,7 +237,6 @@ impl Gateway {
         }
         let known_as = (identity.issuer.as_str(), identity.subject.as_str());
         tx.add_identity(user, known_as, email, now).await?;
-        tx.note_made_by_sign_on(user).await?;
         let name = given.unwrap_or_else(|| email.split('@').next().unwrap_or(email).to_owned());
         Ok(Account {
             user,

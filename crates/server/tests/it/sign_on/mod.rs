@@ -2,6 +2,7 @@
 
 mod accounts;
 mod at_once;
+mod invitations;
 mod issuer;
 mod made_users;
 mod providers;
