@@ -15,7 +15,9 @@ use crate::console::choices;
 use crate::console::failure::{PageFailure, Result};
 use crate::console::language::texts;
 use crate::http::auth::{self, BySession, Session};
+use crate::http::cross_site;
 use crate::http::error::Failure;
+use crate::http::own_path::own_path;
 use crate::http::session_cookies::SessionCookie;
 
 /// Admits signed-in users, and leads others to the sign-in.
@@ -64,13 +66,13 @@ async fn admitted(
             next.run(request).await
         }
         Err(failure) if failure.status() == StatusCode::UNAUTHORIZED => {
-            // A form that is sent with a session that is over would be lost: its page is shown again.
+            // A form that is sent with a session that is over is lost: its page is shown again.
             let path = if request.method() == Method::GET {
-                request.uri().path_and_query().map_or("/", |path| path.as_str())
+                request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned()
             } else {
-                "/"
+                page_of_form(app, &request)
             };
-            let mut address = sign_in_path(path);
+            let mut address = sign_in_path(&path);
             if matches!(SessionCookie::of(app, &request), SessionCookie::Several) {
                 // The answer removes them, so the form cannot see why.
                 let mark = if address.contains('?') { '&' } else { '?' };
@@ -84,6 +86,31 @@ async fn admitted(
         }
         Err(failure) => PageFailure(failure).into_response(),
     }
+}
+
+/// The page that a form was sent from, as its browser names it; the first one if it names none of this console.
+fn page_of_form(app: &App, request: &Request) -> String {
+    let page = own_path(cross_site::own_page(app, request).unwrap_or("/"));
+    let (path, query) = page.split_once('?').unwrap_or((&page, ""));
+    if !is_page(path) {
+        // The answer to another form, which has the address of that.
+        return format!("/{}", path.split('/').nth(1).unwrap_or_default());
+    }
+    // The notice of an earlier form is no news by then.
+    let pairs = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| &**name != "done");
+    with_query(path, &pairs.collect::<Vec<_>>())
+}
+
+/// Whether a path of the console shows a page, and does not only take a form.
+fn is_page(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    matches!(
+        parts[..],
+        [_] | ["traces" | "jobs" | "models" | "replays", _]
+            | ["people", "sign-on" | "tokens"]
+            | ["safety", "reviews"]
+            | ["traces", _, "steps", _]
+    )
 }
 
 /// The parameter that names the last row of the page before.

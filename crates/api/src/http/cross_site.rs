@@ -2,7 +2,7 @@
 //! user's knowledge.
 
 use axum::extract::Request;
-use axum::http::header::{HOST, ORIGIN};
+use axum::http::header::{HOST, ORIGIN, REFERER};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use gateway::{Error, Origin, PerimeterReason};
@@ -62,6 +62,22 @@ pub fn open_origin<'a>(
         app.gateway.check_address(&origin).await?;
         Ok(origin)
     }
+}
+
+/// The path and the query of the page that has a browser send a form, if that is a page of this gateway and the
+/// browser names it.
+pub(crate) fn own_page<'a>(app: &App, request: &'a Request) -> Option<&'a str> {
+    if is_foreign(app, request) {
+        return None;
+    }
+    let header = |name: HeaderName| request.headers().get(name)?.to_str().ok();
+    // The origin is the gateway's own, or the request would be foreign.
+    let (origin, page) = (WebOrigin::read(header(ORIGIN)?)?, header(REFERER)?);
+    if WebOrigin::of_url(page)? != origin {
+        return None;
+    }
+    let path = page.match_indices('/').nth(2);
+    Some(path.map_or("/", |(at, _)| &page[at..]))
 }
 
 fn is_of_own_page(headers: &HeaderMap, own: Option<&WebOrigin>) -> bool {

@@ -33,7 +33,7 @@ impl Next {
 }
 
 /// A path of this console: nothing that a browser would read as the address of another host.
-fn own_path(path: &str) -> String {
+pub(crate) fn own_path(path: &str) -> String {
     let is_path = path.starts_with('/')
         && !path.starts_with("//")
         // Browsers read one as a slash, but behind the path.

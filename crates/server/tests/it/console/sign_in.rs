@@ -39,9 +39,24 @@ async fn a_page_leads_to_the_sign_in_and_back(backend: Backend) {
     assert_eq!((reply.status, reply.header("location")), (303, "/sign-in"));
     assert!(reply.header("set-cookie").contains("Max-Age=0"));
     assert_eq!(owner.get("/").await.status, 303, "the session is over");
-    // A form that comes too late does nothing, and leads to the sign-in.
+    // A form that comes too late does nothing, and leads to its page by way of the sign-in.
+    let own = owner.base.clone();
+    for (page, target) in [
+        (format!("{own}/keys?project=1&done=key_reset"), "/sign-in?next=%2Fkeys%3Fproject%3D1"),
+        (format!("{own}/traces/5?step=2"), "/sign-in?next=%2Ftraces%2F5%3Fstep%3D2"),
+        // The page that another form has answered with is none by itself.
+        (format!("{own}/people/3/reset"), "/sign-in?next=%2Fpeople"),
+        (format!("{own}//evil.example"), "/sign-in"),
+        (own.clone(), "/sign-in"),
+        ("https://evil.example/keys".to_owned(), "/sign-in"),
+        ("about:blank".to_owned(), "/sign-in"),
+    ] {
+        let sender = owner.with("referer", &page);
+        let late = send_form(&sender, "/keys", &[("name", "late"), ("project", "1")]).await;
+        assert_eq!((late.status, late.header("location")), (303, target), "{page}");
+    }
     let late = send_form(&owner, "/keys", &[("name", "late"), ("project", "1")]).await;
-    assert_eq!((late.status, late.header("location")), (303, "/sign-in"));
+    assert_eq!((late.status, late.header("location")), (303, "/sign-in"), "it names no page");
 }
 
 async fn a_session_that_has_expired_leads_to_the_sign_in(backend: Backend) {
