@@ -183,6 +183,7 @@ fn view(t: &Texts, text: &str, verdict: SafetyVerdict) -> Verdict {
     let words = verdict.findings.iter().zip(&found).map(|(finding, (start, end, name))| {
         t.safety.finding(name, start, end, format_args!("{:.2}", finding.score))
     });
+    let slow = verdict.slow_rules.iter().map(|slow| t.safety.slow_rule(&slow.name, slow.reason));
     let redacted = verdict.redacted.first().and_then(|message| match &message.body {
         Body::Text(redacted) if redacted != text => Some(redacted.clone()),
         _ => None,
@@ -196,6 +197,7 @@ fn view(t: &Texts, text: &str, verdict: SafetyVerdict) -> Verdict {
         risk_score: format!("{:.2}", verdict.risk_score),
         marks: FindingMark::split(text, &found),
         findings: words.collect(),
+        slow: slow.collect(),
         redacted,
         reason: verdict.reason,
     }

@@ -51,6 +51,8 @@ pub struct Verdict {
     pub marks: Vec<FindingMark>,
     /// The findings in words.
     pub findings: Vec<String>,
+    /// The patterns that were given up, in words.
+    pub slow: Vec<String>,
     /// The text as a provider would get it, if that is another one.
     pub redacted: Option<String>,
 }

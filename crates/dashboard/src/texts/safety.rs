@@ -13,6 +13,7 @@ texts! {
         risk_score(score) = "risk score {score}";
         finding(name, start, end, score) = "{name}, characters {start} to {end}, score {score}";
         provider_gets = "A provider gets";
+        slow_rule(name, reason) = "The pattern of {name} was given up, and counts as no match: {reason}.";
         show_as_change = "Show the draft as a change of the settings";
 
         prompt_to_try = "A prompt to try. No model is called, and nothing is recorded.";

@@ -9,6 +9,7 @@ use crate::session::roles::{self, USER_PASSWORD};
 crate::on_every_backend!(
     a_finding_is_judged_on_the_page_of_the_queue,
     a_draft_is_tried_on_a_text,
+    a_pattern_that_is_given_up_is_named,
     a_draft_is_backtested,
     an_export_has_a_page_and_its_file_is_for_admins,
 );
@@ -137,6 +138,29 @@ async fn a_draft_is_tried_on_a_text(backend: Backend) {
         1,
         "nothing is saved"
     );
+}
+
+async fn a_pattern_that_is_given_up_is_named(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let text = "a".repeat(2_000);
+    let fields = |text| {
+        [
+            ("project", "1"),
+            ("text", text),
+            ("rule_name", "slow <b>"),
+            ("rule_pattern", "(a{1,50}){1,50}b"),
+            ("rule_action", "block"),
+        ]
+    };
+    let tried = send_form(&owner, "/safety", &fields(&*text)).await;
+    shows(&tried, 200, "The prompt passes");
+    let given_up = "The pattern of slow &#60;b&#62; was given up, and counts as no match: took more \
+        than 4 µs for a byte of the text.";
+    shows(&tried, 200, given_up);
+    let tried = send_form(&owner, "/safety", &fields("aab")).await;
+    shows(&tried, 200, "The prompt is blocked");
+    assert!(!tried.text.contains("was given up"), "{}", tried.text);
 }
 
 async fn a_draft_is_backtested(backend: Backend) {
