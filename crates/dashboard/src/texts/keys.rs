@@ -26,7 +26,7 @@ texts! {
         user(number) = "user {number}";
         you = "you";
         reserved = "Reserved";
-        reserved_here = "Reserved amounts are those of this node.";
+        reserved_here = "Reserved amounts are those of all gateways that share a Redis; without one, of the gateway that shows this page.";
         models = "Models";
         endpoints = "Endpoints";
         allowed = "May call";
@@ -79,6 +79,6 @@ texts! {
         share = "Share of the cap";
         requests = "Requests";
         requests_of(most) = "Requests, of {most}";
-        of_this_node = "Reserved amounts and requests are those of this node.";
+        counted_by = "Reserved amounts and requests are those of all gateways that share a Redis; without one, of the gateway that shows this page.";
     }
 }
