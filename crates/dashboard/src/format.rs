@@ -34,6 +34,13 @@ impl fmt::Display for Money {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count(pub i64);
 
+impl From<u64> for Count {
+    /// The highest that there is stands for those that do not fit.
+    fn from(number: u64) -> Self {
+        Self(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
@@ -95,7 +102,8 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = format!("{:.4}", self.0 * 1_000.0);
         let text = text.trim_end_matches('0').trim_end_matches('.');
-        write!(f, "${text}")
+        let (whole, part) = text.split_at(text.find('.').unwrap_or(text.len()));
+        write!(f, "${}{part}", grouped(whole))
     }
 }
 
@@ -141,7 +149,7 @@ mod tests {
         assert_eq!(sizes, ["5 bytes", "2.0 KiB", "3.0 MiB"]);
         let shares = [0.0, 0.014, 0.5, 1.0].map(|share| Percent(share).to_string());
         assert_eq!(shares, ["0 %", "1.4 %", "50 %", "100 %"]);
-        let rates = [0.00015, 0.003, 1.0, 0.0].map(|rate| Rate(rate).to_string());
-        assert_eq!(rates, ["$0.15", "$3", "$1000", "$0"]);
+        let rates = [0.00015, 0.003, 1.0, 1.2345, 0.0].map(|rate| Rate(rate).to_string());
+        assert_eq!(rates, ["$0.15", "$3", "$1,000", "$1,234.5", "$0"]);
     }
 }

@@ -23,7 +23,8 @@ pub use pages::choice::Choice;
 pub use pages::failure::FailurePage;
 pub use pages::insights::{DriftRow, InsightCard, InsightsPage, Savings};
 pub use pages::job::{
-    BacktestView, CauseRow, ExportView, JobPage, JobPart, RefusalRow, StepLink, TierMoveRow,
+    BacktestView, CauseRow, ExportView, ExportedSteps, JobPage, JobPart, RefusalRow, StepLink,
+    TierMoveRow,
 };
 pub use pages::jobs::{JobRow, JobRows, JobsPage};
 pub use pages::keys::{KeyRow, KeysPage, NewSecret, key_state};

@@ -5,8 +5,8 @@ use std::fmt::Display;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{
-    BacktestView, Bytes, CauseRow, Change, Count, ExportView, Frame, JobPage, JobPart, Money,
-    Percent, RefusalRow, Section, StepLink, Texts, TierMoveRow, Tile,
+    BacktestView, Bytes, CauseRow, Change, Count, ExportView, ExportedSteps, Frame, JobPage,
+    JobPart, Money, Percent, RefusalRow, Section, StepLink, Texts, TierMoveRow, Tile,
 };
 use domain::ids::{ProjectId, StepId};
 use domain::job::JobKind;
@@ -66,22 +66,18 @@ pub(super) async fn part(
             let job = gateway.export_job(member, project, id).await?;
             part.export = Some(export_view(visit.t, project, &job));
         }
-        JobKind::Export => part.export = Some(hidden_export(visit.t)),
+        JobKind::Export => part.export = Some(hidden_export()),
     }
     Ok(part)
 }
 
-fn count(number: u64) -> Count {
-    Count(i64::try_from(number).unwrap_or(i64::MAX))
-}
-
 fn export_view(t: &Texts, project: ProjectId, job: &ExportJob) -> ExportView {
     let selection = &job.selection;
-    let (format, from, to) = (selection.format.as_str(), selection.since, selection.until);
-    let what = if selection.content {
-        t.job.export_with_contents(format, from, to)
-    } else {
-        t.job.export_without_contents(format, from, to)
+    let what = ExportedSteps {
+        format: selection.format.as_str(),
+        from: selection.since,
+        to: selection.until,
+        has_contents: selection.content,
     };
     let mut notes = Vec::new();
     if let Some(file) = job.file {
@@ -92,9 +88,9 @@ fn export_view(t: &Texts, project: ProjectId, job: &ExportJob) -> ExportView {
     }
     let download = || format!("/api/v1/projects/{project}/exports/{}/download", job.id);
     ExportView {
-        what,
+        what: Some(what),
         file: job.file.map(|file| {
-            (count(file.steps), Bytes(usize::try_from(file.bytes).unwrap_or(usize::MAX)))
+            (Count::from(file.steps), Bytes(usize::try_from(file.bytes).unwrap_or(usize::MAX)))
         }),
         download: job.file.map(|_| download()),
         notes,
@@ -102,13 +98,8 @@ fn export_view(t: &Texts, project: ProjectId, job: &ExportJob) -> ExportView {
 }
 
 /// An export as those see it who may not have its file.
-fn hidden_export(t: &Texts) -> ExportView {
-    ExportView {
-        what: t.job.export_is_hidden.to_owned(),
-        file: None,
-        download: None,
-        notes: Vec::new(),
-    }
+fn hidden_export() -> ExportView {
+    ExportView { what: None, file: None, download: None, notes: Vec::new() }
 }
 
 fn report_view(frame: &Frame, report: BacktestReport) -> BacktestView {
@@ -124,7 +115,7 @@ fn report_view(frame: &Frame, report: BacktestReport) -> BacktestView {
             .iter()
             .map(|cell| TierMoveRow {
                 tiers: (cell.from.as_str(), cell.to.as_str()),
-                steps: count(cell.steps),
+                steps: Count::from(cell.steps),
                 cost: (Money(cell.recorded_cost), Money(cell.draft_cost)),
             })
             .collect(),
@@ -144,7 +135,7 @@ fn first(frame: &Frame, steps: &[StepId]) -> Vec<StepLink> {
 fn cause(frame: &Frame, cause: &ByCause, judged: u64) -> CauseRow {
     CauseRow {
         cause: format!("{}: {}", cause.category, cause.kind),
-        steps: count(cause.steps),
+        steps: Count::from(cause.steps),
         share: share(cause.steps, judged),
         first: first(frame, &cause.step_ids),
     }
@@ -153,7 +144,7 @@ fn cause(frame: &Frame, cause: &ByCause, judged: u64) -> CauseRow {
 fn refusal(frame: &Frame, (limit, refused): (Limit, Refused)) -> RefusalRow {
     RefusalRow {
         limit: limit.as_str(),
-        steps: count(refused.steps),
+        steps: Count::from(refused.steps),
         cost: Money(refused.cost),
         first: first(frame, &refused.step_ids),
     }
@@ -169,10 +160,10 @@ fn tiles(t: &Texts, report: &BacktestReport) -> Vec<Tile> {
     let costs = &report.costs;
     let tile = |label, value: String, note: String| Tile { label, value, change: None, note };
     let part = |label, number: u64| {
-        tile(label, count(number).to_string(), t.of_requests(share(number, judged)))
+        tile(label, Count::from(number).to_string(), t.of_requests(share(number, judged)))
     };
     vec![
-        tile(t.judged, count(judged).to_string(), t.of_steps(count(report.steps.read))),
+        tile(t.judged, Count::from(judged).to_string(), t.of_steps(Count::from(report.steps.read))),
         part(t.newly_blocked, sum(&report.newly_blocked)),
         part(t.newly_passed, sum(&report.newly_passed)),
         part(t.moved_to_tier, moved),
@@ -193,7 +184,7 @@ type Sentence = fn(&dyn Display) -> String;
 /// The sentences of numbers that are not 0.
 fn counted<const N: usize>(sentences: [(u64, Sentence); N]) -> impl Iterator<Item = String> {
     let counted = sentences.into_iter().filter(|(number, _)| *number > 0);
-    counted.map(|(number, sentence)| sentence(&count(number)))
+    counted.map(|(number, sentence)| sentence(&Count::from(number)))
 }
 
 /// The limits of the report, in sentences.

@@ -81,7 +81,7 @@ pub(super) fn row(frame: &Frame, job: &Job, now: Timestamp) -> JobRow {
         kind,
         href: frame.href(&format!("/{path}/{}", job.id)),
         state: job.state.as_str(),
-        progress: (job.progress.done, job.progress.total),
+        progress: (job.progress.done.into(), job.progress.total.into()),
         created: job.created_at,
         took: took.unwrap_or_default(),
         error: job.error.clone(),

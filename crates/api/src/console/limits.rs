@@ -46,7 +46,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
                 reserved: Money(held.reserved),
                 bound: key.hourly_limit.map(Money),
             },
-            requests: Count(i64::try_from(held.requests).unwrap_or(i64::MAX)),
+            requests: held.requests.into(),
         })
     };
     Ok(page(&LimitsPage {
@@ -58,9 +58,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
             bound: holdings.budget.map(Money),
         },
         file: frame.href("/limits.csv"),
-        most_requests: holdings
-            .most_requests
-            .map(|most| Count(i64::try_from(most).unwrap_or(i64::MAX))),
+        most_requests: holdings.most_requests.map(Count::from),
         frame,
     }))
 }

@@ -93,7 +93,7 @@ pub(super) async fn part(
     let part = ReplayPart {
         t: visit.t,
         state: job.state.as_str(),
-        progress: (job.progress.done, job.progress.total),
+        progress: (job.progress.done.into(), job.progress.total.into()),
         is_over: job.state.is_over(),
         error: job.error,
         traces,

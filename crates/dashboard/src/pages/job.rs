@@ -90,11 +90,24 @@ impl BacktestView {
     }
 }
 
+/// The steps of an export.
+#[derive(Clone, Copy, Debug)]
+pub struct ExportedSteps {
+    /// The format of its file.
+    pub format: &'static str,
+    /// The time from which on they ended.
+    pub from: Timestamp,
+    /// The time before which they ended.
+    pub to: Timestamp,
+    /// Whether the file has their contents.
+    pub has_contents: bool,
+}
+
 /// An export.
 #[derive(Clone, Debug)]
 pub struct ExportView {
-    /// Its format, its period, and whether it has contents, in words.
-    pub what: String,
+    /// The steps in it; `None` for those who may not know.
+    pub what: Option<ExportedSteps>,
     /// The rows and the size of its file, once it is done.
     pub file: Option<(Count, Bytes)>,
     /// The address of the file, for those who may have it.

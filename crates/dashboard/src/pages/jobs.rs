@@ -3,7 +3,7 @@
 use askama::Template;
 use domain::time::Timestamp;
 
-use crate::format::Percent;
+use crate::format::{Count, Percent};
 use crate::frame::Frame;
 use crate::pages::paging::Pages;
 use crate::texts::Texts;
@@ -20,7 +20,7 @@ pub struct JobRow {
     /// `queued`, `running`, `completed` or `failed`.
     pub state: &'static str,
     /// The parts that are done, and how many there are.
-    pub progress: (u64, u64),
+    pub progress: (Count, Count),
     /// When it was asked for.
     pub created: Timestamp,
     /// Its duration, or how long it has been running.
@@ -31,7 +31,7 @@ pub struct JobRow {
 
 impl JobRow {
     fn share(&self) -> f64 {
-        let (done, total) = self.progress;
+        let (Count(done), Count(total)) = self.progress;
         if total == 0 { 0.0 } else { (done as f64 / total as f64).min(1.0) }
     }
 

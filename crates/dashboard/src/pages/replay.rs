@@ -84,7 +84,7 @@ pub struct ReplayPart {
     /// `queued`, `running`, `completed` or `failed`.
     pub state: &'static str,
     /// The calls that are done, and how many there are.
-    pub progress: (u64, u64),
+    pub progress: (Count, Count),
     /// Whether it is over.
     pub is_over: bool,
     /// Why it has failed.

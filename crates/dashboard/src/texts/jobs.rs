@@ -39,8 +39,8 @@ texts! {
         file = "File";
         rows_and_size(rows, size) = "{rows} rows, {size}";
         download = "Download";
-        export_with_contents(format, from, to) = "{format} of the steps that ended from {from} to {to}, with contents.";
-        export_without_contents(format, from, to) = "{format} of the steps that ended from {from} to {to}, without contents.";
+        export_with_contents[format, from, to] = "{format} of the steps that ended from {from} to {to}, with contents.";
+        export_without_contents[format, from, to] = "{format} of the steps that ended from {from} to {to}, without contents.";
         export_is_hidden = "Admins and owners see what is exported, and download the file.";
         content_errors(count) = "{count} rows lack a content that is stored.";
         step_errors(count) = "{count} steps cannot be read.";

@@ -222,6 +222,8 @@ async fn an_export_has_a_page_and_its_file_is_for_admins(backend: Backend) {
     let page = until("the export is over", over).await;
     shows(&page, 200, "It is found until");
     shows(&page, 200, "1 rows, ");
+    // Its times are in the zone of the reader, as elsewhere.
+    shows(&page, 200, "jsonl of the steps that ended from <time datetime=\"");
     let download = format!("/api/v1/projects/1/exports/{id}/download");
     shows(&page, 200, &format!("href=\"{download}\" download>Download"));
     assert_eq!(
