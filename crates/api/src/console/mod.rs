@@ -11,6 +11,7 @@ mod compression;
 mod csv;
 mod failure;
 mod files;
+mod first_steps;
 mod insights;
 mod job;
 mod jobs;

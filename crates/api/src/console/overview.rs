@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use dashboard::{
-    Change, Chart, ChartBar, Count, Duration, FirstSteps, Frame, GroupTable, Money, Overview,
-    OverviewParts, OverviewPeriod, Part, Section, ShareRow, Texts, Tile,
+    Change, Chart, ChartBar, Count, Duration, Frame, GroupTable, Money, Overview, OverviewParts,
+    OverviewPeriod, Part, Section, ShareRow, Texts, Tile,
 };
 use domain::ids::ProjectId;
 use domain::time::millis;
@@ -12,12 +12,12 @@ use form_urlencoded::{Serializer, byte_serialize};
 use gateway::{
     ComparedFigures, Dimension, Error, Period, Usage, UsageBucket, UsageGroup, UsageSeries,
 };
-use serde_json::Value;
 
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::csv;
 use crate::console::failure::Result;
+use crate::console::first_steps::first_steps;
 use crate::console::page;
 use crate::console::visit::Visit;
 use crate::evidence::trace_query;
@@ -121,29 +121,6 @@ async fn has_trace(app: &App, visit: &Visit, project: ProjectId) -> Result<bool>
     let one = trace_query::read("per_page=1")?.asked;
     let found = app.gateway.list_traces_for_member(visit.member(), project, &one).await?;
     Ok(!found.traces.is_empty())
-}
-
-/// The steps to a first call that are done. The sandbox counts for none: it is there from the beginning.
-fn first_steps(app: &App, visit: &Visit, project: ProjectId) -> Result<FirstSteps> {
-    let member = visit.member();
-    let settings = app.gateway.project(member, project)?.project.settings;
-    let tiers = settings.get("routing_tiers").and_then(Value::as_object);
-    let models = app.gateway.list_models(member, project)?;
-    let own: Vec<&str> = models
-        .iter()
-        .filter(|view| !view.model.is_sandbox())
-        .map(|view| view.model.identifier.as_str())
-        .collect();
-    let leads_to_own = |model: &Value| model.as_str().is_some_and(|model| own.contains(&model));
-    // It stands inside quotation marks of a shell.
-    let is_plain =
-        |name: &&&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/@".contains(c));
-    Ok(FirstSteps {
-        model: own.iter().find(is_plain).map_or("sandbox", |name| *name).to_owned(),
-        has_model: !own.is_empty(),
-        has_tier: tiers.is_some_and(|tiers| tiers.values().any(leads_to_own)),
-        has_key: app.gateway.list_keys(member).iter().any(|view| view.key.project == project),
-    })
 }
 
 /// The period that an address names.

@@ -25,9 +25,10 @@ texts! {
         models_are_chosen = "An admin chooses the models of the tiers: requests that name no model go to the one that fits.";
         a_key = "A key for the application.";
         make_key[keys] = "Make one under {keys}: its secret is shown once.";
+        key_is_made = "Viewers make none: ask a member, an admin or an owner of the project for one.";
         the_call = "The call.";
         with_key[variable] = "With the key in {variable}:";
-        openai_clients = "OpenAI's clients";
+        openai_clients = "OpenAI's client for Python";
         anthropic_clients = "Anthropic's clients and Claude Code";
         google_clients = "Google's clients";
 

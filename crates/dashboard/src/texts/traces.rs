@@ -30,6 +30,7 @@ texts! {
 
         none_yet[make_key] = "No trace yet. A call opens one: {make_key} and call a model.";
         make_key = "make a key";
+        none_yet_to_see = "No trace yet. A call opens one: ask a member, an admin or an owner of the project for a key, and call a model.";
         none_fits[clear] = "No trace fits. Take a filter away, or {clear}.";
         no_further[first] = "No further traces. Go back to {first}, or take another filter.";
         the_first_page = "the first page";
@@ -71,7 +72,11 @@ texts! {
         shadow_model = "Shadow model";
         alike = "alike, 0 to 1";
 
+        no_step[parameter] = "No step yet. A call that names this trace as its {parameter} becomes one.";
+
         on_others = "Replay it on other models";
+        needs_key[make_key] = "A replay on other models is paid by a key of this project that you may use: {make_key}.";
+        who_replays = "Members, admins and owners of the project replay it on other models.";
         calls_are_repeated = "Its calls are made again as they were recorded, are paid by the key, and are compared with these.";
         another_model = "Another model (its identifier)";
         models = "Models; none keeps that of each call";

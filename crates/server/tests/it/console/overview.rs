@@ -2,13 +2,15 @@
 
 use serde_json::json;
 
-use super::{owner, shows};
+use super::{owner, shows, signed_in};
 use crate::harness::{Answer, Backend, Mock, Server, settings};
+use crate::session::roles::{self, USER_PASSWORD};
 
 crate::on_every_backend!(
     figures_over_time_are_those_of_the_statistics,
     usage_is_grouped_by_a_tag,
     first_steps_are_ticked_off,
+    first_steps_lead_to_a_call_that_works,
     figures_are_compared_with_the_period_before
 );
 
@@ -81,6 +83,36 @@ async fn first_steps_are_ticked_off(backend: Backend) {
     let idle = owner.get("/?start_date=2020-01-01&end_date=2020-01-02").await;
     shows(&idle, 200, "No calls from 2020-01-01 to 2020-01-02");
     assert!(!idle.text.contains("Make the first call"), "there is a trace");
+}
+
+async fn first_steps_lead_to_a_call_that_works(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let (owner, api) = (owner(&server).await, server.owner().await);
+    let called = |name: &str| format!("-d '{{\"model\": \"{name}\"");
+    let mock = Mock::always(Answer::text("Hello.")).await;
+    mock.register(&api, "text-embedding-3-small").await;
+    shows(&owner.get("/").await, 200, &called("sandbox"));
+    mock.register(&api, "small").await;
+    mock.register(&api, "large").await;
+    shows(&owner.get("/").await, 200, &called("small"));
+    settings(&api, 1, json!({"routing_tiers": {"complex": "large"}})).await;
+    let page = owner.get("/").await;
+    shows(&page, 200, &called("large"));
+    // A program is copied as a whole, and no command of a shell with it.
+    let (_, program) = page.text.split_once("id=\"openai\">").unwrap();
+    let (program, _) = program.split_once("</pre>").unwrap();
+    assert!(program.starts_with("import os\n") && !program.contains("export"), "{program}");
+    assert!(program.contains("/openai/v1\", api_key=os.environ[\"SLUICE_API_KEY\"])"), "{program}");
+    // Viewers make no keys.
+    shows(&page, 200, "Make one under");
+    roles::user(&server, "viewer", &["1"]).await;
+    let viewer = signed_in(&server, "viewer@example.org", USER_PASSWORD).await;
+    let page = viewer.get("/").await;
+    shows(&page, 200, "Viewers make none: ask a member, an admin or an owner");
+    assert!(!page.text.contains("Make one under"), "{}", page.text);
+    let page = viewer.get("/traces").await;
+    shows(&page, 200, "ask a member, an admin or an owner of the project for a key");
+    assert!(!page.text.contains(">make a key</a>"), "{}", page.text);
 }
 
 async fn figures_are_compared_with_the_period_before(backend: Backend) {

@@ -11,6 +11,7 @@ crate::on_every_backend!(
     all_of_a_text_is_on_the_pages_of_its_step,
     pages_of_a_trace_are_small_whatever_it_holds,
     the_steps_in_time_have_tokens_tiers_and_findings,
+    an_empty_trace_and_one_without_a_key_say_what_to_do,
     a_step_of_a_project_out_of_sight_is_not_there
 );
 
@@ -205,4 +206,24 @@ async fn a_step_of_a_project_out_of_sight_is_not_there(backend: Backend) {
             assert!(!found.text.contains("secret note"), "{path} {project}");
         }
     }
+}
+
+async fn an_empty_trace_and_one_without_a_key_say_what_to_do(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let path = format!("/traces/{}", server.key().trace().await);
+    let page = at(&owner, &path).await;
+    let empty = "A call that names this trace as its <code>trace_id</code> becomes one.";
+    assert!(page.contains(empty) && page.contains("Replay it on other models"), "{page}");
+    roles::user(&server, "viewer", &["1"]).await;
+    let viewer = signed_in(&server, "viewer@example.org", USER_PASSWORD).await;
+    let page = at(&viewer, &path).await;
+    assert!(page.contains("Members, admins and owners of the project replay it"), "{page}");
+    let api = server.owner().await;
+    for key in api.get("/api/v1/keys").await.ok(200).as_array().unwrap() {
+        api.delete(&format!("/api/v1/keys/{}", key["id"].as_str().unwrap())).await.ok(204);
+    }
+    let page = at(&owner, &path).await;
+    let hint = "paid by a key of this project that you may use: <a href=\"/keys?project=1\">make a key</a>";
+    assert!(page.contains(hint), "{page}");
 }
