@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
-use dashboard::{Held, KeyRow, KeysPage, Money, NewSecret, Section};
+use dashboard::{Held, KeyRow, KeysPage, Money, NewSecret, Section, Texts};
 use domain::ids::{KeyId, ProjectId, UserId};
 use domain::key::Key;
 use domain::secret::Secret;
 use domain::step::ApiEndpoint;
 use domain::time::Timestamp;
-use gateway::{KeyChange, KeyHoldings, KeyRights, KeyView, NewKey, Period, Person};
+use gateway::{Error, KeyChange, KeyHoldings, KeyRights, KeyView, NewKey, Period, Person};
 use tokio::time::timeout;
 
 use crate::app::App;
@@ -197,19 +197,8 @@ fn row(
 /// Makes a key, and shows its secret once.
 pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
-    let made = match form.dollars("hourly_limit", visit.t.keys.cap_no_amount) {
-        Ok(hourly_limit) => {
-            let name = form.text("name");
-            let new = NewKey {
-                name,
-                project,
-                hourly_limit,
-                expires_at: None,
-                allowed_models: ticked(&form, "allowed_model"),
-                allowed_endpoints: ticked(&form, "allowed_endpoint"),
-            };
-            app.gateway.create_key(visit.member(), new).await.map_err(Failure::from)
-        }
+    let made = match new_key(visit.t, project, &form) {
+        Ok(new) => app.gateway.create_key(visit.member(), new).await.map_err(Failure::from),
         Err(fault) => Err(fault.into()),
     };
     let failure = match made {
@@ -222,15 +211,41 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
         ("hourly_limit", "hourly_limit"),
         (visit.t.keys.cap_no_amount, "hourly_limit"),
         ("allowed_models", "allowed_model"),
+        (visit.t.keys.models_or_all, "allowed_model"),
+        (visit.t.keys.endpoints_or_all, "allowed_endpoint"),
     ];
     let status = show_refusal(&mut shown.frame, failure, ("new", &form), &places);
     Ok(page_as(status, &shown))
 }
 
-/// The values of a list that are ticked; `None` of a list without a tick, which allows all.
-fn ticked(form: &Form, field: &str) -> Option<Vec<String>> {
+/// The key that a form describes.
+fn new_key(t: &Texts, project: ProjectId, form: &Form) -> std::result::Result<NewKey, Error> {
+    let models = ("models", "allowed_model", t.keys.models_or_all);
+    let endpoints = ("endpoints", "allowed_endpoint", t.keys.endpoints_or_all);
+    Ok(NewKey {
+        name: form.text("name"),
+        project,
+        hourly_limit: form.dollars("hourly_limit", t.keys.cap_no_amount)?,
+        expires_at: None,
+        allowed_models: allowed(form, models)?,
+        allowed_endpoints: allowed(form, endpoints)?,
+    })
+}
+
+/// The values of a list that are ticked, by the field that says whether they count; `None` allows all. `fault` is the
+/// refusal of ticks where all are allowed.
+fn allowed(
+    form: &Form,
+    (choice, field, fault): (&str, &str, &str),
+) -> std::result::Result<Option<Vec<String>>, Error> {
     let ticked: Vec<String> = form.all(field).map(str::to_owned).collect();
-    (!ticked.is_empty()).then_some(ticked)
+    match form.get(choice) {
+        Some("these") => Ok(Some(ticked)),
+        _ if ticked.is_empty() => Ok(None),
+        // The page of a release before the choice.
+        None => Ok(Some(ticked)),
+        Some(_) => Err(Error::invalid(fault)),
+    }
 }
 
 /// The page with a new secret, which is shown once, or with why there is none.

@@ -11,6 +11,7 @@ crate::on_every_backend!(
     a_page_is_compressed_unless_another_site_leads_to_it,
     texts_of_strangers_are_no_markup,
     a_key_is_made_reset_and_revoked,
+    a_new_key_may_use_all_or_what_is_ticked,
     a_viewer_sees_no_button_that_would_be_refused,
     traces_are_filtered_and_paged,
     events_are_filtered_paged_and_exported
@@ -188,6 +189,37 @@ async fn a_key_is_made_reset_and_revoked(backend: Backend) {
     assert_eq!((reply.status, reply.header("location")), (303, "/keys?project=1&done=key_revoked"));
     shows(&owner.get(reply.header("location")).await, 200, "The key is revoked");
     assert_eq!(server.with_key(secret).get("/api/v1/traces").await.status, 401);
+}
+
+async fn a_new_key_may_use_all_or_what_is_ticked(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let (owner, api) = (owner(&server).await, server.owner().await);
+    for (name, fields, models, endpoints) in [
+        ("All", [("models", "all"), ("endpoints", "all")], json!(null), json!(null)),
+        ("Nothing", [("models", "these"), ("endpoints", "all")], json!([]), json!(null)),
+        ("Nowhere", [("models", "all"), ("endpoints", "these")], json!(null), json!([])),
+    ] {
+        let form = [&[("project", "1"), ("name", name)][..], &fields].concat();
+        let made = send_form(&owner, "/keys", &form).await;
+        assert_eq!(made.status, 201, "{name}: {}", made.text);
+        let keys = api.get("/api/v1/keys").await.ok(200);
+        let key = keys.as_array().unwrap().iter().find(|key| key["name"] == name).unwrap();
+        assert_eq!((&key["allowed_models"], &key["allowed_endpoints"]), (&models, &endpoints));
+    }
+    let page = owner.get("/keys").await;
+    shows(&page, 200, "<td class=\"allowed\">none</td>");
+    shows(&page, 200, "<td class=\"allowed\">all, by none</td>");
+    // Ticks that would not count are no way to hold a key to something.
+    for (choice, field, value, fault) in [
+        ("models", "allowed_model", "sandbox", "Models are ticked, and all may be used"),
+        ("endpoints", "allowed_endpoint", "chat", "Endpoints are ticked, and all may be used"),
+    ] {
+        let form = [("project", "1"), ("name", "Torn"), (choice, "all"), (field, value)];
+        let refused = send_form(&owner, "/keys", &form).await;
+        shows(&refused, 422, &format!("<p class=\"fault\" id=\"{field}-fault\">{fault}"));
+        shows(&refused, 422, &format!("name=\"{field}\" value=\"{value}\" checked"));
+    }
+    assert!(!owner.get("/keys").await.text.contains("Torn"));
 }
 
 async fn a_viewer_sees_no_button_that_would_be_refused(backend: Backend) {
