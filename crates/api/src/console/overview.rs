@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use dashboard::{
     Change, Chart, ChartBar, Count, Duration, Frame, GroupTable, Money, Overview, OverviewParts,
-    OverviewPeriod, Part, Section, ShareRow, Texts, Tile,
+    OverviewPeriod, Part, Percent, Section, ShareRow, Texts, Tile,
 };
 use domain::ids::ProjectId;
 use domain::time::millis;
@@ -300,6 +300,11 @@ fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
     let ComparedFigures { now, before } = figures;
     let (usage, findings) = (&now.usage, &now.findings);
     let latency = now.latency.map(Option::unwrap_or_default);
+    let latency_before = before.latency.map(Option::unwrap_or_default);
+    let share = |part: i64| {
+        let all = usage.requests as f64;
+        if part > 0 { t.share_of_all(Percent(part as f64 / all)) } else { String::new() }
+    };
     let tile = |label, value: String, change, note: String| Tile { label, value, change, note };
     let mut tiles = vec![
         tile(
@@ -312,7 +317,19 @@ fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
             t.requests,
             Count(usage.requests).to_string(),
             Change::of(before.usage.requests as f64, usage.requests as f64),
-            t.failed_and_blocked(Count(usage.failures), Count(usage.blocked)),
+            String::new(),
+        ),
+        tile(
+            t.errors,
+            Count(usage.failures).to_string(),
+            Change::of(before.usage.failures as f64, usage.failures as f64),
+            share(usage.failures),
+        ),
+        tile(
+            t.blocked_calls,
+            Count(usage.blocked).to_string(),
+            Change::of(before.usage.blocked as f64, usage.blocked as f64),
+            share(usage.blocked),
         ),
         tile(
             t.tokens,
@@ -323,8 +340,14 @@ fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
         tile(
             t.median_latency,
             Duration(latency[0]).to_string(),
-            Change::of(before.latency.unwrap_or_default(), latency[0]),
-            t.percentiles(Duration(latency[1]), Duration(latency[2])),
+            Change::of(latency_before[0], latency[0]),
+            String::new(),
+        ),
+        tile(
+            t.high_latency,
+            Duration(latency[1]).to_string(),
+            Change::of(latency_before[1], latency[1]),
+            t.p99(Duration(latency[2])),
         ),
         tile(
             t.findings,

@@ -34,11 +34,13 @@ texts! {
 
         spend = "Spend";
         requests = "Requests";
-        failed_and_blocked(failed, blocked) = "{failed} failed, {blocked} blocked";
+        blocked_calls = "Blocked";
+        share_of_all(share) = "{share} of all";
         tokens = "Tokens";
         completion_tokens(count) = "{count} of them completion";
         median_latency = "Latency, median";
-        percentiles(p95, p99) = "p95 {p95}, p99 {p99}";
+        high_latency = "Latency, p95";
+        p99(latency) = "p99 {latency}";
         findings = "Traces with findings";
         findings_of(personal, injection, secret) = "{personal} personal data, {injection} injection, {secret} secret";
         margin = "Margin";

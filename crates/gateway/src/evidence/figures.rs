@@ -23,26 +23,13 @@ pub struct Figures {
     pub revenue: Usd,
 }
 
-/// What the period before is compared by.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FiguresBefore {
-    /// All usage.
-    pub usage: UsageBucket,
-    /// The median latency, in milliseconds; `None` without calls.
-    pub latency: Option<f64>,
-    /// The traces with findings.
-    pub findings: FindingCounts,
-    /// The revenue of the traces.
-    pub revenue: Usd,
-}
-
 /// The figures of a period and of the one before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparedFigures {
     /// Those of the period.
     pub now: Figures,
     /// Those of the period before.
-    pub before: FiguresBefore,
+    pub before: Figures,
 }
 
 impl Gateway {
@@ -54,8 +41,9 @@ impl Gateway {
         period: &Period,
     ) -> Result<ComparedFigures> {
         let project = self.visible_project(member, project)?.id();
+        let earlier = period.before();
         let (now, before) =
-            tokio::try_join!(self.figures(project, period), self.figures_before(project, period))?;
+            tokio::try_join!(self.figures(project, period), self.figures(project, &earlier))?;
         Ok(ComparedFigures { now, before })
     }
 
@@ -70,16 +58,5 @@ impl Gateway {
         )?;
         let latency = [50.0, 95.0, 99.0].map(|share| sketch.percentile(share));
         Ok(Figures { usage, latency, findings, revenue })
-    }
-
-    /// The figures of the period before, with which a period is compared.
-    pub(crate) async fn figures_before(
-        &self,
-        project: ProjectId,
-        period: &Period,
-    ) -> Result<FiguresBefore> {
-        let Figures { usage, latency, findings, revenue } =
-            self.figures(project, &period.before()).await?;
-        Ok(FiguresBefore { usage, latency: latency[0], findings, revenue })
     }
 }

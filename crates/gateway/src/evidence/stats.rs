@@ -263,6 +263,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_period_before_is_as_long_and_ends_where_this_one_begins() {
+        let now = Timestamp::parse("2026-11-21T12:34:56Z").unwrap();
+        let period = |window, first, last| Period::read(window, first, last, now).unwrap();
+        for (period, start) in [
+            (period(Some("24"), None, None), "2026-11-19T12:34:56.000Z"),
+            (period(Some("720"), None, None), "2026-09-22T12:34:56.000Z"),
+            (period(None, Some("2026-11-01"), Some("2026-11-02")), "2026-10-30T00:00:00.000Z"),
+        ] {
+            let before = period.before();
+            assert_eq!(before.end, period.start, "{}", period.label);
+            assert_eq!(before.start.to_string(), start, "{}", period.label);
+            assert_eq!(before.hours(), period.hours(), "{}", period.label);
+            assert_eq!(before.slides, period.slides, "{}", period.label);
+        }
+    }
+
+    #[test]
     fn a_window_or_a_pair_of_dates() {
         let now = Timestamp::parse("2026-11-21T12:00:00Z").unwrap();
         let day = Period::read(Some("24"), None, None, now).unwrap();

@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::bounded_read::bounded;
 use crate::error::{Error, Result};
-use crate::evidence::figures::{ComparedFigures, FiguresBefore};
+use crate::evidence::figures::{ComparedFigures, Figures};
 use crate::evidence::series::UsageSeries;
 use crate::evidence::stats::Period;
 use crate::evidence::usage::Usage;
@@ -217,8 +217,8 @@ impl OverviewLook {
         let known = self.figures.as_ref().filter(|_| self.minute == minute);
         let before = async {
             match known {
-                Some((figures, _)) => Ok::<FiguresBefore, Error>(figures.before.clone()),
-                None => gateway.figures_before(project, period).await,
+                Some((figures, _)) => Ok::<Figures, Error>(figures.before.clone()),
+                None => gateway.figures(project, &period.before()).await,
             }
         };
         let series = async {
