@@ -48,9 +48,8 @@ fn savings(facts: &InsightFacts) -> Option<Savings> {
 }
 
 fn drift_row(report: DriftReport) -> DriftRow {
-    let count = |samples: u64| Count(i64::try_from(samples).unwrap_or(i64::MAX));
     DriftRow {
-        samples: (count(report.samples), count(report.baseline_samples)),
+        samples: (Count::from(report.samples), Count::from(report.baseline_samples)),
         indices: [report.output_length, report.refusal_rate, report.latency, report.language],
         is_flagged: report.flagged,
         model: report.model,

@@ -140,3 +140,26 @@ pub(super) async fn set_threshold(
         Err(error) => Err(error.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_tell_the_share_of_calls_that_they_would_move() {
+        let recent = RecentComplexities { threshold: 0.5, calls: vec![0.15, 0.45, 0.55, 0.95] };
+        let rows = thresholds(&recent);
+        assert_eq!(rows.len(), 9, "the threshold in use is one of the tenths");
+        for (at, complex, moved) in
+            [(0, 1.0, 0.5), (3, 0.75, 0.25), (4, 0.5, 0.0), (5, 0.25, 0.25), (8, 0.25, 0.25)]
+        {
+            let row = rows[at];
+            assert_eq!((row.complex, row.moved), (complex, moved), "{}", row.threshold);
+            assert_eq!(row.is_current, at == 4, "{}", row.threshold);
+        }
+        let between = RecentComplexities { threshold: 0.52, ..recent };
+        assert_eq!(thresholds(&between).len(), 10);
+        let quiet = RecentComplexities { threshold: 0.5, calls: Vec::new() };
+        assert!(thresholds(&quiet).is_empty(), "nothing would be moved");
+    }
+}

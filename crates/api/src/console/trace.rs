@@ -225,17 +225,16 @@ fn bars(frame: &Frame, trace: &str, steps: &[Step], shown: &Range<usize>) -> Vec
         has_failed: step.status == StepStatus::Failed,
         label: label(step),
         duration: Duration(millis(step.latency())),
-        tokens: step.call.as_ref().map(|call| count(call.usage.prompt + call.usage.completion)),
+        tokens: step
+            .call
+            .as_ref()
+            .map(|call| Count::from(call.usage.prompt + call.usage.completion)),
         cost: step.call.as_ref().map(|call| Money(call.cost)),
         tier: tier(step),
         findings: findings(frame.t, step),
         span: (place(step.started_at.since(begin)), place(step.latency())),
     };
     steps.iter().enumerate().map(bar).collect()
-}
-
-fn count(number: u64) -> Count {
-    Count(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 /// The tier that a step was routed to.
@@ -370,8 +369,8 @@ fn view(
     if let Some(call) = &step.call {
         let usage = &call.usage;
         fields.push(t.step.cost(Money(call.cost)));
-        fields.push(t.step.prompt_tokens(count(usage.prompt)));
-        fields.push(t.step.completion_tokens(count(usage.completion)));
+        fields.push(t.step.prompt_tokens(Count::from(usage.prompt)));
+        fields.push(t.step.completion_tokens(Count::from(usage.completion)));
         if let Some(first) = call.first_token {
             fields.push(t.step.first_token_after(Duration(millis(first))));
         }
