@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::issuer::{Issuer, query_of};
+use super::issuer::{Issuer, query, query_of};
 use super::{
     START, begin, browser, cookie, events, person, refused, server, sign_on, signed_on,
     with_provider,
@@ -12,6 +12,7 @@ use crate::harness::{Backend, Setup};
 crate::on_every_backend!(
     a_user_signs_in_by_their_provider,
     what_comes_back_belongs_to_the_browser_that_went,
+    what_one_provider_began_ends_at_no_other,
     a_client_that_is_set_up_wrongly_is_nobodys_failure,
     without_a_console_the_answers_are_json,
     an_issuer_that_does_not_answer_is_left_alone,
@@ -128,6 +129,32 @@ async fn what_comes_back_belongs_to_the_browser_that_went(backend: Backend) {
         let reply = browser.get(&format!("{START}/callback?code=x&state={state}")).await;
         assert_eq!(reply.status, if tries < 6 { 303 } else { 429 }, "{tries}");
     }
+}
+
+async fn what_one_provider_began_ends_at_no_other(backend: Backend) {
+    let (server, issuer, _) = with_provider(&backend).await;
+    let other = Issuer::start().await;
+    let mut fields = super::fields(&other);
+    fields["slug"] = json!("other");
+    fields["name"] = json!("Other & Co");
+    server.owner().await.post(super::PROVIDERS, &fields).await.ok(200);
+    let page = browser(&server).get("/sign-in").await;
+    for button in [
+        r#"href="/api/v1/sign-on/stub?next=%2F">Sign in with Stub</a>"#,
+        r#"href="/api/v1/sign-on/other?next=%2F">Sign in with Other &#38; Co</a>"#,
+    ] {
+        assert!(page.text.contains(button), "no {button} in {}", page.text);
+    }
+    issuer.says(&person("user-1", "ann@example.org", &["eng"]));
+    let begun = begin(&server, &issuer).await;
+    let back = format!("/api/v1/sign-on/other/callback?{}", query(&begun.answer));
+    let reply = begun.browser.get(&back).await;
+    assert_eq!(reply.status, 303, "{}", reply.text);
+    assert!(reply.header("location").starts_with("/sign-in?refused=stale&"), "{}", reply.text);
+    assert_eq!(cookie(&reply, "sluice_session"), None);
+    let refused = &events(&server, "login_failed").await[0]["metadata"];
+    assert_eq!((&refused["provider"], &refused["reason"]), (&json!("other"), &json!("cookie")));
+    assert_eq!((issuer.token_requests(), other.token_requests()), (0, 0), "no code is sent");
 }
 
 async fn a_client_that_is_set_up_wrongly_is_nobodys_failure(backend: Backend) {
