@@ -55,6 +55,8 @@ async fn a_member_calls_models_with_a_key_of_theirs(backend: Backend) {
     let record = member.get(&record).await.ok(200);
     assert_eq!((&record["model"], &record["status"]), (&json!("sandbox"), &json!("completed")));
     assert!(record["tokens"]["completion"].as_i64().unwrap() > 0, "{record}");
+    assert!(record["cost"].as_str().unwrap().starts_with('$'), "{record}");
+    assert!(record["latency_ms"].as_f64().unwrap() > 0.0, "{record}");
     // It is recorded as a call of that person, and of that key.
     let listed = member.get(&format!("/traces?key={own}&user=member%40example.org")).await;
     shows(&listed, 200, trace);

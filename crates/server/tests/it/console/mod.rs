@@ -2,6 +2,7 @@
 
 mod account;
 mod calls;
+mod figures;
 mod files;
 mod live;
 mod manage;

@@ -10,6 +10,7 @@ use crate::session::second_factor::enrol;
 crate::on_every_backend!(
     from_the_invitation_to_the_first_page,
     a_password_is_reset_by_a_link,
+    every_way_in_of_somebody_is_ended,
     people_are_changed_and_removed,
     an_owner_resets_a_second_factor,
     members_see_their_own_buttons_alone,
@@ -77,6 +78,31 @@ async fn a_password_is_reset_by_a_link(backend: Backend) {
     shows(&send_form(&visitor, "/new-password", &set).await, 422, "The link is not good");
     signed_in(&server, "member@example.org", PASSWORD).await;
     shows(&send_form(&owner, "/people/1/password-link", &[]).await, 422, "Your own password");
+}
+
+async fn every_way_in_of_somebody_is_ended(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    user(&server, "member", &["1"]).await;
+    user(&server, "admin", &[]).await;
+    let form = "/people/2/reset";
+    shows(&owner.get("/people").await, 200, form);
+    let admin = signed_in(&server, "admin@example.org", USER_PASSWORD).await;
+    assert!(!admin.get("/people").await.text.contains(form), "it is for owners");
+    assert_eq!(send_form(&admin, form, &[]).await.status, 403);
+    let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
+    assert_eq!(member.get("/keys").await.status, 200);
+    let ended = send_form(&owner, form, &[]).await;
+    shows(&ended, 201, "id=\"link\">");
+    assert_eq!(member.get("/keys").await.status, 303, "the session has ended");
+    server.login("member@example.org", USER_PASSWORD).await.ok(401);
+    // The link is the one way in.
+    let link = link(&ended.text, &server.any.base);
+    let token = link.split_once("token=").unwrap().1;
+    let set = [("token", token), ("password", PASSWORD)];
+    shows(&send_form(&browser(&server), "/new-password", &set).await, 200, "The password is set");
+    signed_in(&server, "member@example.org", PASSWORD).await;
+    shows(&send_form(&owner, "/people/1/reset", &[]).await, 422, "Your own ways in");
 }
 
 async fn people_are_changed_and_removed(backend: Backend) {
