@@ -211,6 +211,7 @@ test("pages are small, and files are loaded once", async () => {
   assert.ok(files.length > 0, JSON.stringify(received));
   assert.equal(new Set(files.map(([path]) => path)).size, files.length, JSON.stringify(files));
   assert.ok(total(received) < FIRST, JSON.stringify(received));
+  const filesOfPage = total(files);
   assert.ok(everyPath.length > 20);
   await signIn(page);
   for (const path of everyPath) {
@@ -221,6 +222,8 @@ test("pages are small, and files are loaded once", async () => {
     assert.ok(received.some(([shown, size]) => shown === pathname && size > 0), JSON.stringify(received));
     assert.ok(received.every(([shown, size]) => shown === pathname || size === 0), JSON.stringify(received));
     assert.ok(total(received) < LATER, `${path}: ${JSON.stringify(received)}`);
+    // The page as the first one that a browser loads: it has no files that the sign-in lacks.
+    assert.ok(total(received) + filesOfPage < FIRST, `${path}: ${JSON.stringify(received)}`);
   }
   await context.close();
 });
