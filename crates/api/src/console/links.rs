@@ -17,7 +17,7 @@ use crate::http::error::Failure;
 use crate::http::query::query_value;
 use crate::http::{client, cross_site};
 
-/// The form of an invitation. Where there are no passwords, the providers take its place.
+/// The form of an invitation, or the providers in its place if there are no passwords.
 pub(super) async fn show_invitation(State(app): State<App>, request: Request) -> Result<Response> {
     app.gateway.check_address(&client::origin(&app, &request)).await?;
     let (providers, has_password) = ways_in(&app, "/").await?;

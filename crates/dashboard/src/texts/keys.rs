@@ -38,7 +38,7 @@ texts! {
         may_use = "The key may use";
         all_of_project = "all that the project has";
         only_ticked = "only what is ticked";
-        about_lists = "Where only what is ticked may be used and nothing is, the key may call nothing.";
+        about_lists = "If only what is ticked may be used and nothing is ticked, the key may call nothing.";
         models_or_all = "Models are ticked, and all may be used: choose one of the two";
         endpoints_or_all = "Endpoints are ticked, and all may be used: choose one of the two";
         own_spend(amount) = "Your own keys have spent {amount} in this project in the last 30 days.";

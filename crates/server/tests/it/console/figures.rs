@@ -36,7 +36,7 @@ async fn reserved_amounts_are_shown_while_a_call_runs(backend: Backend) {
         key.post("/api/v1/runs", &body).await
     });
     until("the provider is asked", async || (mock.begun() == 1).then_some(())).await;
-    // What the key has spent, what is reserved for it, and its cap.
+    // Its spend, the money that is reserved for it, and its cap.
     let cells = async |path: &str| {
         let page = owner.get(path).await.text;
         let (_, row) = page.split_once(">Capped</a>").unwrap();
