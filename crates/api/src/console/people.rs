@@ -41,6 +41,7 @@ async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
         Error::NotFound => no_place(),
         error => error,
     })?;
+    let (_, has_password) = app.gateway.ways_to_sign_in().await?;
     let frame = visit.frame(Section::People, visit.t.people.title, visit.project()?);
     let (people, pages) = PEOPLE.page(visit, &frame, people, |person| person.user.to_string());
     let place_of = |view: &InvitationView| place(view.created_at, &view.id);
@@ -51,7 +52,7 @@ async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
         frame,
         pages,
         invitation_pages,
-        people: people.into_iter().map(|person| row(member, person)).collect(),
+        people: people.into_iter().map(|person| row(member, has_password, person)).collect(),
         invitations: invitations.into_iter().map(invitation).collect(),
         made: None,
         is_owner: member.role == Role::Owner,
@@ -110,13 +111,14 @@ pub(super) async fn invitations_file(State(app): State<App>, visit: Visit) -> Re
     }
 }
 
-fn row(member: &Member, person: Person) -> PersonRow {
+/// `has_password`: whether anybody signs in with a password, to which a link would lead.
+fn row(member: &Member, has_password: bool, person: Person) -> PersonRow {
     let is_owner = member.role == Role::Owner;
     PersonRow {
         ways_in: person.ways_in(),
         id: person.user.0,
         may_change: is_owner || person.role != Role::Owner,
-        may_reset: is_owner && person.user != member.user,
+        may_reset: has_password && is_owner && person.user != member.user,
         may_reset_factor: is_owner && person.user != member.user && person.mfa_enabled,
         email: person.email,
         name: person.name,

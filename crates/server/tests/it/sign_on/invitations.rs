@@ -98,6 +98,8 @@ async fn without_passwords_an_invitation_leads_to_the_provider(backend: Backend)
     // No link to a password is handed out that would let nobody in.
     let link = owner.post("/api/v1/users/2/password-link", &json!({})).await;
     link.says(422, "Passwords are disabled");
+    let page = owner.get("/people").await;
+    assert!(page.text.contains(ANN) && !page.text.contains("/password-link"), "{}", page.text);
 }
 
 async fn a_provider_stays_that_alone_lets_the_invited_in(backend: Backend) {
