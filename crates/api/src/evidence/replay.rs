@@ -231,6 +231,11 @@ pub struct ReplayedStepBody {
     latency_ms: Option<f64>,
     /// How alike the two answers are, 0 to 1; null if there are not two.
     similarity: Option<f64>,
+    /// The parts of the request in the source that have no form but their vendor's, and that the repetition did
+    /// without: the first 20, as `X-Sluice-Dropped-Params` names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    left_out: Vec<String>,
     /// Why the call was left out: `max_cost`, `secure` or `not_repeatable` (an embedding or an image); null if it was not.
     skipped: Option<&'static str>,
     /// Why safety refused it.
@@ -318,6 +323,7 @@ impl From<ReplayedStep> for ReplayedStepBody {
             cost: step.cost.map(Usd::dollars),
             latency_ms: step.latency_ms,
             similarity: step.similarity,
+            left_out: step.left_out,
             skipped: step.skipped.map(Skip::as_str),
             blocked: step.blocked,
             error: step.error,

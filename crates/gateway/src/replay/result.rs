@@ -60,6 +60,9 @@ pub struct ReplayedStep {
     pub latency_ms: Option<f64>,
     /// How alike the two answers are, 0 to 1, if both are there.
     pub similarity: Option<f64>,
+    /// The parts of the source's request, which passed as it came, that the repetition lacks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// The reason why it was not repeated, if it was not.
     pub skipped: Option<Skip>,
     /// The reason for which safety refused it, if it did.

@@ -307,7 +307,8 @@ async fn large_answers_are_weighed_before_they_are_unpacked() {
     for bytes in [100_000, 12 << 20] {
         let one = record(&fresh, source, ApiEndpoint::Chat, output(bytes)).await;
         let other = record(&fresh, source, ApiEndpoint::Chat, output(bytes)).await;
-        alike.push(answers::similarity(&job, project, [one, other]).await.unwrap());
+        let compared = answers::compared(&job, project, [one, other]).await;
+        alike.push(compared.unwrap().similarity);
     }
     assert_eq!(alike, [Some(1.0), None], "more than the memory of requests is not held");
 }
@@ -326,6 +327,6 @@ async fn dense_answers_that_would_take_all_memory_as_trees_are_not_compared() {
     let output = (1..100).step_by(3).map(output).find(is_dense).unwrap();
     let one = record(&fresh, source, ApiEndpoint::Chat, output.clone()).await;
     let other = record(&fresh, source, ApiEndpoint::Chat, output).await;
-    let alike = answers::similarity(&job, &fresh.caller.project, [one, other]).await;
-    assert_eq!(alike.unwrap(), None);
+    let compared = answers::compared(&job, &fresh.caller.project, [one, other]).await;
+    assert_eq!(compared.unwrap().similarity, None);
 }
