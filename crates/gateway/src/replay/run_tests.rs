@@ -198,6 +198,24 @@ async fn a_source_that_is_gone_fails_the_job() {
 }
 
 #[tokio::test]
+async fn a_source_whose_retention_is_over_fails_the_job() {
+    let fresh = Fresh::idle(json!({})).await;
+    let source = source(&fresh, &fresh.caller).await;
+    let later = fresh.gateway.clock.now().minus_micros(-31 * 24 * HOUR);
+    assert_eq!(fresh.purge(later).await, 1);
+    // What is left of it would be compared with what is gone.
+    let trace = source.to_string();
+    let model = fresh.caller.project.models.keys().next().unwrap().clone();
+    let again = fresh.gateway.run(&fresh.caller, &trace, &model, "Hello.".to_owned(), None);
+    again.await.unwrap();
+    let job = claimed(&fresh, source).await;
+    let JobOutcome::Failed { error, result: None } = Replays::run(&job).await else {
+        panic!("its first call is gone")
+    };
+    assert_eq!(error, NOT_STORED);
+}
+
+#[tokio::test]
 async fn a_run_without_a_database_or_memory_waits_for_another() {
     let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
     let fresh = Fresh::idle_at(noon, json!({})).await;
