@@ -219,7 +219,8 @@ pub struct ReplayedBody {
     steps: Vec<ReplayedStepBody>,
 }
 
-/// How the totals of a replay differ from those of its source. What was not repeated counts on one side alone.
+/// How the totals of a replay differ from those of its source. A call that was not repeated counts on one side
+/// alone.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TotalsBody {
     /// The change of `total_cost` in percent; null if that of the source is 0.

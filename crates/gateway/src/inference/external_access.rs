@@ -35,7 +35,7 @@ pub(super) fn check(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
     if !indices.is_empty() {
         let named = |access: &&ExternalAccess| format!("{} ({})", access.at, quoted(&access.kind));
         original.left_out = removable.iter().map(named).collect();
-        // What is sent to nobody is nothing that the canonical form lacks.
+        // The canonical form lacks nothing that is sent to nobody.
         let omitted = std::mem::take(&mut original.omitted).into_iter();
         original.omitted = omitted.filter(|part| !original.left_out.contains(part)).collect();
         original.external_access.retain(passes);

@@ -108,7 +108,7 @@ impl Answer {
     }
 }
 
-/// What tells that the answer to a call has left.
+/// The signals that the answer to a call has left.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
     /// Cancelled once the rounds of tools have ended that follow the call; `None` if none do.

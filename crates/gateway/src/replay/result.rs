@@ -40,7 +40,7 @@ impl TraceSummary {
 }
 
 /// How the totals of a replay differ from those of its source, in percent; `None` where the total of the source
-/// is 0. Whatever was not repeated counts on one side alone.
+/// is 0. A call that was not repeated counts on one side alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TotalChanges {
     /// In cost.

@@ -203,7 +203,7 @@ async fn a_source_whose_retention_is_over_fails_the_job() {
     let source = source(&fresh, &fresh.caller).await;
     let later = fresh.gateway.clock.now().minus_micros(-31 * 24 * HOUR);
     assert_eq!(fresh.purge(later).await, 1);
-    // What is left of it would be compared with what is gone.
+    // A later call is not compared with a source that lacks its first one.
     let trace = source.to_string();
     let model = fresh.caller.project.models.keys().next().unwrap().clone();
     let again = fresh.gateway.run(&fresh.caller, &trace, &model, "Hello.".to_owned(), None);

@@ -176,7 +176,7 @@ mod tests {
                 Some("similarity<0.8: 1 call has no answer"),
             ),
             ("similarity>0.8", vec![&unknown], Some(nothing)),
-            // Whatever the other is, the least of them is not more than this one.
+            // The least of them is not more than the one that is known.
             ("similarity>0.95", vec![&answered, &unknown], None),
             ("cost>+10%", vec![&unknown], None),
         ] {
