@@ -18,6 +18,8 @@ pub(crate) struct Figures {
     pub(crate) blocked: usize,
     /// Calls whose answers could not be compared: they are not stored, or too large.
     pub(crate) uncompared: usize,
+    /// Calls that were repeated without parts that only the vendor of their source has.
+    pub(crate) reduced: usize,
     /// Why calls have failed.
     pub(crate) errors: Vec<String>,
     /// The grades of the source and of the replay.
@@ -59,6 +61,7 @@ impl Figures {
             skipped: steps.iter().filter(|step| is_left_out(step)).count(),
             blocked: count("blocked"),
             uncompared: steps.iter().filter(|step| is_uncompared(step)).count(),
+            reduced: steps.iter().filter(|step| step["left_out"].is_array()).count(),
             errors: errors.collect(),
             grades: (String::new(), String::new()),
             seconds: millis.sum::<f64>() / 1000.0,
@@ -93,6 +96,7 @@ impl std::fmt::Display for Figures {
             (self.skipped, "skipped"),
             (self.blocked, "blocked"),
             (self.uncompared, "not compared"),
+            (self.reduced, "without parts of the vendor's"),
         ] {
             if count > 0 {
                 write!(f, ", {count} {what}")?;
@@ -112,7 +116,8 @@ mod tests {
     fn figures_are_read_for_each_model() {
         let steps = json!([
             {"source_step_id": 1, "similarity": 0.5, "latency_ms": 1000.0, "skipped": null},
-            {"source_step_id": 2, "similarity": 1.0, "latency_ms": 500.0, "skipped": null},
+            {"source_step_id": 2, "similarity": 1.0, "latency_ms": 500.0, "skipped": null,
+                "left_out": ["service_tier"]},
             {"source_step_id": 3, "similarity": null, "skipped": "max_cost"},
             {"source_step_id": 4, "similarity": null, "skipped": null, "blocked": "No."},
             {"source_step_id": 5, "similarity": null, "skipped": null, "error": "Oh."},
@@ -128,7 +133,8 @@ mod tests {
         assert_eq!((one[0].least_similarity, one[0].seconds), (Some(0.5), 1.5));
         assert_eq!(
             one[0].to_string(),
-            "cost -12.3 %, latency unknown, similarity 0.75 (least 0.50), grade A -> B, 1 skipped, 1 blocked, 1 not compared"
+            "cost -12.3 %, latency unknown, similarity 0.75 (least 0.50), grade A -> B, 1 skipped, 1 blocked, \
+             1 not compared, 1 without parts of the vendor's"
         );
         let two = json!([{"model": "a", "steps": []}, {"model": "b", "steps": []}]);
         let two = Figures::of_job(&json!({"comparison": {"source": source, "replays": two}}));
