@@ -52,6 +52,8 @@ pub struct Original {
     pub untranslatable: Option<String>,
     /// Whether its canonical form lacks a part of the conversation that other formats do without.
     pub is_partial: bool,
+    /// The parts that its canonical form lacks, as the header names them where they are left out.
+    pub omitted: Vec<String>,
     /// The addresses and tools that a provider would call for the caller.
     pub external_access: Vec<ExternalAccess>,
     /// The tools that items of the conversation add to those of the request, each with its place. Those
@@ -77,6 +79,7 @@ impl Original {
             signatures: 0,
             untranslatable: None,
             is_partial: false,
+            omitted: Vec::new(),
             external_access: Vec::new(),
             added_tools: Vec::new(),
             left_out: Vec::new(),

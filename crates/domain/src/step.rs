@@ -341,6 +341,9 @@ pub struct Content {
     /// Why the request, which passed as it came, cannot be sent in another form, if it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untranslatable: Option<String>,
+    /// The parts of the request, which passed as it came, that input and parameters lack.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<String>,
     /// The MCP servers whose tools were offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<Value>,

@@ -130,7 +130,9 @@ pub use crate::pipeline::call_outcome::CallRecord;
 pub use crate::pipeline::refusal::Refusal;
 pub use crate::replay::ask::ReplayJob;
 pub use crate::replay::overrides::Overrides;
-pub use crate::replay::result::{ReplayResult, Replayed, ReplayedStep, Skip, TraceSummary};
+pub use crate::replay::result::{
+    ReplayResult, Replayed, ReplayedStep, Skip, TotalChanges, TraceSummary,
+};
 pub use crate::safety::location::Located;
 pub use crate::safety::text_numbers::numbered_texts;
 pub use crate::state::caller::{Caller, HeaderAttributes, Origin};

@@ -1,5 +1,6 @@
 //! Similarity: how alike two answers to the same prompt are.
 
+mod numbers;
 mod text;
 mod tokens;
 mod value;
@@ -51,8 +52,9 @@ impl<'a> From<&'a Value> for Output<'a> {
 /// that say the same without a word in common are unrelated, and a "not" is a detail.
 ///
 /// Answers that are JSON on both sides, in a code fence or without, are compared as values: numbers by
-/// their value, objects whatever the order of their members, arrays in their order. An object with the
-/// same members has a small part of the figure for that.
+/// their value with all of their digits, objects whatever the order of their members, arrays in their order.
+/// An object with the same members has a small part of the figure for that. Answers of more than 256 KiB are
+/// compared as texts.
 ///
 /// Tool calls are compared by name and arguments, without their ids. The function is symmetric. Its work
 /// is linear in the outputs; of a text longer than 64 KiB, the beginning and the end are compared.
@@ -62,7 +64,8 @@ pub fn similarity<'a>(one: impl Into<Output<'a>>, other: impl Into<Output<'a>>) 
     if !has_calls {
         return of_texts(&one.text, &other.text);
     }
-    let calls = of_values(&Value::Array(one.calls), &Value::Array(other.calls));
+    let [left, right] = [one.calls, other.calls].map(|calls| Tree::of(&Value::Array(calls)));
+    let calls = of_trees(left, right);
     // Words beside tool calls are seldom more than an announcement.
     if one.text.trim().is_empty() && other.text.trim().is_empty() {
         calls
@@ -118,28 +121,27 @@ fn of_texts(one: &str, other: &str) -> f64 {
     if one == other {
         return 1.0;
     }
-    match (json(one), json(other)) {
-        (Some(one), Some(other)) => of_values(&one, &other),
-        _ => text::similarity(one, other),
-    }
-}
-
-fn of_values(one: &Value, other: &Value) -> f64 {
-    if let (Value::String(one), Value::String(other)) = (one, other) {
+    let (Some((left, left_text)), Some((right, right_text))) = (json(one), json(other)) else {
+        return text::similarity(one, other);
+    };
+    if let (Value::String(one), Value::String(other)) = (&left, &right) {
         return text::similarity(one.min(other), other.max(one));
     }
-    let (one, other) = (Tree::of(one), Tree::of(other));
+    of_trees(Tree::of_text(&left, left_text), Tree::of_text(&right, right_text))
+}
+
+fn of_trees(one: Tree, other: Tree) -> f64 {
     let (one, other) = if one.hash() <= other.hash() { (one, other) } else { (other, one) };
     value::similarity(&one, &other)
 }
 
-/// The value of an answer that is JSON, in a code fence or without.
-fn json(answer: &str) -> Option<Value> {
+/// The value of an answer that is JSON, in a code fence or without, and its text.
+fn json(answer: &str) -> Option<(Value, &str)> {
     let text = unfenced(answer.trim());
     if text.len() > MAX_JSON_BYTES {
         return None;
     }
-    InnerJson::default().read(text)
+    Some((InnerJson::default().read(text)?, text))
 }
 
 /// The text in a code fence that holds all of an answer; the answer if there is none.

@@ -108,6 +108,33 @@ impl UsageRow {
     }
 }
 
+/// The latencies of each model over some minutes of the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelLatencies {
+    /// By the identifier of the model.
+    pub by_model: BTreeMap<String, Sketch>,
+    /// The first of these minutes. Those before it were not read.
+    pub from_minute: i64,
+    /// Whether a minute had more rows than are read at once: the others are left out.
+    pub is_cut: bool,
+}
+
+impl ModelLatencies {
+    /// None, of the time before a minute.
+    pub fn before(minute: i64) -> Self {
+        Self { from_minute: minute, ..Self::default() }
+    }
+
+    /// Adds those of the minutes before.
+    pub fn extend(&mut self, earlier: Self) {
+        for (model, sketch) in earlier.by_model {
+            self.by_model.entry(model).or_default().merge(&sketch);
+        }
+        self.from_minute = earlier.from_minute;
+        self.is_cut |= earlier.is_cut;
+    }
+}
+
 impl Store {
     /// All insights of a project, in the order of their numbers.
     #[boxed]
@@ -200,8 +227,8 @@ impl Store {
         Ok(first.map(Timestamp))
     }
 
-    /// The latencies of each model of a project, from one minute up to but without another, by the
-    /// latest rows of the ledger: at most `most`.
+    /// The latencies of each model of a project, from one minute up to but without another: those of the latest
+    /// minutes whose rows of the ledger are at most `most` together.
     #[boxed]
     pub async fn latencies_by_model(
         &self,
@@ -209,25 +236,34 @@ impl Store {
         from_minute: i64,
         to_minute: i64,
         most: i64,
-    ) -> Result<BTreeMap<String, Sketch>> {
+    ) -> Result<ModelLatencies> {
         const SKETCHES: &str = "
-            SELECT model, latency_sketch
+            SELECT minute, model, latency_sketch
             FROM usage_ledger
             WHERE project_id = $1 AND minute >= $2 AND minute < $3
             ORDER BY minute DESC
             LIMIT $4";
-        let rows: Vec<(String, Vec<u8>)> = on!(&self.reader, db => {
+        let rows: Vec<(i64, String, Vec<u8>)> = on!(&self.reader, db => {
             sqlx::query_as(SKETCHES)
                 .bind(project.0).bind(from_minute).bind(to_minute).bind(most)
                 .fetch_all(db).await?
         });
-        let mut all = BTreeMap::<String, Sketch>::new();
-        for (model, bytes) in rows {
-            let one = Sketch::from_bytes(&bytes)
-                .ok_or_else(|| Error::Corrupt("a latency sketch".to_owned()))?;
-            all.entry(model).or_default().merge(&one);
+        let mut all = ModelLatencies::before(from_minute);
+        if let (Some((latest, ..)), Some((earliest, ..))) = (rows.first(), rows.last())
+            && rows.len() as i64 >= most
+        {
+            // More rows of the earliest minute may follow: they are read with those before it.
+            all.is_cut = latest == earliest;
+            all.from_minute = if all.is_cut { *earliest } else { earliest + 1 };
         }
-        all.remove("");
+        for (minute, model, bytes) in rows {
+            if minute >= all.from_minute {
+                let one = Sketch::from_bytes(&bytes)
+                    .ok_or_else(|| Error::Corrupt("a latency sketch".to_owned()))?;
+                all.by_model.entry(model).or_default().merge(&one);
+            }
+        }
+        all.by_model.remove("");
         Ok(all)
     }
 }

@@ -65,7 +65,7 @@ pub use file_health::{FileHealth, Pages, inspect_file};
 pub use groups::{Dimension, GroupRow, Grouped};
 pub use idempotency::{ClaimEnd, ClaimId, ClaimState, FoundClaim};
 pub use identities::LinkedIdentity;
-pub use insights::IntentUsage;
+pub use insights::{IntentUsage, ModelLatencies};
 pub use jobs::{AddedJob, JobEnd, NewJob};
 pub use keys::{MadeKey, SpentSecond};
 pub use links::{LinkPurpose, OneTimeLink};

@@ -93,7 +93,7 @@ pub struct BacktestReportBody {
     /// The money that the draft would have saved on requests that are answered with and without it, USD;
     /// negative if they would have cost more.
     estimated_savings_usd: f64,
-    /// The sections of the draft that have no effect on a backtest.
+    /// The settings of the draft that have no effect on a backtest: `auto_trace`, `safety.output`.
     ignored_settings: Vec<String>,
 }
 

@@ -9,7 +9,9 @@ use domain::grade::{Grade, Grades};
 use domain::ids::{JobId, StepId, TraceId};
 use domain::job::{JobState, Progress};
 use domain::money::Usd;
-use gateway::{Overrides, ReplayJob, ReplayResult, Replayed, ReplayedStep, Skip, TraceSummary};
+use gateway::{
+    Overrides, ReplayJob, ReplayResult, Replayed, ReplayedStep, Skip, TotalChanges, TraceSummary,
+};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -212,8 +214,25 @@ pub struct ReplayedBody {
     cost_change_pct: Option<f64>,
     /// The change in the time of these calls, likewise.
     latency_change_pct: Option<f64>,
+    totals: TotalsBody,
     /// The completed calls of the source, in their order.
     steps: Vec<ReplayedStepBody>,
+}
+
+/// How the totals of a replay differ from those of its source. A call that was not repeated counts on one side
+/// alone.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TotalsBody {
+    /// The change of `total_cost` in percent; null if that of the source is 0.
+    cost_change_pct: Option<f64>,
+    /// The change of `total_latency_ms`, likewise.
+    latency_change_pct: Option<f64>,
+}
+
+impl From<TotalChanges> for TotalsBody {
+    fn from(TotalChanges { cost_pct, latency_pct }: TotalChanges) -> Self {
+        Self { cost_change_pct: cost_pct, latency_change_pct: latency_pct }
+    }
 }
 
 /// What became of a call of the source.
@@ -231,6 +250,11 @@ pub struct ReplayedStepBody {
     latency_ms: Option<f64>,
     /// How alike the two answers are, 0 to 1; null if there are not two.
     similarity: Option<f64>,
+    /// The parts of the request in the source that have no form but their vendor's, and that the repetition did
+    /// without: the first 20, as `X-Sluice-Dropped-Params` names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    left_out: Vec<String>,
     /// Why the call was left out: `max_cost`, `secure` or `not_repeatable` (an embedding or an image); null if it was not.
     skipped: Option<&'static str>,
     /// Why safety refused it.
@@ -275,7 +299,8 @@ impl From<ReplayJob> for ReplayBody {
 }
 
 fn comparison(result: ReplayResult, is_compared: bool) -> ComparisonBody {
-    let mut replays: Vec<ReplayedBody> = result.replays.into_iter().map(Into::into).collect();
+    let beside = |replayed| ReplayedBody::beside(&result.source, replayed);
+    let mut replays: Vec<ReplayedBody> = result.replays.into_iter().map(beside).collect();
     let source = result.source.into();
     if is_compared {
         ComparisonBody { source, replay: None, replays: Some(replays) }
@@ -296,14 +321,17 @@ impl From<TraceSummary> for SummaryBody {
     }
 }
 
-impl From<Replayed> for ReplayedBody {
-    fn from(replayed: Replayed) -> Self {
+impl ReplayedBody {
+    /// A replay beside its source.
+    fn beside(source: &TraceSummary, replayed: Replayed) -> Self {
+        let totals = source.changes_to(&replayed.summary).into();
         Self {
             model: replayed.model,
             replay_trace_id: replayed.trace,
             summary: replayed.summary.into(),
             cost_change_pct: replayed.cost_change_pct,
             latency_change_pct: replayed.latency_change_pct,
+            totals,
             steps: replayed.steps.into_iter().map(Into::into).collect(),
         }
     }
@@ -318,6 +346,7 @@ impl From<ReplayedStep> for ReplayedStepBody {
             cost: step.cost.map(Usd::dollars),
             latency_ms: step.latency_ms,
             similarity: step.similarity,
+            left_out: step.left_out,
             skipped: step.skipped.map(Skip::as_str),
             blocked: step.blocked,
             error: step.error,

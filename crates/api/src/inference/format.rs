@@ -81,6 +81,9 @@ pub struct ParsedRequest<O> {
     pub options: O,
 }
 
+/// The most parts without a canonical form that the record of a request which passes names.
+const MOST_OMITTED: usize = 20;
+
 /// Answers a conversation in a format and dialect.
 pub(crate) async fn answer<F: Format>(
     app: &App,
@@ -121,6 +124,9 @@ async fn answer_parsed<F: Format>(
         Dialect::Vendor => AutoTracing::BySession,
     };
     dropped.extend(trace_headers::betas_of(headers));
+    if let Some(original) = &mut request.prompt.original {
+        original.omitted = dropped.iter().take(MOST_OMITTED).cloned().collect();
+    }
     let now = app.gateway.now();
     let failed = |unanswered: Unanswered| match &names {
         Some(names) => names.failure(unanswered),

@@ -68,7 +68,7 @@ texts! {
         spent_on_passed(amount) = "{amount} would be spent on requests that would pass.";
         spared_by_limits(amount) = "{amount} would not be spent because of limits.";
         truncated = "The window has more than 1,000,000 steps: the earliest were read.";
-        without_effect(sections) = "Sections of the draft without effect on a backtest: {sections}.";
+        without_effect(sections) = "Settings of the draft without effect on a backtest: {sections}.";
 
         table_of(title) = "Table: {title}";
         finding = "Finding";

@@ -14,16 +14,25 @@ use crate::backtest::limits::Caps;
 use crate::error::{Error, Faults, Result};
 use crate::state::registry::ProjectState;
 
-/// The sections of settings that change what a backtest finds. Others are validated as well, and left out
-/// of the job: they may hold credentials.
-const SECTIONS: [&str; 8] = [
-    "safety",
-    "routing",
+/// The settings that change what a backtest finds. Others are validated as well, and left out of the job: they
+/// may hold credentials.
+const EFFECTIVE: [&str; 17] = [
+    "safety.block_threshold",
+    "safety.pii.action",
+    "safety.pii.entities",
+    "safety.injection",
+    "safety.secrets",
+    "safety.rules",
+    "safety.recognizers",
+    "routing.complexity_threshold",
     "routing_tiers",
-    "limits",
+    "limits.requests_per_hour",
+    "limits.loop_requests",
+    "limits.loop_window_seconds",
+    "limits.hourly_limit",
     "monthly_budget",
     "allowed_regions",
-    "images",
+    "images.blocked_terms",
     PRICES,
 ];
 /// The section of a draft that has prices of models.
@@ -45,7 +54,7 @@ const PRICE_NAMES: [&str; 5] = [
 pub(super) struct Draft {
     /// The patch of the project's settings, with the two things that only a draft has.
     settings: Map<String, Value>,
-    /// The sections of the request that have no effect.
+    /// The settings of the request that have no effect: `auto_trace`, `safety.output`.
     pub(super) ignored: Vec<String>,
 }
 
@@ -69,15 +78,9 @@ pub(super) struct Prices([Option<Price>; PRICE_NAMES.len()]);
 impl Draft {
     /// Keeps what a backtest uses of a patch of settings.
     pub(super) fn of(patch: Map<String, Value>) -> Self {
-        let mut draft = Self::default();
-        for (section, value) in patch {
-            if SECTIONS.contains(&section.as_str()) {
-                draft.settings.insert(section, value);
-            } else {
-                draft.ignored.push(section);
-            }
-        }
-        draft
+        let mut ignored = Vec::new();
+        let settings = effective(patch, "", &mut ignored);
+        Self { settings, ignored }
     }
 
     /// The names of the sections that are used.
@@ -161,6 +164,30 @@ impl Draft {
     }
 }
 
+/// The part of a patch that has an effect; the rest is named. `above` is where the patch stands in the settings.
+fn effective(
+    patch: Map<String, Value>,
+    above: &str,
+    ignored: &mut Vec<String>,
+) -> Map<String, Value> {
+    let mut kept = Map::new();
+    for (name, value) in patch {
+        let path = format!("{above}{name}");
+        let below = format!("{path}.");
+        let is_effective = !name.contains('.') && EFFECTIVE.contains(&path.as_str());
+        let is_above = EFFECTIVE.iter().any(|known| known.starts_with(&below));
+        // A section that is null has its defaults.
+        if is_effective || (is_above && !value.is_object()) {
+            kept.insert(name, value);
+        } else if is_above && let Value::Object(members) = value {
+            kept.insert(name, Value::Object(effective(members, &below, ignored)));
+        } else {
+            ignored.push(path);
+        }
+    }
+    kept
+}
+
 impl Prices {
     fn read(model: &str, given: &Value) -> Result<Self> {
         let shown: String = model.chars().take(64).collect();
@@ -218,4 +245,51 @@ impl DraftProject {
 
 fn amount(value: &Value) -> Option<Usd> {
     value.as_f64().filter(|dollars| *dollars >= 0.0).and_then(Usd::from_dollars)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_without_effect_are_named_and_left_out() {
+        let patch = json!({
+            "safety": {
+                "output": {"secrets": {"action": "block"}},
+                "review_threshold": 0.5,
+                "pii": {"action": "block", "restore": false},
+                "injection": {"application": "block"},
+                "rules": [],
+            },
+            "auto_trace": true,
+            "limits": {"strict": true, "loop_requests": null},
+            "images": null,
+            "routing": {"of_tomorrow": 1},
+            "safety.rules": [],
+            "prices": {"m": {"input_cost_per_1k": 1}},
+        });
+        let draft = Draft::of(patch.as_object().unwrap().clone());
+        assert_eq!(
+            draft.ignored,
+            [
+                "safety.output",
+                "safety.review_threshold",
+                "safety.pii.restore",
+                "auto_trace",
+                "limits.strict",
+                "routing.of_tomorrow",
+                "safety.rules",
+            ]
+        );
+        let kept = json!({
+            "safety": {"pii": {"action": "block"}, "injection": {"application": "block"}, "rules": []},
+            "limits": {"loop_requests": null},
+            "images": null,
+            "routing": {},
+            "prices": {"m": {"input_cost_per_1k": 1}},
+        });
+        assert_eq!(Value::Object(draft.settings), kept);
+    }
 }

@@ -254,37 +254,55 @@ async fn images_of_another_model_are_paid_for_at_its_price() {
     }
 }
 
+/// The record of a call that passed as it came keeps the tools of its vendor, in each format.
 #[tokio::test]
 async fn a_bound_asks_for_a_bound_on_the_tools_of_a_vendor() {
-    let project = drafted(json!({}), |like| {
-        let priced = |name: &str| Model {
-            provider: Provider::Anthropic,
-            ..model(like, name, Some((0.1, 0.1)))
-        };
-        let mut bounded = priced("bounded");
-        bounded.config.context_window = Some(1_000);
-        vec![with_fallback(priced("open"), "bounded"), bounded, priced("alone")]
-    });
-    let project = project.await;
-    let of = |name: &str| Step {
-        api_endpoint: ApiEndpoint::Messages,
-        call: Some(Call::of(name.to_owned(), Provider::Anthropic)),
-        ..named(name)
-    };
-    let with = |tool: &str| {
-        json!({"input": "Hello.",
-            "passed": {"request": {"tools": [{"type": tool, "name": "tool"}]}}})
-    };
-    let (endless, search) = (with("code_execution_20250825"), with("web_search_20250305"));
-    for (step, content, price, model, lacks) in [
-        (&of("open"), &endless, true, "bounded", false),
-        (&of("open"), &endless, false, "open", false),
-        (&of("open"), &search, true, "open", false),
-        (&of("alone"), &endless, true, "alone", true),
-        (&of("alone"), &search, true, "alone", false),
+    for (endpoint, provider, endless, search) in [
+        (
+            ApiEndpoint::Messages,
+            Provider::Anthropic,
+            json!({"type": "code_execution_20250825", "name": "tool"}),
+            json!({"type": "web_search_20250305", "name": "tool"}),
+        ),
+        (
+            ApiEndpoint::Responses,
+            Provider::Openai,
+            json!({"type": "code_interpreter", "container": {"type": "auto"}}),
+            json!({"type": "web_search"}),
+        ),
+        (
+            ApiEndpoint::Gemini,
+            Provider::Gemini,
+            json!({"toolOfTomorrow": {}}),
+            json!({"googleSearch": {}}),
+        ),
     ] {
-        let judged = verdict(&project, step, content, price).unwrap();
-        assert_eq!((outcome(&judged), judged.lacks_price.draft), (model, lacks), "{content}");
+        let project = drafted(json!({}), |like| {
+            let priced = |name: &str| Model { provider, ..model(like, name, Some((0.1, 0.1))) };
+            let mut bounded = priced("bounded");
+            bounded.config.context_window = Some(1_000);
+            vec![with_fallback(priced("open"), "bounded"), bounded, priced("alone")]
+        });
+        let project = project.await;
+        let of = |name: &str| Step {
+            api_endpoint: endpoint,
+            call: Some(Call::of(name.to_owned(), provider)),
+            ..named(name)
+        };
+        let with =
+            |tool: Value| json!({"input": "Hello.", "passed": {"request": {"tools": [tool]}}});
+        let (endless, search) = (with(endless), with(search));
+        for (step, content, price, model, lacks) in [
+            (&of("open"), &endless, true, "bounded", false),
+            (&of("open"), &endless, false, "open", false),
+            (&of("open"), &search, true, "open", false),
+            (&of("alone"), &endless, true, "alone", true),
+            (&of("alone"), &search, true, "alone", false),
+        ] {
+            let judged = verdict(&project, step, content, price).unwrap();
+            let found = (outcome(&judged), judged.lacks_price.draft);
+            assert_eq!(found, (model, lacks), "{endpoint:?}: {content}");
+        }
     }
 }
 

@@ -63,7 +63,7 @@ pub struct BacktestReport {
     pub refusal_counts: RefusalCounts,
     /// Money.
     pub costs: Costs,
-    /// The sections of the draft that have no effect on a backtest.
+    /// The settings of the draft that have no effect on a backtest.
     pub ignored_settings: Vec<String>,
 }
 

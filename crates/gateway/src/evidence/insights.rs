@@ -1,5 +1,6 @@
 //! Insights: advice to the members of a project, computed from its records by the rules of `grading`.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use domain::ids::{InsightId, ProjectId};
@@ -10,7 +11,7 @@ use domain::tier::Tier;
 use domain::time::{DAY, MINUTE, Timestamp};
 use grading::{Calls, CandidateModel, Findings, Observed};
 use serde_json::{Map, Value};
-use store::IntentUsage;
+use store::{IntentUsage, ModelLatencies};
 
 use crate::audit::Event;
 use crate::bounded_read::bounded;
@@ -27,8 +28,10 @@ const MOST_STEPS: i64 = 50_000;
 const WEEK: i64 = 7 * DAY / MINUTE;
 /// The time whose latencies are compared with those of the week before it.
 const LATENCY_WINDOW: i64 = DAY;
-/// The latest rows of the ledger that are read for each of both.
-const MOST_ROWS: i64 = 20_000;
+/// The rows of the ledger that are read at once.
+const PAGE_ROWS: i64 = 20_000;
+/// How often they are read for each of both, the latest ones first. A project with more has a sample.
+const MOST_PAGES: usize = 20;
 /// How long a request waits until the insights of other projects are computed.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
@@ -132,11 +135,39 @@ impl Gateway {
         let (id, end) = (project.id(), now.minute() + 1);
         let middle = end - LATENCY_WINDOW / MINUTE;
         let begin = middle - WEEK;
-        let read = |from, to| self.store.latencies_by_model(id, from, to, MOST_ROWS);
-        let (mut day, week) =
-            (bounded(read(middle, end)).await?, bounded(read(begin, middle)).await?);
-        day.retain(|model, _| project.models.contains_key(model));
-        Ok(grading::latency_alerts(&day, &week))
+        let mut day = self.latencies_by_pages(id, middle..end, PAGE_ROWS).await?;
+        let week = self.latencies_by_pages(id, begin..middle, PAGE_ROWS).await?;
+        day.by_model.retain(|model, _| project.models.contains_key(model));
+        let mut found = grading::latency_alerts(&day.by_model, &week.by_model);
+        let is_whole = |read: &ModelLatencies, from| read.from_minute <= from && !read.is_cut;
+        let is_sampled = !is_whole(&day, middle) || !is_whole(&week, begin);
+        let hours = |minutes: i64| (minutes as f64 / 6.0).round() / 10.0;
+        for facts in found.raised.iter_mut().chain(&mut found.below) {
+            let data = &mut facts.data;
+            data.insert("sampled".to_owned(), is_sampled.into());
+            data.insert("observed_hours_24h".to_owned(), hours(end - day.from_minute).into());
+            data.insert("observed_hours_7d".to_owned(), hours(middle - week.from_minute).into());
+        }
+        Ok(found)
+    }
+
+    /// The latencies of each model in some minutes, by pages of so many rows of the ledger: of the latest minutes, if
+    /// there are too many rows.
+    async fn latencies_by_pages(
+        &self,
+        project: ProjectId,
+        minutes: Range<i64>,
+        rows: i64,
+    ) -> Result<ModelLatencies> {
+        let mut all = ModelLatencies::before(minutes.end);
+        for _ in 0..MOST_PAGES {
+            if all.from_minute <= minutes.start {
+                break;
+            }
+            let page = self.store.latencies_by_model(project, minutes.start, all.from_minute, rows);
+            all.extend(bounded(page).await?);
+        }
+        Ok(all)
     }
 
     /// Since when steps are looked at, and the time for which their calls stand. It begins with the first step
@@ -280,12 +311,37 @@ mod tests {
         assert_eq!((&*facts.subject, facts.estimated_savings), ("sandbox", Usd::ZERO));
         assert_eq!(facts.data["model"], "sandbox");
         assert_eq!([&facts.data["calls_24h"], &facts.data["calls_7d"]], [&json!(30), &json!(20)]);
+        assert_eq!(facts.data["sampled"], false);
+        assert_eq!(facts.data["observed_hours_24h"], 24.0);
+        assert_eq!(facts.data["observed_hours_7d"], 168.0);
         for (name, expected) in [("p95_24h_ms", 2_500.0), ("p95_7d_ms", 1_000.0), ("factor", 2.5)] {
             let found = facts.data[name].as_f64().unwrap();
             assert!((found / expected - 1.0).abs() < 0.02, "{name}: {found}");
         }
         // The first call is of more than eight days ago now: 19 are too few to compare with.
         assert_eq!(alerts(now).await, []);
+    }
+
+    #[tokio::test]
+    async fn the_ledger_is_read_in_pages_up_to_a_bound() {
+        let now = Timestamp::parse("2026-11-21T12:00:30Z").unwrap();
+        let before = |minutes: i64| now.minus_micros(minutes * MINUTE);
+        let fresh = Fresh::idle_at(before(100), json!({})).await;
+        let trace = fresh.trace().await;
+        fresh.in_flight(&trace).await.finish().await.unwrap();
+        let like = fresh.steps(&trace).await.remove(0);
+        for minute in (0..25).rev() {
+            called(&fresh, &like, before(minute), 1_000, 2).await;
+        }
+        let (from, to) = (before(30).minute(), now.minute() + 1);
+        let project = fresh.caller.project.id();
+        let read = async |rows| fresh.gateway.latencies_by_pages(project, from..to, rows).await;
+        let whole = read(1_000).await.unwrap();
+        assert_eq!((whole.by_model["sandbox"].count(), whole.from_minute), (50, from));
+        // Two minutes a page are enough for all of them, one is not.
+        assert_eq!(read(3).await.unwrap(), whole);
+        let latest = read(2).await.unwrap();
+        assert_eq!((latest.by_model["sandbox"].count(), latest.from_minute), (40, to - 20));
     }
 
     #[tokio::test]

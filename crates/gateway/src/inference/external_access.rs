@@ -35,6 +35,9 @@ pub(super) fn check(prompt: &mut Prompt, settings: &Settings) -> Result<()> {
     if !indices.is_empty() {
         let named = |access: &&ExternalAccess| format!("{} ({})", access.at, quoted(&access.kind));
         original.left_out = removable.iter().map(named).collect();
+        // The canonical form lacks nothing that is sent to nobody.
+        let omitted = std::mem::take(&mut original.omitted).into_iter();
+        original.omitted = omitted.filter(|part| !original.left_out.contains(part)).collect();
         original.external_access.retain(passes);
         original.body = original.body.as_deref().and_then(|body| without_tools(body, &indices));
     }
@@ -146,16 +149,20 @@ mod tests {
             let mut original = Original::new(WireFormat::Responses, body.to_owned());
             original.external_access =
                 vec![tool("tools[0]", "web_search", 0), tool("tools[2]", "computer", 2)];
+            original.omitted = ["include", "tools[0] (web_search)"].map(str::to_owned).to_vec();
             let mut prompt = Prompt { original: Some(Box::new(original)), ..Prompt::default() };
             let vendor_tools = vendor_tools.iter().map(|tool| (*tool).to_owned()).collect();
             check(&mut prompt, &Settings { vendor_tools, ..Settings::default() }).unwrap();
             let original = prompt.original.unwrap();
-            (original.body, original.left_out)
+            (original.body, original.left_out, original.omitted)
         };
-        let (left, named) = checked(&[], body);
+        let (left, named, omitted) = checked(&[], body);
         assert_eq!(left.unwrap(), r#"{"tools": [{"a" : 1.50}], "x": 1}"#);
         assert_eq!(named, ["tools[0] (web_search)", "tools[2] (computer)"]);
-        assert_eq!(checked(&["web_search", "computer"], body), (Some(body.to_owned()), vec![]));
+        assert_eq!(omitted, ["include"], "the provider does not get the tool either");
+        let (left, named, omitted) = checked(&["web_search", "computer"], body);
+        assert_eq!((left.as_deref(), named), (Some(body), Vec::new()));
+        assert_eq!(omitted, ["include", "tools[0] (web_search)"]);
         let twice = r#"{"tools": [{"type": "web_search"}], "tools": []}"#;
         assert_eq!(checked(&[], twice).0, None, "it does not pass");
     }

@@ -15,6 +15,7 @@ use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::call_outcome::Recorded;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::pending_start::Call;
+use crate::pipeline::shadow::Leaving;
 use crate::request_id::{self, Served};
 use crate::state::claims::CallClaim;
 
@@ -81,6 +82,8 @@ pub(crate) struct InFlight {
     gateway: Gateway,
     /// The request that it is made for.
     request: Option<Served>,
+    /// Cancelled once the rounds have ended of which it is one, if it is not the last.
+    rounds_ended: Option<CancellationToken>,
     call: Option<Arc<Call>>,
     /// The outcome so far; its text is as the provider sent it.
     pub(crate) outcome: CallOutcome,
@@ -91,6 +94,7 @@ impl InFlight {
         Self {
             gateway,
             request: request_id::served(),
+            rounds_ended: None,
             call: Some(Arc::new(Call::new(funded, written))),
             outcome: CallOutcome::default(),
         }
@@ -132,16 +136,22 @@ impl InFlight {
                 self.gateway.tasks.spawn(async move { settle_unrecorded(&gateway, start).await });
             }
             let recorded = recorded?;
-            let answer_left = self.request.take().map(|request| request.answer_left);
-            self.gateway.shadow(call, &mut self.outcome, answer_left);
+            let leaving = Leaving {
+                rounds_ended: self.rounds_ended.take(),
+                answer_left: self.request.take().map(|request| request.answer_left),
+            };
+            self.gateway.shadow(call, &mut self.outcome, leaving);
             Ok(recorded)
         })
     }
 
-    /// Records how a round ended whose answer its caller does not get: tools are run next. A shadow call does not
-    /// wait for the caller then.
-    pub(crate) fn finish_round(mut self) -> impl Future<Output = Result<Recorded>> + Send {
-        self.request = None;
+    /// Records how a round ended whose answer its caller does not get: tools are run next. A shadow call waits
+    /// until all rounds have ended, and the answer of the last has left.
+    pub(crate) fn finish_round(
+        mut self,
+        rounds_ended: CancellationToken,
+    ) -> impl Future<Output = Result<Recorded>> + Send {
+        self.rounds_ended = Some(rounds_ended);
         self.finish()
     }
 

@@ -151,13 +151,13 @@ impl Gateway {
             None => Output::Text(outcome.stored_text()),
         };
         let has_words = !outcome.text.is_empty() || !outcome.refusal.is_empty();
+        let original = passed_original(screened.prompt(), outcome);
         let stored = Stored {
             output: (step.status != StepStatus::Failed || has_words).then_some(output),
             mcp: context.mcp.as_ref().map(Round::servers),
-            passed: passed_original(screened.prompt(), outcome)
-                .and_then(|original| Passed::of(original, &outcome.passed)),
-            untranslatable: passed_original(screened.prompt(), outcome)
-                .and_then(|original| original.untranslatable.as_deref()),
+            passed: original.and_then(|original| Passed::of(original, &outcome.passed)),
+            untranslatable: original.and_then(|original| original.untranslatable.as_deref()),
+            omitted: original.map(|original| original.omitted.as_slice()).unwrap_or_default(),
             ..Stored::prompt(screened)
         };
         // Tools that are run here leave a step each. Those that a shadow model asks for are not run.

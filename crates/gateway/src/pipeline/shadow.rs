@@ -108,21 +108,31 @@ impl Answer {
     }
 }
 
-/// Waits until an answer has left, if it is known when. False if its caller is too slow to read it.
-async fn has_left(answer: Option<CancellationToken>) -> bool {
-    let Some(left) = answer else { return true };
-    tokio::time::timeout(LONGEST_READ, left.cancelled()).await.is_ok()
+/// The signals that the answer to a call has left.
+#[derive(Debug, Default)]
+pub(super) struct Leaving {
+    /// Cancelled once the rounds of tools have ended that follow the call; `None` if none do.
+    pub(super) rounds_ended: Option<CancellationToken>,
+    /// Cancelled once the answer to the request has left, or will not leave; `None` if there is no request.
+    pub(super) answer_left: Option<CancellationToken>,
+}
+
+impl Leaving {
+    /// Waits until the answer has left. False if its caller is too slow to read it.
+    async fn has_left(self) -> bool {
+        // Rounds take as long as their tools. They end with their request, also if that is given up.
+        if let Some(ended) = self.rounds_ended {
+            ended.cancelled().await;
+        }
+        let Some(left) = self.answer_left else { return true };
+        tokio::time::timeout(LONGEST_READ, left.cancelled()).await.is_ok()
+    }
 }
 
 impl Gateway {
     /// Asks the shadow model of the project, if this call is one of its sample, once the answer to the call has
     /// left. Returns at once.
-    pub(super) fn shadow(
-        &self,
-        call: Arc<Call>,
-        outcome: &mut CallOutcome,
-        answer_left: Option<CancellationToken>,
-    ) {
+    pub(super) fn shadow(&self, call: Arc<Call>, outcome: &mut CallOutcome, leaving: Leaving) {
         let Some(model) = shadow_model(&call.funded) else { return };
         let Some(answer) = Answer::take(outcome) else { return };
         if !may_receive_prompt(&call.funded, &model) {
@@ -134,7 +144,7 @@ impl Gateway {
         self.tasks.spawn(async move {
             let stopping = gateway.stopping.clone();
             let work = async {
-                if !has_left(answer_left).await {
+                if !leaving.has_left().await {
                     return ShadowOutcome::Busy;
                 }
                 tokio::time::sleep(START_DELAY).await;
@@ -286,26 +296,56 @@ mod tests {
 
     #[tokio::test]
     async fn a_shadow_call_begins_once_the_answer_has_left() {
-        let shadow = json!({"enabled": true, "model": "sandbox", "sample_rate": 1.0});
-        let fresh = Fresh::with(json!({"shadow_model": shadow})).await;
+        let fresh = shadowed().await;
         let trace = fresh.trace().await;
         let answer_left = CancellationToken::new();
-        let served = Served {
+        let answered = async { fresh.in_flight(&trace).await.finish().await };
+        request_id::within(served(&answer_left), answered).await.unwrap();
+        // Long enough for one that does not wait for it.
+        sleep(5 * START_DELAY).await;
+        let left_at = fresh.gateway.clock.now();
+        answer_left.cancel();
+        assert!(shadow_of(&fresh, &trace).await.started_at >= left_at);
+    }
+
+    #[tokio::test]
+    async fn the_shadow_call_of_a_round_begins_once_the_answer_of_the_last_has_left() {
+        let fresh = shadowed().await;
+        let trace = fresh.trace().await;
+        let (rounds_ended, answer_left) = (CancellationToken::new(), CancellationToken::new());
+        let round =
+            async { fresh.in_flight(&trace).await.finish_round(rounds_ended.clone()).await };
+        request_id::within(served(&answer_left), round).await.unwrap();
+        sleep(5 * START_DELAY).await;
+        rounds_ended.cancel();
+        sleep(5 * START_DELAY).await;
+        let left_at = fresh.gateway.clock.now();
+        answer_left.cancel();
+        assert!(shadow_of(&fresh, &trace).await.started_at >= left_at);
+    }
+
+    /// A gateway whose calls have a shadow each.
+    async fn shadowed() -> Fresh {
+        let shadow = json!({"enabled": true, "model": "sandbox", "sample_rate": 1.0});
+        Fresh::with(json!({"shadow_model": shadow})).await
+    }
+
+    /// A request whose answer has left once this is cancelled.
+    fn served(answer_left: &CancellationToken) -> Served {
+        Served {
             id: "a".into(),
             trace: None,
             dropped_attributes: Arc::default(),
             answer_left: answer_left.clone(),
-        };
-        let answered = async { fresh.in_flight(&trace).await.finish().await };
-        request_id::within(served, answered).await.unwrap();
-        // Long enough for one that does not wait for it.
-        tokio::time::sleep(5 * START_DELAY).await;
-        let left_at = fresh.gateway.clock.now();
-        answer_left.cancel();
-        let shadow = until("the shadow model has answered", async || {
-            fresh.steps(&trace).await.into_iter().find(Step::is_shadow)
-        });
-        assert!(shadow.await.started_at >= left_at);
+        }
+    }
+
+    /// The step of the shadow call of a trace, once it is there.
+    async fn shadow_of(fresh: &Fresh, trace: &str) -> Step {
+        until("the shadow model has answered", async || {
+            fresh.steps(trace).await.into_iter().find(Step::is_shadow)
+        })
+        .await
     }
 
     #[test]
@@ -330,16 +370,31 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_shadow_call_waits_half_a_minute_for_a_slow_reader() {
         let began = Instant::now();
-        assert!(has_left(None).await, "a call that no request waits for");
+        assert!(Leaving::default().has_left().await, "a call that no request waits for");
         assert!(began.elapsed().is_zero());
+        let answer = |token: &CancellationToken| Leaving {
+            answer_left: Some(token.clone()),
+            ..Leaving::default()
+        };
         let token = CancellationToken::new();
         let reads = async {
             sleep(Duration::from_millis(29_999)).await;
             token.cancel();
         };
-        assert!(tokio::join!(has_left(Some(token.clone())), reads).0);
+        assert!(tokio::join!(answer(&token).has_left(), reads).0);
         let began = Instant::now();
-        assert!(!has_left(Some(CancellationToken::new())).await);
+        assert!(!answer(&CancellationToken::new()).has_left().await);
         assert_eq!(began.elapsed(), Duration::from_secs(30));
+
+        // However long the tools of rounds take, the half minute begins after them.
+        let began = Instant::now();
+        let (rounds, token) = (CancellationToken::new(), CancellationToken::new());
+        let leaving = Leaving { rounds_ended: Some(rounds.clone()), ..answer(&token) };
+        let ends = async {
+            sleep(Duration::from_mins(10)).await;
+            rounds.cancel();
+        };
+        assert!(!tokio::join!(leaving.has_left(), ends).0);
+        assert_eq!(began.elapsed(), Duration::from_secs(630));
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Stored<'a> {
     pub(super) passed: Option<Passed<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) untranslatable: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(super) omitted: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mcp: Option<&'a [Server]>,
 }

@@ -24,40 +24,62 @@ use crate::state::registry::ProjectState;
 struct Answer {
     #[serde(default)]
     output: Option<Value>,
+    #[serde(default)]
+    omitted: Vec<String>,
 }
 
-/// How alike the answers of two steps are, 0 to 1; `None` if one of them is not stored, or if both are larger
-/// than the memory of requests.
-pub(super) async fn similarity(
+/// A call of the source beside its repetition, as their contents have them.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct ComparedAnswers {
+    /// How alike the answers are, 0 to 1; `None` if one of them is not stored, or if both are larger than the
+    /// memory of requests.
+    pub(super) similarity: Option<f64>,
+    /// The parts of the source's request that the repetition lacks.
+    pub(super) left_out: Vec<String>,
+}
+
+/// Compares the answers of a step of the source and of its repetition.
+pub(super) async fn compared(
     job: &RunningJob,
     project: &ProjectState,
     steps: [StepId; 2],
-) -> std::result::Result<Option<f64>, ReplayError> {
+) -> std::result::Result<ComparedAnswers, ReplayError> {
+    let [source, _] = steps;
+    let mut compared = ComparedAnswers::default();
     let sealed = read_again(|| job.gateway.store.sealed_contents(&steps)).await?;
-    let packed = sealed.into_iter().map(|content| content.open_packed(&project.sealing));
-    let packed = packed.collect::<std::result::Result<Vec<PackedContent>, _>>()?;
-    let bytes = packed.iter().map(PackedContent::size).sum();
+    let packed = sealed.into_iter().map(|content| {
+        let step = content.step();
+        content.open_packed(&project.sealing).map(|content| (step, content))
+    });
+    let packed = packed.collect::<std::result::Result<Vec<(StepId, PackedContent)>, _>>()?;
+    let bytes = packed.iter().map(|(_, content)| content.size()).sum();
     if !job.gateway.body_memory.can_hold(plain_bytes(bytes)) {
-        return Ok(None);
+        return Ok(compared);
     }
     let mut charge = job.memory(plain_bytes(bytes)).await?.ok_or(ReplayError::Interrupted)?;
     let (mut answers, mut held) = (Vec::with_capacity(2), 0);
-    for content in packed {
+    for (step, content) in packed {
         let json = content.unpack()?;
-        let Ok(weight) = json_bytes(&json, true) else { return Ok(None) };
+        let Ok(weight) = json_bytes(&json, true) else { return Ok(compared) };
         held += weight;
         if !job.gateway.body_memory.can_hold(held) {
-            return Ok(None);
+            return Ok(compared);
         }
         if !job.raise(&mut charge, held).await? {
             return Err(ReplayError::Interrupted);
         }
-        let answer = serde_json::from_slice::<Answer>(&json).ok();
-        answers.extend(answer.and_then(|answer| answer.output));
+        let Ok(answer) = serde_json::from_slice::<Answer>(&json) else { continue };
+        if step == source {
+            compared.left_out = answer.omitted;
+        }
+        answers.extend(answer.output);
     }
-    let [one, other] = answers.as_slice() else { return Ok(None) };
-    let compare = || grading::similarity(one, other);
-    Ok(Some(offload(Share::of_project(project.id()), bytes, compare).await?))
+    if let [one, other] = answers.as_slice() {
+        let compare = || grading::similarity(one, other);
+        let similarity = offload(Share::of_project(project.id()), bytes, compare).await?;
+        compared.similarity = Some(similarity);
+    }
+    Ok(compared)
 }
 
 /// The most answers that are read to be shown.

@@ -430,7 +430,8 @@ impl<'j> Replay<'j> {
             let mut replayed = comparison::replayed_step(step, record, planned);
             if let Some(record) = answered(step) {
                 let steps = [step.id, record.id];
-                replayed.similarity = answers::similarity(self.job, project, steps).await?;
+                let answers = answers::compared(self.job, project, steps).await?;
+                (replayed.similarity, replayed.left_out) = (answers.similarity, answers.left_out);
             }
             compared.push(replayed);
         }

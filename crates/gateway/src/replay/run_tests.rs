@@ -198,6 +198,24 @@ async fn a_source_that_is_gone_fails_the_job() {
 }
 
 #[tokio::test]
+async fn a_source_whose_retention_is_over_fails_the_job() {
+    let fresh = Fresh::idle(json!({})).await;
+    let source = source(&fresh, &fresh.caller).await;
+    let later = fresh.gateway.clock.now().minus_micros(-31 * 24 * HOUR);
+    assert_eq!(fresh.purge(later).await, 1);
+    // A later call is not compared with a source that lacks its first one.
+    let trace = source.to_string();
+    let model = fresh.caller.project.models.keys().next().unwrap().clone();
+    let again = fresh.gateway.run(&fresh.caller, &trace, &model, "Hello.".to_owned(), None);
+    again.await.unwrap();
+    let job = claimed(&fresh, source).await;
+    let JobOutcome::Failed { error, result: None } = Replays::run(&job).await else {
+        panic!("its first call is gone")
+    };
+    assert_eq!(error, NOT_STORED);
+}
+
+#[tokio::test]
 async fn a_run_without_a_database_or_memory_waits_for_another() {
     let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
     let fresh = Fresh::idle_at(noon, json!({})).await;
@@ -307,7 +325,8 @@ async fn large_answers_are_weighed_before_they_are_unpacked() {
     for bytes in [100_000, 12 << 20] {
         let one = record(&fresh, source, ApiEndpoint::Chat, output(bytes)).await;
         let other = record(&fresh, source, ApiEndpoint::Chat, output(bytes)).await;
-        alike.push(answers::similarity(&job, project, [one, other]).await.unwrap());
+        let compared = answers::compared(&job, project, [one, other]).await;
+        alike.push(compared.unwrap().similarity);
     }
     assert_eq!(alike, [Some(1.0), None], "more than the memory of requests is not held");
 }
@@ -326,6 +345,6 @@ async fn dense_answers_that_would_take_all_memory_as_trees_are_not_compared() {
     let output = (1..100).step_by(3).map(output).find(is_dense).unwrap();
     let one = record(&fresh, source, ApiEndpoint::Chat, output.clone()).await;
     let other = record(&fresh, source, ApiEndpoint::Chat, output).await;
-    let alike = answers::similarity(&job, &fresh.caller.project, [one, other]).await;
-    assert_eq!(alike.unwrap(), None);
+    let compared = answers::compared(&job, &fresh.caller.project, [one, other]).await;
+    assert_eq!(compared.unwrap().similarity, None);
 }

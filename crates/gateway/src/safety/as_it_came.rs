@@ -243,9 +243,18 @@ pub(crate) fn replace(original: &mut Original, replaced: &[Replaced]) {
     let replaced = |wanted: Vec<Wanted<'_>>| replaced_in(body, members, &wanted, &original.beside);
     original.body = match wanted.and_then(replaced) {
         Ok(None) => return,
-        Ok(Some(new)) => Some(new),
+        Ok(Some(new)) => {
+            original.omitted.retain(|part| new.contains(name_in(part)));
+            Some(new)
+        }
         Err(_) => None,
     };
+}
+
+/// The name that the request spells of a part that its canonical form lacks: of a tool, with its place before it, the
+/// type. One that was replaced must not be told.
+fn name_in(part: &str) -> &str {
+    part.split_once(" (").map_or(part, |(_, kind)| kind.trim_end_matches(')'))
 }
 
 /// A text that has to be replaced: as a whole, or, if it is JSON, string by string.

@@ -29,6 +29,8 @@ fn a_person_calls_these_the_same() {
         (r#"{"a":1,"b":[1,2,3],"c":"x"}"#, r#"{ "c": "x", "b": [1.0, 2, 3e0], "a": 1.0 }"#),
         ("```json\n{\"a\": 1}\n```", "{\"a\":1}"),
         ("[-0.0]", "[0]"),
+        (r#"{"id":20000000000000000001}"#, r#"{ "id": 2.0000000000000000001e19 }"#),
+        ("[0.1, 100, 1e3]", "[1e-1, 1E2, 1000.0]"),
     ];
     for (one, other) in pairs {
         assert_eq!(figure(one, other), 1.0, "{one} | {other}");
@@ -150,6 +152,44 @@ fn a_person_calls_these_different() {
         let limit = if one.contains("score") { 0.3 } else { 0.1 };
         assert!(figure < limit, "{figure} {one} | {other}");
     }
+}
+
+/// Numbers that are one to a machine, as a floating-point number has no more than seventeen digits.
+#[test]
+fn numbers_are_compared_with_all_of_their_digits() {
+    for (one, other) in [
+        ("20000000000000000001", "20000000000000000003"),
+        ("-9223372036854775809", "-9223372036854775810"),
+        ("0.12345678901234567890", "0.12345678901234567891"),
+        ("1e-400", "2e-400"),
+    ] {
+        let (left, right) = (one.parse::<f64>().unwrap(), other.parse::<f64>().unwrap());
+        assert_eq!(left, right, "{one} | {other}");
+        assert_eq!(figure(one, other), 0.0, "{one} | {other}");
+        let places = [["[", "]"], [r#"{"id":"#, "}"], [r#"{"a":"1","b":["#, ",true]}"]];
+        for [before, behind] in places {
+            let within = |number: &str| format!("{before}{number}{behind}");
+            assert!(figure(&within(one), &within(other)) < 1.0, "{one} | {other}");
+            assert_eq!(figure(&within(one), &format!(" {}\n", within(one))), 1.0, "{one}");
+        }
+        let call = |number: &str| {
+            let arguments = format!("{{\"id\":{number}}}");
+            json!({"role": "assistant", "content": null, "tool_calls": [{"id": "a", "type": "function",
+                "function": {"name": "read", "arguments": arguments}}]})
+        };
+        assert_eq!(similarity(&call(one), &call(one)), 1.0);
+        assert!(similarity(&call(one), &call(other)) < 1.0, "{one} | {other}");
+    }
+}
+
+#[test]
+fn answers_above_a_quarter_mebibyte_are_compared_as_texts() {
+    let list =
+        |item: &str, bytes: usize| format!("[{}]", vec![item; bytes / (item.len() + 1)].join(","));
+    let (one, other) = (r#"{"city":"Bern","days":2}"#, r#"{"days":2,"city":"Bern"}"#);
+    assert_eq!(figure(&list(one, 256 * 1024), &list(other, 256 * 1024)), 1.0);
+    let above = figure(&list(one, 257 * 1024), &list(other, 257 * 1024));
+    assert!((0.3..1.0).contains(&above), "{above}");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use domain::json_weight::InnerJson;
-use serde_json::{Number, Value};
+use serde_json::Value;
 
+use super::numbers::{Decimal, Numbers};
 use super::{ALMOST_SAME, text};
 
 /// The part of a scalar that is different but of the same kind, in the same place.
@@ -34,7 +35,12 @@ enum Kind {
 
 impl Tree {
     pub(super) fn of(value: &Value) -> Self {
-        Self::read(value, &mut Some(InnerJson::default()))
+        Self::read(value, &mut Numbers::none(), &mut Some(InnerJson::default()))
+    }
+
+    /// A value that was read from a text: its numbers have all digits of the text.
+    pub(super) fn of_text(value: &Value, text: &str) -> Self {
+        Self::read(value, &mut Numbers::of(text, value), &mut Some(InnerJson::default()))
     }
 
     pub(super) fn hash(&self) -> u64 {
@@ -42,7 +48,7 @@ impl Tree {
     }
 
     /// Reads JSON in its strings (arguments of tool calls are) with `inner`, once.
-    fn read(value: &Value, inner: &mut Option<InnerJson>) -> Self {
+    fn read(value: &Value, numbers: &mut Numbers<'_>, inner: &mut Option<InnerJson>) -> Self {
         let mut hasher = DefaultHasher::new();
         let (kind, leaves) = match value {
             Value::Null => (Kind::Null, 1),
@@ -51,18 +57,23 @@ impl Tree {
                 (Kind::Bool, 1)
             }
             Value::Number(number) => {
-                (2_u8, canonical(number)).hash(&mut hasher);
+                let decimal = match numbers.next() {
+                    Some(written) => Decimal::of(written),
+                    None => Decimal::of(&number.to_string()),
+                };
+                (2_u8, decimal).hash(&mut hasher);
                 (Kind::Number, 1)
             }
             Value::String(text) => {
                 if let Some(value) = inner.as_mut().and_then(|reader| container(text, reader)) {
-                    return Self::read(&value, &mut None);
+                    return Self::read(&value, &mut Numbers::of(text, &value), &mut None);
                 }
                 (3_u8, text).hash(&mut hasher);
                 (Kind::Text(text.clone()), 1)
             }
             Value::Array(items) => {
-                let items: Vec<Self> = items.iter().map(|item| Self::read(item, inner)).collect();
+                let items = items.iter();
+                let items: Vec<Self> = items.map(|item| Self::read(item, numbers, inner)).collect();
                 4_u8.hash(&mut hasher);
                 for item in &items {
                     item.hash.hash(&mut hasher);
@@ -72,8 +83,10 @@ impl Tree {
             }
             Value::Object(members) => {
                 let members = members.iter();
-                let mut members: Vec<(String, Self)> =
-                    members.map(|(name, value)| (name.clone(), Self::read(value, inner))).collect();
+                let read = |(name, value): (&String, &Value)| {
+                    (name.clone(), Self::read(value, numbers, inner))
+                };
+                let mut members: Vec<(String, Self)> = members.map(read).collect();
                 members.sort_by(|(one, _), (other, _)| one.cmp(other));
                 5_u8.hash(&mut hasher);
                 for (name, value) in &members {
@@ -94,18 +107,6 @@ impl Tree {
 /// The list or object that a string holds as JSON.
 fn container(text: &str, reader: &mut InnerJson) -> Option<Value> {
     text.trim_start().starts_with(['{', '[']).then(|| reader.read(text))?
-}
-
-/// A number by its value: `1`, `1.0` and `1e0` are one.
-fn canonical(number: &Number) -> (i128, u64) {
-    let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
-    let value = number.as_f64().unwrap_or_default();
-    // Every whole number of this size fits.
-    let as_whole = || (value.fract() == 0.0 && value.abs() < 1e30).then_some(value as i128);
-    match whole.or_else(as_whole) {
-        Some(whole) => (whole, 0),
-        None => (0, value.to_bits()),
-    }
 }
 
 /// Returns how alike two values are, from 0 to 1; 1 only if they are the same.

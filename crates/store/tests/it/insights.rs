@@ -3,6 +3,7 @@
 use domain::ids::StepId;
 use domain::insight::{InsightFacts, InsightKind, InsightStatus};
 use domain::money::Usd;
+use domain::sketch::Sketch;
 use domain::step::{ApiEndpoint, Call, Step, StepKind, StepStatus};
 use domain::tier::{Intent, Tier};
 use domain::time::{DAY, MINUTE};
@@ -143,12 +144,45 @@ async fn latencies_are_those_of_each_model() {
         write(&store, project, changes).await;
         let minute = NOW.minute();
         let all = store.latencies_by_model(project, minute, minute + 1, 10).await.unwrap();
+        assert_eq!((all.from_minute, all.is_cut), (minute, false));
+        let all = all.by_model;
         let counts: Vec<_> = all.iter().map(|(model, one)| (&**model, one.count())).collect();
         assert_eq!(counts, [("m", 2), ("other", 1)], "{}", database.kind);
         assert!(all["m"].percentile(95.0).unwrap() > 7_000.0);
         let before = store.latencies_by_model(project, minute - 9, minute, 10).await.unwrap();
-        assert!(before.is_empty());
+        assert!(before.by_model.is_empty());
         assert!(NOW.0 / MINUTE == minute);
+        store.close().await;
+    }
+}
+
+/// Pages are whole minutes, as far as one has no more rows than a page.
+#[tokio::test]
+async fn latencies_are_read_by_whole_minutes() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        // The minute of now has two rows, that before it one. A step counts when it is written.
+        for (id, before, model) in [(100, MINUTE, "m"), (101, 0, "m"), (102, 0, "other")] {
+            database.clock.set(NOW.minus_micros(before));
+            let mut step = run(project, trace_id(1), StepId(id));
+            call(&mut step).model = model.to_owned();
+            store.writer().step(step, None).await.unwrap();
+        }
+        let (from, to) = (NOW.minute() - 9, NOW.minute() + 1);
+        for (most, read, from_minute, is_cut) in [
+            (10, 3, from, false),
+            (4, 3, from, false),
+            (3, 2, NOW.minute(), false),
+            (2, 2, NOW.minute(), true),
+            (1, 1, NOW.minute(), true),
+        ] {
+            let page = store.latencies_by_model(project, from, to, most).await.unwrap();
+            let count: u64 = page.by_model.values().map(Sketch::count).sum();
+            let found = (count, page.from_minute, page.is_cut);
+            assert_eq!(found, (read, from_minute, is_cut), "{most} on {}", database.kind);
+        }
         store.close().await;
     }
 }

@@ -23,6 +23,7 @@ async fn a_step_comes_back_as_it_was_and_its_content_is_sealed() {
         let content = Content {
             max_output_tokens: Some(64),
             untranslatable: None,
+            omitted: vec!["service_tier".to_owned()],
             input: Some(json!("what nobody may read on disk \u{0} 🙂 مرحبا")),
             params: json!({"temperature": 0.5}).as_object().cloned(),
             output: Some(json!({"a": 1})),

@@ -61,6 +61,18 @@ fn what_can_be_translated_is_no_fault() {
     assert_eq!((original.untranslatable, original.continuation.asks_to_store), (None, false));
 }
 
+/// The record keeps the vendor's tools beside the canonical form: what they may cost depends on them.
+#[test]
+fn tools_that_only_the_vendor_has_make_the_canonical_form_partial() {
+    for (tool, is_partial) in [
+        (json!({"type": "function", "name": "f", "parameters": {}}), false),
+        (json!({"type": "web_search"}), true),
+    ] {
+        let original = original(&json!({"input": "Hello.", "tools": [tool]}));
+        assert_eq!((original.is_partial, original.untranslatable), (is_partial, None), "{tool}");
+    }
+}
+
 #[test]
 fn references_are_found() {
     let body = json!({"previous_response_id": "resp_1", "input": [

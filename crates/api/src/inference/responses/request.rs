@@ -95,6 +95,9 @@ pub(super) fn parse_passing(
         let (tools, left_out) = offered.choose_if_possible(choice.as_ref(), &mut gaps)?;
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
+        if !left_out.is_empty() {
+            gaps.record_omission();
+        }
         dropped.extend(left_out);
         set("tools", has_tools.then(|| tools.into()));
     }

@@ -5,6 +5,7 @@ use domain::ids::StepId;
 use domain::step::{Step, StepKind};
 use domain::time::Timestamp;
 use providers::{McpAnswer, McpError};
+use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -38,6 +39,9 @@ impl Gateway {
     ) -> Result<Outcome> {
         // Found by the prompt of the caller, before a step of a tool asks for it with another one.
         context.session(&prompt);
+        // Cancelled however this ends, also if the caller hangs up.
+        let rounds_ended = CancellationToken::new();
+        let _rounds_end = rounds_ended.clone().drop_guard();
         loop {
             context.mcp = Some(round.clone());
             let mut next = prompt.clone();
@@ -52,7 +56,7 @@ impl Gateway {
             };
             let run = flight.funded()?.step();
             next.messages.extend(follow_up::answer(&flight)?.and_then(Message::read));
-            flight.finish_round().await?;
+            flight.finish_round(rounds_ended.clone()).await?;
             let ran = self.run_tools(&context, &round, run, &calls).await?;
             if ran.len() < calls.len() {
                 return self.hand_over(&context, &round, run, calls, &ran).await;

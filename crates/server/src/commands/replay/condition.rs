@@ -49,14 +49,20 @@ impl Condition {
     }
 
     /// Why a replay fails by it; `None` if it does not. A figure that is not known is no success, unless
-    /// calls have failed, which is none by itself. Neither is a likeness that only some of the calls have.
+    /// calls have failed, which is none by itself. Neither is a likeness that only some of the calls have, or
+    /// that is known of only some of the answers.
     pub(crate) fn failure(&self, figures: &Figures) -> Option<String> {
         let Self(condition) = self;
-        let unanswered = figures.skipped + figures.blocked;
-        if condition.figure == Figure::Similarity && !condition.is_above && unanswered > 0 {
-            let calls =
-                if unanswered == 1 { "1 call has" } else { &format!("{unanswered} calls have") };
-            return Some(format!("{}: {calls} no answer", condition.text));
+        if condition.figure == Figure::Similarity && !condition.is_above {
+            let unanswered = figures.skipped + figures.blocked;
+            for (count, what) in
+                [(unanswered, "no answer"), (figures.uncompared, "an answer that was not compared")]
+            {
+                if count > 0 {
+                    let calls = if count == 1 { "call has" } else { "calls have" };
+                    return Some(format!("{}: {count} {calls} {what}", condition.text));
+                }
+            }
         }
         let found = match condition.figure {
             Figure::Cost => figures.cost_change,
@@ -81,6 +87,8 @@ impl Condition {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -138,6 +146,45 @@ mod tests {
             assert_eq!(failure("similarity<0.8", skipped, blocked).as_deref(), Some(reason));
         }
         assert_eq!(failure("blocked>9", 4, 5), None);
+    }
+
+    /// Answers that are too large to compare, or are not stored, have no similarity.
+    #[test]
+    fn answers_that_were_not_compared_are_not_alike() {
+        let answered = json!({"similarity": 0.9, "skipped": null});
+        let unknown = json!({"similarity": null, "skipped": null});
+        let skipped = json!({"similarity": null, "skipped": "max_cost"});
+        let image = json!({"similarity": null, "skipped": "not_repeatable"});
+        let failed = json!({"similarity": null, "skipped": null, "error": "Oh."});
+        let one = "similarity<0.8: 1 call has an answer that was not compared";
+        let nothing = "similarity>0.8: there is nothing to compare";
+        for (text, steps, reason) in [
+            ("similarity<0.8", vec![&answered], None),
+            ("similarity<0.8", vec![&answered, &image], None),
+            ("similarity<0.8", vec![&answered, &failed], None),
+            ("similarity<0.8", vec![&unknown], Some(one)),
+            ("similarity<0.8", vec![&answered, &unknown], Some(one)),
+            ("similarity<0.8", vec![&unknown, &failed], Some(one)),
+            (
+                "similarity<0.8",
+                vec![&unknown, &answered, &unknown],
+                Some("similarity<0.8: 2 calls have an answer that was not compared"),
+            ),
+            (
+                "similarity<0.8",
+                vec![&unknown, &skipped],
+                Some("similarity<0.8: 1 call has no answer"),
+            ),
+            ("similarity>0.8", vec![&unknown], Some(nothing)),
+            // The least of them is not more than the one that is known.
+            ("similarity>0.95", vec![&answered, &unknown], None),
+            ("cost>+10%", vec![&unknown], None),
+        ] {
+            let replay = json!({"steps": steps, "cost_change_pct": 0.0});
+            let figures = Figures::of_job(&json!({"comparison": {"replay": replay}}));
+            let found = Condition::parse(text).unwrap().failure(&figures[0]);
+            assert_eq!(found.as_deref(), reason, "{text} of {steps:?}");
+        }
     }
 
     #[test]

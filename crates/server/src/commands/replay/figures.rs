@@ -16,6 +16,10 @@ pub(crate) struct Figures {
     /// Calls that were left out, and that safety refused.
     pub(crate) skipped: usize,
     pub(crate) blocked: usize,
+    /// Calls whose answers could not be compared: they are not stored, or too large.
+    pub(crate) uncompared: usize,
+    /// Calls that were repeated without parts that only the vendor of their source has.
+    pub(crate) reduced: usize,
     /// Why calls have failed.
     pub(crate) errors: Vec<String>,
     /// The grades of the source and of the replay.
@@ -56,6 +60,8 @@ impl Figures {
                 .then(|| similarities.iter().sum::<f64>() / similarities.len() as f64),
             skipped: steps.iter().filter(|step| is_left_out(step)).count(),
             blocked: count("blocked"),
+            uncompared: steps.iter().filter(|step| is_uncompared(step)).count(),
+            reduced: steps.iter().filter(|step| step["left_out"].is_array()).count(),
             errors: errors.collect(),
             grades: (String::new(), String::new()),
             seconds: millis.sum::<f64>() / 1000.0,
@@ -66,6 +72,12 @@ impl Figures {
 /// Whether a call was left out that could have been repeated: no replay repeats embeddings and images.
 fn is_left_out(step: &Value) -> bool {
     step["skipped"].as_str().is_some_and(|reason| reason != "not_repeatable")
+}
+
+/// Whether a call was answered again, and nothing tells how alike the answers are.
+fn is_uncompared(step: &Value) -> bool {
+    let has_no = |name: &str| step[name].is_null();
+    ["similarity", "skipped", "blocked", "error"].into_iter().all(has_no)
 }
 
 /// The figures in one line.
@@ -80,7 +92,12 @@ impl std::fmt::Display for Figures {
             write!(f, ", similarity {mean:.2} (least {least:.2})")?;
         }
         write!(f, ", grade {} -> {}", self.grades.0, self.grades.1)?;
-        for (count, what) in [(self.skipped, "skipped"), (self.blocked, "blocked")] {
+        for (count, what) in [
+            (self.skipped, "skipped"),
+            (self.blocked, "blocked"),
+            (self.uncompared, "not compared"),
+            (self.reduced, "without parts of the vendor's"),
+        ] {
             if count > 0 {
                 write!(f, ", {count} {what}")?;
             }
@@ -99,11 +116,13 @@ mod tests {
     fn figures_are_read_for_each_model() {
         let steps = json!([
             {"source_step_id": 1, "similarity": 0.5, "latency_ms": 1000.0, "skipped": null},
-            {"source_step_id": 2, "similarity": 1.0, "latency_ms": 500.0, "skipped": null},
+            {"source_step_id": 2, "similarity": 1.0, "latency_ms": 500.0, "skipped": null,
+                "left_out": ["service_tier"]},
             {"source_step_id": 3, "similarity": null, "skipped": "max_cost"},
             {"source_step_id": 4, "similarity": null, "skipped": null, "blocked": "No."},
             {"source_step_id": 5, "similarity": null, "skipped": null, "error": "Oh."},
             {"source_step_id": 6, "similarity": null, "skipped": "not_repeatable"},
+            {"source_step_id": 7, "similarity": null, "skipped": null},
         ]);
         let replay = json!({"optimization_grade": "B", "cost_change_pct": -12.34,
             "latency_change_pct": null, "steps": steps});
@@ -114,7 +133,8 @@ mod tests {
         assert_eq!((one[0].least_similarity, one[0].seconds), (Some(0.5), 1.5));
         assert_eq!(
             one[0].to_string(),
-            "cost -12.3 %, latency unknown, similarity 0.75 (least 0.50), grade A -> B, 1 skipped, 1 blocked"
+            "cost -12.3 %, latency unknown, similarity 0.75 (least 0.50), grade A -> B, 1 skipped, 1 blocked, \
+             1 not compared, 1 without parts of the vendor's"
         );
         let two = json!([{"model": "a", "steps": []}, {"model": "b", "steps": []}]);
         let two = Figures::of_job(&json!({"comparison": {"source": source, "replays": two}}));

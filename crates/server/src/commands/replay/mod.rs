@@ -69,7 +69,7 @@ pub(crate) struct ReplayCommand {
     #[arg(long, value_name = "TAGS")]
     tags: Option<String>,
     /// Fail if this holds: cost>+10%, latency>+20%, similarity<0.8, skipped>0, blocked>0. A call without
-    /// an answer is not similar
+    /// an answer that can be compared is not similar
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
     fail_if: Vec<Condition>,
     /// Write a report for continuous integration, in the format of `JUnit`

@@ -33,6 +33,26 @@ async fn a_call_without_them_is_refused(backend: Backend) {
     ] {
         key.post(&format!("/api/v1/{path}"), &body).await.invalid(both);
     }
+    let message = json!({"model": "sandbox", "max_tokens": 50, "messages": question});
+    let response = json!({"model": "sandbox", "input": "Hello."});
+    let content = json!({"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]});
+    for (path, body) in [("messages", &message), ("responses", &response)] {
+        let mut body = body.clone();
+        for trace in [json!(trace), json!(null)] {
+            body["trace_id"] = trace;
+            key.post(&format!("/api/v1/{path}"), &body).await.tells(422, both);
+        }
+    }
+    let gemini = "/gemini/v1beta/models/sandbox";
+    for (path, body) in [
+        ("/openai/v1/responses".to_owned(), &response),
+        ("/anthropic/v1/messages".to_owned(), &message),
+        (format!("{gemini}:generateContent"), &content),
+        (format!("{gemini}:streamGenerateContent?alt=sse"), &content),
+    ] {
+        key.post(&path, body).await.tells(400, both);
+        key.with("x-sluice-user", "jane").post(&path, body).await.tells(400, "tag:team");
+    }
     let named = key.with("x-sluice-user", "jane");
     let one = "Missing required attribute: tag:team";
     named.execute(&trace, "Hello.").await.invalid(one);

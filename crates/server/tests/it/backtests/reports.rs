@@ -68,12 +68,13 @@ async fn a_draft_shows_what_would_change(backend: Backend) {
     assert_eq!((&same["tiers"]["moved"], &same["refused"]["steps"]), (&json!(0), &json!(0)));
 
     let draft = json!({
-        "safety": {"injection": {"action": "flag"}, "rules": [{"name": "bird", "pattern": "Bluebird"}]},
+        "safety": {"injection": {"action": "flag"}, "rules": [{"name": "bird", "pattern": "Bluebird"}],
+            "output": {"secrets": {"action": "block"}}},
         "routing_tiers": {"simple": "new"},
         "model_aliases": {"gpt": "old"},
     });
     let report = backtest(&owner, &draft).await;
-    assert_eq!(report["ignored_settings"], json!(["model_aliases"]));
+    assert_eq!(report["ignored_settings"], json!(["safety.output", "model_aliases"]));
     let by = &report["newly_blocked"][0];
     assert_eq!(
         (&by["category"], &by["type"], &by["steps"]),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::backtests::backtest;
-use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, call, settings};
+use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, call, settings, until};
 
 crate::on_every_backend!(
     the_gateway_runs_what_nobody_has_to_approve,
@@ -17,6 +17,7 @@ crate::on_every_backend!(
     steps_of_tools_have_the_placeholders_of_the_conversation,
     what_a_server_says_of_its_tools_is_screened,
     rounds_are_bounded_and_each_is_paid_for,
+    shadow_calls_of_rounds_begin_after_the_last,
     tokens_are_sealed_and_never_shown,
 );
 
@@ -396,6 +397,33 @@ async fn rounds_are_bounded_and_each_is_paid_for(backend: Backend) {
     };
     assert_eq!(ended.status, 402, "{}", ended.text);
     assert!(stage.model.begun() < 14, "{} rounds", stage.model.begun() - 10);
+}
+
+async fn shadow_calls_of_rounds_begin_after_the_last(backend: Backend) {
+    let stage = Stage::new(&backend, json!([call("a", "weather", "{}")]), warm).await;
+    // Each answer of the server leaves time enough for a shadow call that does not wait.
+    let slow = Mock::start(Duration::from_millis(300), None, |request| speak(request, warm)).await;
+    let shadow = Mock::always(Answer::text("It is mild.")).await;
+    shadow.register(&stage.owner, "shadow").await;
+    let beside = json!({"enabled": true, "model": "shadow", "sample_rate": 1});
+    let mcp = json!({"allowed_servers": [slow.url()]});
+    settings(&stage.owner, 1, json!({"shadow_model": beside, "mcp": mcp})).await;
+    let mut entry = stage.entry("never");
+    entry["server_url"] = slow.url().into();
+    let trace = stage.key.trace().await;
+    let done = stage.ask(&trace, json!({"tools": [entry]})).await.ok(200);
+    assert_eq!(done["output"], "It is mild.");
+    let steps = until("both rounds have their shadow", async || {
+        let steps = stage.steps(&trace).await;
+        let shadows = steps.iter().filter(|step| step["shadow"] == true).count();
+        (shadows == 2).then_some(steps)
+    })
+    .await;
+    let last = steps.iter().find(|step| step["id"] == done["step_id"]).unwrap();
+    for step in steps.iter().filter(|step| step["shadow"] == true) {
+        // Times have one form, so their order is that of their texts.
+        assert!(step["started_at"].as_str() >= last["created_at"].as_str(), "{steps:?}");
+    }
 }
 
 async fn tokens_are_sealed_and_never_shown(backend: Backend) {

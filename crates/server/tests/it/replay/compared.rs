@@ -46,6 +46,9 @@ async fn a_trace_compares_with_another_model(backend: Backend) {
     assert_eq!(after["models_used"], json!(["new"]));
     assert_eq!(after["cost_change_pct"], -50.0);
     assert!(after["latency_change_pct"].is_number(), "{job}");
+    assert_eq!(after["totals"]["cost_change_pct"], -50.0);
+    let [was, is] = [before, after].map(|side| side["total_latency_ms"].as_f64().unwrap());
+    is_about(&after["totals"]["latency_change_pct"], (is - was) / was * 100.0);
     assert!(job["comparison"].get("replays").is_none());
 
     let id = &job["replay_trace_id"];
@@ -87,7 +90,9 @@ async fn a_trace_compares_with_another_model(backend: Backend) {
     let twice = replay(&key, id.as_str().unwrap(), &json!({"force_model": "old"})).await;
     assert_eq!(twice["comparison"]["source"], {
         let mut source = after.clone();
-        for beside in ["replay_trace_id", "steps", "cost_change_pct", "latency_change_pct"] {
+        let beside =
+            ["replay_trace_id", "steps", "cost_change_pct", "latency_change_pct", "totals"];
+        for beside in beside {
             source.as_object_mut().unwrap().remove(beside);
         }
         source

@@ -5,6 +5,7 @@ mod command;
 mod compared;
 mod doors;
 mod kill;
+mod left_out;
 mod money;
 mod requests;
 mod safety;

@@ -9,6 +9,7 @@ crate::on_every_backend!(
     what_is_wrong_is_named,
     the_same_request_has_the_same_answer,
     requests_at_the_same_time_share_a_job,
+    replays_that_wait_are_bounded_and_counted,
     a_job_belongs_to_its_project,
     an_archived_project_replays_nothing,
 );
@@ -138,6 +139,46 @@ async fn requests_at_the_same_time_share_a_job(backend: Backend) {
     mock.release();
     ended(&key, &jobs[0]).await;
     assert_eq!(mock.begun(), 2);
+}
+
+async fn replays_that_wait_are_bounded_and_counted(backend: Backend) {
+    let address = format!("127.0.0.1:{}", free_port());
+    let server = Setup::new(&backend).env("SLUICE_METRICS_LISTEN", &address).start().await;
+    server.lift_limits().await;
+    let (key, owner) = (server.key(), server.owner().await);
+    let mock = Mock::always(Answer::text("Yes.")).await;
+    mock.register(&owner, "mock").await;
+    let trace = key.trace().await;
+    run(&key, &trace, "mock", "Hello.").await;
+    mock.hold();
+    for most in 1..=100 {
+        ask(&key, &trace, &json!({"max_cost": most})).await;
+    }
+    let post = async |most: u64| {
+        key.post("/api/v1/replay", &json!({"trace_id": trace, "max_cost": most})).await
+    };
+    let refused = post(101).await;
+    refused.says(503, "This project has as many replays waiting as it may have");
+    assert_eq!(refused.header("retry-after"), "60");
+    // One that waits already is no further one.
+    post(100).await.ok(202);
+    let figure = async |name: &str| -> Option<u64> {
+        let told = reqwest::get(format!("http://{address}/metrics")).await.unwrap();
+        let told = told.text().await.unwrap();
+        told.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    };
+    let waiting = "sluice_jobs_waiting{kind=\"replay\"}";
+    let running = "sluice_jobs_running{kind=\"replay\"}";
+    until("two run and all others wait", async || {
+        let both = (figure(running).await?, figure(waiting).await?);
+        (both == (2, 98)).then_some(())
+    })
+    .await;
+    let finished = "sluice_jobs_finished_total{kind=\"replay\",outcome=\"completed\"}";
+    assert_eq!(figure(finished).await, None);
+    mock.release();
+    until("some are over", async || (figure(finished).await? >= 3).then_some(())).await;
+    until("fewer wait", async || (figure(waiting).await? < 98).then_some(())).await;
 }
 
 async fn a_job_belongs_to_its_project(backend: Backend) {

@@ -7,6 +7,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Server, call, encode, settin
 
 crate::on_every_backend!(
     every_way_of_asking_for_text_has_a_shadow,
+    calls_that_pass_to_their_vendor_have_a_shadow,
     a_shadow_call_costs_and_is_not_graded,
     a_shadow_model_gets_what_the_model_got,
     a_shadow_model_runs_no_tools,
@@ -14,6 +15,7 @@ crate::on_every_backend!(
     a_shadow_model_is_checked_when_it_is_set,
 );
 
+const MESSAGES: &str = "/anthropic/v1/messages";
 const TEXT: &str = "The meeting was moved to Thursday because the client is travelling.";
 const OTHER: &str = "Since the client is away on a trip, the meeting will take place on Thursday.";
 
@@ -38,6 +40,10 @@ async fn every_way_of_asking_for_text_has_a_shadow(backend: Backend) {
         "assistants",
         "passed chat",
         "passed chat stream",
+        "root messages",
+        "root messages stream",
+        "gemini",
+        "gemini stream",
     ] {
         let trace = key.trace().await;
         let input = json!({"trace_id": trace, "input": "When is the meeting?", "model": "main"});
@@ -50,15 +56,24 @@ async fn every_way_of_asking_for_text_has_a_shadow(backend: Backend) {
             "chat stream" => ("chat/completions", stream(&trace, true)),
             "passed chat" => ("/openai/v1/chat/completions", stream(&trace, false)),
             "passed chat stream" => ("/openai/v1/chat/completions", stream(&trace, true)),
+            "root messages" => (MESSAGES, stream(&trace, false)),
+            "root messages stream" => (MESSAGES, stream(&trace, true)),
+            "gemini" => ("/gemini/v1beta/models/main:generateContent", contents()),
+            "gemini stream" => {
+                ("/gemini/v1beta/models/main:streamGenerateContent?alt=sse", contents())
+            }
             "messages" => ("messages", stream(&trace, false)),
             "messages stream" => ("messages", stream(&trace, true)),
             _ => ("assistants", stream(&trace, false)),
         };
         let below = if path.starts_with('/') { "" } else { "/api/v1/" };
+        // A request in Gemini's format has no member for its trace.
+        let traced = key.with("x-trace-id", &trace);
+        let key = if path.starts_with("/gemini") { &traced } else { &key };
         let reply = key.post(&format!("{below}{path}"), &body).await;
         assert_eq!(reply.status, 200, "{way}: {}", reply.text);
         assert!(!reply.text.contains("trip"), "{way}: {}", reply.text);
-        let detail = detail(&key, &trace, 2).await;
+        let detail = detail(key, &trace, 2).await;
         let [run, beside] = [0, 1].map(|at| &detail["steps"][at]);
         assert_eq!((&run["model"], &run["shadow"]), (&json!("main"), &Value::Null), "{way}");
         assert_eq!(
@@ -80,6 +95,51 @@ async fn every_way_of_asking_for_text_has_a_shadow(backend: Backend) {
     let stats = owner.get("/api/v1/stats").await.ok(200);
     let mean = stats["security"]["shadow_score"].as_f64().unwrap();
     assert!((mean - of_all / times as f64).abs() < 1e-9, "{mean}");
+}
+
+/// A question in Gemini's format.
+fn contents() -> Value {
+    json!({"contents": [{"role": "user", "parts": [{"text": "When is the meeting?"}]}],
+        "generationConfig": {"maxOutputTokens": 99}})
+}
+
+async fn calls_that_pass_to_their_vendor_have_a_shadow(backend: Backend) {
+    let (server, _) = start(&backend).await;
+    let (owner, key) = (server.owner().await, server.key());
+    let (main, shadow) =
+        (Mock::always(Answer::text(TEXT)).await, Mock::always(Answer::text(OTHER)).await);
+    cast(&owner, &main, &shadow, json!({"is_public": false})).await;
+    let message = json!({"id": "m", "type": "message", "role": "assistant", "model": "c",
+        "content": [{"type": "text", "text": TEXT}], "stop_reason": "end_turn",
+        "stop_sequence": null, "usage": {"input_tokens": 10, "output_tokens": 5}});
+    let claude = Mock::always(Answer::json(200, &message)).await;
+    let config = json!({"provider": "anthropic", "is_public": false, "api_key": "k"});
+    claude.register_with(&owner, "claude", config).await;
+    let content = json!({"candidates": [{"index": 0, "finishReason": "STOP",
+            "content": {"role": "model", "parts": [{"text": TEXT}]}}],
+        "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15},
+        "modelVersion": "g"});
+    let google = Mock::always(Answer::json(200, &content)).await;
+    let config = json!({"provider": "gemini", "is_public": false, "api_key": "k",
+        "base_url": google.url().trim_end_matches("/v1"),
+        "additional_config": {"upstream_model": "gemini-3-flash"}});
+    google.register_with(&owner, "google", config).await;
+    let question = json!([{"role": "user", "content": "When is the meeting?"}]);
+    let asked = json!({"model": "claude", "max_tokens": 99, "messages": question});
+    for (path, body) in
+        [(MESSAGES, asked), ("/gemini/v1beta/models/google:generateContent", contents())]
+    {
+        let trace = key.trace().await;
+        let reply = key.with("x-trace-id", &trace).post(path, &body).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text);
+        assert_eq!(reply.header("x-sluice-mode"), "passthrough", "{path}");
+        let detail = detail(&key, &trace, 2).await;
+        let [run, beside] = [0, 1].map(|at| &detail["steps"][at]);
+        assert_eq!((&beside["shadow"], &beside["parent_step_id"]), (&json!(true), &run["id"]));
+        assert_eq!((&run["output"], &beside["output"]), (&json!(TEXT), &json!(OTHER)), "{path}");
+        let similarity = beside["similarity"].as_f64().unwrap();
+        assert!((0.3..0.8).contains(&similarity), "{path}: {similarity}");
+    }
 }
 
 async fn a_shadow_call_costs_and_is_not_graded(backend: Backend) {
