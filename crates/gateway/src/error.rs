@@ -22,10 +22,12 @@ pub enum SignOnRefusal {
     NoEmail,
     /// An account has the address, and the issuer has not verified that it is the user's.
     EmailTaken,
+    /// The user is invited as an owner, whom no provider makes.
+    OwnerInvited,
 }
 
 impl SignOnRefusal {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Stale,
         Self::Cancelled,
         Self::Issuer,
@@ -33,6 +35,7 @@ impl SignOnRefusal {
         Self::Removed,
         Self::NoEmail,
         Self::EmailTaken,
+        Self::OwnerInvited,
     ];
 
     /// Its word, for addresses.
@@ -45,6 +48,7 @@ impl SignOnRefusal {
             Self::Removed => "removed",
             Self::NoEmail => "no_email",
             Self::EmailTaken => "email_taken",
+            Self::OwnerInvited => "owner_invited",
         }
     }
 
@@ -70,6 +74,9 @@ impl SignOnRefusal {
             Self::NoEmail => "Your provider did not give an e-mail address",
             Self::EmailTaken => {
                 "An account with your e-mail address exists, and your provider has not verified that the address is yours"
+            }
+            Self::OwnerInvited => {
+                "An owner's invitation is accepted with a password, not by a provider: accept it on its page, or ask an owner to invite you as an admin"
             }
         }
     }

@@ -242,30 +242,6 @@ impl Tx {
         row.map(Row::read).transpose()
     }
 
-    /// Uses up the invitation of an address that is still good, if there is one.
-    #[boxed]
-    pub async fn use_invitation(
-        &mut self,
-        org: OrgId,
-        email: &str,
-        now: Timestamp,
-    ) -> Result<Option<OneTimeLink>> {
-        const USE: &str = "
-            DELETE FROM one_time_links
-            WHERE org_id = $1 AND purpose = 'invitation' AND email = $2 AND expires_at > $3
-            RETURNING token_hash, org_id, email, user_id, role, projects, created_by, created_at,
-                      expires_at";
-        let row: Option<Row> = within!(self, db => {
-            sqlx::query_as(USE)
-                .bind(org.0)
-                .bind(email)
-                .bind(now.0)
-                .fetch_optional(&mut *db)
-                .await?
-        });
-        row.map(Row::read).transpose()
-    }
-
     /// Ends the links that a user has made for others. Returns how many there were.
     #[boxed]
     pub async fn drop_links_made_by(&mut self, user: UserId) -> Result<u64> {

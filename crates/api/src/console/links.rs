@@ -3,7 +3,9 @@
 use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use dashboard::{ForgottenPage, InvitationPage, NewPasswordPage, Page, VerificationPage};
+use dashboard::{
+    ForgottenPage, InvitationPage, NewPasswordPage, Page, SignOnLink, VerificationPage,
+};
 use domain::secret::Secret;
 use gateway::{Error, LinkPurpose, Origin};
 
@@ -17,21 +19,32 @@ use crate::http::error::Failure;
 use crate::http::query::query_value;
 use crate::http::{client, cross_site};
 
-/// The form of an invitation, or the providers in its place if there are no passwords.
+/// The form of an invitation, with the providers beside it, or in its place if there are no passwords.
 pub(super) async fn show_invitation(State(app): State<App>, request: Request) -> Result<Response> {
     app.gateway.check_address(&client::origin(&app, &request)).await?;
     let (providers, has_password) = ways_in(&app, "/").await?;
     let name = String::new();
-    let shown = move |token, email, fault| InvitationPage {
+    let shown = move |token: String, email, fault| InvitationPage {
         t: texts(),
         email,
-        token,
         name,
-        providers,
+        providers: with_invitation(providers, &token),
+        token,
         has_password,
         fault,
     };
     show(&app, &request, LinkPurpose::Invitation, shown).await
+}
+
+/// Links to providers that carry the token of an invitation, as the address of its page does: the sign-on accepts it.
+/// Queries are never logged, and no other site learns the address of a page (`Referrer-Policy`).
+fn with_invitation(providers: Vec<SignOnLink>, token: &str) -> Vec<SignOnLink> {
+    let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
+    let with = |link: SignOnLink| SignOnLink {
+        href: format!("{}&invitation={token}", link.href),
+        name: link.name,
+    };
+    providers.into_iter().map(with).collect()
 }
 
 /// Accepts an invitation, and signs in.
@@ -46,6 +59,7 @@ pub(super) async fn accept(State(app): State<App>, request: Request) -> Result<R
             let email = address_of(&app, LinkPurpose::Invitation, &token, &origin, &error).await;
             let (status, fault) = refused(error)?;
             let (providers, has_password) = ways_in(&app, "/").await?;
+            let providers = with_invitation(providers, &token);
             let fault = Some(fault);
             let t = texts();
             let shown = InvitationPage { t, email, token, name, providers, has_password, fault };

@@ -29,14 +29,19 @@ const LONGEST_VALUE: usize = 8 * 1024;
 /// Sign in by a provider: leads a browser to it.
 #[utoipa::path(get, path = "/api/v1/sign-on/{slug}", tag = "Session",
     params(("slug" = String, Path), ("next" = Option<String>, Query, description = "The path of the console to go to afterwards"),
-        ("anew" = Option<String>, Query, description = "Whatever it is: the provider has its user sign in once more")),
+        ("anew" = Option<String>, Query, description = "Whatever it is: the provider has its user sign in once more"),
+        ("invitation" = Option<String>, Query, description = "The token of an invitation's link, which the sign-on accepts")),
     responses((status = 303, description = "To the provider"), (status = 401, description = "The provider cannot be used")))]
 pub async fn start(State(app): State<App>, path: Segments, request: Request) -> Result<Response> {
     let origin = client::origin(&app, &request);
     let next = Next::of(&request);
     let anew = query_value(&request, "anew").is_some();
+    let invitation = parameter(&request, "invitation");
     let next = next.noted(&app, &origin).await;
-    let begun = app.gateway.sign_on_start(path.text("slug")?, &next, anew, &origin).await;
+    let begun = app
+        .gateway
+        .sign_on_start(path.text("slug")?, &next, anew, invitation.as_deref(), &origin)
+        .await;
     let mut response = match begun {
         Ok(start) => {
             let lasts = SIGN_ON_LASTS / 1_000_000;

@@ -125,9 +125,9 @@ pub struct InvitationPage {
     pub token: String,
     /// The name as it was given.
     pub name: String,
-    /// The providers of single sign-on.
+    /// The links to the providers of single sign-on, by which it is accepted.
     pub providers: Vec<SignOnLink>,
-    /// Whether the account gets a password; without, the provider makes it.
+    /// Whether the account may get a password; if not, the provider makes it.
     pub has_password: bool,
     /// Why it was refused.
     pub fault: Option<String>,

@@ -45,7 +45,7 @@ texts! {
         invitation = "Invitation";
         welcome = "Welcome to Sluice";
         account_waits[email] = "An account for {email} waits for you.";
-        comes_by_provider = "There are no passwords here: sign in by a provider that knows you by this address and has verified it. Your account is made then.";
+        comes_by_provider = "There are no passwords here: sign in by a provider, here on this page, that knows you by this address and has verified it. Your account is made then.";
         your_name = "Your name";
         a_password = "A password, of 8 characters at least";
         make_account = "Make the account";

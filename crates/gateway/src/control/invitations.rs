@@ -79,8 +79,15 @@ impl Gateway {
         if self.store.account(&email).await?.is_some() {
             return Err(taken(&email));
         }
+        // Only a password makes an owner, so a provider's word for an address does not.
         let purpose = match self.ways_to_sign_in().await? {
             (_, true) => "You are invited to Sluice. This link makes your account:",
+            (_, false) if role == Role::Owner => {
+                return Err(Error::invalid(
+                    "An owner's invitation is accepted with a password, and passwords are disabled: invite an admin, \
+                     and make them an owner afterwards",
+                ));
+            }
             (providers, false) if !providers.is_empty() && self.public_url().is_some() => {
                 "You are invited to Sluice. This link leads to the sign-in by your organization's provider, which \
                  has to know you by this address:"

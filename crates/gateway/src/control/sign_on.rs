@@ -4,10 +4,12 @@ use domain::secret::Secret;
 use domain::time::{MINUTE, Timestamp};
 use providers::{Flow, Identity, SignOnClient, SignOnError};
 use serde_json::{Map, Value};
-use store::SignOnProvider;
+use store::{LinkPurpose, SignOnProvider};
 use subtle::ConstantTimeEq as _;
 
 use crate::audit::{Event, Noted};
+use crate::control::link_token;
+use crate::control::session_tokens::hash_token;
 use crate::control::sessions::SignIn;
 use crate::control::sign_on_cookies::{FlowCookie, open, seal};
 use crate::error::{Error, Result, SignOnRefusal};
@@ -84,12 +86,14 @@ impl Gateway {
     }
 
     /// Begins a sign-on, which leads to a path afterwards. `anew`: the user is to sign in at the issuer once
-    /// more, whatever it remembers of them.
+    /// more, whatever it remembers of them. `invitation` is the token of the link that the browser came by: only its
+    /// hash is kept.
     pub async fn sign_on_start(
         &self,
         slug: &str,
         next: &str,
         anew: bool,
+        invitation: Option<&str>,
         origin: &Origin,
     ) -> Result<SignOnStart> {
         self.check_address(origin).await?;
@@ -100,6 +104,9 @@ impl Gateway {
             tracing::warn!(provider = slug, %fault, "a sign-on could not begin");
             Error::SignOn(SignOnRefusal::Issuer)
         })?;
+        let purpose = LinkPurpose::Invitation;
+        let invitation =
+            invitation.filter(|token| link_token::is_ours(self.registry.pepper(), purpose, token));
         let cookie = FlowCookie {
             provider: provider.id,
             state: begun.flow.state.expose().to_owned(),
@@ -107,6 +114,7 @@ impl Gateway {
             verifier: begun.flow.verifier.expose().to_owned(),
             anew_since: anew.then_some(now.0),
             next: if next.len() <= LONGEST_NEXT { next.to_owned() } else { "/".to_owned() },
+            invitation: invitation.map(hash_token),
         };
         let cookie = seal(self.registry.pepper(), &cookie, now)?;
         Ok(SignOnStart { location: begun.location, cookie })
@@ -127,9 +135,8 @@ impl Gateway {
         let asked = self.identity(&provider, flow.as_ref(), answer, origin, now).await?;
         let (refused, is_named) = match (asked, flow) {
             (Ok(identity), Some(flow)) => {
-                let next = flow.next;
-                match self.sign_in_as(&provider, &identity, &next, origin).await? {
-                    Ok(signed_on) => return Ok((signed_on, next)),
+                match self.sign_in_as(&provider, &identity, &flow, origin).await? {
+                    Ok(signed_on) => return Ok((signed_on, flow.next)),
                     Err(refused) => (refused, true),
                 }
             }

@@ -1,11 +1,11 @@
 //! The account of somebody whom an issuer knows: found, made, or still to be linked.
 
-use domain::ids::ProjectId;
+use domain::ids::{OrgId, ProjectId};
 use domain::project::Role;
 use domain::sign_on::assigned;
 use providers::Identity;
 use serde_json::{Map, Value, json};
-use store::{Account, Actor, LinkPurpose, Organization, SignOnProvider, Tx};
+use store::{Account, Actor, LinkPurpose, OneTimeLink, Organization, SignOnProvider, Tx};
 
 use crate::audit::{Event, Noted};
 use crate::control::members::clean_email;
@@ -14,7 +14,7 @@ use crate::control::projects::clean_name;
 use crate::control::session_tokens::hex;
 use crate::control::sessions::{CameBy, SignIn, SignedIn, Standing};
 use crate::control::sign_on::{Refused, SignedOn};
-use crate::control::sign_on_cookies::{LinkCookie, seal};
+use crate::control::sign_on_cookies::{FlowCookie, LinkCookie, seal};
 use crate::error::{Error, Result, SignOnRefusal};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
@@ -37,9 +37,13 @@ impl Gateway {
         &self,
         provider: &SignOnProvider,
         identity: &Identity,
-        next: &str,
+        flow: &FlowCookie,
         origin: &Origin,
     ) -> Outcome<SignedOn> {
+        let invited = match &flow.invitation {
+            Some(hash) => self.store.link(hash, LinkPurpose::Invitation, self.clock.now()).await?,
+            None => None,
+        };
         let mut tx = self.store.begin().await?;
         // Every change of people holds their organization.
         let organization = tx.organization(provider.org).await?.ok_or(Error::NotFound)?;
@@ -47,7 +51,8 @@ impl Gateway {
         let Some(provider) = &self.provider_of_now(&mut tx, provider).await? else {
             return Ok(Err(Refused::new(SignOnRefusal::Stale, "provider_changed")));
         };
-        let found = self.find_account(&mut tx, provider, &organization, identity, origin).await?;
+        let found =
+            self.find_account(&mut tx, provider, &organization, identity, invited, origin).await?;
         let account = match found {
             Ok(Found::Account(account)) => account,
             Ok(Found::Link(cookie)) => {
@@ -57,7 +62,7 @@ impl Gateway {
                     tx.commit().await?;
                     place.written();
                 }
-                let cookie = LinkCookie { next: next.to_owned(), ..cookie };
+                let cookie = LinkCookie { next: flow.next.clone(), ..cookie };
                 return Ok(Ok(SignedOn::LinkFirst(seal(
                     self.registry.pepper(),
                     &cookie,
@@ -131,12 +136,14 @@ impl Gateway {
         self.note(tx, origin, Noted { org, event, actor: None, target, metadata }).await.map(drop)
     }
 
+    /// The account of an identity. `invited` is the invitation whose link the browser came by.
     async fn find_account(
         &self,
         tx: &mut Tx,
         provider: &SignOnProvider,
         organization: &Organization,
         identity: &Identity,
+        invited: Option<OneTimeLink>,
         origin: &Origin,
     ) -> Outcome<Found> {
         let (issuer, subject) = (&identity.issuer, &identity.subject);
@@ -180,11 +187,18 @@ impl Gateway {
         let groups = identity.values(&provider.groups_claim);
         // A rule goes before the invitation: it would decide at the next sign-on in any case.
         let has_rule = assigned(&provider.rules, &groups, None).is_some();
-        let invitation = if !has_rule && identity.is_email_verified() {
-            tx.use_invitation(organization.id, &email, self.clock.now()).await?
-        } else {
-            None
-        };
+        let invitation =
+            match invited.filter(|link| !has_rule && is_for(link, organization.id, identity)) {
+                // A provider that names an address must not make an owner.
+                Some(link) if link.role == Some(Role::Owner) => {
+                    return refused(SignOnRefusal::OwnerInvited, "owner_invited");
+                }
+                Some(link) => {
+                    let purpose = LinkPurpose::Invitation;
+                    tx.use_link(&link.token_hash, purpose, self.clock.now()).await?
+                }
+                None => None,
+            };
         let invited = invitation.as_ref().and_then(|link| Some((link.role?, &link.projects[..])));
         let default = organization.read_settings()?.security.default_role;
         let given = invited.or_else(|| assigned(&provider.rules, &groups, default));
@@ -308,6 +322,13 @@ impl Gateway {
         }
         Ok(Ok(account))
     }
+}
+
+/// Whether an invitation is for the address that an issuer has verified of somebody. Letters beyond ASCII are compared
+/// as they are: addresses that differ in them may be those of two people.
+fn is_for(link: &OneTimeLink, org: OrgId, identity: &Identity) -> bool {
+    let given = identity.email().map(|email| email.trim().to_ascii_lowercase());
+    identity.is_email_verified() && link.org == org && given.as_deref() == Some(link.email.as_str())
 }
 
 /// Those of these projects that the organization still has, by number.

@@ -32,6 +32,9 @@ pub(crate) struct FlowCookie {
     pub(crate) anew_since: Option<i64>,
     /// The path to go to afterwards.
     pub(crate) next: String,
+    /// The hash of the invitation whose link the browser came by.
+    #[serde(default)]
+    pub(crate) invitation: Option<[u8; 32]>,
 }
 
 /// A user of an issuer, with the address of an account whose owner has not confirmed that it is theirs.
@@ -85,11 +88,13 @@ mod tests {
             verifier: "v".to_owned(),
             anew_since: None,
             next: "/".to_owned(),
+            invitation: Some([9; 32]),
         };
         let sealed = seal(&pepper, &flow, Timestamp(0)).unwrap();
         let sealed = sealed.expose();
         let opened: FlowCookie = open(&pepper, sealed, Timestamp(SIGN_ON_LASTS - 1)).unwrap();
         assert_eq!((opened.state.as_str(), opened.provider), ("s", SignOnProviderId(1)));
+        assert_eq!(opened.invitation, Some([9; 32]));
         assert!(open::<FlowCookie>(&pepper, sealed, Timestamp(SIGN_ON_LASTS)).is_none());
         assert!(open::<LinkCookie>(&pepper, sealed, Timestamp(0)).is_none());
         assert!(open::<FlowCookie>(&[8; 32], sealed, Timestamp(0)).is_none());

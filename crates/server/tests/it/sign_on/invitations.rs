@@ -3,12 +3,18 @@
 use serde_json::{Value, json};
 
 use super::issuer::Issuer;
-use super::{PROVIDERS, events, linked, person, refused, sign_on, signed_on, with_provider};
-use crate::harness::{Backend, Caller, OWNER, PASSWORD, Server};
+use super::{
+    PROVIDERS, START, begin_at, cookie, events, fields, linked, person, refused, sign_on,
+    signed_on, with_provider,
+};
+use crate::harness::{Backend, Caller, OWNER, PASSWORD, Reply, Server};
 use crate::session::roles::user;
 
 crate::on_every_backend!(
     an_invitation_gives_what_no_rule_gives,
+    without_its_link_an_invitation_counts_for_nobody,
+    the_link_counts_for_its_address_and_its_time,
+    no_provider_makes_an_owner,
     a_rule_goes_before_an_invitation_and_that_before_the_default,
     without_passwords_an_invitation_leads_to_the_provider,
     a_provider_stays_that_alone_lets_the_invited_in,
@@ -20,6 +26,23 @@ const ANN: &str = "ann@example.org";
 async fn invite(caller: &Caller, role: &str, projects: &[i64]) -> Value {
     let invited = json!({"email": ANN, "role": role, "projects": projects});
     caller.post("/api/v1/invitations", &invited).await.ok(200)
+}
+
+/// The token of the link of an invitation.
+fn token(invited: &Value) -> &str {
+    invited["link"].as_str().unwrap().split_once("?token=").unwrap().1
+}
+
+/// Goes the whole way in a browser that comes by the link of an invitation.
+async fn sign_on_by(server: &Server, issuer: &Issuer, invited: &Value) -> Reply {
+    let path = format!("{START}?next=/traces&invitation={}", token(invited));
+    begin_at(server, issuer, &path).await.finish().await
+}
+
+/// Accepts an invitation with a password.
+async fn accept(server: &Server, invited: &Value) -> Reply {
+    let given = json!({"token": token(invited), "name": "Ann", "password": "a-long-password-1"});
+    server.any.post("/api/v1/invitations/accept", &given).await
 }
 
 /// Ann in the list of users.
@@ -36,10 +59,14 @@ async fn an_invitation_gives_what_no_rule_gives(backend: Backend) {
     // Anybody could claim an address that the provider has not verified.
     claims["email_verified"] = json!(false);
     issuer.says(&claims);
-    refused(&server, &sign_on(&server, &issuer).await, "no_rule", "no_rule").await;
+    refused(&server, &sign_on_by(&server, &issuer, &invited).await, "no_rule", "no_rule").await;
     assert_eq!(owner.get("/api/v1/invitations").await.ok(200)[0]["id"], invited["id"]);
     issuer.says(&person("user-1", ANN, &["nobody-knows"]));
-    signed_on(&server, &issuer).await;
+    let reply = sign_on_by(&server, &issuer, &invited).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/traces"), "{}", reply.text);
+    let flow = cookie(&reply, "sluice_sign_on").unwrap();
+    assert_eq!(flow, "sluice_sign_on=", "the browser keeps nothing of it");
+    assert!(!server.log().contains(token(&invited)), "the token is logged nowhere");
     let ann = ann_of(&owner).await;
     assert_eq!((&ann["role"], &ann["projects"]), (&json!("member"), &json!([1])));
     owner.get("/api/v1/invitations").await.is(200, &json!([]));
@@ -56,16 +83,84 @@ async fn an_invitation_gives_what_no_rule_gives(backend: Backend) {
     }
 }
 
+async fn without_its_link_an_invitation_counts_for_nobody(backend: Backend) {
+    let (server, issuer, provider) = with_provider(&backend).await;
+    let owner = server.owner().await;
+    let invited = invite(&owner, "admin", &[]).await;
+    issuer.says(&person("user-1", ANN, &[]));
+    refused(&server, &sign_on(&server, &issuer).await, "no_rule", "no_rule").await;
+    let mut forged = invited.clone();
+    forged["link"] = json!(format!("/invitation?token={}A", token(&invited)));
+    let reply = sign_on_by(&server, &issuer, &forged).await;
+    refused(&server, &reply, "no_rule", "no_rule").await;
+    // Whoever runs another provider can have it say any address.
+    let other = Issuer::start().await;
+    let one = format!("{PROVIDERS}/{}", provider["id"]);
+    owner.patch(&one, &json!({"slug": "before"})).await.ok(200);
+    owner.post(PROVIDERS, &fields(&other)).await.ok(200);
+    other.says(&person("user-9", ANN, &[]));
+    refused(&server, &sign_on(&server, &other).await, "no_rule", "no_rule").await;
+    assert_eq!(owner.get("/api/v1/invitations").await.ok(200)[0]["id"], invited["id"]);
+    accept(&server, &invited).await.ok(200);
+}
+
+async fn the_link_counts_for_its_address_and_its_time(backend: Backend) {
+    let (server, issuer, _) = with_provider(&backend).await;
+    let owner = server.owner().await;
+    let invited = json!({"email": "kim@example.org", "role": "member"});
+    let invited = owner.post("/api/v1/invitations", &invited).await.ok(200);
+    // The second begins with the sign of Kelvin, of which `k` is the lower case.
+    for email in ["eve@example.org", "\u{212a}im@example.org"] {
+        issuer.says(&person("user-1", email, &[]));
+        let reply = sign_on_by(&server, &issuer, &invited).await;
+        refused(&server, &reply, "no_rule", "no_rule").await;
+    }
+    issuer.says(&person("user-1", "Kim@Example.org", &[]));
+    assert_eq!(sign_on_by(&server, &issuer, &invited).await.header("location"), "/traces");
+    accept(&server, &invited).await.says(422, "was used already");
+    // The harness changes no SQLite database beside its server.
+    if !server.on_sqlite() {
+        let expired = invite(&owner, "member", &[]).await;
+        server.sql("UPDATE one_time_links SET expires_at = 1");
+        issuer.says(&person("user-2", ANN, &[]));
+        let reply = sign_on_by(&server, &issuer, &expired).await;
+        refused(&server, &reply, "no_rule", "no_rule").await;
+    }
+}
+
+async fn no_provider_makes_an_owner(backend: Backend) {
+    let (server, issuer, _) = with_provider(&backend).await;
+    let owner = server.owner().await;
+    let invited = invite(&owner, "owner", &[]).await;
+    issuer.says(&person("user-1", ANN, &[]));
+    let reply = sign_on_by(&server, &issuer, &invited).await;
+    refused(&server, &reply, "owner_invited", "owner_invited").await;
+    let page = server.any.get(reply.header("location")).await;
+    assert!(page.text.contains("invitation is accepted with a password"), "{}", page.text);
+    assert_eq!(accept(&server, &invited).await.ok(200)["user"]["role"], "owner");
+    let owner = without_passwords(&server, &issuer).await;
+    let invited = json!({"email": "bob@example.org", "role": "owner"});
+    let refused = owner.post("/api/v1/invitations", &invited).await;
+    refused.says(422, "An owner's invitation is accepted with a password");
+}
+
 async fn a_rule_goes_before_an_invitation_and_that_before_the_default(backend: Backend) {
-    for (groups, role) in [(&["eng"][..], "member"), (&[], "admin")] {
+    for (groups, by_link, role) in
+        [(&["eng"][..], true, "member"), (&[], true, "admin"), (&[], false, "viewer")]
+    {
         let (server, issuer, _) = with_provider(&backend).await;
         let owner = server.owner().await;
         let default = json!({"settings": {"security": {"default_role": "viewer"}}});
         owner.patch("/api/v1/organization", &default).await.ok(200);
-        invite(&owner, "admin", &[]).await;
+        let invited = invite(&owner, "admin", &[]).await;
         issuer.says(&person("user-1", ANN, groups));
-        signed_on(&server, &issuer).await;
-        assert_eq!(ann_of(&owner).await["role"], role, "{groups:?}");
+        let reply = if by_link {
+            sign_on_by(&server, &issuer, &invited).await
+        } else {
+            sign_on(&server, &issuer).await
+        };
+        assert_eq!(reply.header("location"), "/traces", "{groups:?}");
+        assert_eq!(ann_of(&owner).await["role"], role, "{groups:?} {by_link}");
         owner.get("/api/v1/invitations").await.is(200, &json!([]));
     }
 }
@@ -86,13 +181,17 @@ async fn without_passwords_an_invitation_leads_to_the_provider(backend: Backend)
     let link = invited["link"].as_str().unwrap();
     let page = server.any.get(link.strip_prefix(&server.any.base).unwrap()).await;
     assert_eq!(page.status, 200, "{}", page.text);
-    let button = r#"href="/api/v1/sign-on/stub?next=%2F">Sign in with Stub</a>"#;
-    for part in [ANN, "There are no passwords here", button] {
+    let button = format!("invitation={}\">Sign in with Stub</a>", token(&invited));
+    for part in [ANN, "There are no passwords here", &button] {
         assert!(page.text.contains(part), "no {part} in {}", page.text);
     }
     assert!(!page.text.contains(r#"type="password""#), "{}", page.text);
+    let (_, href) = page.text.split_once("href=\"/api/v1/sign-on/").unwrap();
+    let href = href.split('"').next().unwrap().replace("&#38;", "&").replace("&amp;", "&");
     issuer.says(&person("user-1", ANN, &[]));
-    signed_on(&server, &issuer).await.get("/api/v1/projects").await.ok(200);
+    let reply = begin_at(&server, &issuer, &format!("/api/v1/sign-on/{href}")).await.finish().await;
+    let ann = server.any.with("cookie", &cookie(&reply, "sluice_session").unwrap());
+    ann.get("/api/v1/projects").await.ok(200);
     let ann = ann_of(&owner).await;
     assert_eq!((&ann["role"], &ann["projects"]), (&json!("member"), &json!([1])));
     // No link to a password is handed out that would let nobody in.
@@ -105,13 +204,13 @@ async fn without_passwords_an_invitation_leads_to_the_provider(backend: Backend)
 async fn a_provider_stays_that_alone_lets_the_invited_in(backend: Backend) {
     let (server, issuer, provider) = with_provider(&backend).await;
     let (owner, owners) = (server.owner().await, Issuer::start().await);
-    invite(&owner, "member", &[]).await;
+    let invited = invite(&owner, "member", &[]).await;
     issuer.says(&person("user-1", ANN, &[]));
-    signed_on(&server, &issuer).await;
+    assert_eq!(sign_on_by(&server, &issuer, &invited).await.header("location"), "/traces");
     // The owner gets in by a provider of their own, which has the first one's name.
     let one = format!("{PROVIDERS}/{}", provider["id"]);
     owner.patch(&one, &json!({"slug": "before"})).await.ok(200);
-    owner.post(PROVIDERS, &super::fields(&owners)).await.ok(200);
+    owner.post(PROVIDERS, &fields(&owners)).await.ok(200);
     let owner = without_passwords(&server, &owners).await;
     owner.delete(&one).await.says(422, "1 user comes by this issuer alone");
 }

@@ -90,8 +90,13 @@ impl Begun {
 }
 
 async fn begin(server: &Server, issuer: &Issuer) -> Begun {
+    begin_at(server, issuer, &format!("{START}?next=/traces")).await
+}
+
+/// A sign-on that has begun at an address.
+async fn begin_at(server: &Server, issuer: &Issuer, path: &str) -> Begun {
     let browser = browser(server);
-    let reply = browser.get(&format!("{START}?next=/traces")).await;
+    let reply = browser.get(path).await;
     assert_eq!(reply.status, 303, "{}", reply.text);
     let answer = issuer.agree(reply.header("location"));
     let browser = browser.with("cookie", &cookie(&reply, "sluice_sign_on").unwrap());
