@@ -20,7 +20,7 @@ pub enum SignOnRefusal {
     Removed,
     /// The issuer gives no address.
     NoEmail,
-    /// An account has the address, and the issuer has not verified that it is the user's.
+    /// An account or an open invitation has the address, and the issuer has not verified that it is the user's.
     EmailTaken,
     /// The user is invited as an owner, whom no provider makes.
     OwnerInvited,
@@ -73,7 +73,7 @@ impl SignOnRefusal {
             Self::Removed => "Your account here was removed: ask an admin to invite you again",
             Self::NoEmail => "Your provider did not give an e-mail address",
             Self::EmailTaken => {
-                "An account with your e-mail address exists, and your provider has not verified that the address is yours"
+                "An account with your e-mail address, or an invitation of it, exists, and your provider has not verified that the address is yours"
             }
             Self::OwnerInvited => {
                 "An owner's invitation is accepted with a password, not by a provider: accept it on its page, or ask an owner to invite you as an admin"

@@ -80,7 +80,7 @@ impl Gateway {
             return Err(taken(&email));
         }
         // Only a password makes an owner, so a provider's word for an address does not.
-        let purpose = match self.ways_to_sign_in().await? {
+        let purpose = match self.ways_to_sign_in_of(member.org).await? {
             (_, true) => "You are invited to Sluice. This link makes your account:",
             (_, false) if role == Role::Owner => {
                 return Err(Error::invalid(
@@ -175,7 +175,7 @@ impl Gateway {
     ) -> Result<SignedIn> {
         let found = self.find_link(LinkPurpose::Invitation, token, origin).await?;
         let name = clean_name(name)?;
-        if self.is_password_login_disabled().await? {
+        if self.is_password_login_disabled_in(found.org).await? {
             return Err(Error::invalid(
                 "Your organization has disabled passwords: sign in by its provider instead",
             ));

@@ -1,5 +1,6 @@
 //! Signing in by an issuer: the way there, and the way back.
 
+use domain::ids::OrgId;
 use domain::secret::Secret;
 use domain::time::{MINUTE, Timestamp};
 use providers::{Flow, Identity, SignOnClient, SignOnError};
@@ -79,7 +80,17 @@ impl From<SignOnError> for Refused {
 impl Gateway {
     /// The ways to sign in: the providers by slug and name, and whether there are passwords.
     pub async fn ways_to_sign_in(&self) -> Result<(Vec<(String, String)>, bool)> {
-        let Some(org) = self.store.first_org().await? else { return Ok((Vec::new(), true)) };
+        match self.store.first_org().await? {
+            Some(org) => self.ways_to_sign_in_of(org).await,
+            None => Ok((Vec::new(), true)),
+        }
+    }
+
+    /// The ways to sign in to an organization.
+    pub(crate) async fn ways_to_sign_in_of(
+        &self,
+        org: OrgId,
+    ) -> Result<(Vec<(String, String)>, bool)> {
         let providers = self.store.sign_on_providers(org).await?.into_iter();
         let providers = providers.map(|provider| (provider.slug, provider.name)).collect();
         Ok((providers, !self.is_password_login_disabled_in(org).await?))

@@ -184,6 +184,12 @@ impl Gateway {
                 next: String::new(),
             })));
         }
+        // Anybody could claim an address that is not verified, and an account with it would end the invitation.
+        let is_open = !identity.is_email_verified()
+            && tx.invited_role(organization.id, &email, self.clock.now()).await?.is_some();
+        if is_open {
+            return refused(SignOnRefusal::EmailTaken, "email_not_verified");
+        }
         let groups = identity.values(&provider.groups_claim);
         // A rule goes before the invitation: it would decide at the next sign-on in any case.
         let has_rule = assigned(&provider.rules, &groups, None).is_some();

@@ -56,11 +56,15 @@ async fn an_invitation_gives_what_no_rule_gives(backend: Backend) {
     let owner = server.owner().await;
     let invited = invite(&owner, "member", &[1]).await;
     let mut claims = person("user-1", ANN, &["nobody-knows"]);
-    // Anybody could claim an address that the provider has not verified.
-    claims["email_verified"] = json!(false);
-    issuer.says(&claims);
-    refused(&server, &sign_on_by(&server, &issuer, &invited).await, "no_rule", "no_rule").await;
-    assert_eq!(owner.get("/api/v1/invitations").await.ok(200)[0]["id"], invited["id"]);
+    // Anybody could claim an address that the provider has not verified, whatever a rule gives them.
+    for groups in [&["nobody-knows"][..], &["ops"]] {
+        claims["groups"] = json!(groups);
+        claims["email_verified"] = json!(false);
+        issuer.says(&claims);
+        let reply = sign_on_by(&server, &issuer, &invited).await;
+        refused(&server, &reply, "email_taken", "email_not_verified").await;
+        assert_eq!(owner.get("/api/v1/invitations").await.ok(200)[0]["id"], invited["id"]);
+    }
     issuer.says(&person("user-1", ANN, &["nobody-knows"]));
     let reply = sign_on_by(&server, &issuer, &invited).await;
     assert_eq!((reply.status, reply.header("location")), (303, "/traces"), "{}", reply.text);
