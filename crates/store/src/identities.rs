@@ -196,12 +196,21 @@ impl Tx {
         Ok(())
     }
 
-    /// Whether a sign-on has made a user.
+    /// Whether a user comes by a provider and by nothing else of their own: a sign-on has made them, or they have no
+    /// password and an identity at a provider of the organization, or have unlinked one there.
     #[boxed]
-    pub async fn is_made_by_sign_on(&mut self, user: UserId) -> Result<bool> {
-        const FIND: &str = "SELECT id FROM users WHERE id = $1 AND made_by_sign_on";
+    pub async fn comes_by_provider(&mut self, org: OrgId, user: UserId) -> Result<bool> {
+        const FIND: &str = "
+            SELECT u.id FROM users u
+            WHERE u.id = $1 AND (u.made_by_sign_on OR (u.password_hash = '' AND EXISTS (
+                SELECT i.user_id
+                FROM (
+                    SELECT issuer, user_id FROM identities
+                    UNION ALL SELECT issuer, user_id FROM unlinked_identities) AS i
+                JOIN sign_on_providers p ON p.issuer = i.issuer AND p.org_id = $2
+                WHERE i.user_id = u.id)))";
         let found: Option<i64> = within!(self, db => {
-            sqlx::query_scalar(FIND).bind(user.0).fetch_optional(&mut *db).await?
+            sqlx::query_scalar(FIND).bind(user.0).bind(org.0).fetch_optional(&mut *db).await?
         });
         Ok(found.is_some())
     }
@@ -274,16 +283,15 @@ impl Tx {
         }))
     }
 
-    /// How many users of an organization whom a sign-on has made, owners apart, have an identity at this issuer and
-    /// at no other provider of the organization.
+    /// How many users of an organization whom a sign-on has made, or who have no password, owners apart, have an
+    /// identity at this issuer and at no other provider of the organization.
     #[boxed]
     pub async fn count_made_at_alone(&mut self, org: OrgId, issuer: &str) -> Result<i64> {
         const COUNT: &str = "
             SELECT count(*) FROM memberships m
             JOIN users u ON u.id = m.user_id
             WHERE m.org_id = $1 AND m.role <> 'owner'
-                AND (u.made_by_sign_on OR (u.password_hash = '' AND NOT EXISTS (
-                    SELECT k.user_id FROM passkeys k WHERE k.user_id = m.user_id)))
+                AND (u.made_by_sign_on OR u.password_hash = '')
                 AND EXISTS (
                     SELECT i.user_id FROM identities i WHERE i.user_id = m.user_id AND i.issuer = $2)
                 AND NOT EXISTS (

@@ -31,8 +31,6 @@ pub struct Person {
     pub passkeys: i64,
     /// How many of their identities belong to an issuer that is a provider of the organization.
     pub identities: i64,
-    /// Whether a sign-on has made them: role and projects follow the rules of their provider.
-    pub made_by_sign_on: bool,
     /// When a link in a letter to their address was followed; `None` if never.
     pub email_verified_at: Option<Timestamp>,
     /// The last request of a session that has not ended, to the minute.
@@ -63,7 +61,6 @@ from_row! {
         has_password: bool,
         passkeys: i64,
         identities: i64,
-        made_by_sign_on: bool,
         email_verified_at: Option<i64>,
         last_seen_at: Option<i64>,
     }
@@ -80,7 +77,6 @@ impl Row {
             has_password: self.has_password,
             passkeys: self.passkeys,
             identities: self.identities,
-            made_by_sign_on: self.made_by_sign_on,
             email_verified_at: self.email_verified_at.map(Timestamp),
             last_seen_at: self.last_seen_at.map(Timestamp),
             projects,
@@ -103,7 +99,7 @@ impl Store {
     ) -> Result<Vec<Person>> {
         const LIST: &str = "
             SELECT u.id, u.email, u.name, m.role, u.mfa_enabled, u.email_verified_at,
-                   u.password_hash <> '' AS has_password, u.made_by_sign_on,
+                   u.password_hash <> '' AS has_password,
                    (SELECT count(*) FROM passkeys k WHERE k.user_id = u.id) AS passkeys,
                    (SELECT count(*) FROM identities i WHERE i.user_id = u.id AND EXISTS
                        (SELECT p.id FROM sign_on_providers p
@@ -147,7 +143,7 @@ impl Tx {
     pub async fn person(&mut self, org: OrgId, user: UserId) -> Result<Option<Person>> {
         const FIND: &str = "
             SELECT u.id, u.email, u.name, m.role, u.mfa_enabled, u.email_verified_at,
-                   u.password_hash <> '' AS has_password, u.made_by_sign_on,
+                   u.password_hash <> '' AS has_password,
                    (SELECT count(*) FROM passkeys k WHERE k.user_id = u.id) AS passkeys,
                    (SELECT count(*) FROM identities i WHERE i.user_id = u.id AND EXISTS
                        (SELECT p.id FROM sign_on_providers p

@@ -20,7 +20,7 @@ pub(crate) async fn has_way_left(tx: &mut Tx, org: OrgId, user: UserId) -> Resul
     let person = tx.person(org, user).await?.ok_or(Error::NotFound)?;
     let is_disabled = tx.is_password_login_disabled(org).await?;
     let by_passkey = person.passkeys > 0
-        && (!is_disabled || person.role == Role::Owner || !person.made_by_sign_on);
+        && (!is_disabled || person.role == Role::Owner || !tx.comes_by_provider(org, user).await?);
     Ok((person.has_password && !is_disabled) || by_passkey || person.identities > 0)
 }
 
@@ -42,8 +42,8 @@ pub(crate) async fn check_owners_get_in(
     ))
 }
 
-/// Refuses where passwords are disabled and users whom a sign-on has made are left with no provider that knows them:
-/// they could not come back to be linked to another.
+/// Refuses where passwords are disabled and users whom a sign-on has made, or who have no password, are left with no
+/// provider that knows them: they could not come back to be linked to another.
 pub(crate) async fn check_made_get_in(tx: &mut Tx, org: OrgId, issuer: &str) -> Result<()> {
     if !tx.is_password_login_disabled(org).await? {
         return Ok(());

@@ -150,12 +150,12 @@ impl Gateway {
         };
         // The second half of a sign-on by a provider is a session of that provider's.
         let provider = ended.filter(|ended| ended.user == user).and_then(|ended| ended.provider);
-        // A user whom a sign-on has made comes by their provider where passwords are disabled: it knows when they
+        // A user who comes by a provider alone comes by nothing else where passwords are disabled: it knows when they
         // have left. Owners have to get in when it is lost.
         if provider.is_none()
             && account.role != Role::Owner
             && tx.is_password_login_disabled(account.org).await?
-            && tx.is_made_by_sign_on(user).await?
+            && tx.comes_by_provider(account.org, user).await?
         {
             // The answer is used up: a copy of it is one that fails.
             tx.commit().await?;

@@ -4,10 +4,12 @@ use serde_json::{Value, json};
 
 use super::issuer::Issuer;
 use super::{
-    PROVIDERS, START, begin_at, cookie, events, fields, linked, person, refused, sign_on,
-    signed_on, with_provider,
+    PROVIDERS, START, begin_at, cookie, events, fields, linked, person, refused, server_at,
+    sign_on, signed_on, with_provider,
 };
-use crate::harness::{Backend, Caller, OWNER, PASSWORD, Reply, Server};
+use crate::harness::{Backend, Caller, Device, OWNER, PASSWORD, Reply, Server};
+use crate::keys::authentication::unauthorized;
+use crate::session::passkeys;
 use crate::session::roles::user;
 
 crate::on_every_backend!(
@@ -18,6 +20,7 @@ crate::on_every_backend!(
     a_rule_goes_before_an_invitation_and_that_before_the_default,
     without_passwords_an_invitation_leads_to_the_provider,
     a_provider_stays_that_alone_lets_the_invited_in,
+    without_passwords_no_passkey_alone_signs_the_invited_in,
     an_invitation_that_nobody_could_accept_is_refused
 );
 
@@ -216,6 +219,34 @@ async fn a_provider_stays_that_alone_lets_the_invited_in(backend: Backend) {
     owner.patch(&one, &json!({"slug": "before"})).await.ok(200);
     owner.post(PROVIDERS, &fields(&owners)).await.ok(200);
     let owner = without_passwords(&server, &owners).await;
+    owner.delete(&one).await.says(422, "1 user comes by this issuer alone");
+}
+
+async fn without_passwords_no_passkey_alone_signs_the_invited_in(backend: Backend) {
+    let server = server_at(&backend, "http://localhost").await;
+    let (issuer, owners) = (Issuer::start().await, Issuer::start().await);
+    let owner = server.owner().await;
+    let provider = owner.post(PROVIDERS, &fields(&issuer)).await.ok(200);
+    let invited = invite(&owner, "member", &[1]).await;
+    issuer.says(&person("user-1", ANN, &[]));
+    let reply = sign_on_by(&server, &issuer, &invited).await;
+    let ann = server.any.with("cookie", &cookie(&reply, "sluice_session").unwrap());
+    let here = format!("http://localhost:{}", server.port).leak();
+    let mut device = passkeys::added_to(&ann, "", Device::new(here, "localhost"), "Laptop").await;
+    passkeys::sign_in(&server.any, &mut device).await.ok(200);
+    // The owner gets in by a provider of their own, which has the first one's name.
+    let one = format!("{PROVIDERS}/{}", provider["id"]);
+    owner.patch(&one, &json!({"slug": "before"})).await.ok(200);
+    owner.post(PROVIDERS, &fields(&owners)).await.ok(200);
+    let owner = without_passwords(&server, &owners).await;
+    passkeys::sign_in(&server.any, &mut device).await.is(401, &unauthorized());
+    let failed = owner.get("/api/v1/audit-events?event=login_failed").await.ok(200);
+    assert_eq!(failed[0]["metadata"]["reason"], "sign_on_required");
+    // The identity that says so is not given up for the passkey.
+    let listed = ann.get("/api/v1/session/identities").await.ok(200);
+    let path = format!("/api/v1/session/identities/{}", listed[0]["id"].as_str().unwrap());
+    let unlinked = ann.send("DELETE", &path, Some(br#"{"password": ""}"#.to_vec())).await;
+    unlinked.says(422, "This is your last way in");
     owner.delete(&one).await.says(422, "1 user comes by this issuer alone");
 }
 
