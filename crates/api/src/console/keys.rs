@@ -233,7 +233,7 @@ fn new_key(t: &Texts, project: ProjectId, form: &Form) -> std::result::Result<Ne
 }
 
 /// The values of a list that are ticked, by the field that says whether they count; `None` allows all. `fault` is the
-/// refusal of ticks where all are allowed.
+/// refusal of ticks where all are allowed, and of any other choice.
 fn allowed(
     form: &Form,
     (choice, field, fault): (&str, &str, &str),
@@ -241,7 +241,7 @@ fn allowed(
     let ticked: Vec<String> = form.all(field).map(str::to_owned).collect();
     match form.get(choice) {
         Some("these") => Ok(Some(ticked)),
-        _ if ticked.is_empty() => Ok(None),
+        Some("all") | None if ticked.is_empty() => Ok(None),
         // The page of a release before the choice.
         None => Ok(Some(ticked)),
         Some(_) => Err(Error::invalid(fault)),

@@ -219,6 +219,12 @@ async fn a_new_key_may_use_all_or_what_is_ticked(backend: Backend) {
         shows(&refused, 422, &format!("<p class=\"fault\" id=\"{field}-fault\">{fault}"));
         shows(&refused, 422, &format!("name=\"{field}\" value=\"{value}\" checked"));
     }
+    // A choice that is not known allows nothing.
+    for (choice, field) in [("models", "allowed_model"), ("endpoints", "allowed_endpoint")] {
+        let form = [("project", "1"), ("name", "Torn"), (choice, "bogus")];
+        let refused = send_form(&owner, "/keys", &form).await;
+        shows(&refused, 422, &format!("<p class=\"fault\" id=\"{field}-fault\">"));
+    }
     assert!(!owner.get("/keys").await.text.contains("Torn"));
 }
 
