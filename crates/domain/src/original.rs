@@ -52,6 +52,8 @@ pub struct Original {
     pub untranslatable: Option<String>,
     /// Whether its canonical form lacks a part of the conversation that other formats do without.
     pub is_partial: bool,
+    /// Whether its canonical form lacks tools that only the vendor has.
+    pub lacks_tools: bool,
     /// The parts that its canonical form lacks, as the header names them where they are left out.
     pub omitted: Vec<String>,
     /// The addresses and tools that a provider would call for the caller.
@@ -79,6 +81,7 @@ impl Original {
             signatures: 0,
             untranslatable: None,
             is_partial: false,
+            lacks_tools: false,
             omitted: Vec::new(),
             external_access: Vec::new(),
             added_tools: Vec::new(),

@@ -10,13 +10,15 @@ use serde_json::value::RawValue;
 /// Members of a request that its canonical form holds, or that differ with each call.
 const CANONICAL_MEMBERS: [&str; 6] =
     ["model", "max_tokens", "max_output_tokens", "stream", "temperature", "trace_id"];
+/// The member with the tools, which it holds unless it lacks some that only the vendor has.
+const TOOLS: &str = "tools";
 /// Members that it holds unless it lacks a part of the conversation.
 fn conversation(format: WireFormat) -> &'static [&'static str] {
     match format {
-        WireFormat::Messages | WireFormat::ChatCompletions => &["messages", "system", "tools"],
-        WireFormat::Responses => &["input", "instructions", "tools"],
+        WireFormat::Messages | WireFormat::ChatCompletions => &["messages", "system", TOOLS],
+        WireFormat::Responses => &["input", "instructions", TOOLS],
         WireFormat::GenerateContent => {
-            &["contents", "systemInstruction", "system_instruction", "tools"]
+            &["contents", "systemInstruction", "system_instruction", TOOLS]
         }
     }
 }
@@ -57,7 +59,9 @@ fn request(body: &str, original: &Original) -> Option<Box<RawValue>> {
     let mut edits: Vec<_> = CANONICAL_MEMBERS.map(|name| (name, Edit::Remove)).to_vec();
     let is_partial = original.is_partial || original.untranslatable.is_some();
     if !is_partial && original.files == 0 {
-        edits.extend(conversation(original.format).iter().map(|name| (*name, Edit::Remove)));
+        let held = conversation(original.format).iter();
+        let held = held.filter(|name| **name != TOOLS || !original.lacks_tools);
+        edits.extend(held.map(|name| (*name, Edit::Remove)));
     }
     let rest = json_text::edited(body, &edits).ok()?;
     let is_empty = rest.bytes().all(|byte| b"{} \t\r\n".contains(&byte));
@@ -286,6 +290,24 @@ mod tests {
                 r#"{"type":"reasoning","encrypted_content":"e"}"#,
             ]
         );
+    }
+
+    /// The cost of a call may depend on them. The conversation is stored once.
+    #[test]
+    fn tools_that_only_the_vendor_has_are_kept_without_the_conversation() {
+        for (format, conversation) in [
+            (WireFormat::Messages, r#""messages":[],"system":"s","#),
+            (WireFormat::Responses, r#""input":[],"instructions":"s","#),
+            (WireFormat::GenerateContent, r#""contents":[],"systemInstruction":{},"#),
+        ] {
+            let body =
+                format!(r#"{{"model":"m",{conversation}"tools":[{{"type":"web_search"}}]}}"#);
+            let mut original = Original::new(format, body);
+            assert!(Passed::of(&original, &[]).is_none(), "{format:?}: the canonical form has all");
+            original.lacks_tools = true;
+            let told = serde_json::to_string(&Passed::of(&original, &[]).unwrap()).unwrap();
+            assert_eq!(told, r#"{"request":{"tools":[{"type":"web_search"}]}}"#, "{format:?}");
+        }
     }
 
     #[test]

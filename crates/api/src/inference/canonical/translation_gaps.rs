@@ -13,6 +13,8 @@ pub(crate) struct TranslationGaps {
     untranslatable: Option<String>,
     /// Whether a part was left out that other formats do without.
     is_partial: bool,
+    /// Whether tools were left out that only the vendor has.
+    lacks_tools: bool,
 }
 
 impl TranslationGaps {
@@ -47,6 +49,11 @@ impl TranslationGaps {
         self.is_partial = true;
     }
 
+    /// Records that the canonical form lacks tools that only the vendor has, which are no part of the conversation.
+    pub(crate) fn record_omitted_tools(&mut self) {
+        self.lacks_tools = true;
+    }
+
     /// Whether any part keeps the request from being translated.
     pub(crate) fn is_untranslatable(&self) -> bool {
         self.untranslatable.is_some()
@@ -55,5 +62,6 @@ impl TranslationGaps {
     /// Records the gaps in the original of the request.
     pub(crate) fn note_in(self, original: &mut Original) {
         (original.untranslatable, original.is_partial) = (self.untranslatable, self.is_partial);
+        original.lacks_tools = self.lacks_tools;
     }
 }

@@ -248,7 +248,7 @@ pub(super) fn tools(
     }
     let (functions, left_out) = offered.choose_if_possible(choice.canonical.as_ref(), gaps)?;
     if !left_out.is_empty() {
-        gaps.record_omission();
+        gaps.record_omitted_tools();
     }
     dropped.extend(left_out);
     // Vendors refuse a choice among no tools.

@@ -81,9 +81,10 @@ pub fn parse(
         let (tools, left_out) = offered.choose_if_possible(choice, &mut reader.gaps)?;
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
-        for tool in left_out {
-            reader.omit(tool);
+        if !left_out.is_empty() {
+            reader.gaps.record_omitted_tools();
         }
+        reader.dropped.extend(left_out);
         set("tools", has_tools.then(|| tools.into()));
     }
     if let Some((choice, one_at_a_time)) = choice.filter(|_| has_tools) {

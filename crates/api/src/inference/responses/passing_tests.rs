@@ -63,13 +63,14 @@ fn what_can_be_translated_is_no_fault() {
 
 /// The record keeps the vendor's tools beside the canonical form: what they may cost depends on them.
 #[test]
-fn tools_that_only_the_vendor_has_make_the_canonical_form_partial() {
-    for (tool, is_partial) in [
+fn the_canonical_form_lacks_tools_that_only_the_vendor_has() {
+    for (tool, lacks_tools) in [
         (json!({"type": "function", "name": "f", "parameters": {}}), false),
         (json!({"type": "web_search"}), true),
     ] {
         let original = original(&json!({"input": "Hello.", "tools": [tool]}));
-        assert_eq!((original.is_partial, original.untranslatable), (is_partial, None), "{tool}");
+        assert_eq!((original.is_partial, original.untranslatable), (false, None), "{tool}");
+        assert_eq!(original.lacks_tools, lacks_tools, "{tool}");
     }
 }
 

@@ -96,7 +96,7 @@ pub(super) fn parse_passing(
         // Vendors refuse a choice among no tools.
         has_tools = left_out.is_empty() || !tools.is_empty();
         if !left_out.is_empty() {
-            gaps.record_omission();
+            gaps.record_omitted_tools();
         }
         dropped.extend(left_out);
         set("tools", has_tools.then(|| tools.into()));

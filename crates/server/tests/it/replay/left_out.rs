@@ -74,6 +74,8 @@ async fn a_replay_names_what_it_does_without(backend: Backend) {
         let made = key.detail(&trace).await;
         let passed = &made["steps"][1]["passed"]["request"];
         assert_eq!(passed["tools"], more["tools"], "what a backtest prices is on record: {made}");
+        let twice = ["messages", "input"].iter().find(|name| passed.get(**name).is_some());
+        assert_eq!(twice, None, "the conversation is stored once: {made}");
 
         let (mock, begun) =
             if path == MESSAGES { (&claude, claude.begun()) } else { (&gpt, gpt.begun()) };
