@@ -15,6 +15,7 @@ use crate::pipeline::call_outcome::CallOutcome;
 use crate::pipeline::call_outcome::Recorded;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::pending_start::Call;
+use crate::pipeline::rounds::Rounds;
 use crate::pipeline::shadow::Leaving;
 use crate::request_id::{self, Served};
 use crate::state::claims::CallClaim;
@@ -82,8 +83,8 @@ pub(crate) struct InFlight {
     gateway: Gateway,
     /// The request that it is made for.
     request: Option<Served>,
-    /// Cancelled once the rounds have ended of which it is one, if it is not the last.
-    rounds_ended: Option<CancellationToken>,
+    /// The rounds of which it is one, if it is not the last.
+    rounds: Option<Rounds>,
     call: Option<Arc<Call>>,
     /// The outcome so far; its text is as the provider sent it.
     pub(crate) outcome: CallOutcome,
@@ -94,7 +95,7 @@ impl InFlight {
         Self {
             gateway,
             request: request_id::served(),
-            rounds_ended: None,
+            rounds: None,
             call: Some(Arc::new(Call::new(funded, written))),
             outcome: CallOutcome::default(),
         }
@@ -136,10 +137,8 @@ impl InFlight {
                 self.gateway.tasks.spawn(async move { settle_unrecorded(&gateway, start).await });
             }
             let recorded = recorded?;
-            let leaving = Leaving {
-                rounds_ended: self.rounds_ended.take(),
-                answer_left: self.request.take().map(|request| request.answer_left),
-            };
+            let answer_left = self.request.take().map(|request| request.answer_left);
+            let leaving = Leaving::new(self.rounds.take(), answer_left);
             self.gateway.shadow(call, &mut self.outcome, leaving);
             Ok(recorded)
         })
@@ -149,9 +148,9 @@ impl InFlight {
     /// until all rounds have ended, and the answer of the last has left.
     pub(crate) fn finish_round(
         mut self,
-        rounds_ended: CancellationToken,
+        rounds: Rounds,
     ) -> impl Future<Output = Result<Recorded>> + Send {
-        self.rounds_ended = Some(rounds_ended);
+        self.rounds = Some(rounds);
         self.finish()
     }
 

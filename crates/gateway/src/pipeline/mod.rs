@@ -28,6 +28,7 @@ pub(crate) mod record;
 pub(crate) mod refusal;
 mod reservation;
 mod reserve;
+pub(crate) mod rounds;
 pub(crate) mod route;
 pub(crate) mod screen;
 mod session;

@@ -23,6 +23,8 @@ use domain::model::Model;
 use domain::step::{FinishReason, StepStatus};
 use domain::tier::Tier;
 use grading::Output;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::capacity::offload::offload_always;
@@ -33,12 +35,16 @@ use crate::pipeline::choose::Routed;
 use crate::pipeline::fund::Funded;
 use crate::pipeline::operation::Completion;
 use crate::pipeline::pending_start::Call;
+use crate::pipeline::rounds::Rounds;
 use crate::safety::answer_strings;
 
 /// The bytes that were handed to the connection last are written in this time, so the shadow call does not compete with it.
 const START_DELAY: Duration = Duration::from_millis(20);
 /// How long a shadow call waits for a caller to read its answer. Its slot is another's after that.
 const LONGEST_READ: Duration = Duration::from_secs(30);
+/// How long a shadow call waits for the rounds that follow its call. They may take minutes, in which its slot is
+/// nobody's.
+const LONGEST_ROUNDS: Duration = Duration::from_mins(1);
 /// How long a shadow call may go on when the gateway stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
@@ -47,7 +53,7 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 enum ShadowOutcome {
     Answered,
     Failed,
-    /// No slot, or bodies take more than half of their memory, or the caller is slow to read the answer.
+    /// No slot, or bodies take more than half of their memory, or later rounds or the caller take too long.
     Busy,
     /// The prompt must not reach the shadow model.
     Private,
@@ -111,47 +117,70 @@ impl Answer {
 /// The signals that the answer to a call has left.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
-    /// Cancelled once the rounds of tools have ended that follow the call; `None` if none do.
-    pub(super) rounds_ended: Option<CancellationToken>,
+    /// The rounds of tools that follow the call; `None` if none do.
+    rounds: Option<Rounds>,
+    /// The place among the shadow calls that wait for their end.
+    place: Option<OwnedSemaphorePermit>,
     /// Cancelled once the answer to the request has left, or will not leave; `None` if there is no request.
-    pub(super) answer_left: Option<CancellationToken>,
+    answer_left: Option<CancellationToken>,
 }
 
 impl Leaving {
-    /// Waits until the answer has left. False if its caller is too slow to read it.
-    async fn has_left(self) -> bool {
-        // Rounds take as long as their tools. They end with their request, also if that is given up.
-        if let Some(ended) = self.rounds_ended {
-            ended.cancelled().await;
+    pub(super) fn new(rounds: Option<Rounds>, answer_left: Option<CancellationToken>) -> Self {
+        Self { rounds, place: None, answer_left }
+    }
+
+    /// Takes a place to wait for the end of the rounds. False if there is none.
+    fn take_place(&mut self) -> bool {
+        let Some(rounds) = &self.rounds else { return true };
+        self.place = rounds.place();
+        self.place.is_some()
+    }
+
+    /// Waits until the answer has left. Fails with the outcome if that takes too long, and with none if the caller
+    /// hung up while tools were run.
+    async fn has_left(self) -> std::result::Result<(), Option<ShadowOutcome>> {
+        let slow = Err(Some(ShadowOutcome::Busy));
+        if let Some(rounds) = &self.rounds {
+            match timeout(LONGEST_ROUNDS, rounds.end()).await {
+                Ok(true) => {}
+                Ok(false) => return Err(None),
+                Err(_) => return slow,
+            }
         }
-        let Some(left) = self.answer_left else { return true };
-        tokio::time::timeout(LONGEST_READ, left.cancelled()).await.is_ok()
+        let Some(left) = self.answer_left else { return Ok(()) };
+        if timeout(LONGEST_READ, left.cancelled()).await.is_ok() { Ok(()) } else { slow }
     }
 }
 
 impl Gateway {
     /// Asks the shadow model of the project, if this call is one of its sample, once the answer to the call has
     /// left. Returns at once.
-    pub(super) fn shadow(&self, call: Arc<Call>, outcome: &mut CallOutcome, leaving: Leaving) {
+    pub(super) fn shadow(&self, call: Arc<Call>, outcome: &mut CallOutcome, mut leaving: Leaving) {
         let Some(model) = shadow_model(&call.funded) else { return };
         let Some(answer) = Answer::take(outcome) else { return };
         if !may_receive_prompt(&call.funded, &model) {
             return ShadowOutcome::Private.count();
         }
-        let slot = self.shadow_slots.accept().filter(|_| !self.body_memory.is_crowded());
+        let slot = self.shadow_slots.accept();
+        let slot = slot.filter(|_| !self.body_memory.is_crowded() && leaving.take_place());
         let Some(slot) = slot else { return ShadowOutcome::Busy.count() };
         let gateway = self.clone();
         self.tasks.spawn(async move {
             let stopping = gateway.stopping.clone();
             let work = async {
-                if !leaving.has_left().await {
-                    return ShadowOutcome::Busy;
+                if let Err(outcome) = leaving.has_left().await {
+                    return outcome;
                 }
                 tokio::time::sleep(START_DELAY).await;
-                match stopping.run_until_cancelled(slot.run()).await {
+                // It may have filled since.
+                if gateway.body_memory.is_crowded() {
+                    return Some(ShadowOutcome::Busy);
+                }
+                Some(match stopping.run_until_cancelled(slot.run()).await {
                     Some(Some(_running)) => gateway.shadow_call(call, model, answer).await,
                     _ => ShadowOutcome::Stopped,
-                }
+                })
             };
             let stopped = async {
                 stopping.cancelled().await;
@@ -159,9 +188,11 @@ impl Gateway {
             };
             let outcome = tokio::select! {
                 outcome = Box::pin(work) => outcome,
-                () = stopped => ShadowOutcome::Stopped,
+                () = stopped => Some(ShadowOutcome::Stopped),
             };
-            outcome.count();
+            if let Some(outcome) = outcome {
+                outcome.count();
+            }
         });
     }
 
@@ -312,12 +343,13 @@ mod tests {
     async fn the_shadow_call_of_a_round_begins_once_the_answer_of_the_last_has_left() {
         let fresh = shadowed().await;
         let trace = fresh.trace().await;
-        let (rounds_ended, answer_left) = (CancellationToken::new(), CancellationToken::new());
-        let round =
-            async { fresh.in_flight(&trace).await.finish_round(rounds_ended.clone()).await };
+        let (rounds, answer_left) = (Rounds::default(), CancellationToken::new());
+        let guard = rounds.guard();
+        let round = async { fresh.in_flight(&trace).await.finish_round(rounds.clone()).await };
         request_id::within(served(&answer_left), round).await.unwrap();
         sleep(5 * START_DELAY).await;
-        rounds_ended.cancel();
+        rounds.note_answer();
+        drop(guard);
         sleep(5 * START_DELAY).await;
         let left_at = fresh.gateway.clock.now();
         answer_left.cancel();
@@ -370,31 +402,53 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_shadow_call_waits_half_a_minute_for_a_slow_reader() {
         let began = Instant::now();
-        assert!(Leaving::default().has_left().await, "a call that no request waits for");
+        assert_eq!(Leaving::default().has_left().await, Ok(()), "a call that no request waits for");
         assert!(began.elapsed().is_zero());
-        let answer = |token: &CancellationToken| Leaving {
-            answer_left: Some(token.clone()),
-            ..Leaving::default()
-        };
+        let answer = |token: &CancellationToken| Leaving::new(None, Some(token.clone()));
         let token = CancellationToken::new();
         let reads = async {
             sleep(Duration::from_millis(29_999)).await;
             token.cancel();
         };
-        assert!(tokio::join!(answer(&token).has_left(), reads).0);
+        assert_eq!(tokio::join!(answer(&token).has_left(), reads).0, Ok(()));
         let began = Instant::now();
-        assert!(!answer(&CancellationToken::new()).has_left().await);
+        let slow = Err(Some(ShadowOutcome::Busy));
+        assert_eq!(answer(&CancellationToken::new()).has_left().await, slow);
         assert_eq!(began.elapsed(), Duration::from_secs(30));
+    }
 
-        // However long the tools of rounds take, the half minute begins after them.
-        let began = Instant::now();
-        let (rounds, token) = (CancellationToken::new(), CancellationToken::new());
-        let leaving = Leaving { rounds_ended: Some(rounds.clone()), ..answer(&token) };
+    #[tokio::test(start_paused = true)]
+    async fn a_shadow_call_waits_a_minute_for_the_rounds_that_follow() {
+        let slow = Err(Some(ShadowOutcome::Busy));
+        // The half minute of a slow reader begins after them.
+        let (began, rounds) = (Instant::now(), Rounds::default());
+        let guard = rounds.guard();
+        let leaving = Leaving::new(Some(rounds.clone()), Some(CancellationToken::new()));
         let ends = async {
-            sleep(Duration::from_mins(10)).await;
-            rounds.cancel();
+            sleep(Duration::from_secs(59)).await;
+            rounds.note_answer();
+            drop(guard);
         };
-        assert!(!tokio::join!(leaving.has_left(), ends).0);
-        assert_eq!(began.elapsed(), Duration::from_secs(630));
+        assert_eq!(tokio::join!(leaving.has_left(), ends).0, slow);
+        assert_eq!(began.elapsed(), Duration::from_secs(89));
+
+        let (began, rounds) = (Instant::now(), Rounds::default());
+        let guard = rounds.guard();
+        assert_eq!(Leaving::new(Some(rounds.clone()), None).has_left().await, slow);
+        assert_eq!(began.elapsed(), Duration::from_mins(1));
+        // Rounds that end without an answer are those of a caller who hung up.
+        drop(guard);
+        assert_eq!(Leaving::new(Some(rounds), None).has_left().await, Err(None));
+    }
+
+    #[test]
+    fn two_rounds_of_a_conversation_wait_at_a_time() {
+        let rounds = Rounds::default();
+        let mut waiting = [(); 2].map(|()| Leaving::new(Some(rounds.clone()), None));
+        assert!(waiting.iter_mut().all(Leaving::take_place));
+        let mut third = Leaving::new(Some(rounds.clone()), None);
+        assert!(!third.take_place());
+        drop(waiting);
+        assert!(third.take_place());
     }
 }

@@ -5,7 +5,6 @@ use domain::ids::StepId;
 use domain::step::{Step, StepKind};
 use domain::time::Timestamp;
 use providers::{McpAnswer, McpError};
-use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
@@ -14,6 +13,7 @@ use crate::inference::follow_up;
 use crate::inference::mcp::offer::call_tool;
 use crate::pipeline::context::RequestContext;
 use crate::pipeline::record::RanTool;
+use crate::pipeline::rounds::Rounds;
 use crate::request_id;
 use crate::tools::function_tools::{self, ToolCall, ToolResult};
 use crate::tools::mcp::round::Round;
@@ -33,15 +33,27 @@ impl Gateway {
     /// the caller. Every round is screened, routed, funded and recorded like a request of its own.
     pub(crate) async fn converse(
         &self,
+        context: RequestContext,
+        round: Round,
+        prompt: Prompt,
+    ) -> Result<Outcome> {
+        let rounds = Rounds::default();
+        // Ends them however this ends, also if the caller hangs up, who has no answer then.
+        let _guard = rounds.guard();
+        let outcome = self.take_turns(context, round, prompt, &rounds).await;
+        rounds.note_answer();
+        outcome
+    }
+
+    async fn take_turns(
+        &self,
         mut context: RequestContext,
         mut round: Round,
         mut prompt: Prompt,
+        rounds: &Rounds,
     ) -> Result<Outcome> {
         // Found by the prompt of the caller, before a step of a tool asks for it with another one.
         context.session(&prompt);
-        // Cancelled however this ends, also if the caller hangs up.
-        let rounds_ended = CancellationToken::new();
-        let _rounds_end = rounds_ended.clone().drop_guard();
         loop {
             context.mcp = Some(round.clone());
             let mut next = prompt.clone();
@@ -56,7 +68,7 @@ impl Gateway {
             };
             let run = flight.funded()?.step();
             next.messages.extend(follow_up::answer(&flight)?.and_then(Message::read));
-            flight.finish_round(rounds_ended.clone()).await?;
+            flight.finish_round(rounds.clone()).await?;
             let ran = self.run_tools(&context, &round, run, &calls).await?;
             if ran.len() < calls.len() {
                 return self.hand_over(&context, &round, run, calls, &ran).await;
