@@ -33,6 +33,15 @@ impl WireFormat {
     }
 }
 
+/// The longest name of the caller's that is shown, in characters.
+pub const LONGEST_NAME: usize = 64;
+
+/// A name of the caller's as it may stand in a list in a header.
+pub fn shown_name(name: &str) -> String {
+    let fits = |c: char| c.is_ascii_graphic() && c != ',';
+    name.chars().take(LONGEST_NAME).map(|c| if fits(c) { c } else { '?' }).collect()
+}
+
 /// A request as it came, beside its canonical form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Original {

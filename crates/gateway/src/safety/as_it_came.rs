@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use checks::{FileKind, Placeholders, file_kind};
 use domain::conversation::{Body, Prompt};
 use domain::json_text::{Place, Token, Unreadable, rewrite, visit};
-use domain::original::{Beside, Original, WireFormat};
+use domain::original::{Beside, LONGEST_NAME, Original, WireFormat, shown_name};
 use domain::safety::Origin;
 use serde::de::IgnoredAny;
 use serde_json::{Number, Value};
@@ -239,22 +239,30 @@ fn is_inline(place: &Place<'_, '_>) -> bool {
 pub(crate) fn replace(original: &mut Original, replaced: &[Replaced]) {
     let Some(body) = &original.body else { return };
     let wanted: Result<Vec<Wanted<'_>>, Unreadable> = replaced.iter().map(Wanted::of).collect();
+    let Ok(wanted) = wanted else {
+        original.body = None;
+        return;
+    };
     let members = replaced_members(original.format);
-    let replaced = |wanted: Vec<Wanted<'_>>| replaced_in(body, members, &wanted, &original.beside);
-    original.body = match wanted.and_then(replaced) {
+    let changes = changes(&wanted, &original.beside);
+    original.body = match replaced_in(body, members, &wanted, &changes) {
         Ok(None) => return,
         Ok(Some(new)) => {
-            original.omitted.retain(|part| new.contains(name_in(part)));
+            let names: Vec<String> = changes.keys().map(|was| shown_name(was)).collect();
+            original.omitted.retain(|part| !names.iter().any(|name| tells(part, name)));
             Some(new)
         }
         Err(_) => None,
     };
 }
 
-/// The name that the request spells of a part that its canonical form lacks: of a tool, with its place before it, the
-/// type. One that was replaced must not be told.
-fn name_in(part: &str) -> &str {
-    part.split_once(" (").map_or(part, |(_, kind)| kind.trim_end_matches(')'))
+/// Whether the label of a part that the canonical form lacks tells a text that was replaced, in the form of labels. It
+/// may be cut off in it.
+fn tells(label: &str, text: &str) -> bool {
+    let is_cut = label.len() >= LONGEST_NAME;
+    !text.is_empty()
+        && (label.contains(text)
+            || is_cut && label.char_indices().any(|(from, _)| text.starts_with(&label[from..])))
 }
 
 /// A text that has to be replaced: as a whole, or, if it is JSON, string by string.
@@ -291,14 +299,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// A body with these texts replaced, each of which has to be there, and those beside its canonical form.
-/// `None` if there is none.
-fn replaced_in(
-    body: &str,
-    members: &[&str],
-    wanted: &[Wanted<'_>],
-    beside: &[Beside],
-) -> Result<Option<String>, Unreadable> {
+/// The texts that are replaced, of the canonical form and beside it, each with what takes its place.
+fn changes<'a>(wanted: &'a [Wanted<'_>], beside: &'a [Beside]) -> HashMap<&'a str, &'a str> {
     let mut all: HashMap<&str, &str> = HashMap::new();
     for Wanted { whole, strings } in wanted {
         all.insert(&whole.was, &whole.new);
@@ -312,6 +314,16 @@ fn replaced_in(
             all.insert(was, new);
         }
     }
+    all
+}
+
+/// A body with these changes. `None` if there are none; each text that is wanted has to be there.
+fn replaced_in(
+    body: &str,
+    members: &[&str],
+    wanted: &[Wanted<'_>],
+    all: &HashMap<&str, &str>,
+) -> Result<Option<String>, Unreadable> {
     if all.is_empty() {
         return Ok(None);
     }

@@ -330,6 +330,31 @@ fn texts_that_the_canonical_form_joins_do_not_pass_redacted() {
 }
 
 #[test]
+fn a_part_is_named_unless_its_label_tells_what_is_replaced() {
+    let mut body = json!({"messages": [], "of tomorrow": {"note": MAIL}});
+    let long = format!("{} {MAIL}", "x".repeat(60));
+    let cut = shown_name(&long);
+    let (cut, below) = (cut.as_str(), format!("include.{}", &cut[..56]));
+    body["more"] = json!(format!("Mail to {MAIL}, please."));
+    body["long"] = json!(long);
+    let mut prompt = asked(&body, &["Hello."]);
+    let labels = [
+        "of?tomorrow",
+        "tools[0] (web_search)",
+        MAIL,
+        "tools[1] (jane.doe@acme.org)",
+        "Mail?to?jane.doe@acme.org??please.",
+        below.as_str(),
+        cut,
+    ];
+    prompt.original.as_mut().unwrap().omitted = labels.map(str::to_owned).to_vec();
+    let (sent, _) = redacted(&mut prompt);
+    assert!(!sent.to_string().contains(MAIL), "{sent}");
+    let named = prompt.original.unwrap().omitted;
+    assert_eq!(named, ["of?tomorrow", "tools[0] (web_search)"]);
+}
+
+#[test]
 fn the_bytes_of_files_are_counted() {
     let picture = format!("iVBORw0KGgo{}", "A".repeat(2001));
     let block = json!({"type": "of_tomorrow", "data": picture});

@@ -6,15 +6,14 @@
 //! parameters long before a gateway knows them. Refused is what would let a caller choose the model,
 //! the address, the account or the key, and what the caller's next request, bill or answer depends on.
 
+use domain::original::LONGEST_NAME;
+pub(crate) use domain::original::shown_name as shown;
 use gateway::CHOOSES_MODEL;
 use serde_json::{Value, json};
 
 use crate::http::error::{Failure, Result};
 use crate::inference::canonical::read::{Node, invalid};
 use crate::inference::canonical::translation_gaps::TranslationGaps;
-
-/// The longest name of the caller's that is shown, in characters.
-const LONGEST_NAME: usize = 64;
 
 /// A vendor's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,12 +123,6 @@ fn unsupported(name: &str, why: Option<&str>) -> Failure {
         MCP_SERVERS => failure.reaches_address(),
         _ => failure,
     }
-}
-
-/// A name of the caller's as it may stand in a list in a header.
-pub(crate) fn shown(name: &str) -> String {
-    let fits = |c: char| c.is_ascii_graphic() && c != ',';
-    name.chars().take(LONGEST_NAME).map(|c| if fits(c) { c } else { '?' }).collect()
 }
 
 /// The tools of a request: those that any model can be offered, and those that only a vendor has.
