@@ -24,6 +24,11 @@ use crate::state::registry::ProjectState;
 struct Answer {
     #[serde(default)]
     output: Option<Value>,
+}
+
+/// The part of the content of a step that names what its canonical form lacks.
+#[derive(Deserialize)]
+struct Omitted {
     #[serde(default)]
     omitted: Vec<String>,
 }
@@ -34,7 +39,8 @@ pub(super) struct ComparedAnswers {
     /// How alike the answers are, 0 to 1; `None` if one of them is not stored, or if both are larger than the
     /// memory of requests.
     pub(super) similarity: Option<f64>,
-    /// The parts of the source's request that the repetition lacks.
+    /// The parts of the source's request that the repetition lacks; empty also if the content of the source alone is
+    /// larger than the memory of requests.
     pub(super) left_out: Vec<String>,
 }
 
@@ -53,12 +59,13 @@ pub(super) async fn compared(
     });
     let packed = packed.collect::<std::result::Result<Vec<(StepId, PackedContent)>, _>>()?;
     let bytes = packed.iter().map(|(_, content)| content.size()).sum();
+    compared.left_out = left_out(job, source, &packed).await?;
     if !job.gateway.body_memory.can_hold(plain_bytes(bytes)) {
         return Ok(compared);
     }
     let mut charge = job.memory(plain_bytes(bytes)).await?.ok_or(ReplayError::Interrupted)?;
     let (mut answers, mut held) = (Vec::with_capacity(2), 0);
-    for (step, content) in packed {
+    for (_, content) in packed {
         let json = content.unpack()?;
         let Ok(weight) = json_bytes(&json, true) else { return Ok(compared) };
         held += weight;
@@ -69,9 +76,6 @@ pub(super) async fn compared(
             return Err(ReplayError::Interrupted);
         }
         let Ok(answer) = serde_json::from_slice::<Answer>(&json) else { continue };
-        if step == source {
-            compared.left_out = answer.omitted;
-        }
         answers.extend(answer.output);
     }
     if let [one, other] = answers.as_slice() {
@@ -80,6 +84,26 @@ pub(super) async fn compared(
         compared.similarity = Some(similarity);
     }
     Ok(compared)
+}
+
+/// The parts of a request that the record names. They are read without the answers, which need not fit into memory
+/// together.
+async fn left_out(
+    job: &RunningJob,
+    step: StepId,
+    contents: &[(StepId, PackedContent)],
+) -> std::result::Result<Vec<String>, ReplayError> {
+    let Some((_, content)) = contents.iter().find(|(of, _)| *of == step) else {
+        return Ok(Vec::new());
+    };
+    let bytes = plain_bytes(content.size());
+    if !job.gateway.body_memory.can_hold(bytes) {
+        return Ok(Vec::new());
+    }
+    let _charge = job.memory(bytes).await?.ok_or(ReplayError::Interrupted)?;
+    let json = content.unpack()?;
+    let read = serde_json::from_slice::<Omitted>(&json);
+    Ok(read.map(|read| read.omitted).unwrap_or_default())
 }
 
 /// The most answers that are read to be shown.
