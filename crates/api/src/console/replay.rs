@@ -31,7 +31,8 @@ const ANSWERS_OF_PAGE: usize = 16 * 1024;
 const MOST_CALLS: usize = 50;
 /// The most answers of a page, with those of the source: with many models it has fewer calls.
 const MOST_CELLS: usize = 100;
-/// The most bytes of a reason why there is no answer; the page of its step has all of it.
+/// The most bytes of a reason why there is no answer, or of what a call does without; the page of its step, and the
+/// API, have all of it.
 const LONGEST_NOTE: usize = 256;
 /// The bytes of all reasons of a page.
 const NOTES_OF_PAGE: usize = 12 * 1024;
@@ -134,23 +135,32 @@ fn pages(frame: &Frame, job: &str, result: &ReplayResult, shown: &Range<usize>) 
 
 fn traces(frame: &Frame, job: &ReplayJob, result: &ReplayResult) -> Vec<ComparedTrace> {
     let t = frame.t;
-    let trace = |name: String, id: TraceId, summary: &TraceSummary, changes: [Option<f64>; 2]| {
-        let [cost_change, latency_change] = changes.map(|change| in_words(t, change));
+    let trace = |name: String, id: TraceId, summary: &TraceSummary, changes: [Option<f64>; 4]| {
+        let [cost_change, latency_change, total_cost_change, total_latency_change] =
+            changes.map(|change| in_words(t, change));
         ComparedTrace {
             name,
             href: frame.href(&format!("/traces/{id}")),
             cost: Money(summary.total_cost),
             cost_change,
+            total_cost_change,
             latency: Duration(summary.total_latency_ms),
             latency_change,
+            total_latency_change,
             grade: summary.grades.overall.as_str(),
             models: summary.models_used.clone(),
         }
     };
-    let source = trace(t.replay.source.to_owned(), job.source, &result.source, [None, None]);
+    let source = trace(t.replay.source.to_owned(), job.source, &result.source, [None; 4]);
     let replays = result.replays.iter().map(|replayed| {
         let name = replayed.model.clone().unwrap_or_else(|| t.replay.title.to_owned());
-        let changes = [replayed.cost_change_pct, replayed.latency_change_pct];
+        let totals = result.source.changes_to(&replayed.summary);
+        let changes = [
+            replayed.cost_change_pct,
+            replayed.latency_change_pct,
+            totals.cost_pct,
+            totals.latency_pct,
+        ];
         trace(name, replayed.trace, &replayed.summary, changes)
     });
     std::iter::once(source).chain(replays).collect()
@@ -186,6 +196,8 @@ fn calls(
             latency: step.latency_ms.map(Duration),
             similarity: step.similarity.map(|share| Percent(share).to_string()),
             note: note(frame.t, step).map(|note| beginning(&note, longest_note)),
+            left_out: (!step.left_out.is_empty())
+                .then(|| beginning(&step.left_out.join(", "), longest_note)),
             answer: step
                 .step
                 .and_then(|step| answers.get(&step))

@@ -19,10 +19,14 @@ pub struct ComparedTrace {
     pub cost: Money,
     /// The change in the cost of the repeated calls, in words.
     pub cost_change: String,
+    /// The change in the cost of all of it, in words.
+    pub total_cost_change: String,
     /// Its time.
     pub latency: Duration,
     /// The change in the time of the repeated calls, in words.
     pub latency_change: String,
+    /// The change in the time of all of it, in words.
+    pub total_latency_change: String,
     /// Its overall grade.
     pub grade: &'static str,
     /// Its models.
@@ -44,6 +48,8 @@ pub struct RepeatedCall {
     pub similarity: Option<String>,
     /// Why there is no answer to compare.
     pub note: Option<String>,
+    /// The parts of the source's request that it does without.
+    pub left_out: Option<String>,
     /// Its answer, or the beginning of it.
     pub answer: Option<String>,
 }

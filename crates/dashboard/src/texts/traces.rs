@@ -135,9 +135,10 @@ texts! {
         grade = "Grade";
         cost = "Cost";
         change = "Change";
+        change_in_total = "Change in total";
         time = "Time";
         models = "Models";
-        about_changes = "Changes are those of the calls that were answered again.";
+        about_changes = "Changes are those of the calls that were answered again. Those in total count all calls, also those that were not repeated.";
         call(step) = "Call {step}";
         source = "Source";
         no_answer = "No answer is shown: it is not stored, too long, or one of too many.";
@@ -147,5 +148,6 @@ texts! {
         not_repeated = "Left out: embeddings and images are not repeated";
         blocked(reason) = "Blocked: {reason}";
         failed(error) = "Failed: {error}";
+        without(parts) = "Repeated without {parts}, which only the vendor of the source has";
     }
 }

@@ -86,6 +86,14 @@ async fn a_replay_names_what_it_does_without(backend: Backend) {
         assert_eq!(steps[1]["left_out"], left_out, "{path}: {job}");
         assert_eq!(steps[1]["similarity"], 1.0, "{path}: {job}");
         assert_eq!(mock.begun(), begun + 2, "{path}");
+        let page = owner.get(&format!("/replays/{}", job["job_id"].as_str().unwrap())).await;
+        let parts: Vec<&str> =
+            left_out.as_array().unwrap().iter().map(|part| part.as_str().unwrap()).collect();
+        let without = format!("Repeated without {}, which", parts.join(", "));
+        for text in [without.as_str(), "Change in total"] {
+            assert!(page.text.contains(text), "{path}: no {text} in {}", page.text);
+        }
+        assert_eq!(page.text.matches("Repeated without").count(), 1, "{path}: one of two calls");
         let sent: Vec<Value> =
             mock.requests().split_off(begun).into_iter().map(|asked| asked.body).collect();
         assert!(sent.iter().all(|body| body.get("tools").is_none()), "{path}: {sent:?}");
