@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::ids::{OrgId, UserId};
+use domain::project::Role;
 use domain::secret::Secret;
 use mail::Letter;
 use serde_json::{Map, Value};
@@ -42,6 +43,13 @@ impl Gateway {
         let hash = hash_password_aside(new, HashedFor::Known).await?;
         let mut tx = self.store.begin().await?;
         tx.organization(member.org).await?.ok_or(Error::NotFound)?;
+        // It would be no way in, and would have a passkey sign in alone that must not.
+        if account.password_hash.is_empty()
+            && member.role != Role::Owner
+            && tx.is_password_login_disabled(member.org).await?
+        {
+            return Err(Error::invalid("Passwords are disabled: you sign in by your provider"));
+        }
         tx.drop_password_links(member.user).await?;
         hold_account(&mut tx, member, account, Some(&hash)).await?;
         tx.end_sessions(member.user, member.session.as_ref()).await?;

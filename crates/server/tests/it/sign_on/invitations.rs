@@ -242,6 +242,9 @@ async fn without_passwords_no_passkey_alone_signs_the_invited_in(backend: Backen
     passkeys::sign_in(&server.any, &mut device).await.is(401, &unauthorized());
     let failed = owner.get("/api/v1/audit-events?event=login_failed").await.ok(200);
     assert_eq!(failed[0]["metadata"]["reason"], "sign_on_required");
+    let first = json!({"old_password": "", "new_password": "a-password-1"});
+    let set = ann.post("/api/v1/session/password", &first).await;
+    set.says(422, "Passwords are disabled");
     // The identity that says so is not given up for the passkey.
     let listed = ann.get("/api/v1/session/identities").await.ok(200);
     let path = format!("/api/v1/session/identities/{}", listed[0]["id"].as_str().unwrap());
