@@ -150,10 +150,14 @@ impl Shared {
 
     /// The server that has a project.
     pub(crate) fn link(&self, project: ProjectId) -> Result<Arc<Link>, Failure> {
-        let link = self.topology.link(slot_of(&format!("p{}", project.0)));
-        link.ok_or_else(|| {
+        self.link_of(slot_of(&format!("p{}", project.0)))
+    }
+
+    /// The server that has a slot.
+    pub(crate) fn link_of(&self, slot: u16) -> Result<Arc<Link>, Failure> {
+        self.topology.link(slot).ok_or_else(|| {
             self.moved.notify_one();
-            Failure::Away("no server has the slot of the project".to_owned())
+            Failure::Away("no server has the slot".to_owned())
         })
     }
 

@@ -131,7 +131,7 @@ pub struct Settled {
 }
 
 const RATE: i64 = 2;
-const LATE: i64 = 8;
+pub(crate) const LATE: i64 = 8;
 const LOST: i64 = 9;
 
 impl Counters {
@@ -392,7 +392,7 @@ impl Drop for Doubted<'_> {
     }
 }
 
-fn unknown(code: i64) -> Failure {
+pub(crate) fn unknown(code: i64) -> Failure {
     Failure::Away(format!("it answers {code}, which means nothing"))
 }
 
@@ -408,7 +408,7 @@ fn money_arg(command: &mut Cmd, amount: Option<Usd>) {
 }
 
 /// Counts a decision, how long it took, and what kept it from being made.
-fn told(function: &'static str, began: Instant, failure: Option<&Failure>) {
+pub(crate) fn told(function: &'static str, began: Instant, failure: Option<&Failure>) {
     let outcome = match failure {
         None => "made",
         Some(Failure::Lost) => "lost",

@@ -88,6 +88,8 @@ impl Gateway {
                 return Err(error);
             }
         };
+        let counters = config.shared_counters.as_ref().map(|shared| shared.counters.clone());
+        let login_throttle = LoginThrottle::new(registry.pepper(), counters);
         let gateway = Self(Arc::new(Inner {
             registry,
             fleet: config.shared_counters.clone().map(|shared| Arc::new(Fleet::new(shared))),
@@ -100,7 +102,7 @@ impl Gateway {
             session_traces: SessionTraces::default(),
             detail_slots: DetailPlaces::default(),
             trace_searches: Arc::new(Semaphore::new(TRACE_SEARCHES)),
-            login_throttle: LoginThrottle::default(),
+            login_throttle,
             failure_rows: FailureRows::default(),
             perimeter_counts: PerimeterCounts::default(),
             trials: Trials::default(),

@@ -108,7 +108,7 @@ impl Server {
         self.try_ask(command).await.unwrap()
     }
 
-    async fn try_ask(&self, command: &[&str]) -> redis::RedisResult<Value> {
+    pub async fn try_ask(&self, command: &[&str]) -> redis::RedisResult<Value> {
         let client = redis::Client::open(self.url())?;
         let mut connection = client.get_multiplexed_async_connection().await?;
         let mut asked = redis::cmd(command[0]);

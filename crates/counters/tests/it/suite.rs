@@ -323,43 +323,6 @@ async fn a_budget_holds_for_a_calendar_month(mut counts: impl Counts) {
     assert!(!counts.reserve(Usd(4)).await);
 }
 
-macro_rules! on_all {
-    ($($test:ident),+ $(,)?) => {
-        mod in_memory {
-            $(#[tokio::test]
-            async fn $test() {
-                super::$test(super::memory()).await;
-            })+
-        }
-
-        mod alone {
-            $(#[tokio::test]
-            async fn $test() {
-                if super::is_there() {
-                    let redis = super::Redis::alone().await;
-                    super::$test(super::shared(&redis, 7).await).await;
-                }
-            })+
-        }
-
-        mod cluster {
-            #[tokio::test]
-            async fn of_three_masters() {
-                if super::is_there() {
-                    let redis = super::Redis::cluster().await;
-                    // A project a test: they lie at all three.
-                    let mut project = 0;
-                    $(
-                        project += 1;
-                        super::$test(super::shared(&redis, project).await).await;
-                    )+
-                    assert!(project > 3);
-                }
-            }
-        }
-    };
-}
-
 on_all!(
     the_51st_request_in_ten_seconds_is_a_loop,
     the_1001st_request_in_an_hour_is_refused,

@@ -3,6 +3,7 @@
 mod counters;
 mod loss;
 mod nodes;
+mod sign_ins;
 
 use std::time::{Duration, Instant};
 
