@@ -97,7 +97,7 @@ impl Gateway {
             issuers: providers::issuers(client.clone()),
             upstream: Upstream::new(client, clock.clone()),
             start_journal: StartJournal::here(),
-            traces: KnownTraces::new(store.may_have_other_nodes()),
+            traces: KnownTraces::new(store.may_have_other_nodes(), store.serves_beside_others()),
             warm_models: SessionTable::default(),
             session_traces: SessionTraces::default(),
             detail_slots: DetailPlaces::default(),

@@ -4,6 +4,7 @@ mod counters;
 mod loss;
 mod nodes;
 mod sign_ins;
+mod traces;
 
 use std::time::{Duration, Instant};
 
