@@ -267,27 +267,7 @@ impl Store {
     /// Settles a claim of this node that this node does not work on: its end could not be written.
     #[boxed]
     pub async fn settle_stray_claim(&self, id: ClaimId) -> Result<()> {
-        const LOST: &str = "
-            UPDATE idempotency_claims SET state = 'lost'
-            WHERE project_id = $1 AND key_id = $2 AND name = $3 AND node = $4
-              AND state = 'running' AND begun";
-        const FREE: &str = "
-            DELETE FROM idempotency_claims
-            WHERE project_id = $1 AND key_id = $2 AND name = $3 AND node = $4
-              AND state = 'running' AND NOT begun";
-        let mut tx = self.begin().await?;
-        for statement in [LOST, FREE] {
-            within!(tx, db => {
-                sqlx::query(statement)
-                    .bind(id.project.0)
-                    .bind(id.key.to_i64())
-                    .bind(&id.name[..])
-                    .bind(self.node.0)
-                    .execute(&mut *db)
-                    .await?;
-            });
-        }
-        tx.commit().await
+        self.settle_claims_of(self.node, Some(id)).await.map(drop)
     }
 
     /// Settles the claims of nodes that are gone: those for which no model was called are free again, the others are
@@ -301,25 +281,34 @@ impl Store {
         });
         let mut settled = 0;
         for node in nodes.into_iter().map(NodeId) {
-            let of_node = self.in_place_of(node, self.settle_claims_of(node)).await?;
+            let of_node = self.in_place_of(node, self.settle_claims_of(node, None)).await?;
             settled += of_node.unwrap_or_default();
         }
         Ok(settled)
     }
 
-    /// Settles the claims of a node that is gone.
-    async fn settle_claims_of(&self, node: NodeId) -> Result<u64> {
+    /// Settles the claims of a node which nobody works on: one, or all of them.
+    async fn settle_claims_of(&self, node: NodeId, one: Option<ClaimId>) -> Result<u64> {
         const LOST: &str = "
             UPDATE idempotency_claims SET state = 'lost'
-            WHERE node = $1 AND state = 'running' AND begun";
+            WHERE node = $1 AND state = 'running' AND begun
+              AND ($2 IS NULL OR project_id = $2 AND key_id = $3 AND name = $4)";
         const FREE: &str = "
             DELETE FROM idempotency_claims
-            WHERE node = $1 AND state = 'running' AND NOT begun";
+            WHERE node = $1 AND state = 'running' AND NOT begun
+              AND ($2 IS NULL OR project_id = $2 AND key_id = $3 AND name = $4)";
         let mut tx = self.begin().await?;
         let mut settled = 0;
         for statement in [LOST, FREE] {
             settled += within!(tx, db => {
-                sqlx::query(statement).bind(node.0).execute(&mut *db).await?.rows_affected()
+                sqlx::query(statement)
+                    .bind(node.0)
+                    .bind(one.map(|id| id.project.0))
+                    .bind(one.map(|id| id.key.to_i64()))
+                    .bind(one.as_ref().map(|id| &id.name[..]))
+                    .execute(&mut *db)
+                    .await?
+                    .rows_affected()
             });
         }
         tx.commit().await?;
