@@ -49,11 +49,11 @@ pub struct FoundClaim {
 pub enum ClaimState {
     /// It runs on a node, as far as is known.
     Running(NodeId),
-    /// It was answered; the answer is sealed.
-    Answered(Vec<u8>),
+    /// It was answered; the answer has so many bytes, sealed.
+    Answered(usize),
     /// A model may have been called for it, and the answer is not known.
     Lost,
-    /// It was answered, and the answer was too large to be kept.
+    /// It was answered, and the answer was not kept.
     Unkept,
 }
 
@@ -64,7 +64,7 @@ pub enum ClaimEnd<'a> {
     Answered(&'a [u8]),
     /// A model may have been called for it, and the answer is not known.
     Lost,
-    /// The answer is too large.
+    /// The answer is not kept.
     Unkept,
 }
 
@@ -83,7 +83,7 @@ from_row! {
         request: Vec<u8>,
         state: String,
         node: i64,
-        answer: Option<Vec<u8>>,
+        length: Option<i64>,
     }
 }
 
@@ -91,9 +91,10 @@ impl ClaimRow {
     fn read(self) -> Result<FoundClaim> {
         let corrupt = || Error::Corrupt("a claim of a request: its state or its hash".to_owned());
         let request = self.request.try_into().map_err(|_| corrupt())?;
-        let state = match (self.state.as_str(), self.answer) {
+        let length = self.length.and_then(|length| usize::try_from(length).ok());
+        let state = match (self.state.as_str(), length) {
             ("running", _) => ClaimState::Running(NodeId(self.node)),
-            ("answered", Some(answer)) => ClaimState::Answered(answer),
+            ("answered", Some(length)) => ClaimState::Answered(length),
             ("lost", _) => ClaimState::Lost,
             ("unkept", _) => ClaimState::Unkept,
             _ => return Err(corrupt()),
@@ -147,7 +148,7 @@ impl Store {
         expired: Timestamp,
     ) -> Result<Option<FoundClaim>> {
         const FIND: &str = "
-            SELECT request, state, node, answer
+            SELECT request, state, node, CAST(length(answer) AS BIGINT) AS length
             FROM idempotency_claims
             WHERE project_id = $1 AND key_id = $2 AND name = $3
               AND (created_at > $4 OR state = 'running')";
@@ -161,6 +162,39 @@ impl Store {
                 .await?
         });
         row.map(ClaimRow::read).transpose()
+    }
+
+    /// The answer that is kept for a request, sealed; `None` if it is not kept any more.
+    #[boxed]
+    pub async fn kept_answer(&self, id: ClaimId, request: [u8; 32]) -> Result<Option<Vec<u8>>> {
+        const FIND: &str = "
+            SELECT answer
+            FROM idempotency_claims
+            WHERE project_id = $1 AND key_id = $2 AND name = $3 AND request = $4
+              AND state = 'answered'";
+        let answer: Option<Vec<u8>> = on!(&self.reader, db => {
+            sqlx::query_scalar(FIND)
+                .bind(id.project.0)
+                .bind(id.key.to_i64())
+                .bind(&id.name[..])
+                .bind(&request[..])
+                .fetch_optional(db)
+                .await?
+        });
+        Ok(answer)
+    }
+
+    /// The bytes of answers that are kept for requests of a project, sealed.
+    #[boxed]
+    pub async fn kept_bytes(&self, project: ProjectId) -> Result<u64> {
+        const SUM: &str = "
+            SELECT CAST(coalesce(sum(length(answer)), 0) AS BIGINT)
+            FROM idempotency_claims
+            WHERE project_id = $1";
+        let bytes: i64 = on!(&self.reader, db => {
+            sqlx::query_scalar(SUM).bind(project.0).fetch_one(db).await?
+        });
+        Ok(bytes.unsigned_abs())
     }
 
     /// Notes that a model is about to be called under a claim of this node. False if the claim is not this node's any

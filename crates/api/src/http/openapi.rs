@@ -131,7 +131,7 @@ const REPLAYED: (&str, &str) = (
 );
 const KEY_IN_USE: (&str, &str) = (
     "409",
-    "The request with this Idempotency-Key is still running, or its answer is not known, or was too large to be kept",
+    "The request with this Idempotency-Key is still running, or its answer is not known, or was not kept",
 );
 
 /// The headers of an answer that tell what is left of the requests of a key.
