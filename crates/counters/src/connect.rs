@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo,
-    TlsCertificates, Value, cmd,
-};
+use redis::{AsyncConnectionConfig, RedisConnectionInfo, Value, cmd};
 use tokio::time::timeout;
 
 use crate::library;
@@ -82,20 +79,9 @@ pub(crate) async fn ask_sentinels(target: &Target) -> Result<Address, String> {
 /// A connection that nothing was checked on. The Sentinels take no credentials.
 pub(crate) async fn plain(
     target: &Target,
-    (host, port): &Address,
+    address: &Address,
     signs_in: bool,
 ) -> Result<MultiplexedConnection, String> {
-    let said = |error: redis::RedisError| error.to_string();
-    let address = if target.tls {
-        ConnectionAddr::TcpTls {
-            host: host.clone(),
-            port: *port,
-            insecure: false,
-            tls_params: None,
-        }
-    } else {
-        ConnectionAddr::Tcp(host.clone(), *port)
-    };
     let mut login = RedisConnectionInfo::default().set_skip_set_lib_name();
     if signs_in {
         login = login.set_db(target.database);
@@ -106,19 +92,32 @@ pub(crate) async fn plain(
             login = login.set_password(password.expose());
         }
     }
-    let info = address.into_connection_info().map_err(said)?.set_redis_settings(login);
-    let client = if target.tls {
-        Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert: None })
-    } else {
-        Client::open(info)
-    };
+    let client = target.client(address, |info| info.set_redis_settings(login));
     // Our own time limits hold: each call has one.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
         .set_response_timeout(None)
         .set_pipeline_buffer_size(PIPELINE_BUFFER);
-    let client = client.map_err(said)?;
-    client.get_multiplexed_async_connection_with_config(&config).await.map_err(said)
+    let client = client.map_err(|error| error.to_string())?;
+    let connected = client.get_multiplexed_async_connection_with_config(&config).await;
+    connected.map_err(|error| refusal(&error.to_string()))
+}
+
+/// Why a connection cannot be made, and what to do about it where the certificate is the reason.
+fn refusal(error: &str) -> String {
+    let stranger = "its certificate is of an authority that is not trusted: name the authority's in redis_ca_file";
+    let what_to_do = [
+        ("UnknownIssuer", stranger),
+        // By another authority of the same name.
+        ("BadSignature", stranger),
+        (
+            "certificate not valid for name",
+            "its certificate is for another host: write the host in redis_url as the certificate has it",
+        ),
+        ("certificate expired", "its certificate has expired: renew it"),
+    ];
+    let found = what_to_do.iter().find(|(sign, _)| error.contains(*sign));
+    found.map_or_else(|| error.to_owned(), |(_, told)| format!("{told} ({error})"))
 }
 
 /// Refuses a server that would lose or falsify counters. Returns its run id.

@@ -17,4 +17,5 @@ mod servers;
 mod simulation;
 mod start;
 mod suite;
+mod tls;
 mod world;
