@@ -318,27 +318,35 @@ impl World {
         }
     }
 
+    async fn beat(&self) {
+        for node in &self.nodes {
+            node.counters.beat().await;
+        }
+    }
+
     /// Ends everything: nothing may stay reserved.
     async fn end(&mut self) {
         while !self.running.is_empty() {
             self.settle().await;
         }
-        until("nothing is held", async || {
-            for node in &self.nodes {
-                node.counters.beat().await;
-            }
+        until("all are open and nothing is held", async || {
+            let before = self.opened;
+            self.beat().await;
             for project in PROJECTS {
                 self.begin(0, project).await;
             }
             while !self.rebuilds.is_empty() {
                 self.go_on().await;
             }
+            // Calls whose settlement was lost are settled again.
+            self.beat().await;
             self.pay().await;
             while self.ended.iter().any(|ended| !ended.is_stored) {
                 self.store();
             }
             self.take_over().await;
-            self.gone.is_empty() && self.nodes.iter().all(|node| node.counters.held() == 0)
+            let is_held = self.nodes.iter().any(|node| node.counters.held() > 0);
+            self.opened >= before + PROJECTS.len() as u64 && self.gone.is_empty() && !is_held
         })
         .await;
         for project in PROJECTS {
