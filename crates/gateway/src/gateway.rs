@@ -23,6 +23,7 @@ use crate::state::claims::Claims;
 use crate::state::failure_rows::FailureRows;
 use crate::state::job_waits::JobWaits;
 use crate::state::job_wakes::JobWakes;
+use crate::state::kept_bytes::KeptBytes;
 use crate::state::known_traces::KnownTraces;
 use crate::state::login_throttle::LoginThrottle;
 use crate::state::mcp_sessions;
@@ -83,6 +84,7 @@ pub struct Inner {
     pub(crate) outbox: Option<Outbox>,
     /// The requests with an `Idempotency-Key` that this node works on.
     pub(crate) claims: Claims,
+    pub(crate) kept_bytes: KeptBytes,
     pub(crate) job_waits: JobWaits,
     pub(crate) job_wakes: JobWakes,
     pub(crate) running_jobs: RunningJobs,

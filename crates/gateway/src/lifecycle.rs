@@ -26,6 +26,7 @@ use crate::state::claims::Claims;
 use crate::state::failure_rows::FailureRows;
 use crate::state::job_waits::JobWaits;
 use crate::state::job_wakes::JobWakes;
+use crate::state::kept_bytes::KeptBytes;
 use crate::state::known_traces::KnownTraces;
 use crate::state::login_throttle::LoginThrottle;
 use crate::state::mcp_sessions;
@@ -118,6 +119,7 @@ impl Gateway {
             telemetry,
             outbox,
             claims: Claims::default(),
+            kept_bytes: KeptBytes::default(),
             job_waits: JobWaits::default(),
             job_wakes: JobWakes::default(),
             running_jobs: RunningJobs::default(),

@@ -8,7 +8,7 @@ use domain::ids::{KeyId, NodeId, ProjectId};
 use domain::time::Timestamp;
 
 use crate::Store;
-use crate::db::{on, within};
+use crate::db::{bounded, on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
 use crate::jobs::hex;
@@ -184,17 +184,20 @@ impl Store {
         Ok(answer)
     }
 
-    /// The bytes of answers that are kept for requests of a project, sealed.
+    /// The bytes of answers that are kept for requests of a project, sealed, by key. Keys without any are left out.
     #[boxed]
-    pub async fn kept_bytes(&self, project: ProjectId) -> Result<u64> {
+    pub async fn kept_bytes(&self, project: ProjectId) -> Result<Vec<(KeyId, u64)>> {
+        // An index by project and key holds the claims with an answer alone.
         const SUM: &str = "
-            SELECT CAST(coalesce(sum(length(answer)), 0) AS BIGINT)
+            SELECT key_id, CAST(sum(length(answer)) AS BIGINT)
             FROM idempotency_claims
-            WHERE project_id = $1";
-        let bytes: i64 = on!(&self.reader, db => {
-            sqlx::query_scalar(SUM).bind(project.0).fetch_one(db).await?
+            WHERE project_id = $1 AND answer IS NOT NULL
+            GROUP BY key_id";
+        let sums: Vec<(i64, i64)> = bounded!(&self.reader, db => {
+            sqlx::query_as(SUM).bind(project.0).fetch_all(db).await?
         });
-        Ok(bytes.unsigned_abs())
+        let read = |(key, bytes): (i64, i64)| (KeyId::from_i64(key), bytes.unsigned_abs());
+        Ok(sums.into_iter().map(read).collect())
     }
 
     /// Notes that a model is about to be called under a claim of this node. False if the claim is not this node's any

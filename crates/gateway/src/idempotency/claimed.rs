@@ -121,19 +121,16 @@ impl ClaimedRequest {
     /// Whether the project may keep so many bytes more. Other nodes keep answers beside this one, so the bound is met
     /// within what they keep in a minute.
     async fn has_room(&self, bytes: usize) -> bool {
-        let (gateway, project) = (&self.gateway, self.claim.id.project);
-        let (claims, now) = (&gateway.claims, gateway.clock.now());
-        if claims.kept(project, now).is_none() {
-            match bounded(gateway.store.kept_bytes(project)).await {
-                Ok(kept) => claims.note_kept(project, kept, now),
-                // The answer is of more use than an exact bound.
+        let (gateway, id) = (&self.gateway, self.claim.id);
+        if let Some(sum) = gateway.kept_bytes.begin_sum(id.project, gateway.clock.now()) {
+            match bounded(gateway.store.kept_bytes(id.project)).await {
+                Ok(of_keys) => sum.note(&of_keys),
                 Err(error) => {
                     tracing::warn!(error = error.cause(), "the size of kept answers is not known");
-                    return true;
                 }
             }
         }
-        claims.add_kept(project, bytes as u64)
+        gateway.kept_bytes.add(id.project, id.key, bytes as u64)
     }
 
     async fn write_end(&self, end: ClaimEnd<'_>, outcome: &'static str) -> Result<()> {

@@ -1,10 +1,10 @@
-use domain::ids::ProjectId;
+use domain::ids::{KeyId, ProjectId};
 use serde_json::json;
 
 use super::*;
 use crate::capacity::body_memory::{BodyOwner, HeldCharge};
 use crate::error::IdempotencyFault;
-use crate::state::claims::MOST_KEPT_OF_PROJECT;
+use crate::state::kept_bytes::MOST_KEPT_OF_KEY;
 use crate::testing::Fresh;
 
 /// A request of its own with the key of a gateway.
@@ -56,10 +56,18 @@ async fn a_project_that_keeps_too_much_keeps_no_more_and_calls_once_all_the_same
     answer(&fresh, "one", b"kept").await;
     let asking = caller(&fresh);
     assert!(matches!(once(&fresh, &asking, "one").await, Ok(Once::Again(_))));
-    let (claims, now) = (&fresh.gateway.claims, fresh.gateway.clock.now());
-    let project = asking.project.id();
-    assert!(claims.kept(project, now).is_some_and(|kept| kept > 4), "it was summed up");
-    claims.note_kept(project, MOST_KEPT_OF_PROJECT, now);
+    let (kept, project) = (&fresh.gateway.kept_bytes, asking.project.id());
+    let so_far = kept.of_project(project);
+    assert!((4..1_000).contains(&so_far), "{so_far}");
+    // Other keys fill it up.
+    for (key, bytes) in [
+        (1, MOST_KEPT_OF_KEY),
+        (2, MOST_KEPT_OF_KEY),
+        (3, MOST_KEPT_OF_KEY),
+        (4, MOST_KEPT_OF_KEY - so_far),
+    ] {
+        assert!(kept.add(project, KeyId(key), bytes));
+    }
     answer(&fresh, "two", b"too much").await;
     for _ in 0..2 {
         let refused = once(&fresh, &asking, "two").await;
@@ -69,4 +77,22 @@ async fn a_project_that_keeps_too_much_keeps_no_more_and_calls_once_all_the_same
         );
     }
     assert!(matches!(once(&fresh, &asking, "one").await, Ok(Once::Again(_))));
+}
+
+#[tokio::test]
+async fn what_was_kept_before_a_start_counts() {
+    let fresh = Fresh::idle(json!({})).await;
+    let (asking, gateway) = (caller(&fresh), &fresh.gateway);
+    let (project, key) = (asking.project.id(), asking.key.key.id);
+    let id = ClaimId { project, key, name: [1; 32] };
+    let now = gateway.clock.now();
+    let expired = now.minus_micros(ANSWERS_KEPT);
+    assert!(gateway.store.claim_request(id, [2; 32], now, expired).await.unwrap());
+    let before = vec![0_u8; 5_000];
+    let end = store::ClaimEnd::Answered(&before);
+    assert!(gateway.store.end_claim_of_request(id, now, end).await.unwrap());
+    answer(&fresh, "one", b"kept").await;
+    assert!(matches!(once(&fresh, &asking, "one").await, Ok(Once::Again(_))));
+    let kept = gateway.kept_bytes.of_project(project);
+    assert!((5_004..6_000).contains(&kept), "{kept}");
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use domain::ids::{KeyId, ProjectId};
-use domain::time::{MINUTE, Timestamp};
+use domain::ids::KeyId;
+use domain::time::Timestamp;
 use store::ClaimId;
 use tokio_util::sync::CancellationToken;
 
@@ -20,10 +20,6 @@ const MOST_RUNNING_OF_KEY: usize = 1024;
 const MOST_HELD_BYTES: usize = 128 * 1024 * 1024;
 /// The largest answer that is kept, in bytes of its body.
 pub(crate) const MOST_KEPT_BYTES: usize = 8 * 1024 * 1024;
-/// The most bytes of answers that a project keeps, sealed.
-pub(crate) const MOST_KEPT_OF_PROJECT: u64 = 1 << 30;
-/// The sum of these is read anew after this time, in microseconds: other nodes keep answers too, and old ones go.
-const SUM_FOR: i64 = MINUTE;
 /// The most requests that wait for others.
 const MOST_WAITING: usize = 256;
 /// The most requests of one key that do.
@@ -101,8 +97,6 @@ struct Held {
     bytes: usize,
     waiting: usize,
     waiting_of_key: HashMap<KeyId, usize>,
-    /// The bytes of answers that projects keep, and when they were summed up.
-    kept: HashMap<ProjectId, (u64, Timestamp)>,
 }
 
 /// A request has come.
@@ -145,31 +139,6 @@ impl Claims {
         held.running.insert(id, run.clone());
         held.running_of_key.insert(id.key, of_key + 1);
         Ok(Entered::First(HeldRun { claims: self.clone(), id, run }))
-    }
-
-    /// The bytes of answers that a project keeps; `None` if they have to be summed up before one is added.
-    pub(crate) fn kept(&self, project: ProjectId, now: Timestamp) -> Option<u64> {
-        let (bytes, at) = lock(&self.0).kept.get(&project).copied()?;
-        // A clock that went back makes no sum valid for longer.
-        (at <= now && now.since(at) < SUM_FOR).then_some(bytes)
-    }
-
-    /// Notes the bytes of answers that a project keeps. Others whose sum is old are forgotten.
-    pub(crate) fn note_kept(&self, project: ProjectId, bytes: u64, now: Timestamp) {
-        let kept = &mut lock(&self.0).kept;
-        kept.retain(|_, (_, at)| now.since(*at) < SUM_FOR);
-        kept.insert(project, (bytes, now));
-    }
-
-    /// Adds the bytes of an answer to those that a project keeps. False if there are too many: it is not kept.
-    pub(crate) fn add_kept(&self, project: ProjectId, more: u64) -> bool {
-        let kept = &mut lock(&self.0).kept;
-        let Some((bytes, _)) = kept.get_mut(&project) else { return true };
-        let has_room = bytes.saturating_add(more) <= MOST_KEPT_OF_PROJECT;
-        if has_room {
-            *bytes += more;
-        }
-        has_room
     }
 
     /// A place for a request of a key that waits for another.
@@ -253,6 +222,8 @@ impl Drop for AnswerBytes {
 
 #[cfg(test)]
 mod tests {
+    use domain::ids::ProjectId;
+
     use super::*;
 
     fn id(name: u8) -> ClaimId {
@@ -307,22 +278,6 @@ mod tests {
         drop(of_one);
         assert!(claims.enter(more).is_ok());
         assert!(lock(&claims.0).running_of_key.is_empty());
-    }
-
-    #[test]
-    fn a_project_keeps_answers_up_to_a_bound() {
-        let (claims, project) = (Claims::default(), ProjectId(1));
-        let at = |micros: i64| Timestamp(1_000 * MINUTE + micros);
-        assert_eq!(claims.kept(project, at(0)), None, "it has to be summed up");
-        claims.note_kept(project, MOST_KEPT_OF_PROJECT - 10, at(0));
-        assert!(claims.add_kept(project, 4));
-        assert!(!claims.add_kept(project, 7));
-        assert!(claims.add_kept(project, 6));
-        assert_eq!(claims.kept(project, at(MINUTE - 1)), Some(MOST_KEPT_OF_PROJECT));
-        assert_eq!(claims.kept(project, at(MINUTE)), None, "others keep answers too");
-        assert_eq!(claims.kept(project, at(-1)), None);
-        claims.note_kept(ProjectId(2), 0, at(MINUTE));
-        assert_eq!(lock(&claims.0).kept.len(), 1, "nothing is remembered for ever");
     }
 
     #[test]

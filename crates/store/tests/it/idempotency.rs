@@ -73,16 +73,25 @@ async fn an_answer_is_kept_for_a_day() {
         assert_eq!(kept(ids[0], REQUEST).await.as_deref(), Some(answer));
         assert_eq!(kept(ids[0], OTHER).await, None);
         assert_eq!(kept(ids[1], REQUEST).await, None);
-        let bytes = async |project| store.kept_bytes(project).await.unwrap();
-        assert_eq!(bytes(project).await, answer.len() as u64, "{}", database.kind);
-        assert_eq!(bytes(ProjectId(999)).await, 0);
+        let of_other = ClaimId { key: KeyId(8), ..id(project, 4) };
+        assert!(claim(&store, of_other, NOW).await);
+        let longer = ClaimEnd::Answered(b"sealed too");
+        assert!(store.end_claim_of_request(of_other, NOW, longer).await.unwrap());
+        let bytes = async |project| {
+            let mut of_keys = store.kept_bytes(project).await.unwrap();
+            of_keys.sort_unstable_by_key(|(key, _)| key.0);
+            of_keys
+        };
+        let of_keys = [(KeyId(7), answer.len() as u64), (KeyId(8), 10)];
+        assert_eq!(bytes(project).await, of_keys, "{}", database.kind);
+        assert!(bytes(ProjectId(999)).await.is_empty());
         let later = NOW.minus_micros(-DAY);
         assert_eq!(state(&store, ids[0], later.minus_micros(1)).await.map(drop), Some(()));
         assert!(!claim(&store, ids[0], later.minus_micros(1)).await);
         assert_eq!(state(&store, ids[0], later).await, None);
         assert!(claim(&store, ids[0], later).await);
         assert_eq!(state(&store, ids[0], later).await, Some(ClaimState::Running(store.node())));
-        assert_eq!(store.purge_claims_of_requests(expired(later)).await.unwrap(), 2);
+        assert_eq!(store.purge_claims_of_requests(expired(later)).await.unwrap(), 3);
         assert_eq!(store.purge_claims_of_requests(expired(later)).await.unwrap(), 0);
         assert_eq!(state(&store, ids[0], later).await, Some(ClaimState::Running(store.node())));
         store.close().await;
