@@ -329,11 +329,11 @@ impl Store {
         const LOST: &str = "
             UPDATE idempotency_claims SET state = 'lost'
             WHERE node = $1 AND state = 'running' AND begun
-              AND ($2 IS NULL OR project_id = $2 AND key_id = $3 AND name = $4)";
+              AND (CAST($2 AS BIGINT) IS NULL OR project_id = $2 AND key_id = $3 AND name = $4)";
         const FREE: &str = "
             DELETE FROM idempotency_claims
             WHERE node = $1 AND state = 'running' AND NOT begun
-              AND ($2 IS NULL OR project_id = $2 AND key_id = $3 AND name = $4)";
+              AND (CAST($2 AS BIGINT) IS NULL OR project_id = $2 AND key_id = $3 AND name = $4)";
         let mut tx = self.begin().await?;
         let mut settled = 0;
         for statement in [LOST, FREE] {
