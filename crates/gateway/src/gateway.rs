@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::capacity::body_memory::BodyMemory;
 use crate::capacity::detail_places::DetailPlaces;
+use crate::capacity::replay_memory::ReplayMemory;
 use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
@@ -76,6 +77,7 @@ pub struct Inner {
     /// Notifies calls that wait for money when some was given back.
     pub(crate) settled: Arc<Notify>,
     pub(crate) body_memory: BodyMemory,
+    pub(crate) replay_memory: ReplayMemory,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     /// Steps and traces for a collector of OpenTelemetry, if there is one.

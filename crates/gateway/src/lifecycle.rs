@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::capacity::body_memory::BodyMemory;
 use crate::capacity::detail_places::DetailPlaces;
+use crate::capacity::replay_memory::ReplayMemory;
 use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
@@ -22,7 +23,7 @@ use crate::jobs::{letters, telemetry_export};
 use crate::otlp::queue::{Record, queue};
 use crate::outbox::{self, Errand};
 use crate::pipeline::upstream::Upstream;
-use crate::state::claims::Claims;
+use crate::state::claims::{Claims, MOST_KEPT_BYTES};
 use crate::state::failure_rows::FailureRows;
 use crate::state::job_waits::JobWaits;
 use crate::state::job_wakes::JobWakes;
@@ -114,6 +115,7 @@ impl Gateway {
             recounted: Recounted::default(),
             settled: Arc::default(),
             body_memory: BodyMemory::new(config.max_body_memory),
+            replay_memory: ReplayMemory::new(config.max_body_memory, MOST_KEPT_BYTES),
             config,
             clock,
             telemetry,

@@ -3,8 +3,7 @@
 //!
 //! A body is charged for the most memory that reading, judging, forwarding and recording it can
 //! take. The charge of a key's body is held until all work on the call is done
-//! ([`Caller`](crate::state::caller::Caller) carries it), that of other bodies until they are read. A kept answer that
-//! comes again is charged until it has left.
+//! ([`Caller`](crate::state::caller::Caller) carries it), that of other bodies until they are read.
 //! Answers of providers, and the trees of JSON in strings
 //! ([`InnerJson`](domain::json_weight::InnerJson)), are not charged; each has a bound of its own.
 //!

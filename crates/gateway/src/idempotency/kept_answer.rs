@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::capacity::body_memory::HeldCharge;
+use crate::capacity::replay_memory::ReplayCharge;
 use crate::error::{Error, Result};
 use crate::request_id;
 
@@ -26,7 +26,7 @@ struct ChargedBytes {
     stored: Vec<u8>,
     /// The first of its body.
     first: usize,
-    _charge: HeldCharge,
+    _charge: ReplayCharge,
 }
 
 impl AsRef<[u8]> for ChargedBytes {
@@ -54,7 +54,7 @@ impl KeptAnswer {
     }
 
     /// Reads what was stored. Its body holds the charge for it.
-    pub(super) fn read(stored: Vec<u8>, charge: HeldCharge) -> Option<Self> {
+    pub(super) fn read(stored: Vec<u8>, charge: ReplayCharge) -> Option<Self> {
         let (length, rest) = stored.split_first_chunk::<4>()?;
         let (head, body) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
         let head: Self = serde_json::from_slice(head).ok()?;
@@ -66,7 +66,10 @@ impl KeptAnswer {
 
 #[cfg(test)]
 mod tests {
+    use domain::ids::{KeyId, ProjectId};
+
     use super::*;
+    use crate::capacity::replay_memory::ReplayMemory;
 
     #[test]
     fn an_answer_is_read_as_it_was_written() {
@@ -75,7 +78,9 @@ mod tests {
         answer.body = Bytes::from_static(b"data: {}\n\n\0\xff");
         answer.dropped_attributes.push("user".to_owned());
         let stored = answer.write(&answer.body).unwrap();
-        let read = |stored: &[u8]| KeptAnswer::read(stored.to_vec(), HeldCharge::default());
+        let memory = ReplayMemory::new(0, 0);
+        let charge = || memory.charge(ProjectId(1), KeyId(1));
+        let read = |stored: &[u8]| KeptAnswer::read(stored.to_vec(), charge());
         assert_eq!(read(&stored).as_ref(), Some(&answer));
         for cut in 0..stored.len() - answer.body.len() {
             assert_eq!(read(&stored[..cut]), None, "{cut}");

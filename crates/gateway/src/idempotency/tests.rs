@@ -4,8 +4,9 @@ use serde_json::json;
 use super::*;
 use crate::capacity::body_memory::{BodyOwner, HeldCharge};
 use crate::error::IdempotencyFault;
+use crate::state::claims::MOST_KEPT_BYTES;
 use crate::state::kept_bytes::MOST_KEPT_OF_KEY;
-use crate::testing::Fresh;
+use crate::testing::{Fresh, noise};
 
 /// A request of its own with the key of a gateway.
 fn caller(fresh: &Fresh) -> Caller {
@@ -31,23 +32,45 @@ async fn answer(fresh: &Fresh, idempotency_key: &str, body: &[u8]) {
 }
 
 #[tokio::test]
-async fn a_kept_answer_is_charged_until_it_has_left() {
+async fn answers_that_are_read_slowly_keep_neither_bodies_nor_answers_of_other_keys_out() {
     let fresh = Fresh::idle(json!({})).await;
     let body = vec![b'a'; 4 << 20];
     answer(&fresh, "one", &body).await;
-    let memory = &fresh.gateway.body_memory;
-    let whole = async || memory.charge(BodyOwner::Project(ProjectId(0)), 61 << 20).await.map(drop);
     let asking = caller(&fresh);
-    let Once::Again(again) = once(&fresh, &asking, "one").await.unwrap() else {
-        panic!("it was not answered");
+    let (mut on_their_way, gateway) = (Vec::new(), &fresh.gateway);
+    let refused = loop {
+        match once(&fresh, &asking, "one").await {
+            Ok(Once::Again(again)) => on_their_way.push(again.body),
+            Ok(Once::First(_)) => panic!("it was answered"),
+            Err(refused) => break refused,
+        }
+        assert!(on_their_way.len() < 100, "there is no bound");
     };
-    drop(asking);
-    let body_of_answer = again.body.clone();
-    drop(again);
-    assert!(whole().await.is_err(), "the answer is on its way");
-    assert_eq!(body_of_answer, body);
-    drop(body_of_answer);
-    whole().await.unwrap();
+    assert!(matches!(refused, Error::Busy { retry_after: 1, .. }), "{refused:?}");
+    assert!(!on_their_way.is_empty());
+    assert!(on_their_way.iter().all(|read| *read == body));
+    // The largest body, and the largest answers of another key and of another project.
+    let bodies = &gateway.body_memory;
+    drop(bodies.charge(BodyOwner::Project(ProjectId(99)), 64 << 20).await.unwrap());
+    let largest = 2 * MOST_KEPT_BYTES;
+    gateway.replay_memory.charge(asking.project.id(), KeyId(1)).add(largest).unwrap();
+    gateway.replay_memory.charge(ProjectId(99), KeyId(2)).add(largest).unwrap();
+    // One has left.
+    on_their_way.pop();
+    assert!(matches!(once(&fresh, &asking, "one").await, Ok(Once::Again(_))));
+}
+
+#[tokio::test]
+async fn the_largest_answer_comes_again() {
+    let fresh = Fresh::idle(json!({})).await;
+    // Each byte is its own: it cannot be compressed.
+    let body = noise(MOST_KEPT_BYTES);
+    answer(&fresh, "one", &body).await;
+    let asking = caller(&fresh);
+    match once(&fresh, &asking, "one").await {
+        Ok(Once::Again(again)) => assert!(again.body == body, "it is another"),
+        other => panic!("{:?}", other.err()),
+    }
 }
 
 #[tokio::test]

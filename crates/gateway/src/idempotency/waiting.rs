@@ -8,7 +8,6 @@ use store::{ClaimId, ClaimState};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::bounded_read::bounded;
-use crate::capacity::body_memory::BodyOwner;
 use crate::capacity::offload::offload;
 use crate::error::{Error, IdempotencyFault, Result};
 use crate::gateway::Gateway;
@@ -151,30 +150,31 @@ impl Gateway {
         Ok(answer.map_or(Look::Free, Look::Answered))
     }
 
-    /// The answer that is kept under a claim; `None` if it has gone meanwhile. The memory that it takes is charged like
-    /// that of the request's body, before it is taken and until the answer has left.
+    /// The answer that is kept under a claim; `None` if it has gone meanwhile. The memory that it takes is charged
+    /// before it is taken and until the answer has left.
     async fn kept_answer(
         &self,
         caller: &Caller,
         (id, request): (ClaimId, [u8; 32]),
         length: usize,
     ) -> Result<Option<Box<KeptAnswer>>> {
-        let (owner, share) = (BodyOwner::Project(id.project), caller.share());
-        caller.charge.add(&self.body_memory, owner, length).await?;
+        let share = caller.share();
+        let mut charge = self.replay_memory.charge(id.project, id.key);
+        charge.add(length)?;
         let Some(sealed) = bounded(self.store.kept_answer(id, request)).await? else {
-            caller.charge.give_back(length);
             return Ok(None);
         };
         let key = &caller.project.sealing;
         let packed = offload(share, length, || key.open_packed(&id.place(), sealed)).await??;
         let size = packed.size();
-        caller.charge.add(&self.body_memory, owner, size).await?;
-        let charge = caller.charge.clone();
+        charge.add(size)?;
         let read = offload(share, size, || {
-            Ok::<_, store::Error>(KeptAnswer::read(packed.unpack()?, charge))
+            let stored = packed.unpack()?;
+            drop(packed);
+            charge.lower(size);
+            Ok::<_, store::Error>(KeptAnswer::read(stored, charge))
         });
         let answer = read.await??;
-        caller.charge.give_back(length);
         let damaged = || Error::Internal("a kept answer is damaged".to_owned());
         Ok(Some(Box::new(answer.ok_or_else(damaged)?)))
     }
