@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::failures::Untold;
 use crate::held::Table;
 use crate::link::{Link, Live};
 use crate::target::Target;
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
     /// Notified when slots may have moved.
     pub(crate) moved: Notify,
     pub(crate) held: Table,
+    pub(crate) untold: Untold,
     next: AtomicU64,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -82,6 +84,7 @@ impl Counters {
             topology,
             moved: Notify::new(),
             held: Table::default(),
+            untold: Untold::default(),
             next: AtomicU64::new(1),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),

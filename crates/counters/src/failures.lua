@@ -73,12 +73,13 @@ end
 
 -- now, window, most, watched, id, not after, (kind, name, count, (id, age)...)... : books an attempt as a failure in
 -- each of these counts, unless one of them is full.
--- -> 0; or 1 and the microseconds until the first that is full has room
+-- -> 0, or 1 if one is full; the microseconds until the first that is full has room; and for each count how many
+-- microseconds ago its failures were forgiven, -1 if they were not
 local function book_failure(keys, args)
   local base, now = keys[1], clock(args[1])
   local window, most, watched = tonumber(args[2]), tonumber(args[3]), tonumber(args[4])
   if is_late(now, args[6]) then return { LATE } end
-  local counts, wait, place = {}, nil, 7
+  local counts, ages, wait, place = {}, {}, nil, 7
   while args[place] do
     local found = failures_of(base, args[place], args[place + 1], now, window)
     local last = place + 2 + 2 * tonumber(args[place + 2])
@@ -90,28 +91,34 @@ local function book_failure(keys, args)
       wait = math.max(found.list[1].at + window - now, 1)
     end
     counts[#counts + 1] = found
+    ages[#ages + 1] = found.forgiven > 0 and now - found.forgiven or -1
     place = last + 1
   end
   for _, found in ipairs(counts) do
     if not wait then found.list[#found.list + 1] = { id = args[5], at = now } end
     keep_failures(found, now, window, watched)
   end
-  if wait then return { 1, wait } end
-  return { OK }
+  if wait then return { 1, wait, unpack(ages) } end
+  return { OK, 0, unpack(ages) }
 end
 
--- now, window, watched, id, whether all of the first count is forgiven, (kind, name)... : takes an attempt back.
+-- now, window, watched, id, age, (kind, name)... : takes an attempt back. If there is an age, all failures of the first
+-- count are forgiven that are at least so many microseconds old.
 local function take_back_failure(keys, args)
   local base, now = keys[1], clock(args[1])
   local window, watched = tonumber(args[2]), tonumber(args[3])
   for place = 6, #args, 2 do
     local found = failures_of(base, args[place], args[place + 1], now, window)
+    local forgiven = 0
+    if place == 6 and args[5] ~= '' then
+      forgiven = now - math.max(tonumber(args[5]), 0)
+      found.forgiven = math.max(found.forgiven, forgiven)
+    end
     local left = {}
     for _, failure in ipairs(found.list) do
-      if failure.id ~= args[4] then left[#left + 1] = failure end
+      if failure.id ~= args[4] and failure.at > forgiven then left[#left + 1] = failure end
     end
     found.list = left
-    if place == 6 and args[5] == '1' then found.list, found.forgiven = {}, now end
     keep_failures(found, now, window, watched)
   end
   return OK

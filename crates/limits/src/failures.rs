@@ -105,6 +105,14 @@ impl Failures {
         }
     }
 
+    /// Forgets the failures of a count up to a time.
+    pub fn forget_until(&mut self, FailureCount { kind, name }: &FailureCount, until: Timestamp) {
+        let recent = self.kinds.get_mut(kind);
+        if let Some(failures) = recent.and_then(|recent| recent.find(name)) {
+            failures.retain(|failure| failure.at > until);
+        }
+    }
+
     /// Returns how many counts of a kind are kept.
     pub fn watched(&self, kind: &str) -> usize {
         self.kinds.get(kind).map_or(0, |recent| recent.newer.len() + recent.older.len())

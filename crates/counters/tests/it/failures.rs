@@ -7,7 +7,7 @@ use domain::time::{Clock, MINUTE, SECOND, Timestamp};
 use limits::{Failures, TooManyFailures};
 use redis::Value;
 
-use crate::servers::{Redis, is_there, settings};
+use crate::servers::{Redis, is_there, quiet, settings, until};
 
 const RULE: FailureRule = FailureRule { most: 6, window: 15 * MINUTE, watched: 100 };
 
@@ -82,11 +82,17 @@ impl Shared<'_> {
             OwnFailures { count: *count, booked }
         });
         let own: Vec<_> = own.collect();
-        let booked = counters.book_failure(&RULE, &own, self.latest).await?;
-        if booked == Booking::Booked {
+        let answer = counters.book_failure(&RULE, &own, self.latest).await?;
+        assert_eq!(answer.forgiven.len(), counts.len());
+        for (count, age) in counts.iter().zip(answer.forgiven) {
+            if let Some(age) = age {
+                failures.forget_until(count, now.minus_micros(age));
+            }
+        }
+        if answer.booking == Booking::Booked {
             failures.note(counts, self.latest, now);
         }
-        Ok((self.latest, booked))
+        Ok((self.latest, answer.booking))
     }
 
     async fn book_at(&mut self, node: usize, counts: &[FailureCount]) -> Result<Attempt, i64> {
@@ -94,6 +100,16 @@ impl Shared<'_> {
             (booking, Booking::Booked) => Ok(Attempt { counts: counts.to_vec(), booking, node }),
             (_, Booking::Full { wait }) => Err(wait / SECOND),
         }
+    }
+
+    /// Has a node ask whether Redis is well until it is: a connection that is lost is made anew.
+    async fn beat(&self, node: usize) {
+        let counters = &self.nodes[node].0;
+        until("Redis is reached", async || {
+            counters.beat().await;
+            counters.reaches_failures()
+        })
+        .await;
     }
 }
 
@@ -287,7 +303,7 @@ async fn a_redis_that_has_lost_all_learns_it_from_the_nodes() {
     redis.flush().await;
     counts.book_at(0, &[account(1)]).await.unwrap();
     counts.book_at(1, &[account(1)]).await.unwrap_err();
-    // A failure that was forgiven at one node does not come back from another.
+    // A failure that was forgiven at one node does not come back from another, while Redis knows it.
     pass(&counts, 15 * 60);
     for node in [0, 1, 0, 1, 0] {
         counts.book_at(node, &[account(1)]).await.unwrap();
@@ -300,6 +316,90 @@ async fn a_redis_that_has_lost_all_learns_it_from_the_nodes() {
         counts.book_at(node, &[account(1)]).await.unwrap();
     }
     counts.book_at(0, &[account(1)]).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_node_that_has_heard_of_it_teaches_no_failure_that_another_has_forgiven() {
+    if !is_there() {
+        return;
+    }
+    let redis = Redis::alone().await;
+    let mut counts = shared(&redis, 1).await;
+    for hears_of_it in [false, true] {
+        pass(&counts, 15 * 60);
+        for _ in 0..3 {
+            counts.book_at(0, &[account(1)]).await.unwrap();
+            pass(&counts, 1);
+        }
+        let right = counts.book_at(1, &[account(1)]).await.unwrap();
+        counts.take_back(right, true).await;
+        pass(&counts, 1);
+        if hears_of_it {
+            counts.book_at(0, &[account(1)]).await.unwrap();
+        }
+        redis.flush().await;
+        // Without it Redis learns the three of before again.
+        let left = if hears_of_it { 5 } else { 3 };
+        for _ in 0..left {
+            counts.book_at(0, &[account(1)]).await.unwrap();
+        }
+        counts.book_at(0, &[account(1)]).await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_success_that_redis_could_not_be_told_of_forgives_what_was_before_it_once_it_can() {
+    if !is_there() {
+        return;
+    }
+    let redis = Redis::alone().await;
+    let mut counts = shared(&redis, 1).await;
+    let both = [account(1), network(1)];
+    for _ in 0..3 {
+        counts.book_at(0, &both).await.unwrap();
+        pass(&counts, 1);
+    }
+    let right = counts.book_at(1, &both).await.unwrap();
+    // All connections are lost.
+    redis.servers[0].ask(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+    counts.take_back(right, true).await;
+    pass(&counts, 1);
+    counts.beat(0).await;
+    counts.book_at(0, &both).await.unwrap();
+    pass(&counts, 1);
+    counts.beat(1).await;
+    for address in 2..7 {
+        counts.book_at(0, &[account(1), network(address)]).await.unwrap();
+    }
+    counts.book_at(1, &[account(1), network(7)]).await.unwrap_err();
+    // The network has failed four times.
+    for number in 2..4 {
+        counts.book_at(1, &[account(number), network(1)]).await.unwrap();
+    }
+    counts.book_at(1, &[account(4), network(1)]).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn an_attempt_that_arrives_late_is_not_booked() {
+    if !is_there() {
+        return;
+    }
+    let redis = Redis::alone().await;
+    let [one, other] = [
+        quiet(&redis.url, 1, &Clock::system()).await,
+        quiet(&redis.url, 2, &Clock::system()).await,
+    ];
+    let own = [OwnFailures { count: account(1), booked: Vec::new() }];
+    redis.servers[0].ask(&["CLIENT", "PAUSE", "200", "ALL"]).await;
+    let late = one.book_failure(&RULE, &own, 1).await;
+    assert!(matches!(late, Err(Failure::Away(_))), "{late:?}");
+    // It is answered once the server has done what came before.
+    until("it answers", async || redis.servers[0].try_ask(&["PING"]).await.is_ok()).await;
+    let kept = redis.servers[0].ask(&["EXISTS", "sluice:test:{failures}:account"]).await;
+    assert_eq!(kept, Value::Int(0));
+    until("it is booked", async || other.book_failure(&RULE, &own, 1).await.is_ok()).await;
+    let kept = redis.servers[0].ask(&["EXISTS", "sluice:test:{failures}:account"]).await;
+    assert_eq!(kept, Value::Int(1), "that is where it would be");
 }
 
 #[tokio::test]

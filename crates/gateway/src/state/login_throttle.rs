@@ -226,26 +226,39 @@ impl LoginThrottle {
             here.latest += 1;
             (here.latest, own_failures(&mut here.failures, &counts, now))
         };
-        let decided = match &self.shared {
-            Some(shared) => shared.book_failure(&RULE, &own, booking).await.ok(),
+        // From here on it is taken back whatever happens: Redis may book it and not be heard.
+        let mut booked = Booked { throttle: self, counts, is_of_account, booking, stays: false };
+        let shared = self.shared.as_ref().filter(|shared| shared.reaches_failures());
+        let answer = match shared {
+            Some(shared) => Some(shared.book_failure(&RULE, &own, booking).await),
             None => None,
         };
-        let booked = {
+        // Then there is nothing to take back.
+        let is_nowhere = !matches!(answer, Some(Err(_)));
+        let noted = {
             let failures = &mut lock(&self.here).failures;
-            match decided {
-                Some(Booking::Booked) => {
-                    failures.note(&counts, booking, now);
-                    Ok(())
+            match answer {
+                Some(Ok(answer)) => {
+                    forget_forgiven(failures, &booked.counts, &answer.forgiven, now);
+                    match answer.booking {
+                        Booking::Booked => {
+                            failures.note(&booked.counts, booking, now);
+                            Ok(())
+                        }
+                        Booking::Full { wait } => Err(TooManyFailures { wait }),
+                    }
                 }
-                Some(Booking::Full { wait }) => Err(TooManyFailures { wait }),
-                None => failures.book(&counts, booking, now),
+                Some(Err(_)) | None => failures.book(&booked.counts, booking, now),
             }
         };
-        match booked {
-            Ok(()) => Ok(Booked { throttle: self, counts, is_of_account, booking, stays: false }),
-            Err(TooManyFailures { wait }) => Err(Error::LoginThrottled {
-                retry_after: wait.unsigned_abs().div_ceil(1_000_000).max(1),
-            }),
+        match noted {
+            Ok(()) => Ok(booked),
+            Err(TooManyFailures { wait }) => {
+                booked.stays = is_nowhere;
+                Err(Error::LoginThrottled {
+                    retry_after: wait.unsigned_abs().div_ceil(1_000_000).max(1),
+                })
+            }
         }
     }
 
@@ -264,6 +277,21 @@ impl LoginThrottle {
         let mut name = [0; 16];
         name.copy_from_slice(&context.sign().as_ref()[..16]);
         FailureCount { kind, name }
+    }
+}
+
+/// Forgets failures of this gateway that another one has forgiven: it would tell Redis of them should that lose what it
+/// knows, and count them while that is away.
+fn forget_forgiven(
+    failures: &mut Failures,
+    counts: &[FailureCount],
+    forgiven: &[Option<i64>],
+    now: Timestamp,
+) {
+    for (count, age) in counts.iter().zip(forgiven) {
+        if let Some(age) = age {
+            failures.forget_until(count, now.minus_micros(*age));
+        }
     }
 }
 
