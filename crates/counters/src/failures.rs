@@ -201,7 +201,7 @@ impl Counters {
         command.arg(attempt.rule.window).arg(attempt.rule.watched);
         command.arg(shared.id(attempt.booking));
         if attempt.forgives {
-            command.arg(shared.settings.clock.now().since(attempt.at).max(0));
+            command.arg(shared.settings.clock.now().since(attempt.at));
         } else {
             command.arg("");
         }

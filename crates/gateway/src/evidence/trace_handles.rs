@@ -51,19 +51,30 @@ impl Gateway {
     }
 
     /// Has a handle know the status of its trace, which another node may have changed, unless that was asked for a
-    /// moment ago. False if the trace is gone.
+    /// moment ago. One of many requests asks, and the others wait for its answer. False if the trace is gone.
     async fn is_there(&self, handle: &TraceHandle) -> Result<bool> {
-        let now = self.clock.now();
-        if !self.traces.is_stale(handle, now) {
+        if !self.traces.is_stale(handle, self.clock.now()) {
             return Ok(true);
         }
-        let asked = self.store.trace_status(handle.project, handle.id);
-        let Some(status) = bounded(asked).await? else {
-            self.traces.known.remove(&handle.id);
-            return Ok(false);
-        };
-        handle.found(status, now);
-        Ok(true)
+        // The wait and the question together are bounded.
+        bounded(async {
+            let _asking = handle.asking.lock().await;
+            if handle.is_gone() {
+                return Ok::<_, store::Error>(false);
+            }
+            let now = self.clock.now();
+            if !self.traces.is_stale(handle, now) {
+                return Ok(true);
+            }
+            let Some(status) = self.store.trace_status(handle.project, handle.id).await? else {
+                handle.note_gone();
+                self.traces.known.remove(&handle.id);
+                return Ok(false);
+            };
+            handle.found(status, now);
+            Ok(true)
+        })
+        .await
     }
 
     /// The trace that an execution names: found, and open.
@@ -139,5 +150,42 @@ mod tests {
         assert!(!is_open(0).await, "the end is final");
         let handle = gateway.find_trace(caller, &trace).await.unwrap();
         assert!(handle.is_completed(), "a step that comes late is graded");
+    }
+
+    #[tokio::test]
+    async fn one_asks_for_the_status_and_the_others_wait_for_its_answer() {
+        let began = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+        let mut fresh = Fresh::idle_at(began, json!({})).await;
+        let inner = Arc::get_mut(&mut fresh.gateway.0).unwrap();
+        inner.traces = KnownTraces::new(true, true);
+        let (gateway, caller) = (&fresh.gateway, &fresh.caller);
+        for (is_gone, status) in [
+            (false, TraceStatus::Pending),
+            (false, TraceStatus::Completed),
+            (true, TraceStatus::Pending),
+        ] {
+            gateway.clock.set(began);
+            let trace = fresh.trace().await;
+            let handle = gateway.find_trace(caller, &trace).await.unwrap();
+            let asking = handle.asking.lock().await;
+            let now = Timestamp(began.0 + PENDING_FOR);
+            gateway.clock.set(now);
+            let waiting = gateway.find_open_trace(caller, &trace);
+            tokio::pin!(waiting);
+            tokio::select! {
+                biased;
+                found = &mut waiting => panic!("it does not wait: {found:?}"),
+                () = std::future::ready(()) => {}
+            }
+            // The one that asks is told so. The database would say that it is there, and pending.
+            if is_gone {
+                handle.note_gone();
+            } else {
+                handle.found(status, now);
+            }
+            drop(asking);
+            let is_open = !is_gone && status == TraceStatus::Pending;
+            assert_eq!(waiting.await.is_ok(), is_open, "{is_gone} {status:?}");
+        }
     }
 }

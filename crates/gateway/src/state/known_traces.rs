@@ -1,7 +1,7 @@
 //! The traces that the request path finds without a query.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::attributes::{Attributes, Gathering};
@@ -36,6 +36,9 @@ pub(crate) struct TraceHandle {
     status: AtomicU8,
     /// The time at which its status was asked for, in microseconds.
     asked: AtomicI64,
+    /// Held by whoever asks for it: the others wait for the answer.
+    pub(crate) asking: Mutex<()>,
+    is_gone: AtomicBool,
     sensitive: bool,
     /// The name of the session in its metadata.
     session: Option<Box<str>>,
@@ -62,6 +65,8 @@ impl TraceHandle {
             project: trace.project,
             status: AtomicU8::new(trace.status as u8),
             asked: AtomicI64::new(i64::MIN),
+            asking: Mutex::default(),
+            is_gone: AtomicBool::new(false),
             sensitive: asks_secure(named("sensitivity")),
             session: session.map(Box::from),
             attributes: (!attributes.is_empty()).then(|| Box::new(attributes)),
@@ -104,6 +109,16 @@ impl TraceHandle {
 
     pub(crate) fn set(&self, status: TraceStatus) {
         self.status.store(status as u8, Ordering::Release);
+    }
+
+    /// Whether the trace was deleted, as far as is known.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Notes that the trace was deleted.
+    pub(crate) fn note_gone(&self) {
+        self.is_gone.store(true, Ordering::Release);
     }
 
     /// Takes over the status that the database had when it was asked at a time. The end of a trace is final, and this
