@@ -11,6 +11,9 @@ use crate::servers::{Redis, is_there, quiet, settings, until};
 
 const RULE: FailureRule = FailureRule { most: 6, window: 15 * MINUTE, watched: 100 };
 
+/// An attempt is booked in several counts at once, so that all are in one slot.
+const SPREAD: (&str, usize) = ("sluice:test-*:{failures}:*", 1);
+
 /// The questions of a suite to counts of failures, on a clock that it sets.
 trait Counts {
     /// Books an attempt. Fails with the seconds to wait.

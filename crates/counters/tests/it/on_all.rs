@@ -1,5 +1,5 @@
 //! Runs the tests of a suite on all that counts. The module of the suite has `memory()`, and `shared()` for a Redis with
-//! a number of which no two tests share one.
+//! a number of which no two tests share one, and `SPREAD`: the keys in Redis, and how many of three masters have some.
 
 macro_rules! on_all {
     ($($test:ident),+ $(,)?) => {
@@ -25,13 +25,13 @@ macro_rules! on_all {
             async fn of_three_masters() {
                 if super::is_there() {
                     let redis = super::Redis::cluster().await;
-                    // A project a test: they lie at all three.
-                    let mut project = 0;
+                    let mut number = 0;
                     $(
-                        project += 1;
-                        super::$test(super::shared(&redis, project).await).await;
+                        number += 1;
+                        super::$test(super::shared(&redis, number).await).await;
                     )+
-                    assert!(project > 3);
+                    let (keys, masters) = super::SPREAD;
+                    assert_eq!(redis.masters_with(keys).await, masters, "{number} tests");
                 }
             }
         }

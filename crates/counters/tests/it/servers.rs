@@ -189,6 +189,18 @@ impl Redis {
         Self { url: format!("redis+cluster://{}", hosts.join(",")), servers }
     }
 
+    /// How many servers have keys of a pattern.
+    pub async fn masters_with(&self, keys: &str) -> usize {
+        let mut count = 0;
+        for server in &self.servers {
+            match server.ask(&["KEYS", keys]).await {
+                Value::Array(found) => count += usize::from(!found.is_empty()),
+                other => panic!("{other:?}"),
+            }
+        }
+        count
+    }
+
     pub async fn flush(&self) {
         for server in &self.servers {
             server.ask(&["FLUSHALL"]).await;

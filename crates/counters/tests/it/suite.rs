@@ -11,6 +11,9 @@ use limits::{KeyWindows, MonthSpend, RateExceeded};
 
 use crate::servers::{Redis, is_there, quiet};
 
+/// Every test has a project of its own.
+const SPREAD: (&str, usize) = ("sluice:test:{p*", 3);
+
 /// What a suite asks of counters of one key and its project, on a clock that it sets.
 trait Counts {
     async fn gate(&mut self, limits: &Limits, spend: Spend) -> Admission;

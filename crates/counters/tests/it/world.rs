@@ -28,8 +28,8 @@ impl Random {
 /// The bounds of keys and projects, and the last resets of keys: as they are, or as a node knows them.
 #[derive(Clone)]
 pub struct Known {
-    pub caps: [Usd; 4],
-    pub budgets: [Usd; 2],
+    pub caps: [Option<Usd>; 4],
+    pub budgets: [Option<Usd>; 2],
     pub resets: [Option<Timestamp>; 4],
 }
 
@@ -47,8 +47,8 @@ impl Node {
             project: project(place),
             key: KEYS[place % 2],
             reset_at: self.knows.resets[place],
-            cap: Some(self.knows.caps[place]),
-            budget: Some(self.knows.budgets[place / 2]),
+            cap: self.knows.caps[place],
+            budget: self.knows.budgets[place / 2],
         }
     }
 }
@@ -116,6 +116,8 @@ pub struct World {
     pub lost: u64,
     pub opened: u64,
     pub changed: u64,
+    /// Caps and budgets that came or went.
+    pub toggled: u64,
 }
 
 /// The project of a key by its place.
@@ -132,7 +134,7 @@ impl World {
             clock,
             random: Random(seed),
             nodes: Vec::new(),
-            holds: Known { caps: [CAP; 4], budgets: [BUDGET; 2], resets: [None; 4] },
+            holds: Known { caps: [Some(CAP); 4], budgets: [Some(BUDGET); 2], resets: [None; 4] },
             next_node: 1,
             ledger: Vec::new(),
             running: Vec::new(),
@@ -145,6 +147,7 @@ impl World {
             lost: 0,
             opened: 0,
             changed: 0,
+            toggled: 0,
         };
         for _ in 0..3 {
             world.add_node().await;
@@ -159,7 +162,7 @@ impl World {
         self.nodes.push(Node { id: NodeId(node), counters, knows: self.holds.clone() });
     }
 
-    /// A cap or a budget goes up or down, or a key is reset, at a node; the others learn it later.
+    /// A cap or a budget that is there goes up or down, or a key is reset, at a node; the others learn it later.
     pub fn change(&mut self) {
         let (node, place) =
             (self.random.below(self.nodes.len() as u64) as usize, self.random.below(4));
@@ -167,13 +170,54 @@ impl World {
         match self.random.below(4) {
             0 => self.holds.resets[place] = Some(now),
             1 => {
-                let budget = 5_000 + self.random.below(30_000).cast_signed();
-                self.holds.budgets[place / 2] = Usd(budget);
+                let budget = Usd(5_000 + self.random.below(30_000).cast_signed());
+                let budgets = &mut self.holds.budgets[place / 2];
+                *budgets = budgets.map(|_| budget);
             }
-            _ => self.holds.caps[place] = Usd(self.random.below(2_000).cast_signed()),
+            _ => {
+                let cap = Usd(self.random.below(2_000).cast_signed());
+                let caps = &mut self.holds.caps[place];
+                *caps = caps.map(|_| cap);
+            }
         }
         self.nodes[node].knows = self.holds.clone();
         self.changed += 1;
+    }
+
+    /// The cap of a key comes or goes, at all nodes at once.
+    pub fn set_cap(&mut self, place: usize, cap: Option<Usd>) {
+        self.holds.caps[place] = cap;
+        self.nodes.iter_mut().for_each(|node| node.knows.caps[place] = cap);
+    }
+
+    /// The budget of a project likewise.
+    pub fn set_budget(&mut self, place: usize, budget: Option<Usd>) {
+        self.holds.budgets[place / 2] = budget;
+        self.nodes.iter_mut().for_each(|node| node.knows.budgets[place / 2] = budget);
+    }
+
+    /// All that may be bounded is bounded from now on.
+    pub fn bound_all(&mut self) {
+        for place in 0..4 {
+            if self.holds.caps[place].is_none() {
+                self.set_cap(place, Some(CAP));
+            }
+            if self.holds.budgets[place / 2].is_none() {
+                self.set_budget(place, Some(BUDGET));
+            }
+        }
+    }
+
+    /// A cap that is there goes, or one that is not comes; or a budget.
+    pub fn toggle(&mut self, place: usize) {
+        if self.random.below(2) == 0 {
+            let cap = self.holds.caps[place];
+            self.set_cap(place, if cap.is_some() { None } else { Some(CAP) });
+        } else {
+            let budget = self.holds.budgets[place / 2];
+            self.set_budget(place, if budget.is_some() { None } else { Some(BUDGET) });
+        }
+        self.toggled += 1;
     }
 
     /// Whether an amount that was spent counts since the last reset of its key. Redis counts by seconds, and forgets
@@ -224,7 +268,7 @@ impl World {
         self.clock.set(Timestamp(self.clock.now().0 + 2 * SECOND));
         for place in 0..4 {
             self.holds.resets[place] = Some(self.clock.now());
-            self.holds.budgets[place / 2] = Usd(i64::MAX / 2);
+            self.holds.budgets[place / 2] = Some(Usd(i64::MAX / 2));
             self.nodes[0].knows = self.holds.clone();
             let bounds = self.nodes[0].bounds(place);
             let cap = bounds.cap.unwrap();
