@@ -19,10 +19,18 @@ fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
     (Issuer::new(params, key), pem)
 }
 
-/// A server with a certificate for `localhost` of this authority. It listens without TLS too. Returns its port with TLS.
-async fn secure(folder: &Path, issuer: &Issuer<'static, KeyPair>) -> (Server, u16) {
+/// What a certificate for `localhost` says.
+fn localhost() -> CertificateParams {
+    CertificateParams::new(["localhost".to_owned()]).unwrap()
+}
+
+/// A server with such a certificate of this authority. It listens without TLS too. Returns its port with TLS.
+async fn secure(
+    folder: &Path,
+    issuer: &Issuer<'static, KeyPair>,
+    params: CertificateParams,
+) -> (Server, u16) {
     let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(["localhost".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, issuer).unwrap();
     let path = |name: &str| folder.join(name).display().to_string();
     std::fs::write(path("cert.pem"), certificate.pem()).unwrap();
@@ -57,7 +65,7 @@ async fn a_server_with_an_authority_of_its_own_is_held_against_that() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (issuer, ca) = authority("Ours");
-    let (_server, port) = secure(folder.path(), &issuer).await;
+    let (_server, port) = secure(folder.path(), &issuer, localhost()).await;
     let url = format!("rediss://localhost:{port}");
     let counters = open(&url, Some(&ca)).await.unwrap();
     counters.check().unwrap();
@@ -82,4 +90,18 @@ async fn a_server_with_an_authority_of_its_own_is_held_against_that() {
     }
     let refused = open(&by_number, Some(&ca)).await.unwrap_err();
     assert!(refused.contains("localhost"), "it names the right host: {refused}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_has_expired_is_refused() {
+    if !is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (issuer, ca) = authority("Ours");
+    let mut params = localhost();
+    params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let (_server, port) = secure(folder.path(), &issuer, params).await;
+    let refused = open(&format!("rediss://localhost:{port}"), Some(&ca)).await.unwrap_err();
+    assert!(refused.contains("its certificate has expired: renew it"), "{refused}");
 }
