@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo,
-    TlsCertificates, Value, cmd,
-};
+use redis::{AsyncConnectionConfig, RedisConnectionInfo, Value, cmd};
 use tokio::time::timeout;
 
 use crate::library;
@@ -82,20 +79,9 @@ pub(crate) async fn ask_sentinels(target: &Target) -> Result<Address, String> {
 /// A connection that nothing was checked on. The Sentinels take no credentials.
 pub(crate) async fn plain(
     target: &Target,
-    (host, port): &Address,
+    address: &Address,
     signs_in: bool,
 ) -> Result<MultiplexedConnection, String> {
-    let said = |error: redis::RedisError| error.to_string();
-    let address = if target.tls {
-        ConnectionAddr::TcpTls {
-            host: host.clone(),
-            port: *port,
-            insecure: false,
-            tls_params: None,
-        }
-    } else {
-        ConnectionAddr::Tcp(host.clone(), *port)
-    };
     let mut login = RedisConnectionInfo::default().set_skip_set_lib_name();
     if signs_in {
         login = login.set_db(target.database);
@@ -106,19 +92,45 @@ pub(crate) async fn plain(
             login = login.set_password(password.expose());
         }
     }
-    let info = address.into_connection_info().map_err(said)?.set_redis_settings(login);
-    let client = if target.tls {
-        Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert: None })
-    } else {
-        Client::open(info)
-    };
+    let client = target.client(address, |info| info.set_redis_settings(login));
     // Our own time limits hold: each call has one.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
         .set_response_timeout(None)
         .set_pipeline_buffer_size(PIPELINE_BUFFER);
-    let client = client.map_err(said)?;
-    client.get_multiplexed_async_connection_with_config(&config).await.map_err(said)
+    let client = client.map_err(|error| error.to_string())?;
+    let connected = client.get_multiplexed_async_connection_with_config(&config).await;
+    connected.map_err(|error| refusal(&error.to_string(), target.mode))
+}
+
+/// Why a connection cannot be made, and what to do about it where the certificate is the reason.
+fn refusal(error: &str, mode: Mode) -> String {
+    let stranger = "its certificate is of an authority that is not trusted: name the authority's in redis_ca_file";
+    // Of several servers, most are named by others of them, and usually by their addresses.
+    let elsewhere = match mode {
+        Mode::Single => {
+            "its certificate is for another host: write the host in redis_url as the certificate has it"
+        }
+        Mode::Sentinel => {
+            "its certificate is for another host: write the Sentinels in redis_url as their certificates have them, and \
+             set resolve-hostnames and announce-hostnames at the Sentinels, with the names of the servers that the \
+             certificates have"
+        }
+        Mode::Cluster => {
+            "its certificate is for another host: write the hosts in redis_url as their certificates have them, and at \
+             every server set cluster-announce-hostname to its name there, and cluster-preferred-endpoint-type to \
+             hostname"
+        }
+    };
+    let what_to_do = [
+        ("UnknownIssuer", stranger),
+        // By another authority of the same name.
+        ("BadSignature", stranger),
+        ("certificate not valid for name", elsewhere),
+        ("certificate expired", "its certificate has expired: renew it"),
+    ];
+    let found = what_to_do.iter().find(|(sign, _)| error.contains(*sign));
+    found.map_or_else(|| error.to_owned(), |(_, told)| format!("{told} ({error})"))
 }
 
 /// Refuses a server that would lose or falsify counters. Returns its run id.
@@ -169,4 +181,26 @@ async fn check(target: &Target, connection: &mut MultiplexedConnection) -> Resul
     }
     let epoch = about("run_id").filter(|id| !id.is_empty());
     epoch.map(str::to_owned).ok_or_else(|| "it has no run id".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_for_another_host_is_put_right_where_the_host_comes_from() {
+        let error = "invalid peer certificate: certificate not valid for name \"10.0.0.7\"";
+        for (mode, told) in [
+            (Mode::Single, "write the host in redis_url"),
+            (Mode::Sentinel, "announce-hostnames at the Sentinels"),
+            (Mode::Cluster, "set cluster-announce-hostname"),
+        ] {
+            let refused = refusal(error, mode);
+            assert!(
+                refused.contains(told) && refused.ends_with(&format!("({error})")),
+                "{refused}"
+            );
+        }
+        assert_eq!(refusal("Connection refused", Mode::Cluster), "Connection refused");
+    }
 }

@@ -349,7 +349,8 @@ local function is_known(base, key, epoch, cap, budget, key_epoch)
   return cap == '' or key_epoch == epoch
 end
 
--- now, epoch, key, reset, loop limit, loop window, request limit, cap, budget, whether it spends
+-- now, epoch, key, reset, loop limit, loop window, request limit, cap, budget, whether it spends, whether it counts in
+-- the hour if it is admitted
 -- -> code, requests in the hour, microseconds until there may be one more than now
 local function gate(keys, args)
   local base, now = keys[1], clock(args[1])
@@ -372,16 +373,20 @@ local function gate(keys, args)
     end
     if attempts > loop_limit then code = LOOP end
   end
-  if limit and code == OK then
+  if limit then
     local list, hour = base .. ':q:' .. key, HOUR * SECOND
     count = requests(list, count, now, hour)
+    local counts = args[11] == '1' and code == OK
     if count >= limit then
-      code, wait = RATE, until_room(list, count, now, hour, limit)
+      wait = until_room(list, count, now, hour, limit)
+      if counts then code = RATE end
     else
-      note_request(list, now, hour, limit)
-      count = count + 1
-      local oldest = time_and_count(call('LINDEX', list, 0))
-      wait = math.max(oldest + hour - now, 0)
+      if counts then
+        note_request(list, now, hour, limit)
+        count = count + 1
+      end
+      local oldest = call('LINDEX', list, 0)
+      if oldest then wait = math.max(time_and_count(oldest) + hour - now, 0) end
     end
   end
   call('HSET', k, 'an', attempts, 'qn', count)

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::failures::Untold;
 use crate::held::Table;
 use crate::link::{Link, Live};
 use crate::target::Target;
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
     /// Notified when slots may have moved.
     pub(crate) moved: Notify,
     pub(crate) held: Table,
+    pub(crate) untold: Untold,
     next: AtomicU64,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -82,6 +84,7 @@ impl Counters {
             topology,
             moved: Notify::new(),
             held: Table::default(),
+            untold: Untold::default(),
             next: AtomicU64::new(1),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
@@ -150,10 +153,14 @@ impl Shared {
 
     /// The server that has a project.
     pub(crate) fn link(&self, project: ProjectId) -> Result<Arc<Link>, Failure> {
-        let link = self.topology.link(slot_of(&format!("p{}", project.0)));
-        link.ok_or_else(|| {
+        self.link_of(slot_of(&format!("p{}", project.0)))
+    }
+
+    /// The server that has a slot.
+    pub(crate) fn link_of(&self, slot: u16) -> Result<Arc<Link>, Failure> {
+        self.topology.link(slot).ok_or_else(|| {
             self.moved.notify_one();
-            Failure::Away("no server has the slot of the project".to_owned())
+            Failure::Away("no server has the slot".to_owned())
         })
     }
 

@@ -64,8 +64,10 @@ pub struct Request {
     /// The most requests within a window of so many microseconds before they are a loop; `None` if it does not
     /// count.
     pub loops: Option<(u64, i64)>,
-    /// The most requests in a rolling hour; `None` if it does not count.
+    /// The most requests in a rolling hour; `None` if nothing is asked about it.
     pub per_hour: Option<u64>,
+    /// Whether it counts in that hour if it is admitted; else the figures alone are asked for.
+    pub is_counted: bool,
     /// Whether it may cost money.
     pub spend: Spend,
 }
@@ -93,7 +95,7 @@ pub enum Admission {
 pub struct Gate {
     /// The decision.
     pub admission: Admission,
-    /// The requests in the rolling hour, this one included if it was admitted.
+    /// The requests in the rolling hour, this one included if it was admitted and counts.
     pub requests: u64,
     /// Whole seconds until there may be one more than now. 0 if the hour's requests were not asked about.
     pub reset: u64,
@@ -131,7 +133,7 @@ pub struct Settled {
 }
 
 const RATE: i64 = 2;
-const LATE: i64 = 8;
+pub(crate) const LATE: i64 = 8;
 const LOST: i64 = 9;
 
 impl Counters {
@@ -147,6 +149,7 @@ impl Counters {
                 money_arg(command, bounds.cap);
                 money_arg(command, bounds.budget);
                 command.arg(u8::from(request.spend == Spend::Checked));
+                command.arg(u8::from(request.is_counted));
             })
             .await?;
         let requests = number(at(&parts, 1)?)?.unsigned_abs();
@@ -392,7 +395,7 @@ impl Drop for Doubted<'_> {
     }
 }
 
-fn unknown(code: i64) -> Failure {
+pub(crate) fn unknown(code: i64) -> Failure {
     Failure::Away(format!("it answers {code}, which means nothing"))
 }
 
@@ -408,7 +411,7 @@ fn money_arg(command: &mut Cmd, amount: Option<Usd>) {
 }
 
 /// Counts a decision, how long it took, and what kept it from being made.
-fn told(function: &'static str, began: Instant, failure: Option<&Failure>) {
+pub(crate) fn told(function: &'static str, began: Instant, failure: Option<&Failure>) {
     let outcome = match failure {
         None => "made",
         Some(Failure::Lost) => "lost",

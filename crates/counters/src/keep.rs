@@ -109,10 +109,11 @@ impl Counters {
         let all_well = links.iter().all(|link| link.is_well());
         metrics::gauge!("sluice_counters_up").set(f64::from(u8::from(all_well)));
         tell(link, beaten.as_ref().err());
-        if beaten.is_ok()
-            && let Err(error) = self.catch_up(link).await
-        {
-            tracing::debug!(%error, "reservations are given back later");
+        if beaten.is_ok() {
+            if let Err(error) = self.catch_up(link).await {
+                tracing::debug!(%error, "reservations are given back later");
+            }
+            self.take_back_again(link, BEAT_TIMEOUT).await;
         }
         beaten
     }

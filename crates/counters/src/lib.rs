@@ -21,6 +21,7 @@
 mod connect;
 mod counters;
 mod decide;
+mod failures;
 mod held;
 mod keep;
 mod library;
@@ -32,6 +33,7 @@ mod topology;
 
 pub use counters::{Counters, Settings};
 pub use decide::{Admission, Bounds, Figures, Gate, HoldId, Request, Reserved, Settled, Spend};
+pub use failures::{Booking, BookingAnswer, OwnFailures};
 pub use rebuild::{Generation, KeyFigures, ProjectFigures};
 pub use target::Target;
 

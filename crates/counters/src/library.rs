@@ -2,9 +2,11 @@
 
 use std::sync::LazyLock;
 
-const SOURCE: &str = include_str!("counters.lua");
+/// One library in two files: the functions of the second use those of the first.
+const SOURCE: &str = concat!(include_str!("counters.lua"), include_str!("failures.lua"));
 
-/// The name of the library. It changes with the functions, so that two versions work side by side on one server.
+/// The name of the library. It changes with the functions, so that two versions work side by side on one server: a node
+/// of each loads its own, and both work on the same keys.
 static NAME: LazyLock<String> = LazyLock::new(|| {
     // FNV-1a.
     let hash = SOURCE.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

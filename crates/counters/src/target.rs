@@ -1,9 +1,11 @@
 //! The address of a Redis: one server, the master that Sentinels name, or a cluster.
 
 use std::fmt;
+use std::sync::Arc;
 
 use domain::secret::Secret;
 use percent_encoding::percent_decode_str;
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, TlsCertificates};
 
 use crate::Unusable;
 
@@ -37,6 +39,8 @@ pub struct Target {
     pub(crate) database: i64,
     /// The name of the master at the Sentinels.
     pub(crate) master: String,
+    /// The certificate authorities that are trusted in the place of the system's, PEM.
+    ca: Option<Arc<Vec<u8>>>,
 }
 
 impl Target {
@@ -97,7 +101,41 @@ impl Target {
                 .filter(|number| *number >= 0)
                 .ok_or_else(|| bad("has a database that is no number"))?,
             master: master.to_owned(),
+            ca: None,
         })
+    }
+
+    /// Trusts these certificate authorities, PEM, in the place of the system's.
+    pub fn with_ca(mut self, pem: Vec<u8>) -> Result<Self, Unusable> {
+        if !self.tls {
+            return Err(Unusable("redis_url is not TLS: it begins with rediss then".to_owned()));
+        }
+        let begin = b"-----BEGIN CERTIFICATE-----";
+        if !pem.windows(begin.len()).any(|part| part == begin) {
+            return Err(Unusable("it holds no certificate in PEM".to_owned()));
+        }
+        self.ca = Some(Arc::new(pem));
+        // Whether it can be read does not depend on the host.
+        let probe = self.client(&("localhost".to_owned(), PORT), |info| info);
+        probe.map_err(|error| Unusable(format!("it cannot be read: {error}")))?;
+        Ok(self)
+    }
+
+    /// A client for a server, which has no connection yet.
+    pub(crate) fn client(
+        &self,
+        (host, port): &Address,
+        with: impl FnOnce(ConnectionInfo) -> ConnectionInfo,
+    ) -> redis::RedisResult<Client> {
+        if !self.tls {
+            let address = ConnectionAddr::Tcp(host.clone(), *port);
+            return Client::open(with(address.into_connection_info()?));
+        }
+        let (host, port) = (host.clone(), *port);
+        let address = ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None };
+        let root_cert = self.ca.as_deref().cloned();
+        let certificates = TlsCertificates { client_tls: None, root_cert };
+        Client::build_with_tls(with(address.into_connection_info()?), certificates)
     }
 }
 

@@ -6,6 +6,7 @@ pub mod attributes;
 pub mod conversation;
 pub mod event_template;
 pub mod export;
+pub mod failure;
 pub mod fees;
 pub mod grade;
 pub mod ids;

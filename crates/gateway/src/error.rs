@@ -91,7 +91,8 @@ pub enum IdempotencyFault {
     OtherRequest,
     /// The gateway stopped while the first one was carried out: a model may have been called.
     Unknown,
-    /// The answer to the first one is not kept: it was too large, or the project stores no contents.
+    /// The answer to the first one is not kept: it was too large, its project keeps as many answers as it may, or
+    /// stores no contents.
     Unkept,
 }
 
@@ -120,8 +121,8 @@ impl IdempotencyFault {
                  its answer is not known. The trace shows what was recorded; use another key to call again"
             }
             Self::Unkept => {
-                "The answer to the request with this Idempotency-Key was not kept, because it was too large, or because \
-                 the project stores no contents: use another key to call again"
+                "The answer to the request with this Idempotency-Key was not kept, because it was too large, the project \
+                 keeps as many answers as it may, or stores no contents: use another key to call again"
             }
         }
     }

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::capacity::body_memory::BodyMemory;
 use crate::capacity::detail_places::DetailPlaces;
+use crate::capacity::replay_memory::ReplayMemory;
 use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
@@ -23,6 +24,7 @@ use crate::state::claims::Claims;
 use crate::state::failure_rows::FailureRows;
 use crate::state::job_waits::JobWaits;
 use crate::state::job_wakes::JobWakes;
+use crate::state::kept_bytes::KeptBytes;
 use crate::state::known_traces::KnownTraces;
 use crate::state::login_throttle::LoginThrottle;
 use crate::state::mcp_sessions;
@@ -75,6 +77,7 @@ pub struct Inner {
     /// Notifies calls that wait for money when some was given back.
     pub(crate) settled: Arc<Notify>,
     pub(crate) body_memory: BodyMemory,
+    pub(crate) replay_memory: ReplayMemory,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     /// Steps and traces for a collector of OpenTelemetry, if there is one.
@@ -83,6 +86,7 @@ pub struct Inner {
     pub(crate) outbox: Option<Outbox>,
     /// The requests with an `Idempotency-Key` that this node works on.
     pub(crate) claims: Claims,
+    pub(crate) kept_bytes: KeptBytes,
     pub(crate) job_waits: JobWaits,
     pub(crate) job_wakes: JobWakes,
     pub(crate) running_jobs: RunningJobs,

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::capacity::body_memory::BodyMemory;
 use crate::capacity::detail_places::DetailPlaces;
+use crate::capacity::replay_memory::ReplayMemory;
 use crate::capacity::shadow_slots::ShadowSlots;
 use crate::capacity::trials::Trials;
 use crate::config::Config;
@@ -22,10 +23,11 @@ use crate::jobs::{letters, telemetry_export};
 use crate::otlp::queue::{Record, queue};
 use crate::outbox::{self, Errand};
 use crate::pipeline::upstream::Upstream;
-use crate::state::claims::Claims;
+use crate::state::claims::{Claims, MOST_KEPT_BYTES};
 use crate::state::failure_rows::FailureRows;
 use crate::state::job_waits::JobWaits;
 use crate::state::job_wakes::JobWakes;
+use crate::state::kept_bytes::KeptBytes;
 use crate::state::known_traces::KnownTraces;
 use crate::state::login_throttle::LoginThrottle;
 use crate::state::mcp_sessions;
@@ -88,6 +90,8 @@ impl Gateway {
                 return Err(error);
             }
         };
+        let counters = config.shared_counters.as_ref().map(|shared| shared.counters.clone());
+        let login_throttle = LoginThrottle::new(registry.pepper(), counters);
         let gateway = Self(Arc::new(Inner {
             registry,
             fleet: config.shared_counters.clone().map(|shared| Arc::new(Fleet::new(shared))),
@@ -95,12 +99,12 @@ impl Gateway {
             issuers: providers::issuers(client.clone()),
             upstream: Upstream::new(client, clock.clone()),
             start_journal: StartJournal::here(),
-            traces: KnownTraces::new(store.may_have_other_nodes()),
+            traces: KnownTraces::new(store.may_have_other_nodes(), store.serves_beside_others()),
             warm_models: SessionTable::default(),
             session_traces: SessionTraces::default(),
             detail_slots: DetailPlaces::default(),
             trace_searches: Arc::new(Semaphore::new(TRACE_SEARCHES)),
-            login_throttle: LoginThrottle::default(),
+            login_throttle,
             failure_rows: FailureRows::default(),
             perimeter_counts: PerimeterCounts::default(),
             trials: Trials::default(),
@@ -111,11 +115,13 @@ impl Gateway {
             recounted: Recounted::default(),
             settled: Arc::default(),
             body_memory: BodyMemory::new(config.max_body_memory),
+            replay_memory: ReplayMemory::new(config.max_body_memory, MOST_KEPT_BYTES),
             config,
             clock,
             telemetry,
             outbox,
             claims: Claims::default(),
+            kept_bytes: KeptBytes::default(),
             job_waits: JobWaits::default(),
             job_wakes: JobWakes::default(),
             running_jobs: RunningJobs::default(),

@@ -107,7 +107,7 @@ enum Kind {
 }
 
 /// Every metric that any crate records, with the text that goes with it.
-const METRICS: [(&str, Kind, &str); 33] = [
+const METRICS: [(&str, Kind, &str); 34] = [
     (
         "sluice_counters_up",
         Kind::Gauge(Unit::Count),
@@ -204,6 +204,11 @@ const METRICS: [(&str, Kind, &str); 33] = [
         "sluice_body_memory_bytes",
         Kind::Gauge(Unit::Bytes),
         "Memory that request bodies hold, in bytes.",
+    ),
+    (
+        "sluice_replay_memory_bytes",
+        Kind::Gauge(Unit::Bytes),
+        "Memory that kept answers on their way to their callers hold, in bytes.",
     ),
     (
         "sluice_bodies_refused_total",

@@ -8,7 +8,7 @@ use domain::ids::{KeyId, NodeId, ProjectId};
 use domain::time::Timestamp;
 
 use crate::Store;
-use crate::db::{on, within};
+use crate::db::{bounded, on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
 use crate::jobs::hex;
@@ -49,11 +49,11 @@ pub struct FoundClaim {
 pub enum ClaimState {
     /// It runs on a node, as far as is known.
     Running(NodeId),
-    /// It was answered; the answer is sealed.
-    Answered(Vec<u8>),
+    /// It was answered; the answer has so many bytes, sealed.
+    Answered(usize),
     /// A model may have been called for it, and the answer is not known.
     Lost,
-    /// It was answered, and the answer was too large to be kept.
+    /// It was answered, and the answer was not kept.
     Unkept,
 }
 
@@ -64,7 +64,7 @@ pub enum ClaimEnd<'a> {
     Answered(&'a [u8]),
     /// A model may have been called for it, and the answer is not known.
     Lost,
-    /// The answer is too large.
+    /// The answer is not kept.
     Unkept,
 }
 
@@ -83,7 +83,7 @@ from_row! {
         request: Vec<u8>,
         state: String,
         node: i64,
-        answer: Option<Vec<u8>>,
+        length: Option<i64>,
     }
 }
 
@@ -91,9 +91,10 @@ impl ClaimRow {
     fn read(self) -> Result<FoundClaim> {
         let corrupt = || Error::Corrupt("a claim of a request: its state or its hash".to_owned());
         let request = self.request.try_into().map_err(|_| corrupt())?;
-        let state = match (self.state.as_str(), self.answer) {
+        let length = self.length.and_then(|length| usize::try_from(length).ok());
+        let state = match (self.state.as_str(), length) {
             ("running", _) => ClaimState::Running(NodeId(self.node)),
-            ("answered", Some(answer)) => ClaimState::Answered(answer),
+            ("answered", Some(length)) => ClaimState::Answered(length),
             ("lost", _) => ClaimState::Lost,
             ("unkept", _) => ClaimState::Unkept,
             _ => return Err(corrupt()),
@@ -147,7 +148,7 @@ impl Store {
         expired: Timestamp,
     ) -> Result<Option<FoundClaim>> {
         const FIND: &str = "
-            SELECT request, state, node, answer
+            SELECT request, state, node, CAST(length(answer) AS BIGINT) AS length
             FROM idempotency_claims
             WHERE project_id = $1 AND key_id = $2 AND name = $3
               AND (created_at > $4 OR state = 'running')";
@@ -161,6 +162,42 @@ impl Store {
                 .await?
         });
         row.map(ClaimRow::read).transpose()
+    }
+
+    /// The answer that is kept for a request, sealed; `None` if it is not kept any more.
+    #[boxed]
+    pub async fn kept_answer(&self, id: ClaimId, request: [u8; 32]) -> Result<Option<Vec<u8>>> {
+        const FIND: &str = "
+            SELECT answer
+            FROM idempotency_claims
+            WHERE project_id = $1 AND key_id = $2 AND name = $3 AND request = $4
+              AND state = 'answered'";
+        let answer: Option<Vec<u8>> = on!(&self.reader, db => {
+            sqlx::query_scalar(FIND)
+                .bind(id.project.0)
+                .bind(id.key.to_i64())
+                .bind(&id.name[..])
+                .bind(&request[..])
+                .fetch_optional(db)
+                .await?
+        });
+        Ok(answer)
+    }
+
+    /// The bytes of answers that are kept for requests of a project, sealed, by key. Keys without any are left out.
+    #[boxed]
+    pub async fn kept_bytes(&self, project: ProjectId) -> Result<Vec<(KeyId, u64)>> {
+        // An index by project and key holds the claims with an answer alone.
+        const SUM: &str = "
+            SELECT key_id, CAST(sum(length(answer)) AS BIGINT)
+            FROM idempotency_claims
+            WHERE project_id = $1 AND answer IS NOT NULL
+            GROUP BY key_id";
+        let sums: Vec<(i64, i64)> = bounded!(&self.reader, db => {
+            sqlx::query_as(SUM).bind(project.0).fetch_all(db).await?
+        });
+        let read = |(key, bytes): (i64, i64)| (KeyId::from_i64(key), bytes.unsigned_abs());
+        Ok(sums.into_iter().map(read).collect())
     }
 
     /// Notes that a model is about to be called under a claim of this node. False if the claim is not this node's any
@@ -267,27 +304,7 @@ impl Store {
     /// Settles a claim of this node that this node does not work on: its end could not be written.
     #[boxed]
     pub async fn settle_stray_claim(&self, id: ClaimId) -> Result<()> {
-        const LOST: &str = "
-            UPDATE idempotency_claims SET state = 'lost'
-            WHERE project_id = $1 AND key_id = $2 AND name = $3 AND node = $4
-              AND state = 'running' AND begun";
-        const FREE: &str = "
-            DELETE FROM idempotency_claims
-            WHERE project_id = $1 AND key_id = $2 AND name = $3 AND node = $4
-              AND state = 'running' AND NOT begun";
-        let mut tx = self.begin().await?;
-        for statement in [LOST, FREE] {
-            within!(tx, db => {
-                sqlx::query(statement)
-                    .bind(id.project.0)
-                    .bind(id.key.to_i64())
-                    .bind(&id.name[..])
-                    .bind(self.node.0)
-                    .execute(&mut *db)
-                    .await?;
-            });
-        }
-        tx.commit().await
+        self.settle_claims_of(self.node, Some(id)).await.map(drop)
     }
 
     /// Settles the claims of nodes that are gone: those for which no model was called are free again, the others are
@@ -301,25 +318,34 @@ impl Store {
         });
         let mut settled = 0;
         for node in nodes.into_iter().map(NodeId) {
-            let of_node = self.in_place_of(node, self.settle_claims_of(node)).await?;
+            let of_node = self.in_place_of(node, self.settle_claims_of(node, None)).await?;
             settled += of_node.unwrap_or_default();
         }
         Ok(settled)
     }
 
-    /// Settles the claims of a node that is gone.
-    async fn settle_claims_of(&self, node: NodeId) -> Result<u64> {
+    /// Settles the claims of a node which nobody works on: one, or all of them.
+    async fn settle_claims_of(&self, node: NodeId, one: Option<ClaimId>) -> Result<u64> {
         const LOST: &str = "
             UPDATE idempotency_claims SET state = 'lost'
-            WHERE node = $1 AND state = 'running' AND begun";
+            WHERE node = $1 AND state = 'running' AND begun
+              AND (CAST($2 AS BIGINT) IS NULL OR project_id = $2 AND key_id = $3 AND name = $4)";
         const FREE: &str = "
             DELETE FROM idempotency_claims
-            WHERE node = $1 AND state = 'running' AND NOT begun";
+            WHERE node = $1 AND state = 'running' AND NOT begun
+              AND (CAST($2 AS BIGINT) IS NULL OR project_id = $2 AND key_id = $3 AND name = $4)";
         let mut tx = self.begin().await?;
         let mut settled = 0;
         for statement in [LOST, FREE] {
             settled += within!(tx, db => {
-                sqlx::query(statement).bind(node.0).execute(&mut *db).await?.rows_affected()
+                sqlx::query(statement)
+                    .bind(node.0)
+                    .bind(one.map(|id| id.project.0))
+                    .bind(one.map(|id| id.key.to_i64()))
+                    .bind(one.as_ref().map(|id| &id.name[..]))
+                    .execute(&mut *db)
+                    .await?
+                    .rows_affected()
             });
         }
         tx.commit().await?;

@@ -128,6 +128,7 @@ pub struct Store {
     tasks: TaskTracker,
     lock: Lock,
     kept_sums: KeptSums,
+    serves_beside_others: bool,
     /// The calls of nodes that are gone which counters that are shared have not been told of; `None` where none are.
     lost_calls: Option<std::sync::Mutex<Vec<LostCall>>>,
 }
@@ -171,6 +172,8 @@ impl Store {
         let step_ids = StepIds::new(writer.clone());
         let lock = Lock::None;
         let kept_sums = KeptSums::default();
+        let is_shared = matches!(claim, Claim::ServeFleet | Claim::ServeShared);
+        let serves_beside_others = is_shared && matches!(reader, Pool::Postgres(_));
         let lost_calls = (*claim == Claim::ServeFleet).then(std::sync::Mutex::default);
         let store = Self {
             reader,
@@ -182,6 +185,7 @@ impl Store {
             tasks,
             lock,
             kept_sums,
+            serves_beside_others,
             lost_calls,
         };
         // Proves the master key before anything is written with it.
@@ -211,6 +215,11 @@ impl Store {
             Pool::Sqlite(_) => false,
             Pool::Postgres(_) => true,
         }
+    }
+
+    /// Whether other gateways serve this database while this one does.
+    pub fn serves_beside_others(&self) -> bool {
+        self.serves_beside_others
     }
 
     /// Begins a write transaction.

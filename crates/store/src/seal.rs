@@ -98,7 +98,7 @@ impl SealingKey {
 
     /// Opens what [`SealingKey::seal_content`] has sealed, and leaves it compressed. The content may be
     /// large: it is opened in place.
-    pub(crate) fn open_packed(&self, place: &str, mut sealed: Vec<u8>) -> Result<PackedContent> {
+    pub fn open_packed(&self, place: &str, mut sealed: Vec<u8>) -> Result<PackedContent> {
         let packed = self.open_in_place(place, &mut sealed)?;
         let (size, _) = lz4_flex::block::uncompressed_size(packed).map_err(|_| Error::Seal)?;
         if size > MAX_CONTENT_BYTES {

@@ -108,6 +108,24 @@ impl Store {
         row.map(Row::read).transpose()
     }
 
+    /// The status of a trace of a project; `None` if there is no such trace.
+    #[boxed]
+    pub async fn trace_status(
+        &self,
+        project: ProjectId,
+        id: TraceId,
+    ) -> Result<Option<TraceStatus>> {
+        const FIND: &str = "SELECT status FROM traces WHERE id = $1 AND project_id = $2";
+        let status: Option<String> = on!(&self.reader, db => {
+            sqlx::query_scalar(FIND).bind(id.0).bind(project.0).fetch_optional(db).await?
+        });
+        let read = |status: String| {
+            let corrupt = || Error::Corrupt(format!("trace {id}: status"));
+            TraceStatus::parse(&status).ok_or_else(corrupt)
+        };
+        status.map(read).transpose()
+    }
+
     /// Marks pending traces failed that were opened before `opened` and whose last step, if any,
     /// ended before it too. Those of sessions never fail: they are completed. At most `most` at a time; returns those that failed.
     #[boxed]

@@ -294,7 +294,8 @@ async fn a_look_at_requests_leaves_their_count_right() {
     let clock = Clock::fixed(Clock::system().now());
     let node = quiet(&redis.url, 1, &clock).await;
     let unbounded = Bounds { cap: None, budget: None, ..BOUNDS };
-    let request = Request { loops: None, per_hour: Some(3), spend: Spend::None };
+    let (per_hour, spend) = (Some(3), Spend::None);
+    let request = Request { loops: None, per_hour, is_counted: true, spend };
     let later = |micros| clock.set(Timestamp(clock.now().0 + micros));
     for _ in 0..2 {
         node.gate(&unbounded, request).await.unwrap();

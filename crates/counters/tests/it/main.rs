@@ -8,9 +8,14 @@
     reason = "in a test a panic is the report, and skipped tests and seeds have to be named"
 )]
 
+#[macro_use]
+mod on_all;
+
+mod failures;
 mod loss;
 mod servers;
 mod simulation;
 mod start;
 mod suite;
+mod tls;
 mod world;

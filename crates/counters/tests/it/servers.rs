@@ -108,7 +108,7 @@ impl Server {
         self.try_ask(command).await.unwrap()
     }
 
-    async fn try_ask(&self, command: &[&str]) -> redis::RedisResult<Value> {
+    pub async fn try_ask(&self, command: &[&str]) -> redis::RedisResult<Value> {
         let client = redis::Client::open(self.url())?;
         let mut connection = client.get_multiplexed_async_connection().await?;
         let mut asked = redis::cmd(command[0]);
@@ -126,7 +126,7 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -187,6 +187,18 @@ impl Redis {
         let hosts: Vec<String> =
             servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
         Self { url: format!("redis+cluster://{}", hosts.join(",")), servers }
+    }
+
+    /// How many servers have keys of a pattern.
+    pub async fn masters_with(&self, keys: &str) -> usize {
+        let mut count = 0;
+        for server in &self.servers {
+            match server.ask(&["KEYS", keys]).await {
+                Value::Array(found) => count += usize::from(!found.is_empty()),
+                other => panic!("{other:?}"),
+            }
+        }
+        count
     }
 
     pub async fn flush(&self) {

@@ -1,18 +1,17 @@
 //! Random interleavings of everything that can happen to counters: nodes that ask, settle, store, give back, crash,
-//! rebuild step by step, and a Redis that loses everything or comes back as it was before, on one thread and a clock
+//! rebuild step by step, and learn late of caps and budgets that go up and down and of keys that are reset, caps and
+//! budgets that come and go, and a Redis that loses everything or comes back as it was before, on one thread and a clock
 //! that the test sets. The functions run in a real Redis; an oracle knows what was truly spent and what truly runs.
 
 use std::time::Duration;
 
-use counters::{Failure, Reserved};
+use counters::{Bounds, Failure, Reserved};
 use domain::ids::ProjectId;
 use domain::money::Usd;
 use domain::time::{Clock, HOUR, SECOND, Timestamp};
 
 use crate::servers::{is_there, until};
-use crate::world::{
-    BUDGET, CAP, Ended, Entry, KEYS, PROJECTS, Rebuild, Running, World, bounds, place,
-};
+use crate::world::{Ended, Entry, KEYS, PROJECTS, ReadLedger, Rebuild, Running, World, project};
 
 impl World {
     fn pick(&mut self) -> usize {
@@ -24,7 +23,7 @@ impl World {
     }
 
     async fn step(&mut self) {
-        match self.random.below(100) {
+        match self.random.below(104) {
             0..34 => self.reserve().await,
             34..54 => self.settle().await,
             54..68 => self.store(),
@@ -32,7 +31,7 @@ impl World {
             72..80 => self.pass_time(),
             80..86 => {
                 let node = self.pick();
-                self.nodes[node].1.beat().await;
+                self.nodes[node].counters.beat().await;
             }
             86..93 => self.go_on().await,
             93..95 => self.pay().await,
@@ -40,11 +39,17 @@ impl World {
             96 => {
                 let node = self.pick();
                 let project = PROJECTS[self.random.below(2) as usize];
-                let _ = self.nodes[node].1.look(project, &KEYS).await;
+                let _ = self.nodes[node].counters.look(project, &KEYS).await;
             }
             97 if self.one_of(4) => self.crash().await,
             98 if self.one_of(4) => self.redis.flush().await,
             99 if self.one_of(8) => self.restart().await,
+            100 if self.one_of(4) => self.toggle_one().await,
+            100 => self.change(),
+            101..104 => {
+                let node = self.pick();
+                self.nodes[node].knows = self.holds.clone();
+            }
             _ => {}
         }
     }
@@ -77,20 +82,26 @@ impl World {
         let node = self.pick();
         let key = self.random.below(4) as usize;
         let amount = Usd(self.random.below(400).cast_signed());
-        match self.nodes[node].1.reserve(&bounds(key), amount).await {
+        let bounds = self.nodes[node].bounds(key);
+        match self.nodes[node].counters.reserve(&bounds, amount).await {
             Ok(Reserved::Granted(hold, _)) => {
                 self.granted += 1;
-                self.running.push(Running { bounds: bounds(key), hold, amount, node });
+                self.running.push(Running { place: key, hold, amount, node });
                 let (hour, month) = self.truth(key);
-                assert!(hour <= CAP, "{hour} may be spent of {CAP}");
-                assert!(month <= BUDGET, "{month} may be spent of {BUDGET}");
+                // A call that costs nothing is never refused.
+                let is_within = |spent: Usd, most: Option<Usd>| {
+                    amount == Usd::ZERO || most.is_none_or(|most| spent <= most)
+                };
+                let Bounds { cap, budget, .. } = bounds;
+                assert!(is_within(hour, cap), "{hour} may be spent of {cap:?}");
+                assert!(is_within(month, budget), "{month} may be spent of {budget:?}");
             }
             Ok(Reserved::Full(_)) => {}
             Err(Failure::Lost) => {
                 self.lost += 1;
-                self.begin(node, bounds(key).project).await;
+                self.begin(node, bounds.project).await;
             }
-            Err(Failure::Away(_)) => self.nodes[node].1.beat().await,
+            Err(Failure::Away(_)) => self.nodes[node].counters.beat().await,
         }
     }
 
@@ -117,8 +128,9 @@ impl World {
     }
 
     async fn tell(&self, ended: &mut Ended) {
-        let counters = &self.nodes[ended.call.node].1;
-        let (bounds, holds) = (&ended.call.bounds, [ended.call.hold]);
+        let node = &self.nodes[ended.call.node];
+        let (counters, holds) = (&node.counters, [ended.call.hold]);
+        let bounds = &node.bounds(ended.call.place);
         let since = Duration::from_micros((self.clock.now().0 - ended.at.0).unsigned_abs());
         let settled = counters.settle(bounds, &holds, ended.cost, ended.at, since).await;
         ended.is_settled |= settled.is_ok();
@@ -130,15 +142,73 @@ impl World {
             return;
         }
         let at = self.random.below(count) as usize;
-        let ended = &mut self.ended[at];
+        let mut ended = self.ended.swap_remove(at);
+        self.store_one(&mut ended);
+        if !ended.is_settled {
+            self.ended.push(ended);
+        }
+    }
+
+    fn store_one(&mut self, ended: &mut Ended) {
         if !ended.is_stored {
             ended.is_stored = true;
-            self.ledger.push((place(&ended.call.bounds), ended.at, ended.cost));
-            self.nodes[ended.call.node].1.stored(ended.call.bounds.project, &[ended.call.hold]);
+            self.ledger.push((ended.call.place, ended.at, ended.cost));
+            let counters = &self.nodes[ended.call.node].counters;
+            counters.stored(project(ended.call.place), &[ended.call.hold]);
         }
-        if self.ended[at].is_settled {
-            self.ended.swap_remove(at);
+    }
+
+    /// A cap or a budget comes or goes while no call of the project runs and the ledger has all of them: what was
+    /// spent without it is counted from the ledger alone. docs/fleet.md names the cases in which that is too late.
+    async fn toggle_one(&mut self) {
+        let place = self.random.below(4) as usize;
+        if !self.is_settled(project(place)).await {
+            return;
         }
+        // A question that names no cap, or no budget, has Redis forget the sum: it has to be read from the ledger when
+        // there is one again.
+        let node = &self.nodes[0];
+        match node.counters.reserve(&node.bounds(place), Usd::ZERO).await {
+            // If this fails, the next beat does it.
+            Ok(Reserved::Granted(hold, _)) => {
+                let _ = node.counters.release(project(place), &[hold]).await;
+            }
+            Ok(Reserved::Full(_)) | Err(Failure::Lost) => {}
+            Err(Failure::Away(_)) => return,
+        }
+        self.toggle(place);
+    }
+
+    /// Has all calls of a project end and be stored. False if something of it is still open.
+    async fn is_settled(&mut self, of: ProjectId) -> bool {
+        let is_its = |place: usize| project(place) == of;
+        let is_open = self.rebuilds.iter().any(|rebuild| rebuild.project == of)
+            || self.left.iter().any(|(place, ..)| is_its(*place))
+            || self.uncounted.iter().any(|(place, ..)| is_its(*place));
+        if is_open {
+            return false;
+        }
+        let at = self.clock.now();
+        let running: Vec<Running> =
+            self.running.extract_if(.., |call| is_its(call.place)).collect();
+        for call in running {
+            let cost = Usd(self.random.below(call.amount.0.unsigned_abs() + 1).cast_signed());
+            self.ended.push(Ended { call, cost, at, is_settled: false, is_stored: false });
+        }
+        let ended: Vec<Ended> =
+            self.ended.extract_if(.., |ended| is_its(ended.call.place)).collect();
+        let mut is_settled = true;
+        for mut ended in ended {
+            if !ended.is_settled {
+                self.tell(&mut ended).await;
+            }
+            self.store_one(&mut ended);
+            is_settled &= ended.is_settled;
+            if !ended.is_settled {
+                self.ended.push(ended);
+            }
+        }
+        is_settled
     }
 
     async fn pay(&mut self) {
@@ -156,23 +226,25 @@ impl World {
     async fn release(&mut self) {
         let Some(call) = self.take_running() else { return };
         // If this fails, the next beat does it.
-        let _ = self.nodes[call.node].1.release(call.bounds.project, &[call.hold]).await;
+        let counters = &self.nodes[call.node].counters;
+        let _ = counters.release(project(call.place), &[call.hold]).await;
     }
 
-    async fn raise(&self, rebuild: &Rebuild, ledger: &[Entry]) -> Result<(), Failure> {
-        let (counters, project) = (&self.nodes[rebuild.node].1, rebuild.project);
+    async fn raise(&self, rebuild: &Rebuild, ledger: &ReadLedger) -> Result<(), Failure> {
+        let (counters, of) = (&self.nodes[rebuild.node].counters, rebuild.project);
         let generation = Some(&rebuild.generation);
         let month = self.clock.now();
         let mut spent = Usd::ZERO;
-        for key in (0..4).filter(|key| bounds(*key).project == project) {
-            let seconds = self.seconds(ledger, key);
-            counters.raise_hour(project, generation, bounds(key).key, None, &seconds).await?;
+        for place in (0..4).filter(|place| project(*place) == of) {
+            let (seconds, key) = (self.seconds(ledger, place), KEYS[place % 2]);
+            counters.raise_hour(of, generation, key, ledger.known[place], &seconds).await?;
             let of_month = ledger
+                .entries
                 .iter()
-                .filter(|(of, at, _)| *of == key && at.month_start() == month.month_start());
+                .filter(|(of, at, _)| *of == place && at.month_start() == month.month_start());
             spent += of_month.map(|(.., cost)| *cost).sum();
         }
-        counters.raise_month(project, generation, month, spent).await
+        counters.raise_month(of, generation, month, spent).await
     }
 
     /// Begins to build a project, as a gateway does it.
@@ -180,7 +252,7 @@ impl World {
         if self.rebuilds.iter().any(|rebuild| (rebuild.node, rebuild.project) == (node, project)) {
             return;
         }
-        if let Ok(generation) = self.nodes[node].1.join(project).await {
+        if let Ok(generation) = self.nodes[node].counters.join(project).await {
             let (ledger, uncounted) = (None, Vec::new());
             self.rebuilds.push(Rebuild {
                 node,
@@ -210,17 +282,21 @@ impl World {
 
     /// Whether it is open, or `None` if it has to begin anew.
     async fn try_go_on(&mut self, rebuild: &mut Rebuild) -> Option<bool> {
-        let counters = self.nodes[rebuild.node].1.clone();
-        let project = rebuild.project;
+        let counters = self.nodes[rebuild.node].counters.clone();
+        let of = rebuild.project;
         let Some(ledger) = &rebuild.ledger else {
-            let joined = counters.rejoined(project).await.ok()?;
-            if !self.nodes.iter().all(|(node, _)| joined.contains(node)) {
+            let joined = counters.rejoined(of).await.ok()?;
+            if !self.nodes.iter().all(|node| joined.contains(&node.id)) {
                 return None;
             }
             self.record_left();
-            let is_its = |(of, ..): &mut Entry| bounds(*of).project == project;
+            let is_its = |(place, ..): &mut Entry| project(*place) == of;
             rebuild.uncounted = self.uncounted.extract_if(.., is_its).collect();
-            rebuild.ledger = Some(self.ledger.clone());
+            rebuild.ledger = Some(ReadLedger {
+                entries: self.ledger.clone(),
+                resets: self.holds.resets,
+                known: self.nodes[rebuild.node].knows.resets,
+            });
             return Some(false);
         };
         if !rebuild.is_raised {
@@ -228,7 +304,7 @@ impl World {
             rebuild.is_raised = true;
             return Some(false);
         }
-        let opened = counters.open_project(project, &rebuild.generation, true, &KEYS).await;
+        let opened = counters.open_project(of, &rebuild.generation, true, &KEYS).await;
         if !opened.ok()? {
             self.uncounted.append(&mut rebuild.uncounted);
         }
@@ -241,15 +317,15 @@ impl World {
         if self.ended.iter().any(|ended| ended.call.node == at && !ended.is_settled) {
             return;
         }
-        let (node, _) = self.nodes.remove(at);
-        self.gone.push(node);
+        let node = self.nodes.remove(at);
+        self.gone.push(node.id);
         for call in self.running.extract_if(.., |call| call.node == at) {
-            self.left.push((place(&call.bounds), call.amount, None));
+            self.left.push((call.place, call.amount, None));
         }
         let its = |ended: &mut Ended| ended.call.node == at;
         let ended: Vec<Ended> = self.ended.extract_if(.., its).collect();
         for ended in ended.into_iter().filter(|ended| !ended.is_stored) {
-            self.left.push((place(&ended.call.bounds), ended.cost, Some(ended.at)));
+            self.left.push((ended.call.place, ended.cost, Some(ended.at)));
         }
         for mut rebuild in self.rebuilds.extract_if(.., |rebuild| rebuild.node == at) {
             self.uncounted.append(&mut rebuild.uncounted);
@@ -275,12 +351,13 @@ impl World {
     }
 
     async fn count_lost(&mut self) {
-        let counters = &self.nodes[0].1;
+        let node = &self.nodes[0];
+        let counters = &node.counters;
         for (key, at, cost) in std::mem::take(&mut self.uncounted) {
             let hold = [counters.without_reservation()];
             let since = Duration::from_micros((self.clock.now().0 - at.0).unsigned_abs());
-            match counters.settle(&bounds(key), &hold, cost, at, since).await {
-                Ok(_) => counters.stored(bounds(key).project, &hold),
+            match counters.settle(&node.bounds(key), &hold, cost, at, since).await {
+                Ok(_) => counters.stored(project(key), &hold),
                 Err(_) => self.uncounted.push((key, at, cost)),
             }
         }
@@ -295,11 +372,31 @@ impl World {
         }
         for node in std::mem::take(&mut self.gone) {
             for project in PROJECTS {
-                if self.nodes[0].1.forget(project, node).await.is_err() {
+                if self.nodes[0].counters.forget(project, node).await.is_err() {
                     self.gone.push(node);
                 }
             }
         }
+    }
+
+    async fn beat(&self) {
+        for node in &self.nodes {
+            node.counters.beat().await;
+        }
+    }
+
+    /// Whether Redis knows what bounds each key.
+    async fn are_known(&self) -> bool {
+        let node = &self.nodes[0];
+        for place in 0..4 {
+            match node.counters.reserve(&node.bounds(place), Usd::ZERO).await {
+                Ok(Reserved::Granted(hold, _)) => {
+                    let _ = node.counters.release(project(place), &[hold]).await;
+                }
+                Ok(Reserved::Full(_)) | Err(_) => return false,
+            }
+        }
+        true
     }
 
     /// Ends everything: nothing may stay reserved.
@@ -307,26 +404,38 @@ impl World {
         while !self.running.is_empty() {
             self.settle().await;
         }
-        until("nothing is held", async || {
-            for (_, counters) in &self.nodes {
-                counters.beat().await;
-            }
+        while self.ended.iter().any(|ended| !ended.is_stored) {
+            self.store();
+        }
+        while !self.rebuilds.is_empty() {
+            self.go_on().await;
+        }
+        self.bound_all();
+        until("all are open and nothing is held", async || {
+            let before = self.opened;
+            self.beat().await;
             for project in PROJECTS {
                 self.begin(0, project).await;
             }
             while !self.rebuilds.is_empty() {
                 self.go_on().await;
             }
+            // Calls whose settlement was lost are settled again.
+            self.beat().await;
             self.pay().await;
             while self.ended.iter().any(|ended| !ended.is_stored) {
                 self.store();
             }
             self.take_over().await;
-            self.gone.is_empty() && self.nodes.iter().all(|(_, counters)| counters.held() == 0)
+            // A call from before there was a cap may have been settled again just now.
+            let are_known = self.are_known().await;
+            let is_held = self.nodes.iter().any(|node| node.counters.held() > 0);
+            let is_open = self.opened >= before + PROJECTS.len() as u64 && are_known;
+            is_open && self.gone.is_empty() && !is_held
         })
         .await;
         for project in PROJECTS {
-            let figures = self.nodes[0].1.look(project, &KEYS).await.unwrap();
+            let figures = self.nodes[0].counters.look(project, &KEYS).await.unwrap();
             assert_eq!(figures.reserved, Usd::ZERO, "{figures:?}");
             for (place, key) in figures.keys.iter().enumerate() {
                 let key_place =
@@ -337,6 +446,7 @@ impl World {
                 assert!(figures.spent >= month, "never less than the ledger");
             }
         }
+        self.free_all().await;
     }
 }
 
@@ -347,8 +457,12 @@ async fn simulate(seed: u64, steps: u64) {
         world.step().await;
     }
     world.end().await;
-    println!("granted {}, lost {}, opened {}", world.granted, world.lost, world.opened);
-    assert!(world.granted > steps / 50 && world.opened > steps / 1_000, "too little happened");
+    let World { granted, lost, opened, changed, toggled, .. } = world;
+    println!(
+        "granted {granted}, lost {lost}, opened {opened}, changed {changed}, toggled {toggled}"
+    );
+    assert!(granted > steps / 50 && opened > steps / 1_000, "too little happened");
+    assert!(changed > steps / 500 && toggled > steps / 50_000, "too little was changed");
 }
 
 fn seed() -> u64 {

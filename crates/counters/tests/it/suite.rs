@@ -11,9 +11,14 @@ use limits::{KeyWindows, MonthSpend, RateExceeded};
 
 use crate::servers::{Redis, is_there, quiet};
 
+/// Every test has a project of its own.
+const SPREAD: (&str, usize) = ("sluice:test:{p*", 3);
+
 /// What a suite asks of counters of one key and its project, on a clock that it sets.
 trait Counts {
     async fn gate(&mut self, limits: &Limits, spend: Spend) -> Admission;
+    /// The requests that are left of the hour, and the seconds until there is one more. Nothing is counted.
+    async fn left(&mut self, limits: &Limits) -> (u64, u64);
     async fn reserve(&mut self, amount: Usd) -> bool;
     /// Settles the oldest reservation.
     async fn settle(&mut self, cost: Usd) -> Usd;
@@ -52,6 +57,12 @@ impl Counts for Memory {
             }
             Spend::None | Spend::Checked => Admission::Admitted,
         }
+    }
+
+    async fn left(&mut self, limits: &Limits) -> (u64, u64) {
+        self.windows.set_limits(limits);
+        let quota = self.windows.quota(self.clock.now()).unwrap();
+        (quota.remaining, quota.reset)
     }
 
     async fn reserve(&mut self, amount: Usd) -> bool {
@@ -114,8 +125,17 @@ impl Counts for Shared {
     async fn gate(&mut self, limits: &Limits, spend: Spend) -> Admission {
         let window = limits.loop_window_seconds.cast_signed() * SECOND;
         let loops = limits.loop_requests.map(|limit| (limit, window));
-        let request = Request { loops, per_hour: limits.requests_per_hour, spend };
+        let per_hour = limits.requests_per_hour;
+        let request = Request { loops, per_hour, is_counted: true, spend };
         self.next().1.gate(&self.bounds, request).await.unwrap().admission
+    }
+
+    async fn left(&mut self, limits: &Limits) -> (u64, u64) {
+        let per_hour = limits.requests_per_hour;
+        let request = Request { loops: None, per_hour, is_counted: false, spend: Spend::None };
+        let gate = self.next().1.gate(&self.bounds, request).await.unwrap();
+        assert_eq!(gate.admission, Admission::Admitted, "it is not judged");
+        (per_hour.unwrap() - gate.requests, gate.reset)
     }
 
     async fn reserve(&mut self, amount: Usd) -> bool {
@@ -240,6 +260,27 @@ async fn the_1001st_request_in_an_hour_is_refused(mut counts: impl Counts) {
     assert_eq!(retry_after, 991);
 }
 
+async fn what_is_left_is_told_and_counts_nothing(mut counts: impl Counts) {
+    let limits = Limits { requests_per_hour: Some(3), loop_requests: Some(4), ..Limits::default() };
+    assert_eq!(counts.left(&limits).await, (3, 0));
+    for left in [2, 1, 0] {
+        assert_eq!(counts.gate(&limits, Spend::None).await, Admission::Admitted);
+        pass(&counts, 1_000_000);
+        for _ in 0..2 {
+            assert_eq!(counts.left(&limits).await, (left, 3_597 + left));
+        }
+    }
+    // A request that is a loop counts no more than one that is too many.
+    assert!(matches!(counts.gate(&limits, Spend::None).await, Admission::RateExceeded { .. }));
+    assert_eq!(counts.gate(&limits, Spend::None).await, Admission::Loop);
+    assert_eq!(counts.left(&limits).await, (0, 3_597));
+    pass(&counts, HOUR - 3 * SECOND);
+    assert_eq!(counts.left(&limits).await, (1, 1));
+    let higher = Limits { loop_requests: None, ..limits };
+    assert_eq!(counts.gate(&higher, Spend::None).await, Admission::Admitted);
+    assert_eq!(counts.left(&higher).await, (0, 1));
+}
+
 async fn a_huge_limit_takes_little_memory_and_is_exact_but_for_a_second(mut counts: impl Counts) {
     let limits =
         Limits { loop_requests: None, requests_per_hour: Some(10_010), ..Limits::default() };
@@ -323,46 +364,10 @@ async fn a_budget_holds_for_a_calendar_month(mut counts: impl Counts) {
     assert!(!counts.reserve(Usd(4)).await);
 }
 
-macro_rules! on_all {
-    ($($test:ident),+ $(,)?) => {
-        mod in_memory {
-            $(#[tokio::test]
-            async fn $test() {
-                super::$test(super::memory()).await;
-            })+
-        }
-
-        mod alone {
-            $(#[tokio::test]
-            async fn $test() {
-                if super::is_there() {
-                    let redis = super::Redis::alone().await;
-                    super::$test(super::shared(&redis, 7).await).await;
-                }
-            })+
-        }
-
-        mod cluster {
-            #[tokio::test]
-            async fn of_three_masters() {
-                if super::is_there() {
-                    let redis = super::Redis::cluster().await;
-                    // A project a test: they lie at all three.
-                    let mut project = 0;
-                    $(
-                        project += 1;
-                        super::$test(super::shared(&redis, project).await).await;
-                    )+
-                    assert!(project > 3);
-                }
-            }
-        }
-    };
-}
-
 on_all!(
     the_51st_request_in_ten_seconds_is_a_loop,
     the_1001st_request_in_an_hour_is_refused,
+    what_is_left_is_told_and_counts_nothing,
     a_huge_limit_takes_little_memory_and_is_exact_but_for_a_second,
     a_cap_holds_for_what_is_spent_and_reserved,
     a_reset_is_a_fresh_start,

@@ -36,7 +36,8 @@ impl Gateway {
         let is_checked = spends == Spends::Yes && active.is_ok();
         let request = Request {
             loops: limits.loop_requests.filter(|_| is_counted).map(|limit| (limit, window)),
-            per_hour: limits.requests_per_hour.filter(|_| active.is_ok()),
+            per_hour: limits.requests_per_hour,
+            is_counted: active.is_ok(),
             spend: if is_checked { Spend::Checked } else { Spend::None },
         };
         let gate = fleet.gate(&bounds, request).await;
@@ -68,7 +69,8 @@ impl Gateway {
         if !bounds.is_bounded() {
             return Ok(());
         }
-        let request = Request { loops: None, per_hour: None, spend: Spend::Checked };
+        let (spend, is_counted) = (Spend::Checked, false);
+        let request = Request { loops: None, per_hour: None, is_counted, spend };
         match fleet.gate(&bounds, request).await {
             Ok(gate) => self.admitted(caller, gate.admission, now).await,
             Err(_) if fleet.on_loss == OnCounterLoss::Refuse => Err(Error::LimitsUnavailable),

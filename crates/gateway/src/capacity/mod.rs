@@ -6,5 +6,6 @@ pub(crate) mod detail_places;
 pub(crate) mod hang_up;
 pub(crate) mod hashing;
 pub(crate) mod offload;
+pub(crate) mod replay_memory;
 pub(crate) mod shadow_slots;
 pub(crate) mod trials;

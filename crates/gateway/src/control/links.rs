@@ -115,7 +115,7 @@ impl Gateway {
     ) -> Result<OneTimeLink> {
         self.check_address(origin).await?;
         let (now, network) = (self.clock.now(), network(origin.address));
-        let mut booked = self.login_throttle.book_link(network, now)?;
+        let mut booked = self.login_throttle.book_link(network, now).await?;
         let Some(link) = self.stored_link(purpose, token).await? else {
             booked.stays();
             if let Some(place) = self.failure_rows.place(FailureKind::Link, now) {

@@ -70,7 +70,7 @@ impl Gateway {
         let is_known = self.store.knows_network(user.unwrap_or(nobody), network, since).await?;
         let unknown = passkey_id(credential.credential_id());
         let who = user.map(|user| (user, is_known)).ok_or(unknown.as_str());
-        let mut booked = self.login_throttle.book_passkey(Trying { who, network }, now)?;
+        let mut booked = self.login_throttle.book_passkey(Trying { who, network }, now).await?;
         let Some(found) = found else {
             booked.stays();
             return self.refuse_passkey(None, Refusal::UnknownPasskey, origin).await;
@@ -85,7 +85,7 @@ impl Gateway {
                 let begun = self.begin_by_passkey(&found, id, changed, &state, pending, origin);
                 match begun.await? {
                     Ok(signed_in) => {
-                        booked.forgive();
+                        booked.forgive().await;
                         Ok(signed_in)
                     }
                     Err(refusal) => {

@@ -98,7 +98,8 @@ impl Gateway {
             )
         })?;
         let email = clean_email(email)?;
-        self.login_throttle.book_letter(network(origin.address), &email, self.clock.now())?;
+        let now = self.clock.now();
+        self.login_throttle.book_letter(network(origin.address), &email, now).await?;
         room.send(Errand::NewPassword { email, origin: origin.clone() });
         Ok(())
     }

@@ -72,7 +72,7 @@ impl Gateway {
         let email = Map::from_iter([("email".to_owned(), Value::from(member.email.as_str()))]);
         self.note_own_act(&mut tx, member, Event::LoginSuccess, email).await?;
         tx.commit().await?;
-        booked.forgive();
+        booked.forgive().await;
         Ok(SignedIn { token: fresh, account })
     }
 
@@ -264,7 +264,7 @@ impl Gateway {
         let since = at.minus_micros(NETWORK_KNOWN);
         let is_known = self.store.knows_network(member.user, network, since).await?;
         let trying = Trying { who: Ok((member.user, is_known)), network };
-        self.login_throttle.book(trying, at)
+        self.login_throttle.book(trying, at).await
     }
 
     /// Records a wrong password or code, which stays booked.

@@ -102,7 +102,7 @@ impl Gateway {
         let nobody = UserId(0);
         let is_known = self.store.knows_network(user.unwrap_or(nobody), network, since).await?;
         let who = user.map(|user| (user, is_known)).ok_or(name);
-        let mut booked = self.login_throttle.book(Trying { who, network }, now)?;
+        let mut booked = self.login_throttle.book(Trying { who, network }, now).await?;
         let hash = account.as_ref().map(|account| account.password_hash.clone());
         let password = Secret::new(password.to_owned());
         let is_disabled = self.is_password_login_disabled().await?;
@@ -129,6 +129,7 @@ impl Gateway {
             let token =
                 self.begin_session(&mut tx, account.user, Standing::AwaitsFactor, origin).await?;
             tx.commit().await?;
+            booked.take_back().await;
             return Ok(SignIn::AwaitsFactor(token));
         }
         let token = self.begin_session(&mut tx, account.user, Standing::Full, origin).await?;
@@ -141,7 +142,7 @@ impl Gateway {
         };
         self.note(&mut tx, origin, noted).await?;
         tx.commit().await?;
-        booked.forgive();
+        booked.forgive().await;
         Ok(SignIn::Complete(Box::new(SignedIn { token, account })))
     }
 

@@ -200,7 +200,7 @@ impl Gateway {
             return stale("iss");
         }
         let network = network(origin.address);
-        let mut booked = self.login_throttle.book_sign_on(network, now)?;
+        let mut booked = self.login_throttle.book_sign_on(network, now).await?;
         let asked = self.ask_issuer(provider, &client, flow, &code, now);
         let found = booked.during(asked).await;
         if found.as_ref().is_err_and(|fault| fault.is_of_code()) {

@@ -19,7 +19,7 @@ impl Gateway {
     /// Sends a letter to the member's own address, whose link verifies it.
     pub async fn send_verification(&self, member: &Member) -> Result<()> {
         let room = self.letter_room()?.ok_or_else(no_mail)?;
-        self.login_throttle.book_own_letter(member.user, self.clock.now())?;
+        self.login_throttle.book_own_letter(member.user, self.clock.now()).await?;
         let (purpose, user) = (LinkPurpose::Email, Some(member.user));
         let (link, row) = self.new_link(purpose, member.org, &member.email, GOOD_FOR)?;
         let row = OneTimeLink { user, created_by: user, ..row };

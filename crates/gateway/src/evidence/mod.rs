@@ -9,6 +9,7 @@ pub(crate) mod logs;
 pub(crate) mod reviews;
 pub(crate) mod series;
 pub(crate) mod stats;
+mod trace_handles;
 pub(crate) mod trace_search;
 pub(crate) mod traces;
 pub(crate) mod usage;

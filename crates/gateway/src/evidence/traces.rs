@@ -91,55 +91,6 @@ impl Gateway {
         })
     }
 
-    /// Has the request path find a trace that was opened.
-    pub(crate) fn remember_trace(&self, trace: &Trace) -> Arc<TraceHandle> {
-        let handle = Arc::new(TraceHandle::of(trace));
-        self.traces.known.insert(trace.id, handle.clone());
-        handle
-    }
-
-    /// The trace that a request names: it must be the caller's own and known, whatever its status.
-    pub(crate) async fn find_trace(&self, caller: &Caller, id: &str) -> Result<Arc<TraceHandle>> {
-        let id: TraceId = id.parse().map_err(|_| Error::trace_not_found())?;
-        let handle = self.trace_handle(caller.project.id(), id).await?;
-        handle.ok_or_else(Error::trace_not_found)
-    }
-
-    /// The handle of a trace of a project, whatever its status; `None` if there is no such trace.
-    pub(crate) async fn trace_handle(
-        &self,
-        project: ProjectId,
-        id: TraceId,
-    ) -> Result<Option<Arc<TraceHandle>>> {
-        if let Some(handle) = self.traces.known.get(&id) {
-            return Ok(Some(handle).filter(|handle| handle.project == project));
-        }
-        if self.traces.unknown.contains(&(project, id)) {
-            return Ok(None);
-        }
-        let Some(trace) = crate::bounded_read::bounded(self.store.trace(project, id)).await? else {
-            self.traces.unknown.insert((project, id), ());
-            return Ok(None);
-        };
-        let handle = Arc::new(TraceHandle::of(&trace));
-        // Two requests may have looked it up: both must see one status.
-        Ok(Some(self.traces.known.get_or_insert(id, || handle)))
-    }
-
-    /// The trace that an execution names: found, and open.
-    pub(crate) async fn find_open_trace(
-        &self,
-        caller: &Caller,
-        id: &str,
-    ) -> Result<Arc<TraceHandle>> {
-        caller.project.check_active()?;
-        let handle = self.find_trace(caller, id).await?;
-        if !handle.has(TraceStatus::Pending) {
-            return Err(Error::invalid("Trace is not pending"));
-        }
-        Ok(handle)
-    }
-
     /// Checks that a parent step belongs to the trace.
     pub(crate) async fn find_parent(
         &self,
@@ -195,20 +146,6 @@ impl Gateway {
             }
         }
         graded
-    }
-
-    /// The current handle of a trace: the one that a call began with may be another by its end.
-    pub(crate) async fn handle_now(
-        &self,
-        project: &ProjectState,
-        handle: &Arc<TraceHandle>,
-    ) -> Result<Arc<TraceHandle>> {
-        if let Some(known) = self.traces.known.get(&handle.id) {
-            return Ok(known);
-        }
-        let found = crate::bounded_read::bounded(self.store.trace(project.id(), handle.id)).await?;
-        let Some(found) = found else { return Ok(handle.clone()) };
-        Ok(self.traces.known.get_or_insert(handle.id, || Arc::new(TraceHandle::of(&found))))
     }
 
     /// Grades a completed trace anew: a step or a rating came late. The work is done in a task of

@@ -10,7 +10,7 @@ use crate::gateway::Gateway;
 use crate::jobs::job::Job;
 use crate::lock::lock;
 
-/// Saves the windows that have changed, and reports the memory of bodies.
+/// Saves the windows that have changed, and reports the memory of bodies and of answers.
 pub(super) struct KeyWindows;
 
 impl Job for KeyWindows {
@@ -22,6 +22,7 @@ impl Job for KeyWindows {
 
     async fn run(&mut self, gateway: &Gateway) -> Result<()> {
         gateway.body_memory.report();
+        gateway.replay_memory.report();
         save(gateway).await
     }
 }

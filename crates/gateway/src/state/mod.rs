@@ -6,6 +6,7 @@ pub(crate) mod claims;
 pub(crate) mod failure_rows;
 pub(crate) mod job_waits;
 pub(crate) mod job_wakes;
+pub(crate) mod kept_bytes;
 pub(crate) mod known_traces;
 pub(crate) mod list_prices;
 pub(crate) mod login_throttle;

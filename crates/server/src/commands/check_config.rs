@@ -42,6 +42,7 @@ fn lines(config: &Config) -> Vec<String> {
         OnCounterLoss::Local => "local",
     };
     let ca_file = egress.ca_file.as_deref().map(text);
+    let redis_ca_file = config.redis_ca_file.as_deref().map(text);
     let metrics = config.metrics_listen.map_or("off".to_owned(), |at| at.to_string());
     vec![
         set("listen", config.listen.to_string()),
@@ -49,6 +50,7 @@ fn lines(config: &Config) -> Vec<String> {
         secret("database_url", has_database),
         secret("database_direct_url", has_pooler),
         secret("redis_url", config.redis.is_some()),
+        given("redis_ca_file", redis_ca_file),
         set("on_counter_loss", on_counter_loss),
         secret("master_key", config.master_key.is_some()),
         set("owner_email", first.owner_email.as_str()),

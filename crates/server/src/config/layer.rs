@@ -78,6 +78,9 @@ layer!(
     /// A file that holds the URL of Redis
     #[arg(long, global = true, value_name = "FILE")]
     text redis_url_file / "SLUICE_REDIS_URL_FILE": String,
+    /// The certificate authorities of Redis, PEM
+    #[arg(long, global = true, value_name = "FILE")]
+    text redis_ca_file / "SLUICE_REDIS_CA_FILE": String,
     /// The treatment of calls under a cap or a budget while Redis is away: refuse or local
     #[arg(long, global = true, value_name = "NAME")]
     text on_counter_loss / "SLUICE_ON_COUNTER_LOSS": String,

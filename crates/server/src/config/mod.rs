@@ -5,6 +5,7 @@ mod database;
 mod layer;
 mod otel;
 mod otlp;
+mod shared_counters;
 mod shutdown;
 mod variables;
 
@@ -48,6 +49,7 @@ pub(crate) struct Config {
     pub(crate) location: Location,
     /// The Redis by which several gateways count as one.
     pub(crate) redis: Option<Target>,
+    pub(crate) redis_ca_file: Option<PathBuf>,
     pub(crate) on_counter_loss: OnCounterLoss,
     pub(crate) master_key: Option<[u8; 32]>,
     pub(crate) first: FirstSettings,
@@ -99,11 +101,10 @@ impl Config {
         )?;
         let location = database::location(database_url, direct_url, &data_dir)?;
         let allow_inexact_limits = layer.allow_inexact_limits.unwrap_or_default();
-        let may_have_others =
-            location.is_postgres() && (allow_inexact_limits || layer.redis_url.is_some());
         let redis_url = secret(layer.redis_url, layer.redis_url_file, "redis_url")?;
-        let redis = redis_url.as_ref().map(Target::parse).transpose();
-        let redis = redis.map_err(|fault| Error(fault.to_string()))?;
+        let redis_ca_file = layer.redis_ca_file.map(PathBuf::from);
+        let redis = shared_counters::target(redis_url.as_ref(), redis_ca_file.as_deref())?;
+        let may_have_others = location.is_postgres() && (allow_inexact_limits || redis.is_some());
         let on_counter_loss = match layer.on_counter_loss.as_deref() {
             None | Some("refuse") => OnCounterLoss::Refuse,
             Some("local") => OnCounterLoss::Local,
@@ -149,6 +150,7 @@ impl Config {
             location,
             master_key,
             redis,
+            redis_ca_file,
             on_counter_loss,
             first,
             egress,

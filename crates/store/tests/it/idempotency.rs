@@ -61,7 +61,7 @@ async fn an_answer_is_kept_for_a_day() {
         let ids = [1, 2, 3].map(|name| id(project, name));
         let answer = &b"sealed"[..];
         let ends = [ClaimEnd::Answered(answer), ClaimEnd::Lost, ClaimEnd::Unkept];
-        let states = [ClaimState::Answered(answer.to_vec()), ClaimState::Lost, ClaimState::Unkept];
+        let states = [ClaimState::Answered(answer.len()), ClaimState::Lost, ClaimState::Unkept];
         for ((id, end), wanted) in ids.into_iter().zip(ends).zip(states) {
             assert!(claim(&store, id, NOW).await);
             assert!(store.end_claim_of_request(id, NOW, end).await.unwrap());
@@ -69,13 +69,29 @@ async fn an_answer_is_kept_for_a_day() {
             assert_eq!(state(&store, id, NOW).await, Some(wanted), "{}", database.kind);
             assert!(!claim(&store, id, NOW).await);
         }
+        let kept = async |id, request| store.kept_answer(id, request).await.unwrap();
+        assert_eq!(kept(ids[0], REQUEST).await.as_deref(), Some(answer));
+        assert_eq!(kept(ids[0], OTHER).await, None);
+        assert_eq!(kept(ids[1], REQUEST).await, None);
+        let of_other = ClaimId { key: KeyId(8), ..id(project, 4) };
+        assert!(claim(&store, of_other, NOW).await);
+        let longer = ClaimEnd::Answered(b"sealed too");
+        assert!(store.end_claim_of_request(of_other, NOW, longer).await.unwrap());
+        let bytes = async |project| {
+            let mut of_keys = store.kept_bytes(project).await.unwrap();
+            of_keys.sort_unstable_by_key(|(key, _)| key.0);
+            of_keys
+        };
+        let of_keys = [(KeyId(7), answer.len() as u64), (KeyId(8), 10)];
+        assert_eq!(bytes(project).await, of_keys, "{}", database.kind);
+        assert!(bytes(ProjectId(999)).await.is_empty());
         let later = NOW.minus_micros(-DAY);
         assert_eq!(state(&store, ids[0], later.minus_micros(1)).await.map(drop), Some(()));
         assert!(!claim(&store, ids[0], later.minus_micros(1)).await);
         assert_eq!(state(&store, ids[0], later).await, None);
         assert!(claim(&store, ids[0], later).await);
         assert_eq!(state(&store, ids[0], later).await, Some(ClaimState::Running(store.node())));
-        assert_eq!(store.purge_claims_of_requests(expired(later)).await.unwrap(), 2);
+        assert_eq!(store.purge_claims_of_requests(expired(later)).await.unwrap(), 3);
         assert_eq!(store.purge_claims_of_requests(expired(later)).await.unwrap(), 0);
         assert_eq!(state(&store, ids[0], later).await, Some(ClaimState::Running(store.node())));
         store.close().await;
@@ -101,7 +117,7 @@ async fn the_claims_of_a_node_that_is_gone_are_settled() {
         assert_eq!(store.settle_lost_claims().await.unwrap(), 2, "{}", database.kind);
         assert_eq!(state(&store, begun, NOW).await, Some(ClaimState::Lost));
         assert_eq!(state(&store, unbegun, NOW).await, None);
-        let kept = ClaimState::Answered(b"sealed".to_vec());
+        let kept = ClaimState::Answered(b"sealed".len());
         assert_eq!(state(&store, answered, NOW).await, Some(kept));
         store.close().await;
     }

@@ -3,6 +3,8 @@
 mod counters;
 mod loss;
 mod nodes;
+mod sign_ins;
+mod traces;
 
 use std::time::{Duration, Instant};
 

@@ -2,9 +2,13 @@
 
 use serde_json::json;
 
-use crate::harness::{Backend, Reply, Server, settings};
+use crate::harness::{Backend, Redis, Reply, Server, Setup, settings};
 
-crate::on_every_backend!(every_answer_tells_what_is_left, without_a_limit_there_is_nothing_to_tell);
+crate::on_every_backend!(
+    every_answer_tells_what_is_left,
+    a_refusal_tells_it_whoever_counts,
+    without_a_limit_there_is_nothing_to_tell
+);
 
 const NAMES: [&str; 5] = [
     "ratelimit",
@@ -72,6 +76,84 @@ async fn every_answer_tells_what_is_left(backend: Backend) {
     assert_eq!((capped.status, capped.header("x-ratelimit-limit-requests")), (429, "100"));
     let left = capped.header("x-ratelimit-remaining-requests");
     assert_eq!(left, "93", "the one that was refused counts: it came this far");
+}
+
+/// A refusal: its case, its status, a part of its text, and the requests that are left, if it tells.
+type Refusal = (&'static str, u16, &'static str, Option<u64>);
+
+/// The refusals of keys that have made some requests under a limit of 6.
+const REFUSALS: [Refusal; 8] = [
+    ("the cap is spent", 429, "Kill switch engaged", Some(4)),
+    ("paused by spend", 429, "Kill switch engaged", Some(4)),
+    ("a loop", 429, "Recursive loop", Some(3)),
+    ("paused by a loop", 429, "Recursive loop", Some(3)),
+    ("the budget is spent", 402, "Monthly budget exceeded", Some(5)),
+    ("too many requests", 429, "Rate limit exceeded", Some(0)),
+    ("too many requests, again", 429, "Rate limit exceeded", Some(0)),
+    ("revoked", 401, "", None),
+];
+
+async fn a_refusal_tells_it_whoever_counts(backend: Backend) {
+    let redis = Redis::start().await;
+    let alone = Setup::new(&backend).start().await;
+    refusals_tell(&alone).await;
+    if let Some(redis) = &redis {
+        let shared = Setup::new(&backend).env("SLUICE_REDIS_URL", &redis.url()).start().await;
+        refusals_tell(&shared).await;
+    }
+}
+
+/// Asserts what refusals tell, in the order of the table.
+async fn refusals_tell(server: &Server) {
+    let owner = server.owner().await;
+    let limits = async |loops: Option<u64>| {
+        let limits = json!({"requests_per_hour": 6, "loop_requests": loops});
+        settings(&owner, 1, json!({"limits": limits})).await;
+    };
+    limits(None).await;
+    let key = async |name: &str, hourly_limit: Option<f64>| {
+        let key = json!({"name": name, "project_id": 1, "hourly_limit": hourly_limit});
+        let made = owner.post("/api/v1/keys", &key).await.ok(201);
+        let raw = made["raw_key"].as_str().unwrap();
+        (server.with_key(raw), format!("/api/v1/keys/{}", made["id"].as_str().unwrap()))
+    };
+    let mut table = REFUSALS.into_iter();
+    let mut tells_next = |reply: Reply| {
+        let (case, status, text, left) = table.next().unwrap();
+        assert_eq!(reply.status, status, "{case}: {}", reply.text);
+        assert!(reply.text.contains(text), "{case}: {}", reply.text);
+        let Some(left) = left else {
+            assert!(NAMES.iter().all(|name| reply.header(name).is_empty()), "{case}: {reply:?}");
+            return;
+        };
+        assert_eq!(reply.header("x-ratelimit-remaining-requests"), left.to_string(), "{case}");
+        tells(&reply, status, left);
+    };
+    let (capped, _) = key("Capped", Some(0.0)).await;
+    let trace = capped.trace().await;
+    tells_next(capped.execute(&trace, "Hello.").await);
+    tells_next(capped.get("/api/v1/sdk/config").await);
+    let (looping, _) = key("Looping", None).await;
+    limits(Some(3)).await;
+    for _ in 0..3 {
+        looping.get("/api/v1/sdk/config").await.ok(200);
+    }
+    tells_next(looping.get("/api/v1/sdk/config").await);
+    tells_next(looping.get("/api/v1/sdk/config").await);
+    limits(None).await;
+    let (poor, _) = key("Poor", None).await;
+    settings(&owner, 1, json!({"monthly_budget": 0})).await;
+    tells_next(poor.execute(&trace, "Hello.").await);
+    settings(&owner, 1, json!({"monthly_budget": null})).await;
+    let (busy, path) = key("Busy", None).await;
+    for _ in 0..6 {
+        busy.get("/api/v1/sdk/config").await.ok(200);
+    }
+    tells_next(busy.get("/api/v1/sdk/config").await);
+    tells_next(busy.get("/api/v1/sdk/config").await);
+    owner.delete(&path).await;
+    tells_next(busy.get("/api/v1/sdk/config").await);
+    assert!(table.next().is_none());
 }
 
 async fn without_a_limit_there_is_nothing_to_tell(backend: Backend) {

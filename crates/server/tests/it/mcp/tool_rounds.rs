@@ -18,6 +18,7 @@ crate::on_every_backend!(
     what_a_server_says_of_its_tools_is_screened,
     rounds_are_bounded_and_each_is_paid_for,
     shadow_calls_of_rounds_begin_after_the_last,
+    rounds_with_a_fallback_are_made_once_for_an_idempotency_key,
     tokens_are_sealed_and_never_shown,
 );
 
@@ -212,6 +213,35 @@ async fn a_mixed_round_needs_only_the_callers_results(backend: Backend) {
     let results = json!([{"tool_call_id": "a", "content": "noon"}]);
     let more = json!({"parent_step_id": ran["id"], "tool_results": results});
     stage.ask(&trace, more).await.says(422, "the gateway has run");
+}
+
+async fn rounds_with_a_fallback_are_made_once_for_an_idempotency_key(backend: Backend) {
+    let calls = json!([call("a", "weather", "{\"city\":\"Bonn\"}")]);
+    let stage = Stage::new(&backend, calls, warm).await;
+    let down = Mock::always(Answer::json(503, &json!({}))).await;
+    let falls_back =
+        json!({"is_public": false, "additional_config": {"fallback_identifier": "mock"}});
+    down.register_with(&stage.owner, "down", falls_back).await;
+    let tiers = json!({"simple": "down", "complex": "down", "secure": "down"});
+    settings(&stage.owner, 1, json!({"routing_tiers": tiers})).await;
+    let trace = stage.key.trace().await;
+    let key = stage.key.with("idempotency-key", "one");
+    let body = json!({"trace_id": trace, "input": INPUT, "tools": [stage.entry("never")]});
+    let ask = || key.post("/api/v1/executions", &body);
+    let replies = futures_util::future::join_all((0..6).map(|_| ask())).await;
+    let is_first = |reply: &&Reply| reply.header("idempotency-replayed").is_empty();
+    assert_eq!(replies.iter().filter(is_first).count(), 1);
+    let asked = down.begun();
+    assert!(asked > 0, "it is asked first");
+    for reply in replies.iter().chain([&ask().await]) {
+        assert_eq!(reply.ok(200)["output"], "It is mild.");
+        assert_eq!(reply.text, replies[0].text);
+    }
+    assert_eq!((stage.model.begun(), stage.ran().len()), (2, 1), "a call, a tool, a call");
+    assert_eq!(down.begun(), asked);
+    let steps = stage.steps(&trace).await;
+    let completed = steps.iter().filter(|step| step["status"] == "completed");
+    assert_eq!(completed.count(), 3, "{steps:?}");
 }
 
 async fn a_backtest_knows_the_rounds_that_the_gateway_has_sent(backend: Backend) {
