@@ -32,8 +32,8 @@ use crate::job_queue::running::RunningJob;
 /// Memory for a larger content, in bytes of JSON, is taken from that of requests.
 const LARGE: usize = 256 * 1024;
 /// How much longer a backtest rests after each page than the page took: it has time, and the requests that
-/// are served meanwhile have none. It takes a tenth of two processors.
-const REST: u32 = 4;
+/// are served meanwhile have none. It takes an eighth of two processors.
+const REST: u32 = 3;
 /// The longest rest: a page that has waited for memory or the database has rested.
 const LONGEST_REST: Duration = Duration::from_millis(500);
 /// How often progress is written.
