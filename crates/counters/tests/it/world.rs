@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use counters::{Bounds, Counters, Generation, HoldId, Reserved};
+use counters::{Bounds, Counters, Generation, HoldId, Request, Reserved, Spend};
 use domain::ids::{KeyId, NodeId, ProjectId};
 use domain::money::Usd;
 use domain::time::{Clock, HOUR, SECOND, Timestamp};
@@ -261,6 +261,19 @@ impl World {
         }
         let oldest = self.clock.now().unix_seconds() - HOUR / SECOND;
         seconds.into_iter().filter(|(second, _)| *second >= oldest).collect()
+    }
+
+    /// Whether the calls of every key may spend, or are refused for what was spent.
+    pub async fn are_open(&self) -> bool {
+        let (spend, is_counted) = (Spend::Checked, false);
+        let request = Request { loops: None, per_hour: None, is_counted, spend };
+        let node = &self.nodes[0];
+        for place in 0..4 {
+            if node.counters.gate(&node.bounds(place), request).await.is_err() {
+                return false;
+            }
+        }
+        true
     }
 
     /// A key that is reset may spend all of its cap at once, however often that was changed.
