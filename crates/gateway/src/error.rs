@@ -24,10 +24,12 @@ pub enum SignOnRefusal {
     EmailTaken,
     /// The user is invited as an owner, whom no provider makes.
     OwnerInvited,
+    /// The user is invited, and has not come by the link of the invitation.
+    Invited,
 }
 
 impl SignOnRefusal {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Stale,
         Self::Cancelled,
         Self::Issuer,
@@ -36,6 +38,7 @@ impl SignOnRefusal {
         Self::NoEmail,
         Self::EmailTaken,
         Self::OwnerInvited,
+        Self::Invited,
     ];
 
     /// Its word, for addresses.
@@ -49,6 +52,7 @@ impl SignOnRefusal {
             Self::NoEmail => "no_email",
             Self::EmailTaken => "email_taken",
             Self::OwnerInvited => "owner_invited",
+            Self::Invited => "invited",
         }
     }
 
@@ -76,7 +80,10 @@ impl SignOnRefusal {
                 "An account with your e-mail address, or an invitation of it, exists, and your provider has not verified that the address is yours"
             }
             Self::OwnerInvited => {
-                "An owner's invitation is accepted with a password, not by a provider: accept it on its page, or ask an owner to invite you as an admin"
+                "An owner's invitation is accepted with a password, not by a provider: set one on its page or, if there are no passwords here, ask an owner to withdraw it and to invite you as an admin"
+            }
+            Self::Invited => {
+                "You are invited: sign in from the page of your invitation, to which its link leads, or ask for a new one"
             }
         }
     }

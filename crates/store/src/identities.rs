@@ -197,16 +197,14 @@ impl Tx {
     }
 
     /// Whether a user comes by a provider and by nothing else of their own: a sign-on has made them, or they have no
-    /// password and an identity at a provider of the organization, or have unlinked one there.
+    /// password and an identity at a provider of the organization.
     #[boxed]
     pub async fn comes_by_provider(&mut self, org: OrgId, user: UserId) -> Result<bool> {
         const FIND: &str = "
             SELECT u.id FROM users u
             WHERE u.id = $1 AND (u.made_by_sign_on OR (u.password_hash = '' AND EXISTS (
                 SELECT i.user_id
-                FROM (
-                    SELECT issuer, user_id FROM identities
-                    UNION ALL SELECT issuer, user_id FROM unlinked_identities) AS i
+                FROM identities i
                 JOIN sign_on_providers p ON p.issuer = i.issuer AND p.org_id = $2
                 WHERE i.user_id = u.id)))";
         let found: Option<i64> = within!(self, db => {

@@ -1,13 +1,14 @@
 //! The accounts of a user at issuers: listed, and linked once their owner has confirmed it.
 
 use aws_lc_rs::digest;
+use domain::project::Role;
 use domain::secret::Secret;
 use serde_json::{Map, Value};
 use store::{Account, LinkedIdentity};
 
 use crate::audit::Event;
 use crate::control::held_account::hold_account;
-use crate::control::last_ways_in::check_way_left;
+use crate::control::last_ways_in::{check_way_left, last_way_in};
 use crate::control::session_tokens::hex;
 use crate::control::sign_on_cookies::{LinkCookie, open};
 use crate::error::{Error, Result};
@@ -47,8 +48,14 @@ impl Gateway {
         let identity = identities.into_iter().find(|identity| identity_id(identity) == id);
         let identity = identity.ok_or(Error::NotFound)?;
         let known_as = (identity.issuer.as_str(), identity.subject.as_str());
+        let is_bound = member.role != Role::Owner
+            && tx.comes_by_provider(member.org, member.user).await?
+            && tx.is_password_login_disabled(member.org).await?;
         if !tx.unlink_identity(member.user, known_as).await? {
             return Err(Error::NotFound);
+        }
+        if is_bound && tx.identities(member.user).await?.is_empty() {
+            return Err(last_way_in());
         }
         check_way_left(&mut tx, member.org, member.user).await?;
         tx.end_sessions(member.user, member.session.as_ref()).await?;

@@ -12,7 +12,12 @@ pub(crate) async fn check_way_left(tx: &mut Tx, org: OrgId, user: UserId) -> Res
         return Ok(());
     }
     // So an owner who keeps a way in is one who gets in while passwords are disabled.
-    Err(Error::invalid("This is your last way in: set a password or add a passkey first"))
+    Err(last_way_in())
+}
+
+/// The fault of whoever would shut themselves out.
+pub(crate) fn last_way_in() -> Error {
+    Error::invalid("This is your last way in: set a password or add a passkey first")
 }
 
 /// Whether a user has a way in.

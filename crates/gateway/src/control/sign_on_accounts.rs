@@ -184,27 +184,14 @@ impl Gateway {
                 next: String::new(),
             })));
         }
-        // Anybody could claim an address that is not verified, and an account with it would end the invitation.
-        let is_open = !identity.is_email_verified()
-            && tx.invited_role(organization.id, &email, self.clock.now()).await?.is_some();
-        if is_open {
-            return refused(SignOnRefusal::EmailTaken, "email_not_verified");
-        }
         let groups = identity.values(&provider.groups_claim);
-        // A rule goes before the invitation: it would decide at the next sign-on in any case.
         let has_rule = assigned(&provider.rules, &groups, None).is_some();
-        let invitation =
-            match invited.filter(|link| !has_rule && is_for(link, organization.id, identity)) {
-                // A provider that names an address must not make an owner.
-                Some(link) if link.role == Some(Role::Owner) => {
-                    return refused(SignOnRefusal::OwnerInvited, "owner_invited");
-                }
-                Some(link) => {
-                    let purpose = LinkPurpose::Invitation;
-                    tx.use_link(&link.token_hash, purpose, self.clock.now()).await?
-                }
-                None => None,
-            };
+        let accepted =
+            self.accept_by_link(tx, organization.id, (identity, &email), invited, has_rule);
+        let invitation = match accepted.await? {
+            Ok(invitation) => invitation,
+            Err((refusal, reason)) => return refused(refusal, reason),
+        };
         let invited = invitation.as_ref().and_then(|link| Some((link.role?, &link.projects[..])));
         let default = organization.read_settings()?.security.default_role;
         let given = invited.or_else(|| assigned(&provider.rules, &groups, default));
@@ -232,6 +219,40 @@ impl Gateway {
         };
         self.note(tx, origin, noted).await?;
         Ok(Ok(Found::Account(account)))
+    }
+
+    /// The invitation that a sign-on uses up: the one whose link the browser came by, if no rule gives a role. A rule
+    /// goes before it, since it would decide at the next sign-on in any case. Nobody else may end an open invitation
+    /// of an address: the refusal of whoever would.
+    async fn accept_by_link(
+        &self,
+        tx: &mut Tx,
+        org: OrgId,
+        (identity, email): (&Identity, &str),
+        link: Option<OneTimeLink>,
+        has_rule: bool,
+    ) -> Result<std::result::Result<Option<OneTimeLink>, (SignOnRefusal, &'static str)>> {
+        let now = self.clock.now();
+        // Anybody could claim an address that is not verified. Whoever comes by the link has the letter.
+        let is_proven = identity.is_email_verified()
+            || has_rule && link.as_ref().is_some_and(|link| link.org == org && link.email == email);
+        let invited = tx.invited_role(org, email, now).await?;
+        if invited.is_some() && !is_proven {
+            return Ok(Err((SignOnRefusal::EmailTaken, "email_not_verified")));
+        }
+        match link.filter(|link| is_for(link, org, identity)) {
+            _ if has_rule => Ok(Ok(None)),
+            // A provider that names an address must not make an owner.
+            Some(link) if link.role == Some(Role::Owner) => {
+                Ok(Err((SignOnRefusal::OwnerInvited, "owner_invited")))
+            }
+            Some(link) => {
+                Ok(Ok(tx.use_link(&link.token_hash, LinkPurpose::Invitation, now).await?))
+            }
+            // A default role would use it up.
+            None if invited.is_some() => Ok(Err((SignOnRefusal::Invited, "invited"))),
+            None => Ok(Ok(None)),
+        }
     }
 
     /// Makes a user without a password.
@@ -330,11 +351,15 @@ impl Gateway {
     }
 }
 
-/// Whether an invitation is for the address that an issuer has verified of somebody. Letters beyond ASCII are compared
-/// as they are: addresses that differ in them may be those of two people.
+/// Whether an invitation is for the address that an issuer has verified of somebody. A letter beyond ASCII whose lower
+/// case is in ASCII, as that of the sign of Kelvin, is not the letter of the invitation.
 fn is_for(link: &OneTimeLink, org: OrgId, identity: &Identity) -> bool {
-    let given = identity.email().map(|email| email.trim().to_ascii_lowercase());
-    identity.is_email_verified() && link.org == org && given.as_deref() == Some(link.email.as_str())
+    let is_same = |given: &str| {
+        let given = given.trim();
+        let mut pairs = given.chars().zip(link.email.chars());
+        given.to_lowercase() == link.email && pairs.all(|(a, b)| a.is_ascii() == b.is_ascii())
+    };
+    identity.is_email_verified() && link.org == org && identity.email().is_some_and(is_same)
 }
 
 /// Those of these projects that the organization still has, by number.

@@ -60,11 +60,15 @@ async fn an_invitation_gives_what_no_rule_gives(backend: Backend) {
     let invited = invite(&owner, "member", &[1]).await;
     let mut claims = person("user-1", ANN, &["nobody-knows"]);
     // Anybody could claim an address that the provider has not verified, whatever a rule gives them.
-    for groups in [&["nobody-knows"][..], &["ops"]] {
+    claims["email_verified"] = json!(false);
+    for (groups, by_link) in [(&["nobody-knows"][..], true), (&["ops"], false)] {
         claims["groups"] = json!(groups);
-        claims["email_verified"] = json!(false);
         issuer.says(&claims);
-        let reply = sign_on_by(&server, &issuer, &invited).await;
+        let reply = if by_link {
+            sign_on_by(&server, &issuer, &invited).await
+        } else {
+            sign_on(&server, &issuer).await
+        };
         refused(&server, &reply, "email_taken", "email_not_verified").await;
         assert_eq!(owner.get("/api/v1/invitations").await.ok(200)[0]["id"], invited["id"]);
     }
@@ -95,18 +99,18 @@ async fn without_its_link_an_invitation_counts_for_nobody(backend: Backend) {
     let owner = server.owner().await;
     let invited = invite(&owner, "admin", &[]).await;
     issuer.says(&person("user-1", ANN, &[]));
-    refused(&server, &sign_on(&server, &issuer).await, "no_rule", "no_rule").await;
+    refused(&server, &sign_on(&server, &issuer).await, "invited", "invited").await;
     let mut forged = invited.clone();
     forged["link"] = json!(format!("/invitation?token={}A", token(&invited)));
     let reply = sign_on_by(&server, &issuer, &forged).await;
-    refused(&server, &reply, "no_rule", "no_rule").await;
+    refused(&server, &reply, "invited", "invited").await;
     // Whoever runs another provider can have it say any address.
     let other = Issuer::start().await;
     let one = format!("{PROVIDERS}/{}", provider["id"]);
     owner.patch(&one, &json!({"slug": "before"})).await.ok(200);
     owner.post(PROVIDERS, &fields(&other)).await.ok(200);
     other.says(&person("user-9", ANN, &[]));
-    refused(&server, &sign_on(&server, &other).await, "no_rule", "no_rule").await;
+    refused(&server, &sign_on(&server, &other).await, "invited", "invited").await;
     assert_eq!(owner.get("/api/v1/invitations").await.ok(200)[0]["id"], invited["id"]);
     accept(&server, &invited).await.ok(200);
 }
@@ -117,10 +121,10 @@ async fn the_link_counts_for_its_address_and_its_time(backend: Backend) {
     let invited = json!({"email": "kim@example.org", "role": "member"});
     let invited = owner.post("/api/v1/invitations", &invited).await.ok(200);
     // The second begins with the sign of Kelvin, of which `k` is the lower case.
-    for email in ["eve@example.org", "\u{212a}im@example.org"] {
+    for (email, word) in [("eve@example.org", "no_rule"), ("\u{212a}im@example.org", "invited")] {
         issuer.says(&person("user-1", email, &[]));
         let reply = sign_on_by(&server, &issuer, &invited).await;
-        refused(&server, &reply, "no_rule", "no_rule").await;
+        refused(&server, &reply, word, word).await;
     }
     issuer.says(&person("user-1", "Kim@Example.org", &[]));
     assert_eq!(sign_on_by(&server, &issuer, &invited).await.header("location"), "/traces");
@@ -153,14 +157,20 @@ async fn no_provider_makes_an_owner(backend: Backend) {
 
 async fn a_rule_goes_before_an_invitation_and_that_before_the_default(backend: Backend) {
     for (groups, by_link, role) in
-        [(&["eng"][..], true, "member"), (&[], true, "admin"), (&[], false, "viewer")]
+        [(&["eng"][..], true, "member"), (&["eng"], false, "member"), (&[], true, "admin")]
     {
         let (server, issuer, _) = with_provider(&backend).await;
         let owner = server.owner().await;
         let default = json!({"settings": {"security": {"default_role": "viewer"}}});
         owner.patch("/api/v1/organization", &default).await.ok(200);
         let invited = invite(&owner, "admin", &[]).await;
-        issuer.says(&person("user-1", ANN, groups));
+        // The default role does not end an invitation, which gives more.
+        issuer.says(&person("user-1", ANN, &[]));
+        refused(&server, &sign_on(&server, &issuer).await, "invited", "invited").await;
+        let mut claims = person("user-1", ANN, groups);
+        // Whoever has the link needs no word of the provider for what a rule gives.
+        claims["email_verified"] = json!(!by_link || groups.is_empty());
+        issuer.says(&claims);
         let reply = if by_link {
             sign_on_by(&server, &issuer, &invited).await
         } else {
