@@ -22,6 +22,8 @@ const TAG: &str = "failures";
 const MOST_UNTOLD: usize = 10_000;
 /// The most of these that it is told with one beat.
 const TOLD_AT_ONCE: usize = 500;
+/// How long a beat goes on telling it: other work waits for the next one.
+const TELLING: Duration = Duration::from_millis(50);
 
 /// The failures of a count that this node has booked.
 #[derive(Clone, Debug)]
@@ -184,7 +186,11 @@ impl Counters {
         if !is_here {
             return;
         }
+        let began = Instant::now();
         for _ in 0..TOLD_AT_ONCE {
+            if began.elapsed() >= TELLING {
+                return;
+            }
             let Some(attempt) = shared.untold.next(shared.settings.clock.now()) else { return };
             if let Err(error) = self.tell_taken_back(&attempt, within).await {
                 tracing::debug!(%error, "an attempt to sign in counts as a failure for now");

@@ -393,14 +393,18 @@ async fn an_attempt_that_arrives_late_is_not_booked() {
         quiet(&redis.url, 2, &Clock::system()).await,
     ];
     let own = [OwnFailures { count: account(1), booked: Vec::new() }];
-    redis.servers[0].ask(&["CLIENT", "PAUSE", "200", "ALL"]).await;
+    redis.servers[0].ask(&["CLIENT", "PAUSE", "1000", "ALL"]).await;
     let late = one.book_failure(&RULE, &own, 1).await;
     assert!(matches!(late, Err(Failure::Away(_))), "{late:?}");
     // It is answered once the server has done what came before.
     until("it answers", async || redis.servers[0].try_ask(&["PING"]).await.is_ok()).await;
     let kept = redis.servers[0].ask(&["EXISTS", "sluice:test:{failures}:account"]).await;
     assert_eq!(kept, Value::Int(0));
-    until("it is booked", async || other.book_failure(&RULE, &own, 1).await.is_ok()).await;
+    until("it is booked", async || {
+        other.beat().await;
+        other.book_failure(&RULE, &own, 1).await.is_ok()
+    })
+    .await;
     let kept = redis.servers[0].ask(&["EXISTS", "sluice:test:{failures}:account"]).await;
     assert_eq!(kept, Value::Int(1), "that is where it would be");
 }
