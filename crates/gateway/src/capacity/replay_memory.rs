@@ -2,9 +2,13 @@
 //! and all of them, and apart from that of bodies, so that callers who read slowly keep no request out.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use domain::ids::{KeyId, ProjectId};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::{Error, Result};
 use crate::lock::lock;
@@ -15,6 +19,8 @@ const PART_OF_PROJECT: usize = 8;
 const PART_OF_KEY: usize = 16;
 /// The most that the head of an answer and the frames of compressing and sealing it take.
 const HEAD_BYTES: usize = 512 * 1024;
+/// The longest wait for memory.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The memory for answers that come again.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ struct Shared {
     most_of_project: usize,
     most_of_key: usize,
     held: Mutex<Held>,
+    /// Told whenever some is given back.
+    freed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +63,7 @@ impl ReplayMemory {
             most_of_project: part(PART_OF_PROJECT),
             most_of_key: part(PART_OF_KEY),
             held: Mutex::default(),
+            freed: Notify::new(),
         }))
     }
 
@@ -70,6 +79,22 @@ impl ReplayMemory {
 }
 
 impl ReplayCharge {
+    /// Holds the first bytes of an answer, and waits for them a moment: many who waited for one answer read it at
+    /// once. Nothing is held meanwhile, so nobody waits for another who waits.
+    pub(crate) async fn begin(&mut self, bytes: usize) -> Result<()> {
+        let shared = self.shared.clone();
+        let until = Instant::now() + LONGEST_WAIT;
+        loop {
+            let mut freed = pin!(shared.freed.notified());
+            // Before the look: what is given back after it is not missed.
+            freed.as_mut().enable();
+            let Err(busy) = self.add(bytes) else { return Ok(()) };
+            if timeout_at(until, freed).await.is_err() {
+                return Err(busy);
+            }
+        }
+    }
+
     /// Holds so many bytes more, if there are any.
     pub(crate) fn add(&mut self, more: usize) -> Result<()> {
         let held = &mut *lock(&self.shared.held);
@@ -107,6 +132,7 @@ impl ReplayCharge {
         if of_key > 0 {
             held.keys.insert(self.key, of_key);
         }
+        self.shared.freed.notify_waiters();
     }
 }
 
@@ -141,6 +167,20 @@ mod tests {
         drop(held);
         let rest = lock(&memory.0.held);
         assert!(rest.all == 0 && rest.projects.is_empty() && rest.keys.is_empty(), "{rest:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_waits_a_moment_for_its_memory() {
+        let memory = ReplayMemory::new(1 << 30, LARGEST);
+        let mut held = memory.charge(ProjectId(1), KeyId(1));
+        held.begin(64 << 20).await.unwrap();
+        let mut waiting = memory.charge(ProjectId(1), KeyId(1));
+        let began = Instant::now();
+        assert!(matches!(waiting.begin(1).await, Err(Error::Busy { .. })));
+        assert_eq!(began.elapsed(), LONGEST_WAIT);
+        let (given, ()) = tokio::join!(waiting.begin(1), async { drop(held) });
+        given.unwrap();
+        assert_eq!(began.elapsed(), LONGEST_WAIT, "as soon as there is some");
     }
 
     #[test]

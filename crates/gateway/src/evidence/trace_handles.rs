@@ -53,7 +53,8 @@ impl Gateway {
     /// Has a handle know the status of its trace, which another node may have changed, unless that was asked for a
     /// moment ago. One of many requests asks, and the others wait for its answer. False if the trace is gone.
     async fn is_there(&self, handle: &TraceHandle) -> Result<bool> {
-        if !self.traces.is_stale(handle, self.clock.now()) {
+        let came = self.clock.now();
+        if !self.traces.is_stale(handle, came) {
             return Ok(true);
         }
         // The wait and the question together are bounded.
@@ -63,7 +64,7 @@ impl Gateway {
                 return Ok::<_, store::Error>(false);
             }
             let now = self.clock.now();
-            if !self.traces.is_stale(handle, now) {
+            if !self.traces.is_stale_for(handle, came, now) {
                 return Ok(true);
             }
             let Some(status) = self.store.trace_status(handle.project, handle.id).await? else {
@@ -183,9 +184,13 @@ mod tests {
             } else {
                 handle.found(status, now);
             }
+            // The answer took as long as one counts: it counts for whoever waited for it.
+            let later = Timestamp(now.0 + PENDING_FOR);
+            gateway.clock.set(later);
             drop(asking);
             let is_open = !is_gone && status == TraceStatus::Pending;
             assert_eq!(waiting.await.is_ok(), is_open, "{is_gone} {status:?}");
+            assert_eq!(gateway.traces.is_stale(&handle, later), status == TraceStatus::Pending);
         }
     }
 }

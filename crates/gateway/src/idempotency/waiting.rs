@@ -160,7 +160,7 @@ impl Gateway {
     ) -> Result<Option<Box<KeptAnswer>>> {
         let share = caller.share();
         let mut charge = self.replay_memory.charge(id.project, id.key);
-        charge.add(length)?;
+        charge.begin(length).await?;
         let Some(sealed) = bounded(self.store.kept_answer(id, request)).await? else {
             return Ok(None);
         };

@@ -33,6 +33,8 @@ struct Kept {
     added: HashMap<KeyId, u64>,
     /// The beginning of the last sum, whatever became of it.
     summed_at: Option<Timestamp>,
+    /// The beginning of the last sum that succeeded, or of the figures where none has for long.
+    known_at: Option<Timestamp>,
     is_being_summed: bool,
 }
 
@@ -61,6 +63,12 @@ impl KeptBytes {
         let kept = projects.entry(project).or_default();
         if kept.is_being_summed || is_within(kept, SUM_FOR) {
             return None;
+        }
+        // Figures that only grow, because no sum succeeds, would in the end keep every answer out.
+        if !kept.known_at.is_some_and(|at| at <= now && now.since(at) < REMEMBERED_FOR) {
+            kept.of_key.clear();
+            kept.bytes = 0;
+            kept.known_at = Some(now);
         }
         kept.is_being_summed = true;
         kept.summed_at = Some(now);
@@ -100,6 +108,7 @@ impl Summing {
         let Some(kept) = projects.get_mut(&self.project) else { return };
         kept.of_key.clear();
         kept.bytes = 0;
+        kept.known_at = kept.summed_at;
         let added = std::mem::take(&mut kept.added);
         for (key, bytes) in of_keys.iter().copied().chain(added) {
             kept.add(key, bytes);
@@ -171,6 +180,17 @@ mod tests {
         assert!(!kept.add(PROJECT, KEY, 6));
         assert!(kept.add(PROJECT, KEY, 5));
         assert!(kept.begin_sum(PROJECT, at(2 * MINUTE)).is_some());
+    }
+
+    #[test]
+    fn figures_begin_anew_where_no_sum_succeeds_for_long() {
+        let kept = KeptBytes::default();
+        kept.begin_sum(PROJECT, at(0)).unwrap().note(&[(KEY, MOST_KEPT_OF_KEY)]);
+        drop(kept.begin_sum(PROJECT, at(REMEMBERED_FOR - 1)).unwrap());
+        assert!(!kept.add(PROJECT, KEY, 1));
+        drop(kept.begin_sum(PROJECT, at(REMEMBERED_FOR + MINUTE)).unwrap());
+        assert!(kept.add(PROJECT, KEY, MOST_KEPT_OF_KEY));
+        assert!(!kept.add(PROJECT, KEY, 1), "what is added since counts");
     }
 
     #[test]

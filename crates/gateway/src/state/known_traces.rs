@@ -162,9 +162,20 @@ impl KnownTraces {
 
     /// Whether the status of a trace has to be asked for before it counts.
     pub(crate) fn is_stale(&self, handle: &TraceHandle, now: Timestamp) -> bool {
+        self.is_stale_for(handle, now, now)
+    }
+
+    /// The same for a request that came at a time and has waited since: it needs no later answer than one that was
+    /// new when it came, or those that wait would each ask for one of their own.
+    pub(crate) fn is_stale_for(
+        &self,
+        handle: &TraceHandle,
+        came: Timestamp,
+        now: Timestamp,
+    ) -> bool {
         let asked = Timestamp(handle.asked.load(Ordering::Acquire));
         // A clock that went back makes nothing valid for longer.
-        let is_fresh = asked <= now && now.0.saturating_sub(asked.0) < PENDING_FOR;
+        let is_fresh = asked <= now && came.0.saturating_sub(asked.0) < PENDING_FOR;
         self.has_other_nodes && handle.has(TraceStatus::Pending) && !is_fresh
     }
 
