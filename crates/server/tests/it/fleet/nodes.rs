@@ -31,7 +31,9 @@ async fn what_a_node_had_reserved_that_dies_is_given_back() {
     // It held all that the cap affords, or nearly so.
     until("others can spend it", async || {
         let reply = run(&here, &trace).await;
-        assert!(matches!(reply.status, 200 | 429), "{}", reply.text);
+        // On a slow machine Redis takes longer than a decision may.
+        let is_late = reply.status == 503 && reply.text.contains("limits_unavailable");
+        assert!(is_late || matches!(reply.status, 200 | 429), "{}", reply.text);
         (reply.status == 200).then_some(())
     })
     .await;
