@@ -164,6 +164,7 @@ test("every page is sound at two widths in two themes", async () => {
       await signIn(page);
       // A figure that comes later moves what lies below it.
       await page.getByText("of $0.0600 revenue").waitFor();
+      await page.getByText(/personal data, \d+ injection/).waitFor();
       for (const path of paths) {
         await page.goto(gateway.base + path);
         assert.notEqual(await page.title(), "owned", path);

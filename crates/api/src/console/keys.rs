@@ -240,10 +240,9 @@ fn allowed(
 ) -> std::result::Result<Option<Vec<String>>, Error> {
     let ticked: Vec<String> = form.all(field).map(str::to_owned).collect();
     match form.get(choice) {
-        Some("these") => Ok(Some(ticked)),
         Some("all") | None if ticked.is_empty() => Ok(None),
-        // The page of a release before the choice.
-        None => Ok(Some(ticked)),
+        // A page of the release before has no choice.
+        Some("these") | None => Ok(Some(ticked)),
         Some(_) => Err(Error::invalid(fault)),
     }
 }
