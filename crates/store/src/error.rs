@@ -89,3 +89,11 @@ impl From<sqlx::Error> for Error {
         }
     }
 }
+
+/// Whether others have what a statement needs: the wait for it was too long, or would have been for ever.
+pub(crate) fn is_in_use(error: &sqlx::Error) -> bool {
+    const LOCK_NOT_AVAILABLE: &str = "55P03";
+    const DEADLOCK_DETECTED: &str = "40P01";
+    let code = error.as_database_error().and_then(|refusal| refusal.code());
+    matches!(code.as_deref(), Some(LOCK_NOT_AVAILABLE | DEADLOCK_DETECTED))
+}

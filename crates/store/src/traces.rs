@@ -140,7 +140,8 @@ impl Store {
     }
 
     /// Marks those failed that are still pending and have still no step after `since`: they were
-    /// found outside of this transaction, which keeps the writer waiting and must be short.
+    /// found outside of this transaction, which keeps the writer waiting and must be short. Those that may have lost
+    /// steps with a partition, and do not know yet what they cost, fail later.
     async fn fail_if_idle(&self, ids: &[uuid::Uuid], since: Timestamp) -> Result<Vec<TraceId>> {
         const FAIL: &str = "
             UPDATE traces
@@ -150,7 +151,8 @@ impl Store {
                 latency = COALESCE(
                     (SELECT max(finished_at) FROM steps WHERE trace_id = $1) - created_at, 0)
             WHERE id = $1 AND status = 'pending' AND active_at IS NULL
-              AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = $1 AND s.finished_at >= $2)";
+              AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = $1 AND s.finished_at >= $2)
+              AND NOT EXISTS (SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at)";
         let mut failed = Vec::with_capacity(ids.len());
         let mut tx = self.begin().await?;
         for id in ids {
@@ -184,7 +186,8 @@ impl Tx {
                 total_cost = $7, latency = $8, grade = $9,
                 session = NULL, active_at = NULL
             WHERE id = $1 AND status = $10
-              AND (assessment IS NULL OR purged_cost IS NULL)";
+              AND (assessment IS NULL OR purged_cost IS NULL AND NOT EXISTS (
+                  SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at))";
         let text =
             serde_json::to_string(assessment).map_err(|error| Error::Corrupt(error.to_string()))?;
         // The first to write a trace that several complete at once finds it pending.

@@ -15,6 +15,8 @@ mod idempotency;
 mod insights;
 mod jobs;
 mod migration_rules;
+mod partition_changes;
+mod partition_drops;
 mod recovery;
 mod registry;
 mod retention;

@@ -14,9 +14,9 @@ const EXPAND: &str = include_str!("../future/expand.sql");
 /// Changes of the version after that.
 const CONTRACT: &str = include_str!("../future/contract.sql");
 /// The schema before the last migration.
-const BEFORE_SUPPORT: &str = "
-    DROP TABLE schema_support;
-    DELETE FROM _sqlx_migrations WHERE version = 34";
+const BEFORE_LAST: &str = "
+    DROP TABLE detached_partitions;
+    DELETE FROM _sqlx_migrations WHERE version = 35";
 /// A field that a newer node may add to the calls that it begins.
 const UNKNOWN_FIELD: &str =
     "UPDATE open_calls SET call = '{\"of_a_newer_version\": [1], ' || substr(call, 2)";
@@ -183,7 +183,7 @@ async fn a_look_at_the_schema_tells_what_a_start_would_do_and_does_nothing() {
         assert!(database.try_open([7; 32], Claim::Look).await.is_err(), "it stays empty");
         database.open().await.close().await;
         assert_eq!(state(&database).await, SchemaState::UpToDate { version: known });
-        database.execute(BEFORE_SUPPORT).await;
+        database.execute(BEFORE_LAST).await;
         for _ in 0..2 {
             let state = state(&database).await;
             let is_behind = matches!(
@@ -201,12 +201,12 @@ async fn the_schema_is_brought_up_to_date_beside_gateways_that_run() {
         let Location::Postgres(url) = &database.location else { continue };
         let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
         let (project, _) = project(&store).await;
-        database.execute(BEFORE_SUPPORT).await;
+        database.execute(BEFORE_LAST).await;
         let running = async || match state(&database).await {
             SchemaState::Behind { running, .. } => running,
             state => unreachable!("{state:?}"),
         };
-        assert_eq!(running().await, Some(34), "it shows what it knows");
+        assert_eq!(running().await, Some(35), "it shows what it knows");
         // A gateway from before there was a lock for that.
         let mut old = PgConnection::connect(url.expose()).await.unwrap();
         sqlx::query("SELECT pg_advisory_lock_shared($1)")

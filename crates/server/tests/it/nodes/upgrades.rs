@@ -9,10 +9,10 @@ use crate::startup::process::{complaint, printed};
 /// Changes of the schema that the next version may make, and the one after it.
 const EXPAND: &str = include_str!("../../../../store/tests/future/expand.sql");
 const CONTRACT: &str = include_str!("../../../../store/tests/future/contract.sql");
-/// The schema before the version was recorded.
-const BEFORE_SUPPORT: &str = "
-    DROP TABLE schema_support;
-    DELETE FROM _sqlx_migrations WHERE version = 34";
+/// The schema before the last migration.
+const BEFORE_LAST: &str = "
+    DROP TABLE detached_partitions;
+    DELETE FROM _sqlx_migrations WHERE version = 35";
 
 /// The whole life of a call, begun on one node and ended on another.
 async fn life(one: &Caller, other: &Caller) {
@@ -86,7 +86,7 @@ async fn this_version_runs_beside_the_next_until_that_leaves_it_behind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn migrations_are_applied_beside_gateways_that_run() {
     let Some((mut server, _mock)) = shared().await else { return };
-    server.sql(BEFORE_SUPPORT);
+    server.sql(BEFORE_LAST);
     for _ in 0..2 {
         let said = printed(&server.cli(&["migrate", "--check"], &[]).await);
         assert!(
@@ -98,7 +98,7 @@ async fn migrations_are_applied_beside_gateways_that_run() {
     assert_eq!(said, "1 migration was applied.\nThe database schema is up to date.\n");
     life(&server.key(), &server.key()).await;
     // A start applies them too.
-    server.sql(BEFORE_SUPPORT);
+    server.sql(BEFORE_LAST);
     let node = Node::start(&server, &[]).await;
     life(&server.key(), &node.key()).await;
     server.stop().await;
@@ -118,7 +118,7 @@ async fn a_check_of_a_folder_makes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_wrong_master_key_migrates_nothing() {
     let Some((server, _mock)) = shared().await else { return };
-    server.sql(BEFORE_SUPPORT);
+    server.sql(BEFORE_LAST);
     let wrong = "b2".repeat(32);
     let output = server.cli(&["migrate"], &[("SLUICE_MASTER_KEY", wrong.as_str())]).await;
     let said = complaint(&output);

@@ -1,0 +1,277 @@
+//! Partitions of `steps` and `step_contents` on PostgreSQL: one of each for every day, made ahead, and dropped when all
+//! their steps are due instead of deleted one at a time.
+//!
+//! The key is the id of the step. A day, counted from 1970 on, owns the [`DAY_IDS`] ids from its number times
+//! [`DAY_IDS`] on, and at its beginning the counter of step ids is moved there, once its partitions exist. Processes
+//! go on taking ids from that counter, as all versions do. An id that is used on another day than it was taken
+//! lies in the partition of that earlier day, and keeps it a little longer: what is dropped is decided by the steps
+//! that a partition has.
+//!
+//! ```text
+//! steps ----+-- steps_before   all ids up to the day after the conversion: the table that `steps` was
+//!           +-- steps_d20787   a day
+//!           +-- ...
+//!           +-- steps_rest     ids without a partition: ids of days that are dropped, written late
+//! ```
+//!
+//! `step_contents` has the same ones. A partition that is dropped is detached first, from when on its steps are gone for
+//! everybody, and is listed in `detached_partitions`. Its traces are given what they keep of it in batches, and then
+//! the table is dropped. Each step of this is a transaction of its own that leaves the database in order, so whoever
+//! stops it loses nothing, and the next one goes on.
+//!
+//! One process at a time does this, over a connection of its own to the server. Statements that need a table for
+//! themselves wait for it for a moment only, because all who use the table wait behind them, and are tried again a
+//! minute later.
+
+mod ahead;
+mod convert;
+mod detach;
+mod due;
+mod gather;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_recursion::async_recursion as boxed;
+use domain::time::{DAY, HOUR, Timestamp};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+
+use crate::Store;
+use crate::db::{self, Pool};
+use crate::error::Result;
+use crate::lock::PARTITIONS;
+pub use due::DuePartition;
+
+/// How much longer than their retention steps stay in a database with partitions, in microseconds, before they are
+/// deleted one at a time: the day of a partition has to be over before the first of its steps is deleted.
+pub const PARTITION_LEAVE: i64 = DAY + HOUR;
+
+/// The ids of a day. Those of all days are below 2^53: a number of JSON is exact.
+const DAY_IDS: i64 = 1_000_000_000;
+/// The days after today whose partitions are made.
+const DAYS_AHEAD: i64 = 7;
+/// The partitioned tables, each with its key.
+const TABLES: [(&str, &str); 2] = [("steps", "id"), ("step_contents", "step_id")];
+/// How long a change of a table waits for it. All who use it wait behind the change.
+const TABLE_LOCK_TIMEOUT: &str = "100ms";
+/// The settings of the connection. Workers would take the place of those that requests wait for.
+const SETTINGS: [(&str, &str); 4] = [
+    ("lock_timeout", TABLE_LOCK_TIMEOUT),
+    ("statement_timeout", "30000"),
+    ("jit", "off"),
+    ("max_parallel_workers_per_gather", "0"),
+];
+/// How often a change is tried before it is left to the next run.
+const ATTEMPTS: usize = 3;
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Tries a change of a table a few times; `None` if others had the table each time.
+macro_rules! while_in_use {
+    ($change:expr) => {{
+        let mut done = None;
+        for attempt in 0..$crate::partitions::ATTEMPTS {
+            if attempt > 0 {
+                tokio::time::sleep($crate::partitions::PAUSE).await;
+            }
+            match $change {
+                Ok(found) => {
+                    done = Some(found);
+                    break;
+                }
+                Err(error) if $crate::error::is_in_use(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        done
+    }};
+}
+use while_in_use;
+
+/// A pair of partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// The tables from before there were partitions.
+    Before,
+    /// A day, counted from 1970 on.
+    Day(i64),
+}
+
+impl Part {
+    /// The name of its table among the partitions of a table.
+    fn of(self, table: &str) -> String {
+        match self {
+            Self::Before => format!("{table}_before"),
+            Self::Day(day) => format!("{table}_d{day}"),
+        }
+    }
+
+    /// The partition of `steps` with a name.
+    fn parse(name: &str) -> Option<Self> {
+        match name.strip_prefix("steps_")? {
+            "before" => Some(Self::Before),
+            day => day.strip_prefix('d')?.parse().ok().map(Self::Day),
+        }
+    }
+}
+
+/// The partitions that there are.
+#[derive(Debug)]
+struct Layout {
+    /// Each with the id after its last.
+    parts: BTreeMap<Part, i64>,
+}
+
+impl Layout {
+    /// Whether the ids of a day have a partition.
+    fn has(&self, day: i64) -> bool {
+        self.parts.contains_key(&Part::Day(day))
+            || self.parts.get(&Part::Before).is_some_and(|end| day * DAY_IDS < *end)
+    }
+}
+
+/// The time before which partitions need no further look, because they have a step that is not due.
+#[derive(Debug, Default)]
+pub struct PartitionWatch(BTreeMap<Part, Timestamp>);
+
+/// The right to change partitions, which one process has at a time. It ends with the connection.
+#[derive(Debug)]
+pub struct Maintenance {
+    connection: PgConnection,
+}
+
+impl Store {
+    /// Makes what is missing of the partitions, and drops those whose steps are all due. Does nothing while another
+    /// process does, and on SQLite.
+    #[boxed]
+    pub async fn keep_partitions(&self, now: Timestamp, watch: &mut PartitionWatch) -> Result<()> {
+        let Some(mut maintenance) = self.maintain_partitions().await? else { return Ok(()) };
+        let done = maintenance.run(now, watch).await;
+        maintenance.end().await;
+        done
+    }
+
+    /// Takes the right to change partitions; `None` while another process has it, and on SQLite.
+    #[boxed]
+    pub async fn maintain_partitions(&self) -> Result<Option<Maintenance>> {
+        let Some(url) = &self.direct else { return Ok(None) };
+        let mut connection = db::connect_direct(url, &SETTINGS).await?;
+        let lock = sqlx::query_scalar("SELECT pg_try_advisory_lock($1)").bind(PARTITIONS);
+        let is_ours: bool = lock.fetch_one(&mut connection).await?;
+        if is_ours {
+            return Ok(Some(Maintenance { connection }));
+        }
+        // Nothing is left to do should it fail.
+        let _ = connection.close().await;
+        Ok(None)
+    }
+
+    /// Whether steps lie in partitions.
+    pub(crate) async fn has_partitions(&self) -> Result<bool> {
+        match &self.reader {
+            Pool::Sqlite(_) => Ok(false),
+            Pool::Postgres(db) => Ok(sqlx::query_scalar(HAS_PARTITIONS).fetch_one(db).await?),
+        }
+    }
+}
+
+const HAS_PARTITIONS: &str =
+    "SELECT EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('steps') AND relkind = 'p')";
+
+impl Maintenance {
+    async fn run(&mut self, now: Timestamp, watch: &mut PartitionWatch) -> Result<()> {
+        if !self.convert(now).await? {
+            tracing::info!(
+                "steps have no partitions yet: the tables were in use, and the change is tried again in a minute"
+            );
+            return Ok(());
+        }
+        self.make_ahead(now).await?;
+        self.gather().await?;
+        while let Some(due) = self.due_partition(now, watch).await? {
+            if !self.detach(&due).await? {
+                break;
+            }
+            self.gather().await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the right back.
+    #[boxed]
+    pub async fn end(self) {
+        // The server ends it, and with it the lock, should this fail.
+        let _ = self.connection.close().await;
+    }
+
+    async fn layout(&mut self) -> Result<Layout> {
+        const PARTS: &str = "
+            SELECT CAST(c.relname AS TEXT), pg_get_expr(c.relpartbound, c.oid)
+            FROM pg_inherits i
+            JOIN pg_class c ON c.oid = i.inhrelid
+            WHERE i.inhparent = to_regclass('steps')";
+        let rows: Vec<(String, String)> =
+            sqlx::query_as(PARTS).fetch_all(&mut self.connection).await?;
+        let end = |bounds: &str| bounds.rsplit_once(" TO ").and_then(|(_, end)| number(end));
+        let parts =
+            rows.iter().filter_map(|(name, bounds)| Some((Part::parse(name)?, end(bounds)?)));
+        Ok(Layout { parts: parts.collect() })
+    }
+
+    /// The next id that is taken by a process.
+    async fn next_id(&mut self) -> Result<i64> {
+        const NEXT: &str = "SELECT value FROM counters WHERE name = 'step'";
+        Ok(sqlx::query_scalar(NEXT).fetch_one(&mut self.connection).await?)
+    }
+}
+
+/// The number that a text of PostgreSQL has among other characters.
+fn number(text: &str) -> Option<i64> {
+    text.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?.parse().ok()
+}
+
+/// The day that it is, counted from 1970 on.
+fn day(now: Timestamp) -> i64 {
+    now.0.div_euclid(DAY)
+}
+
+/// Runs a statement that has no values: those that change tables take none. Names in it are of this module, or
+/// quoted.
+async fn change(connection: &mut PgConnection, statement: String) -> sqlx::Result<()> {
+    let query = sqlx::query(AssertSqlSafe(statement)).persistent(false);
+    query.execute(connection).await?;
+    Ok(())
+}
+
+/// Has vacuum leave tables, as it does a second after somebody waits for what it holds. The wait for this lock keeps no
+/// request waiting, which the one for a table would.
+async fn calm(connection: &mut PgConnection, tables: &str) -> sqlx::Result<()> {
+    for statement in [
+        "SET LOCAL lock_timeout = '5s'".to_owned(),
+        format!("LOCK TABLE {tables} IN SHARE UPDATE EXCLUSIVE MODE"),
+        format!("SET LOCAL lock_timeout = '{TABLE_LOCK_TIMEOUT}'"),
+    ] {
+        change(&mut *connection, statement).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_parts_and_back() {
+        for part in [Part::Before, Part::Day(20_787)] {
+            assert_eq!(Part::parse(&part.of("steps")), Some(part));
+        }
+        for other in ["steps_rest", "steps_dx", "steps", "step_contents_before"] {
+            assert_eq!(Part::parse(other), None, "{other}");
+        }
+        assert_eq!(
+            number("CHECK ((id < '20787000000000'::bigint)) NOT VALID"),
+            Some(20_787_000_000_000)
+        );
+        assert_eq!(number("MAXVALUE"), None);
+    }
+}
