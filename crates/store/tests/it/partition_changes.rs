@@ -72,11 +72,11 @@ async fn a_database_gets_partitions_while_its_steps_are_written_and_read() {
             while after < lot {
                 after += usize::from(is_converted.load(Ordering::Relaxed));
                 let id = store.step_id().await.unwrap();
-                let mut step = run(project, trace_id(1), id);
-                (step.parent, step.error) = (None, None);
+                let step = run(project, trace_id(1), id);
                 store.writer().step(step.clone(), Some((b"{}", &key))).await.unwrap();
                 let found = store.steps_by_id(trace_id(1), &[id]).await.unwrap();
-                assert_eq!(found, [step], "{}", database.kind);
+                let found: Vec<_> = found.iter().map(|step| (step.id, step.cost())).collect();
+                assert_eq!(found, [(id, step.cost())], "{}", database.kind);
                 assert_eq!(store.sealed_contents(&[id]).await.unwrap().len(), 1);
                 written.push(id);
             }
@@ -148,14 +148,10 @@ async fn a_conversion_that_was_stopped_refuses_no_step_and_is_gone_on_with() {
             assert_eq!(database.texts(CHECKS).await, [""; 0], "{left:?}");
             write().await;
             store.close().await;
-            // A process that starts now takes its ids from today's, if today has them.
+            // A process that starts now takes its ids from today's.
             let store = database.open().await;
             let id = store.step_id().await.unwrap();
-            assert_eq!(
-                id.0 >= today * DAY_IDS,
-                first <= today || left.contains(&TAKEN),
-                "{left:?}"
-            );
+            assert!(id.0 >= today * DAY_IDS, "{left:?}");
             store.writer().step(run(project, trace_id(1), id), None).await.unwrap();
             assert_eq!(store.steps(trace_id(1)).await.unwrap().len(), 3, "{left:?}");
             store.close().await;
@@ -217,7 +213,8 @@ async fn a_day_gets_the_steps_that_came_before_its_partition() {
         assert_eq!(database.texts(PLACES).await, ["steps_rest"; 41]);
         keep(&store, in_days(15)).await;
         let places = database.texts(PLACES).await;
-        assert_eq!(places[..40], vec![format!("steps_d{day}"); 40], "{}", database.kind);
+        let own = format!("steps_d{day}");
+        assert!(places[..40].iter().all(|place| *place == own), "{}: {places:?}", database.kind);
         assert_eq!(places[40], "steps_rest");
         let found = store.steps(trace_id(1)).await.unwrap();
         let found: Vec<i64> = found.iter().map(|step| step.id.0).collect();

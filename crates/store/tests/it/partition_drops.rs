@@ -7,7 +7,7 @@ use domain::money::Usd;
 use domain::review::{Judge, Review, Verdict};
 use domain::step::{Security, Step};
 use domain::time::{DAY, HOUR, Timestamp};
-use domain::trace::{Purged, Trace};
+use domain::trace::Purged;
 use store::{Claim, DuePartition, Maintenance, PartitionWatch, SealingKey, Store, StoredResource};
 
 use crate::partition_changes::{DAY_IDS, PLACES, TODAY, keep, parts, postgres};
@@ -323,8 +323,7 @@ async fn traces_keep_the_same_of_steps_whether_they_go_alone_or_with_their_parti
         let (project, _) = project(&store).await;
         rules(&store, project, &[("short", 2), ("long", 9)]).await;
         for number in 1..=12 {
-            let new = Trace { created_at: NOW, ..trace(project, number) };
-            store.writer().trace(new).await.unwrap();
+            store.writer().trace(trace(project, number)).await.unwrap();
         }
         keep(&store, NOW).await;
         for number in 0..80 {
