@@ -33,7 +33,7 @@ impl Maintenance {
         let wanted: BTreeSet<i64> =
             (today..=today + DAYS_AHEAD).chain(counted..=counted + 1).collect();
         for missing in wanted.into_iter().filter(|day| !layout.has(*day)) {
-            match while_in_use!(make(&mut self.connection, missing).await) {
+            match while_in_use!(self.connection, make(&mut self.connection, missing).await) {
                 Some(Made::Now) => tracing::debug!(day = missing, "a partition of steps was made"),
                 Some(Made::Later) | None => {}
                 Some(Made::TooManyRows) => tracing::warn!(

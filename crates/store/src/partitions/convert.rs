@@ -13,7 +13,8 @@ use domain::time::Timestamp;
 use sqlx::{Connection as _, PgConnection};
 
 use super::{
-    DAY_IDS, HAS_PARTITIONS, Maintenance, Part, TABLES, calm, change, day, number, while_in_use,
+    DAY_IDS, HAS_PARTITIONS, Maintenance, Part, TABLES, calm, change, change_all, day, number,
+    while_in_use,
 };
 use crate::error::Result;
 use crate::from_row::from_row;
@@ -41,11 +42,12 @@ impl Maintenance {
         }
         let Some(bound) = self.bound(now).await? else { return Ok(false) };
         for (table, _) in TABLES {
-            if while_in_use!(validate(&mut self.connection, table).await).is_none() {
+            if while_in_use!(self.connection, validate(&mut self.connection, table).await).is_none()
+            {
                 return Ok(false);
             }
         }
-        if while_in_use!(swap(&mut self.connection, bound).await).is_none() {
+        if while_in_use!(self.connection, swap(&mut self.connection, bound).await).is_none() {
             return Ok(false);
         }
         tracing::info!("steps lie in partitions from now on");
@@ -81,7 +83,9 @@ impl Maintenance {
             let mut changes = Vec::from_iter(has_one.then(|| format!("DROP CONSTRAINT {CHECK}")));
             changes.push(format!("ADD CONSTRAINT {CHECK} CHECK ({key} < {bound}) NOT VALID"));
             let statement = format!("ALTER TABLE {table} {}", changes.join(", "));
-            if while_in_use!(alter(&mut self.connection, table, &statement).await).is_none() {
+            if while_in_use!(self.connection, alter(&mut self.connection, table, &statement).await)
+                .is_none()
+            {
                 return Ok(None);
             }
         }
@@ -108,41 +112,39 @@ async fn alter(connection: &mut PgConnection, table: &str, statement: &str) -> s
 /// Puts partitioned tables in the place of the plain ones, which become their first partitions.
 async fn swap(connection: &mut PgConnection, bound: i64) -> sqlx::Result<()> {
     let mut tx = connection.begin().await?;
+    // No index is made meanwhile either.
     calm(&mut tx, "steps, step_contents").await?;
-    change(&mut tx, "LOCK TABLE steps, step_contents IN ACCESS EXCLUSIVE MODE".to_owned()).await?;
+    let mut all = vec!["LOCK TABLE steps, step_contents IN ACCESS EXCLUSIVE MODE".to_owned()];
     for (table, key) in TABLES {
         let before = Part::Before.of(table);
         let indices = indices(&mut tx, table).await?;
         let grants = grants(&mut tx, table).await?;
-        change(&mut tx, format!("ALTER TABLE {table} RENAME TO {before}")).await?;
+        all.push(format!("ALTER TABLE {table} RENAME TO {before}"));
         for Index { name, .. } in &indices {
             let rest = name.strip_prefix(table).unwrap_or(name).trim_start_matches('_');
             let (old, new) = (quoted(name), quoted(&format!("{before}_{rest}")));
-            change(&mut tx, format!("ALTER INDEX {old} RENAME TO {new}")).await?;
+            all.push(format!("ALTER INDEX {old} RENAME TO {new}"));
         }
         let key_name = indices.iter().find(|index| index.is_primary);
         let key_name = key_name.map_or_else(|| format!("{table}_pkey"), |index| index.name.clone());
-        let make = format!(
+        all.push(format!(
             "CREATE TABLE {table} (
                 LIKE {before} INCLUDING DEFAULTS INCLUDING STORAGE INCLUDING COMPRESSION,
                 CONSTRAINT {} PRIMARY KEY ({key})) PARTITION BY RANGE ({key})",
             quoted(&key_name)
-        );
-        change(&mut tx, make).await?;
-        for index in indices.into_iter().filter(|index| !index.is_primary) {
-            // The table of that name is the new one.
-            change(&mut tx, index.text).await?;
-        }
-        for (right, role) in grants {
-            change(&mut tx, format!("GRANT {right} ON {table} TO {role}")).await?;
-        }
-        let attach = format!(
+        ));
+        // The table of that name is the new one by then.
+        let others = indices.into_iter().filter(|index| !index.is_primary);
+        all.extend(others.map(|index| index.text));
+        let grant = |(right, role): (String, String)| format!("GRANT {right} ON {table} TO {role}");
+        all.extend(grants.into_iter().map(grant));
+        all.push(format!(
             "ALTER TABLE {table} ATTACH PARTITION {before} FOR VALUES FROM (MINVALUE) TO ({bound})"
-        );
-        change(&mut tx, attach).await?;
-        change(&mut tx, format!("ALTER TABLE {before} DROP CONSTRAINT {CHECK}")).await?;
-        change(&mut tx, format!("CREATE TABLE {table}_rest PARTITION OF {table} DEFAULT")).await?;
+        ));
+        all.push(format!("ALTER TABLE {before} DROP CONSTRAINT {CHECK}"));
+        all.push(format!("CREATE TABLE {table}_rest PARTITION OF {table} DEFAULT"));
     }
+    change_all(&mut tx, all).await?;
     tx.commit().await
 }
 

@@ -1,12 +1,10 @@
 //! The detachment of a partition whose steps are all due.
 
-use std::collections::BTreeMap;
-
 use async_recursion::async_recursion as boxed;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use super::due::{RULES, newest};
-use super::{DuePartition, Maintenance, TABLES, calm, change, while_in_use};
+use super::{DuePartition, Maintenance, TABLES, calm, change, change_all, while_in_use};
 use crate::error::Result;
 
 impl Maintenance {
@@ -14,7 +12,9 @@ impl Maintenance {
     /// since it was found, if a step was added, or if others had a table each time.
     #[boxed]
     pub async fn detach(&mut self, due: &DuePartition) -> Result<bool> {
-        let Some(is_detached) = while_in_use!(detach(&mut self.connection, due).await) else {
+        let Some(is_detached) =
+            while_in_use!(self.connection, detach(&mut self.connection, due).await)
+        else {
             tracing::info!(
                 partition = due.part.of("steps"),
                 "a partition of steps that are all due is in use: it is dropped later"
@@ -32,8 +32,6 @@ impl Maintenance {
 }
 
 async fn detach(connection: &mut PgConnection, due: &DuePartition) -> sqlx::Result<bool> {
-    const NOTE: &str = "
-        INSERT INTO detached_partitions (name, newest, gathered) VALUES ($1, $2, $3)";
     let [steps, contents] = TABLES.map(|(table, _)| due.part.of(table));
     let mut tx = connection.begin().await?;
     calm(&mut tx, &format!("{steps}, {contents}, steps_rest, step_contents_rest")).await?;
@@ -43,30 +41,36 @@ async fn detach(connection: &mut PgConnection, due: &DuePartition) -> sqlx::Resu
     if rules != due.rules {
         return Ok(false);
     }
-    for (table, _) in TABLES {
-        let part = due.part.of(table);
-        change(&mut tx, format!("ALTER TABLE {table} DETACH PARTITION {part}")).await?;
-    }
+    let changes = vec![
+        format!("ALTER TABLE steps DETACH PARTITION {steps}"),
+        format!("ALTER TABLE step_contents DETACH PARTITION {contents}"),
+    ];
+    change_all(&mut tx, changes).await?;
     // Nobody writes to it any more. A step that was written late has ended after all others of its project.
-    let query = format!("{} SELECT project_id, newest FROM own", newest(&steps));
-    let found: Vec<(i64, i64)> = sqlx::query_as(AssertSqlSafe(query)).fetch_all(&mut *tx).await?;
-    let deleted: Vec<i64> =
-        sqlx::query_scalar("SELECT id FROM projects WHERE deleted_at IS NOT NULL")
-            .fetch_all(&mut *tx)
-            .await?;
-    if !found
-        .iter()
-        .all(|(project, end)| deleted.contains(project) || is_known(&due.newest, *project, *end))
-    {
+    let note = format!(
+        "{}
+        INSERT INTO detached_partitions (name, newest, gathered)
+        SELECT $1, COALESCE(max(own.newest), $2), $2
+        FROM own
+        HAVING count(*) = (
+            SELECT count(*)
+            FROM own o
+            LEFT JOIN unnest(CAST($3 AS BIGINT[]), CAST($4 AS BIGINT[])) AS known (project, newest) ON known.project = o.project_id
+            LEFT JOIN projects p ON p.id = o.project_id
+            WHERE o.newest <= known.newest OR p.deleted_at IS NOT NULL)",
+        newest(&steps)
+    );
+    let (projects, ends): (Vec<i64>, Vec<i64>) = due.newest.iter().unzip();
+    let noted = sqlx::query(AssertSqlSafe(note))
+        .bind(&steps)
+        .bind(i64::MIN)
+        .bind(&projects[..])
+        .bind(&ends[..])
+        .execute(&mut *tx)
+        .await?;
+    if noted.rows_affected() == 0 {
         return Ok(false);
     }
-    let last = found.iter().map(|(_, end)| *end).max().unwrap_or(i64::MIN);
-    sqlx::query(NOTE).bind(steps).bind(last).bind(i64::MIN).execute(&mut *tx).await?;
     tx.commit().await?;
     Ok(true)
-}
-
-/// Whether the last step of a project was there when all were found due.
-fn is_known(newest: &BTreeMap<i64, i64>, project: i64, end: i64) -> bool {
-    newest.get(&project).is_some_and(|known| end <= *known)
 }

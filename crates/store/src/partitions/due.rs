@@ -122,9 +122,10 @@ impl Maintenance {
         let mut tx = self.connection.begin().await?;
         // Nobody waits for it, and the index leaves most partitions unread.
         change(&mut tx, "SET LOCAL statement_timeout = '10min'".to_owned()).await?;
+        let mut later_due: Option<i64> = None;
         for only in [RECENT, OF_LONGER_TRACES] {
             let query = later(&part.of("steps"), only);
-            let due: Option<i64> = sqlx::query_scalar(AssertSqlSafe(query))
+            later_due = sqlx::query_scalar(AssertSqlSafe(query))
                 .bind(now.0)
                 .bind(DAY)
                 .bind(of.project_id)
@@ -132,12 +133,12 @@ impl Maintenance {
                 .bind(longest)
                 .fetch_optional(&mut *tx)
                 .await?;
-            if let Some(due) = due {
-                return Ok(Some(Timestamp(due)));
+            if later_due.is_some() {
+                break;
             }
         }
         tx.commit().await?;
-        Ok(None)
+        Ok(later_due.map(Timestamp))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::retention::{Source, aged};
 
 /// The steps of a batch. Their traces are locked while it takes.
-const BATCH_STEPS: i64 = 4_000;
+const BATCH_STEPS: i64 = 1_000;
 /// How long batches follow each other before everything else has its turn.
 const TURN: Duration = Duration::from_secs(40);
 
@@ -33,7 +33,9 @@ impl Maintenance {
         for (index, (one, table)) in all.iter().zip(&tables).enumerate() {
             // Nothing of a content is kept.
             let contents = format!("DROP TABLE IF EXISTS {}", one.part.of("step_contents"));
-            if while_in_use!(change(&mut self.connection, contents.clone()).await).is_none() {
+            if while_in_use!(self.connection, change(&mut self.connection, contents.clone()).await)
+                .is_none()
+            {
                 return Ok(());
             }
             // Those before it are gone by now.
@@ -41,7 +43,10 @@ impl Maintenance {
             let mut from = one.gathered;
             loop {
                 let batch = Instant::now();
-                match while_in_use!(next(&mut self.connection, &gather, table, from).await) {
+                match while_in_use!(
+                    self.connection,
+                    next(&mut self.connection, &gather, table, from).await
+                ) {
                     Some(Some(to)) => from = to,
                     Some(None) => break,
                     None => return Ok(()),
@@ -52,7 +57,7 @@ impl Maintenance {
                 // The database has as much time for others.
                 tokio::time::sleep(batch.elapsed()).await;
             }
-            if while_in_use!(forget(&mut self.connection, table).await).is_none() {
+            if while_in_use!(self.connection, forget(&mut self.connection, table).await).is_none() {
                 return Ok(());
             }
             tracing::info!(partition = table, "the table of a dropped partition of steps is gone");

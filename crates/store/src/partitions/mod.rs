@@ -55,8 +55,10 @@ const TABLES: [(&str, &str); 2] = [("steps", "id"), ("step_contents", "step_id")
 /// How long a change of a table waits for it. All who use it wait behind the change.
 const TABLE_LOCK_TIMEOUT: &str = "100ms";
 /// The settings of the connection. Workers would take the place of those that requests wait for.
-const SETTINGS: [(&str, &str); 4] = [
+/// A process that stops in a transaction does not keep what it has locked.
+const SETTINGS: [(&str, &str); 5] = [
     ("lock_timeout", TABLE_LOCK_TIMEOUT),
+    ("idle_in_transaction_session_timeout", "2000"),
     ("statement_timeout", "30000"),
     ("jit", "off"),
     ("max_parallel_workers_per_gather", "0"),
@@ -66,15 +68,19 @@ const ATTEMPTS: usize = 3;
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tries a change of a table a few times; `None` if others had the table each time.
+/// Tries a change over a connection a few times; `None` if others had a table each time.
 macro_rules! while_in_use {
-    ($change:expr) => {{
+    ($connection:expr, $change:expr) => {{
         let mut done = None;
         for attempt in 0..$crate::partitions::ATTEMPTS {
             if attempt > 0 {
                 tokio::time::sleep($crate::partitions::PAUSE).await;
             }
-            match $change {
+            let tried = $change;
+            // A transaction that is given up holds what it has locked until the server hears of it, and that is with
+            // the next message.
+            sqlx::Connection::ping(&mut $connection).await?;
+            match tried {
                 Ok(found) => {
                     done = Some(found);
                     break;
@@ -240,6 +246,13 @@ fn day(now: Timestamp) -> i64 {
 async fn change(connection: &mut PgConnection, statement: String) -> sqlx::Result<()> {
     let query = sqlx::query(AssertSqlSafe(statement)).persistent(false);
     query.execute(connection).await?;
+    Ok(())
+}
+
+/// Runs statements in one message: nobody waits for this process while they have a table for themselves.
+async fn change_all(connection: &mut PgConnection, statements: Vec<String>) -> sqlx::Result<()> {
+    let all = sqlx::raw_sql(AssertSqlSafe(statements.join(";\n")));
+    all.execute(connection).await?;
     Ok(())
 }
 
