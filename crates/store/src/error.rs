@@ -94,6 +94,7 @@ impl From<sqlx::Error> for Error {
 pub(crate) fn is_in_use(error: &sqlx::Error) -> bool {
     const LOCK_NOT_AVAILABLE: &str = "55P03";
     const DEADLOCK_DETECTED: &str = "40P01";
-    let code = error.as_database_error().and_then(|refusal| refusal.code());
-    matches!(code.as_deref(), Some(LOCK_NOT_AVAILABLE | DEADLOCK_DETECTED))
+    error.as_database_error().is_some_and(|refusal| {
+        matches!(refusal.code().as_deref(), Some(LOCK_NOT_AVAILABLE | DEADLOCK_DETECTED))
+    })
 }

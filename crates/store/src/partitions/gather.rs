@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::retention::{Source, aged};
 
 /// The steps of a batch. Their traces are locked while it takes.
-const BATCH_STEPS: i64 = 1_000;
+const BATCH_STEPS: i64 = 2_000;
 /// How long batches follow each other before everything else has its turn.
 const TURN: Duration = Duration::from_secs(40);
 
