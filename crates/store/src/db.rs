@@ -244,11 +244,11 @@ fn direct(url: &Secret, most: u32) -> Result<(PgPoolOptions, PgConnectOptions)> 
     // A statement of ours that runs longer is a defect, not work. None is so long that compiling it pays: that
     // takes 15 to 100 ms where PostgreSQL takes a filter for a long one.
     // Workers take some 40 ms to begin, more than a statement takes that PostgreSQL takes for long because it looks into
-    // the partition of every day.
+    // some 60 partitions: by an index that costs a few thousand. One that reads much costs more than ten thousand.
     let options = postgres_options(url)?.options([
         ("statement_timeout", "30000"),
         ("jit", "off"),
-        ("parallel_setup_cost", "100000"),
+        ("parallel_setup_cost", "10000"),
     ]);
     Ok((pool_of(most), options))
 }

@@ -23,7 +23,7 @@ macro_rules! begin_pooled {
             $begin,
             "; SET LOCAL statement_timeout = '",
             $timeout,
-            "'; SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 100000"
+            "'; SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 10000"
         )
     };
 }
