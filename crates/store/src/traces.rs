@@ -46,8 +46,8 @@ pub enum Completion {
 
 /// The columns of a [`Row`].
 pub(crate) const COLUMNS: &str = "
-    id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment, purged_cost,
-    purged_pii, purged_injection, purged_secret";
+    id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment, total_cost,
+    purged_cost, purged_pii, purged_injection, purged_secret";
 
 from_row! {
     /// A row of `traces`.
@@ -61,6 +61,7 @@ from_row! {
         metadata: Option<String>,
         revenue: Option<i64>,
         assessment: Option<String>,
+        total_cost: Option<i64>,
         purged_cost: Option<i64>,
         purged_pii: bool,
         purged_injection: bool,
@@ -84,7 +85,13 @@ impl Row {
             },
             revenue: self.revenue.map(Usd),
             assessment: match &self.assessment {
-                Some(text) => Some(serde_json::from_str(text).map_err(|_| corrupt("assessment"))?),
+                Some(text) => {
+                    let stored: Assessment =
+                        serde_json::from_str(text).map_err(|_| corrupt("assessment"))?;
+                    // It grows by the cost of steps that went with their partition before the trace was completed.
+                    let total_cost = self.total_cost.map_or(stored.total_cost, Usd);
+                    Some(Assessment { total_cost, ..stored })
+                }
                 None => None,
             },
             purged: self.purged_cost.map(|cost| Purged {

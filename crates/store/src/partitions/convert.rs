@@ -12,8 +12,9 @@ use async_recursion::async_recursion as boxed;
 use domain::time::Timestamp;
 use sqlx::{Connection as _, PgConnection};
 
+use super::layout::number;
 use super::{
-    DAY_IDS, HAS_PARTITIONS, Maintenance, Part, TABLES, calm, change, change_all, day, number,
+    DAY_IDS, HAS_PARTITIONS, Maintenance, Part, TABLES, calm, change, change_all, day, other_owner,
     while_in_use,
 };
 use crate::error::Result;
@@ -117,8 +118,12 @@ async fn swap(connection: &mut PgConnection, bound: i64) -> sqlx::Result<()> {
     let mut all = vec!["LOCK TABLE steps, step_contents IN ACCESS EXCLUSIVE MODE".to_owned()];
     for (table, key) in TABLES {
         let before = Part::Before.of(table);
-        let indices = indices(&mut tx, table).await?;
+        let indices = indices(&mut tx, table, key).await?;
         let grants = grants(&mut tx, table).await?;
+        let owner = other_owner(&mut tx, table).await?;
+        let give = |table: &str| {
+            owner.as_ref().map(|owner| format!("ALTER TABLE {table} OWNER TO {owner}"))
+        };
         all.push(format!("ALTER TABLE {table} RENAME TO {before}"));
         for Index { name, .. } in &indices {
             let rest = name.strip_prefix(table).unwrap_or(name).trim_start_matches('_');
@@ -133,9 +138,20 @@ async fn swap(connection: &mut PgConnection, bound: i64) -> sqlx::Result<()> {
                 CONSTRAINT {} PRIMARY KEY ({key})) PARTITION BY RANGE ({key})",
             quoted(&key_name)
         ));
-        // The table of that name is the new one by then.
-        let others = indices.into_iter().filter(|index| !index.is_primary);
-        all.extend(others.map(|index| index.text));
+        // Before it gets rights: its owner is the one who gives them.
+        all.extend(give(table));
+        for index in indices.into_iter().filter(|index| !index.is_primary) {
+            if index.is_of_one_table {
+                tracing::warn!(
+                    index = index.name,
+                    "an index of steps of yours is UNIQUE without the id of the step, which PostgreSQL cannot be with \
+                     partitions: only the steps from before the conversion keep it"
+                );
+                continue;
+            }
+            // The table of that name is the new one by then.
+            all.push(index.text);
+        }
         let grant = |(right, role): (String, String)| format!("GRANT {right} ON {table} TO {role}");
         all.extend(grants.into_iter().map(grant));
         all.push(format!(
@@ -143,6 +159,7 @@ async fn swap(connection: &mut PgConnection, bound: i64) -> sqlx::Result<()> {
         ));
         all.push(format!("ALTER TABLE {before} DROP CONSTRAINT {CHECK}"));
         all.push(format!("CREATE TABLE {table}_rest PARTITION OF {table} DEFAULT"));
+        all.extend(give(&format!("{table}_rest")));
     }
     change_all(&mut tx, all).await?;
     tx.commit().await
@@ -154,17 +171,27 @@ from_row! {
         name: String,
         text: String,
         is_primary: bool,
+        /// Whether there can be none over several partitions.
+        is_of_one_table: bool,
     }
 }
 
-async fn indices(connection: &mut PgConnection, table: &str) -> sqlx::Result<Vec<Index>> {
+async fn indices(
+    connection: &mut PgConnection,
+    table: &str,
+    key: &str,
+) -> sqlx::Result<Vec<Index>> {
     const ALL: &str = "
-        SELECT CAST(c.relname AS TEXT) AS name, pg_get_indexdef(c.oid) AS text, i.indisprimary AS is_primary
+        SELECT CAST(c.relname AS TEXT) AS name, pg_get_indexdef(c.oid) AS text, i.indisprimary AS is_primary,
+               i.indisexclusion OR i.indisunique AND NOT EXISTS (
+                   SELECT 1 FROM pg_attribute a
+                   WHERE a.attrelid = i.indrelid AND a.attname = $2 AND a.attnum = ANY (i.indkey)
+               ) AS is_of_one_table
         FROM pg_index i
         JOIN pg_class c ON c.oid = i.indexrelid
         WHERE i.indrelid = to_regclass($1) AND i.indisvalid
         ORDER BY c.relname";
-    sqlx::query_as(ALL).bind(table).fetch_all(connection).await
+    sqlx::query_as(ALL).bind(table).bind(key).fetch_all(connection).await
 }
 
 /// The rights that others than the owner of a table have: those of a reader of the operator, for example.

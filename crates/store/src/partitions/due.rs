@@ -26,9 +26,23 @@ pub(super) const RULES: &str = "
 pub struct DuePartition {
     pub(super) part: Part,
     pub(super) rules: Vec<u8>,
-    /// The end of the last step of each project.
-    pub(super) newest: BTreeMap<i64, i64>,
+    /// The steps of each project, as they were.
+    pub(super) projects: BTreeMap<i64, Seen>,
 }
+
+/// The steps of a project in a partition, as a look has found them.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// The end of the last one.
+    pub(super) newest: i64,
+    /// Those that end at this time or later could be kept by a rule of the project.
+    pub(super) from: i64,
+    /// The number of these, up to [`MOST_COUNTED`].
+    pub(super) recent: i64,
+}
+
+/// The most steps of a project that are counted: the second time all who use steps wait for it.
+pub(super) const MOST_COUNTED: i64 = 20_000;
 
 from_row! {
     /// A project that has steps in a partition.
@@ -45,9 +59,16 @@ from_row! {
     }
 }
 
+impl OfProject {
+    /// No rule is longer than this but what a trace keeps of a rule that is gone.
+    fn longest_rule(&self) -> i64 {
+        self.longest.unwrap_or(DEFAULT_DAYS).max(DEFAULT_DAYS)
+    }
+}
+
 /// The result of a look at a partition.
 enum Found {
-    Due(BTreeMap<i64, i64>),
+    Due(BTreeMap<i64, Seen>),
     /// A step is not due before this.
     NotBefore(Timestamp),
 }
@@ -61,25 +82,26 @@ impl Maintenance {
         watch: &mut PartitionWatch,
     ) -> Result<Option<DuePartition>> {
         let (layout, next) = (self.layout().await?, self.next_id().await?);
-        watch.0.retain(|part, _| layout.parts.contains_key(part));
-        for (part, end) in layout.parts {
+        watch.looks.retain(|part, _| layout.parts.contains_key(part));
+        for (part, ids) in layout.parts {
             // Processes use ids that they took before the end of their day.
+            let end = ids.end;
             let is_over = end <= next && end.div_euclid(DAY_IDS) < day(now);
-            if !is_over || watch.0.get(&part).is_some_and(|until| now < *until) {
+            if !is_over || watch.looks.get(&part).is_some_and(|until| now < *until) {
                 continue;
             }
             let latest = now.minus_micros(-LONGEST_REST);
             // A look that fails is not taken again at once.
-            watch.0.insert(part, latest);
+            watch.looks.insert(part, latest);
             // Before the steps are looked at: a rule that changes meanwhile shows later.
             let rules = sqlx::query_scalar(RULES).fetch_one(&mut self.connection).await?;
             match self.look(part, now).await? {
-                Found::Due(newest) => {
-                    watch.0.remove(&part);
-                    return Ok(Some(DuePartition { part, rules, newest }));
+                Found::Due(projects) => {
+                    watch.looks.remove(&part);
+                    return Ok(Some(DuePartition { part, rules, projects }));
                 }
                 Found::NotBefore(time) => {
-                    watch.0.insert(part, time.min(latest));
+                    watch.looks.insert(part, time.min(latest));
                 }
             }
         }
@@ -101,12 +123,24 @@ impl Maintenance {
                 return Ok(Found::NotBefore(now.minus_micros(-MINUTE)));
             }
         }
+        let mut all = BTreeMap::new();
         for found in &projects {
+            let from = now.minus_micros(found.longest_rule() * DAY).0;
+            // Before the steps themselves: one that comes meanwhile shows later.
+            let recent = self.recent(part, found.project_id, from).await?;
             if let Some(due) = self.due_later(part, now, found).await? {
                 return Ok(Found::NotBefore(due));
             }
+            all.insert(found.project_id, Seen { newest: found.newest, from, recent });
         }
-        Ok(Found::Due(projects.iter().map(|found| (found.project_id, found.newest)).collect()))
+        Ok(Found::Due(all))
+    }
+
+    /// The number of steps of a project that end at a time or later.
+    async fn recent(&mut self, part: Part, project: i64, from: i64) -> Result<i64> {
+        let query = format!("SELECT {}", recent(&part.of("steps"), "$1", "$2"));
+        let query = sqlx::query_scalar(AssertSqlSafe(query)).bind(project).bind(from);
+        Ok(query.fetch_one(&mut self.connection).await?)
     }
 
     /// The time at which a step of a project is due that is not due now; `None` if all are.
@@ -116,8 +150,7 @@ impl Maintenance {
         now: Timestamp,
         of: &OfProject,
     ) -> Result<Option<Timestamp>> {
-        // No rule is longer than this but what a trace keeps of a rule that is gone.
-        let longest = of.longest.unwrap_or(DEFAULT_DAYS).max(DEFAULT_DAYS);
+        let longest = of.longest_rule();
         let from = now.minus_micros(longest * DAY);
         let mut tx = self.connection.begin().await?;
         // Nobody waits for it, and the index leaves most partitions unread.
@@ -140,6 +173,15 @@ impl Maintenance {
         tx.commit().await?;
         Ok(later_due.map(Timestamp))
     }
+}
+
+/// The number of steps of a project that end at a time or later, as SQL. An index has what it takes.
+pub(super) fn recent(table: &str, project: &str, from: &str) -> String {
+    format!(
+        "(SELECT count(*) FROM (
+            SELECT 1 FROM {table} r WHERE r.project_id = {project} AND r.finished_at >= {from} LIMIT {MOST_COUNTED}
+        ) AS recent)"
+    )
 }
 
 /// The steps that the longest rule of their project could keep.

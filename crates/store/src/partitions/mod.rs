@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! steps ----+-- steps_before   all ids up to the day after the conversion: the table that `steps` was
-//!           +-- steps_d20787   a day
+//!           +-- steps_d20787   a day, or several from that one on where a rule keeps steps for long (`layout.rs`)
 //!           +-- ...
 //!           +-- steps_rest     ids without a partition: ids of days that are dropped, written late
 //! ```
@@ -28,19 +28,22 @@ mod convert;
 mod detach;
 mod due;
 mod gather;
+mod layout;
+mod statistics;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
-use domain::time::{DAY, HOUR, Timestamp};
+use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use crate::Store;
 use crate::db::{self, Pool};
 use crate::error::Result;
-use crate::lock::PARTITIONS;
+use crate::lock::{PARTITIONS, oldest_running};
 pub use due::DuePartition;
+use layout::{Layout, Part};
 
 /// How much longer than their retention steps stay in a database with partitions, in microseconds, before they are
 /// deleted one at a time: the day of a partition has to be over before the first of its steps is deleted.
@@ -70,7 +73,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Tries a change over a connection a few times; `None` if others had a table each time.
 macro_rules! while_in_use {
-    ($connection:expr, $change:expr) => {{
+    ($connection:expr, $change:expr) => {
+        while_in_use!($connection, $change, $crate::error::is_in_use)
+    };
+    ($connection:expr, $change:expr, $is_in_use:expr) => {{
         let mut done = None;
         for attempt in 0..$crate::partitions::ATTEMPTS {
             if attempt > 0 {
@@ -85,7 +91,7 @@ macro_rules! while_in_use {
                     done = Some(found);
                     break;
                 }
-                Err(error) if $crate::error::is_in_use(&error) => {}
+                Err(error) if $is_in_use(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -94,51 +100,23 @@ macro_rules! while_in_use {
 }
 use while_in_use;
 
-/// A pair of partitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
-    /// The tables from before there were partitions.
-    Before,
-    /// A day, counted from 1970 on.
-    Day(i64),
-}
+/// The difference of the clocks of a process and of the server from which on nothing is done by either.
+const CLOCKS_APART: i64 = HOUR;
+/// The schema of the versions that know partitions that are detached.
+const KNOWS_DETACHED: i64 = 35;
+/// The time before another attempt to detach a partition that is in use.
+const REFUSED_REST: i64 = 10 * MINUTE;
 
-impl Part {
-    /// The name of its table among the partitions of a table.
-    fn of(self, table: &str) -> String {
-        match self {
-            Self::Before => format!("{table}_before"),
-            Self::Day(day) => format!("{table}_d{day}"),
-        }
-    }
-
-    /// The partition of `steps` with a name.
-    fn parse(name: &str) -> Option<Self> {
-        match name.strip_prefix("steps_")? {
-            "before" => Some(Self::Before),
-            day => day.strip_prefix('d')?.parse().ok().map(Self::Day),
-        }
-    }
-}
-
-/// The partitions that there are.
-#[derive(Debug)]
-struct Layout {
-    /// Each with the id after its last.
-    parts: BTreeMap<Part, i64>,
-}
-
-impl Layout {
-    /// Whether the ids of a day have a partition.
-    fn has(&self, day: i64) -> bool {
-        self.parts.contains_key(&Part::Day(day))
-            || self.parts.get(&Part::Before).is_some_and(|end| day * DAY_IDS < *end)
-    }
-}
-
-/// The time before which partitions need no further look, because they have a step that is not due.
+/// The findings of a process that need no look for a while.
 #[derive(Debug, Default)]
-pub struct PartitionWatch(BTreeMap<Part, Timestamp>);
+pub struct PartitionWatch {
+    /// The time before which a partition has a step that is not due, or is in use.
+    looks: BTreeMap<Part, Timestamp>,
+    /// The time before which a detached partition that cannot be dropped is left alone.
+    stuck: BTreeMap<Part, Timestamp>,
+    /// The time of the next work that is done once a day.
+    daily: Option<Timestamp>,
+}
 
 /// The right to change partitions, which one process has at a time. It ends with the connection.
 #[derive(Debug)]
@@ -148,11 +126,14 @@ pub struct Maintenance {
 
 impl Store {
     /// Makes what is missing of the partitions, and drops those whose steps are all due. Does nothing while another
-    /// process does, and on SQLite.
+    /// process does, on SQLite, and where the time is far from that of the server.
     #[boxed]
     pub async fn keep_partitions(&self, now: Timestamp, watch: &mut PartitionWatch) -> Result<()> {
         let Some(mut maintenance) = self.maintain_partitions().await? else { return Ok(()) };
-        let done = maintenance.run(now, watch).await;
+        let done = match maintenance.server_time().await {
+            Ok(server) => maintenance.run(now, server, watch).await,
+            Err(error) => Err(error),
+        };
         maintenance.end().await;
         done
     }
@@ -184,23 +165,63 @@ impl Store {
 const HAS_PARTITIONS: &str =
     "SELECT EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('steps') AND relkind = 'p')";
 
+/// The time of the server as SQL, in microseconds.
+const SERVER_MICROS: &str = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)";
+
 impl Maintenance {
-    async fn run(&mut self, now: Timestamp, watch: &mut PartitionWatch) -> Result<()> {
+    /// Does all that is to be done by the time of this process, if the server has about the same: a clock that is ahead
+    /// would drop steps that are not due, and move the ids of all processes ahead for good.
+    #[boxed]
+    pub async fn run(
+        &mut self,
+        now: Timestamp,
+        server: Timestamp,
+        watch: &mut PartitionWatch,
+    ) -> Result<()> {
+        if now.0.abs_diff(server.0) > CLOCKS_APART.unsigned_abs() {
+            tracing::warn!(
+                seconds = (now.0 - server.0) / 1_000_000,
+                "the clock of this machine and that of PostgreSQL are more than an hour apart: partitions of steps stay \
+                 as they are until the wrong one is set"
+            );
+            return Ok(());
+        }
         if !self.convert(now).await? {
             tracing::info!(
                 "steps have no partitions yet: the tables were in use, and the change is tried again in a minute"
             );
             return Ok(());
         }
-        self.make_ahead(now).await?;
-        self.gather().await?;
-        while let Some(due) = self.due_partition(now, watch).await? {
-            if !self.detach(&due).await? {
-                break;
+        // Days that cannot be made keep no others from being dropped.
+        let made = self.make_ahead(now).await;
+        self.look_once_a_day(now, watch).await?;
+        let mut is_free = self.gather(now, watch).await?;
+        // Versions that do not know what is detached would show it as gone, and leave it so.
+        while is_free
+            && self.all_know_detached().await?
+            && let Some(due) = self.due_partition(now, watch).await?
+        {
+            if self.detach(&due).await? {
+                is_free = self.gather(now, watch).await?;
+            } else {
+                watch.looks.insert(due.part, now.minus_micros(-REFUSED_REST));
             }
-            self.gather().await?;
         }
-        Ok(())
+        made
+    }
+
+    /// The time of the server.
+    #[boxed]
+    pub async fn server_time(&mut self) -> Result<Timestamp> {
+        let time = format!("SELECT {SERVER_MICROS}");
+        let time = sqlx::query_scalar(AssertSqlSafe(time)).fetch_one(&mut self.connection);
+        Ok(Timestamp(time.await?))
+    }
+
+    /// Whether all gateways that run know partitions that are detached.
+    async fn all_know_detached(&mut self) -> Result<bool> {
+        let oldest = oldest_running(&mut self.connection).await?;
+        Ok(oldest.is_none_or(|oldest| oldest >= KNOWS_DETACHED))
     }
 
     /// Gives the right back.
@@ -211,17 +232,7 @@ impl Maintenance {
     }
 
     async fn layout(&mut self) -> Result<Layout> {
-        const PARTS: &str = "
-            SELECT CAST(c.relname AS TEXT), pg_get_expr(c.relpartbound, c.oid)
-            FROM pg_inherits i
-            JOIN pg_class c ON c.oid = i.inhrelid
-            WHERE i.inhparent = to_regclass('steps')";
-        let rows: Vec<(String, String)> =
-            sqlx::query_as(PARTS).fetch_all(&mut self.connection).await?;
-        let end = |bounds: &str| bounds.rsplit_once(" TO ").and_then(|(_, end)| number(end));
-        let parts =
-            rows.iter().filter_map(|(name, bounds)| Some((Part::parse(name)?, end(bounds)?)));
-        Ok(Layout { parts: parts.collect() })
+        Ok(Layout::read(&mut self.connection).await?)
     }
 
     /// The next id that is taken by a process.
@@ -229,11 +240,6 @@ impl Maintenance {
         const NEXT: &str = "SELECT value FROM counters WHERE name = 'step'";
         Ok(sqlx::query_scalar(NEXT).fetch_one(&mut self.connection).await?)
     }
-}
-
-/// The number that a text of PostgreSQL has among other characters.
-fn number(text: &str) -> Option<i64> {
-    text.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?.parse().ok()
 }
 
 /// The day that it is, counted from 1970 on.
@@ -269,22 +275,12 @@ async fn calm(connection: &mut PgConnection, tables: &str) -> sqlx::Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_lead_to_parts_and_back() {
-        for part in [Part::Before, Part::Day(20_787)] {
-            assert_eq!(Part::parse(&part.of("steps")), Some(part));
-        }
-        for other in ["steps_rest", "steps_dx", "steps", "step_contents_before"] {
-            assert_eq!(Part::parse(other), None, "{other}");
-        }
-        assert_eq!(
-            number("CHECK ((id < '20787000000000'::bigint)) NOT VALID"),
-            Some(20_787_000_000_000)
-        );
-        assert_eq!(number("MAXVALUE"), None);
-    }
+/// The owner of a table, quoted, if it is another role than that of the connection: tables that this one makes are to
+/// be that one's.
+async fn other_owner(connection: &mut PgConnection, table: &str) -> sqlx::Result<Option<String>> {
+    const OWNER: &str = "
+        SELECT quote_ident(pg_get_userbyid(relowner))
+        FROM pg_class
+        WHERE oid = to_regclass($1) AND pg_get_userbyid(relowner) <> current_user";
+    sqlx::query_scalar(OWNER).bind(table).fetch_optional(connection).await
 }

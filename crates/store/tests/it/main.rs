@@ -17,6 +17,7 @@ mod jobs;
 mod migration_rules;
 mod partition_changes;
 mod partition_drops;
+mod partition_faults;
 mod recovery;
 mod registry;
 mod retention;

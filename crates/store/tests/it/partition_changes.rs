@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::ids::StepId;
-use domain::time::DAY;
+use domain::time::{DAY, Timestamp};
 use store::{Claim, PartitionWatch, Store};
 
 use crate::retention::in_days;
@@ -25,9 +25,11 @@ pub async fn postgres() -> Vec<Database> {
     databases().await.into_iter().filter(|database| database.kind != "sqlite").collect()
 }
 
-/// Makes and drops partitions as a gateway does that has just started.
-pub async fn keep(store: &Store, now: domain::time::Timestamp) {
-    store.keep_partitions(now, &mut PartitionWatch::default()).await.unwrap();
+/// Makes and drops partitions as a gateway does that has just started, where the server has the same time.
+pub async fn keep(store: &Store, now: Timestamp) {
+    let Some(mut keeper) = store.maintain_partitions().await.unwrap() else { return };
+    keeper.run(now, now, &mut PartitionWatch::default()).await.unwrap();
+    keeper.end().await;
 }
 
 /// The partitions that both tables have, each by the name after theirs.
@@ -56,8 +58,14 @@ async fn a_database_gets_partitions_while_its_steps_are_written_and_read() {
                     ELSE 'step_contents_before_' || substr(c.relname, 15) END || ' ' || c.relfilenode
         FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid
         WHERE i.indrelid IN (to_regclass('steps'), to_regclass('step_contents')) ORDER BY 1";
+    // A statement that waits for longer fails.
+    const LONGEST_WAIT: &str = "
+        DO $$ BEGIN
+            EXECUTE format('ALTER DATABASE %I SET lock_timeout = %L', current_database(), '3s');
+        END $$";
     const RIGHT: &str = "SELECT CAST(has_table_privilege('public', 'steps', 'SELECT') AS TEXT)";
     for database in postgres().await {
+        database.execute(LONGEST_WAIT).await;
         let store = database.open().await;
         let (project, key) = project(&store).await;
         store.writer().trace(trace(project, 1)).await.unwrap();

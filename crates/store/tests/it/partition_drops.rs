@@ -17,18 +17,18 @@ use crate::support::{
 };
 
 /// An id of the day `day` days from now.
-fn id(day: i64, number: i64) -> i64 {
+pub fn id(day: i64, number: i64) -> i64 {
     (TODAY + day) * DAY_IDS + number
 }
 
 /// Sums all that is over, which has to be before steps go.
-async fn sum(store: &Store, project: ProjectId, now: Timestamp) {
+pub async fn sum(store: &Store, project: ProjectId, now: Timestamp) {
     while store.group_next_hour(project, now).await.unwrap() {}
     while store.sum_next_quarter(project, now).await.unwrap() {}
 }
 
 /// A database with partitions, and a project whose models `short` and `long` are kept for 2 and 9 days.
-async fn prepared(database: &Database) -> (Store, ProjectId, SealingKey) {
+pub async fn prepared(database: &Database) -> (Store, ProjectId, SealingKey) {
     let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
     let (project, key) = project(&store).await;
     rules(&store, project, &[("short", 2), ("long", 9)]).await;
@@ -39,33 +39,33 @@ async fn prepared(database: &Database) -> (Store, ProjectId, SealingKey) {
     (store, project, key)
 }
 
-async fn write(store: &Store, steps: impl IntoIterator<Item = Step>) {
+pub async fn write(store: &Store, steps: impl IntoIterator<Item = Step>) {
     for step in steps {
         store.writer().step(step, None).await.unwrap();
     }
 }
 
-async fn purged(store: &Store, project: ProjectId, number: u128) -> Option<Purged> {
+pub async fn purged(store: &Store, project: ProjectId, number: u128) -> Option<Purged> {
     store.trace(project, trace_id(number)).await.unwrap().unwrap().purged
 }
 
 /// The steps that are left of a trace.
-async fn left(store: &Store, number: u128) -> Vec<i64> {
+pub async fn left(store: &Store, number: u128) -> Vec<i64> {
     let steps = store.steps(trace_id(number)).await.unwrap();
     let mut ids: Vec<i64> = steps.iter().map(|step| step.id.0).collect();
     ids.sort_unstable();
     ids
 }
 
-async fn has(database: &Database, day: i64) -> bool {
+pub async fn has(database: &Database, day: i64) -> bool {
     parts(database).await.contains(&format!("d{}", TODAY + day))
 }
 
-async fn maintenance(store: &Store) -> Maintenance {
+pub async fn maintenance(store: &Store) -> Maintenance {
     store.maintain_partitions().await.unwrap().unwrap()
 }
 
-async fn due(store: &mut Maintenance, now: Timestamp) -> Option<DuePartition> {
+pub async fn due(store: &mut Maintenance, now: Timestamp) -> Option<DuePartition> {
     store.due_partition(now, &mut PartitionWatch::default()).await.unwrap()
 }
 
@@ -239,6 +239,12 @@ async fn a_rule_that_becomes_longer_and_a_step_that_comes_late_keep_a_partition(
         write(&store, [of_model(project, 1, id(1, 1), "short", 5)]).await;
         assert!(!keeper.detach(&found).await.unwrap(), "{}", database.kind);
         assert_eq!(left(&store, 1).await, [id(1, 0), id(1, 1)]);
+        database.execute("DELETE FROM steps WHERE id = 20776000000001").await;
+        let found = due(&mut keeper, now).await.unwrap();
+        // It has ended before the last one of its project, and a longer rule keeps it.
+        write(&store, [of_model(project, 1, id(1, 2), "long", 0)]).await;
+        assert!(!keeper.detach(&found).await.unwrap(), "{}", database.kind);
+        assert_eq!(left(&store, 1).await, [id(1, 0), id(1, 2)]);
         keeper.end().await;
         store.close().await;
     }
@@ -272,6 +278,10 @@ const MANY: &str = "
            FALSE, n = 9000, FALSE, FALSE, 0, 'short', n
     FROM generate_series(1, 9000) n, (SELECT * FROM traces ORDER BY id LIMIT 1) t";
 
+/// The partition that has been gathered in part.
+const WITHIN: &str = "
+    SELECT name FROM detached_partitions WHERE gathered BETWEEN 20776000000000 AND 20776000008999";
+
 #[tokio::test]
 async fn whoever_stops_in_between_loses_nothing_and_counts_nothing_twice() {
     for database in postgres().await {
@@ -289,12 +299,20 @@ async fn whoever_stops_in_between_loses_nothing_and_counts_nothing_twice() {
         assert_eq!(left(&store, 1).await, [0; 0]);
         let failed = store.fail_idle_traces(project, in_days(4), 10).await.unwrap();
         assert_eq!(failed, [], "{}: it does not know yet what it cost", database.kind);
-        let mut moments = Dice(9);
-        for _ in 0..40 {
-            let moment = Duration::from_millis(5 + moments.next(60));
+        let (mut moments, mut stops) = (Dice(9), 0);
+        for attempt in 1..=60 {
+            // The server gives the right back once it has noticed that its owner is gone.
+            let Some(mut keeper) = store.maintain_partitions().await.unwrap() else { continue };
+            let moment = Duration::from_millis(4 * attempt + moments.next(20));
             let mut watch = PartitionWatch::default();
-            let _ = tokio::time::timeout(moment, store.keep_partitions(now, &mut watch)).await;
+            let _ = tokio::time::timeout(moment, keeper.gather(now, &mut watch)).await;
+            drop(keeper);
+            stops += usize::from(database.texts(WITHIN).await.len() == 1);
+            if stops == 3 {
+                break;
+            }
         }
+        assert!(stops > 0, "{}: it was stopped between two batches", database.kind);
         let other = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
         while !database.texts("SELECT name FROM detached_partitions").await.is_empty() {
             tokio::join!(keep(&store, now), keep(&other, now));

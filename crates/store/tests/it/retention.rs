@@ -67,7 +67,8 @@ async fn left(store: &Store, trace: u128, now: Timestamp) -> Vec<i64> {
     ids
 }
 
-fn assessment(overall: Grade, total_cost: Usd) -> Assessment {
+/// A grade of a trace.
+pub fn assessment(overall: Grade, total_cost: Usd) -> Assessment {
     Assessment {
         grades: Grades { overall, waste: Grade::A, latency: Grade::A },
         total_cost,

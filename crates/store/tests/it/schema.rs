@@ -48,7 +48,7 @@ const SUMS: [(u32, u32); 35] = [
     (0xdf6f_d2da, 0x5c78_02d4),
     (0x2bb2_349e, 0xf0a8_365e),
     (0xfdee_6e26, 0xfdee_6e26),
-    (0xe09c_84aa, 0xe09c_84aa),
+    (0x8a8c_71b9, 0x8a8c_71b9),
 ];
 
 #[tokio::test]
