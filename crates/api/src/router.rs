@@ -176,11 +176,6 @@ fn gemini_root() -> Group {
         .routes(routes!(gemini::models::show, gemini::call_model))
 }
 
-/// The method of Gemini's models that calls nobody. It shares the route of those that do, and is described apart.
-#[derive(utoipa::OpenApi)]
-#[openapi(paths(gemini::count_tokens))]
-struct GeminiRootForFree;
-
 /// Routes that require a key and cost nothing.
 fn by_key() -> Group {
     OpenApiRouter::new()
@@ -240,14 +235,12 @@ pub fn document() -> Document {
         (by_either(), Credential::Either, ours.clone()),
         (open(), Credential::None, ours),
     ];
-    let mut document = groups.into_iter().fold(Head::openapi(), |mut whole, group| {
+    let document = groups.into_iter().fold(Head::openapi(), |mut whole, group| {
         let (routes, credential, error) = group;
         let (_, part) = routes.split_for_parts();
         whole.merge(openapi::complete(part, credential, &error));
         whole
     });
-    let free = GeminiRootForFree::openapi();
-    document.merge(openapi::complete(free, Credential::RootKey, &GeminiError::name()));
     openapi::with_credentials(document)
 }
 

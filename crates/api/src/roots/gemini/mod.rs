@@ -9,7 +9,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use domain::original::{Original, WireFormat};
-use gateway::Caller;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -51,24 +50,8 @@ pub struct GeminiTokenCount {
     total_tokens: u64,
 }
 
-/// Count the tokens of a conversation, as Gemini's API does. They are counted here: nothing is called, recorded or
-/// charged, and an `Idempotency-Key` means nothing.
-#[utoipa::path(post, path = "/gemini/v1beta/models/{model}:countTokens", tag = "Gemini's root",
-    operation_id = "gemini_count_tokens", request_body = GeminiBody,
-    params(("model" = String, Path, description = "What callers pass as `model`")),
-    responses((status = 200, body = GeminiTokenCount)))]
-pub async fn count_tokens(
-    app: &App,
-    caller: &Caller,
-    model: String,
-    body: Map<String, Value>,
-) -> Result<Response> {
-    let total_tokens = gemini::count_tokens(app, caller, model, body).await?;
-    Ok(Json(GeminiTokenCount { total_tokens }).into_response())
-}
-
-/// Call a method of a model, as Gemini's API does: `generateContent`, `streamGenerateContent`, `embedContent` or
-/// `batchEmbedContents`. Personal data is replaced before any provider
+/// Call a method of a model, as Gemini's API does: `generateContent`, `streamGenerateContent`,
+/// `countTokens`, `embedContent` or `batchEmbedContents`. Personal data is replaced before any provider
 /// sees it and put back in the answer. To models of Gemini a conversation goes on as it came, and the
 /// answer comes back so: `X-Sluice-Mode` names the way that it took.
 #[utoipa::path(post, path = "/gemini/v1beta/models/{*model}", tag = "Gemini's root",
@@ -93,7 +76,10 @@ pub async fn call_model(
         "generateContent" => AnswerForm::Whole,
         "streamGenerateContent" if query.alt.as_deref() == Some("sse") => AnswerForm::Events,
         "streamGenerateContent" => AnswerForm::Array,
-        "countTokens" => return count_tokens(&app, &caller, model, body).await,
+        "countTokens" => {
+            let total_tokens = gemini::count_tokens(&app, &caller, model, body).await?;
+            return Ok(Json(GeminiTokenCount { total_tokens }).into_response());
+        }
         "embedContent" => {
             return vectors::embed(&app, &caller, trace_of(&headers), model, body).await;
         }
