@@ -106,7 +106,7 @@ pub(crate) async fn plain(
 /// Why a connection cannot be made, and what to do about it where the certificate is the reason.
 fn refusal(error: &str, mode: Mode) -> String {
     let stranger = "its certificate is of an authority that is not trusted: name the authority's in redis_ca_file";
-    // Of several servers, most are named by others of them, and usually by their addresses.
+    // Sentinels and servers of a cluster name each other, usually by their addresses.
     let elsewhere = match mode {
         Mode::Single => {
             "its certificate is for another host: write the host in redis_url as the certificate has it"

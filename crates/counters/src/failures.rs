@@ -20,9 +20,9 @@ use crate::topology::slot_of;
 const TAG: &str = "failures";
 /// The most attempts that wait for Redis to be told that they are taken back. Beyond it the oldest stay failures.
 const MOST_UNTOLD: usize = 10_000;
-/// The most of these that it is told with one beat.
+/// The most of these that are sent with one beat.
 const TOLD_AT_ONCE: usize = 500;
-/// How long a beat goes on telling it: other work waits for the next one.
+/// The time after which a beat sends no more of them: other work waits for the next one.
 const TELLING: Duration = Duration::from_millis(50);
 
 /// The failures of a count that this node has booked.

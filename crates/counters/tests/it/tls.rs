@@ -19,7 +19,7 @@ fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
     (Issuer::new(params, key), pem)
 }
 
-/// What a certificate for `localhost` says.
+/// The parameters of a certificate for `localhost`.
 fn localhost() -> CertificateParams {
     CertificateParams::new(["localhost".to_owned()]).unwrap()
 }

@@ -178,7 +178,7 @@ mod tests {
                 found = &mut waiting => panic!("it does not wait: {found:?}"),
                 () = std::future::ready(()) => {}
             }
-            // The one that asks is told so. The database would say that it is there, and pending.
+            // The request that asks reads this. The database has the trace, and as pending.
             if is_gone {
                 handle.note_gone();
             } else {

@@ -104,7 +104,7 @@ async fn without_its_link_an_invitation_counts_for_nobody(backend: Backend) {
     forged["link"] = json!(format!("/invitation?token={}A", token(&invited)));
     let reply = sign_on_by(&server, &issuer, &forged).await;
     refused(&server, &reply, "invited", "invited").await;
-    // Whoever runs another provider can have it say any address.
+    // Another provider can name any address.
     let other = Issuer::start().await;
     let one = format!("{PROVIDERS}/{}", provider["id"]);
     owner.patch(&one, &json!({"slug": "before"})).await.ok(200);
@@ -168,7 +168,7 @@ async fn a_rule_goes_before_an_invitation_and_that_before_the_default(backend: B
         issuer.says(&person("user-1", ANN, &[]));
         refused(&server, &sign_on(&server, &issuer).await, "invited", "invited").await;
         let mut claims = person("user-1", ANN, groups);
-        // Whoever has the link needs no word of the provider for what a rule gives.
+        // The link stands in for the provider's word where a rule gives the role.
         claims["email_verified"] = json!(!by_link || groups.is_empty());
         issuer.says(&claims);
         let reply = if by_link {
