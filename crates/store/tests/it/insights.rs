@@ -162,8 +162,11 @@ async fn latencies_are_read_by_whole_minutes() {
     for database in databases().await {
         let store = database.open().await;
         let (project, _) = project(&store).await;
+        // A step counts when it is written, and the minute of the counts never goes back: not one write
+        // may be made before the clock stands a minute back.
+        database.clock.set(NOW.minus_micros(MINUTE));
         store.writer().trace(trace(project, 1)).await.unwrap();
-        // The minute of now has two rows, that before it one. A step counts when it is written.
+        // The minute of now has two rows, that before it one.
         for (id, before, model) in [(100, MINUTE, "m"), (101, 0, "m"), (102, 0, "other")] {
             database.clock.set(NOW.minus_micros(before));
             let mut step = run(project, trace_id(1), StepId(id));
