@@ -7,7 +7,7 @@ use domain::ids::StepId;
 use domain::job::Progress;
 use domain::model::Model;
 use domain::money::Usd;
-use domain::step::{ApiEndpoint, Content, Step};
+use domain::step::{ApiEndpoint, Call, Content, Step};
 use domain::tier::Tier;
 
 use crate::bounded_read::read_again;
@@ -20,7 +20,7 @@ use crate::job_queue::running::RunningJob;
 use crate::lock::lock;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::context::{MadeStep, RecordedCall, RequestContext};
-use crate::pipeline::screen::ScreeningRequest;
+use crate::pipeline::screen::{Screened, ScreeningRequest};
 use crate::pipeline::tokens;
 use crate::replay::recorded::{Recorded, pii_rule};
 use crate::replay::result::Skip;
@@ -138,6 +138,13 @@ impl RepeatedCall<'_> {
         tier == Some(Tier::Secure) || self.trace.is_sensitive()
     }
 
+    /// Whether only a private model may receive its prompt, for the personal data that is found in it now. No route
+    /// decided over a call that named its model: if a private one answered, nothing of it has left yet.
+    fn holds_private_data(&self, screened: &Screened) -> bool {
+        let was_private = self.source.call.as_ref().is_none_or(Call::was_private);
+        screened.is_sensitive() || (screened.leaks().personal && was_private)
+    }
+
     /// Screens, funds, calls and records. `None` if the gateway stops meanwhile.
     async fn call(
         &self,
@@ -160,7 +167,7 @@ impl RepeatedCall<'_> {
                 return Ok(Some(CallResult::Recorded { step: refusal.step, tools: None }));
             }
         };
-        if screened.is_sensitive() && !self.model.is_private() {
+        if self.holds_private_data(&screened) && !self.model.is_private() {
             return Ok(Some(CallResult::Skipped(Skip::Secure)));
         }
         let mut routed = screened.direct(&self.model.identifier, Fallbacks::No)?;

@@ -3,22 +3,45 @@
 use serde_json::{Value, json};
 
 use super::{each, replay};
-use crate::harness::{Answer, Backend, Mock, Server, settings};
+use crate::harness::{Answer, Backend, Caller, Mock, Server, settings};
 
-crate::on_every_backend!(secure_steps_stay_private);
+crate::on_every_backend!(
+    secure_steps_stay_private,
+    what_a_named_private_model_was_given_stays_private,
+);
 
-async fn secure_steps_stay_private(backend: Backend) {
-    let server = Server::unlimited(&backend).await;
-    let (key, owner) = (server.key(), server.owner().await);
-    let (mock, public) =
+const CARD: &str = "My card is 4111 1111 1111 1111, is it valid?";
+
+/// A gateway with a private model and a public one, its owner, and their providers.
+async fn stage(backend: &Backend) -> (Server, Caller, Mock, Mock) {
+    let server = Server::unlimited(backend).await;
+    let owner = server.owner().await;
+    let (private, public) =
         (Mock::always(Answer::text("Yes.")).await, Mock::always(Answer::text("No.")).await);
-    mock.register(&owner, "private").await;
+    private.register(&owner, "private").await;
     public.register_with(&owner, "public", json!({"is_public": true})).await;
     let tiers = json!({"simple": "public", "complex": "public", "secure": "private"});
     settings(&owner, 1, json!({"routing_tiers": tiers})).await;
+    (server, owner, private, public)
+}
+
+/// Sends personal data to a model by its name.
+async fn send_card(key: &Caller, endpoint: &str, trace: &str, model: &str) {
+    let mut body = json!({"trace_id": trace, "model": model});
+    if endpoint == "runs" {
+        body["input"] = CARD.into();
+    } else {
+        body["messages"] = json!([{"role": "user", "content": CARD}]);
+    }
+    key.post(&format!("/api/v1/{endpoint}"), &body).await.ok(200);
+}
+
+async fn secure_steps_stay_private(backend: Backend) {
+    let (server, owner, mock, public) = stage(&backend).await;
+    let key = server.key();
     let trace = key.trace().await;
     key.execute(&trace, "Hello.").await.ok(200);
-    key.execute(&trace, "My card is 4111 1111 1111 1111, is it valid?").await.ok(200);
+    key.execute(&trace, CARD).await.ok(200);
     assert_eq!((mock.begun(), public.begun()), (1, 1));
     let job = replay(&key, &trace, &json!({"force_model": "public"})).await;
     let compared = &job["comparison"]["replay"];
@@ -47,4 +70,36 @@ async fn secure_steps_stay_private(backend: Backend) {
     let job = replay(&key, &trace, &json!({"force_model": "public"})).await;
     assert_eq!(each(&job["comparison"]["replay"]["steps"], "skipped"), ["secure"]);
     assert_eq!((mock.begun(), public.begun()), (4, 3));
+}
+
+/// No route decides over these calls: their callers name the models.
+async fn what_a_named_private_model_was_given_stays_private(backend: Backend) {
+    let (server, owner, private, public) = stage(&backend).await;
+    let key = server.key();
+    for endpoint in ["runs", "assistants"] {
+        let trace = key.trace().await;
+        send_card(&key, endpoint, &trace, "private").await;
+        send_card(&key, endpoint, &trace, "public").await;
+        let begun = (private.begun(), public.begun());
+        let job = replay(&key, &trace, &json!({"force_model": "public"})).await;
+        let skipped = each(&job["comparison"]["replay"]["steps"], "skipped");
+        assert_eq!(skipped, [&json!("secure"), &Value::Null], "{endpoint}: {job}");
+        assert_eq!((private.begun(), public.begun()), (begun.0, begun.1 + 1), "{endpoint}");
+
+        let job = replay(&key, &trace, &json!({"compare_models": ["public", "private"]})).await;
+        let replays = &job["comparison"]["replays"];
+        let skipped = each(&replays[0]["steps"], "skipped");
+        assert_eq!(skipped, [&json!("secure"), &Value::Null], "{endpoint}: {job}");
+        assert_eq!(each(&replays[1]["steps"], "skipped"), [&Value::Null; 2], "{endpoint}: {job}");
+        assert_eq!((private.begun(), public.begun()), (begun.0 + 2, begun.1 + 2), "{endpoint}");
+    }
+
+    // Placeholders may go anywhere.
+    let trace = key.trace().await;
+    send_card(&key, "runs", &trace, "private").await;
+    settings(&owner, 1, json!({"safety": {"pii": {"action": "redact"}}})).await;
+    let job = replay(&key, &trace, &json!({"force_model": "public"})).await;
+    assert_eq!(each(&job["comparison"]["replay"]["steps"], "skipped"), [&Value::Null]);
+    let sent = public.last().to_string();
+    assert!(sent.contains("My card is [") && !sent.contains("4111 1111"), "{sent}");
 }
