@@ -7,7 +7,7 @@ use domain::ids::StepId;
 use domain::job::Progress;
 use domain::model::Model;
 use domain::money::Usd;
-use domain::step::{ApiEndpoint, Call, Content, Step};
+use domain::step::{ApiEndpoint, Call, Content, Routing, Step};
 use domain::tier::Tier;
 
 use crate::bounded_read::read_again;
@@ -134,8 +134,11 @@ impl RepeatedCall<'_> {
 
     /// Whether only a private model may receive it.
     fn is_secure(&self) -> bool {
-        let tier = self.source.routing.as_ref().and_then(|routing| routing.tier);
-        tier == Some(Tier::Secure) || self.trace.is_sensitive()
+        // The steps of a replay have no tier: they keep the classification of what they repeat.
+        let is_secure = |routing: &Routing| {
+            routing.classified == Tier::Secure || routing.tier == Some(Tier::Secure)
+        };
+        self.source.routing.as_ref().is_some_and(is_secure) || self.trace.is_sensitive()
     }
 
     /// Whether only a private model may receive its prompt, for the personal data that is found in it now. No route

@@ -1,5 +1,7 @@
 //! What is sensitive stays with private models.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{each, replay};
@@ -8,6 +10,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Server, settings};
 crate::on_every_backend!(
     secure_steps_stay_private,
     what_a_named_private_model_was_given_stays_private,
+    what_was_secure_stays_private_in_every_further_replay,
 );
 
 const CARD: &str = "My card is 4111 1111 1111 1111, is it valid?";
@@ -34,6 +37,28 @@ async fn send_card(key: &Caller, endpoint: &str, trace: &str, model: &str) {
         body["messages"] = json!([{"role": "user", "content": CARD}]);
     }
     key.post(&format!("/api/v1/{endpoint}"), &body).await.ok(200);
+}
+
+/// An MCP server with a tool of this description.
+async fn tool_server(description: &'static str) -> Mock {
+    let answer = move |request: &Value| {
+        let result = match request["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": request["params"]["protocolVersion"],
+                "capabilities": {"tools": {}}, "serverInfo": {"name": "mock", "version": "1"}}),
+            Some("tools/list") => json!({"tools": [{"name": "weather", "description": description,
+                "inputSchema": {"type": "object"}}]}),
+            _ => return Answer::Body(202, "application/json", String::new()),
+        };
+        Answer::json(200, &json!({"jsonrpc": "2.0", "id": request["id"], "result": result}))
+    };
+    Mock::start(Duration::ZERO, None, answer).await
+}
+
+/// Offers a tool in an execution.
+async fn offer(key: &Caller, trace: &str, tool: &Value) {
+    let body = json!({"trace_id": trace, "input": "How warm is it in Bonn?", "tools": [tool]});
+    key.post("/api/v1/executions", &body).await.ok(200);
 }
 
 async fn secure_steps_stay_private(backend: Backend) {
@@ -102,4 +127,27 @@ async fn what_a_named_private_model_was_given_stays_private(backend: Backend) {
     assert_eq!(each(&job["comparison"]["replay"]["steps"], "skipped"), [&Value::Null]);
     let sent = public.last().to_string();
     assert!(sent.contains("My card is [") && !sent.contains("4111 1111"), "{sent}");
+}
+
+async fn what_was_secure_stays_private_in_every_further_replay(backend: Backend) {
+    let (server, owner, private, public) = stage(&backend).await;
+    let key = server.key();
+    private.register(&owner, "private2").await;
+    let tools = tool_server("Tells.").await;
+    settings(&owner, 1, json!({"mcp": {"allowed_servers": [tools.url()]}})).await;
+    let trace = key.trace().await;
+    let tool = json!({"type": "mcp", "server_label": "home", "server_url": tools.url(),
+        "require_approval": "never", "vpc_only": true});
+    offer(&key, &trace, &tool).await;
+    assert_eq!((private.begun(), public.begun()), (1, 0));
+    let first = replay(&key, &trace, &json!({"force_model": "private2"})).await;
+    let second = first["replay_trace_id"].as_str().unwrap();
+    let job = replay(&key, second, &json!({"force_model": "private"})).await;
+    let third = job["replay_trace_id"].as_str().unwrap();
+    assert_eq!((private.begun(), public.begun()), (3, 0));
+    for trace in [trace.as_str(), second, third] {
+        let job = replay(&key, trace, &json!({"force_model": "public"})).await;
+        assert_eq!(each(&job["comparison"]["replay"]["steps"], "skipped"), ["secure"], "{job}");
+    }
+    assert_eq!((private.begun(), public.begun()), (3, 0));
 }
