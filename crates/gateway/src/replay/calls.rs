@@ -159,9 +159,9 @@ impl RepeatedCall<'_> {
         let gateway = &job.gateway;
         let (trace, endpoint) = (self.trace.clone(), ApiEndpoint::Replay);
         let mut context = RequestContext::new(caller, trace, self.parent, endpoint);
-        let Recorded { prompt, placeholders, .. } = recorded;
+        let Recorded { prompt, placeholders, servers, .. } = recorded;
         context.attributes.clone_from(&self.attributes);
-        let recorded = RecordedCall { step: self.source.id, placeholders, made };
+        let recorded = RecordedCall { step: self.source.id, placeholders, servers, made };
         context.recorded = Some(Arc::new(recorded));
         let request = ScreeningRequest { prompt, pii: pii_rule(self.source) };
         let screened = match gateway.screened(&context, request).await? {
