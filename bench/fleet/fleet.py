@@ -87,7 +87,7 @@ class Redis:
 
     def __exit__(self, *_):
         if self.process is None:
-            # What was written here was ours alone.
+            # All keys here are ours: it was empty.
             self.command("FLUSHDB")
         else:
             self.process.terminate()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gateways that are killed in the middle of calls: what is lost, and what the others notice.
+"""Kills gateways in the middle of calls, and looks for losses there and at the others.
 
     kills.py GATEWAY --postgres URL [--redis URL] [--rounds 50] [--calls 32]        GATEWAY: the binary
 
@@ -55,7 +55,7 @@ class Client(threading.Thread):
 
 
 class Figures:
-    """What is counted over all rounds."""
+    """The clients and times of all rounds."""
 
     def __init__(self):
         self.victims, self.others = [], []

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What one PostgreSQL records with one, two and three gateways, and the bytes that a step takes there.
+"""The steps per second that one PostgreSQL records for one, two and three gateways, and the bytes of a step there.
 
     scale.py GATEWAY KIT --postgres URL [--redis URL] [--rounds 3] [--seconds 20] [--connections 48]
 
@@ -60,7 +60,7 @@ def cpu_seconds(pid):
 
 def postmaster(database):
     """The process id of the server, which is the parent of every session."""
-    # Its own session has ended by the time of a second command, so the server's file has to say it.
+    # The session that asks ends with its answer, so the server's own file is read.
     folder = database.value("SHOW data_directory")
     return int(pathlib.Path(folder, "postmaster.pid").read_text().splitlines()[0])
 
@@ -172,7 +172,7 @@ def measure(args, stack):
     project = next(found["id"] for found in owner.call("GET", "/projects") if found["name"] == "Bench")
     cells, grown = {}, {}
     for contents, is_stored in (("stored", True), ("not stored", False)):
-        # The session's connection may have gone with a restart of the first gateway.
+        # A new connection: one without a request for 90 seconds is closed.
         fleet.run(1)
         owner = fleet.owner()
         owner.call("PATCH", f"/projects/{project}", {"project": {"settings": {"store_content": is_stored}}})
