@@ -45,6 +45,10 @@ const LONGEST_METADATA: usize = 2 * 1024;
 const LONGEST_REASON: usize = 512;
 /// The most reasons for a grade.
 const MOST_REASONS: usize = 20;
+/// A trace with a stall probability above this is flagged.
+const STALLED: f64 = 0.7;
+/// A trace with a fidelity of tool calls below this is flagged.
+const INVENTED: f64 = 0.8;
 
 /// The page of a trace. `step` names the first of its steps that is shown.
 pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
@@ -133,7 +137,13 @@ fn head(frame: Frame, detail: &TraceDetail, steps: &[Step], shown: Range<usize>)
     let t = frame.t;
     let (trace, figures) = (&detail.trace, &detail.figures);
     let assessment = trace.assessment.as_ref();
-    let tile = |label, value: String, note: String| Tile { label, value, change: None, note };
+    let tile = |label, value: String, note: String| Tile {
+        label,
+        value,
+        change: None,
+        note,
+        is_flagged: false,
+    };
     let mut tiles = vec![
         tile(t.trace.cost, Money(detail.total_cost).to_string(), String::new()),
         tile(t.trace.duration, Duration(figures.total_latency_ms).to_string(), String::new()),
@@ -154,6 +164,8 @@ fn head(frame: Frame, detail: &TraceDetail, steps: &[Step], shown: Range<usize>)
         (figures.pii_detected, t.words.personal_data),
         (figures.injection_attempt, t.words.injection),
         (figures.secret_leaked, t.words.secret),
+        (figures.stall_probability > STALLED, t.trace.likely_stalled),
+        (figures.tool_fidelity_score < INVENTED, t.trace.invented_calls),
     ];
     let id = trace.id.to_string();
     let reasons = assessment.map(|assessment| &*assessment.reasons).unwrap_or_default();
@@ -178,7 +190,7 @@ fn head(frame: Frame, detail: &TraceDetail, steps: &[Step], shown: Range<usize>)
     }
 }
 
-fn found(named: [(bool, &'static str); 3]) -> Vec<&'static str> {
+fn found<const N: usize>(named: [(bool, &'static str); N]) -> Vec<&'static str> {
     named.into_iter().filter(|(is_found, _)| *is_found).map(|(_, name)| name).collect()
 }
 
