@@ -912,6 +912,18 @@ test("a viewer sees no button that would be refused", async () => {
   await context.close();
 });
 
+test("somebody without a project finds the way on", async () => {
+  await gateway.run("user", "create", "nobody@example.org", "--role", "viewer");
+  const { page, errors, context } = await visit();
+  await signIn(page, "nobody@example.org");
+  await page.getByText("You are a member of no project").waitFor();
+  await checkedInAll(page, "no-project");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForURL(`${gateway.base}/sign-in`);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
 test("a session that has ended in another tab leads to the sign-in and back", async () => {
   const { page, context } = await visit();
   await signIn(page);
