@@ -69,6 +69,8 @@ pub struct InvitationRow {
     pub role: &'static str,
     /// The time from which on it is no longer good.
     pub expires_at: Timestamp,
+    /// Whether the signed-in user may withdraw it.
+    pub may_withdraw: bool,
 }
 
 /// A link that is shown once, or sent.

@@ -142,9 +142,17 @@ async fn people_are_changed_and_removed(backend: Backend) {
     );
     assert_eq!(send_form(&owner, "/people/2/remove", &[]).await.status, 303);
     assert!(!owner.get("/people").await.text.contains("member@example.org"));
+    for (email, role) in [("second@example.org", "owner"), ("third@example.org", "member")] {
+        let fields = [("email", email), ("role", role)];
+        shows(&send_form(&owner, "/people", &fields).await, 201, email);
+    }
+    shows(&owner.get("/people").await, 200, "Withdraw the invitation of second@example.org");
     user(&server, "admin", &[]).await;
     let admin = signed_in(&server, "admin@example.org", USER_PASSWORD).await;
     let page = admin.get("/people").await.text;
+    let may_withdraw = |email| page.contains(&format!("Withdraw the invitation of {email}"));
+    assert!(page.contains("second@example.org") && !may_withdraw("second@example.org"), "{page}");
+    assert!(may_withdraw("third@example.org"), "{page}");
     assert!(page.contains(OWNER) && !page.contains(&format!("Remove {OWNER}")));
     assert!(!page.contains(">owner</option>") && !page.contains("/password-link"));
 }
