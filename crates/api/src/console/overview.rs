@@ -75,7 +75,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
 
 /// The dimensions that group usage: their names, each with the filter of traces by it.
 fn tables(visit: &Visit) -> Vec<(String, Option<&'static str>)> {
-    let by_tag = visit.get("tag").map(|tag| (format!("tag:{tag}"), None));
+    let by_tag = visit.get("tag").map(|tag| (format!("tag:{tag}"), Some("tag")));
     GROUPS.into_iter().map(|(name, filter)| (name.to_owned(), filter)).chain(by_tag).collect()
 }
 
@@ -402,9 +402,14 @@ fn table(
     let left = usage.groups.iter().skip(SHOWN).map(|group| group.usage.cost()).sum();
     let left = usage.rest.as_ref().map_or(left, |rest| left + rest.cost());
     let has_more = usage.groups.len() > SHOWN || usage.rest.is_some();
+    // The filter by a tag has its name before the value.
+    let tag = title.strip_prefix("tag:");
     let rows = usage.groups.iter().take(SHOWN).map(|group| {
         let href = group.value.as_deref().zip(filter);
-        let href = href.map(|(value, filter)| frame.traces_by(filter, value));
+        let href = href.map(|(value, filter)| match tag {
+            Some(tag) => frame.traces_by(filter, &format!("{tag}={value}")),
+            None => frame.traces_by(filter, value),
+        });
         let usage = &group.usage;
         ShareRow {
             id: row_id(group.value.as_deref()),
