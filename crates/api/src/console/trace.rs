@@ -7,13 +7,14 @@ use std::fmt::Display;
 use std::ops::Range;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use dashboard::{
     Bar, Bytes, Choice, Count, Duration, Frame, Money, Page as _, Section, StepPage, StepPages,
     StepView, Text, TextLink, Texts, Tile, TracePage,
 };
-use domain::ids::StepId;
+use domain::ids::{ProjectId, StepId};
 use domain::shown_content::ShownContent;
 use domain::step::{Step, StepStatus};
 use domain::tier::Tier;
@@ -24,9 +25,10 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::visit::Visit;
-use crate::console::{choices, playground};
+use crate::console::visit::{Form, Visit};
+use crate::console::{choices, playground, replay};
 use crate::evidence::marked_texts::{texts, unmarked};
+use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
 /// The steps of a page.
@@ -53,7 +55,17 @@ const INVENTED: f64 = 0.8;
 /// The page of a trace. `step` names the first of its steps that is shown.
 pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
     let project = visit.shown_project()?;
-    let id = path.text("id")?;
+    shown(&app, &visit, project, path.text("id")?, None).await
+}
+
+/// The page of a trace, with a form for a replay that was refused if there is one.
+pub(super) async fn shown(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    id: &str,
+    refused: Option<(&Form, Failure)>,
+) -> Result<Response> {
     let (detail, steps) = app.gateway.trace_for_member(visit.member(), project, id).await?;
     let begin = match visit.get("step") {
         None => 0,
@@ -71,15 +83,23 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     let frame = visit.frame(Section::Traces, visit.t.trace.title, Some(project));
     let models = app.gateway.list_models(visit.member(), project)?;
     let identifiers = models.iter().map(|view| view.model.identifier.as_str());
+    let chosen: Vec<&str> = match &refused {
+        Some((form, _)) => form.all("model").collect(),
+        None => visit.all("model").collect(),
+    };
     let mut page = head(frame, &detail, &steps, shown.clone());
-    page.keys = playground::keys(&app, &visit, project);
-    page.models = choices::bounded(Choice::all_of(identifiers, visit.all("model")));
+    page.keys = playground::keys(app, visit, project);
+    page.models = choices::bounded(Choice::all_of(identifiers, chosen));
     page.has_more_models = models.len() > page.models.len();
+    let status = match refused {
+        Some((form, failure)) => replay::show_refused(&mut page, form, failure),
+        None => StatusCode::OK,
+    };
     drop(steps);
     let share = TEXTS_OF_PAGE / shown.len().max(1);
     let writer = writer(&page.frame, &page.id, Shown::Latest { bytes: share });
-    let written = written(&app, detail.steps.part(shown), writer).await?;
-    Ok(html(page.with_steps(&written)))
+    let written = written(app, detail.steps.part(shown), writer).await?;
+    Ok((status, html(page.with_steps(&written))).into_response())
 }
 
 /// The page of a step. `text` and `begin` name a part of one of its texts.
@@ -187,6 +207,7 @@ fn head(frame: Frame, detail: &TraceDetail, steps: &[Step], shown: Range<usize>)
         keys: Vec::new(),
         models: Vec::new(),
         has_more_models: false,
+        other_model: String::new(),
     }
 }
 

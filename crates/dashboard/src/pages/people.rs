@@ -141,6 +141,8 @@ pub struct InvitationPage {
 pub struct ForgottenPage {
     /// The texts.
     pub t: &'static Texts,
+    /// The address as it was given.
+    pub email: String,
     /// Whether a letter is on its way, if the address has an account.
     pub is_done: bool,
     /// Why it was refused.

@@ -78,6 +78,10 @@ async fn a_password_is_reset_by_a_link(backend: Backend) {
     shows(&send_form(&visitor, "/new-password", &set).await, 422, "The link is not good");
     signed_in(&server, "member@example.org", PASSWORD).await;
     shows(&send_form(&owner, "/people/1/password-link", &[]).await, 422, "Your own password");
+    // There is no mail server. The address is kept, as text.
+    let asked = send_form(&visitor, "/forgotten", &[("email", "ada@example.org\"<b>")]).await;
+    shows(&asked, 422, "No mail server is configured");
+    shows(&asked, 422, "autocomplete=\"username\" value=\"ada@example.org&#34;&#60;b&#62;\"");
 }
 
 async fn every_way_in_of_somebody_is_ended(backend: Backend) {
