@@ -171,10 +171,11 @@ fn head(frame: Frame, detail: &TraceDetail, steps: &[Step], shown: Range<usize>)
     if let Some(score) = figures.shadow_score {
         tiles.push(tile(t.trace.shadow_model, format!("{score:.2}"), t.trace.alike.to_owned()));
     }
-    let work = AgentWork {
+    // Those that were counted: of steps that are gone, and with another gap between steps than today's.
+    let work = trace.work.unwrap_or(AgentWork {
         stall_probability: figures.stall_probability,
         tool_fidelity: figures.tool_fidelity_score,
-    };
+    });
     let named = [
         (figures.pii_detected, t.words.personal_data),
         (figures.injection_attempt, t.words.injection),
