@@ -83,9 +83,6 @@ async fn asked(
 
 /// Puts a form that was refused into the page of its trace, as it was sent. Returns the status of the page.
 pub(super) fn show_refused(page: &mut TracePage, form: &Form, failure: Failure) -> StatusCode {
-    for key in &mut page.keys {
-        key.is_chosen = form.get("key") == Some(key.value.as_str());
-    }
     let is_listed = |sent: &str| page.models.iter().any(|model| model.value == sent);
     let other = form.all("model").find(|sent| !is_listed(sent));
     page.other_model = other.unwrap_or_default().to_owned();

@@ -80,12 +80,12 @@ pub(super) async fn shown(
     let frame = visit.frame(Section::Traces, visit.t.trace.title, Some(project));
     let models = app.gateway.list_models(visit.member(), project)?;
     let identifiers = models.iter().map(|view| view.model.identifier.as_str());
-    let chosen: Vec<&str> = match &refused {
-        Some((form, _)) => form.all("model").collect(),
-        None => visit.all("model").collect(),
+    let (chosen, key): (Vec<&str>, _) = match &refused {
+        Some((form, _)) => (form.all("model").collect(), form.get("key")),
+        None => (visit.all("model").collect(), visit.get("key")),
     };
     let mut page = head(frame, &detail, &steps, shown.clone());
-    page.keys = playground::keys(app, visit, project);
+    page.keys = playground::keys(app, visit, project, key);
     page.models = choices::bounded(Choice::all_of(identifiers, chosen));
     page.has_more_models = models.len() > page.models.len();
     let status = match refused {
