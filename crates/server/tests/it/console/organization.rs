@@ -59,6 +59,7 @@ async fn somebody_without_a_project_finds_a_way_on(backend: Backend) {
         "/playground",
         "/models",
         "/routing",
+        "/keys",
         "/limits",
         "/safety",
         "/insights",
