@@ -65,10 +65,14 @@ async fn asked(
     trace: &str,
     form: &Form,
 ) -> std::result::Result<ReplayJob, Failure> {
-    let key = form.get("key").and_then(|id| id.parse().ok()).ok_or(Error::NotFound)?;
-    let caller = app.gateway.gate_member(visit.member(), key, Spends::Yes).await?;
+    let no_key = || Failure::new(StatusCode::NOT_FOUND, visit.t.trace.no_such_key);
+    let key = form.get("key").and_then(|id| id.parse().ok()).ok_or_else(no_key)?;
+    let caller = match app.gateway.gate_member(visit.member(), key, Spends::Yes).await {
+        Err(Error::NotFound) => return Err(no_key()),
+        gated => gated?,
+    };
     if caller.project.id() != project {
-        return Err(Error::NotFound.into());
+        return Err(no_key());
     }
     let models: Vec<String> = form.all("model").map(str::to_owned).collect();
     let max_cost = form.dollars("max_cost", visit.t.trace.highest_no_amount)?;
@@ -90,8 +94,11 @@ pub(super) fn show_refused(page: &mut TracePage, form: &Form, failure: Failure) 
         (page.frame.t.trace.highest_no_amount, "max_cost"),
         ("max_cost", "max_cost"),
         ("Model not authorized or found", "model"),
+        ("Model not allowed", "model"),
         ("compare_models", "model"),
         ("The key has expired", "key"),
+        ("Endpoint not allowed", "key"),
+        (page.frame.t.trace.no_such_key, "key"),
     ];
     show_refusal(&mut page.frame, failure, ("replay", form), &places)
 }

@@ -217,6 +217,19 @@ async fn a_replay_that_is_refused_keeps_the_key_that_pays(backend: Backend) {
     let refused = send_form(&owner, &path, &fields).await;
     shows(&refused, 404, &format!("<option value=\"{paying}\" selected>{paying}</option>"));
     assert_eq!(refused.text.matches(" selected>").count(), 1, "{}", refused.text);
+    shows(&refused, 404, "aria-describedby=\"replay-key-fault\"");
+    shows(&refused, 404, "id=\"replay-key-fault\">The key is revoked, or is none of this project");
+    // What a key may not do is beside what it is about.
+    for (held, field, fault) in [
+        (json!({"allowed_models": []}), "model", "Model not allowed for this key"),
+        (json!({"allowed_endpoints": ["chat"]}), "replay-key", "Endpoint not allowed for this key"),
+    ] {
+        let held = key(&owner, held).await;
+        let fields = [("project", "1"), ("key", &*held), ("model", "sandbox")];
+        let refused = send_form(&owner, &path, &fields).await;
+        shows(&refused, 403, &format!("aria-describedby=\"{field}-fault\""));
+        shows(&refused, 403, &format!("id=\"{field}-fault\">{fault}"));
+    }
 }
 
 async fn nobody_calls_with_a_key_that_is_theirs_no_more(backend: Backend) {
