@@ -114,7 +114,8 @@ fn as_filter<'q>(
     }
     let malformed = || Error::Malformed(format!("{name} must be a name and a value: name=value"));
     let (field, value) = value.split_once('=').ok_or_else(malformed)?;
-    Ok((format!("{name}[{}]", field.trim()).into(), value.trim()))
+    // As they are: blanks at the ends may be part of either.
+    Ok((format!("{name}[{field}]").into(), value))
 }
 
 /// The keys of a project as filters, the latest first, and the one that the filter names, which may be gone.
