@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{
     Change, ComparedCall, ComparedTrace, Count, Duration, Frame, Money, Pages, Percent,
-    RepeatedCall, ReplayPage, ReplayPart, Section, Texts, TracePage,
+    RepeatedCall, ReplayPage, ReplayPart, Section, Texts,
 };
 use domain::ids::{ProjectId, StepId, TraceId};
 use gateway::{
@@ -17,7 +17,6 @@ use gateway::{
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::refusal::show_refusal;
 use crate::console::trace::{beginning, step_href};
 use crate::console::visit::{Form, Visit};
 use crate::console::{page, trace};
@@ -83,24 +82,6 @@ async fn asked(
         _ => overrides.compare_models = Some(models),
     }
     Ok(app.gateway.replay(&caller, trace, overrides).await?)
-}
-
-/// Puts a form that was refused into the page of its trace, as it was sent. Returns the status of the page.
-pub(super) fn show_refused(page: &mut TracePage, form: &Form, failure: Failure) -> StatusCode {
-    let is_listed = |sent: &str| page.models.iter().any(|model| model.value == sent);
-    let other = form.all("model").find(|sent| !is_listed(sent));
-    page.other_model = other.unwrap_or_default().to_owned();
-    let places = [
-        (page.frame.t.trace.highest_no_amount, "max_cost"),
-        ("max_cost", "max_cost"),
-        ("Model not authorized or found", "model"),
-        ("Model not allowed", "model"),
-        ("compare_models", "model"),
-        ("The key has expired", "key"),
-        ("Endpoint not allowed", "key"),
-        (page.frame.t.trace.no_such_key, "key"),
-    ];
-    show_refusal(&mut page.frame, failure, ("replay", form), &places)
 }
 
 /// A replay beside its source.

@@ -27,7 +27,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::visit::{Form, Visit};
-use crate::console::{choices, playground, replay};
+use crate::console::{choices, playground, replay_form};
 use crate::evidence::marked_texts::{texts, unmarked};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
@@ -89,7 +89,7 @@ pub(super) async fn shown(
     page.models = choices::bounded(Choice::all_of(identifiers, chosen));
     page.has_more_models = models.len() > page.models.len();
     let status = match refused {
-        Some((form, failure)) => replay::show_refused(&mut page, form, failure),
+        Some((form, failure)) => replay_form::show_refused(&mut page, form, failure),
         None => StatusCode::OK,
     };
     drop(steps);
