@@ -4,7 +4,7 @@ use axum::body::to_bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
-use dashboard::{CALL_PROMPT, Duration, ModelPage, Money, TestCall};
+use dashboard::{CALL_PROMPT, Choice, Duration, ModelPage, Money, TestCall};
 use domain::ids::{KeyId, ProjectId};
 use domain::step::{Step, StepStatus};
 use domain::time::millis;
@@ -45,6 +45,10 @@ pub(super) async fn call(
     let key: KeyId = form.get("key").and_then(|id| id.parse().ok()).ok_or(Error::NotFound)?;
     for choice in &mut shown.keys {
         choice.is_chosen = choice.value == key.to_string();
+    }
+    // A browser takes the first one where none is chosen, and the next call would be paid by that.
+    if !shown.keys.is_empty() && shown.keys.iter().all(|choice| !choice.is_chosen) {
+        shown.keys.push(Choice { is_chosen: true, ..Choice::of(key.to_string()) });
     }
     let reply = match answered(&app, &visit, project, key, &shown.identifier).await {
         Ok(reply) => reply,

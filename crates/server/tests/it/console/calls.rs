@@ -313,6 +313,10 @@ async fn a_test_call_says_what_is_wrong_with_a_model(backend: Backend) {
     // All that holds for calls with the key holds for this one.
     let held = key(&owner, json!({"name": "held", "allowed_models": ["bad"]})).await;
     shows(&call(&owner, &good_page, &held).await, 200, "Model not allowed for this key");
+    // A key that is gone stays chosen: the next call is paid by no other one.
+    api.delete(&format!("/api/v1/keys/{held}")).await.ok(204);
+    let chosen = format!("<option value=\"{held}\" selected>");
+    shows(&call(&owner, &good_page, &held).await, 200, &chosen);
     roles::user(&server, "member", &["1"]).await;
     roles::user(&server, "viewer", &["1"]).await;
     let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
