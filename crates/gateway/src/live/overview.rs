@@ -3,6 +3,7 @@
 //! none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::ids::ProjectId;
 use domain::time::Timestamp;
@@ -20,9 +21,13 @@ use crate::evidence::usage::Usage;
 use crate::gateway::Gateway;
 use crate::live::view::{LiveOverview, Span};
 
-/// After something was computed, so many times as long passes before it is computed again: figures of a large
-/// project take a while.
-const REST: u32 = 9;
+/// After figures were computed, so many times as long passes before they are again: those of a large project take a
+/// while.
+const FIGURES_REST: u32 = 9;
+/// The same of groups: they read each step that no hour has summed, and so may take less of the time.
+const GROUPS_REST: u32 = 49;
+/// The longest rest: a page that is looked at shows what has come.
+const LONGEST_REST: Duration = Duration::from_secs(15);
 
 /// The minute and its ledger: a call changes it.
 type Ledger = (i64, Vec<LedgerRow>);
@@ -55,11 +60,13 @@ struct GroupsRead {
 struct Turn {
     ledger: Option<Ledger>,
     due: Instant,
+    /// How many times as long as it took passes before it may be.
+    rest: u32,
 }
 
 impl Turn {
-    fn new() -> Self {
-        Self { ledger: None, due: Instant::now() }
+    fn new(rest: u32) -> Self {
+        Self { ledger: None, due: Instant::now(), rest }
     }
 
     /// Whether there is something to compute, and it may be.
@@ -69,7 +76,7 @@ impl Turn {
 
     /// Notes that a computation has begun at a time and is over now. One that has failed is tried again.
     fn is_over(&mut self, began: Instant, ledger: Option<&Ledger>) {
-        self.due = Instant::now() + began.elapsed() * REST;
+        self.due = Instant::now() + LONGEST_REST.min(began.elapsed() * self.rest);
         if let Some(ledger) = ledger {
             self.ledger = Some(ledger.clone());
         }
@@ -110,8 +117,8 @@ impl OverviewLook {
             span,
             by,
             turns,
-            for_figures: Turn::new(),
-            for_groups: Turn::new(),
+            for_figures: Turn::new(FIGURES_REST),
+            for_groups: Turn::new(GROUPS_REST),
             figures: None,
             groups: None,
             read_at: [Timestamp(0); 2],
@@ -239,8 +246,6 @@ impl OverviewLook {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::task::yield_now;
     use tokio::time::timeout;
 
