@@ -46,8 +46,8 @@ pub enum Completion {
 
 /// The columns of a [`Row`].
 pub(crate) const COLUMNS: &str = "
-    id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment, purged_cost,
-    purged_pii, purged_injection, purged_secret";
+    id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment, total_cost,
+    purged_cost, purged_pii, purged_injection, purged_secret";
 
 from_row! {
     /// A row of `traces`.
@@ -61,6 +61,7 @@ from_row! {
         metadata: Option<String>,
         revenue: Option<i64>,
         assessment: Option<String>,
+        total_cost: Option<i64>,
         purged_cost: Option<i64>,
         purged_pii: bool,
         purged_injection: bool,
@@ -84,7 +85,13 @@ impl Row {
             },
             revenue: self.revenue.map(Usd),
             assessment: match &self.assessment {
-                Some(text) => Some(serde_json::from_str(text).map_err(|_| corrupt("assessment"))?),
+                Some(text) => {
+                    let stored: Assessment =
+                        serde_json::from_str(text).map_err(|_| corrupt("assessment"))?;
+                    // It grows by the cost of steps that went with their partition before the trace was completed.
+                    let total_cost = self.total_cost.map_or(stored.total_cost, Usd);
+                    Some(Assessment { total_cost, ..stored })
+                }
                 None => None,
             },
             purged: self.purged_cost.map(|cost| Purged {
@@ -158,7 +165,8 @@ impl Store {
     }
 
     /// Marks those failed that are still pending and have still no step after `since`: they were
-    /// found outside of this transaction, which keeps the writer waiting and must be short.
+    /// found outside of this transaction, which keeps the writer waiting and must be short. Those that may have lost
+    /// steps with a partition, and do not know yet what they cost, fail later.
     async fn fail_if_idle(&self, ids: &[uuid::Uuid], since: Timestamp) -> Result<Vec<TraceId>> {
         const FAIL: &str = "
             UPDATE traces
@@ -168,7 +176,8 @@ impl Store {
                 latency = COALESCE(
                     (SELECT max(finished_at) FROM steps WHERE trace_id = $1) - created_at, 0)
             WHERE id = $1 AND status = 'pending' AND active_at IS NULL
-              AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = $1 AND s.finished_at >= $2)";
+              AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = $1 AND s.finished_at >= $2)
+              AND NOT EXISTS (SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at)";
         let mut failed = Vec::with_capacity(ids.len());
         let mut tx = self.begin().await?;
         for id in ids {
@@ -202,7 +211,8 @@ impl Tx {
                 total_cost = $7, latency = $8, grade = $9,
                 session = NULL, active_at = NULL
             WHERE id = $1 AND status = $10
-              AND (assessment IS NULL OR purged_cost IS NULL)";
+              AND (assessment IS NULL OR purged_cost IS NULL AND NOT EXISTS (
+                  SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at))";
         let text =
             serde_json::to_string(assessment).map_err(|error| Error::Corrupt(error.to_string()))?;
         // The first to write a trace that several complete at once finds it pending.

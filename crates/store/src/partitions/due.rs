@@ -1,0 +1,253 @@
+//! The partitions that may be dropped: their day is over, and every step in them is due by the rules of `purge.rs`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use async_recursion::async_recursion as boxed;
+use domain::time::{DAY, HOUR, MINUTE, Timestamp};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+
+use super::{DAY_IDS, Maintenance, Part, PartitionWatch, change, day};
+use crate::error::Result;
+use crate::from_row::from_row;
+use crate::retention::{DEFAULT_DAYS, Source, aged};
+
+/// The longest time before a partition is looked at again: rules may be shortened.
+const LONGEST_REST: i64 = HOUR;
+
+/// A hash of all rules, by which a change of one shows.
+pub(super) const RULES: &str = "
+    SELECT sha256(convert_to(COALESCE(string_agg(
+        concat_ws(',', id, project_id, identifier, data_retention_days, deleted_at), ';' ORDER BY id), ''), 'UTF8'))
+    FROM models";
+
+/// A partition whose steps were all due by the rules as they were.
+#[derive(Debug)]
+pub struct DuePartition {
+    pub(super) part: Part,
+    pub(super) rules: Vec<u8>,
+    /// The steps of each project, as they were.
+    pub(super) projects: BTreeMap<i64, Seen>,
+}
+
+/// The steps of a project in a partition, as a look has found them.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// The end of the last one.
+    pub(super) newest: i64,
+    /// Those that end at this time or later could be kept by a rule of the project.
+    pub(super) from: i64,
+    /// The number of these, up to [`MOST_COUNTED`].
+    pub(super) recent: i64,
+}
+
+/// The most steps of a project that are counted: the second time all who use steps wait for it.
+pub(super) const MOST_COUNTED: i64 = 20_000;
+
+from_row! {
+    /// A project that has steps in a partition.
+    struct OfProject {
+        project_id: i64,
+        newest: i64,
+        is_deleted: bool,
+        /// The days of its shortest and of its longest rule.
+        least: Option<i64>,
+        longest: Option<i64>,
+        /// The hour and the minute up to which its steps are in the sums.
+        grouped: i64,
+        spanned: i64,
+    }
+}
+
+impl OfProject {
+    /// No rule is longer than this but what a trace keeps of a rule that is gone.
+    fn longest_rule(&self) -> i64 {
+        self.longest.unwrap_or(DEFAULT_DAYS).max(DEFAULT_DAYS)
+    }
+}
+
+/// The result of a look at a partition.
+enum Found {
+    Due(BTreeMap<i64, Seen>),
+    /// A step is not due before this.
+    NotBefore(Timestamp),
+}
+
+impl Maintenance {
+    /// A partition that may be dropped, the oldest first.
+    #[boxed]
+    pub async fn due_partition(
+        &mut self,
+        now: Timestamp,
+        watch: &mut PartitionWatch,
+    ) -> Result<Option<DuePartition>> {
+        let (layout, next) = (self.layout().await?, self.next_id().await?);
+        watch.looks.retain(|part, _| layout.parts.contains_key(part));
+        for (part, ids) in layout.parts {
+            // Processes use ids that they took before the end of their day.
+            let end = ids.end;
+            let is_over = end <= next && end.div_euclid(DAY_IDS) < day(now);
+            if !is_over || watch.looks.get(&part).is_some_and(|until| now < *until) {
+                continue;
+            }
+            let latest = now.minus_micros(-LONGEST_REST);
+            // A look that fails is not taken again at once.
+            watch.looks.insert(part, latest);
+            // Before the steps are looked at: a rule that changes meanwhile shows later.
+            let rules = sqlx::query_scalar(RULES).fetch_one(&mut self.connection).await?;
+            match self.look(part, now).await? {
+                Found::Due(projects) => {
+                    watch.looks.remove(&part);
+                    return Ok(Some(DuePartition { part, rules, projects }));
+                }
+                Found::NotBefore(time) => {
+                    watch.looks.insert(part, time.min(latest));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn look(&mut self, part: Part, now: Timestamp) -> Result<Found> {
+        let projects = of_projects(&mut self.connection, &part.of("steps")).await?;
+        let projects: Vec<_> = projects.into_iter().filter(|found| !found.is_deleted).collect();
+        // The indices answer for most partitions.
+        for found in &projects {
+            let least = found.least.unwrap_or(DEFAULT_DAYS).min(DEFAULT_DAYS);
+            let due = Timestamp(found.newest).minus_micros(-least * DAY - 1);
+            if now < due {
+                return Ok(Found::NotBefore(due));
+            }
+            // Steps that are not in the sums of usage and findings yet would never be.
+            if found.newest >= (found.grouped * HOUR).min(found.spanned * MINUTE) {
+                return Ok(Found::NotBefore(now.minus_micros(-MINUTE)));
+            }
+        }
+        let mut all = BTreeMap::new();
+        for found in &projects {
+            let from = now.minus_micros(found.longest_rule() * DAY).0;
+            // Before the steps themselves: one that comes meanwhile shows later.
+            let recent = self.recent(part, found.project_id, from).await?;
+            if let Some(due) = self.due_later(part, now, found).await? {
+                return Ok(Found::NotBefore(due));
+            }
+            all.insert(found.project_id, Seen { newest: found.newest, from, recent });
+        }
+        Ok(Found::Due(all))
+    }
+
+    /// The number of steps of a project that end at a time or later.
+    async fn recent(&mut self, part: Part, project: i64, from: i64) -> Result<i64> {
+        let query = format!("SELECT {}", recent(&part.of("steps"), "$1", "$2"));
+        let query = sqlx::query_scalar(AssertSqlSafe(query)).bind(project).bind(from);
+        Ok(query.fetch_one(&mut self.connection).await?)
+    }
+
+    /// The time at which a step of a project is due that is not due now; `None` if all are.
+    async fn due_later(
+        &mut self,
+        part: Part,
+        now: Timestamp,
+        of: &OfProject,
+    ) -> Result<Option<Timestamp>> {
+        let longest = of.longest_rule();
+        let from = now.minus_micros(longest * DAY);
+        let mut tx = self.connection.begin().await?;
+        // Nobody waits for it, and the index leaves most partitions unread.
+        change(&mut tx, "SET LOCAL statement_timeout = '10min'".to_owned()).await?;
+        let mut later_due: Option<i64> = None;
+        for only in [RECENT, OF_LONGER_TRACES] {
+            let query = later(&part.of("steps"), only);
+            later_due = sqlx::query_scalar(AssertSqlSafe(query))
+                .bind(now.0)
+                .bind(DAY)
+                .bind(of.project_id)
+                .bind(from.0)
+                .bind(longest)
+                .fetch_optional(&mut *tx)
+                .await?;
+            if later_due.is_some() {
+                break;
+            }
+        }
+        tx.commit().await?;
+        Ok(later_due.map(Timestamp))
+    }
+}
+
+/// The number of steps of a project that end at a time or later, as SQL. An index has what it takes.
+pub(super) fn recent(table: &str, project: &str, from: &str) -> String {
+    format!(
+        "(SELECT count(*) FROM (
+            SELECT 1 FROM {table} r WHERE r.project_id = {project} AND r.finished_at >= {from} LIMIT {MOST_COUNTED}
+        ) AS recent)"
+    )
+}
+
+/// The steps that the longest rule of their project could keep.
+const RECENT: &str = "s.project_id = $3 AND s.finished_at >= $4 AND $5 > 0";
+/// The others: those without a rule of their own, whose trace has lost a step by a longer rule.
+const OF_LONGER_TRACES: &str = "
+    s.project_id = $3 AND s.finished_at < $4
+    AND NOT EXISTS (SELECT 1 FROM rules x WHERE x.project_id = s.project_id AND x.identifier = s.model)
+    AND s.trace_id IN (
+        SELECT t.id FROM traces t
+        WHERE t.project_id = $3 AND t.purged_cost IS NOT NULL AND t.purged_days > $5)";
+
+/// Finds a step of a partition that is not due.
+fn later(table: &str, only: &str) -> String {
+    let aged = aged(&Source::of(table, "project_id = $3", only));
+    format!(
+        "{aged} SELECT finished_at + $2 * days + 1 FROM aged WHERE finished_at >= $1 - $2 * days LIMIT 1"
+    )
+}
+
+/// The projects that have steps in a partition. An index leads to each of them and to its last step.
+async fn of_projects(connection: &mut PgConnection, table: &str) -> sqlx::Result<Vec<OfProject>> {
+    static REST: LazyLock<String> = LazyLock::new(|| {
+        let rule = |which| {
+            format!(
+                "(SELECT {which}(m.data_retention_days) FROM models m WHERE m.project_id = o.project_id)"
+            )
+        };
+        let until = |table| {
+            format!(
+                "COALESCE((SELECT u.until FROM {table} u WHERE u.project_id = o.project_id), 0)"
+            )
+        };
+        format!(
+            "SELECT o.project_id, o.newest, p.deleted_at IS NOT NULL AS is_deleted, {} AS least, {} AS longest,
+                    {} AS grouped, {} AS spanned
+            FROM own o
+            LEFT JOIN projects p ON p.id = o.project_id",
+            rule("min"),
+            rule("max"),
+            until("usage_grouped"),
+            until("usage_spanned"),
+        )
+    });
+    let query = format!("{} {}", newest(table), *REST);
+    sqlx::query_as(AssertSqlSafe(query)).fetch_all(connection).await
+}
+
+/// The beginning of a statement in which `own` has the projects of a table, each with the end of its last step.
+pub(super) fn newest(table: &str) -> String {
+    format!(
+        "
+        WITH RECURSIVE found AS (
+            (SELECT project_id FROM {table} ORDER BY project_id LIMIT 1)
+            UNION ALL
+            SELECT (
+                SELECT s.project_id FROM {table} s
+                WHERE s.project_id > found.project_id
+                ORDER BY s.project_id LIMIT 1)
+            FROM found
+            WHERE found.project_id IS NOT NULL),
+        own AS (
+            SELECT f.project_id, n.newest
+            FROM found f
+            CROSS JOIN LATERAL (
+                SELECT max(s.finished_at) AS newest FROM {table} s WHERE s.project_id = f.project_id) n
+            WHERE n.newest IS NOT NULL)"
+    )
+}

@@ -1,0 +1,180 @@
+//! The partitions that there are, and the width of those to come.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use sqlx::PgConnection;
+
+use super::DAY_IDS;
+use crate::retention::DEFAULT_DAYS;
+
+/// The most partitions that the longest rule comes to. PostgreSQL locks each of them, with its indices, for each
+/// statement that may look into all.
+const MOST_OF_A_RULE: i64 = 45;
+/// The partitions from which on new ones are wider: each by twice as much as the one before.
+const MANY: usize = 90;
+/// How often a width is doubled for the number of partitions: to three years.
+const MOST_DOUBLINGS: usize = 10;
+
+/// A pair of partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    /// The tables from before there were partitions.
+    Before,
+    /// The days from one on, counted from 1970.
+    Day(i64),
+}
+
+impl Part {
+    /// The name of its table among the partitions of a table.
+    pub(super) fn of(self, table: &str) -> String {
+        match self {
+            Self::Before => format!("{table}_before"),
+            Self::Day(day) => format!("{table}_d{day}"),
+        }
+    }
+
+    /// The partition of `steps` with a name.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        match name.strip_prefix("steps_")? {
+            "before" => Some(Self::Before),
+            day => day.strip_prefix('d')?.parse().ok().map(Self::Day),
+        }
+    }
+}
+
+/// The partitions that there are, but for the one of all other ids.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Each with its ids.
+    pub(super) parts: BTreeMap<Part, Range<i64>>,
+}
+
+impl Layout {
+    pub(super) async fn read(connection: &mut PgConnection) -> sqlx::Result<Self> {
+        const PARTS: &str = "
+            SELECT CAST(c.relname AS TEXT), pg_get_expr(c.relpartbound, c.oid)
+            FROM pg_inherits i
+            JOIN pg_class c ON c.oid = i.inhrelid
+            WHERE i.inhparent = to_regclass('steps')";
+        let rows: Vec<(String, String)> = sqlx::query_as(PARTS).fetch_all(connection).await?;
+        let part = |(name, bounds): &(String, String)| Some((Part::parse(name)?, ids(bounds)?));
+        Ok(Self { parts: rows.iter().filter_map(part).collect() })
+    }
+
+    /// Whether the ids of a day have a partition.
+    pub(super) fn has(&self, day: i64) -> bool {
+        self.parts.values().any(|ids| ids.contains(&(day * DAY_IDS)))
+    }
+
+    /// The days of a new partition that begins with one that has none, where no rule is longer than so many days.
+    pub(super) fn days_from(&self, first: i64, longest_rule: i64) -> Range<i64> {
+        let starts = self.parts.values().map(|ids| ids.start.div_euclid(DAY_IDS));
+        let next = starts.filter(|start| *start > first).min().unwrap_or(i64::MAX);
+        first..(first + width(longest_rule, self.parts.len())).min(next)
+    }
+}
+
+/// The days of the longest rule that a new step may have.
+pub(super) async fn longest_rule(connection: &mut PgConnection) -> sqlx::Result<i64> {
+    const LONGEST: &str = "
+        SELECT max(m.data_retention_days)
+        FROM models m
+        JOIN projects p ON p.id = m.project_id
+        WHERE m.deleted_at IS NULL AND p.deleted_at IS NULL";
+    let longest: Option<i64> = sqlx::query_scalar(LONGEST).fetch_one(connection).await?;
+    Ok(longest.unwrap_or(DEFAULT_DAYS).max(DEFAULT_DAYS))
+}
+
+/// The days of a new partition beside so many others.
+fn width(longest_rule: i64, parts: usize) -> i64 {
+    let of_rule = (longest_rule + MOST_OF_A_RULE - 1) / MOST_OF_A_RULE;
+    let doublings = (parts + 1).saturating_sub(MANY).min(MOST_DOUBLINGS);
+    of_rule.max(1 << doublings)
+}
+
+/// The ids of a partition by the text of its bounds.
+fn ids(bounds: &str) -> Option<Range<i64>> {
+    let (from, to) = bounds.rsplit_once(" TO ")?;
+    Some(number(from).unwrap_or(i64::MIN)..number(to)?)
+}
+
+/// The number that a text of PostgreSQL has among other characters.
+pub(super) fn number(text: &str) -> Option<i64> {
+    text.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_parts_and_back() {
+        for part in [Part::Before, Part::Day(20_787)] {
+            assert_eq!(Part::parse(&part.of("steps")), Some(part));
+        }
+        for other in ["steps_rest", "steps_dx", "steps", "step_contents_before"] {
+            assert_eq!(Part::parse(other), None, "{other}");
+        }
+        assert_eq!(
+            number("CHECK ((id < '20787000000000'::bigint)) NOT VALID"),
+            Some(20_787_000_000_000)
+        );
+        let both = "FOR VALUES FROM ('20787000000000') TO ('20788000000000')";
+        assert_eq!(ids(both), Some(20_787_000_000_000..20_788_000_000_000));
+        let first = "FOR VALUES FROM (MINVALUE) TO ('20788000000000')";
+        assert_eq!(ids(first), Some(i64::MIN..20_788_000_000_000));
+        assert_eq!(ids("DEFAULT"), None);
+    }
+
+    /// The partitions after years of a rule: those whose days are not all due are left, and a week is made ahead.
+    fn after_years(longest_rule: i64, layout: &mut Layout, from: i64) -> usize {
+        let mut most = 0;
+        for today in from..from + 2 * longest_rule.max(200) {
+            for day in [today, today + 7] {
+                if !layout.has(day) {
+                    let days = layout.days_from(day, longest_rule);
+                    let ids = days.start * DAY_IDS..days.end * DAY_IDS;
+                    layout.parts.insert(Part::Day(day), ids);
+                }
+            }
+            let is_left = |ids: &mut Range<i64>| ids.end > (today - longest_rule - 1) * DAY_IDS;
+            layout.parts.retain(|_, ids| is_left(ids));
+            most = most.max(layout.parts.len());
+        }
+        most
+    }
+
+    #[test]
+    fn no_rule_makes_more_than_some_sixty_partitions() {
+        for days in [30, 45, 46, 90, 365, 1_080, 36_500] {
+            let mut layout = Layout { parts: BTreeMap::new() };
+            let most = after_years(days, &mut layout, 20_000);
+            assert!(most <= 60, "{days} days: {most}");
+        }
+        assert_eq!((width(30, 40), width(45, 60), width(46, 60)), (1, 1, 2));
+    }
+
+    #[test]
+    fn partitions_that_a_longer_rule_leaves_make_new_ones_wide() {
+        let day = |day| (Part::Day(day), day * DAY_IDS..(day + 1) * DAY_IDS);
+        // Rules were shortened and made longer again.
+        let mut layout = Layout { parts: (20_000..20_120).map(day).collect() };
+        let most = after_years(36_500, &mut layout, 20_120);
+        assert!(most <= 170, "{most}");
+        // A rule of days beside steps that are kept for a century.
+        let mut layout = Layout { parts: (20_000..20_060).map(day).collect() };
+        for today in 20_060..56_500 {
+            if !layout.has(today) {
+                let days = layout.days_from(today, 30);
+                let ids = days.start * DAY_IDS..days.end * DAY_IDS;
+                layout.parts.insert(Part::Day(today), ids);
+            }
+        }
+        assert!(layout.parts.len() <= 140, "{}", layout.parts.len());
+        // The next one begins where it begins.
+        let layout = Layout { parts: [day(20_010)].into() };
+        assert_eq!(layout.days_from(20_005, 36_500), 20_005..20_010);
+        assert_eq!(layout.days_from(20_011, 900), 20_011..20_031);
+    }
+}
