@@ -166,7 +166,7 @@ const READER_IDLE: Duration = Duration::from_secs(30);
 const PAGE_BYTES: u32 = 8192;
 
 /// Connections of a node to PostgreSQL, beside those of its writer and of its locks.
-const MOST_CONNECTIONS: u32 = 10;
+pub(crate) const MOST_CONNECTIONS: u32 = 10;
 
 /// How long anything waits for a connection.
 pub(crate) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -76,7 +76,7 @@ pub use lock::Claim;
 pub use migrate::{SchemaState, apply_migrations, inspect_schema};
 pub use models::ModelRow;
 pub use organizations::Organization;
-pub use partitions::{DuePartition, Maintenance, PARTITION_LEAVE, PartitionWatch};
+pub use partitions::{DuePartition, Maintenance, PartitionWatch};
 pub use passkeys::StoredPasskey;
 pub use people::Person;
 pub use seal::{PackedContent, SealingKey, random};

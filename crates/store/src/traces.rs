@@ -195,7 +195,9 @@ impl Store {
 
 impl Tx {
     /// Writes the end of a trace, or its new grades; those of a trace that has lost steps since it
-    /// was graded stay, because it cannot be graded again.
+    /// was graded stay, because it cannot be graded again. The total of one that has lost steps is summed up here: its
+    /// steps may have gone since they were graded. No partition is detached meanwhile, because the statement looks into
+    /// all of them, and what is gathered later is added by the number of the last one that is detached.
     #[boxed]
     pub async fn complete_trace(
         &mut self,
@@ -208,8 +210,15 @@ impl Tx {
             UPDATE traces
             SET status = 'completed', completed_at = COALESCE(completed_at, $2), assessment = $3,
                 chain_depth = $4, stall_probability = $5, tool_fidelity = $6,
-                total_cost = $7, latency = $8, grade = $9,
-                session = NULL, active_at = NULL
+                total_cost = CASE
+                    WHEN purged_cost IS NULL AND NOT EXISTS (
+                        SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at)
+                    THEN $7
+                    ELSE CAST(COALESCE(purged_cost, 0)
+                        + (SELECT COALESCE(sum(cost), 0) FROM steps WHERE trace_id = $1) AS BIGINT)
+                END,
+                total_after = (SELECT value FROM counters WHERE name = 'detached'),
+                latency = $8, grade = $9, session = NULL, active_at = NULL
             WHERE id = $1 AND status = $10
               AND (assessment IS NULL OR purged_cost IS NULL AND NOT EXISTS (
                   SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at))";

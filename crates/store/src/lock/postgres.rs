@@ -397,6 +397,17 @@ pub(crate) async fn oldest_running(db: impl PgExecutor<'_>) -> Result<Option<i64
     Ok(oldest.fetch_one(db).await?)
 }
 
+/// The number of gateways that run.
+pub(crate) async fn running(db: impl PgExecutor<'_>) -> Result<i64> {
+    const RUNNING: &str = "
+        SELECT count(*) FROM pg_locks
+        WHERE locktype = 'advisory' AND objsubid = 1 AND mode = 'ShareLock' AND granted
+          AND CAST(classid AS BIGINT) = $1 >> 32
+          AND CAST(objid AS BIGINT) = $1 & 4294967295
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    Ok(sqlx::query_scalar(RUNNING).bind(RUNS).fetch_one(db).await?)
+}
+
 /// Refuses a connection that is no session of its own: a lock that it takes would be held by whichever
 /// connection of a pooler was there, and for whoever gets that next.
 async fn check_session(connection: &mut PgConnection) -> Result<()> {

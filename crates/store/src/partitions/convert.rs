@@ -13,15 +13,26 @@ use domain::time::Timestamp;
 use sqlx::{Connection as _, PgConnection};
 
 use super::layout::number;
+use super::obstacles::obstacles;
 use super::{
-    DAY_IDS, HAS_PARTITIONS, Maintenance, Part, TABLES, calm, change, change_all, day, other_owner,
-    while_in_use,
+    DAY_IDS, HAS_PARTITIONS, Maintenance, Part, PartitionWatch, TABLES, calm, change, change_all,
+    day, other_owner, while_in_use,
 };
 use crate::error::Result;
 use crate::from_row::from_row;
 
 /// The name of the check on both tables.
 const CHECK: &str = "below_partitions";
+
+/// The outcome of a conversion.
+pub(super) enum Converted {
+    /// The tables have partitions.
+    Done,
+    /// Others had a table each time that it was needed: it is to be tried again.
+    InUse,
+    /// Something is in its way.
+    Refused,
+}
 
 from_row! {
     /// A check that an earlier attempt has left.
@@ -32,27 +43,36 @@ from_row! {
 }
 
 impl Maintenance {
-    /// Converts the tables, or goes on with it where it was stopped. False if others had a table each time that it was
-    /// needed: then it is to be tried again.
+    /// Converts the tables, or goes on with it where it was stopped.
     #[boxed]
-    pub async fn convert(&mut self, now: Timestamp) -> Result<bool> {
+    pub(super) async fn convert(
+        &mut self,
+        now: Timestamp,
+        watch: &mut PartitionWatch,
+    ) -> Result<Converted> {
         let is_done: bool =
             sqlx::query_scalar(HAS_PARTITIONS).fetch_one(&mut self.connection).await?;
         if is_done {
-            return Ok(true);
+            return Ok(Converted::Done);
         }
-        let Some(bound) = self.bound(now).await? else { return Ok(false) };
+        if !self.may_convert(now, watch).await? {
+            return Ok(Converted::Refused);
+        }
+        let Some(bound) = self.bound(now).await? else { return Ok(Converted::InUse) };
         for (table, _) in TABLES {
             if while_in_use!(self.connection, validate(&mut self.connection, table).await).is_none()
             {
-                return Ok(false);
+                return Ok(Converted::InUse);
             }
         }
-        if while_in_use!(self.connection, swap(&mut self.connection, bound).await).is_none() {
-            return Ok(false);
+        match while_in_use!(self.connection, swap(&mut self.connection, bound).await) {
+            Some(true) => {
+                tracing::info!("steps lie in partitions from now on");
+                Ok(Converted::Done)
+            }
+            Some(false) => Ok(Converted::Refused),
+            None => Ok(Converted::InUse),
         }
-        tracing::info!("steps lie in partitions from now on");
-        Ok(true)
     }
 
     /// Sees to the check of both tables, and returns the id that all of theirs are below; `None` if others had a table.
@@ -110,11 +130,15 @@ async fn alter(connection: &mut PgConnection, table: &str, statement: &str) -> s
     tx.commit().await
 }
 
-/// Puts partitioned tables in the place of the plain ones, which become their first partitions.
-async fn swap(connection: &mut PgConnection, bound: i64) -> sqlx::Result<()> {
+/// Puts partitioned tables in the place of the plain ones, which become their first partitions. False, and nothing is
+/// changed, if something was added to them meanwhile that would be lost.
+async fn swap(connection: &mut PgConnection, bound: i64) -> sqlx::Result<bool> {
     let mut tx = connection.begin().await?;
     // No index is made meanwhile either.
     calm(&mut tx, "steps, step_contents").await?;
+    if !obstacles(&mut tx).await?.is_empty() {
+        return Ok(false);
+    }
     let mut all = vec!["LOCK TABLE steps, step_contents IN ACCESS EXCLUSIVE MODE".to_owned()];
     for (table, key) in TABLES {
         let before = Part::Before.of(table);
@@ -162,7 +186,8 @@ async fn swap(connection: &mut PgConnection, bound: i64) -> sqlx::Result<()> {
         all.extend(give(&format!("{table}_rest")));
     }
     change_all(&mut tx, all).await?;
-    tx.commit().await
+    tx.commit().await?;
+    Ok(true)
 }
 
 from_row! {

@@ -1,12 +1,15 @@
-//! The partitions that may be dropped: their day is over, and every step in them is due by the rules of `purge.rs`.
+//! The partitions that may be dropped: their day is over, and every step in them is due by the rules of `purge.rs`, but
+//! for a few.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use async_recursion::async_recursion as boxed;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
+use super::keep::{self, MOST_KEPT};
 use super::{DAY_IDS, Maintenance, Part, PartitionWatch, change, day};
 use crate::error::Result;
 use crate::from_row::from_row;
@@ -21,28 +24,34 @@ pub(super) const RULES: &str = "
         concat_ws(',', id, project_id, identifier, data_retention_days, deleted_at), ';' ORDER BY id), ''), 'UTF8'))
     FROM models";
 
-/// A partition whose steps were all due by the rules as they were.
+/// A partition whose steps were all due by the rules as they were, but for a few.
 #[derive(Debug)]
 pub struct DuePartition {
     pub(super) part: Part,
+    pub(super) ids: Range<i64>,
     pub(super) rules: Vec<u8>,
-    /// The steps of each project, as they were.
-    pub(super) projects: BTreeMap<i64, Seen>,
+    pub(super) steps: Steps,
 }
 
-/// The steps of a project in a partition, as a look has found them.
+/// The steps of a partition, as a look has found them.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct Steps {
     /// The end of the last one.
     pub(super) newest: i64,
-    /// Those that end at this time or later could be kept by a rule of the project.
-    pub(super) from: i64,
-    /// The number of these, up to [`MOST_COUNTED`].
-    pub(super) recent: i64,
+    pub(super) projects: BTreeMap<i64, Seen>,
+    /// Those that are not due: they are to be moved before the others go.
+    pub(super) kept: Vec<i64>,
 }
 
-/// The most steps of a project that are counted: the second time all who use steps wait for it.
-pub(super) const MOST_COUNTED: i64 = 20_000;
+/// The steps of a project that a rule of it could keep.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// They end at this time or later.
+    pub(super) from: i64,
+    pub(super) steps: i64,
+    /// A sum of their ends: it differs if one was added for one that was deleted.
+    pub(super) sum: i64,
+}
 
 from_row! {
     /// A project that has steps in a partition.
@@ -68,8 +77,8 @@ impl OfProject {
 
 /// The result of a look at a partition.
 enum Found {
-    Due(BTreeMap<i64, Seen>),
-    /// A step is not due before this.
+    Due(Steps),
+    /// Too many steps are not due before this.
     NotBefore(Timestamp),
 }
 
@@ -96,9 +105,9 @@ impl Maintenance {
             // Before the steps are looked at: a rule that changes meanwhile shows later.
             let rules = sqlx::query_scalar(RULES).fetch_one(&mut self.connection).await?;
             match self.look(part, now).await? {
-                Found::Due(projects) => {
+                Found::Due(steps) => {
                     watch.looks.remove(&part);
-                    return Ok(Some(DuePartition { part, rules, projects }));
+                    return Ok(Some(DuePartition { part, ids, rules, steps }));
                 }
                 Found::NotBefore(time) => {
                     watch.looks.insert(part, time.min(latest));
@@ -123,66 +132,76 @@ impl Maintenance {
                 return Ok(Found::NotBefore(now.minus_micros(-MINUTE)));
             }
         }
-        let mut all = BTreeMap::new();
+        let newest = projects.iter().map(|found| found.newest).max().unwrap_or(i64::MIN);
+        // Few are moved, and those that were moved once stay together.
+        let most = if matches!(part, Part::Kept(_)) { 0 } else { MOST_KEPT };
+        let mut steps = Steps { newest, projects: BTreeMap::new(), kept: Vec::new() };
+        let mut earliest = i64::MAX;
         for found in &projects {
-            let from = now.minus_micros(found.longest_rule() * DAY).0;
-            // Before the steps themselves: one that comes meanwhile shows later.
-            let recent = self.recent(part, found.project_id, from).await?;
-            if let Some(due) = self.due_later(part, now, found).await? {
-                return Ok(Found::NotBefore(due));
+            let limit = most + 1 - steps.kept.len();
+            let (seen, staying) = self.look_at(part, now, found, limit).await?;
+            for (id, due) in staying {
+                // Its trace decides, and does not know yet.
+                let Some(due) = due else {
+                    return Ok(Found::NotBefore(now.minus_micros(-MINUTE)));
+                };
+                earliest = earliest.min(due);
+                steps.kept.push(id);
             }
-            all.insert(found.project_id, Seen { newest: found.newest, from, recent });
+            if steps.kept.len() > most {
+                return Ok(Found::NotBefore(Timestamp(earliest)));
+            }
+            steps.projects.insert(found.project_id, seen);
         }
-        Ok(Found::Due(all))
+        if keep::are_too_large(&mut self.connection, part, &steps.kept).await? {
+            return Ok(Found::NotBefore(Timestamp(earliest)));
+        }
+        Ok(Found::Due(steps))
     }
 
-    /// The number of steps of a project that end at a time or later.
-    async fn recent(&mut self, part: Part, project: i64, from: i64) -> Result<i64> {
-        let query = format!("SELECT {}", recent(&part.of("steps"), "$1", "$2"));
-        let query = sqlx::query_scalar(AssertSqlSafe(query)).bind(project).bind(from);
-        Ok(query.fetch_one(&mut self.connection).await?)
-    }
-
-    /// The time at which a step of a project is due that is not due now; `None` if all are.
-    async fn due_later(
+    /// The steps of a project in a partition, and up to so many of them that are not due now, each with the time at
+    /// which it is.
+    async fn look_at(
         &mut self,
         part: Part,
         now: Timestamp,
         of: &OfProject,
-    ) -> Result<Option<Timestamp>> {
-        let longest = of.longest_rule();
-        let from = now.minus_micros(longest * DAY);
+        limit: usize,
+    ) -> Result<(Seen, Vec<(i64, Option<i64>)>)> {
+        let (table, longest) = (part.of("steps"), of.longest_rule());
+        let from = now.minus_micros(longest * DAY).0;
         let mut tx = self.connection.begin().await?;
         // Nobody waits for it, and the index leaves most partitions unread.
         change(&mut tx, "SET LOCAL statement_timeout = '10min'".to_owned()).await?;
-        let mut later_due: Option<i64> = None;
+        // Before the steps themselves: one that comes meanwhile shows later.
+        let count =
+            format!("SELECT {SEEN} FROM {table} r WHERE r.project_id = $1 AND r.finished_at >= $2");
+        let (steps, sum): (i64, i64) = sqlx::query_as(AssertSqlSafe(count))
+            .bind(of.project_id)
+            .bind(from)
+            .fetch_one(&mut *tx)
+            .await?;
+        let mut staying: Vec<(i64, Option<i64>)> = Vec::new();
         for only in [RECENT, OF_LONGER_TRACES] {
-            let query = later(&part.of("steps"), only);
-            later_due = sqlx::query_scalar(AssertSqlSafe(query))
+            let more: Vec<(i64, Option<i64>)> = sqlx::query_as(AssertSqlSafe(later(&table, only)))
                 .bind(now.0)
                 .bind(DAY)
                 .bind(of.project_id)
-                .bind(from.0)
+                .bind(from)
                 .bind(longest)
-                .fetch_optional(&mut *tx)
+                .bind((limit - staying.len()) as i64)
+                .fetch_all(&mut *tx)
                 .await?;
-            if later_due.is_some() {
-                break;
-            }
+            staying.extend(more);
         }
         tx.commit().await?;
-        Ok(later_due.map(Timestamp))
+        Ok((Seen { from, steps, sum }, staying))
     }
 }
 
-/// The number of steps of a project that end at a time or later, as SQL. An index has what it takes.
-pub(super) fn recent(table: &str, project: &str, from: &str) -> String {
-    format!(
-        "(SELECT count(*) FROM (
-            SELECT 1 FROM {table} r WHERE r.project_id = {project} AND r.finished_at >= {from} LIMIT {MOST_COUNTED}
-        ) AS recent)"
-    )
-}
+/// The number of steps `r` and a sum of their ends, as SQL. An index has what it takes.
+pub(super) const SEEN: &str =
+    "count(*) AS steps, CAST(COALESCE(sum(r.finished_at % 1000000007), 0) AS BIGINT) AS sum";
 
 /// The steps that the longest rule of their project could keep.
 const RECENT: &str = "s.project_id = $3 AND s.finished_at >= $4 AND $5 > 0";
@@ -194,11 +213,14 @@ const OF_LONGER_TRACES: &str = "
         SELECT t.id FROM traces t
         WHERE t.project_id = $3 AND t.purged_cost IS NOT NULL AND t.purged_days > $5)";
 
-/// Finds a step of a partition that is not due.
+/// Finds steps of a partition that are not due, or of which nothing is known yet.
 fn later(table: &str, only: &str) -> String {
     let aged = aged(&Source::of(table, "project_id = $3", only));
     format!(
-        "{aged} SELECT finished_at + $2 * days + 1 FROM aged WHERE finished_at >= $1 - $2 * days LIMIT 1"
+        "{aged}
+        SELECT id, finished_at + $2 * days + 1 FROM aged
+        WHERE days IS NULL OR finished_at >= $1 - $2 * days
+        LIMIT $6"
     )
 }
 

@@ -29,8 +29,8 @@ struct Detached {
     part: Part,
     /// The last step whose data its trace has.
     gathered: i64,
-    /// The time at which it was detached.
-    at: i64,
+    /// Its number among all that are detached.
+    number: i64,
 }
 
 /// The outcome of work on a detached partition.
@@ -170,7 +170,7 @@ impl Maintenance {
         let (mut from, mut most) = (one.gathered, BATCH_STEPS);
         loop {
             let batch = Instant::now();
-            let range = Range { table, from, most, detached: one.at };
+            let range = Range { table, from, most, number: one.number };
             let done: sqlx::Result<Option<Option<i64>>> = async {
                 let next = while_in_use!(
                     self.connection,
@@ -203,15 +203,40 @@ impl Maintenance {
         }
     }
 
+    /// Those that are detached. One whose table somebody has dropped is forgotten: nothing can be gathered of it.
     async fn detached(&mut self) -> Result<Vec<Detached>> {
-        const ALL: &str =
-            "SELECT name, gathered, detached FROM detached_partitions ORDER BY newest, name";
-        let rows: Vec<(String, i64, i64)> =
+        const ALL: &str = "
+            SELECT name, gathered, number, to_regclass(name) IS NULL
+            FROM detached_partitions
+            ORDER BY newest, name";
+        const FORGET: &str = "DELETE FROM detached_partitions WHERE name = $1";
+        let rows: Vec<(String, i64, i64, bool)> =
             sqlx::query_as(ALL).fetch_all(&mut self.connection).await?;
-        let detached = |(name, gathered, at): (String, i64, i64)| {
-            Some(Detached { part: Part::parse(&name)?, gathered, at })
-        };
-        Ok(rows.into_iter().filter_map(detached).collect())
+        let mut all = Vec::with_capacity(rows.len());
+        for (name, gathered, number, is_missing) in rows {
+            let Some(part) = Part::parse(&name) else { continue };
+            if !is_missing {
+                all.push(Detached { part, gathered, number });
+                continue;
+            }
+            if self.remove(&part.of("step_contents")).await? == Outcome::Later {
+                continue;
+            }
+            tracing::warn!(
+                table = name,
+                "the table of a dropped partition of steps is gone before all was gathered of it: traces show less than \
+                 they cost"
+            );
+            sqlx::query(FORGET).bind(&name).execute(&mut self.connection).await?;
+        }
+        Ok(all)
+    }
+
+    /// The number of partitions that are detached and not gathered yet.
+    pub(super) async fn ungathered(&mut self) -> Result<i64> {
+        const UNGATHERED: &str = "SELECT count(*) FROM detached_partitions WHERE gathered < $1";
+        let query = sqlx::query_scalar(UNGATHERED).bind(GATHERED);
+        Ok(query.fetch_one(&mut self.connection).await?)
     }
 }
 
@@ -223,8 +248,8 @@ struct Range<'a> {
     from: i64,
     /// The most of them.
     most: i64,
-    /// The time at which they were detached.
-    detached: i64,
+    /// The number of their partition among all that are detached.
+    number: i64,
 }
 
 /// The statements of a batch: the steps of a table with ids above `$1`, and up to `$2`.
@@ -261,6 +286,8 @@ impl Statements {
             of: table,
             models: "TRUE",
             only: "s.id > $1 AND s.id <= $2",
+            // Those that are not gathered are among the others.
+            is_settled: "TRUE",
         });
         let ids = format!("SELECT id FROM {table} WHERE id > $1 AND id <= $2");
         Self {
@@ -284,7 +311,7 @@ impl Statements {
                     FROM aged
                     GROUP BY trace_id)
                 UPDATE traces
-                SET total_cost = CASE WHEN completed_at >= $3 THEN total_cost + sums.cost ELSE total_cost END,
+                SET total_cost = CASE WHEN total_after >= $3 THEN total_cost + sums.cost ELSE total_cost END,
                     purged_cost = COALESCE(purged_cost, 0) + sums.cost,
                     purged_days = GREATEST(purged_days, sums.days),
                     purged_pii = purged_pii OR sums.pii,
@@ -316,6 +343,9 @@ async fn next(
     const NOTE: &str = "UPDATE detached_partitions SET gathered = $2 WHERE name = $1";
     let (Statements { end, lock, keep, forget }, Range { from, .. }) = (statements, range);
     let mut tx = connection.begin().await?;
+    // Traces wait for it, and with them the requests that write to them.
+    let bound = if range.most > LEAST_BATCH { "1s" } else { "5s" };
+    change(&mut tx, format!("SET LOCAL statement_timeout = '{bound}'")).await?;
     let to: Option<i64> = sqlx::query_scalar(AssertSqlSafe(end.as_str()))
         .bind(from)
         .bind(range.most)
@@ -324,7 +354,7 @@ async fn next(
     let Some(to) = to else { return Ok(None) };
     let lock = sqlx::query(AssertSqlSafe(lock.as_str())).bind(from).bind(to);
     lock.execute(&mut *tx).await?;
-    let keep = sqlx::query(AssertSqlSafe(keep.as_str())).bind(from).bind(to).bind(range.detached);
+    let keep = sqlx::query(AssertSqlSafe(keep.as_str())).bind(from).bind(to).bind(range.number);
     keep.execute(&mut *tx).await?;
     for statement in forget {
         let query = sqlx::query(AssertSqlSafe(statement.as_str()));

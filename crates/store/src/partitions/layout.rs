@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use sqlx::PgConnection;
+use domain::time::{DAY, HOUR};
+use sqlx::{PgConnection, PgExecutor};
 
-use super::DAY_IDS;
+use super::{DAY_IDS, DAYS_AHEAD};
 use crate::retention::DEFAULT_DAYS;
 
-/// The most partitions that the longest rule comes to. PostgreSQL locks each of them, with its indices, for each
-/// statement that may look into all.
+/// The days of retention up to which a partition has one day. PostgreSQL locks each partition, with its indices, for
+/// each statement that may look into all.
 const MOST_OF_A_RULE: i64 = 45;
-/// The partitions from which on new ones are wider: each by twice as much as the one before.
+/// The most days of a partition, as long as there are not [`MANY`]: steps are deleted one at a time only so many days
+/// after they were due.
+const WIDEST: i64 = 7;
+/// The partitions from which on new ones are wider: each by twice as much as the one before. A rule of a year and a
+/// half comes to as many if its steps are too many to be moved together.
 const MANY: usize = 90;
 /// How often a width is doubled for the number of partitions: to three years.
 const MOST_DOUBLINGS: usize = 10;
@@ -23,6 +28,8 @@ pub(super) enum Part {
     Before,
     /// The days from one on, counted from 1970.
     Day(i64),
+    /// The steps that a longer rule keeps of partitions that were dropped, up to the first id of a day.
+    Kept(i64),
 }
 
 impl Part {
@@ -31,6 +38,7 @@ impl Part {
         match self {
             Self::Before => format!("{table}_before"),
             Self::Day(day) => format!("{table}_d{day}"),
+            Self::Kept(end) => format!("{table}_k{end}"),
         }
     }
 
@@ -38,7 +46,15 @@ impl Part {
     pub(super) fn parse(name: &str) -> Option<Self> {
         match name.strip_prefix("steps_")? {
             "before" => Some(Self::Before),
-            day => day.strip_prefix('d')?.parse().ok().map(Self::Day),
+            rest => {
+                let (kind, day) = rest.split_at_checked(1)?;
+                let day = day.parse().ok()?;
+                match kind {
+                    "d" => Some(Self::Day(day)),
+                    "k" => Some(Self::Kept(day)),
+                    _ => None,
+                }
+            }
         }
     }
 }
@@ -51,13 +67,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) async fn read(connection: &mut PgConnection) -> sqlx::Result<Self> {
+    pub(super) async fn read(db: impl PgExecutor<'_>) -> sqlx::Result<Self> {
         const PARTS: &str = "
             SELECT CAST(c.relname AS TEXT), pg_get_expr(c.relpartbound, c.oid)
             FROM pg_inherits i
             JOIN pg_class c ON c.oid = i.inhrelid
             WHERE i.inhparent = to_regclass('steps')";
-        let rows: Vec<(String, String)> = sqlx::query_as(PARTS).fetch_all(connection).await?;
+        let rows: Vec<(String, String)> = sqlx::query_as(PARTS).fetch_all(db).await?;
         let part = |(name, bounds): &(String, String)| Some((Part::parse(name)?, ids(bounds)?));
         Ok(Self { parts: rows.iter().filter_map(part).collect() })
     }
@@ -65,6 +81,21 @@ impl Layout {
     /// Whether the ids of a day have a partition.
     pub(super) fn has(&self, day: i64) -> bool {
         self.parts.values().any(|ids| ids.contains(&(day * DAY_IDS)))
+    }
+
+    /// How long steps stay after they were due before they are deleted one at a time, in microseconds: the last day of
+    /// their partition has to be over before the first of its steps is deleted. Nothing without partitions.
+    pub(super) fn leave(&self) -> i64 {
+        if self.parts.is_empty() {
+            return 0;
+        }
+        let days = |(part, ids): (&Part, &Range<i64>)| match part {
+            Part::Day(_) => (ids.end - ids.start) / DAY_IDS,
+            // They go together once, or are few.
+            Part::Before | Part::Kept(_) => 1,
+        };
+        let widest = self.parts.iter().map(days).max().unwrap_or(1).clamp(1, WIDEST);
+        widest * DAY + HOUR
     }
 
     /// The days of a new partition that begins with one that has none, where no rule is longer than so many days.
@@ -86,9 +117,16 @@ pub(super) async fn longest_rule(connection: &mut PgConnection) -> sqlx::Result<
     Ok(longest.unwrap_or(DEFAULT_DAYS).max(DEFAULT_DAYS))
 }
 
+/// The partitions that a rule of so many days comes to.
+pub(super) fn expected(longest_rule: i64) -> i64 {
+    let width = width(longest_rule, 0);
+    let of_rule = (longest_rule + width - 1) / width + DAYS_AHEAD / width + 4;
+    of_rule.min(MANY as i64 + 15)
+}
+
 /// The days of a new partition beside so many others.
 fn width(longest_rule: i64, parts: usize) -> i64 {
-    let of_rule = (longest_rule + MOST_OF_A_RULE - 1) / MOST_OF_A_RULE;
+    let of_rule = ((longest_rule + MOST_OF_A_RULE - 1) / MOST_OF_A_RULE).min(WIDEST);
     let doublings = (parts + 1).saturating_sub(MANY).min(MOST_DOUBLINGS);
     of_rule.max(1 << doublings)
 }
@@ -110,10 +148,12 @@ mod tests {
 
     #[test]
     fn names_lead_to_parts_and_back() {
-        for part in [Part::Before, Part::Day(20_787)] {
+        for part in [Part::Before, Part::Day(20_787), Part::Kept(20_788)] {
             assert_eq!(Part::parse(&part.of("steps")), Some(part));
         }
-        for other in ["steps_rest", "steps_dx", "steps", "step_contents_before"] {
+        for other in
+            ["steps_rest", "steps_dx", "steps_d", "steps_", "steps", "step_contents_before"]
+        {
             assert_eq!(Part::parse(other), None, "{other}");
         }
         assert_eq!(
@@ -146,13 +186,32 @@ mod tests {
     }
 
     #[test]
-    fn no_rule_makes_more_than_some_sixty_partitions() {
-        for days in [30, 45, 46, 90, 365, 1_080, 36_500] {
+    fn no_rule_makes_more_partitions_than_a_server_has_locks_for() {
+        for (days, limit) in
+            [(30, 45), (45, 60), (46, 60), (90, 60), (365, 65), (3_650, 110), (36_500, 140)]
+        {
             let mut layout = Layout { parts: BTreeMap::new() };
             let most = after_years(days, &mut layout, 20_000);
-            assert!(most <= 60, "{days} days: {most}");
+            assert!(most <= limit, "{days} days: {most}");
         }
         assert_eq!((width(30, 40), width(45, 60), width(46, 60)), (1, 1, 2));
+        assert_eq!((width(365, 60), width(36_500, 89), width(30, 95)), (7, 7, 64));
+        assert_eq!((expected(30), expected(365), expected(36_500)), (41, 58, 105));
+    }
+
+    #[test]
+    fn steps_are_deleted_alone_only_when_their_partition_could_have_gone() {
+        let of = |parts: &[(Part, i64)]| {
+            let ids = |days: i64| 20_000 * DAY_IDS..(20_000 + days) * DAY_IDS;
+            let parts = parts.iter().map(|(part, days)| (*part, ids(*days)));
+            Layout { parts: parts.collect() }.leave()
+        };
+        assert_eq!(of(&[]), 0);
+        assert_eq!(of(&[(Part::Day(20_000), 1), (Part::Day(20_001), 1)]), DAY + HOUR);
+        assert_eq!(of(&[(Part::Day(20_000), 1), (Part::Day(20_001), 5)]), 5 * DAY + HOUR);
+        // One that is wider than most has no use for more, and those of few steps never had.
+        assert_eq!(of(&[(Part::Day(20_000), 512)]), 7 * DAY + HOUR);
+        assert_eq!(of(&[(Part::Before, 20_000), (Part::Kept(20_000), 300)]), DAY + HOUR);
     }
 
     #[test]
@@ -175,6 +234,6 @@ mod tests {
         // The next one begins where it begins.
         let layout = Layout { parts: [day(20_010)].into() };
         assert_eq!(layout.days_from(20_005, 36_500), 20_005..20_010);
-        assert_eq!(layout.days_from(20_011, 900), 20_011..20_031);
+        assert_eq!(layout.days_from(20_011, 900), 20_011..20_018);
     }
 }

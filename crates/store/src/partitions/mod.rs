@@ -11,43 +11,45 @@
 //! steps ----+-- steps_before   all ids up to the day after the conversion: the table that `steps` was
 //!           +-- steps_d20787   a day, or several from that one on where a rule keeps steps for long (`layout.rs`)
 //!           +-- ...
+//!           +-- steps_k20780   what a longer rule keeps of partitions up to that day that are dropped
 //!           +-- steps_rest     ids without a partition: ids of days that are dropped, written late
 //! ```
 //!
 //! `step_contents` has the same ones. A partition that is dropped is detached first, from when on its steps are gone for
-//! everybody, and is listed in `detached_partitions`. Its traces are given what they keep of it in batches, and then
-//! the table is dropped. Each step of this is a transaction of its own that leaves the database in order, so whoever
-//! stops it loses nothing, and the next one goes on.
+//! everybody, and is listed in `detached_partitions`. The few that a longer rule keeps are moved to a small partition in
+//! its place. Its traces are given what they keep of it in batches, and then the table is dropped. Each step of this is
+//! a transaction of its own that leaves the database in order, so whoever stops it loses nothing, and the next one goes
+//! on.
 //!
 //! One process at a time does this, over a connection of its own to the server. Statements that need a table for
 //! themselves wait for it for a moment only, because all who use the table wait behind them, and are tried again a
 //! minute later.
 
 mod ahead;
+mod clocks;
 mod convert;
 mod detach;
 mod due;
 mod gather;
+mod keep;
 mod layout;
+mod obstacles;
 mod statistics;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
-use domain::time::{DAY, HOUR, MINUTE, Timestamp};
+use domain::time::{DAY, MINUTE, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use crate::Store;
 use crate::db::{self, Pool};
 use crate::error::Result;
 use crate::lock::{PARTITIONS, oldest_running};
+use convert::Converted;
 pub use due::DuePartition;
 use layout::{Layout, Part};
-
-/// How much longer than their retention steps stay in a database with partitions, in microseconds, before they are
-/// deleted one at a time: the day of a partition has to be over before the first of its steps is deleted.
-pub const PARTITION_LEAVE: i64 = DAY + HOUR;
 
 /// The ids of a day. Those of all days are below 2^53: a number of JSON is exact.
 const DAY_IDS: i64 = 1_000_000_000;
@@ -100,10 +102,12 @@ macro_rules! while_in_use {
 }
 use while_in_use;
 
-/// The difference of the clocks of a process and of the server from which on nothing is done by either.
-const CLOCKS_APART: i64 = HOUR;
 /// The schema of the versions that know partitions that are detached.
-const KNOWS_DETACHED: i64 = 35;
+const KNOWS_DETACHED: i64 = 37;
+/// The partitions that a run drops at most: should anything be wrong with its reasons, somebody may see it in time.
+const MOST_OF_A_RUN: usize = 2;
+/// The partitions that are not gathered from which on no other is dropped.
+const MOST_UNGATHERED: i64 = 3;
 /// The time before another attempt to detach a partition that is in use.
 const REFUSED_REST: i64 = 10 * MINUTE;
 
@@ -116,6 +120,10 @@ pub struct PartitionWatch {
     stuck: BTreeMap<Part, Timestamp>,
     /// The time of the next work that is done once a day.
     daily: Option<Timestamp>,
+    /// The time before which no table is analyzed: it took too long.
+    unanalyzed: Option<Timestamp>,
+    /// The time before which the log does not repeat why there are no partitions.
+    refused: Option<Timestamp>,
 }
 
 /// The right to change partitions, which one process has at a time. It ends with the connection.
@@ -130,10 +138,7 @@ impl Store {
     #[boxed]
     pub async fn keep_partitions(&self, now: Timestamp, watch: &mut PartitionWatch) -> Result<()> {
         let Some(mut maintenance) = self.maintain_partitions().await? else { return Ok(()) };
-        let done = match maintenance.server_time().await {
-            Ok(server) => maintenance.run(now, server, watch).await,
-            Err(error) => Err(error),
-        };
+        let done = maintenance.run_if_time_is_right(now, watch).await;
         maintenance.end().await;
         done
     }
@@ -143,6 +148,9 @@ impl Store {
     pub async fn maintain_partitions(&self) -> Result<Option<Maintenance>> {
         let Some(url) = &self.direct else { return Ok(None) };
         let mut connection = db::connect_direct(url, &SETTINGS).await?;
+        // A statement of a process that is gone ends. Versions before 14 have no such setting, and some systems no way
+        // to notice.
+        let _ = sqlx::query(CHECK_CLIENT).execute(&mut connection).await;
         let lock = sqlx::query_scalar("SELECT pg_try_advisory_lock($1)").bind(PARTITIONS);
         let is_ours: bool = lock.fetch_one(&mut connection).await?;
         if is_ours {
@@ -153,11 +161,11 @@ impl Store {
         Ok(None)
     }
 
-    /// Whether steps lie in partitions.
-    pub(crate) async fn has_partitions(&self) -> Result<bool> {
+    /// How much longer than their retention steps stay before they are deleted one at a time, in microseconds.
+    pub(crate) async fn partition_leave(&self) -> Result<i64> {
         match &self.reader {
-            Pool::Sqlite(_) => Ok(false),
-            Pool::Postgres(db) => Ok(sqlx::query_scalar(HAS_PARTITIONS).fetch_one(db).await?),
+            Pool::Sqlite(_) => Ok(0),
+            Pool::Postgres(db) => Ok(Layout::read(db).await?.leave()),
         }
     }
 }
@@ -165,63 +173,62 @@ impl Store {
 const HAS_PARTITIONS: &str =
     "SELECT EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('steps') AND relkind = 'p')";
 
-/// The time of the server as SQL, in microseconds.
-const SERVER_MICROS: &str = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)";
+/// Has the server look every few seconds whether the process is still there.
+const CHECK_CLIENT: &str = "
+    SELECT set_config('client_connection_check_interval', '5s', FALSE)
+    WHERE CAST(current_setting('server_version_num') AS INTEGER) >= 140000";
 
 impl Maintenance {
-    /// Does all that is to be done by the time of this process, if the server has about the same: a clock that is ahead
-    /// would drop steps that are not due, and move the ids of all processes ahead for good.
+    async fn run_if_time_is_right(
+        &mut self,
+        now: Timestamp,
+        watch: &mut PartitionWatch,
+    ) -> Result<()> {
+        if !self.clocks_agree(now).await? {
+            return Ok(());
+        }
+        let may_detach = self.may_detach(now).await?;
+        self.run(now, may_detach, watch).await
+    }
+
+    /// Does all that is to be done by a time, of which partitions are dropped only if that may be.
     #[boxed]
     pub async fn run(
         &mut self,
         now: Timestamp,
-        server: Timestamp,
+        may_detach: bool,
         watch: &mut PartitionWatch,
     ) -> Result<()> {
-        if now.0.abs_diff(server.0) > CLOCKS_APART.unsigned_abs() {
-            tracing::warn!(
-                seconds = (now.0 - server.0) / 1_000_000,
-                "the clock of this machine and that of PostgreSQL are more than an hour apart: partitions of steps stay \
-                 as they are until the wrong one is set"
-            );
-            return Ok(());
-        }
-        if !self.convert(now).await? {
-            tracing::info!(
-                "steps have no partitions yet: the tables were in use, and the change is tried again in a minute"
-            );
-            return Ok(());
+        match self.convert(now, watch).await? {
+            Converted::Done => {}
+            Converted::InUse => {
+                tracing::info!(
+                    "steps have no partitions yet: the tables were in use, and the change is tried again in a minute"
+                );
+                return Ok(());
+            }
+            Converted::Refused => return Ok(()),
         }
         // Days that cannot be made keep no others from being dropped.
         let made = self.make_ahead(now).await;
         self.look_once_a_day(now, watch).await?;
         let mut is_free = self.gather(now, watch).await?;
-        // Versions that do not know what is detached would show it as gone, and leave it so.
-        while is_free
-            && self.all_know_detached().await?
+        let mut detached = 0;
+        while may_detach
+            && is_free
+            && detached < MOST_OF_A_RUN
+            && self.ungathered().await? < MOST_UNGATHERED
+            && all_know_detached(&mut self.connection).await?
             && let Some(due) = self.due_partition(now, watch).await?
         {
             if self.detach(&due).await? {
+                detached += 1;
                 is_free = self.gather(now, watch).await?;
             } else {
                 watch.looks.insert(due.part, now.minus_micros(-REFUSED_REST));
             }
         }
         made
-    }
-
-    /// The time of the server.
-    #[boxed]
-    pub async fn server_time(&mut self) -> Result<Timestamp> {
-        let time = format!("SELECT {SERVER_MICROS}");
-        let time = sqlx::query_scalar(AssertSqlSafe(time)).fetch_one(&mut self.connection);
-        Ok(Timestamp(time.await?))
-    }
-
-    /// Whether all gateways that run know partitions that are detached.
-    async fn all_know_detached(&mut self) -> Result<bool> {
-        let oldest = oldest_running(&mut self.connection).await?;
-        Ok(oldest.is_none_or(|oldest| oldest >= KNOWS_DETACHED))
     }
 
     /// Gives the right back.
@@ -240,6 +247,13 @@ impl Maintenance {
         const NEXT: &str = "SELECT value FROM counters WHERE name = 'step'";
         Ok(sqlx::query_scalar(NEXT).fetch_one(&mut self.connection).await?)
     }
+}
+
+/// Whether all gateways that run know partitions that are detached: others would show their steps as gone, and leave it
+/// so.
+async fn all_know_detached(connection: &mut PgConnection) -> Result<bool> {
+    let oldest = oldest_running(connection).await?;
+    Ok(oldest.is_none_or(|oldest| oldest >= KNOWS_DETACHED))
 }
 
 /// The day that it is, counted from 1970 on.

@@ -5,7 +5,19 @@ use domain::time::{DAY, HOUR, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use super::{DAY_IDS, Maintenance, PartitionWatch, TABLES, change, day, while_in_use};
-use crate::error::Result;
+use crate::error::{Result, is_slow};
+
+/// The time before tables are analyzed again that it took too long for.
+const SLOW_REST: i64 = 7 * DAY;
+/// The settings of an analysis: versions of PostgreSQL before 18 read a sample of every partition for it, in one
+/// transaction. It gives way to others, takes a tenth of the usual sample, and ends.
+const GENTLY: [&str; 4] = [
+    "SET LOCAL default_statistics_target = 10",
+    "SET LOCAL vacuum_cost_delay = 2",
+    "SET LOCAL statement_timeout = '2min'",
+    // Nobody waits for it, and it waits for vacuum.
+    "SET LOCAL lock_timeout = '5s'",
+];
 
 impl Maintenance {
     pub(super) async fn look_once_a_day(
@@ -25,6 +37,10 @@ impl Maintenance {
                  a partition, which is dropped as a whole only when that day is over"
             );
         }
+        self.look_at_locks().await?;
+        if watch.unanalyzed.is_some_and(|until| now < until) {
+            return Ok(());
+        }
         for (table, _) in TABLES {
             let done: sqlx::Result<Option<()>> = async {
                 let analyze =
@@ -37,6 +53,9 @@ impl Maintenance {
                 Ok(None) => watch.daily = Some(now.minus_micros(-HOUR)),
                 Err(error @ sqlx::Error::Database(_)) => {
                     tracing::warn!(%error, table, "a partitioned table was not analyzed");
+                    if is_slow(&error) {
+                        watch.unanalyzed = Some(now.minus_micros(-SLOW_REST));
+                    }
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -60,9 +79,9 @@ async fn analyze(connection: &mut PgConnection, table: &str) -> sqlx::Result<()>
     let has_only: bool = sqlx::query_scalar(HAS_ONLY).fetch_one(&mut *connection).await?;
     let only = if has_only { "ONLY " } else { "" };
     let mut tx = connection.begin().await?;
-    // Nobody waits for it, and it waits for vacuum.
-    change(&mut tx, "SET LOCAL statement_timeout = '10min'".to_owned()).await?;
-    change(&mut tx, "SET LOCAL lock_timeout = '5s'".to_owned()).await?;
+    for setting in GENTLY {
+        change(&mut tx, setting.to_owned()).await?;
+    }
     sqlx::raw_sql(AssertSqlSafe(format!("ANALYZE {only}{table}"))).execute(&mut *tx).await?;
     tx.commit().await
 }

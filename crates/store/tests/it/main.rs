@@ -18,6 +18,8 @@ mod migration_rules;
 mod partition_changes;
 mod partition_drops;
 mod partition_faults;
+mod partition_guards;
+mod partition_keeps;
 mod recovery;
 mod registry;
 mod retention;

@@ -1,15 +1,12 @@
-//! Partitions of steps where something is not as it should be: clocks, long rules, what operators have added, older
-//! versions beside this one.
+//! Partitions of steps where something is not as it should be: clocks, long rules, what operators have added.
 
-use domain::grade::Grade;
 use domain::ids::StepId;
 use domain::time::DAY;
-use sqlx::{Connection as _, PgConnection};
-use store::{AgentFigures, Location, PartitionWatch};
+use store::PartitionWatch;
 
 use crate::partition_changes::{PLACES, TODAY, keep, parts, postgres};
 use crate::partition_drops::{due, has, id, maintenance, prepared, purged, sum, write};
-use crate::retention::{assessment, in_days, of_model, rules};
+use crate::retention::{in_days, of_model, rules};
 use crate::support::{NOW, project, run, trace, trace_id};
 
 const DETACHED: &str = "SELECT name FROM detached_partitions";
@@ -38,26 +35,20 @@ async fn a_clock_that_is_far_from_that_of_the_server_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_rule_of_a_hundred_years_makes_few_partitions() {
+async fn a_rule_of_a_hundred_years_makes_partitions_of_a_week() {
     for database in postgres().await {
         let store = database.open().await;
         let (project, _) = project(&store).await;
         store.writer().trace(trace(project, 1)).await.unwrap();
         rules(&store, project, &[("short", 2), ("longest", 36_500)]).await;
-        // No sum has it yet: it stays.
-        store.writer().step(run(project, trace_id(1), StepId(1)), None).await.unwrap();
-        for day in [0, 1, 700] {
-            keep(&store, in_days(day)).await;
-            assert_eq!(parts(&database).await, ["before", "d20776", "rest"], "day {day}");
-        }
-        let step = run(project, trace_id(1), StepId(id(500, 0)));
+        keep(&store, NOW).await;
+        assert_eq!(parts(&database).await, ["before", "d20776", "rest"]);
+        let step = run(project, trace_id(1), StepId(id(7, 0)));
         store.writer().step(step, None).await.unwrap();
-        let places = database.texts(PLACES).await;
-        assert_eq!(places, ["steps_before", "steps_d20776"], "{}", database.kind);
-        // Its 812 days end within the week.
-        keep(&store, in_days(808)).await;
-        assert_eq!(parts(&database).await, ["before", "d20776", "d21588", "rest"]);
-        assert_eq!(20_776 + 812, 21_588);
+        assert_eq!(database.texts(PLACES).await, ["steps_d20776"], "{}", database.kind);
+        // The week ends within the next one.
+        keep(&store, in_days(1)).await;
+        assert_eq!(parts(&database).await, ["before", "d20776", "d20783", "rest"]);
         store.close().await;
     }
 }
@@ -177,78 +168,6 @@ async fn a_batch_that_fails_keeps_no_other_partition_and_no_contents() {
         keep(&store, now).await;
         assert_eq!(database.texts(DETACHED).await, [""; 0], "{}", database.kind);
         assert_eq!(purged(&store, project, 1).await.map(|kept| kept.cost), first);
-        store.close().await;
-    }
-}
-
-#[tokio::test]
-async fn nothing_is_detached_beside_a_version_that_does_not_know_it() {
-    /// The number of the lock that all gateways share.
-    const RUNS: i64 = 0x736c_7569_6366;
-    for database in postgres().await {
-        let (Location::Postgres(url) | Location::Pooled { direct: url, .. }) = &database.location
-        else {
-            unreachable!("it is PostgreSQL")
-        };
-        let (store, project, _) = prepared(&database).await;
-        write(&store, [of_model(project, 1, id(1, 0), "short", 1)]).await;
-        sum(&store, project, in_days(5)).await;
-        let mut old = PgConnection::connect(url.expose()).await.unwrap();
-        let lock = sqlx::query("SELECT pg_advisory_lock_shared($1)").bind(RUNS);
-        lock.execute(&mut old).await.unwrap();
-        keep(&store, in_days(5)).await;
-        assert!(has(&database, 1).await, "{}", database.kind);
-        assert!(has(&database, 12).await, "{}: days are made all the same", database.kind);
-        let unlock = sqlx::query("SELECT pg_advisory_unlock_shared($1)").bind(RUNS);
-        unlock.execute(&mut old).await.unwrap();
-        keep(&store, in_days(5)).await;
-        assert!(!has(&database, 1).await, "{}", database.kind);
-        store.close().await;
-    }
-}
-
-#[tokio::test]
-async fn a_trace_that_is_completed_while_its_steps_are_gathered_has_the_cost_of_all() {
-    const TOTALS: &str = "
-        SELECT CAST(total_cost AS TEXT) FROM traces WHERE total_cost IS NOT NULL ORDER BY id";
-    let agent =
-        AgentFigures { chain_depth: 1, stall_probability: 0.0, tool_fidelity: 1.0, latency: 0 };
-    for database in postgres().await {
-        let (store, project, _) = prepared(&database).await;
-        let of = |trace, number| {
-            let gone = of_model(project, trace, id(1, number), "short", 1);
-            let left = of_model(project, trace, id(5, number), "long", 5);
-            [gone, left]
-        };
-        let (first, second) = (of(1, 0), of(2, 1));
-        let [gone, left] = first.clone().map(|step| step.cost());
-        write(&store, first.into_iter().chain(second)).await;
-        let now = in_days(5);
-        sum(&store, project, now).await;
-        let complete = async |trace, at, cost| {
-            let mut tx = store.begin().await.unwrap();
-            let done = assessment(Grade::A, cost);
-            tx.complete_trace(trace_id(trace), at, &done, agent).await.unwrap();
-            tx.commit().await.unwrap();
-        };
-        let mut keeper = maintenance(&store).await;
-        let server = keeper.server_time().await.unwrap();
-        complete(2, server.minus_micros(DAY), gone + left).await;
-        keeper.make_ahead(now).await.unwrap();
-        while let Some(found) = due(&mut keeper, now).await {
-            assert!(keeper.detach(&found).await.unwrap());
-        }
-        assert!(!has(&database, 1).await, "{}", database.kind);
-        complete(1, server.minus_micros(-DAY), left).await;
-        assert!(keeper.gather(now, &mut PartitionWatch::default()).await.unwrap());
-        keeper.end().await;
-        for trace in [1, 2] {
-            let found = store.trace(project, trace_id(trace)).await.unwrap().unwrap();
-            assert_eq!(found.assessment.unwrap().total_cost, gone + left, "trace {trace}");
-            assert_eq!(found.purged.unwrap().cost, gone, "trace {trace}");
-        }
-        let totals = vec![(gone + left).0.to_string(); 2];
-        assert_eq!(database.texts(TOTALS).await, totals, "{}", database.kind);
         store.close().await;
     }
 }
