@@ -26,15 +26,15 @@ impl Maintenance {
     /// Whether this process and the server have about the same time.
     pub(super) async fn clocks_agree(&mut self, now: Timestamp) -> Result<bool> {
         let server = self.server_time().await?;
-        let do_agree = now.0.abs_diff(server.0) <= CLOCKS_APART.unsigned_abs();
-        if !do_agree {
+        let is_same = now.0.abs_diff(server.0) <= CLOCKS_APART.unsigned_abs();
+        if !is_same {
             tracing::warn!(
                 seconds = (now.0 - server.0) / 1_000_000,
                 "the clock of this machine and that of PostgreSQL are more than an hour apart: partitions of steps stay \
                  as they are until the wrong one is set"
             );
         }
-        Ok(do_agree)
+        Ok(is_same)
     }
 
     /// Whether steps may be dropped by this time. The counter of ids is a witness of it where the server has the same
