@@ -4,7 +4,8 @@
     fill.py seed BASE_URL EMAIL PASSWORD API_KEY      makes 1,000 traces of two or three steps on a running gateway
     fill.py grow FOLDER_OF_SQLITE|POSTGRES_URL TRACES  copies them over the last 30 days (the gateway is stopped)
 
-The copies are rows: their steps have no contents. Usage is computed from them as the gateway records it.
+The copies are rows: their steps have no contents. Usage is computed from them as the gateway records it. Their
+sessions are their own, a third as many as traces, which groups show; a list by session finds the originals only.
 """
 import concurrent.futures
 import hashlib
@@ -98,6 +99,8 @@ def statements(columns, copied_trace, earlier, stride):
                 return f"{column} - {earlier(trace)}"
             if column == "session":
                 return "NULL"
+            if column == "attr_session":
+                return "attr_session || '-' || n"
             if table == "traces" and column == "id" or column == "trace_id":
                 return copied_trace(trace)
             if column in ("id", "parent_step_id"):

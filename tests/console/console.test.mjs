@@ -912,6 +912,18 @@ test("a viewer sees no button that would be refused", async () => {
   await context.close();
 });
 
+test("somebody without a project finds the way on", async () => {
+  await gateway.run("user", "create", "nobody@example.org", "--role", "viewer");
+  const { page, errors, context } = await visit();
+  await signIn(page, "nobody@example.org");
+  await page.getByText("You are a member of no project").waitFor();
+  await checkedInAll(page, "no-project");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForURL(`${gateway.base}/sign-in`);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
 test("a session that has ended in another tab leads to the sign-in and back", async () => {
   const { page, context } = await visit();
   await signIn(page);
@@ -923,6 +935,21 @@ test("a session that has ended in another tab leads to the sign-in and back", as
   await page.reload();
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByLabel("E-mail").fill(OWNER);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.waitForURL(`${gateway.base}/traces?status=completed`);
+  await context.close();
+});
+
+test("a session that is too old leads to the sign-in and back", async () => {
+  await gateway.run("user", "create", "late@example.org", "--role", "viewer", "--project", "1");
+  const { page, context } = await visit();
+  await signIn(page, "late@example.org");
+  await page.goto(`${gateway.base}/traces?status=completed`);
+  await gateway.age("late@example.org");
+  await page.reload();
+  assert.equal(new URL(page.url()).pathname, "/sign-in");
+  await page.getByLabel("E-mail").fill("late@example.org");
+  await page.getByLabel("Password").fill(PASSWORD);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.waitForURL(`${gateway.base}/traces?status=completed`);
   await context.close();
@@ -964,11 +991,14 @@ test("people sign in by a provider, and out of it", async (t) => {
     await page.getByRole("button", { name: "Sign-in" }).click();
     await page.getByRole("button", { name: "Continue" }).click();
   };
-  const leave = async () => {
-    await page.getByRole("button", { name: "Sign out" }).click();
+  const leaveIssuer = async () => {
     await page.waitForURL(`${issuer.url}/**`);
     await page.getByRole("button", { name: /yes/i }).click();
     await page.waitForURL(`${gateway.base}/sign-in**`);
+  };
+  const leave = async () => {
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await leaveIssuer();
   };
   await page.goto(`${gateway.base}/sign-in`);
   await checkedInAll(page, "sign-in-with-provider");
@@ -979,18 +1009,30 @@ test("people sign in by a provider, and out of it", async (t) => {
   await page.getByRole("link", { name: "Overview" }).click();
   await page.getByText("ada@localhost").waitFor();
   assert.equal(await page.getByRole("link", { name: "People" }).count(), 0, "the group gives a member's role");
-  await leave();
+  // The page between leads on at once. It stays while the issuer answers without a page.
+  const withoutPage = (route) => route.fulfill({ status: 204 });
+  await page.route(`${issuer.url}/**`, withoutPage);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Signed out" }).waitFor();
+  await checkedInAll(page, "signed-out", { loads: false });
+  await page.unroute(`${issuer.url}/**`, withoutPage);
+  await page.getByRole("link", { name: "Sign out of your provider" }).click();
+  await leaveIssuer();
   await page.goto(`${gateway.base}/traces`);
   assert.equal(new URL(page.url()).pathname, "/sign-in", "the session is over");
   // An account with the address is linked in this browser, by its owner.
   await page.getByRole("link", { name: "Sign in with Work" }).click();
   await atIssuer("owner");
   await page.waitForURL(`${gateway.base}/sign-on/link`);
+  await page.getByRole("link", { name: "Sign in to link" }).waitFor();
+  await checkedInAll(page, "link-sign-in-first", { loads: false });
   await page.getByRole("link", { name: "Sign in to link" }).click();
   await page.getByLabel("E-mail").fill(OWNER);
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.waitForURL(`${gateway.base}/sign-on/link`);
+  await page.getByLabel("Your password here").waitFor();
+  await checkedInAll(page, "link-confirm", { loads: false });
   await page.getByLabel("Your password here").fill(PASSWORD);
   await page.getByRole("button", { name: "Link to Work" }).click();
   await page.waitForURL(`${gateway.base}/traces`);

@@ -74,11 +74,26 @@ export async function start() {
     const [code] = await once(command, "exit");
     if (code !== 0) throw new Error(`sluice ${args.join(" ")} ended with ${code}`);
   };
+  /** Makes the sessions of somebody as old as if they had not been used for 13 hours. */
+  const age = async (email) => {
+    const statement = "UPDATE sessions SET last_seen_at = last_seen_at - 46800000000"
+      + " WHERE user_id = (SELECT id FROM users WHERE email = ?)";
+    const program = `import sqlite3, sys
+with sqlite3.connect(sys.argv[1], timeout=30) as database:
+    changed = database.execute(sys.argv[2], [sys.argv[3]]).rowcount
+sys.exit(changed < 1)`;
+    const database = join(folder, "data", "sluice.db");
+    const command = spawn("python3", ["-c", program, database, statement, email], {
+      stdio: ["ignore", "ignore", "inherit"],
+    });
+    const [code] = await once(command, "exit");
+    if (code !== 0) throw new Error(`the sessions of ${email} are not older`);
+  };
   const stop = async () => { child.kill(); await ended; await mail.stop(); };
   const call = (method, path, body, headers = {}) =>
     json(base, method, path, body, { authorization: `Bearer ${key}`, ...headers });
   const owned = (method, path, body) => json(base, method, path, body, { cookie });
-  return { base, call, mail, owned, run, stop };
+  return { age, base, call, mail, owned, run, stop };
 }
 
 async function json(base, method, path, body, headers) {

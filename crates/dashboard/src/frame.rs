@@ -55,7 +55,16 @@ impl Section {
         Self::Settings,
     ];
 
-    fn name(self, names: &Nav) -> &'static str {
+    /// The part that a path belongs to; the overview if it is that of none.
+    pub fn of(path: &str) -> Self {
+        let first = path.split('/').nth(1).unwrap_or_default();
+        let mut all = Self::ALL.into_iter();
+        all.find(|section| section.path().trim_start_matches('/') == first)
+            .unwrap_or(Self::Overview)
+    }
+
+    /// Its name.
+    pub fn name(self, names: &Nav) -> &'static str {
         match self {
             Self::Overview => names.overview,
             Self::Traces => names.traces,

@@ -20,7 +20,7 @@ pub use pages::account::{AccountPage, IdentityRow, OfferedAuthenticator, Passkey
 pub use pages::audit::{AuditEvent, AuditFilters, AuditPage};
 pub use pages::chart::{Chart, ChartBar, Part};
 pub use pages::choice::Choice;
-pub use pages::failure::FailurePage;
+pub use pages::failure::{FailurePage, NoProjectPage};
 pub use pages::insights::{DriftRow, InsightCard, InsightsPage, Savings};
 pub use pages::job::{
     BacktestView, CauseRow, ExportView, ExportedSteps, JobPage, JobPart, RefusalRow, StepLink,

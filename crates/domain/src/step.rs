@@ -293,6 +293,11 @@ impl Call {
             similarity: None,
         }
     }
+
+    /// Whether its model was private when it was called, as [`crate::model::Model::is_private`] has it.
+    pub fn was_private(&self) -> bool {
+        !self.is_public || self.provider == Provider::Internal
+    }
 }
 
 /// The look of an answer's text from outside.
@@ -347,4 +352,22 @@ pub struct Content {
     /// The MCP servers whose tools were offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_of_ones_own_is_private_whatever_else_it_is_called() {
+        for (provider, is_public, was_private) in [
+            (Provider::Openai, false, true),
+            (Provider::Openai, true, false),
+            (Provider::Internal, false, true),
+            (Provider::Internal, true, true),
+        ] {
+            let call = Call { is_public, ..Call::of("m".to_owned(), provider) };
+            assert_eq!(call.was_private(), was_private, "{provider:?} {is_public}");
+        }
+    }
 }

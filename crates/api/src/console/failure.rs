@@ -2,28 +2,33 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use dashboard::{FailurePage, Frame};
+use dashboard::{FailurePage, Frame, NoProjectPage};
 use gateway::Error;
 
 use crate::console::language::texts;
 use crate::console::page_as;
 use crate::http::error::Failure;
 
-/// A failed request of a page.
+/// The reason why a page is not shown.
 #[derive(Debug)]
-pub(super) struct PageFailure(pub(super) Failure);
+pub(super) enum PageFailure {
+    /// The request failed.
+    Failed(Failure),
+    /// It is a page of a project, and the user sees none: a page in its frame says so, with a status.
+    NoProject(StatusCode, Box<NoProjectPage>),
+}
 
 pub(super) type Result<T> = std::result::Result<T, PageFailure>;
 
 impl From<Failure> for PageFailure {
     fn from(failure: Failure) -> Self {
-        Self(failure)
+        Self::Failed(failure)
     }
 }
 
 impl From<Error> for PageFailure {
     fn from(error: Error) -> Self {
-        Self(error.into())
+        Self::Failed(error.into())
     }
 }
 
@@ -48,7 +53,11 @@ pub(super) fn show_fault(frame: &mut Frame, failure: Failure) -> StatusCode {
 
 impl IntoResponse for PageFailure {
     fn into_response(self) -> Response {
-        let status = self.0.status();
+        let failure = match self {
+            Self::Failed(failure) => failure,
+            Self::NoProject(status, shown) => return page_as(status, &*shown),
+        };
+        let status = failure.status();
         let t = texts();
         let advice = match status {
             StatusCode::FORBIDDEN => t.failures.forbidden,
@@ -58,7 +67,7 @@ impl IntoResponse for PageFailure {
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => t.failures.unavailable,
             _ => t.failures.other,
         };
-        let message = self.0.into_body().error;
+        let message = failure.into_body().error;
         page_as(status, &FailurePage { t, status: status.as_u16(), message, advice })
     }
 }

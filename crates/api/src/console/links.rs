@@ -97,18 +97,21 @@ pub(super) async fn set_password(State(app): State<App>, request: Request) -> Re
 /// The form of somebody who has forgotten their password.
 pub(super) async fn show_forgotten(State(app): State<App>, request: Request) -> Result<Response> {
     app.gateway.check_address(&client::origin(&app, &request)).await?;
-    Ok(page(&ForgottenPage { t: texts(), is_done: false, fault: None }))
+    Ok(page(&ForgottenPage { t: texts(), email: String::new(), is_done: false, fault: None }))
 }
 
 /// Has a link sent. The page is the same whether the address has an account or not.
 pub(super) async fn ask_password(State(app): State<App>, request: Request) -> Result<Response> {
     let origin = cross_site::open_origin(&app, &request).await?;
     let form = Form::from_request(request, &app).await?;
-    Ok(match app.gateway.ask_new_password(&form.text("email"), &origin).await {
-        Ok(()) => page(&ForgottenPage { t: texts(), is_done: true, fault: None }),
+    let email = form.text("email");
+    let asked = app.gateway.ask_new_password(&email, &origin).await;
+    let shown = |is_done, fault| ForgottenPage { t: texts(), email, is_done, fault };
+    Ok(match asked {
+        Ok(()) => page(&shown(true, None)),
         Err(error) => {
             let (status, fault) = refused(error)?;
-            page_as(status, &ForgottenPage { t: texts(), is_done: false, fault: Some(fault) })
+            page_as(status, &shown(false, Some(fault)))
         }
     })
 }

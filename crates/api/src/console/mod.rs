@@ -170,7 +170,7 @@ async fn guarded(State(app): State<App>, mut request: Request, next: Next) -> Re
     let removals = session_cookies::removals(&app, &mut request);
     let mut response = match framing::check(&app, &request).await {
         Ok(()) => next.run(request).await,
-        Err(failure) => failure::PageFailure(failure).into_response(),
+        Err(failure) => failure::PageFailure::from(failure).into_response(),
     };
     session_cookies::put(removals, &mut response);
     let headers = response.headers_mut();

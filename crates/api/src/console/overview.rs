@@ -75,7 +75,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
 
 /// The dimensions that group usage: their names, each with the filter of traces by it.
 fn tables(visit: &Visit) -> Vec<(String, Option<&'static str>)> {
-    let by_tag = visit.get("tag").map(|tag| (format!("tag:{tag}"), None));
+    let by_tag = visit.get("tag").map(|tag| (format!("tag:{tag}"), Some("tag")));
     GROUPS.into_iter().map(|(name, filter)| (name.to_owned(), filter)).chain(by_tag).collect()
 }
 
@@ -298,14 +298,20 @@ fn dimension(by: &str) -> Result<Dimension> {
 fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
     let t = &t.overview;
     let ComparedFigures { now, before } = figures;
-    let (usage, findings) = (&now.usage, &now.findings);
+    let (usage, findings, flags) = (&now.usage, &now.findings, &now.flags);
     let latency = now.latency.map(Option::unwrap_or_default);
     let latency_before = before.latency.map(Option::unwrap_or_default);
     let share = |part: i64| {
         let all = usage.requests as f64;
         if part > 0 { t.share_of_all(Percent(part as f64 / all)) } else { String::new() }
     };
-    let tile = |label, value: String, change, note: String| Tile { label, value, change, note };
+    let tile = |label, value: String, change, note: String| Tile {
+        label,
+        value,
+        change,
+        note,
+        is_flagged: false,
+    };
     let mut tiles = vec![
         tile(
             t.spend,
@@ -355,6 +361,13 @@ fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
             Change::of(before.findings.found as f64, findings.found as f64),
             t.findings_of(Count(findings.pii), Count(findings.injection), Count(findings.secret)),
         ),
+        Tile {
+            label: t.flagged,
+            value: Count(flags.flagged).to_string(),
+            change: Change::of(before.flags.flagged as f64, flags.flagged as f64),
+            note: t.flags_of(Count(flags.stalled), Count(flags.inventive)),
+            is_flagged: flags.flagged > 0,
+        },
     ];
     if now.revenue.0 > 0 {
         let margin = now.revenue - usage.cost();
@@ -389,9 +402,14 @@ fn table(
     let left = usage.groups.iter().skip(SHOWN).map(|group| group.usage.cost()).sum();
     let left = usage.rest.as_ref().map_or(left, |rest| left + rest.cost());
     let has_more = usage.groups.len() > SHOWN || usage.rest.is_some();
+    // The filter by a tag has its name before the value.
+    let tag = title.strip_prefix("tag:");
     let rows = usage.groups.iter().take(SHOWN).map(|group| {
         let href = group.value.as_deref().zip(filter);
-        let href = href.map(|(value, filter)| frame.traces_by(filter, value));
+        let href = href.map(|(value, filter)| match tag {
+            Some(tag) => frame.traces_by(filter, &format!("{tag}={value}")),
+            None => frame.traces_by(filter, value),
+        });
         let usage = &group.usage;
         ShareRow {
             id: row_id(group.value.as_deref()),

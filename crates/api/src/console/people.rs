@@ -53,7 +53,7 @@ async fn people(app: &App, visit: &Visit) -> Result<PeoplePage> {
         pages,
         invitation_pages,
         people: people.into_iter().map(|person| row(member, has_password, person)).collect(),
-        invitations: invitations.into_iter().map(invitation).collect(),
+        invitations: invitations.into_iter().map(|view| invitation(member, view)).collect(),
         made: None,
         is_owner: member.role == Role::Owner,
     })
@@ -129,9 +129,10 @@ fn row(member: &Member, has_password: bool, person: Person) -> PersonRow {
     }
 }
 
-fn invitation(view: InvitationView) -> InvitationRow {
+fn invitation(member: &Member, view: InvitationView) -> InvitationRow {
     let InvitationView { id, email, role, expires_at, .. } = view;
-    InvitationRow { id, email, role: role.as_str(), expires_at }
+    let may_withdraw = member.role == Role::Owner || role != Role::Owner;
+    InvitationRow { id, email, role: role.as_str(), expires_at, may_withdraw }
 }
 
 /// Invites a person, and shows the link once.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::console::failure::{PageFailure, Result};
+use crate::console::failure::Result;
 use crate::console::visit::Visit;
 use crate::console::{choices, page};
 use crate::http::body::read_json;
@@ -124,8 +124,7 @@ async fn recorded(
     app: &App,
     visit: &Visit,
 ) -> std::result::Result<axum::Json<RecordBody>, Failure> {
-    let project =
-        visit.project().map_err(|PageFailure(failure)| failure)?.ok_or(Error::NotFound)?;
+    let project = visit.project()?.ok_or(Error::NotFound)?;
     let trace = visit.get("trace").unwrap_or_default();
     let step = visit.get("step").unwrap_or_default().parse().map_err(|_| Error::NotFound)?;
     let step = app.gateway.step_of_trace(visit.member(), project, trace, step).await?.step;

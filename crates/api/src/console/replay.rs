@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{
     Change, ComparedCall, ComparedTrace, Count, Duration, Frame, Money, Pages, Percent,
-    RepeatedCall, ReplayPage, ReplayPart, Section, Texts,
+    RepeatedCall, ReplayPage, ReplayPart, Section, Texts, TracePage,
 };
 use domain::ids::{ProjectId, StepId, TraceId};
 use gateway::{
@@ -16,9 +17,11 @@ use gateway::{
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::page;
+use crate::console::refusal::show_refusal;
 use crate::console::trace::{beginning, step_href};
 use crate::console::visit::{Form, Visit};
+use crate::console::{page, trace};
+use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
 /// The parameter that names the first call of a page.
@@ -45,6 +48,23 @@ pub(super) async fn create(
     form: Form,
 ) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
+    let id = path.text("id")?;
+    match asked(&app, &visit, project, id, &form).await {
+        Ok(job) => {
+            let path = format!("/replays/{}?project={}", job.id, project.0);
+            Ok(Redirect::to(&path).into_response())
+        }
+        Err(failure) => trace::shown(&app, &visit, project, id, Some((&form, failure))).await,
+    }
+}
+
+async fn asked(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    trace: &str,
+    form: &Form,
+) -> std::result::Result<ReplayJob, Failure> {
     let key = form.get("key").and_then(|id| id.parse().ok()).ok_or(Error::NotFound)?;
     let caller = app.gateway.gate_member(visit.member(), key, Spends::Yes).await?;
     if caller.project.id() != project {
@@ -58,9 +78,25 @@ pub(super) async fn create(
         [one] => overrides.force_model = Some(one.clone()),
         _ => overrides.compare_models = Some(models),
     }
-    let job = app.gateway.replay(&caller, path.text("id")?, overrides).await?;
-    let path = format!("/replays/{}?project={}", job.id, project.0);
-    Ok(Redirect::to(&path).into_response())
+    Ok(app.gateway.replay(&caller, trace, overrides).await?)
+}
+
+/// Puts a form that was refused into the page of its trace, as it was sent. Returns the status of the page.
+pub(super) fn show_refused(page: &mut TracePage, form: &Form, failure: Failure) -> StatusCode {
+    for key in &mut page.keys {
+        key.is_chosen = form.get("key") == Some(key.value.as_str());
+    }
+    let is_listed = |sent: &str| page.models.iter().any(|model| model.value == sent);
+    let other = form.all("model").find(|sent| !is_listed(sent));
+    page.other_model = other.unwrap_or_default().to_owned();
+    let places = [
+        (page.frame.t.trace.highest_no_amount, "max_cost"),
+        ("max_cost", "max_cost"),
+        ("Model not authorized or found", "model"),
+        ("compare_models", "model"),
+        ("The key has expired", "key"),
+    ];
+    show_refusal(&mut page.frame, failure, ("replay", form), &places)
 }
 
 /// A replay beside its source.

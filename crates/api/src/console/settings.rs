@@ -50,16 +50,49 @@ impl Subject {
 
 /// The page.
 pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.shown_project()?;
+    let project = visit.project()?;
     Ok(page(&settings(&app, &visit, project).await?))
 }
 
-async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPage> {
+/// The settings of the organization, and those of a project if there is one.
+async fn settings(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<SettingsPage> {
     let member = visit.member();
     member.check_admin()?;
+    let organization = app.gateway.organization(member).await?;
+    let security = &organization.settings.security;
+    let roles = [Role::Viewer, Role::Member, Role::Admin].map(Role::as_str);
+    let mut shown = SettingsPage {
+        frame: visit.frame(Section::Settings, visit.t.settings.title, project),
+        name: String::new(),
+        fields: ProjectFields::default(),
+        json: String::new(),
+        organization: OrganizationFields {
+            name: organization.name,
+            requires_factor: security.require_mfa,
+            disables_passwords: security.disable_password_login,
+            may_disable_passwords: member.role == Role::Owner,
+            roles: Choice::all_of(roles, security.default_role.map(Role::as_str)),
+            base: organization.base,
+            json: pretty(&json!({"security": {
+                "require_mfa": security.require_mfa,
+                "default_role": security.default_role.map(Role::as_str),
+                "disable_password_login": security.disable_password_login,
+            }})),
+        },
+        servers: Vec::new(),
+        draft: String::new(),
+        proposed: None,
+    };
+    if let Some(id) = project {
+        add_project(app, visit, id, &mut shown)?;
+    }
+    Ok(shown)
+}
+
+fn add_project(app: &App, visit: &Visit, id: ProjectId, shown: &mut SettingsPage) -> Result<()> {
+    let member = visit.member();
     let project = app.gateway.project(member, id)?;
     let (base, project) = (project.base(), project.project);
-    let organization = app.gateway.organization(member).await?;
     let read = Settings::parse(&project.settings).map_err(Error::Invalid)?;
     let models = app.gateway.list_models(member, id)?;
     let choices = |chosen: Option<&String>| {
@@ -82,40 +115,20 @@ async fn settings(app: &App, visit: &Visit, id: ProjectId) -> Result<SettingsPag
         address: address.clone(),
         has_token: has_token(address),
     };
-    let servers = read.mcp_servers.iter().enumerate().map(server).collect();
-    let security = &organization.settings.security;
-    let roles = [Role::Viewer, Role::Member, Role::Admin].map(Role::as_str);
-    Ok(SettingsPage {
-        frame: visit.frame(Section::Settings, visit.t.settings.title, Some(id)),
-        name: project.name.clone(),
-        fields: ProjectFields {
-            tiers: tiers.collect(),
-            has_more_models: models.len() > choices::MOST,
-            budget: budget.map(Value::to_string).unwrap_or_default(),
-            requests: limit("requests_per_hour"),
-            loop_requests: limit("loop_requests"),
-            stores_content: !read.discard_content,
-            traces: read.auto_trace,
-            base,
-        },
-        json: pretty(&Value::Object(project.settings)),
-        organization: OrganizationFields {
-            name: organization.name,
-            requires_factor: security.require_mfa,
-            disables_passwords: security.disable_password_login,
-            may_disable_passwords: member.role == Role::Owner,
-            roles: Choice::all_of(roles, security.default_role.map(Role::as_str)),
-            base: organization.base,
-            json: pretty(&json!({"security": {
-                "require_mfa": security.require_mfa,
-                "default_role": security.default_role.map(Role::as_str),
-                "disable_password_login": security.disable_password_login,
-            }})),
-        },
-        servers,
-        draft: String::new(),
-        proposed: None,
-    })
+    shown.servers = read.mcp_servers.iter().enumerate().map(server).collect();
+    shown.fields = ProjectFields {
+        tiers: tiers.collect(),
+        has_more_models: models.len() > choices::MOST,
+        budget: budget.map(Value::to_string).unwrap_or_default(),
+        requests: limit("requests_per_hour"),
+        loop_requests: limit("loop_requests"),
+        stores_content: !read.discard_content,
+        traces: read.auto_trace,
+        base,
+    };
+    shown.name.clone_from(&project.name);
+    shown.json = pretty(&Value::Object(project.settings));
+    Ok(())
 }
 
 fn pretty(value: &Value) -> String {
@@ -124,7 +137,7 @@ fn pretty(value: &Value) -> String {
 
 /// Shows what a change would make of the settings, and saves nothing.
 pub(super) async fn preview(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
-    let project = visit.project_of_form(&form)?;
+    let project = visit.any_project_of_form(&form)?;
     let mut shown = settings(&app, &visit, project).await?;
     // The fields are those of the settings that the page had: what has changed since would be undone.
     let base = match Subject::read(&form) {
@@ -184,16 +197,17 @@ fn refused(mut shown: SettingsPage, form: &Form, failure: Failure) -> Response {
 async fn proposed(
     app: &App,
     visit: &Visit,
-    project: ProjectId,
+    project: Option<ProjectId>,
     form: &Form,
 ) -> std::result::Result<ProposedChange, Failure> {
     let (t, gateway, member) = (visit.t, &app.gateway, visit.member());
+    let of_project = || project.ok_or(Error::NotFound);
     let is_fields = form.get("form") == Some("fields");
     let subject = Subject::read(form);
     let patch = match (is_fields, subject) {
         (false, _) => read_patch(t, &form.text_area("patch"))?,
         (true, Subject::Project) => {
-            let today = gateway.project(member, project)?.project.settings;
+            let today = gateway.project(member, of_project()?)?.project.settings;
             project_patch(t, form, &today)?
         }
         (true, Subject::Organization) => {
@@ -203,7 +217,7 @@ async fn proposed(
         }
     };
     let SettingsPreview { differences, base } = match subject {
-        Subject::Project => gateway.preview_settings(member, project, patch.clone()).await?,
+        Subject::Project => gateway.preview_settings(member, of_project()?, patch.clone()).await?,
         Subject::Organization => gateway.preview_organization(member, patch.clone()).await?,
     };
     Ok(ProposedChange {
@@ -304,7 +318,7 @@ fn row(difference: SettingsDifference) -> DifferenceRow {
 
 /// Saves a change that was shown, if the settings are those that it was shown with.
 pub(super) async fn save(State(app): State<App>, visit: Visit, form: Form) -> Result<Response> {
-    let project = visit.project_of_form(&form)?;
+    let project = visit.any_project_of_form(&form)?;
     let (t, gateway, member) = (visit.t, &app.gateway, visit.member());
     // A form without a base was shown with no settings.
     let base = Some(form.text("base"));
@@ -313,7 +327,8 @@ pub(super) async fn save(State(app): State<App>, visit: Visit, form: Form) -> Re
         match Subject::read(&form) {
             Subject::Project => {
                 let change = ProjectChange { settings, base, ..ProjectChange::default() };
-                gateway.update_project(member, project, change).await.map(drop)?;
+                let id = project.ok_or(Error::NotFound)?;
+                gateway.update_project(member, id, change).await.map(drop)?;
             }
             Subject::Organization => {
                 let change = OrganizationChange { settings, base, ..OrganizationChange::default() };
@@ -346,7 +361,7 @@ pub(super) async fn save_token(
     form: Form,
 ) -> Result<Response> {
     let project = visit.project_of_form(&form)?;
-    let mut shown = settings(&app, &visit, project).await?;
+    let mut shown = settings(&app, &visit, Some(project)).await?;
     let server = form.text("server");
     let known = shown.servers.iter().find(|known| known.address == server);
     let (name, has_token) =

@@ -7,7 +7,7 @@ use dashboard::{FactorPage, SignInPage, SignOnLink, SignedOutPage};
 use gateway::{FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn, SignOnRefusal, SignedIn, Standing};
 
 use crate::app::App;
-use crate::console::failure::{PageFailure, Result};
+use crate::console::failure::Result;
 use crate::console::language::texts;
 use crate::console::visit::{Form, SESSIONS, SEVERAL, Visit, sign_in_path};
 use crate::console::{page, page_as};
@@ -149,7 +149,7 @@ async fn refused(
     let fault = match status.as_u16() {
         401 => texts().signing_in.wrong_password.to_owned(),
         429 | 503 => failure.into_body().error,
-        _ => return Err(PageFailure(failure)),
+        _ => return Err(failure.into()),
     };
     let shown = sign_in_page(app, has_passkeys, email.to_owned(), next, Some(fault)).await?;
     Ok(page_as(status, &shown))

@@ -7,13 +7,14 @@ use std::fmt::Display;
 use std::ops::Range;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use dashboard::{
     Bar, Bytes, Choice, Count, Duration, Frame, Money, Page as _, Section, StepPage, StepPages,
     StepView, Text, TextLink, Texts, Tile, TracePage,
 };
-use domain::ids::StepId;
+use domain::ids::{ProjectId, StepId};
 use domain::shown_content::ShownContent;
 use domain::step::{Step, StepStatus};
 use domain::tier::Tier;
@@ -24,9 +25,10 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::visit::Visit;
-use crate::console::{choices, playground};
+use crate::console::visit::{Form, Visit};
+use crate::console::{choices, playground, replay};
 use crate::evidence::marked_texts::{texts, unmarked};
+use crate::http::error::Failure;
 use crate::http::extract::Segments;
 
 /// The steps of a page.
@@ -45,11 +47,25 @@ const LONGEST_METADATA: usize = 2 * 1024;
 const LONGEST_REASON: usize = 512;
 /// The most reasons for a grade.
 const MOST_REASONS: usize = 20;
+/// A trace with a stall probability above this is flagged.
+const STALLED: f64 = 0.7;
+/// A trace with a fidelity of tool calls below this is flagged.
+const INVENTED: f64 = 0.8;
 
 /// The page of a trace. `step` names the first of its steps that is shown.
 pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
     let project = visit.shown_project()?;
-    let id = path.text("id")?;
+    shown(&app, &visit, project, path.text("id")?, None).await
+}
+
+/// The page of a trace, with a form for a replay that was refused if there is one.
+pub(super) async fn shown(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    id: &str,
+    refused: Option<(&Form, Failure)>,
+) -> Result<Response> {
     let (detail, steps) = app.gateway.trace_for_member(visit.member(), project, id).await?;
     let begin = match visit.get("step") {
         None => 0,
@@ -67,15 +83,23 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -
     let frame = visit.frame(Section::Traces, visit.t.trace.title, Some(project));
     let models = app.gateway.list_models(visit.member(), project)?;
     let identifiers = models.iter().map(|view| view.model.identifier.as_str());
+    let chosen: Vec<&str> = match &refused {
+        Some((form, _)) => form.all("model").collect(),
+        None => visit.all("model").collect(),
+    };
     let mut page = head(frame, &detail, &steps, shown.clone());
-    page.keys = playground::keys(&app, &visit, project);
-    page.models = choices::bounded(Choice::all_of(identifiers, visit.all("model")));
+    page.keys = playground::keys(app, visit, project);
+    page.models = choices::bounded(Choice::all_of(identifiers, chosen));
     page.has_more_models = models.len() > page.models.len();
+    let status = match refused {
+        Some((form, failure)) => replay::show_refused(&mut page, form, failure),
+        None => StatusCode::OK,
+    };
     drop(steps);
     let share = TEXTS_OF_PAGE / shown.len().max(1);
     let writer = writer(&page.frame, &page.id, Shown::Latest { bytes: share });
-    let written = written(&app, detail.steps.part(shown), writer).await?;
-    Ok(html(page.with_steps(&written)))
+    let written = written(app, detail.steps.part(shown), writer).await?;
+    Ok((status, html(page.with_steps(&written))).into_response())
 }
 
 /// The page of a step. `text` and `begin` name a part of one of its texts.
@@ -133,7 +157,13 @@ fn head(frame: Frame, detail: &TraceDetail, steps: &[Step], shown: Range<usize>)
     let t = frame.t;
     let (trace, figures) = (&detail.trace, &detail.figures);
     let assessment = trace.assessment.as_ref();
-    let tile = |label, value: String, note: String| Tile { label, value, change: None, note };
+    let tile = |label, value: String, note: String| Tile {
+        label,
+        value,
+        change: None,
+        note,
+        is_flagged: false,
+    };
     let mut tiles = vec![
         tile(t.trace.cost, Money(detail.total_cost).to_string(), String::new()),
         tile(t.trace.duration, Duration(figures.total_latency_ms).to_string(), String::new()),
@@ -154,6 +184,8 @@ fn head(frame: Frame, detail: &TraceDetail, steps: &[Step], shown: Range<usize>)
         (figures.pii_detected, t.words.personal_data),
         (figures.injection_attempt, t.words.injection),
         (figures.secret_leaked, t.words.secret),
+        (figures.stall_probability > STALLED, t.trace.likely_stalled),
+        (figures.tool_fidelity_score < INVENTED, t.trace.invented_calls),
     ];
     let id = trace.id.to_string();
     let reasons = assessment.map(|assessment| &*assessment.reasons).unwrap_or_default();
@@ -175,10 +207,11 @@ fn head(frame: Frame, detail: &TraceDetail, steps: &[Step], shown: Range<usize>)
         keys: Vec::new(),
         models: Vec::new(),
         has_more_models: false,
+        other_model: String::new(),
     }
 }
 
-fn found(named: [(bool, &'static str); 3]) -> Vec<&'static str> {
+fn found<const N: usize>(named: [(bool, &'static str); N]) -> Vec<&'static str> {
     named.into_iter().filter(|(is_found, _)| *is_found).map(|(_, name)| name).collect()
 }
 

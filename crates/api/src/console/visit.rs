@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use dashboard::{Frame, Person, ProjectLink, Refused, Section, Texts};
+use dashboard::{Frame, NoProjectPage, Person, ProjectLink, Refused, Section, Texts};
 use domain::ids::ProjectId;
 use form_urlencoded::byte_serialize;
 use gateway::{Error, Member, Standing};
@@ -84,7 +84,7 @@ async fn admitted(
         Err(failure) if failure.requires_factor() => {
             Redirect::to(Section::Account.path()).into_response()
         }
-        Err(failure) => PageFailure(failure).into_response(),
+        Err(failure) => PageFailure::from(failure).into_response(),
     }
 }
 
@@ -151,6 +151,7 @@ pub(super) struct Visit {
     /// The texts of the pages.
     pub(super) t: &'static Texts,
     pub(super) session: Session,
+    path: String,
     /// The query, without project and notice.
     pub(super) query: Vec<(String, String)>,
     pub(super) headers: HeaderMap,
@@ -179,9 +180,9 @@ impl FromRequestParts<App> for Visit {
             }
         }
         let projects = app.gateway.project_names(&session.member);
-        let headers = parts.headers.clone();
+        let (path, headers) = (parts.uri.path().to_owned(), parts.headers.clone());
         let enrols = parts.extensions.get::<Enrols>().is_some();
-        Ok(Self { t, session, query, headers, enrols, projects, project, notice })
+        Ok(Self { t, session, path, query, headers, enrols, projects, project, notice })
     }
 }
 
@@ -213,16 +214,24 @@ impl Visit {
     }
 
     /// The project that the query names, or the first that the user sees; `None` without any.
-    pub(super) fn project(&self) -> Result<Option<ProjectId>> {
+    pub(super) fn project(&self) -> std::result::Result<Option<ProjectId>, Failure> {
         self.chosen(self.project.as_deref())
     }
 
     /// The project that a form names.
     pub(super) fn project_of_form(&self, form: &Form) -> Result<ProjectId> {
-        self.chosen(form.get("project"))?.ok_or_else(|| Error::NotFound.into())
+        self.any_project_of_form(form)?.ok_or_else(|| Error::NotFound.into())
     }
 
-    fn chosen(&self, named: Option<&str>) -> Result<Option<ProjectId>> {
+    /// The same of a form that is about more than projects; `None` if the user sees none.
+    pub(super) fn any_project_of_form(
+        &self,
+        form: &Form,
+    ) -> std::result::Result<Option<ProjectId>, Failure> {
+        self.chosen(form.get("project"))
+    }
+
+    fn chosen(&self, named: Option<&str>) -> std::result::Result<Option<ProjectId>, Failure> {
         let mut seen = self.projects.iter().map(|(id, _)| *id);
         let Some(named) = named else {
             return Ok(seen.next());
@@ -231,10 +240,18 @@ impl Visit {
         seen.find(|seen| Some(*seen) == id).map(Some).ok_or_else(|| Error::NotFound.into())
     }
 
-    /// The project that is shown. Without any there is nothing to show.
+    /// The project that is shown. Without any the page says so in its frame, which leads to all that needs none.
     pub(super) fn shown_project(&self) -> Result<ProjectId> {
-        self.project()?
-            .ok_or_else(|| Failure::new(StatusCode::NOT_FOUND, self.t.frame.no_project).into())
+        self.project()?.ok_or_else(|| self.without_project())
+    }
+
+    fn without_project(&self) -> PageFailure {
+        let section = Section::of(&self.path);
+        // A part of the console is there, and empty; whatever would be in it is not.
+        let is_section = section.path() == self.path;
+        let status = if is_section { StatusCode::OK } else { StatusCode::NOT_FOUND };
+        let frame = self.frame(section, section.name(&self.t.nav), None);
+        PageFailure::NoProject(status, Box::new(NoProjectPage { frame }))
     }
 
     /// The projects to choose from: those around the shown one, so that all of them can be reached.

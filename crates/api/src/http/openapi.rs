@@ -108,7 +108,6 @@ const WITHOUT_ATTRIBUTES: &[&str] = &[
     "/api/v1/traces",
     "/api/v1/traces/{id}/complete",
     "/api/v1/simulate",
-    "/api/v1/replay",
     "/anthropic/v1/messages/count_tokens",
 ];
 /// The call whose parameters are in its query.
@@ -324,12 +323,18 @@ mod tests {
             let names = names.filter(|one| one["name"] != "Idempotency-Key");
             names.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
         };
-        for path in ["/api/v1/executions", "/anthropic/v1/messages", "/openai/v1/embeddings"] {
+        for (path, status) in [
+            ("/api/v1/executions", "200"),
+            ("/anthropic/v1/messages", "200"),
+            ("/openai/v1/embeddings", "200"),
+            ("/api/v1/replay", "200"),
+            ("/api/v1/replay", "202"),
+        ] {
             let headers = headers(path, "post");
             for name in ["X-Sluice-User", "X-Sluice-Session", "X-Sluice-Tags"] {
                 assert!(headers.iter().any(|header| header == name), "{path}: {headers:?}");
             }
-            let answer = &document["paths"][path]["post"]["responses"]["200"]["headers"];
+            let answer = &document["paths"][path]["post"]["responses"][status]["headers"];
             assert!(answer["X-Sluice-Dropped-Attributes"].is_object(), "{path}: {answer}");
         }
         assert!(headers("/api/v1/executions/stream", "get").len() > 2);
@@ -338,7 +343,7 @@ mod tests {
             ("/api/v1/traces", "get"),
             ("/api/v1/traces", "post"),
             ("/api/v1/simulate", "post"),
-            ("/api/v1/replay", "post"),
+            ("/api/v1/replay/{job_id}", "get"),
             ("/api/v1/projects", "post"),
         ] {
             assert_eq!(headers(path, method), [""; 0], "{path}");

@@ -1,7 +1,9 @@
-//! A page that cannot be shown.
+//! Pages that cannot be shown.
 
 use askama::Template;
 
+use crate::frame::Frame;
+use crate::markup;
 use crate::texts::Texts;
 
 /// A failure, and advice.
@@ -16,4 +18,12 @@ pub struct FailurePage {
     pub message: String,
     /// The way on.
     pub advice: &'static str,
+}
+
+/// A page of a project, for somebody who sees none.
+#[derive(Debug, Template)]
+#[template(path = "no_project.html")]
+pub struct NoProjectPage {
+    /// The frame.
+    pub frame: Frame,
 }

@@ -69,6 +69,8 @@ pub struct InvitationRow {
     pub role: &'static str,
     /// The time from which on it is no longer good.
     pub expires_at: Timestamp,
+    /// Whether the signed-in user may withdraw it.
+    pub may_withdraw: bool,
 }
 
 /// A link that is shown once, or sent.
@@ -139,6 +141,8 @@ pub struct InvitationPage {
 pub struct ForgottenPage {
     /// The texts.
     pub t: &'static Texts,
+    /// The address as it was given.
+    pub email: String,
     /// Whether a letter is on its way, if the address has an account.
     pub is_done: bool,
     /// Why it was refused.

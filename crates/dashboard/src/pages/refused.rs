@@ -26,6 +26,11 @@ impl Refused {
 }
 
 impl SentForm<'_> {
+    /// Whether it is the form that was refused.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.0.is_some()
+    }
+
     fn sent(&self, field: &str) -> Option<&str> {
         let found = self.0?.sent.iter().find(|(name, _)| name == field);
         Some(found.map_or("", |(_, value)| value))

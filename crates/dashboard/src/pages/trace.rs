@@ -115,6 +115,8 @@ pub struct TracePage {
     pub models: Vec<Choice>,
     /// Whether there are more of them, to be named.
     pub has_more_models: bool,
+    /// A model of a form that was refused which is not among them.
+    pub other_model: String,
 }
 
 impl TracePage {
@@ -284,6 +286,7 @@ mod tests {
             keys: Vec::new(),
             models: Vec::new(),
             has_more_models: false,
+            other_model: String::new(),
         };
         let html = String::from_utf8(page.with_steps(b"<li>step</li>")).unwrap();
         assert_eq!(html.replace("<li>step</li>", ""), page.html());

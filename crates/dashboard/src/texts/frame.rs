@@ -31,7 +31,8 @@ texts! {
         console = "Console";
         account_of(role) = "Your account ({role})";
         sign_out = "Sign out";
-        no_project = "You are a member of no project: an admin or owner can change that";
+        no_project = "You are a member of no project: an admin or owner can change that.";
+        make_project[call] = "There is no project to show: make one by {call} of the API.";
     }
 }
 

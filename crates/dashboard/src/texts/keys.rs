@@ -75,6 +75,7 @@ texts! {
         held(percent) = "{percent} is spent or reserved";
         keys_in_last_hour = "Keys in the last hour";
         no_key[keys] = "No key yet. Make one under {keys}: what it spends is shown here.";
+        no_key_to_see = "No key yet. Members, admins and owners of the project make them: what they spend is shown here.";
         table_of_keys = "Table of the keys' limits";
         key = "Key";
         state = "State";

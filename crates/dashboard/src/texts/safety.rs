@@ -63,6 +63,7 @@ texts! {
     Reviews {
         title = "Review queue";
         none[threshold, try_it] = "No finding waits. A step comes here when its risk score reaches {threshold} and it was not blocked. To see what that would be for your traffic, {try_it}.";
+        none_to_see(threshold) = "No finding waits. A step comes here when its risk score reaches {threshold} and it was not blocked.";
         try_it = "try a text or a draft of other settings";
         no_further[first_page] = "No further finding waits. {first_page} has the newest.";
         first_page = "The first page";

@@ -71,6 +71,8 @@ texts! {
         of(revenue) = "of {revenue}";
         shadow_model = "Shadow model";
         alike = "alike, 0 to 1";
+        likely_stalled = "likely stalled";
+        invented_calls = "invented tool calls";
 
         no_step[parameter] = "No step yet. A call that names this trace as its {parameter} becomes one.";
 

@@ -21,7 +21,7 @@ use crate::pipeline::pricing_basis::PricingBasis;
 use crate::pipeline::screen::{Leaks, PiiRule, Replaces};
 use crate::replay::recorded::{Recorded, pii_rule};
 use crate::state::registry::ProjectState;
-use crate::tools::mcp::round::{Server, lists};
+use crate::tools::mcp::round::lists;
 
 /// The category of a block that is not of safety.
 const ROUTING: &str = "routing";
@@ -214,7 +214,6 @@ impl Answer {
 struct Request<'a> {
     step: &'a Step,
     recorded: Recorded,
-    servers: Vec<Server>,
     pii: PiiRule,
     basis: PricingBasis,
     /// The request by which its vendor charges for tools, if it went to the vendor as it came.
@@ -228,7 +227,6 @@ impl<'a> Request<'a> {
             return None;
         }
         let mut content: Content = serde_json::from_slice(content).ok()?;
-        let servers = content.mcp.take().map(serde_json::from_value).transpose().ok()?;
         let passed = content.passed.take();
         // Texts to be embedded are no messages.
         if let Some(Value::Array(texts)) = &mut content.input {
@@ -244,13 +242,12 @@ impl<'a> Request<'a> {
         let basis = PricingBasis::of(step.api_endpoint, &recorded.prompt);
         let passed = passed.filter(|_| asks.price.now || asks.price.draft);
         let passed = passed.and_then(|passed| answer::passing(step.api_endpoint, &passed));
-        let servers = servers.unwrap_or_default();
-        Some(Self { step, recorded, servers, pii, basis, passed, asks })
+        Some(Self { step, recorded, pii, basis, passed, asks })
     }
 
     fn inspect(&self, project: &ProjectState, give_up: GiveUp<'_>) -> Report {
-        let Recorded { prompt, placeholders, .. } = &self.recorded;
-        let is_listed = |tool: &Value| lists(&self.servers, tool);
+        let Recorded { prompt, placeholders, servers, .. } = &self.recorded;
+        let is_listed = |tool: &Value| lists(servers, tool);
         project.inspect_recorded(prompt, placeholders, &is_listed, give_up)
     }
 

@@ -15,7 +15,7 @@ use crate::request_id;
 use crate::state::caller::Caller;
 use crate::state::known_traces::TraceHandle;
 use crate::state::session::SessionId;
-use crate::tools::mcp::round::Round;
+use crate::tools::mcp::round::{Round, Server};
 
 /// A recorded call that is made again.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct RecordedCall {
     pub(crate) step: StepId,
     /// The placeholders in its prompt, which goes out as it went then.
     pub(crate) placeholders: Placeholders,
+    /// The MCP servers that had listed some of its tools.
+    pub(crate) servers: Vec<Server>,
     /// The step of the call that is made now, once a start or a step on disk names it.
     pub(crate) made: MadeStep,
 }
@@ -100,6 +102,14 @@ impl RequestContext {
     /// The step of another trace that its call repeats.
     pub(crate) fn source(&self) -> Option<StepId> {
         self.recorded.as_ref().map(|recorded| recorded.step)
+    }
+
+    /// The MCP servers that have listed some of its tools, if any have: now, or when its call was made that is
+    /// made again.
+    pub(super) fn servers(&self) -> Option<&[Server]> {
+        let recorded = self.recorded.as_ref().map(|recorded| &*recorded.servers);
+        let recorded = recorded.filter(|servers| !servers.is_empty());
+        self.mcp.as_ref().map(Round::servers).or(recorded)
     }
 
     /// The place of the request in the caller's own trace, as its steps keep it.

@@ -75,6 +75,7 @@ async fn replayed(fresh: &Fresh, trace: &str) -> (Arc<Routed>, MadeStep) {
     let recorded = RecordedCall {
         step: StepId(1),
         placeholders: checks::Placeholders::default(),
+        servers: Vec::new(),
         made: made.clone(),
     };
     let mut context = context.unwrap();

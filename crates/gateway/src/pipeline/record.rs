@@ -29,7 +29,6 @@ use crate::pipeline::stored_responses::stored_rows;
 use crate::pipeline::usage_cost::UsageCost;
 use crate::tools::fingerprint;
 use crate::tools::function_tools::{self, ToolCall};
-use crate::tools::mcp::round::Round;
 
 /// Most contents take no more than this.
 const CONTENT_BYTES: usize = 4096;
@@ -154,7 +153,7 @@ impl Gateway {
         let original = passed_original(screened.prompt(), outcome);
         let stored = Stored {
             output: (step.status != StepStatus::Failed || has_words).then_some(output),
-            mcp: context.mcp.as_ref().map(Round::servers),
+            mcp: context.servers(),
             passed: original.and_then(|original| Passed::of(original, &outcome.passed)),
             untranslatable: original.and_then(|original| original.untranslatable.as_deref()),
             omitted: original.map(|original| original.omitted.as_slice()).unwrap_or_default(),
@@ -278,7 +277,7 @@ impl Gateway {
             let refusal = Refusal { reason, step: step.id, trace: step.trace, cause };
             let input = Some(Input::of(context.api_endpoint, &prompt));
             // By its servers a backtest knows a later round of a conversation.
-            let mcp = context.mcp.as_ref().map(Round::servers);
+            let mcp = context.servers();
             self.store(context, step.into(), &Stored { input, mcp, ..Stored::default() }).await?;
             Ok(refusal)
         })

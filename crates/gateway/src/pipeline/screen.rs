@@ -16,7 +16,7 @@ use crate::pipeline::refusal::UnrecordedRefusal;
 use crate::safety::inspection::security;
 use crate::safety::location::{cause, locate};
 use crate::safety::{as_it_came, inspection, prompt_strings};
-use crate::tools::mcp::round::Round;
+use crate::tools::mcp::round::{Round, lists};
 
 /// The treatment of personal data by an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,8 @@ impl RequestContext {
     pub(crate) fn screen(&self, request: ScreeningRequest, give_up: GiveUp<'_>) -> Screening {
         let project = &self.caller.project;
         // A server that is asked for its tools is no part of the application.
-        let is_listed = |tool: &Value| self.mcp.as_ref().is_some_and(|round| round.lists(tool));
+        let servers = self.servers().unwrap_or_default();
+        let is_listed = |tool: &Value| lists(servers, tool);
         let mut prompt = request.prompt;
         as_it_came::find_beside(&mut prompt);
         let report = project.inspect(&prompt, &is_listed, give_up);

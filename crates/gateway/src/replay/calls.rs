@@ -7,7 +7,7 @@ use domain::ids::StepId;
 use domain::job::Progress;
 use domain::model::Model;
 use domain::money::Usd;
-use domain::step::{ApiEndpoint, Content, Step};
+use domain::step::{ApiEndpoint, Call, Content, Routing, Step};
 use domain::tier::Tier;
 
 use crate::bounded_read::read_again;
@@ -20,7 +20,7 @@ use crate::job_queue::running::RunningJob;
 use crate::lock::lock;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::context::{MadeStep, RecordedCall, RequestContext};
-use crate::pipeline::screen::ScreeningRequest;
+use crate::pipeline::screen::{Screened, ScreeningRequest};
 use crate::pipeline::tokens;
 use crate::replay::recorded::{Recorded, pii_rule};
 use crate::replay::result::Skip;
@@ -134,8 +134,18 @@ impl RepeatedCall<'_> {
 
     /// Whether only a private model may receive it.
     fn is_secure(&self) -> bool {
-        let tier = self.source.routing.as_ref().and_then(|routing| routing.tier);
-        tier == Some(Tier::Secure) || self.trace.is_sensitive()
+        // The steps of a replay have no tier: they keep the classification of what they repeat.
+        let is_secure = |routing: &Routing| {
+            routing.classified == Tier::Secure || routing.tier == Some(Tier::Secure)
+        };
+        self.source.routing.as_ref().is_some_and(is_secure) || self.trace.is_sensitive()
+    }
+
+    /// Whether only a private model may receive its prompt, for the personal data that is found in it now. No route
+    /// decided over a call that named its model: if a private one answered, nothing of it has left yet.
+    fn holds_private_data(&self, screened: &Screened) -> bool {
+        let was_private = self.source.call.as_ref().is_none_or(Call::was_private);
+        screened.is_sensitive() || (screened.leaks().personal && was_private)
     }
 
     /// Screens, funds, calls and records. `None` if the gateway stops meanwhile.
@@ -149,9 +159,9 @@ impl RepeatedCall<'_> {
         let gateway = &job.gateway;
         let (trace, endpoint) = (self.trace.clone(), ApiEndpoint::Replay);
         let mut context = RequestContext::new(caller, trace, self.parent, endpoint);
-        let Recorded { prompt, placeholders, .. } = recorded;
+        let Recorded { prompt, placeholders, servers, .. } = recorded;
         context.attributes.clone_from(&self.attributes);
-        let recorded = RecordedCall { step: self.source.id, placeholders, made };
+        let recorded = RecordedCall { step: self.source.id, placeholders, servers, made };
         context.recorded = Some(Arc::new(recorded));
         let request = ScreeningRequest { prompt, pii: pii_rule(self.source) };
         let screened = match gateway.screened(&context, request).await? {
@@ -160,7 +170,7 @@ impl RepeatedCall<'_> {
                 return Ok(Some(CallResult::Recorded { step: refusal.step, tools: None }));
             }
         };
-        if screened.is_sensitive() && !self.model.is_private() {
+        if self.holds_private_data(&screened) && !self.model.is_private() {
             return Ok(Some(CallResult::Skipped(Skip::Secure)));
         }
         let mut routed = screened.direct(&self.model.identifier, Fallbacks::No)?;

@@ -8,19 +8,22 @@ use domain::step::{ApiEndpoint, Content, Step};
 use serde_json::{Map, Value};
 
 use crate::pipeline::screen::PiiRule;
+use crate::tools::mcp::round::Server;
 
 /// Members that permit a provider to cache a prompt, or name a cache.
 const CACHE_MEMBERS: [&str; 3] = [CACHE_BREAKPOINT, CACHE_CONTROL, "prompt_cache_key"];
 /// Members of an assistant's message that only the model that wrote it, or its vendor, can read.
 const MODEL_BOUND_MEMBERS: [&str; 3] = [PROVIDER_STATE, "reasoning_content", "audio"];
 
-/// The conversation of a call, and the placeholders in it.
+/// The conversation of a call, and what there is to know of it.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) prompt: Prompt,
     pub(crate) placeholders: Placeholders,
     /// The reason why the conversation is not the one that its provider received, if it is not.
     pub(crate) untranslatable: Option<String>,
+    /// The MCP servers that have listed some of its tools.
+    pub(crate) servers: Vec<Server>,
 }
 
 impl Recorded {
@@ -37,6 +40,10 @@ impl Recorded {
             None => Placeholders::default(),
             Some(stored) => serde_json::from_value(stored).ok()?,
         };
+        let servers = match content.mcp {
+            None => Vec::new(),
+            Some(stored) => serde_json::from_value(stored).ok()?,
+        };
         let prompt = Prompt {
             messages,
             max_output_tokens: content.max_output_tokens,
@@ -46,7 +53,7 @@ impl Recorded {
             params: content.params.unwrap_or_default(),
             original: None,
         };
-        Some(Self { prompt, placeholders, untranslatable: content.untranslatable })
+        Some(Self { prompt, placeholders, untranslatable: content.untranslatable, servers })
     }
 
     /// Drops the members that only the model can use that the call was sent to.
@@ -104,7 +111,9 @@ mod tests {
                 {"role": "system", "content": "Be brief."},
                 {"role": "user", "content": "Write to [EMAIL_1_01020304]."}],
             "params": {"temperature": 0.5}, "max_output_tokens": 9, "output": "Done.",
-            "placeholders": {"[EMAIL_1_01020304]": "jane@acme.org"}});
+            "placeholders": {"[EMAIL_1_01020304]": "jane@acme.org"},
+            "mcp": [{"label": "home", "url": "https://mcp.example", "runs": true,
+                "vpc_only": false, "functions": {"weather": "weather"}}]});
         let content: Content = serde_json::from_value(content).unwrap();
         let read = Recorded::read(content, ApiEndpoint::Messages).unwrap();
         let texts: Vec<_> = read.prompt.texts().collect();
@@ -113,10 +122,18 @@ mod tests {
         assert_eq!(read.prompt.max_output_tokens, Some(9));
         assert!(read.prompt.is_translated);
         assert_eq!(read.placeholders.restore("[EMAIL_1_01020304]"), "jane@acme.org");
+        let labels: Vec<_> = read.servers.iter().map(|server| server.label.as_str()).collect();
+        assert_eq!(labels, ["home"]);
         let plain = Content { input: Some("Hello.".into()), ..Content::default() };
         let read = Recorded::read(plain, ApiEndpoint::Executions).unwrap();
         assert_eq!(read.prompt.messages, [Message::user("Hello.")]);
-        for none in [json!({}), json!({"input": 5}), json!({"input": [{"content": "x"}]})] {
+        assert!(read.servers.is_empty());
+        for none in [
+            json!({}),
+            json!({"input": 5}),
+            json!({"input": [{"content": "x"}]}),
+            json!({"input": "Hello.", "mcp": [{}]}),
+        ] {
             let content: Content = serde_json::from_value(none).unwrap();
             assert!(Recorded::read(content, ApiEndpoint::Chat).is_none());
         }

@@ -331,6 +331,20 @@ async fn a_completed_trace_keeps_its_assessment_and_counts_in_agent_figures() {
         let counts = store.agent_counts(project, from, to, 5).await.unwrap();
         assert_eq!((counts.depth_max, counts.deep, counts.alerts), (Some(7), 1, 1));
         assert_eq!(store.revenue(project, from, to).await.unwrap(), Usd(5));
+        // At the bounds nothing is flagged, and one that is flagged twice counts once.
+        let others = [(2, 0.7, 0.8), (3, 0.71, 1.0), (4, 0.0, 0.79)];
+        for (number, stall_probability, tool_fidelity) in others {
+            store.writer().trace(trace(project, number)).await.unwrap();
+            let agent = AgentFigures { stall_probability, tool_fidelity, ..agent };
+            let assessment = found.assessment.as_ref().unwrap();
+            let mut tx = store.begin().await.unwrap();
+            tx.complete_trace(trace_id(number), NOW, assessment, agent).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        let flags = store.flag_counts(project, from, to).await.unwrap();
+        assert_eq!((flags.flagged, flags.stalled, flags.inventive), (3, 2, 2));
+        let earlier = from.minus_micros(HOUR);
+        assert_eq!(store.flag_counts(project, earlier, from).await.unwrap().flagged, 0);
         store.close().await;
     }
 }

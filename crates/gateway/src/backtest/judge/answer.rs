@@ -212,11 +212,11 @@ impl Request<'_> {
 
     /// The tier that the request goes to by the draft.
     fn classify(&self, project: &ProjectState, report: &Report) -> Tier {
-        let Recorded { prompt, placeholders, .. } = &self.recorded;
+        let Recorded { prompt, placeholders, servers, .. } = &self.recorded;
         let shape = shape(prompt, prompt_strings::length(prompt));
         let routing = project.classify(&question(prompt, placeholders), &shape);
         let is_sensitive = report.pii_detected() && self.pii == PiiRule::Route;
-        let vpc_only = self.servers.iter().any(|server| server.vpc_only);
+        let vpc_only = servers.iter().any(|server| server.vpc_only);
         project.route(routing, is_sensitive, vpc_only, self.asks.secure).0.classified
     }
 }

@@ -17,7 +17,7 @@ impl Request<'_> {
         let is_execution = self.step.api_endpoint == ApiEndpoint::Executions;
         is_execution
             && self.step.parent.is_some()
-            && !rounds(&self.recorded.prompt.messages, &self.servers)
+            && !rounds(&self.recorded.prompt.messages, &self.recorded.servers)
                 .is_multiple_of(MOST_ROUNDS as usize)
     }
 }

@@ -85,11 +85,6 @@ impl Round {
         servers.find_map(|server| Some((server, server.functions.get(&call.name)?.as_str())))
     }
 
-    /// Whether one of the servers has listed a tool that a model is offered.
-    pub(crate) fn lists(&self, tool: &Value) -> bool {
-        lists(self.servers(), tool)
-    }
-
     /// The time by which a call of a tool that begins now must be over.
     pub(crate) fn call_deadline(&self, now: Instant) -> Instant {
         self.offer.deadline.min(now + CALL_TIME)

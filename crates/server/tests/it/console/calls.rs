@@ -159,6 +159,36 @@ async fn a_trace_is_replayed_from_its_page_and_compared(backend: Backend) {
         let reply = send_form(&owner, &path, &fields).await;
         assert_eq!(reply.status, status, "{fields:?}: {}", reply.text);
     }
+    // The page of the trace shows the form again, as it was sent, with what is wrong beside its field.
+    for (model, max_cost, parts) in [
+        (
+            "second",
+            "<x>",
+            [
+                "value=\"second\" checked",
+                "name=\"max_cost\" inputmode=\"decimal\" value=\"&#60;x&#62;\" aria-invalid",
+                "id=\"max_cost-fault\">The highest cost of a call must be a number",
+            ],
+        ),
+        (
+            "none",
+            "5",
+            [
+                "<details class=\"card\" open>",
+                "name=\"max_cost\" inputmode=\"decimal\" value=\"5\"",
+                "id=\"model-fault\">Model not authorized or found: none",
+            ],
+        ),
+    ] {
+        let fields =
+            [("project", "1"), ("key", &*paying), ("model", model), ("max_cost", max_cost)];
+        let refused = send_form(&owner, &path, &fields).await;
+        shows(&refused, 422, &format!("value=\"{paying}\" selected"));
+        assert!(refused.text.contains("class=\"card step\""), "{}", refused.text);
+        for part in parts {
+            shows(&refused, 422, part);
+        }
+    }
     roles::user(&server, "member", &["1"]).await;
     let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
     let fields = [("project", "1"), ("key", &*paying), ("model", "second")];

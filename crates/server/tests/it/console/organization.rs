@@ -1,11 +1,15 @@
-//! The organization's fields on the page of settings.
+//! The organization's fields on the page of settings, and the console without a project.
 
 use super::manage::based;
 use super::{owner, send_form, shows, signed_in};
 use crate::harness::{Backend, Server};
 use crate::session::roles::{USER_PASSWORD, user};
 
-crate::on_every_backend!(owners_alone_disable_passwords);
+crate::on_every_backend!(
+    owners_alone_disable_passwords,
+    somebody_without_a_project_finds_a_way_on,
+    the_organization_has_settings_without_a_project
+);
 
 async fn owners_alone_disable_passwords(backend: Backend) {
     const BOX: &str = "name=\"disable_password_login\"";
@@ -39,4 +43,59 @@ async fn owners_alone_disable_passwords(backend: Backend) {
     let main = shown.text.split_once("id=\"proposed\"").unwrap().1;
     assert!(!main.split_once("of-project").unwrap().0.contains(PATH), "{main}");
     assert_eq!(send_form(&admin, "/settings", &based(&save, &shown.text)).await.status, 403);
+}
+
+async fn somebody_without_a_project_finds_a_way_on(backend: Backend) {
+    let server = Server::start(&backend).await;
+    user(&server, "member", &[]).await;
+    let member = signed_in(&server, "member@example.org", USER_PASSWORD).await;
+    let framed = |page: &str| {
+        let leads = ["action=\"/sign-out\"", "href=\"/account\"", "href=\"/jobs\""];
+        leads.iter().all(|lead| page.contains(lead))
+    };
+    for path in [
+        "/",
+        "/traces",
+        "/playground",
+        "/models",
+        "/routing",
+        "/limits",
+        "/safety",
+        "/insights",
+        "/jobs",
+    ] {
+        let page = member.get(path).await;
+        shows(&page, 200, "You are a member of no project: an admin or owner can change that.");
+        let current = format!("<a href=\"{path}\" aria-current=\"page\">");
+        assert!(framed(&page.text) && page.text.contains(&current), "{path}: {}", page.text);
+    }
+    for path in ["/traces/none", "/traces.csv", "/safety/reviews", "/live/traces"] {
+        let page = member.get(path).await;
+        shows(&page, 404, "You are a member of no project");
+        assert!(framed(&page.text), "{path}: {}", page.text);
+    }
+}
+
+async fn the_organization_has_settings_without_a_project(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    server.owner().await.delete("/api/v1/projects/1").await.ok(204);
+    let way_on = "make one by <code>POST /api/v1/projects</code> of the API.";
+    shows(&owner.get("/").await, 200, way_on);
+    let page = owner.get("/settings").await;
+    shows(&page, 200, way_on);
+    assert!(!page.text.contains("id=\"of-project\""), "{}", page.text);
+    // A project that is not there has none.
+    let budget = [("subject", "project"), ("patch", r#"{"monthly_budget": 5}"#)];
+    for path in ["/settings/preview", "/settings"] {
+        assert_eq!(send_form(&owner, path, &budget).await.status, 404, "{path}");
+    }
+    let fields = [("subject", "organization"), ("form", "fields"), ("require_mfa", "1")];
+    let shown = send_form(&owner, "/settings/preview", &based(&fields, &page.text)).await;
+    shows(&shown, 200, "<code>security.require_mfa</code>");
+    let patch = r#"{"security": {"require_mfa": true}}"#;
+    let save = [("subject", "organization"), ("patch", patch)];
+    let saved = send_form(&owner, "/settings", &based(&save, &shown.text)).await;
+    let back = "/settings?done=settings_saved";
+    assert_eq!((saved.status, saved.header("location")), (303, back), "{}", saved.text);
 }

@@ -165,5 +165,13 @@ async fn usage_is_grouped_by_a_tag(backend: Backend) {
     let page = owner.get("/?tag=team").await;
     shows(&page, 200, "By tag:team");
     shows(&page, 200, "&#60;b&#62;search");
+    // A group leads to its traces.
+    let other = server.key().trace().await;
+    server.key().execute(&other, "Hi.").await.ok(200);
+    let link = "/traces?tag=team%3D%3Cb%3Esearch%3C%2Fb%3E&project=1";
+    shows(&page, 200, &format!("<a href=\"{}\">", link.replace('&', "&#38;")));
+    let list = owner.get(link).await;
+    shows(&list, 200, &format!("id=\"trace-{trace}\""));
+    assert!(!list.text.contains(&format!("id=\"trace-{other}\"")), "{}", list.text);
     shows(&owner.get("/?tag=nothing").await, 200, "By tag:nothing");
 }

@@ -257,6 +257,22 @@ async fn a_viewer_sees_no_button_that_would_be_refused(backend: Backend) {
     let shown = forms(&member).await;
     assert!(shown.contains(&"/keys".to_owned()) && shown.contains(&"/safety".to_owned()));
     assert!(!member.get("/keys").await.text.contains("hourly_limit"), "a cap is for admins");
+    // Nor a sentence that says to do what would be refused.
+    let api = server.owner().await;
+    for key in api.get("/api/v1/keys").await.ok(200).as_array().unwrap() {
+        api.delete(&format!("/api/v1/keys/{}", key["id"].as_str().unwrap())).await.ok(204);
+    }
+    for (path, for_both, for_members) in [
+        ("/models/1", "Its traces", "Call it in the playground"),
+        ("/limits", "No key yet.", "Make one under"),
+        ("/safety/reviews", "No finding waits.", "try a text or a draft"),
+    ] {
+        for (who, may) in [(&member, true), (&viewer, false)] {
+            let page = who.get(path).await;
+            shows(&page, 200, for_both);
+            assert_eq!(page.text.contains(for_members), may, "{path}: {}", page.text);
+        }
+    }
 }
 
 async fn traces_are_filtered_and_paged(backend: Backend) {

@@ -78,6 +78,10 @@ async fn a_password_is_reset_by_a_link(backend: Backend) {
     shows(&send_form(&visitor, "/new-password", &set).await, 422, "The link is not good");
     signed_in(&server, "member@example.org", PASSWORD).await;
     shows(&send_form(&owner, "/people/1/password-link", &[]).await, 422, "Your own password");
+    // There is no mail server. The address is kept, as text.
+    let asked = send_form(&visitor, "/forgotten", &[("email", "ada@example.org\"<b>")]).await;
+    shows(&asked, 422, "No mail server is configured");
+    shows(&asked, 422, "autocomplete=\"username\" value=\"ada@example.org&#34;&#60;b&#62;\"");
 }
 
 async fn every_way_in_of_somebody_is_ended(backend: Backend) {
@@ -142,9 +146,17 @@ async fn people_are_changed_and_removed(backend: Backend) {
     );
     assert_eq!(send_form(&owner, "/people/2/remove", &[]).await.status, 303);
     assert!(!owner.get("/people").await.text.contains("member@example.org"));
+    for (email, role) in [("second@example.org", "owner"), ("third@example.org", "member")] {
+        let fields = [("email", email), ("role", role)];
+        shows(&send_form(&owner, "/people", &fields).await, 201, email);
+    }
+    shows(&owner.get("/people").await, 200, "Withdraw the invitation of second@example.org");
     user(&server, "admin", &[]).await;
     let admin = signed_in(&server, "admin@example.org", USER_PASSWORD).await;
     let page = admin.get("/people").await.text;
+    let may_withdraw = |email| page.contains(&format!("Withdraw the invitation of {email}"));
+    assert!(page.contains("second@example.org") && !may_withdraw("second@example.org"), "{page}");
+    assert!(may_withdraw("third@example.org"), "{page}");
     assert!(page.contains(OWNER) && !page.contains(&format!("Remove {OWNER}")));
     assert!(!page.contains(">owner</option>") && !page.contains("/password-link"));
 }

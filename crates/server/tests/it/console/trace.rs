@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{owner, signed_in};
-use crate::harness::{Backend, Caller, Server};
+use crate::harness::{Answer, Backend, Caller, Mock, Server, call};
 use crate::session::roles::{self, USER_PASSWORD};
 
 crate::on_every_backend!(
@@ -12,7 +12,8 @@ crate::on_every_backend!(
     pages_of_a_trace_are_small_whatever_it_holds,
     the_steps_in_time_have_tokens_tiers_and_findings,
     an_empty_trace_and_one_without_a_key_say_what_to_do,
-    a_step_of_a_project_out_of_sight_is_not_there
+    a_step_of_a_project_out_of_sight_is_not_there,
+    traces_that_stall_or_invent_tools_are_flagged
 );
 
 /// The most bytes of a page over the wire, without its headers.
@@ -226,4 +227,52 @@ async fn an_empty_trace_and_one_without_a_key_say_what_to_do(backend: Backend) {
     let page = at(&owner, &path).await;
     let hint = "paid by a key of this project that you may use: <a href=\"/keys?project=1\">make a key</a>";
     assert!(page.contains(hint), "{page}");
+}
+
+async fn traces_that_stall_or_invent_tools_are_flagged(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let (owner, key) = (owner(&server).await, server.key());
+    let message = json!({"role": "assistant", "content": null,
+        "tool_calls": [call("call_a", "book_flight", "{}")]});
+    let mock = Mock::always(Answer::completion(&message, "tool_calls")).await;
+    mock.register(&server.owner().await, "inventor").await;
+    let tile = async || {
+        let page = at(&owner, "/").await;
+        let (_, tile) = page.split_once("<dt>Flagged traces</dt>").unwrap();
+        tile.split_once("</div>").unwrap().0.to_owned()
+    };
+    let complete = async |trace: &str| {
+        key.patch(&format!("/api/v1/traces/{trace}/complete"), &json!({})).await.ok(200);
+    };
+    let calm = key.trace().await;
+    key.execute(&calm, "Good morning.").await.ok(200);
+    complete(&calm).await;
+    let none = tile().await;
+    assert!(none.contains("<span class=\"value\">0</span>"), "{none}");
+    // The same call four times.
+    let stalled = key.trace().await;
+    let body = json!({"trace_id": stalled, "model": "sandbox", "input": "Well?"});
+    for _ in 0..4 {
+        key.post("/api/v1/runs", &body).await.ok(200);
+    }
+    complete(&stalled).await;
+    // A call of a tool that nobody has declared.
+    let inventive = key.trace().await;
+    let weather = json!({"type": "function", "function": {"name": "weather", "parameters": {}}});
+    let ask = json!({"trace_id": inventive, "model": "inventor", "tools": [weather],
+        "messages": [{"role": "user", "content": "Is it cold in Oslo?"}]});
+    key.post("/api/v1/chat/completions", &ask).await.ok(200);
+    complete(&inventive).await;
+    let flags = ["likely stalled", "invented tool calls"];
+    for (trace, expected) in
+        [(&calm, [false, false]), (&stalled, [true, false]), (&inventive, [false, true])]
+    {
+        let page = at(&owner, &format!("/traces/{trace}")).await;
+        let shown =
+            flags.map(|flag| page.contains(&format!("<span class=\"finding\">{flag}</span>")));
+        assert_eq!(shown, expected, "{page}");
+    }
+    let both = tile().await;
+    assert!(both.contains("<span class=\"value flagged\">2</span>"), "{both}");
+    assert!(both.contains("1 likely stalled, 1 with invented tool calls"), "{both}");
 }
