@@ -10,7 +10,7 @@ use domain::trace::{Purged, Trace, TraceStatus};
 use sqlx::AssertSqlSafe;
 
 use crate::Store;
-use crate::db::{Tx, on, within};
+use crate::db::{AnyTx, Tx, on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
 
@@ -181,6 +181,7 @@ impl Store {
         let mut failed = Vec::with_capacity(ids.len());
         let mut tx = self.begin().await?;
         for id in ids {
+            tx.hold_trace(*id).await?;
             let changed = within!(tx, db => {
                 sqlx::query(FAIL).bind(id).bind(since.0).execute(&mut *db).await?.rows_affected()
             });
@@ -224,6 +225,7 @@ impl Tx {
                   SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at))";
         let text =
             serde_json::to_string(assessment).map_err(|error| Error::Corrupt(error.to_string()))?;
+        self.hold_trace(id.0).await?;
         // The first to write a trace that several complete at once finds it pending.
         for (status, completion) in
             [(TraceStatus::Pending, Completion::First), (TraceStatus::Completed, Completion::Again)]
@@ -249,6 +251,21 @@ impl Tx {
             }
         }
         Ok(Completion::Unwritten)
+    }
+
+    /// Lets whoever writes to a trace finish first, and nobody else from then on. PostgreSQL reads the row anew for a
+    /// statement that has waited for it, and all other rows as they were before the wait: the sum of a total would
+    /// have the steps that a purge has deleted meanwhile, beside what the trace keeps of them.
+    async fn hold_trace(&mut self, id: uuid::Uuid) -> Result<()> {
+        const HOLD: &str = "SELECT 1 FROM traces WHERE id = $1 FOR NO KEY UPDATE";
+        match &mut self.0 {
+            // Nobody else writes.
+            AnyTx::Sqlite(_) => {}
+            AnyTx::Postgres(tx) => {
+                sqlx::query(HOLD).bind(id).execute(&mut tx.connection()).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the end and the grades of the trace of a replay. It adds nothing to the agent statistics:

@@ -33,4 +33,5 @@ mod steps;
 mod stored_responses;
 mod support;
 mod tool_times;
+mod trace_totals;
 mod upgrades;

@@ -2,13 +2,13 @@
 //! that are completed around a drop.
 
 use domain::grade::Grade;
-use domain::time::HOUR;
+use domain::time::{HOUR, Timestamp};
 use sqlx::{Connection as _, PgConnection};
 use store::{AgentFigures, Location, PartitionWatch};
 
 use crate::partition_changes::{keep, parts, postgres};
 use crate::partition_drops::{due, has, id, maintenance, prepared, purged, sum, write};
-use crate::retention::{assessment, in_days, of_model};
+use crate::retention::{assessment, in_days, of_model, purge};
 use crate::support::{Database, NOW, project, trace, trace_id};
 
 const DETACHED: &str = "SELECT name FROM detached_partitions ORDER BY name";
@@ -17,13 +17,18 @@ const RUNS: i64 = 0x736c_7569_6366;
 /// The class of the lock that all gateways of one schema share.
 const KNOWS: i32 = 0x736c_756b;
 
-/// A gateway of a schema, or of one from before there was a lock for that.
-async fn gateway(database: &Database, schema: Option<i32>) -> PgConnection {
+/// A connection to the server of a database.
+pub async fn connect(database: &Database) -> PgConnection {
     let (Location::Postgres(url) | Location::Pooled { direct: url, .. }) = &database.location
     else {
         unreachable!("it is PostgreSQL")
     };
-    let mut gateway = PgConnection::connect(url.expose()).await.unwrap();
+    PgConnection::connect(url.expose()).await.unwrap()
+}
+
+/// A gateway of a schema, or of one from before there was a lock for that.
+async fn gateway(database: &Database, schema: Option<i32>) -> PgConnection {
+    let mut gateway = connect(database).await;
     let lock = sqlx::query("SELECT pg_advisory_lock_shared($1)").bind(RUNS);
     lock.execute(&mut gateway).await.unwrap();
     if let Some(schema) = schema {
@@ -62,12 +67,16 @@ async fn nothing_is_detached_beside_a_version_that_does_not_know_it() {
     }
 }
 
+/// So many days and hours later.
+fn day_and(day: i64, hours: i64) -> Timestamp {
+    in_days(day).minus_micros(-hours * HOUR)
+}
+
 #[tokio::test]
 async fn a_clock_that_is_days_ahead_of_the_last_ids_drops_nothing_for_a_day() {
     for database in postgres().await {
         let (store, _, _) = prepared(&database).await;
         let mut keeper = maintenance(&store).await;
-        let day_and = |day, hours: i64| in_days(day).minus_micros(-hours * HOUR);
         assert!(keeper.may_detach(NOW).await.unwrap(), "{}", database.kind);
         assert!(keeper.may_detach(in_days(2)).await.unwrap(), "a weekend is no reason");
         // Whether nobody was there for a week or the clock is ahead, it goes on a day later.
@@ -83,6 +92,69 @@ async fn a_clock_that_is_days_ahead_of_the_last_ids_drops_nothing_for_a_day() {
         // A counter that cannot be moved holds nothing for ever.
         assert!(!keeper.may_detach(in_days(60)).await.unwrap(), "{}", database.kind);
         assert!(keeper.may_detach(day_and(61, 1)).await.unwrap(), "{}", database.kind);
+        keeper.end().await;
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn no_step_is_deleted_alone_while_the_clock_is_in_doubt() {
+    for database in postgres().await {
+        let (store, project, _) = prepared(&database).await;
+        write(&store, [of_model(project, 1, id(1, 0), "short", 1)]).await;
+        let mut keeper = maintenance(&store).await;
+        // It is weeks ahead: before anybody has noted that, and after it.
+        assert_eq!(purge(&store, in_days(40)).await, 0, "{}", database.kind);
+        assert!(!keeper.may_detach(in_days(40)).await.unwrap(), "{}", database.kind);
+        keeper.make_ahead(in_days(40)).await.unwrap();
+        assert_eq!(purge(&store, day_and(40, 23)).await, 0, "{}", database.kind);
+        // It is set back, and that is noted as well.
+        assert_eq!(purge(&store, in_days(10)).await, 0, "{}", database.kind);
+        assert!(!keeper.may_detach(in_days(10)).await.unwrap(), "{}", database.kind);
+        assert_eq!(purge(&store, day_and(10, 23)).await, 0, "{}", database.kind);
+        assert_eq!(purge(&store, day_and(11, 2)).await, 1, "{}", database.kind);
+        keeper.end().await;
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn partitions_that_became_due_while_nobody_was_there_go_as_a_whole() {
+    for database in postgres().await {
+        let (store, project, _) = prepared(&database).await;
+        let step = of_model(project, 1, id(1, 0), "short", 1);
+        write(&store, [step.clone()]).await;
+        let mut keeper = maintenance(&store).await;
+        keeper.make_ahead(in_days(2)).await.unwrap();
+        let mut watch = PartitionWatch::default();
+        for (hours, is_over) in [(0, false), (12, false), (23, false), (24, true)] {
+            let now = day_and(7, hours);
+            assert_eq!(purge(&store, now).await, 0, "{} {hours} h", database.kind);
+            let may_detach = keeper.may_detach(now).await.unwrap();
+            assert_eq!(may_detach, is_over, "{} {hours} h", database.kind);
+            keeper.run(now, may_detach, &mut watch).await.unwrap();
+            assert_eq!(purge(&store, now).await, 0, "{} {hours} h", database.kind);
+            assert_eq!(has(&database, 1).await, !is_over, "{} {hours} h", database.kind);
+        }
+        assert_eq!(purged(&store, project, 1).await.unwrap().cost, step.cost());
+        keeper.end().await;
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_was_ahead_leaves_no_partition_alone_when_it_is_set_back() {
+    for database in postgres().await {
+        let (store, project, _) = prepared(&database).await;
+        write(&store, [of_model(project, 1, id(1, 0), "short", 1)]).await;
+        let mut keeper = maintenance(&store).await;
+        let mut watch = PartitionWatch::default();
+        // Its hour is not summed: it is to be looked at again a minute later.
+        keeper.run(in_days(10), true, &mut watch).await.unwrap();
+        assert!(has(&database, 1).await, "{}", database.kind);
+        sum(&store, project, in_days(5)).await;
+        keeper.run(in_days(5), true, &mut watch).await.unwrap();
+        assert!(!has(&database, 1).await, "{}", database.kind);
         keeper.end().await;
         store.close().await;
     }
