@@ -103,11 +103,6 @@ pub(crate) fn is_slow(error: &sqlx::Error) -> bool {
     code(error).as_deref() == Some(QUERY_CANCELED)
 }
 
-/// Whether a statement may succeed when there is less to do.
-pub(crate) fn is_in_use_or_slow(error: &sqlx::Error) -> bool {
-    is_in_use(error) || is_slow(error)
-}
-
 fn code(error: &sqlx::Error) -> Option<std::borrow::Cow<'_, str>> {
     error.as_database_error()?.code()
 }

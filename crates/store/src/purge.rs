@@ -55,8 +55,9 @@ impl Store {
     /// model, else the longest of their trace, else the default of 30 days. A step without a model
     /// whose parent is gone is deleted as soon as any step of the project would be. The ledger stays,
     /// and the trace keeps the data that is reported without its steps. In a database with partitions steps
-    /// stay for as many days longer as one has, and an hour; those that their trace decides on stay until that
-    /// has what it keeps of partitions that are dropped. Returns the number of deleted steps; call again until it is 0.
+    /// stay for as many days longer as one has, a day and three hours; all stay while the clock may be ahead; and those
+    /// that their trace decides on stay until that has what it keeps of partitions that are dropped. Returns the number
+    /// of deleted steps; call again until it is 0.
     #[boxed]
     pub async fn purge_steps(&self, now: Timestamp) -> Result<u64> {
         static DUE: LazyLock<String> = LazyLock::new(|| {
@@ -72,7 +73,8 @@ impl Store {
             WHERE p.deleted_at IS NULL
             GROUP BY p.id";
         // Whole partitions go first, without a deletion for each step.
-        let now = now.minus_micros(self.partition_leave().await?);
+        let Some(leave) = self.partition_leave(now).await? else { return Ok(0) };
+        let now = now.minus_micros(leave);
         let projects: Vec<(i64, Option<i64>)> =
             on!(&self.reader, db => sqlx::query_as(LEAST).fetch_all(db).await?);
         for (project, least) in projects {

@@ -10,13 +10,16 @@ use domain::time::{DAY, HOUR, MINUTE, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use super::keep::{self, MOST_KEPT};
-use super::{DAY_IDS, Maintenance, Part, PartitionWatch, change, day};
+use super::{DAY_IDS, Maintenance, Part, PartitionWatch, change, day, rests};
 use crate::error::Result;
 use crate::from_row::from_row;
 use crate::retention::{DEFAULT_DAYS, Source, aged};
 
 /// The longest time before a partition is looked at again: rules may be shortened.
-const LONGEST_REST: i64 = HOUR;
+pub(super) const LONGEST_REST: i64 = HOUR;
+
+/// Begins a look that reads one state of the database.
+const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
 /// A hash of all rules, by which a change of one shows.
 pub(super) const RULES: &str = "
@@ -75,6 +78,9 @@ impl OfProject {
     }
 }
 
+/// The id of a step that is not due, and the time at which it is; `None` if nothing is known yet.
+type Staying = (i64, Option<i64>);
+
 /// The result of a look at a partition.
 enum Found {
     Due(Steps),
@@ -96,7 +102,7 @@ impl Maintenance {
             // Processes use ids that they took before the end of their day.
             let end = ids.end;
             let is_over = end <= next && end.div_euclid(DAY_IDS) < day(now);
-            if !is_over || watch.looks.get(&part).is_some_and(|until| now < *until) {
+            if !is_over || rests(watch.looks.get(&part).copied(), now, LONGEST_REST) {
                 continue;
             }
             let latest = now.minus_micros(-LONGEST_REST);
@@ -139,7 +145,7 @@ impl Maintenance {
         let mut earliest = i64::MAX;
         for found in &projects {
             let limit = most + 1 - steps.kept.len();
-            let (seen, staying) = self.look_at(part, now, found, limit).await?;
+            let (staying, seen) = self.look_at(part, now, found, limit).await?;
             for (id, due) in staying {
                 // Its trace decides, and does not know yet.
                 let Some(due) = due else {
@@ -148,9 +154,9 @@ impl Maintenance {
                 earliest = earliest.min(due);
                 steps.kept.push(id);
             }
-            if steps.kept.len() > most {
+            let Some(seen) = seen else {
                 return Ok(Found::NotBefore(Timestamp(earliest)));
-            }
+            };
             steps.projects.insert(found.project_id, seen);
         }
         if keep::are_too_large(&mut self.connection, part, &steps.kept).await? {
@@ -159,31 +165,24 @@ impl Maintenance {
         Ok(Found::Due(steps))
     }
 
-    /// The steps of a project in a partition, and up to so many of them that are not due now, each with the time at
-    /// which it is.
+    /// Up to so many steps of a project in a partition that are not due now; and all that are there, unless so many stay,
+    /// or nothing is known yet of one.
     async fn look_at(
         &mut self,
         part: Part,
         now: Timestamp,
         of: &OfProject,
         limit: usize,
-    ) -> Result<(Seen, Vec<(i64, Option<i64>)>)> {
+    ) -> Result<(Vec<Staying>, Option<Seen>)> {
         let (table, longest) = (part.of("steps"), of.longest_rule());
         let from = now.minus_micros(longest * DAY).0;
-        let mut tx = self.connection.begin().await?;
+        // All of it at one moment: a step that comes meanwhile shows later.
+        let mut tx = self.connection.begin_with(SNAPSHOT).await?;
         // Nobody waits for it, and the index leaves most partitions unread.
         change(&mut tx, "SET LOCAL statement_timeout = '10min'".to_owned()).await?;
-        // Before the steps themselves: one that comes meanwhile shows later.
-        let count =
-            format!("SELECT {SEEN} FROM {table} r WHERE r.project_id = $1 AND r.finished_at >= $2");
-        let (steps, sum): (i64, i64) = sqlx::query_as(AssertSqlSafe(count))
-            .bind(of.project_id)
-            .bind(from)
-            .fetch_one(&mut *tx)
-            .await?;
-        let mut staying: Vec<(i64, Option<i64>)> = Vec::new();
+        let mut staying: Vec<Staying> = Vec::new();
         for only in [RECENT, OF_LONGER_TRACES] {
-            let more: Vec<(i64, Option<i64>)> = sqlx::query_as(AssertSqlSafe(later(&table, only)))
+            let more: Vec<Staying> = sqlx::query_as(AssertSqlSafe(later(&table, only)))
                 .bind(now.0)
                 .bind(DAY)
                 .bind(of.project_id)
@@ -193,9 +192,21 @@ impl Maintenance {
                 .fetch_all(&mut *tx)
                 .await?;
             staying.extend(more);
+            if staying.len() >= limit || staying.iter().any(|(_, due)| due.is_none()) {
+                tx.commit().await?;
+                return Ok((staying, None));
+            }
         }
+        // Last: it reads all that the longest rule could keep, which is everything for months where that rule is long.
+        let count =
+            format!("SELECT {SEEN} FROM {table} r WHERE r.project_id = $1 AND r.finished_at >= $2");
+        let (steps, sum): (i64, i64) = sqlx::query_as(AssertSqlSafe(count))
+            .bind(of.project_id)
+            .bind(from)
+            .fetch_one(&mut *tx)
+            .await?;
         tx.commit().await?;
-        Ok((Seen { from, steps, sum }, staying))
+        Ok((staying, Some(Seen { from, steps, sum })))
     }
 }
 

@@ -7,7 +7,7 @@ use async_recursion::async_recursion as boxed;
 use domain::time::{HOUR, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use super::{Maintenance, Part, PartitionWatch, TABLES, change, while_in_use};
+use super::{Maintenance, Part, PartitionWatch, TABLES, change, rests, while_in_use};
 use crate::error::{Result, is_slow};
 use crate::retention::{Source, aged};
 
@@ -54,7 +54,7 @@ impl Maintenance {
         let mut tables: Vec<String> = all.iter().map(|one| one.part.of("steps")).collect();
         let mut is_done = true;
         for one in all {
-            if watch.stuck.get(&one.part).is_some_and(|until| now < *until) {
+            if rests(watch.stuck.get(&one.part).copied(), now, STUCK_REST) {
                 continue;
             }
             let table = one.part.of("steps");
@@ -189,7 +189,8 @@ impl Maintenance {
                         %error,
                         table,
                         "traces are not given what they keep of a dropped partition of steps: it is tried again in an \
-                         hour, and the table stays until then"
+                         hour. Until it works the table stays, and so do all steps that follow the longest rule of their \
+                         trace, past their retention"
                     );
                     return Ok(Outcome::Stuck);
                 }

@@ -4,7 +4,7 @@
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::detach::dependant;
+use super::detach::{Closed, dependant};
 use super::layout::Layout;
 use super::{DAY_IDS, DuePartition, Part, TABLES, calm, change, other_owner};
 
@@ -28,10 +28,11 @@ pub(super) async fn are_too_large(
 }
 
 /// Copies the steps that stay of a partition to tables of their own, and deletes them there. Returns the statements that
-/// put these tables in the place of the partition, once that is detached. Nobody else writes to it.
+/// put these tables in the place of the partition, once that is detached. Nobody else writes to it meanwhile.
 pub(super) async fn copy(
     connection: &mut PgConnection,
     due: &DuePartition,
+    closed: Closed,
 ) -> sqlx::Result<Vec<String>> {
     let (ids, kept) = (due.steps.kept.as_slice(), Part::Kept(due.ids.end / DAY_IDS));
     let layout = Layout::read(&mut *connection).await?;
@@ -39,6 +40,7 @@ pub(super) async fn copy(
         .parts
         .into_iter()
         .find(|(part, before)| matches!(part, Part::Kept(_)) && before.end == due.ids.start);
+    closed.bound(connection).await?;
     if let Some((part, _)) = &earlier
         && !are_few(connection, *part, ids.len()).await?
     {
@@ -58,11 +60,13 @@ pub(super) async fn copy(
             format!("INSERT INTO {kept} SELECT * FROM {own} WHERE {key} = ANY($1)"),
             format!("DELETE FROM {own} WHERE {key} = ANY($1)"),
         ] {
+            closed.bound(connection).await?;
             let query = sqlx::query(AssertSqlSafe(statement)).persistent(false).bind(ids);
             query.execute(&mut *connection).await?;
         }
         if let Some((part, _)) = &earlier {
             let earlier = part.of(table);
+            closed.bound(connection).await?;
             change(connection, format!("INSERT INTO {kept} SELECT * FROM {earlier}")).await?;
         }
     }

@@ -15,6 +15,9 @@ const MOST_OF_A_RULE: i64 = 45;
 /// The most days of a partition, as long as there are not [`MANY`]: steps are deleted one at a time only so many days
 /// after they were due.
 const WIDEST: i64 = 7;
+/// How much later than the last day of its partition a step may end, and the others still go as a whole: that of a long
+/// call, or of one that is settled a day after its node has died.
+const LATEST: i64 = DAY + 3 * HOUR;
 /// The partitions from which on new ones are wider: each by twice as much as the one before. A rule of a year and a
 /// half comes to as many if its steps are too many to be moved together.
 const MANY: usize = 90;
@@ -84,7 +87,8 @@ impl Layout {
     }
 
     /// How long steps stay after they were due before they are deleted one at a time, in microseconds: the last day of
-    /// their partition has to be over before the first of its steps is deleted. Nothing without partitions.
+    /// their partition has to be over, and a step has to be due that ended up to [`LATEST`] after it, before the first of
+    /// its steps is deleted. Nothing without partitions.
     pub(super) fn leave(&self) -> i64 {
         if self.parts.is_empty() {
             return 0;
@@ -95,7 +99,7 @@ impl Layout {
             Part::Before | Part::Kept(_) => 1,
         };
         let widest = self.parts.iter().map(days).max().unwrap_or(1).clamp(1, WIDEST);
-        widest * DAY + HOUR
+        widest * DAY + LATEST
     }
 
     /// The days of a new partition that begins with one that has none, where no rule is longer than so many days.
@@ -207,11 +211,11 @@ mod tests {
             Layout { parts: parts.collect() }.leave()
         };
         assert_eq!(of(&[]), 0);
-        assert_eq!(of(&[(Part::Day(20_000), 1), (Part::Day(20_001), 1)]), DAY + HOUR);
-        assert_eq!(of(&[(Part::Day(20_000), 1), (Part::Day(20_001), 5)]), 5 * DAY + HOUR);
+        assert_eq!(of(&[(Part::Day(20_000), 1), (Part::Day(20_001), 1)]), 2 * DAY + 3 * HOUR);
+        assert_eq!(of(&[(Part::Day(20_000), 1), (Part::Day(20_001), 5)]), 6 * DAY + 3 * HOUR);
         // One that is wider than most has no use for more, and those of few steps never had.
-        assert_eq!(of(&[(Part::Day(20_000), 512)]), 7 * DAY + HOUR);
-        assert_eq!(of(&[(Part::Before, 20_000), (Part::Kept(20_000), 300)]), DAY + HOUR);
+        assert_eq!(of(&[(Part::Day(20_000), 512)]), 8 * DAY + 3 * HOUR);
+        assert_eq!(of(&[(Part::Before, 20_000), (Part::Kept(20_000), 300)]), 2 * DAY + 3 * HOUR);
     }
 
     #[test]

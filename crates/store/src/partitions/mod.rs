@@ -40,13 +40,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
-use domain::time::{DAY, MINUTE, Timestamp};
+use domain::time::{DAY, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use crate::Store;
 use crate::db::{self, Pool};
 use crate::error::Result;
 use crate::lock::{PARTITIONS, oldest_running};
+use clocks::Witness;
 use convert::Converted;
 pub use due::DuePartition;
 use layout::{Layout, Part};
@@ -75,10 +76,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Tries a change over a connection a few times; `None` if others had a table each time.
 macro_rules! while_in_use {
-    ($connection:expr, $change:expr) => {
-        while_in_use!($connection, $change, $crate::error::is_in_use)
-    };
-    ($connection:expr, $change:expr, $is_in_use:expr) => {{
+    ($connection:expr, $change:expr) => {{
         let mut done = None;
         for attempt in 0..$crate::partitions::ATTEMPTS {
             if attempt > 0 {
@@ -93,7 +91,7 @@ macro_rules! while_in_use {
                     done = Some(found);
                     break;
                 }
-                Err(error) if $is_in_use(&error) => {}
+                Err(error) if $crate::error::is_in_use(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -108,8 +106,6 @@ const KNOWS_DETACHED: i64 = 38;
 const MOST_OF_A_RUN: usize = 2;
 /// The partitions that are not gathered from which on no other is dropped.
 const MOST_UNGATHERED: i64 = 3;
-/// The time before another attempt to detach a partition that is in use.
-const REFUSED_REST: i64 = 10 * MINUTE;
 
 /// The findings of a process that need no look for a while.
 #[derive(Debug, Default)]
@@ -161,11 +157,17 @@ impl Store {
         Ok(None)
     }
 
-    /// How much longer than their retention steps stay before they are deleted one at a time, in microseconds.
-    pub(crate) async fn partition_leave(&self) -> Result<i64> {
+    /// How much longer than their retention steps stay before they are deleted one at a time, in microseconds. `None`
+    /// while none is deleted, because the clock may be ahead or partitions go first.
+    pub(crate) async fn partition_leave(&self, now: Timestamp) -> Result<Option<i64>> {
         match &self.reader {
-            Pool::Sqlite(_) => Ok(0),
-            Pool::Postgres(db) => Ok(Layout::read(db).await?.leave()),
+            Pool::Sqlite(_) => Ok(Some(0)),
+            Pool::Postgres(db) => {
+                if !Witness::read(db).await?.may_delete(now) {
+                    return Ok(None);
+                }
+                Ok(Some(Layout::read(db).await?.leave()))
+            }
         }
     }
 }
@@ -221,11 +223,11 @@ impl Maintenance {
             && all_know_detached(&mut self.connection).await?
             && let Some(due) = self.due_partition(now, watch).await?
         {
-            if self.detach(&due).await? {
+            if let Some(rest) = self.try_detach(&due).await? {
+                watch.looks.insert(due.part, now.minus_micros(-rest));
+            } else {
                 detached += 1;
                 is_free = self.gather(now, watch).await?;
-            } else {
-                watch.looks.insert(due.part, now.minus_micros(-REFUSED_REST));
             }
         }
         made
@@ -254,6 +256,12 @@ impl Maintenance {
 async fn all_know_detached(connection: &mut PgConnection) -> Result<bool> {
     let oldest = oldest_running(connection).await?;
     Ok(oldest.is_none_or(|oldest| oldest >= KNOWS_DETACHED))
+}
+
+/// Whether the time before which something is left alone is to come. One that is further away than the longest rest was
+/// set by a clock that was ahead, and is over.
+fn rests(until: Option<Timestamp>, now: Timestamp, longest: i64) -> bool {
+    until.is_some_and(|until| now < until && until.0 - now.0 <= longest)
 }
 
 /// The day that it is, counted from 1970 on.

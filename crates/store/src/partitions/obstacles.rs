@@ -5,7 +5,7 @@ use domain::time::{DAY, Timestamp};
 use sqlx::PgConnection;
 
 use super::layout::{expected, longest_rule};
-use super::{Maintenance, PartitionWatch};
+use super::{Maintenance, PartitionWatch, rests};
 use crate::db::MOST_CONNECTIONS;
 use crate::error::Result;
 use crate::lock::running;
@@ -20,7 +20,7 @@ impl Maintenance {
         now: Timestamp,
         watch: &mut PartitionWatch,
     ) -> Result<bool> {
-        let is_said = watch.refused.is_some_and(|until| now < until);
+        let is_said = rests(watch.refused, now, DAY);
         let obstacles = obstacles(&mut self.connection).await?;
         let parts = expected(longest_rule(&mut self.connection).await?);
         let (needed, room) = (needed(parts, 1), room(&mut self.connection).await?);

@@ -4,7 +4,7 @@
 use domain::time::{DAY, HOUR, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use super::{DAY_IDS, Maintenance, PartitionWatch, TABLES, change, day, while_in_use};
+use super::{DAY_IDS, Maintenance, PartitionWatch, TABLES, change, day, rests, while_in_use};
 use crate::error::{Result, is_slow};
 
 /// The time before tables are analyzed again that it took too long for.
@@ -25,7 +25,7 @@ impl Maintenance {
         now: Timestamp,
         watch: &mut PartitionWatch,
     ) -> Result<()> {
-        if watch.daily.is_some_and(|next| now < next) {
+        if rests(watch.daily, now, DAY) {
             return Ok(());
         }
         watch.daily = Some(now.minus_micros(-DAY));
@@ -38,7 +38,7 @@ impl Maintenance {
             );
         }
         self.look_at_locks().await?;
-        if watch.unanalyzed.is_some_and(|until| now < until) {
+        if rests(watch.unanalyzed, now, SLOW_REST) {
             return Ok(());
         }
         for (table, _) in TABLES {

@@ -221,8 +221,9 @@ async fn a_step_with_an_id_of_a_day_that_is_gone_is_stored_and_deleted_alone() {
         write(&store, [late.clone()]).await;
         assert_eq!(database.texts(PLACES).await, ["steps_rest"]);
         assert_eq!(left(&store, 1).await, [id(1, 1)]);
-        sum(&store, project, in_days(9)).await;
-        assert_eq!(purge(&store, in_days(9)).await, 1, "{}", database.kind);
+        keep(&store, in_days(10)).await;
+        assert_eq!(left(&store, 1).await, [id(1, 1)], "{}", database.kind);
+        assert_eq!(purge(&store, in_days(10)).await, 1, "{}", database.kind);
         assert_eq!(purged(&store, project, 1).await.unwrap().cost, early.cost() + late.cost());
         store.close().await;
     }

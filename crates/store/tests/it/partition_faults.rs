@@ -1,11 +1,11 @@
 //! Partitions of steps where something is not as it should be: clocks, long rules, what operators have added.
 
 use domain::ids::StepId;
-use domain::time::DAY;
+use domain::time::{DAY, MINUTE};
 use store::PartitionWatch;
 
 use crate::partition_changes::{PLACES, TODAY, keep, parts, postgres};
-use crate::partition_drops::{due, has, id, maintenance, prepared, purged, sum, write};
+use crate::partition_drops::{due, has, id, left, maintenance, prepared, purged, sum, write};
 use crate::retention::{in_days, of_model, rules};
 use crate::support::{NOW, project, run, trace, trace_id};
 
@@ -34,6 +34,8 @@ async fn a_clock_that_is_far_from_that_of_the_server_changes_nothing() {
     }
 }
 
+/// It needs a server with locks for 105 partitions, that is 300 connections with 64 locks each: as it is installed it
+/// has 100 connections, and the tables would get no partitions.
 #[tokio::test]
 async fn a_rule_of_a_hundred_years_makes_partitions_of_a_week() {
     for database in postgres().await {
@@ -85,6 +87,59 @@ async fn a_partition_that_cannot_go_stays_and_others_go() {
         keep(&store, in_days(7)).await;
         assert!(!parts(&database).await.contains(&"before".to_owned()), "{}", database.kind);
         store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_partition_that_takes_too_long_to_be_dropped_is_left_alone_for_an_hour() {
+    // A sequence counts what is rolled back, too.
+    const SLOW: &str = "
+        CREATE SEQUENCE attempts;
+        CREATE FUNCTION refuse() RETURNS EVENT_TRIGGER LANGUAGE plpgsql AS $$
+        BEGIN
+            IF current_query() ~ 'steps_k[0-9]+' THEN
+                PERFORM nextval('attempts');
+                RAISE EXCEPTION 'it takes too long' USING ERRCODE = '57014';
+            END IF;
+        END $$";
+    const TO_COPY: &str = "
+        CREATE EVENT TRIGGER refuse ON ddl_command_start WHEN TAG IN ('CREATE TABLE')
+            EXECUTE FUNCTION refuse()";
+    const TO_ATTACH: &str = "
+        CREATE EVENT TRIGGER refuse ON ddl_command_start WHEN TAG IN ('ALTER TABLE')
+            EXECUTE FUNCTION refuse()";
+    const ATTEMPTS: &str = "SELECT CAST(last_value AS TEXT) FROM attempts WHERE is_called";
+    for slow in [TO_COPY, TO_ATTACH] {
+        for database in postgres().await {
+            let (store, project, _) = prepared(&database).await;
+            write(
+                &store,
+                [
+                    of_model(project, 1, id(1, 0), "short", 1),
+                    of_model(project, 2, id(1, 1), "long", 1),
+                ],
+            )
+            .await;
+            let after = |minutes: i64| in_days(4).minus_micros(-minutes * MINUTE);
+            sum(&store, project, after(0)).await;
+            database.execute(SLOW).await;
+            database.execute(slow).await;
+            let mut keeper = maintenance(&store).await;
+            let mut watch = PartitionWatch::default();
+            for (minutes, attempts) in [(0, "1"), (30, "1"), (61, "2")] {
+                keeper.run(after(minutes), true, &mut watch).await.unwrap();
+                assert_eq!(database.texts(ATTEMPTS).await, [attempts], "{minutes} min: {slow}");
+                assert!(has(&database, 1).await, "{}", database.kind);
+                assert!(!has(&database, 2).await, "{}: others go", database.kind);
+            }
+            database.execute("DROP EVENT TRIGGER refuse").await;
+            keeper.run(after(122), true, &mut watch).await.unwrap();
+            assert!(!has(&database, 1).await, "{}", database.kind);
+            assert_eq!(left(&store, 1).await, [0; 0], "{}", database.kind);
+            assert_eq!(left(&store, 2).await, [id(1, 1)], "{}", database.kind);
+            keeper.end().await;
+            store.close().await;
+        }
     }
 }
 

@@ -55,7 +55,7 @@ async fn steps_that_are_moved_from_several_days_lie_together() {
         assert_eq!(left(&store, 2).await, [0; 0]);
         assert_eq!(database.texts(PLACES).await, ["steps_k20779"; 4]);
         assert_eq!(database.texts(KEPT).await, ["step_contents_k20779", "steps_k20779"]);
-        // Whoever writes late finds a place among them.
+        // A step that is written late finds a place among them.
         write(&store, [of_model(project, 1, id(2, 5), "long", 6)]).await;
         assert_eq!(database.texts(PLACES).await, ["steps_k20779"; 5]);
         store.close().await;
@@ -134,10 +134,36 @@ async fn steps_are_deleted_alone_when_their_partition_could_have_gone() {
         keep(&store, NOW).await;
         assert_eq!(parts(&database).await, ["before", "d20776", "rest"]);
         write(&store, [of_model(project, 1, id(1, 0), "short", 1)]).await;
-        for (hours, stays) in [(9 * 24, vec![id(1, 0)]), (9 * 24 + 2, vec![])] {
-            purge(&store, in_days(1).minus_micros(-hours * HOUR)).await;
+        let mut keeper = maintenance(&store).await;
+        // It is due after two days, and its partition after seven more, or a day and some hours later by a late step.
+        for (hours, stays) in [(10 * 24 + 2, vec![id(1, 0)]), (10 * 24 + 4, vec![])] {
+            let now = in_days(1).minus_micros(-hours * HOUR);
+            keeper.make_ahead(now).await.unwrap();
+            purge(&store, now).await;
             assert_eq!(left(&store, 1).await, stays, "{} {hours} h", database.kind);
         }
+        keeper.end().await;
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_ends_a_day_late_has_no_other_deleted_alone() {
+    for database in postgres().await {
+        let (store, project, _) = prepared(&database).await;
+        let (early, late) = (
+            of_model(project, 1, id(1, 0), "short", 1),
+            of_model(project, 2, id(1, 1), "short", 2),
+        );
+        write(&store, [early.clone(), late]).await;
+        let now = in_days(4).minus_micros(-2 * HOUR);
+        let mut keeper = maintenance(&store).await;
+        keeper.make_ahead(now).await.unwrap();
+        keeper.end().await;
+        assert_eq!(purge(&store, now).await, 0, "{}", database.kind);
+        keep(&store, now).await;
+        assert!(!has(&database, 1).await, "{}", database.kind);
+        assert_eq!(purged(&store, project, 1).await.unwrap().cost, early.cost());
         store.close().await;
     }
 }
@@ -183,8 +209,9 @@ async fn a_step_that_its_trace_decides_on_waits_for_what_that_keeps() {
         assert!(keeper.gather(now, &mut store::PartitionWatch::default()).await.unwrap());
         assert_eq!(purge(&store, now).await, 0, "{}", database.kind);
         assert_eq!(left(&store, 1).await, [id(5, 1)]);
+        keeper.make_ahead(in_days(48)).await.unwrap();
         keeper.end().await;
-        assert_eq!(purge(&store, in_days(47)).await, 1, "{}", database.kind);
+        assert_eq!(purge(&store, in_days(48)).await, 1, "{}", database.kind);
         store.close().await;
     }
 }
