@@ -29,7 +29,7 @@ pub async fn postgres() -> Vec<Database> {
 pub async fn keep(store: &Store, now: Timestamp) {
     let Some(mut keeper) = store.maintain_partitions().await.unwrap() else { return };
     let mut watch = PartitionWatch::default();
-    // No run drops more than two. What is left after so many is refused each time.
+    // No run drops more than two. Those that are left after so many are refused each time.
     for run in 1..=20 {
         keeper.run(now, true, &mut watch).await.unwrap();
         let is_left = keeper.due_partition(now, &mut watch).await.unwrap().is_some();
