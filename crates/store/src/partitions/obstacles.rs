@@ -80,7 +80,7 @@ async fn room(connection: &mut PgConnection) -> sqlx::Result<i64> {
     sqlx::query_scalar(ROOM).fetch_one(connection).await
 }
 
-/// What others have added to the tables, by the words of PostgreSQL: it would stay on the old tables alone, and row level
+/// The additions of others to the tables, by the words of PostgreSQL: they would stay on the old tables alone, and row level
 /// security would then hide nothing.
 pub(super) async fn obstacles(connection: &mut PgConnection) -> sqlx::Result<Vec<String>> {
     const ALL: &str = "

@@ -1,4 +1,4 @@
-//! When partitions of steps are not dropped although they are due, on PostgreSQL, and not made; and totals of traces
+//! Partitions of steps that are not dropped although they are due, on PostgreSQL, or not made; and totals of traces
 //! that are completed around a drop.
 
 use domain::grade::Grade;
