@@ -43,8 +43,31 @@ pub struct Trace {
     pub revenue: Option<Usd>,
     /// Its grades, once completed.
     pub assessment: Option<Assessment>,
+    /// How its agent worked, once completed.
+    pub work: Option<AgentWork>,
     /// The kept data of its deleted steps; `None` while it has them all.
     pub purged: Option<Purged>,
+}
+
+/// How the agent of a trace worked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AgentWork {
+    /// The probability that it was stuck, 0 to 1.
+    pub stall_probability: f64,
+    /// The fit of its tool calls to the tools, 0 to 1.
+    pub tool_fidelity: f64,
+}
+
+impl AgentWork {
+    /// Whether it is flagged as likely stalled.
+    pub fn is_stalled(self) -> bool {
+        self.stall_probability > 0.7
+    }
+
+    /// Whether it is flagged for calls of tools that there are not.
+    pub fn invents_calls(self) -> bool {
+        self.tool_fidelity < 0.8
+    }
 }
 
 /// The data that a trace keeps of its steps whose retention is over.
@@ -58,4 +81,20 @@ pub struct Purged {
     pub injection: bool,
     /// Whether any held a credential.
     pub secret: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_flagged_beyond_the_bounds_and_not_at_them() {
+        let flags = |stall_probability, tool_fidelity| {
+            let work = AgentWork { stall_probability, tool_fidelity };
+            (work.is_stalled(), work.invents_calls())
+        };
+        assert_eq!(flags(0.7, 0.8), (false, false));
+        assert_eq!(flags(0.71, 1.0), (true, false));
+        assert_eq!(flags(0.0, 0.79), (false, true));
+    }
 }

@@ -86,9 +86,7 @@ pub use service_tokens::ServiceToken;
 pub use session_traces::{IdleSession, SessionHash};
 pub use sessions::{EndedSession, ListedSession, NewSession};
 pub use sign_on::SignOnProvider;
-pub use stats::{
-    AgentCounts, FindingCounts, FlagCounts, LedgerRow, SecurityCounts, ToolTimes, UsageBucket,
-};
+pub use stats::{AgentCounts, FindingCounts, LedgerRow, SecurityCounts, ToolTimes, UsageBucket};
 pub use steps::{
     EndedStep, ListedVerdict, Outline, ReviewPage, STEPS_AT_ONCE, SealedContent, StepCursor,
 };

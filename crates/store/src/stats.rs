@@ -68,19 +68,6 @@ from_row! {
 }
 
 from_row! {
-    /// The completed traces of a project over a period that are flagged.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct FlagCounts {
-        /// Traces that are flagged for either reason.
-        pub flagged: i64,
-        /// Traces with a stall probability above 0.7.
-        pub stalled: i64,
-        /// Traces with a fidelity of tool calls below 0.8.
-        pub inventive: i64,
-    }
-}
-
-from_row! {
     /// How long a project waited for tools over a period.
     #[derive(Clone, Copy, Debug, Default)]
     pub struct ToolTimes {
@@ -198,31 +185,6 @@ impl Store {
                 .bind(TraceId::first_at(from).0)
                 .bind(TraceId::first_at(to).0)
                 .bind(deep)
-                .fetch_one(db).await?
-        }))
-    }
-
-    /// The traces that were opened in a period, are completed, and are flagged. The condition is that of the index
-    /// `traces_flagged`, word for word.
-    #[boxed]
-    pub async fn flag_counts(
-        &self,
-        project: ProjectId,
-        from: Timestamp,
-        to: Timestamp,
-    ) -> Result<FlagCounts> {
-        const COUNTS: &str = "
-            SELECT count(*) AS flagged,
-                   count(*) FILTER (WHERE stall_probability > 0.7) AS stalled,
-                   count(*) FILTER (WHERE tool_fidelity < 0.8) AS inventive
-            FROM traces
-            WHERE project_id = $1 AND id >= $2 AND id < $3
-                AND (stall_probability > 0.7 OR tool_fidelity < 0.8)";
-        Ok(bounded!(&self.reader, db => {
-            sqlx::query_as(COUNTS)
-                .bind(project.0)
-                .bind(TraceId::first_at(from).0)
-                .bind(TraceId::first_at(to).0)
                 .fetch_one(db).await?
         }))
     }

@@ -5,7 +5,7 @@ use domain::grade::Assessment;
 use domain::ids::{KeyId, ProjectId, TraceId};
 use domain::money::Usd;
 use domain::time::Timestamp;
-use domain::trace::{Purged, Trace, TraceStatus};
+use domain::trace::{AgentWork, Purged, Trace, TraceStatus};
 
 use sqlx::AssertSqlSafe;
 
@@ -47,7 +47,7 @@ pub enum Completion {
 /// The columns of a [`Row`].
 pub(crate) const COLUMNS: &str = "
     id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment, total_cost,
-    purged_cost, purged_pii, purged_injection, purged_secret";
+    stall_probability, tool_fidelity, purged_cost, purged_pii, purged_injection, purged_secret";
 
 from_row! {
     /// A row of `traces`.
@@ -62,6 +62,8 @@ from_row! {
         revenue: Option<i64>,
         assessment: Option<String>,
         total_cost: Option<i64>,
+        stall_probability: Option<f64>,
+        tool_fidelity: Option<f64>,
         purged_cost: Option<i64>,
         purged_pii: bool,
         purged_injection: bool,
@@ -94,6 +96,9 @@ impl Row {
                 }
                 None => None,
             },
+            work: self.stall_probability.zip(self.tool_fidelity).map(
+                |(stall_probability, tool_fidelity)| AgentWork { stall_probability, tool_fidelity },
+            ),
             purged: self.purged_cost.map(|cost| Purged {
                 cost: Usd(cost),
                 pii: self.purged_pii,

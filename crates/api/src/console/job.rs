@@ -158,13 +158,7 @@ fn tiles(t: &Texts, report: &BacktestReport) -> Vec<Tile> {
     let moved = moved.map(|cell| cell.steps).sum();
     let refused = report.refused.values().map(|refused| refused.steps).sum();
     let costs = &report.costs;
-    let tile = |label, value: String, note: String| Tile {
-        label,
-        value,
-        change: None,
-        note,
-        is_flagged: false,
-    };
+    let tile = |label, value: String, note: String| Tile { label, value, change: None, note };
     let part = |label, number: u64| {
         tile(label, Count::from(number).to_string(), t.of_requests(share(number, judged)))
     };
@@ -179,7 +173,6 @@ fn tiles(t: &Texts, report: &BacktestReport) -> Vec<Tile> {
             value: Money(costs.draft).to_string(),
             change: Change::of(costs.recorded.dollars(), costs.draft.dollars()),
             note: t.recorded(Money(costs.recorded)),
-            is_flagged: false,
         },
         tile(t.savings, Money(costs.savings).to_string(), t.about_savings.to_owned()),
     ]

@@ -33,7 +33,7 @@ const OWN_SPEND_WAIT: Duration = Duration::from_secs(1);
 
 /// The page.
 pub(super) async fn list(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let project = visit.project()?;
+    let project = visit.shown_project()?;
     Ok(page(&keys(&app, &visit, project).await?))
 }
 
@@ -105,24 +105,19 @@ async fn people(app: &App, visit: &Visit) -> Vec<Person> {
     app.gateway.list_people(visit.member()).await.unwrap_or_default()
 }
 
-async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<KeysPage> {
+async fn keys(app: &App, visit: &Visit, project: ProjectId) -> Result<KeysPage> {
     let after: Option<(Timestamp, KeyId)> = visit.get(AFTER).map(read_place).transpose()?;
     let is_shown = |key: &Key| {
-        Some(key.project) == project && after.is_none_or(|after| (key.created_at, key.id) > after)
+        key.project == project && after.is_none_or(|after| (key.created_at, key.id) > after)
     };
     let views = app.gateway.list_keys(visit.member()).into_iter();
     let views = views.filter(|view| is_shown(&view.key)).collect();
-    let frame = visit.frame(Section::Keys, visit.t.keys.title, project);
+    let frame = visit.frame(Section::Keys, visit.t.keys.title, Some(project));
     let (views, pages) =
         LIST.page(visit, &frame, views, |view| place(view.key.created_at, view.key.id));
     let people = people(app, visit).await;
-    let (holdings, models) = match project {
-        Some(project) => (
-            app.gateway.holdings(visit.member(), project).await?.keys,
-            app.gateway.list_models(visit.member(), project)?,
-        ),
-        None => (Vec::new(), Vec::new()),
-    };
+    let holdings = app.gateway.holdings(visit.member(), project).await?.keys;
+    let models = app.gateway.list_models(visit.member(), project)?;
     Ok(KeysPage {
         file: frame.href("/keys.csv"),
         frame,
@@ -138,15 +133,17 @@ async fn keys(app: &App, visit: &Visit, project: Option<ProjectId>) -> Result<Ke
         endpoints: ApiEndpoint::ALL.iter().map(|endpoint| endpoint.as_str()).collect(),
         made: None,
         may_make: visit.member().role.may_manage_keys(),
-        may_cap: project.is_some_and(|project| app.gateway.may_cap_keys(visit.member(), project)),
+        may_cap: app.gateway.may_cap_keys(visit.member(), project),
         address: address(app, &visit.headers),
     })
 }
 
 /// The spend of the user's own keys of a project; `None` of somebody who has none. Statistics that are busy or
 /// slow leave it out: the page shows secrets once, and revokes keys.
-async fn own_spend(app: &App, visit: &Visit, project: Option<ProjectId>) -> Option<Money> {
-    let project = project.filter(|_| visit.member().role.may_manage_keys())?;
+async fn own_spend(app: &App, visit: &Visit, project: ProjectId) -> Option<Money> {
+    if !visit.member().role.may_manage_keys() {
+        return None;
+    }
     let period = Period::read(Some(OWN_SPEND_HOURS), None, None, app.gateway.now()).ok()?;
     let usage = app.gateway.own_usage(visit.member(), period, Some(project));
     let usage = timeout(OWN_SPEND_WAIT, usage).await.ok()?.ok()?;
@@ -205,7 +202,7 @@ pub(super) async fn create(State(app): State<App>, visit: Visit, form: Form) -> 
         Ok(made) => return with_secret(&app, &visit, project, Ok(made)).await,
         Err(failure) => failure,
     };
-    let mut shown = keys(&app, &visit, Some(project)).await?;
+    let mut shown = keys(&app, &visit, project).await?;
     let places = [
         ("Name", "name"),
         ("hourly_limit", "hourly_limit"),
@@ -254,7 +251,7 @@ async fn with_secret(
     project: ProjectId,
     made: std::result::Result<(KeyView, Secret), Failure>,
 ) -> Result<Response> {
-    let mut shown = keys(app, visit, Some(project)).await?;
+    let mut shown = keys(app, visit, project).await?;
     let (status, made) = outcome_of(&mut shown.frame, made);
     shown.made = made.map(|(view, secret)| NewSecret {
         name: view.key.name,

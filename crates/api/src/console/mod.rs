@@ -31,6 +31,7 @@ mod playground;
 mod providers;
 mod refusal;
 mod replay;
+mod replay_form;
 mod reviews;
 mod routing;
 mod safety;

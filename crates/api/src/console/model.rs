@@ -97,7 +97,7 @@ pub(super) fn model(
         retention: model.data_retention_days.to_string(),
         warnings: view.warnings,
         endpoints: states.into_iter().map(|state| endpoint(visit.t, state, None)).collect(),
-        keys: playground::keys(app, visit, project),
+        keys: playground::keys(app, visit, project, visit.get("key")),
         called: None,
         may_change: visit.member().role.is_admin(),
     })

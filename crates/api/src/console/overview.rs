@@ -298,20 +298,14 @@ fn dimension(by: &str) -> Result<Dimension> {
 fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
     let t = &t.overview;
     let ComparedFigures { now, before } = figures;
-    let (usage, findings, flags) = (&now.usage, &now.findings, &now.flags);
+    let (usage, findings) = (&now.usage, &now.findings);
     let latency = now.latency.map(Option::unwrap_or_default);
     let latency_before = before.latency.map(Option::unwrap_or_default);
     let share = |part: i64| {
         let all = usage.requests as f64;
         if part > 0 { t.share_of_all(Percent(part as f64 / all)) } else { String::new() }
     };
-    let tile = |label, value: String, change, note: String| Tile {
-        label,
-        value,
-        change,
-        note,
-        is_flagged: false,
-    };
+    let tile = |label, value: String, change, note: String| Tile { label, value, change, note };
     let mut tiles = vec![
         tile(
             t.spend,
@@ -361,13 +355,6 @@ fn tiles(t: &Texts, figures: &ComparedFigures) -> Vec<Tile> {
             Change::of(before.findings.found as f64, findings.found as f64),
             t.findings_of(Count(findings.pii), Count(findings.injection), Count(findings.secret)),
         ),
-        Tile {
-            label: t.flagged,
-            value: Count(flags.flagged).to_string(),
-            change: Change::of(before.flags.flagged as f64, flags.flagged as f64),
-            note: t.flags_of(Count(flags.stalled), Count(flags.inventive)),
-            is_flagged: flags.flagged > 0,
-        },
     ];
     if now.revenue.0 > 0 {
         let margin = now.revenue - usage.cost();

@@ -31,7 +31,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     let models = app.gateway.list_models(visit.member(), project)?;
     let identifiers = || models.iter().map(|view| view.model.identifier.as_str());
     Ok(page(&PlaygroundPage {
-        keys: keys(&app, &visit, project),
+        keys: keys(&app, &visit, project, visit.get("key")),
         sides: [visit.get("model"), visit.get("beside")]
             .map(|chosen| choices::bounded(Choice::all_of(identifiers(), chosen))),
         has_more_models: models.len() > choices::MOST,
@@ -39,8 +39,13 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     }))
 }
 
-/// The keys of a project that the user may call with, the latest first, and the one that the address names.
-pub(super) fn keys(app: &App, visit: &Visit, project: ProjectId) -> Vec<Choice> {
+/// The keys of a project that the user may call with, the latest first, and the chosen one.
+pub(super) fn keys(
+    app: &App,
+    visit: &Visit,
+    project: ProjectId,
+    chosen: Option<&str>,
+) -> Vec<Choice> {
     let may_call = |view: &KeyView| {
         view.key.project == project && app.gateway.may_call_with(visit.member(), &view.key)
     };
@@ -48,7 +53,7 @@ pub(super) fn keys(app: &App, visit: &Visit, project: ProjectId) -> Vec<Choice> 
     let choice = |view: KeyView| Choice {
         value: view.key.id.to_string(),
         label: format!("{} ({})", view.key.name, view.key.masked),
-        is_chosen: visit.get("key") == Some(&view.key.id.to_string()),
+        is_chosen: chosen == Some(&view.key.id.to_string()),
     };
     let mut keys: Vec<Choice> = keys.map(choice).collect();
     keys.reverse();

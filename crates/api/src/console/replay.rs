@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{
     Change, ComparedCall, ComparedTrace, Count, Duration, Frame, Money, Pages, Percent,
-    RepeatedCall, ReplayPage, ReplayPart, Section, Texts, TracePage,
+    RepeatedCall, ReplayPage, ReplayPart, Section, Texts,
 };
 use domain::ids::{ProjectId, StepId, TraceId};
 use gateway::{
@@ -17,7 +17,6 @@ use gateway::{
 
 use crate::app::App;
 use crate::console::failure::Result;
-use crate::console::refusal::show_refusal;
 use crate::console::trace::{beginning, step_href};
 use crate::console::visit::{Form, Visit};
 use crate::console::{page, trace};
@@ -65,10 +64,14 @@ async fn asked(
     trace: &str,
     form: &Form,
 ) -> std::result::Result<ReplayJob, Failure> {
-    let key = form.get("key").and_then(|id| id.parse().ok()).ok_or(Error::NotFound)?;
-    let caller = app.gateway.gate_member(visit.member(), key, Spends::Yes).await?;
+    let no_key = || Failure::new(StatusCode::NOT_FOUND, visit.t.trace.no_such_key);
+    let key = form.get("key").and_then(|id| id.parse().ok()).ok_or_else(no_key)?;
+    let caller = match app.gateway.gate_member(visit.member(), key, Spends::Yes).await {
+        Err(Error::NotFound) => return Err(no_key()),
+        gated => gated?,
+    };
     if caller.project.id() != project {
-        return Err(Error::NotFound.into());
+        return Err(no_key());
     }
     let models: Vec<String> = form.all("model").map(str::to_owned).collect();
     let max_cost = form.dollars("max_cost", visit.t.trace.highest_no_amount)?;
@@ -79,24 +82,6 @@ async fn asked(
         _ => overrides.compare_models = Some(models),
     }
     Ok(app.gateway.replay(&caller, trace, overrides).await?)
-}
-
-/// Puts a form that was refused into the page of its trace, as it was sent. Returns the status of the page.
-pub(super) fn show_refused(page: &mut TracePage, form: &Form, failure: Failure) -> StatusCode {
-    for key in &mut page.keys {
-        key.is_chosen = form.get("key") == Some(key.value.as_str());
-    }
-    let is_listed = |sent: &str| page.models.iter().any(|model| model.value == sent);
-    let other = form.all("model").find(|sent| !is_listed(sent));
-    page.other_model = other.unwrap_or_default().to_owned();
-    let places = [
-        (page.frame.t.trace.highest_no_amount, "max_cost"),
-        ("max_cost", "max_cost"),
-        ("Model not authorized or found", "model"),
-        ("compare_models", "model"),
-        ("The key has expired", "key"),
-    ];
-    show_refusal(&mut page.frame, failure, ("replay", form), &places)
 }
 
 /// A replay beside its source.

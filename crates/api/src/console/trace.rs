@@ -19,6 +19,7 @@ use domain::shown_content::ShownContent;
 use domain::step::{Step, StepStatus};
 use domain::tier::Tier;
 use domain::time::millis;
+use domain::trace::AgentWork;
 use futures_util::TryStreamExt as _;
 use gateway::{DetailText, Error, StepList, TraceDetail, WriteStep};
 use serde_json::Value;
@@ -26,7 +27,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::visit::{Form, Visit};
-use crate::console::{choices, playground, replay};
+use crate::console::{choices, playground, replay_form};
 use crate::evidence::marked_texts::{texts, unmarked};
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
@@ -47,10 +48,6 @@ const LONGEST_METADATA: usize = 2 * 1024;
 const LONGEST_REASON: usize = 512;
 /// The most reasons for a grade.
 const MOST_REASONS: usize = 20;
-/// A trace with a stall probability above this is flagged.
-const STALLED: f64 = 0.7;
-/// A trace with a fidelity of tool calls below this is flagged.
-const INVENTED: f64 = 0.8;
 
 /// The page of a trace. `step` names the first of its steps that is shown.
 pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
@@ -83,16 +80,16 @@ pub(super) async fn shown(
     let frame = visit.frame(Section::Traces, visit.t.trace.title, Some(project));
     let models = app.gateway.list_models(visit.member(), project)?;
     let identifiers = models.iter().map(|view| view.model.identifier.as_str());
-    let chosen: Vec<&str> = match &refused {
-        Some((form, _)) => form.all("model").collect(),
-        None => visit.all("model").collect(),
+    let (chosen, key): (Vec<&str>, _) = match &refused {
+        Some((form, _)) => (form.all("model").collect(), form.get("key")),
+        None => (visit.all("model").collect(), visit.get("key")),
     };
     let mut page = head(frame, &detail, &steps, shown.clone());
-    page.keys = playground::keys(app, visit, project);
+    page.keys = playground::keys(app, visit, project, key);
     page.models = choices::bounded(Choice::all_of(identifiers, chosen));
     page.has_more_models = models.len() > page.models.len();
     let status = match refused {
-        Some((form, failure)) => replay::show_refused(&mut page, form, failure),
+        Some((form, failure)) => replay_form::show_refused(&mut page, form, failure),
         None => StatusCode::OK,
     };
     drop(steps);
@@ -157,13 +154,7 @@ fn head(frame: Frame, detail: &TraceDetail, steps: &[Step], shown: Range<usize>)
     let t = frame.t;
     let (trace, figures) = (&detail.trace, &detail.figures);
     let assessment = trace.assessment.as_ref();
-    let tile = |label, value: String, note: String| Tile {
-        label,
-        value,
-        change: None,
-        note,
-        is_flagged: false,
-    };
+    let tile = |label, value: String, note: String| Tile { label, value, change: None, note };
     let mut tiles = vec![
         tile(t.trace.cost, Money(detail.total_cost).to_string(), String::new()),
         tile(t.trace.duration, Duration(figures.total_latency_ms).to_string(), String::new()),
@@ -180,12 +171,17 @@ fn head(frame: Frame, detail: &TraceDetail, steps: &[Step], shown: Range<usize>)
     if let Some(score) = figures.shadow_score {
         tiles.push(tile(t.trace.shadow_model, format!("{score:.2}"), t.trace.alike.to_owned()));
     }
+    // Those that were counted: of steps that are gone, and with another gap between steps than today's.
+    let work = trace.work.unwrap_or(AgentWork {
+        stall_probability: figures.stall_probability,
+        tool_fidelity: figures.tool_fidelity_score,
+    });
     let named = [
         (figures.pii_detected, t.words.personal_data),
         (figures.injection_attempt, t.words.injection),
         (figures.secret_leaked, t.words.secret),
-        (figures.stall_probability > STALLED, t.trace.likely_stalled),
-        (figures.tool_fidelity_score < INVENTED, t.trace.invented_calls),
+        (work.is_stalled(), t.trace.likely_stalled),
+        (work.invents_calls(), t.trace.invented_calls),
     ];
     let id = trace.id.to_string();
     let reasons = assessment.map(|assessment| &*assessment.reasons).unwrap_or_default();

@@ -9,7 +9,7 @@ use dashboard::{Choice, Count, Duration, Money, Section, TraceFilters, TraceRow,
 use domain::grade::Grade;
 use domain::ids::ProjectId;
 use domain::time::millis;
-use domain::trace::Trace;
+use domain::trace::{AgentWork, Trace};
 use form_urlencoded::Serializer;
 use gateway::{Error, KeyView, ListedTrace, Order, TraceQuery};
 
@@ -114,7 +114,8 @@ fn as_filter<'q>(
     }
     let malformed = || Error::Malformed(format!("{name} must be a name and a value: name=value"));
     let (field, value) = value.split_once('=').ok_or_else(malformed)?;
-    Ok((format!("{name}[{}]", field.trim()).into(), value.trim()))
+    // As they are: blanks at the ends may be part of either.
+    Ok((format!("{name}[{field}]").into(), value))
 }
 
 /// The keys of a project as filters, the latest first, and the one that the filter names, which may be gone.
@@ -143,6 +144,8 @@ pub(super) fn row(trace: &ListedTrace) -> TraceRow {
         opened: trace.created_at,
         status: trace.status.as_str(),
         grade: trace.grade.map(Grade::as_str),
+        is_stalled: trace.work.is_some_and(AgentWork::is_stalled),
+        invents_calls: trace.work.is_some_and(AgentWork::invents_calls),
         cost: trace.cost.map(Money),
         duration: trace.completed_at.map(|end| Duration(millis(end.since(trace.created_at)))),
         metadata: trace.metadata.clone(),
@@ -155,7 +158,9 @@ pub(super) fn version(traces: &[ListedTrace]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for trace in traces {
         let end = trace.completed_at.map(|end| end.0);
-        (trace.id.0, trace.status.as_str(), end, trace.cost.map(|cost| cost.0)).hash(&mut hasher);
+        let flags = trace.work.map(|work| (work.is_stalled(), work.invents_calls()));
+        let cost = trace.cost.map(|cost| cost.0);
+        (trace.id.0, trace.status.as_str(), end, cost, flags).hash(&mut hasher);
     }
     hasher.finish()
 }

@@ -213,14 +213,15 @@ impl Visit {
         with_query(path, &self.places())
     }
 
-    /// The project that the query names, or the first that the user sees; `None` without any.
+    /// The project that the query names, or the first that the user sees; `None` if they see none, also where one
+    /// is named.
     pub(super) fn project(&self) -> std::result::Result<Option<ProjectId>, Failure> {
         self.chosen(self.project.as_deref())
     }
 
     /// The project that a form names.
     pub(super) fn project_of_form(&self, form: &Form) -> Result<ProjectId> {
-        self.any_project_of_form(form)?.ok_or_else(|| Error::NotFound.into())
+        self.any_project_of_form(form)?.ok_or_else(|| self.without_project(StatusCode::NOT_FOUND))
     }
 
     /// The same of a form that is about more than projects; `None` if the user sees none.
@@ -232,6 +233,10 @@ impl Visit {
     }
 
     fn chosen(&self, named: Option<&str>) -> std::result::Result<Option<ProjectId>, Failure> {
+        if self.projects.is_empty() {
+            // An address or a form may still name one that is gone.
+            return Ok(None);
+        }
         let mut seen = self.projects.iter().map(|(id, _)| *id);
         let Some(named) = named else {
             return Ok(seen.next());
@@ -242,14 +247,14 @@ impl Visit {
 
     /// The project that is shown. Without any the page says so in its frame, which leads to all that needs none.
     pub(super) fn shown_project(&self) -> Result<ProjectId> {
-        self.project()?.ok_or_else(|| self.without_project())
+        // A part of the console is there, and empty; whatever would be in it is not.
+        let is_section = Section::of(&self.path).path() == self.path;
+        let status = if is_section { StatusCode::OK } else { StatusCode::NOT_FOUND };
+        self.project()?.ok_or_else(|| self.without_project(status))
     }
 
-    fn without_project(&self) -> PageFailure {
+    fn without_project(&self, status: StatusCode) -> PageFailure {
         let section = Section::of(&self.path);
-        // A part of the console is there, and empty; whatever would be in it is not.
-        let is_section = section.path() == self.path;
-        let status = if is_section { StatusCode::OK } else { StatusCode::NOT_FOUND };
         let frame = self.frame(section, section.name(&self.t.nav), None);
         PageFailure::NoProject(status, Box::new(NoProjectPage { frame }))
     }

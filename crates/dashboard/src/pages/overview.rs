@@ -18,8 +18,6 @@ pub struct Tile {
     pub change: Option<Change>,
     /// Further figures.
     pub note: String,
-    /// Whether it asks for a look.
-    pub is_flagged: bool,
 }
 
 /// A comparison with the period before.

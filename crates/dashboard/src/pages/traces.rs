@@ -61,6 +61,10 @@ pub struct TraceRow {
     pub status: &'static str,
     /// Its overall grade.
     pub grade: Option<&'static str>,
+    /// Whether it is flagged as likely stalled.
+    pub is_stalled: bool,
+    /// Whether it is flagged for invented tool calls.
+    pub invents_calls: bool,
     /// Its cost, once completed.
     pub cost: Option<Money>,
     /// The time from its opening to its completion.

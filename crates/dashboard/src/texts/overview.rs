@@ -43,8 +43,6 @@ texts! {
         p99(latency) = "p99 {latency}";
         findings = "Traces with findings";
         findings_of(personal, injection, secret) = "{personal} personal data, {injection} injection, {secret} secret";
-        flagged = "Flagged traces";
-        flags_of(stalled, inventive) = "{stalled} likely stalled, {inventive} with invented tool calls";
         margin = "Margin";
         of_revenue(revenue) = "of {revenue} revenue";
         new = "new";

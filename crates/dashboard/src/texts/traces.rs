@@ -85,6 +85,7 @@ texts! {
         key = "Key";
         leave_out_above = "Leave out calls above, USD";
         make = "Replay";
+        no_such_key = "The key is revoked, or is none of this project: choose another one";
         highest_no_amount = "The highest cost of a call must be a number of dollars";
     }
 }

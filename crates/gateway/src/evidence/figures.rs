@@ -2,7 +2,7 @@
 
 use domain::ids::ProjectId;
 use domain::money::Usd;
-use store::{FindingCounts, FlagCounts, UsageBucket};
+use store::{FindingCounts, UsageBucket};
 
 use crate::bounded_read::bounded;
 use crate::error::Result;
@@ -19,8 +19,6 @@ pub struct Figures {
     pub latency: [Option<f64>; 3],
     /// The traces with findings.
     pub findings: FindingCounts,
-    /// The traces that are flagged.
-    pub flags: FlagCounts,
     /// The revenue of the traces.
     pub revenue: Usd,
 }
@@ -52,14 +50,13 @@ impl Gateway {
     /// The figures of a period.
     pub(crate) async fn figures(&self, project: ProjectId, period: &Period) -> Result<Figures> {
         let (from, to) = period.minutes();
-        let (usage, sketch, findings, flags, revenue) = tokio::try_join!(
+        let (usage, sketch, findings, revenue) = tokio::try_join!(
             bounded(self.store.usage_total(project, from, to)),
             bounded(self.store.latencies(project, from, to)),
             bounded(self.store.finding_counts(project, period.start, period.end)),
-            bounded(self.store.flag_counts(project, period.start, period.end)),
             bounded(self.store.revenue(project, period.start, period.end)),
         )?;
         let latency = [50.0, 95.0, 99.0].map(|share| sketch.percentile(share));
-        Ok(Figures { usage, latency, findings, flags, revenue })
+        Ok(Figures { usage, latency, findings, revenue })
     }
 }

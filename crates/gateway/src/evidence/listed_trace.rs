@@ -4,7 +4,7 @@ use domain::grade::Grade;
 use domain::ids::TraceId;
 use domain::money::Usd;
 use domain::time::Timestamp;
-use domain::trace::{Trace, TraceStatus};
+use domain::trace::{AgentWork, Trace, TraceStatus};
 
 /// The most characters of metadata.
 const LONGEST_PREVIEW: usize = 120;
@@ -24,6 +24,8 @@ pub struct ListedTrace {
     pub grade: Option<Grade>,
     /// Its cost, once completed.
     pub cost: Option<Usd>,
+    /// How its agent worked, once completed.
+    pub work: Option<AgentWork>,
     /// The beginning of its metadata as JSON.
     pub metadata: String,
 }
@@ -39,6 +41,7 @@ impl From<&Trace> for ListedTrace {
             completed_at: trace.completed_at,
             grade: assessment.map(|assessment| assessment.grades.overall),
             cost: assessment.map(|assessment| assessment.total_cost),
+            work: trace.work,
             metadata: shortened(metadata),
         }
     }

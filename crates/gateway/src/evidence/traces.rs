@@ -87,6 +87,7 @@ impl Gateway {
             metadata: metadata.map(Value::Object),
             revenue: None,
             assessment: None,
+            work: None,
             purged: None,
         })
     }

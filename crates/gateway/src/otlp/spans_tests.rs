@@ -147,6 +147,7 @@ fn assessed_span(steps: &[Step], assessment: Option<&domain::grade::Assessment>)
         metadata: None,
         revenue: None,
         assessment: None,
+        work: None,
         purged: None,
     };
     CompletedTrace::new(&trace, steps, assessment).map(|trace| trace.span())

@@ -20,7 +20,7 @@ use crate::job_queue::running::RunningJob;
 use crate::lock::lock;
 use crate::pipeline::choose::Fallbacks;
 use crate::pipeline::context::{MadeStep, RecordedCall, RequestContext};
-use crate::pipeline::screen::{Screened, ScreeningRequest};
+use crate::pipeline::screen::{Leaks, Screened, ScreeningRequest};
 use crate::pipeline::tokens;
 use crate::replay::recorded::{Recorded, pii_rule};
 use crate::replay::result::Skip;
@@ -141,11 +141,13 @@ impl RepeatedCall<'_> {
         self.source.routing.as_ref().is_some_and(is_secure) || self.trace.is_sensitive()
     }
 
-    /// Whether only a private model may receive its prompt, for the personal data that is found in it now. No route
-    /// decided over a call that named its model: if a private one answered, nothing of it has left yet.
+    /// Whether only a private model may receive its prompt, for the personal data and the credentials that are found
+    /// in it now. No route decided over a call that named its model: if a private one answered, nothing of it has left
+    /// yet.
     fn holds_private_data(&self, screened: &Screened) -> bool {
         let was_private = self.source.call.as_ref().is_none_or(Call::was_private);
-        screened.is_sensitive() || (screened.leaks().personal && was_private)
+        let Leaks { secret, personal, .. } = screened.leaks();
+        screened.is_sensitive() || (was_private && (secret || personal))
     }
 
     /// Screens, funds, calls and records. `None` if the gateway stops meanwhile.

@@ -342,6 +342,7 @@ impl<'j> Replay<'j> {
             metadata: Some(metadata.into()),
             revenue: None,
             assessment: None,
+            work: None,
             purged: None,
         };
         self.store().writer().trace(trace.clone()).await?;

@@ -101,7 +101,7 @@ macro_rules! while_in_use {
 use while_in_use;
 
 /// The schema of the versions that know partitions that are detached.
-const KNOWS_DETACHED: i64 = 38;
+const KNOWS_DETACHED: i64 = 37;
 /// The partitions that a run drops at most: should anything be wrong with its reasons, somebody may see it in time.
 const MOST_OF_A_RUN: usize = 2;
 /// The partitions that are not gathered from which on no other is dropped.

@@ -148,6 +148,7 @@ pub fn trace(project: ProjectId, number: u128) -> Trace {
         metadata: Some(serde_json::json!({"nul": "\u{0}", "smile": "🙂"})),
         revenue: Some(Usd(5)),
         assessment: None,
+        work: None,
         purged: None,
     }
 }

@@ -10,6 +10,7 @@ crate::on_every_backend!(
     a_member_calls_models_with_a_key_of_theirs,
     a_call_from_the_playground_keeps_to_the_limits_of_its_key,
     a_trace_is_replayed_from_its_page_and_compared,
+    a_replay_that_is_refused_keeps_the_key_that_pays,
     nobody_calls_with_a_key_that_is_theirs_no_more,
     a_test_call_says_what_is_wrong_with_a_model
 );
@@ -195,6 +196,40 @@ async fn a_trace_is_replayed_from_its_page_and_compared(backend: Backend) {
     assert_eq!(send_form(&member, &path, &fields).await.status, 403, "somebody else's key");
     shows(&member.get(&job).await, 200, "Another reply.");
     assert_eq!(other.served(), 1);
+}
+
+async fn a_replay_that_is_refused_keeps_the_key_that_pays(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let trace = server.key().trace().await;
+    let path = format!("/traces/{trace}/replay");
+    let paying = key(&owner, json!({"name": "paying"})).await;
+    // More keys than are listed.
+    for number in 0..100 {
+        key(&owner, json!({"name": format!("other {number}")})).await;
+    }
+    assert!(!owner.get(&format!("/traces/{trace}")).await.text.contains(&paying));
+    let fields = [("project", "1"), ("key", &*paying), ("max_cost", "x")];
+    let refused = send_form(&owner, &path, &fields).await;
+    shows(&refused, 422, &format!("<option value=\"{paying}\" selected>paying ("));
+    // One that is gone is not replaced by another.
+    server.owner().await.delete(&format!("/api/v1/keys/{paying}")).await.ok(204);
+    let refused = send_form(&owner, &path, &fields).await;
+    shows(&refused, 404, &format!("<option value=\"{paying}\" selected>{paying}</option>"));
+    assert_eq!(refused.text.matches(" selected>").count(), 1, "{}", refused.text);
+    shows(&refused, 404, "aria-describedby=\"replay-key-fault\"");
+    shows(&refused, 404, "id=\"replay-key-fault\">The key is revoked, or is none of this project");
+    // What a key may not do is beside what it is about.
+    for (held, field, fault) in [
+        (json!({"allowed_models": []}), "model", "Model not allowed for this key"),
+        (json!({"allowed_endpoints": ["chat"]}), "replay-key", "Endpoint not allowed for this key"),
+    ] {
+        let held = key(&owner, held).await;
+        let fields = [("project", "1"), ("key", &*held), ("model", "sandbox")];
+        let refused = send_form(&owner, &path, &fields).await;
+        shows(&refused, 403, &format!("aria-describedby=\"{field}-fault\""));
+        shows(&refused, 403, &format!("id=\"{field}-fault\">{fault}"));
+    }
 }
 
 async fn nobody_calls_with_a_key_that_is_theirs_no_more(backend: Backend) {

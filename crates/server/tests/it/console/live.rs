@@ -151,7 +151,7 @@ async fn days_that_contain_today_are_followed_too(backend: Backend) {
     tagged.execute(&trace, "Say hello.").await.ok(200);
     let event = stream.until("<span class=\"value\">1</span>").await;
     // The usage by the tag of the page is among the tables.
-    stream.has(event, ">search</th>").await;
+    stream.has(event, ">search</a></th>").await;
 }
 
 async fn days_that_are_over_are_followed_no_more(backend: Backend) {

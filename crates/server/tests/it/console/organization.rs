@@ -59,6 +59,7 @@ async fn somebody_without_a_project_finds_a_way_on(backend: Backend) {
         "/playground",
         "/models",
         "/routing",
+        "/keys",
         "/limits",
         "/safety",
         "/insights",
@@ -74,6 +75,16 @@ async fn somebody_without_a_project_finds_a_way_on(backend: Backend) {
         shows(&page, 404, "You are a member of no project");
         assert!(framed(&page.text), "{path}: {}", page.text);
     }
+    // Links and forms of a page from before may name one.
+    let page = member.get("/?project=1").await;
+    shows(&page, 200, "You are a member of no project");
+    assert!(framed(&page.text), "{}", page.text);
+    assert_eq!(member.get("/account?project=1").await.status, 200);
+    for path in ["/keys", "/models"] {
+        let page = send_form(&member, path, &[("project", "1"), ("name", "x")]).await;
+        shows(&page, 404, "You are a member of no project");
+        assert!(framed(&page.text), "{path}: {}", page.text);
+    }
 }
 
 async fn the_organization_has_settings_without_a_project(backend: Backend) {
@@ -82,6 +93,12 @@ async fn the_organization_has_settings_without_a_project(backend: Backend) {
     server.owner().await.delete("/api/v1/projects/1").await.ok(204);
     let way_on = "make one by <code>POST /api/v1/projects</code> of the API.";
     shows(&owner.get("/").await, 200, way_on);
+    for path in ["/", "/settings"] {
+        shows(&owner.get(&format!("{path}?project=1")).await, 200, way_on);
+    }
+    for path in ["/account", "/people", "/audit"] {
+        assert_eq!(owner.get(&format!("{path}?project=1")).await.status, 200, "{path}");
+    }
     let page = owner.get("/settings").await;
     shows(&page, 200, way_on);
     assert!(!page.text.contains("id=\"of-project\""), "{}", page.text);

@@ -174,4 +174,12 @@ async fn usage_is_grouped_by_a_tag(backend: Backend) {
     shows(&list, 200, &format!("id=\"trace-{trace}\""));
     assert!(!list.text.contains(&format!("id=\"trace-{other}\"")), "{}", list.text);
     shows(&owner.get("/?tag=nothing").await, 200, "By tag:nothing");
+    // Blanks are part of a value, as the metadata of a trace may have them.
+    let metadata = json!({"metadata": {"tags": {"area": " x"}}});
+    let blank = server.key().post("/api/v1/traces", &metadata).await.ok(201)["id"].clone();
+    let blank = blank.as_str().unwrap();
+    server.key().execute(blank, "Hi.").await.ok(200);
+    let link = "/traces?tag=area%3D+x&project=1";
+    shows(&owner.get("/?tag=area").await, 200, &link.replace('&', "&#38;"));
+    shows(&owner.get(link).await, 200, &format!("id=\"trace-{blank}\""));
 }

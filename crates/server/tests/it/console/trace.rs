@@ -236,19 +236,12 @@ async fn traces_that_stall_or_invent_tools_are_flagged(backend: Backend) {
         "tool_calls": [call("call_a", "book_flight", "{}")]});
     let mock = Mock::always(Answer::completion(&message, "tool_calls")).await;
     mock.register(&server.owner().await, "inventor").await;
-    let tile = async || {
-        let page = at(&owner, "/").await;
-        let (_, tile) = page.split_once("<dt>Flagged traces</dt>").unwrap();
-        tile.split_once("</div>").unwrap().0.to_owned()
-    };
     let complete = async |trace: &str| {
         key.patch(&format!("/api/v1/traces/{trace}/complete"), &json!({})).await.ok(200);
     };
     let calm = key.trace().await;
     key.execute(&calm, "Good morning.").await.ok(200);
     complete(&calm).await;
-    let none = tile().await;
-    assert!(none.contains("<span class=\"value\">0</span>"), "{none}");
     // The same call four times.
     let stalled = key.trace().await;
     let body = json!({"trace_id": stalled, "model": "sandbox", "input": "Well?"});
@@ -263,16 +256,24 @@ async fn traces_that_stall_or_invent_tools_are_flagged(backend: Backend) {
         "messages": [{"role": "user", "content": "Is it cold in Oslo?"}]});
     key.post("/api/v1/chat/completions", &ask).await.ok(200);
     complete(&inventive).await;
+    let list = at(&owner, "/traces").await;
     let flags = ["likely stalled", "invented tool calls"];
     for (trace, expected) in
         [(&calm, [false, false]), (&stalled, [true, false]), (&inventive, [false, true])]
     {
         let page = at(&owner, &format!("/traces/{trace}")).await;
-        let shown =
-            flags.map(|flag| page.contains(&format!("<span class=\"finding\">{flag}</span>")));
-        assert_eq!(shown, expected, "{page}");
+        let (_, row) = list.split_once(&format!("<tr id=\"trace-{trace}\">")).unwrap();
+        for part in [&*page, row.split_once("</tr>").unwrap().0] {
+            let shown =
+                flags.map(|flag| part.contains(&format!("<span class=\"finding\">{flag}</span>")));
+            assert_eq!(shown, expected, "{part}");
+        }
     }
-    let both = tile().await;
-    assert!(both.contains("<span class=\"value flagged\">2</span>"), "{both}");
-    assert!(both.contains("1 likely stalled, 1 with invented tool calls"), "{both}");
+    if server.on_sqlite() {
+        // It has no client that can let steps go.
+        return;
+    }
+    server.sql(&format!("DELETE FROM steps WHERE trace_id = '{stalled}'"));
+    let page = at(&owner, &format!("/traces/{stalled}")).await;
+    assert!(page.contains("<span class=\"finding\">likely stalled</span>"), "{page}");
 }

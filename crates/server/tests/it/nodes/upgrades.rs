@@ -13,7 +13,7 @@ const CONTRACT: &str = include_str!("../../../../store/tests/future/contract.sql
 const BEFORE_LAST: &str = "
     DROP TABLE detached_partitions;
     ALTER TABLE traces DROP COLUMN total_after;
-    DELETE FROM _sqlx_migrations WHERE version = 38";
+    DELETE FROM _sqlx_migrations WHERE version = 37";
 
 /// The whole life of a call, begun on one node and ended on another.
 async fn life(one: &Caller, other: &Caller) {

@@ -10,6 +10,7 @@ use crate::harness::{Answer, Backend, Caller, Mock, Server, settings};
 crate::on_every_backend!(
     secure_steps_stay_private,
     what_a_named_private_model_was_given_stays_private,
+    a_credential_that_a_private_model_was_given_stays_private,
     what_was_secure_stays_private_in_every_further_replay,
     what_a_server_said_of_its_tools_is_nobodys_own_words,
 );
@@ -128,6 +129,32 @@ async fn what_a_named_private_model_was_given_stays_private(backend: Backend) {
     assert_eq!(each(&job["comparison"]["replay"]["steps"], "skipped"), [&Value::Null]);
     let sent = public.last().to_string();
     assert!(sent.contains("My card is [") && !sent.contains("4111 1111"), "{sent}");
+}
+
+async fn a_credential_that_a_private_model_was_given_stays_private(backend: Backend) {
+    const SECRET: &str = "Use AKIAQ3EGRVXT7ZLNB5PD for it";
+    let (server, owner, private, public) = stage(&backend).await;
+    let key = server.key();
+    settings(&owner, 1, json!({"safety": {"secrets": {"action": "flag"}}})).await;
+    let trace = key.trace().await;
+    for model in ["private", "public"] {
+        let run = json!({"trace_id": trace, "model": model, "input": SECRET});
+        key.post("/api/v1/runs", &run).await.ok(200);
+        let chat = json!({"trace_id": trace, "model": model,
+            "messages": [{"role": "user", "content": SECRET}]});
+        key.post("/api/v1/chat/completions", &chat).await.ok(200);
+    }
+    let job = replay(&key, &trace, &json!({"force_model": "public"})).await;
+    let skipped = each(&job["comparison"]["replay"]["steps"], "skipped");
+    let secure = json!("secure");
+    assert_eq!(skipped, [&secure, &secure, &Value::Null, &Value::Null], "{job}");
+    assert_eq!((private.begun(), public.begun()), (2, 4));
+
+    settings(&owner, 1, json!({"safety": {"secrets": {"action": "redact"}}})).await;
+    let job = replay(&key, &trace, &json!({"compare_models": ["public"]})).await;
+    let skipped = each(&job["comparison"]["replays"][0]["steps"], "skipped");
+    assert_eq!(skipped, [&Value::Null; 4], "placeholders may go anywhere: {job}");
+    assert!(!public.last().to_string().contains("AKIA"), "{}", public.last());
 }
 
 async fn what_was_secure_stays_private_in_every_further_replay(backend: Backend) {
