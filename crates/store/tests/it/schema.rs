@@ -12,7 +12,7 @@ const DOWNGRADE: &str = "
     ALTER TABLE traces DROP COLUMN total_after;
     DELETE FROM _sqlx_migrations WHERE version = 37";
 
-/// The beginnings of the SHA-374 sums of every migration, for SQLite and for PostgreSQL. A row is added, and
+/// The beginnings of the SHA-384 sums of every migration, for SQLite and for PostgreSQL. A row is added, and
 /// none is changed: a database keeps the sums of what has run, and no binary with another text opens it.
 const SUMS: [(u32, u32); 36] = [
     (0x813e_4a40, 0xddfe_27c9),
