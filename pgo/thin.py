@@ -8,7 +8,8 @@ import sys
 
 least, size = int(sys.argv[1]), int(sys.argv[2])
 # TLS, HTTP/2, PostgreSQL, Redis, other providers' formats, and what prompts may hold.
-NOT_LOADED = re.compile(r"\d(checks|counters|h2|providers|redis|rustls|sqlx_postgres)|(checks|counters|h2|providers|redis|rustls|sqlx_postgres)\.\.")
+CRATES = "checks|counters|h2|providers|redis|rustls|sqlx_postgres"
+NOT_LOADED = re.compile(rf"\d(?:{CRATES})|(?:{CRATES})\.\.")
 
 
 def records(lines):

@@ -6,6 +6,7 @@
 Three pages are open as a browser holds them: overview, traces and jobs. Each round is a closed loop of 32 connections.
 Standard library; loopback only.
 """
+import contextlib
 import http.client
 import json
 import os
@@ -15,43 +16,25 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
-PERF = pathlib.Path(__file__).parent.parent / "perf"
-GATEWAY, UPSTREAM = "127.0.0.1:9461", "127.0.0.1:9460"
-EMAIL, PASSWORD = "owner@bench.invalid", "bench-owner-password"
+BENCH = pathlib.Path(__file__).resolve().parent.parent
+sys.path += [str(BENCH / "fleet"), str(BENCH / "perf")]
+from chat_load import ChatLoad, capitals  # noqa: E402
+from fleet import EMAIL, PASSWORD, Node, free_port  # noqa: E402
+
 PAGES = ("/live/overview?project=2", "/live/traces?project=2", "/live/jobs?project=2")
 # The list sums the steps of the newest 50: with few traces each would have thousands.
 TRACES = 20_000
 SECONDS = float(os.environ.get("ROUND_SECONDS", "10"))
 
 
-def cpu(pid):
-    """User and system time of a process in microseconds."""
-    fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) * 1_000_000 / os.sysconf("SC_CLK_TCK")
-
-
-def wait_until_ready(address):
-    for _ in range(300):
-        try:
-            connection = http.client.HTTPConnection(address, timeout=1)
-            connection.request("GET", "/ready")
-            if connection.getresponse().status == 200:
-                return
-        except OSError:
-            pass
-        time.sleep(0.1)
-    sys.exit("the gateway is not ready")
-
-
 class Page(threading.Thread):
     """A page that is open: reads its events until it is closed, and counts them."""
 
-    def __init__(self, path, cookie):
+    def __init__(self, address, path, cookie):
         super().__init__(daemon=True)
         self.events = 0
-        self.connection = http.client.HTTPConnection(GATEWAY, timeout=30)
+        self.connection = http.client.HTTPConnection(address, timeout=30)
         self.connection.request("GET", path, headers={"cookie": cookie, "sec-fetch-site": "same-origin"})
         self.response = self.connection.getresponse()
         if self.response.status != 200:
@@ -73,49 +56,31 @@ class Page(threading.Thread):
 def main():
     gateway_path, kit = sys.argv[1:3]
     pairs = int(sys.argv[3]) if len(sys.argv) > 3 else 6
-    with tempfile.TemporaryDirectory() as folder:
-        upstream = subprocess.Popen([f"{kit}/upstream"], env={**os.environ, "LISTEN": UPSTREAM})
-        environment = {"PATH": os.environ["PATH"], "SLUICE_LISTEN": GATEWAY, "SLUICE_DATA_DIR": f"{folder}/data",
-                       "SLUICE_OWNER_EMAIL": EMAIL, "SLUICE_OWNER_PASSWORD": PASSWORD, "SLUICE_LOG": "error",
-                       "SLUICE_METRICS_LISTEN": "off", "SLUICE_EGRESS_ALLOW": "127.0.0.1"}
-        gateway = subprocess.Popen([gateway_path, "serve"], env=environment)
-        try:
-            wait_until_ready(GATEWAY)
-            measure(gateway.pid, kit, folder, pairs)
-        finally:
-            gateway.terminate()
-            gateway.wait(60)
-            upstream.kill()
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        upstream = f"127.0.0.1:{free_port()}"
+        provider = subprocess.Popen([f"{kit}/upstream"], env={**os.environ, "LISTEN": upstream})
+        stack.callback(provider.wait)
+        stack.callback(provider.kill)
+        node = Node(0, os.path.abspath(gateway_path), folder, {})
+        stack.callback(node.stop)
+        node.start()
+        load = ChatLoad(kit, folder, node.base, (EMAIL, PASSWORD), upstream, TRACES, capitals())
+        measure(node, load, pairs)
 
 
-def measure(pid, kit, folder, pairs):
-    setup = json.loads(subprocess.check_output(
-        [sys.executable, PERF / "sluice_setup.py", f"http://{GATEWAY}", EMAIL, PASSWORD, f"http://{UPSTREAM}/v1",
-         str(TRACES)]))
-    body = {"model": "mock", "max_tokens": 64, "messages": [{"role": "user", "content": "@TEXT@"}], **setup["extra_body"]}
-    files = {"body": json.dumps(body), "ids": "\n".join(setup["ids"]),
-             "texts": "\n".join(f"What is the capital of country number {n}?" for n in range(997))}
-    for name, text in files.items():
-        pathlib.Path(folder, name).write_text(text)
-    command = [f"{kit}/pload", "--url", f"http://{GATEWAY}/api/v1/chat/completions", "--body", f"{folder}/body",
-               "--ids", f"{folder}/ids", "--texts", f"{folder}/texts", "--conns", "32"]
-    for name, value in setup["headers"].items():
-        command += ["-H", f"{name}: {value}"]
-    login = http.client.HTTPConnection(GATEWAY)
+def measure(node, load, pairs):
+    login = http.client.HTTPConnection(node.address)
     login.request("POST", "/api/v1/session", json.dumps({"email": EMAIL, "password": PASSWORD}), {"content-type": "application/json"})
     cookie = login.getresponse().getheader("set-cookie").split(";")[0]
 
     def round_of(seconds, is_open):
-        pages = [Page(path, cookie) for path in PAGES] if is_open else []
-        began = cpu(pid)
-        answered = json.loads(subprocess.check_output([*command, "--secs", str(seconds)]))
-        used = cpu(pid) - began
+        pages = [Page(node.address, path, cookie) for path in PAGES] if is_open else []
+        figures = load.run(node.process.pid, node.base, seconds)
         events = sum(page.events for page in pages)
         for page in pages:
             page.close()
-        if answered["errors"] or not answered["ok"]:
-            sys.exit(f"calls failed: {answered}")
-        return used / answered["ok"], answered["ok"] / seconds, events
+        return *figures, events
 
     round_of(3, False)
     ratios = []

@@ -8,95 +8,38 @@ of its own. A round is a closed loop of 32 connections with chat completions of 
 third column has calls of NOW with a user, a session and two tags in their headers. Standard library; loopback only.
 """
 import argparse
-import json
+import contextlib
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 
-PERF = pathlib.Path(__file__).resolve().parent.parent / "perf"
-EMAIL, PASSWORD, TRACES = "owner@bench.invalid", "bench-owner-password", 5_000
-UPSTREAM = "127.0.0.1:9470"
+BENCH = pathlib.Path(__file__).resolve().parent.parent
+sys.path += [str(BENCH / "fleet"), str(BENCH / "perf")]
+from chat_load import ChatLoad, capitals  # noqa: E402
+from fleet import EMAIL, PASSWORD, Node, free_port  # noqa: E402
+
+TRACES = 5_000
 ATTRIBUTES = ["X-Sluice-User: user-7", "X-Sluice-Session: session-7", "X-Sluice-Tags: team=search,stage=test"]
-
-
-def cpu(pid):
-    """User and system time of a process in microseconds."""
-    fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) * 1_000_000 / os.sysconf("SC_CLK_TCK")
 
 
 class Build:
     """A gateway of one build, and the calls to it."""
 
-    def __init__(self, binary, address, folder):
+    def __init__(self, number, binary, kit, folder, upstream, stack):
+        folder = pathlib.Path(folder, str(number))
         folder.mkdir()
-        self.address, self.folder = address, folder
-        environment = {"PATH": os.environ["PATH"], "SLUICE_LISTEN": address, "SLUICE_DATA_DIR": str(folder / "data"),
-                       "SLUICE_OWNER_EMAIL": EMAIL, "SLUICE_OWNER_PASSWORD": PASSWORD, "SLUICE_LOG": "error",
-                       "SLUICE_METRICS_LISTEN": "off", "SLUICE_EGRESS_ALLOW": "127.0.0.1"}
-        self.process = subprocess.Popen([binary, "serve"], env=environment, stdout=subprocess.DEVNULL)
-
-    def set_up(self, kit):
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"http://{self.address}/ready", timeout=1).read()
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            sys.exit("the gateway is not ready")
-        setup = json.loads(subprocess.check_output(
-            [sys.executable, PERF / "sluice_setup.py", f"http://{self.address}", EMAIL, PASSWORD,
-             f"http://{UPSTREAM}/v1", str(TRACES)]))
-        message = [{"role": "user", "content": "@TEXT@"}]
-        body = {"model": "mock", "max_tokens": 64, "messages": message, **setup["extra_body"]}
-        texts = "\n".join(f"What is the capital of country number {n}?" for n in range(997))
-        for name, text in {"body": json.dumps(body), "ids": "\n".join(setup["ids"]), "texts": texts}.items():
-            (self.folder / name).write_text(text)
-        self.command = [f"{kit}/pload", "--url", f"http://{self.address}/api/v1/chat/completions", "--conns", "32"]
-        for name in ("body", "ids", "texts"):
-            self.command += [f"--{name}", str(self.folder / name)]
-        for name, value in setup["headers"].items():
-            self.command += ["-H", f"{name}: {value}"]
+        self.node = Node(number, os.path.abspath(binary), folder, {})
+        stack.callback(self.node.stop)
+        self.node.start()
+        account = (EMAIL, PASSWORD)
+        self.load = ChatLoad(kit, folder, self.node.base, account, upstream, TRACES, capitals())
 
     def round_of(self, seconds, headers=()):
         """Microseconds of processor time for a call."""
-        began = cpu(self.process.pid)
-        more = [part for header in headers for part in ("-H", header)]
-        answered = json.loads(subprocess.check_output([*self.command, *more, "--secs", str(seconds)]))
-        used = cpu(self.process.pid) - began
-        if answered["errors"] or not answered["ok"]:
-            sys.exit(f"calls failed: {answered}")
-        return used / answered["ok"]
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    for name in ("before", "now", "kit"):
-        parser.add_argument(name)
-    parser.add_argument("--pairs", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=8)
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        upstream = subprocess.Popen([f"{args.kit}/upstream"], env={**os.environ, "LISTEN": UPSTREAM})
-        builds = []
-        try:
-            for number, binary in enumerate((args.before, args.now)):
-                builds.append(Build(binary, f"127.0.0.1:{9471 + number}", folder / str(number)))
-            for build in builds:
-                build.set_up(args.kit)
-            measure(*builds, args.pairs, args.seconds)
-        finally:
-            for build in builds:
-                build.process.terminate()
-                build.process.wait(60)
-            upstream.kill()
+        return self.load.run(self.node.process.pid, self.node.base, seconds, headers)[0]
 
 
 def measure(before, now, pairs, seconds):
@@ -113,6 +56,24 @@ def measure(before, now, pairs, seconds):
         print(f"pair {pair}: " + ", ".join(f"{kind} {took[kind]:.1f} us" for kind in kinds), flush=True)
     for kind, found in ratios.items():
         print(f"{kind} / before: median {statistics.median(found):.3f} ({min(found):.3f} to {max(found):.3f})")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("before", "now", "kit"):
+        parser.add_argument(name)
+    parser.add_argument("--pairs", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=8)
+    args = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        upstream = f"127.0.0.1:{free_port()}"
+        provider = subprocess.Popen([f"{args.kit}/upstream"], env={**os.environ, "LISTEN": upstream})
+        stack.callback(provider.wait)
+        stack.callback(provider.kill)
+        builds = [Build(number, binary, args.kit, folder, upstream, stack)
+                  for number, binary in enumerate((args.before, args.now))]
+        measure(*builds, args.pairs, args.seconds)
 
 
 if __name__ == "__main__":

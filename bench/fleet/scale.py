@@ -22,7 +22,9 @@ import time
 
 from fleet import EMAIL, PASSWORD, Database, Fleet, Redis, free_port
 
-PERF = pathlib.Path(__file__).resolve().parent.parent / "perf"
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "perf"))
+from chat_load import ChatLoad  # noqa: E402
+
 MOST_NODES, TRACES = 3, 1_000
 TICK = os.sysconf("SC_CLK_TCK")
 SIZES = """SELECT relname, pg_table_size(oid), pg_indexes_size(oid) FROM pg_class
@@ -69,35 +71,19 @@ class Load:
     """The kit, with a project of its own at the gateways."""
 
     def __init__(self, kit, folder, fleet, args, stack):
-        self.kit, self.folder, self.args = kit, folder, args
-        port = free_port()
-        environment = {**os.environ, "LISTEN": f"127.0.0.1:{port}"}
-        provider = subprocess.Popen([f"{kit}/upstream"], env=environment)
+        self.connections = args.connections
+        upstream = f"127.0.0.1:{free_port()}"
+        provider = subprocess.Popen([f"{kit}/upstream"], env={**os.environ, "LISTEN": upstream})
         stack.callback(provider.wait)
         stack.callback(provider.terminate)
-        time.sleep(0.5)
-        setup = [sys.executable, str(PERF / "sluice_setup.py"), fleet.nodes[0].base, EMAIL, PASSWORD,
-                 f"http://127.0.0.1:{port}/v1", str(TRACES)]
-        prepared = json.loads(subprocess.run(setup, check=True, capture_output=True, text=True).stdout)
-        self.headers = [word for name, value in prepared["headers"].items() for word in ("-H", f"{name}: {value}")]
-        body = {"model": "mock", "messages": [{"role": "user", "content": "@TEXT@"}], "max_tokens": 64,
-                **prepared["extra_body"]}
-        self.write("body", json.dumps(body))
-        self.write("ids", "\n".join(prepared["ids"]) + "\n")
-        self.write("texts", "\n".join(json.dumps(text)[1:-1] for text in texts()) + "\n")
-
-    def write(self, name, text):
-        pathlib.Path(self.folder, name).write_text(text)
+        account = (EMAIL, PASSWORD)
+        self.chat = ChatLoad(kit, folder, fleet.nodes[0].base, account, upstream, TRACES, texts())
 
     def run(self, nodes, seconds):
-        """Loads some gateways at once; the calls that were answered, and those that were not."""
-        connections = max(1, self.args.connections // len(nodes))
-        loads = [subprocess.Popen(
-            [f"{self.kit}/pload", "--url", f"{node.base}/api/v1/chat/completions", "--body", f"{self.folder}/body",
-             "--texts", f"{self.folder}/texts", "--ids", f"{self.folder}/ids", "--conns", str(connections),
-             "--secs", str(seconds), *self.headers], stdout=subprocess.PIPE, text=True) for node in nodes]
-        read = [json.loads(load.communicate(timeout=seconds + 120)[0]) for load in loads]
-        return read
+        """Loads some gateways at once; the figures of each."""
+        connections = max(1, self.connections // len(nodes))
+        loads = [self.chat.begin(node.base, connections, seconds) for node in nodes]
+        return [json.loads(load.communicate(timeout=seconds + 120)[0]) for load in loads]
 
 
 def recorded(database):
