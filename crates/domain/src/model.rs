@@ -40,6 +40,12 @@ impl Provider {
             _ => Self::parse(word),
         }
     }
+
+    /// Whether sensitive requests may be sent to a model of it: a server of one's own is private whatever it is
+    /// called.
+    pub(crate) fn is_private(self, is_public: bool) -> bool {
+        !is_public || self == Self::Internal
+    }
 }
 
 /// The `base_url` that stands for the model the gateway serves itself.
@@ -83,7 +89,7 @@ pub struct Model {
 impl Model {
     /// Whether sensitive requests may be sent to it.
     pub fn is_private(&self) -> bool {
-        !self.is_public || self.provider == Provider::Internal
+        self.provider.is_private(self.is_public)
     }
 
     /// Whether the gateway itself answers for it.

@@ -296,7 +296,7 @@ impl Call {
 
     /// Whether its model was private when it was called, as [`crate::model::Model::is_private`] has it.
     pub fn was_private(&self) -> bool {
-        !self.is_public || self.provider == Provider::Internal
+        self.provider.is_private(self.is_public)
     }
 }
 

@@ -11,3 +11,10 @@ pub(super) fn bounded(mut choices: Vec<Choice>) -> Vec<Choice> {
     choices.extend(others.filter(|choice| choice.is_chosen));
     choices
 }
+
+/// Some choices, and the chosen one also if it is gone: a browser takes the first where none is selected.
+pub(super) fn with_gone(mut choices: Vec<Choice>, chosen: Option<&str>) -> Vec<Choice> {
+    let gone = chosen.filter(|chosen| choices.iter().all(|choice| choice.value != *chosen));
+    choices.extend(gone.map(|gone| Choice { is_chosen: true, ..Choice::of(gone.to_owned()) }));
+    choices
+}

@@ -68,14 +68,16 @@ fn providers(t: &Texts, chosen: &str) -> Vec<Choice> {
 /// The page of a model.
 pub(super) async fn show(State(app): State<App>, visit: Visit, path: Segments) -> Result<Response> {
     let project = visit.shown_project()?;
-    Ok(page(&model(&app, &visit, project, path.model()?)?))
+    Ok(page(&model(&app, &visit, project, path.model()?, visit.get("key"))?))
 }
 
+/// The page of a model, with a key chosen for a test call.
 pub(super) fn model(
     app: &App,
     visit: &Visit,
     project: ProjectId,
     id: ModelId,
+    key: Option<&str>,
 ) -> Result<ModelPage> {
     let view = app.gateway.model(visit.member(), project, id)?;
     let states = app.gateway.endpoint_states(visit.member(), project, id)?;
@@ -97,7 +99,7 @@ pub(super) fn model(
         retention: model.data_retention_days.to_string(),
         warnings: view.warnings,
         endpoints: states.into_iter().map(|state| endpoint(visit.t, state, None)).collect(),
-        keys: playground::keys(app, visit, project, visit.get("key")),
+        keys: playground::keys(app, visit, project, key),
         called: None,
         may_change: visit.member().role.is_admin(),
     })
@@ -129,7 +131,7 @@ pub(super) async fn check(
     let project = visit.shown_project()?;
     let id = path.model()?;
     let checks = app.gateway.check_endpoints(visit.member(), project, id).await?;
-    let mut shown = model(&app, &visit, project, id)?;
+    let mut shown = model(&app, &visit, project, id, visit.get("key"))?;
     let row =
         |EndpointCheck { state, fault }| endpoint(visit.t, state, Some(fault.map_or(Ok(()), Err)));
     shown.endpoints = checks.into_iter().map(row).collect();
@@ -176,11 +178,13 @@ pub(super) async fn update(
         Ok(()) => Ok(done(&format!("/models/{}", id.0), project, "model_saved")),
         Err(failure) if failure.status() == StatusCode::CONFLICT => {
             // The form would undo later changes.
-            let mut shown = model(&app, &visit, project, id)?;
+            let mut shown = model(&app, &visit, project, id, visit.get("key"))?;
             shown.frame.fault = Some(visit.t.model.is_old.to_owned());
             Ok(page_as(StatusCode::CONFLICT, &shown))
         }
-        Err(failure) => Ok(refused(model(&app, &visit, project, id)?, &form, failure)),
+        Err(failure) => {
+            Ok(refused(model(&app, &visit, project, id, visit.get("key"))?, &form, failure))
+        }
     }
 }
 

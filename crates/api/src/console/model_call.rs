@@ -4,7 +4,7 @@ use axum::body::to_bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
-use dashboard::{CALL_PROMPT, Choice, Duration, ModelPage, Money, TestCall};
+use dashboard::{CALL_PROMPT, Duration, ModelPage, Money, TestCall};
 use domain::ids::{KeyId, ProjectId};
 use domain::step::{Step, StepStatus};
 use domain::time::millis;
@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::console::failure::Result;
 use crate::console::trace::beginning;
 use crate::console::visit::{Form, Visit};
-use crate::console::{model, page};
+use crate::console::{choices, model, page};
 use crate::http::dialect::Dialect;
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
@@ -41,14 +41,12 @@ pub(super) async fn call(
     form: Form,
 ) -> Result<Response> {
     let project = visit.shown_project()?;
-    let mut shown = model::model(&app, &visit, project, path.model()?)?;
-    let key: KeyId = form.get("key").and_then(|id| id.parse().ok()).ok_or(Error::NotFound)?;
-    for choice in &mut shown.keys {
-        choice.is_chosen = choice.value == key.to_string();
-    }
-    // A browser takes the first one where none is chosen, and the next call would be paid by that.
-    if !shown.keys.is_empty() && shown.keys.iter().all(|choice| !choice.is_chosen) {
-        shown.keys.push(Choice { is_chosen: true, ..Choice::of(key.to_string()) });
+    let sent = form.get("key");
+    let mut shown = model::model(&app, &visit, project, path.model()?, sent)?;
+    let key: KeyId = sent.and_then(|id| id.parse().ok()).ok_or(Error::NotFound)?;
+    // Without any key there is no form.
+    if !shown.keys.is_empty() {
+        shown.keys = choices::with_gone(shown.keys, sent);
     }
     let reply = match answered(&app, &visit, project, key, &shown.identifier).await {
         Ok(reply) => reply,

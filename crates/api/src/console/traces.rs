@@ -130,11 +130,7 @@ fn keys(app: &App, visit: &Visit, project: ProjectId) -> Vec<Choice> {
         })
         .collect();
     keys.reverse();
-    let mut keys = choices::bounded(keys);
-    if let Some(gone) = chosen.filter(|id| keys.iter().all(|key| key.value != *id)) {
-        keys.push(Choice { is_chosen: true, ..Choice::of(gone.to_owned()) });
-    }
-    keys
+    choices::with_gone(choices::bounded(keys), chosen)
 }
 
 /// A trace as a row.

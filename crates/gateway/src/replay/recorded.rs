@@ -5,6 +5,7 @@ use domain::conversation::{
     Body, CACHE_BREAKPOINT, CACHE_CONTROL, Message, PROVIDER_STATE, Prompt, Role,
 };
 use domain::step::{ApiEndpoint, Content, Step};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::pipeline::screen::PiiRule;
@@ -36,14 +37,8 @@ impl Recorded {
             }
             _ => return None,
         };
-        let placeholders = match content.placeholders {
-            None => Placeholders::default(),
-            Some(stored) => serde_json::from_value(stored).ok()?,
-        };
-        let servers = match content.mcp {
-            None => Vec::new(),
-            Some(stored) => serde_json::from_value(stored).ok()?,
-        };
+        let placeholders = stored(content.placeholders)?;
+        let servers = stored(content.mcp)?;
         let prompt = Prompt {
             messages,
             max_output_tokens: content.max_output_tokens,
@@ -76,6 +71,11 @@ impl Recorded {
             }
         }
     }
+}
+
+/// Reads a part of a content, which is empty if it was not stored; `None` if it is something else.
+fn stored<T: DeserializeOwned + Default>(part: Option<Value>) -> Option<T> {
+    part.map_or_else(|| Some(T::default()), |part| serde_json::from_value(part).ok())
 }
 
 fn drop_cache(members: &mut Map<String, Value>) {

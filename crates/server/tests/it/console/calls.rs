@@ -219,7 +219,7 @@ async fn a_replay_that_is_refused_keeps_the_key_that_pays(backend: Backend) {
     assert_eq!(refused.text.matches(" selected>").count(), 1, "{}", refused.text);
     shows(&refused, 404, "aria-describedby=\"replay-key-fault\"");
     shows(&refused, 404, "id=\"replay-key-fault\">The key is revoked, or is none of this project");
-    // What a key may not do is beside what it is about.
+    // A refusal by a list of the key is beside the field that it is about.
     for (held, field, fault) in [
         (json!({"allowed_models": []}), "model", "Model not allowed for this key"),
         (json!({"allowed_endpoints": ["chat"]}), "replay-key", "Endpoint not allowed for this key"),
