@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """The processor time that live pages of the console cost a chat call: pairs of rounds with and without them, in one run.
 
-    ROUND_SECONDS=10 live_cost.py GATEWAY KIT [PAIRS]      KIT: the folder of `upstream` and `pload` (bench/perf/perfkit)
+    ROUND_SECONDS=60 live_cost.py GATEWAY KIT [PAIRS]      KIT: the folder of `upstream` and `pload` (bench/perf/perfkit)
 
-Three pages are open as a browser holds them: overview, traces and jobs. Each round is a closed loop of 32 connections.
+Three pages are open as a browser holds them: overview, traces and jobs. Each round is a closed loop of 32 connections,
+and begins when the pages show all that they show: what is measured is pages that stay open. A round shorter than the
+longest rest of a part of a page (a minute) may miss that part.
 Standard library; loopback only.
 """
 import contextlib
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(BENCH / "fleet"), str(BENCH / "perf")]
@@ -25,7 +28,8 @@ from fleet import EMAIL, PASSWORD, Node, free_port  # noqa: E402
 PAGES = ("/live/overview?project=2", "/live/traces?project=2", "/live/jobs?project=2")
 # The list sums the steps of the newest 50: with few traces each would have thousands.
 TRACES = 20_000
-SECONDS = float(os.environ.get("ROUND_SECONDS", "10"))
+QUIET_SECONDS = 5
+SECONDS = float(os.environ.get("ROUND_SECONDS", "60"))
 
 
 class Page(threading.Thread):
@@ -53,6 +57,14 @@ class Page(threading.Thread):
         self.join(5)
 
 
+def wait_for_all(pages):
+    """Waits until pages have been sent nothing for a few seconds: without calls nothing changes."""
+    seen = -1
+    while (now := sum(page.events for page in pages)) != seen:
+        seen = now
+        time.sleep(QUIET_SECONDS if pages else 0)
+
+
 def main():
     gateway_path, kit = sys.argv[1:3]
     pairs = int(sys.argv[3]) if len(sys.argv) > 3 else 6
@@ -76,8 +88,10 @@ def measure(node, load, pairs):
 
     def round_of(seconds, is_open):
         pages = [Page(node.address, path, cookie) for path in PAGES] if is_open else []
+        wait_for_all(pages)
+        shown = sum(page.events for page in pages)
         figures = load.run(node.process.pid, node.base, seconds)
-        events = sum(page.events for page in pages)
+        events = sum(page.events for page in pages) - shown
         for page in pages:
             page.close()
         return *figures, events

@@ -21,13 +21,20 @@ use crate::evidence::usage::Usage;
 use crate::gateway::Gateway;
 use crate::live::view::{LiveOverview, Span};
 
-/// After figures were computed, so many times as long passes before they are again: those of a large project take a
-/// while.
-const FIGURES_REST: u32 = 9;
-/// The same of groups: they read each step that no hour has summed, and so may take less of the time.
-const GROUPS_REST: u32 = 49;
-/// The longest rest: a page that is looked at shows what has come.
-const LONGEST_REST: Duration = Duration::from_secs(15);
+/// How long something rests that is computed again and again.
+#[derive(Clone, Copy)]
+struct Rest {
+    /// After a computation, so many times as long as it took passes before the next.
+    times: u32,
+    /// The longest rest: a page that is looked at shows what has come.
+    longest: Duration,
+}
+
+/// Figures of a large project take a while.
+const FIGURES_REST: Rest = Rest { times: 9, longest: Duration::from_secs(15) };
+/// Groups read each step that no hour has summed: under a load of thousands of calls a second they are what a page costs
+/// those calls.
+const GROUPS_REST: Rest = Rest { times: 99, longest: Duration::from_secs(60) };
 
 /// The minute and its ledger: a call changes it.
 type Ledger = (i64, Vec<LedgerRow>);
@@ -60,12 +67,11 @@ struct GroupsRead {
 struct Turn {
     ledger: Option<Ledger>,
     due: Instant,
-    /// How many times as long as it took passes before it may be.
-    rest: u32,
+    rest: Rest,
 }
 
 impl Turn {
-    fn new(rest: u32) -> Self {
+    fn new(rest: Rest) -> Self {
         Self { ledger: None, due: Instant::now(), rest }
     }
 
@@ -76,7 +82,8 @@ impl Turn {
 
     /// Notes that a computation has begun at a time and is over now. One that has failed is tried again.
     fn is_over(&mut self, began: Instant, ledger: Option<&Ledger>) {
-        self.due = Instant::now() + LONGEST_REST.min(began.elapsed() * self.rest);
+        let Rest { times, longest } = self.rest;
+        self.due = Instant::now() + longest.min(began.elapsed().saturating_mul(times));
         if let Some(ledger) = ledger {
             self.ledger = Some(ledger.clone());
         }
