@@ -9,7 +9,7 @@ use domain::ids::NodeId;
 use domain::secret::Secret;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
-use sqlx::{Sqlite, SqlitePool, Transaction};
+use sqlx::{Connection as _, PgConnection, Sqlite, SqlitePool, Transaction};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::error::{Error, Result};
@@ -166,7 +166,7 @@ const READER_IDLE: Duration = Duration::from_secs(30);
 const PAGE_BYTES: u32 = 8192;
 
 /// Connections of a node to PostgreSQL, beside those of its writer and of its locks.
-const MOST_CONNECTIONS: u32 = 10;
+pub(crate) const MOST_CONNECTIONS: u32 = 10;
 
 /// How long anything waits for a connection.
 pub(crate) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -243,12 +243,36 @@ fn postgres(location: &Location, most: u32) -> Result<(PgPoolOptions, PgConnectO
 fn direct(url: &Secret, most: u32) -> Result<(PgPoolOptions, PgConnectOptions)> {
     // A statement of ours that runs longer is a defect, not work. None is so long that compiling it pays: that
     // takes 15 to 100 ms where PostgreSQL takes a filter for a long one.
-    let options = postgres_options(url)?.options([("statement_timeout", "30000"), ("jit", "off")]);
+    // Workers take some 40 ms to begin, more than a statement takes that PostgreSQL takes for long because it looks into
+    // some 60 partitions: by an index that costs a few thousand. One that reads much costs more than ten thousand.
+    let options = postgres_options(url)?.options([
+        ("statement_timeout", "30000"),
+        ("jit", "off"),
+        ("parallel_setup_cost", "10000"),
+    ]);
     Ok((pool_of(most), options))
 }
 
 fn pool_of(most: u32) -> PgPoolOptions {
     PgPoolOptions::new().max_connections(most).acquire_timeout(ACQUIRE_TIMEOUT)
+}
+
+/// A connection to the PostgreSQL server itself, for what needs a session of its own. Should the machine at this end be
+/// gone, the server notices, and gives its locks to the next.
+pub(crate) async fn connect_direct(
+    url: &Secret,
+    settings: &[(&str, &str)],
+) -> Result<PgConnection> {
+    let options = postgres_options(url)?.options(settings.iter().copied()).options([
+        ("tcp_keepalives_idle", "10"),
+        ("tcp_keepalives_interval", "5"),
+        ("tcp_keepalives_count", "3"),
+    ]);
+    let connecting = PgConnection::connect_with(&options);
+    tokio::time::timeout(ACQUIRE_TIMEOUT, connecting)
+        .await
+        .map_err(|_| Error::Unavailable("it does not answer".to_owned()))?
+        .map_err(unreachable)
 }
 
 /// The options that a database URL holds.

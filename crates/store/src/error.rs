@@ -89,3 +89,20 @@ impl From<sqlx::Error> for Error {
         }
     }
 }
+
+/// Whether others have what a statement needs: the wait for it was too long, or would have been for ever.
+pub(crate) fn is_in_use(error: &sqlx::Error) -> bool {
+    const LOCK_NOT_AVAILABLE: &str = "55P03";
+    const DEADLOCK_DETECTED: &str = "40P01";
+    matches!(code(error).as_deref(), Some(LOCK_NOT_AVAILABLE | DEADLOCK_DETECTED))
+}
+
+/// Whether a statement was ended because it took too long.
+pub(crate) fn is_slow(error: &sqlx::Error) -> bool {
+    const QUERY_CANCELED: &str = "57014";
+    code(error).as_deref() == Some(QUERY_CANCELED)
+}
+
+fn code(error: &sqlx::Error) -> Option<std::borrow::Cow<'_, str>> {
+    error.as_database_error()?.code()
+}

@@ -1,10 +1,12 @@
 //! Step ids, taken in blocks, so that an id costs no query.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use domain::ids::{NodeId, StepId};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::db::{ACQUIRE_TIMEOUT, WritePool, within};
 use crate::error::{Error, Result};
@@ -12,13 +14,24 @@ use crate::error::{Error, Result};
 /// Ids that a process takes at once. Unused ones are a gap.
 const BLOCK_IDS: i64 = 1000;
 
+/// How long a block is used. On PostgreSQL the ids of a day lie in a partition that is dropped when all its steps are
+/// due: a step that gets an old id late keeps the others waiting.
+const BLOCK_LIFE: Duration = Duration::from_mins(30);
+
 const TAKE: &str = "UPDATE counters SET value = value + $2 WHERE name = $1 RETURNING value";
+
+/// Ids that are not used yet.
+#[derive(Debug)]
+struct Block {
+    ids: Range<i64>,
+    taken: Instant,
+}
 
 /// A process's current block.
 #[derive(Debug)]
 pub(crate) struct StepIds {
     pool: WritePool,
-    block: Mutex<Range<i64>>,
+    block: Mutex<Block>,
     /// The runtime on which blocks are taken: all callers wait for one, and a thread that serves
     /// requests may be busy with the largest of them.
     runtime: Handle,
@@ -27,7 +40,8 @@ pub(crate) struct StepIds {
 impl StepIds {
     /// An allocator without ids. Blocks will be taken on the runtime of this call.
     pub(crate) fn new(pool: WritePool) -> Self {
-        Self { pool, block: Mutex::new(0..0), runtime: Handle::current() }
+        let block = Mutex::new(Block { ids: 0..0, taken: Instant::now() });
+        Self { pool, block, runtime: Handle::current() }
     }
 
     pub(crate) async fn take(&self) -> Result<StepId> {
@@ -38,14 +52,17 @@ impl StepIds {
                 .await
                 .map_err(|_| Error::Unavailable("no step id can be had".to_owned()))?,
         };
-        if let Some(id) = block.next() {
+        if block.taken.elapsed() < BLOCK_LIFE
+            && let Some(id) = block.ids.next()
+        {
             return Ok(StepId(id));
         }
+        let taken_at = Instant::now();
         let pool = self.pool.clone();
         let taken = self.runtime.spawn(async move { take(&pool, "step", BLOCK_IDS).await });
         let stopped = |_| Error::Unavailable("the gateway is stopping".to_owned());
         let end = taken.await.map_err(stopped)??;
-        *block = end - BLOCK_IDS + 1..end;
+        *block = Block { ids: end - BLOCK_IDS + 1..end, taken: taken_at };
         Ok(StepId(end - BLOCK_IDS))
     }
 }

@@ -25,12 +25,14 @@ mod lock;
 mod migrate;
 mod models;
 mod organizations;
+mod partitions;
 mod parts;
 mod passkeys;
 mod people;
 mod pg;
 mod projects;
 mod purge;
+mod retention;
 mod seal;
 mod search;
 mod second_factors;
@@ -47,6 +49,7 @@ mod writer;
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{NodeId, ProjectId, StepId};
+use domain::secret::Secret;
 use domain::time::{Clock, Timestamp};
 use futures_util::{StreamExt as _, stream};
 use tokio_util::task::TaskTracker;
@@ -73,6 +76,7 @@ pub use lock::Claim;
 pub use migrate::{SchemaState, apply_migrations, inspect_schema};
 pub use models::ModelRow;
 pub use organizations::Organization;
+pub use partitions::{DuePartition, Maintenance, PartitionWatch};
 pub use passkeys::StoredPasskey;
 pub use people::Person;
 pub use seal::{PackedContent, SealingKey, random};
@@ -129,6 +133,8 @@ pub struct Store {
     lock: Lock,
     kept_sums: KeptSums,
     serves_beside_others: bool,
+    /// The URL of the PostgreSQL server itself, if there is one and it may be changed.
+    direct: Option<Secret>,
     /// The calls of nodes that are gone which counters that are shared have not been told of; `None` where none are.
     lost_calls: Option<std::sync::Mutex<Vec<LostCall>>>,
 }
@@ -174,6 +180,7 @@ impl Store {
         let kept_sums = KeptSums::default();
         let is_shared = matches!(claim, Claim::ServeFleet | Claim::ServeShared);
         let serves_beside_others = is_shared && matches!(reader, Pool::Postgres(_));
+        let direct = if looks_only { None } else { location.direct().cloned() };
         let lost_calls = (*claim == Claim::ServeFleet).then(std::sync::Mutex::default);
         let store = Self {
             reader,
@@ -186,6 +193,7 @@ impl Store {
             lock,
             kept_sums,
             serves_beside_others,
+            direct,
             lost_calls,
         };
         // Proves the master key before anything is written with it.

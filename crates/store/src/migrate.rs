@@ -12,7 +12,7 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{Connection as _, PgConnection, SqlSafeStr};
 
 use crate::db::{self, Location, Pool, on};
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 use crate::lock::{CONTRACTS, Claim, MIGRATES, oldest_running};
 
 /// A migration as `build.rs` finds it in `migrations/`. Old entries never change.
@@ -292,19 +292,8 @@ fn migrator(is_sqlite: bool) -> Migrator {
 /// run.
 async fn migrate_postgres(location: &Location) -> Result<()> {
     let Some(url) = location.direct() else { return Ok(()) };
-    // Should the machine at this end be gone, the server notices, and gives its locks to the next.
-    let options = db::postgres_options(url)?.options([
-        ("lock_timeout", TABLE_LOCK_TIMEOUT),
-        ("statement_timeout", "30000"),
-        ("tcp_keepalives_idle", "10"),
-        ("tcp_keepalives_interval", "5"),
-        ("tcp_keepalives_count", "3"),
-    ]);
-    let connecting = PgConnection::connect_with(&options);
-    let mut connection = tokio::time::timeout(db::ACQUIRE_TIMEOUT, connecting)
-        .await
-        .map_err(|_| Error::Unavailable("it does not answer".to_owned()))?
-        .map_err(db::unreachable)?;
+    let settings = [("lock_timeout", TABLE_LOCK_TIMEOUT), ("statement_timeout", "30000")];
+    let mut connection = db::connect_direct(url, &settings).await?;
     let done = migrate_on(&mut connection).await;
     // The server ends it, and with it the lock, should this fail.
     let _ = connection.close().await;
@@ -387,14 +376,11 @@ impl Attempts {
     }
 }
 
-/// Whether others have a table: the wait for it was too long, or would have been for ever.
 fn is_in_use(error: &MigrateError) -> bool {
     let (MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) = error else {
         return false;
     };
-    cause
-        .as_database_error()
-        .is_some_and(|refusal| matches!(refusal.code().as_deref(), Some("55P03" | "40P01")))
+    error::is_in_use(cause)
 }
 
 fn failed(error: MigrateError) -> Error {

@@ -16,7 +16,15 @@ use crate::db::ACQUIRE_TIMEOUT;
 /// Begins a transaction with the settings that a session has where there is no pooler, in one message.
 macro_rules! begin_pooled {
     ($begin:literal) => {
-        concat!($begin, "; SET LOCAL statement_timeout = '30s'; SET LOCAL jit = off")
+        begin_pooled!($begin, "30s")
+    };
+    ($begin:literal, $timeout:literal) => {
+        concat!(
+            $begin,
+            "; SET LOCAL statement_timeout = '",
+            $timeout,
+            "'; SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 10000"
+        )
     };
 }
 
@@ -37,9 +45,7 @@ impl Begin {
             (Self::Write, false) => "BEGIN",
             (Self::Write, true) => begin_pooled!("BEGIN"),
             (Self::BoundedRead, false) => "BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'",
-            (Self::BoundedRead, true) => {
-                "BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'; SET LOCAL jit = off"
-            }
+            (Self::BoundedRead, true) => begin_pooled!("BEGIN READ ONLY", "5s"),
             (Self::Snapshot, false) => "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
             (Self::Snapshot, true) => {
                 begin_pooled!("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")

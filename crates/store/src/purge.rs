@@ -2,21 +2,21 @@
 
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use domain::ids::ProjectId;
 use domain::time::{DAY, HOUR, MINUTE, Timestamp};
+use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
 use crate::Store;
 use crate::db::{Tx, on, within};
 use crate::error::Result;
 use crate::from_row::from_row;
+use crate::retention::{DEFAULT_DAYS, Source, aged};
 
 /// Rows of one table that are deleted at once, so that no purge holds the writer for long.
 const BATCH_ROWS: i64 = 500;
-
-/// Days that steps are kept if no rule sets a retention.
-const DEFAULT_DAYS: i64 = 30;
 
 from_row! {
     /// The data of a deleted step that its trace keeps.
@@ -54,55 +54,27 @@ impl Store {
     /// Deletes a slice of steps whose retention is over: that of their model, else of their parent's
     /// model, else the longest of their trace, else the default of 30 days. A step without a model
     /// whose parent is gone is deleted as soon as any step of the project would be. The ledger stays,
-    /// and the trace keeps the data that is reported without its steps. Returns the number of deleted
-    /// steps; call again until it is 0.
+    /// and the trace keeps the data that is reported without its steps. In a database with partitions steps
+    /// stay for as many days longer as one has, a day and three hours; all stay while the clock may be ahead; and those
+    /// that their trace decides on stay until that has what it keeps of partitions that are dropped. Returns the number
+    /// of deleted steps; call again until it is 0.
     #[boxed]
     pub async fn purge_steps(&self, now: Timestamp) -> Result<u64> {
+        static DUE: LazyLock<String> = LazyLock::new(|| {
+            let source =
+                Source::of("steps", "project_id = $4", "s.project_id = $4 AND s.finished_at < $5");
+            let aged = aged(&source);
+            format!("{aged} SELECT id, days FROM aged WHERE finished_at < $1 - $2 * days LIMIT $3")
+        });
         const LEAST: &str = "
             SELECT p.id, min(m.data_retention_days)
             FROM projects p
             LEFT JOIN models m ON m.project_id = p.id
             WHERE p.deleted_at IS NULL
             GROUP BY p.id";
-        // An identifier has the rule of its current model, else of the last model with that
-        // identifier.
-        const DUE: &str = "
-            WITH named AS (
-                SELECT identifier, data_retention_days AS days,
-                       row_number() OVER (
-                           PARTITION BY identifier
-                           ORDER BY CASE WHEN deleted_at IS NULL THEN 0 ELSE 1 END, deleted_at DESC, id DESC
-                       ) AS place
-                FROM models
-                WHERE project_id = $4),
-            rules AS (SELECT identifier, days FROM named WHERE place = 1),
-            aged AS (
-                SELECT s.id, s.finished_at,
-                       COALESCE(
-                           r.days,
-                           CASE
-                               WHEN s.model IS NULL AND s.parent_step_id IS NOT NULL AND p.id IS NULL
-                               THEN 0
-                           END,
-                           (SELECT max(known.days)
-                            FROM (
-                                SELECT x.days
-                                FROM steps o
-                                JOIN rules x ON x.identifier = o.model
-                                WHERE o.trace_id = s.trace_id
-                                UNION ALL
-                                SELECT t.purged_days
-                                FROM traces t
-                                WHERE t.id = s.trace_id AND t.purged_days > 0) AS known),
-                           30) AS days
-                FROM steps s
-                LEFT JOIN steps p ON p.id = s.parent_step_id
-                LEFT JOIN rules r ON r.identifier = COALESCE(s.model, p.model)
-                WHERE s.project_id = $4 AND s.finished_at < $5)
-            SELECT id, days
-            FROM aged
-            WHERE finished_at < $1 - $2 * days
-            LIMIT $3";
+        // Whole partitions go first, without a deletion for each step.
+        let Some(leave) = self.partition_leave(now).await? else { return Ok(0) };
+        let now = now.minus_micros(leave);
         let projects: Vec<(i64, Option<i64>)> =
             on!(&self.reader, db => sqlx::query_as(LEAST).fetch_all(db).await?);
         for (project, least) in projects {
@@ -113,7 +85,7 @@ impl Store {
             let spanned = self.spanned_until(ProjectId(project)).await?.unwrap_or(0) * MINUTE;
             let oldest = Timestamp(now.minus_micros(days * DAY).0.min(grouped).min(spanned));
             let due: Vec<(i64, i64)> = on!(&self.reader, db => {
-                sqlx::query_as(DUE)
+                sqlx::query_as(AssertSqlSafe(DUE.as_str()))
                     .bind(now.0)
                     .bind(DAY)
                     .bind(BATCH_ROWS)

@@ -10,7 +10,7 @@ use domain::trace::{AgentWork, Purged, Trace, TraceStatus};
 use sqlx::AssertSqlSafe;
 
 use crate::Store;
-use crate::db::{Tx, on, within};
+use crate::db::{AnyTx, Tx, on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
 
@@ -46,7 +46,7 @@ pub enum Completion {
 
 /// The columns of a [`Row`].
 pub(crate) const COLUMNS: &str = "
-    id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment,
+    id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment, total_cost,
     stall_probability, tool_fidelity, purged_cost, purged_pii, purged_injection, purged_secret";
 
 from_row! {
@@ -61,6 +61,7 @@ from_row! {
         metadata: Option<String>,
         revenue: Option<i64>,
         assessment: Option<String>,
+        total_cost: Option<i64>,
         stall_probability: Option<f64>,
         tool_fidelity: Option<f64>,
         purged_cost: Option<i64>,
@@ -86,7 +87,13 @@ impl Row {
             },
             revenue: self.revenue.map(Usd),
             assessment: match &self.assessment {
-                Some(text) => Some(serde_json::from_str(text).map_err(|_| corrupt("assessment"))?),
+                Some(text) => {
+                    let stored: Assessment =
+                        serde_json::from_str(text).map_err(|_| corrupt("assessment"))?;
+                    // It grows by the cost of steps that went with their partition before the trace was completed.
+                    let total_cost = self.total_cost.map_or(stored.total_cost, Usd);
+                    Some(Assessment { total_cost, ..stored })
+                }
                 None => None,
             },
             work: self.stall_probability.zip(self.tool_fidelity).map(
@@ -163,7 +170,8 @@ impl Store {
     }
 
     /// Marks those failed that are still pending and have still no step after `since`: they were
-    /// found outside of this transaction, which keeps the writer waiting and must be short.
+    /// found outside of this transaction, which keeps the writer waiting and must be short. Those that may have lost
+    /// steps with a partition, and do not know yet what they cost, fail later.
     async fn fail_if_idle(&self, ids: &[uuid::Uuid], since: Timestamp) -> Result<Vec<TraceId>> {
         const FAIL: &str = "
             UPDATE traces
@@ -173,10 +181,12 @@ impl Store {
                 latency = COALESCE(
                     (SELECT max(finished_at) FROM steps WHERE trace_id = $1) - created_at, 0)
             WHERE id = $1 AND status = 'pending' AND active_at IS NULL
-              AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = $1 AND s.finished_at >= $2)";
+              AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = $1 AND s.finished_at >= $2)
+              AND NOT EXISTS (SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at)";
         let mut failed = Vec::with_capacity(ids.len());
         let mut tx = self.begin().await?;
         for id in ids {
+            tx.hold_trace(*id).await?;
             let changed = within!(tx, db => {
                 sqlx::query(FAIL).bind(id).bind(since.0).execute(&mut *db).await?.rows_affected()
             });
@@ -191,7 +201,9 @@ impl Store {
 
 impl Tx {
     /// Writes the end of a trace, or its new grades; those of a trace that has lost steps since it
-    /// was graded stay, because it cannot be graded again.
+    /// was graded stay, because it cannot be graded again. The total of one that has lost steps is summed up here: its
+    /// steps may have gone since they were graded. No partition is detached meanwhile, because the statement looks into
+    /// all of them, and what is gathered later is added by the number of the last one that is detached.
     #[boxed]
     pub async fn complete_trace(
         &mut self,
@@ -204,12 +216,21 @@ impl Tx {
             UPDATE traces
             SET status = 'completed', completed_at = COALESCE(completed_at, $2), assessment = $3,
                 chain_depth = $4, stall_probability = $5, tool_fidelity = $6,
-                total_cost = $7, latency = $8, grade = $9,
-                session = NULL, active_at = NULL
+                total_cost = CASE
+                    WHEN purged_cost IS NULL AND NOT EXISTS (
+                        SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at)
+                    THEN $7
+                    ELSE CAST(COALESCE(purged_cost, 0)
+                        + (SELECT COALESCE(sum(cost), 0) FROM steps WHERE trace_id = $1) AS BIGINT)
+                END,
+                total_after = (SELECT value FROM counters WHERE name = 'detached'),
+                latency = $8, grade = $9, session = NULL, active_at = NULL
             WHERE id = $1 AND status = $10
-              AND (assessment IS NULL OR purged_cost IS NULL)";
+              AND (assessment IS NULL OR purged_cost IS NULL AND NOT EXISTS (
+                  SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at))";
         let text =
             serde_json::to_string(assessment).map_err(|error| Error::Corrupt(error.to_string()))?;
+        self.hold_trace(id.0).await?;
         // The first to write a trace that several complete at once finds it pending.
         for (status, completion) in
             [(TraceStatus::Pending, Completion::First), (TraceStatus::Completed, Completion::Again)]
@@ -235,6 +256,21 @@ impl Tx {
             }
         }
         Ok(Completion::Unwritten)
+    }
+
+    /// Lets whoever writes to a trace finish first, and nobody else from then on. PostgreSQL reads the row anew for a
+    /// statement that has waited for it, and all other rows as they were before the wait: the sum of a total would
+    /// have the steps that a purge has deleted meanwhile, beside what the trace keeps of them.
+    async fn hold_trace(&mut self, id: uuid::Uuid) -> Result<()> {
+        const HOLD: &str = "SELECT 1 FROM traces WHERE id = $1 FOR NO KEY UPDATE";
+        match &mut self.0 {
+            // Nobody else writes.
+            AnyTx::Sqlite(_) => {}
+            AnyTx::Postgres(tx) => {
+                sqlx::query(HOLD).bind(id).execute(&mut tx.connection()).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the end and the grades of the trace of a replay. It adds nothing to the agent statistics:

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::db::{Location, Pool};
 use crate::error::{Error, Result};
 use postgres::Session;
-pub(crate) use postgres::{CONTRACTS, MIGRATES, oldest_running};
+pub(crate) use postgres::{CONTRACTS, MIGRATES, PARTITIONS, oldest_running, running};
 use watched::Watched;
 
 /// The intended use of the database.

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 
 use super::Claim;
 use crate::db::{Pool, on};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_in_use};
 use crate::{db, migrate, seal};
 
 /// The number of the lock that a gateway holds which serves alone: "sluice" in ASCII.
@@ -29,6 +29,8 @@ pub(crate) const MIGRATES: i64 = SERVES + 2;
 /// The number of the lock that whoever applies a contract holds from before it looks for gateways that the
 /// contract would leave behind. A gateway waits for it after it has shown its version, and looks at the schema then.
 pub(crate) const CONTRACTS: i64 = SERVES + 3;
+/// The number of the lock that whoever makes and drops partitions holds meanwhile.
+pub(crate) const PARTITIONS: i64 = SERVES + 4;
 /// The class of the lock that all gateways of one schema version share; the other number is the version.
 const KNOWS: i32 = LIVES + 2;
 /// The class of the lock by which a connection is found in its database; the other number is its own.
@@ -395,6 +397,17 @@ pub(crate) async fn oldest_running(db: impl PgExecutor<'_>) -> Result<Option<i64
     Ok(oldest.fetch_one(db).await?)
 }
 
+/// The number of gateways that run.
+pub(crate) async fn running(db: impl PgExecutor<'_>) -> Result<i64> {
+    const RUNNING: &str = "
+        SELECT count(*) FROM pg_locks
+        WHERE locktype = 'advisory' AND objsubid = 1 AND mode = 'ShareLock' AND granted
+          AND CAST(classid AS BIGINT) = $1 >> 32
+          AND CAST(objid AS BIGINT) = $1 & 4294967295
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    Ok(sqlx::query_scalar(RUNNING).bind(RUNS).fetch_one(db).await?)
+}
+
 /// Refuses a connection that is no session of its own: a lock that it takes would be held by whichever
 /// connection of a pooler was there, and for whoever gets that next.
 async fn check_session(connection: &mut PgConnection) -> Result<()> {
@@ -420,18 +433,9 @@ async fn lock_of(connection: &mut PgConnection, class: i32, node: NodeId) -> Res
 
 /// Whether a lock was granted. Not when the wait for it timed out, or would have been a deadlock.
 fn is_granted<T>(asked: sqlx::Result<T>) -> Result<bool> {
-    const LOCK_NOT_AVAILABLE: &str = "55P03";
-    const DEADLOCK_DETECTED: &str = "40P01";
     match asked {
         Ok(_) => Ok(true),
-        Err(sqlx::Error::Database(refusal))
-            if matches!(
-                refusal.code().as_deref(),
-                Some(LOCK_NOT_AVAILABLE | DEADLOCK_DETECTED)
-            ) =>
-        {
-            Ok(false)
-        }
+        Err(error) if is_in_use(&error) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

@@ -12,12 +12,12 @@ use crate::registry::model;
 use crate::support::{NOW, databases, project, run, trace, trace_id};
 
 /// The time `days` days later.
-fn in_days(days: i64) -> Timestamp {
+pub fn in_days(days: i64) -> Timestamp {
     NOW.minus_micros(-days * DAY)
 }
 
 /// Registers models, each with the days that its steps are kept.
-async fn rules(store: &Store, project: ProjectId, rules: &[(&str, i64)]) -> Vec<ModelRow> {
+pub async fn rules(store: &Store, project: ProjectId, rules: &[(&str, i64)]) -> Vec<ModelRow> {
     let mut rows = Vec::new();
     let mut tx = store.begin().await.unwrap();
     for &(identifier, days) in rules {
@@ -30,7 +30,7 @@ async fn rules(store: &Store, project: ProjectId, rules: &[(&str, i64)]) -> Vec<
 }
 
 /// A step of a model that ends after `day` days.
-fn of_model(project: ProjectId, trace: u128, id: i64, model: &str, day: i64) -> Step {
+pub fn of_model(project: ProjectId, trace: u128, id: i64, model: &str, day: i64) -> Step {
     let mut step = run(project, trace_id(trace), StepId(id));
     step.parent = None;
     step.finished_at = in_days(day);
@@ -39,14 +39,14 @@ fn of_model(project: ProjectId, trace: u128, id: i64, model: &str, day: i64) -> 
 }
 
 /// A note that ends after `day` days.
-fn note(project: ProjectId, trace: u128, id: i64, parent: Option<i64>, day: i64) -> Step {
+pub fn note(project: ProjectId, trace: u128, id: i64, parent: Option<i64>, day: i64) -> Step {
     let step = of_model(project, trace, id, "", day);
     let (kind, parent) = (StepKind::Log, parent.map(StepId));
     Step { kind, parent, call: None, routing: None, security: Security::default(), ..step }
 }
 
 /// Sums all that is over, and deletes what is due. Returns the number of deleted steps.
-async fn purge(store: &Store, now: Timestamp) -> u64 {
+pub async fn purge(store: &Store, now: Timestamp) -> u64 {
     while store.group_next_hour(ProjectId(1), now).await.unwrap() {}
     while store.sum_next_quarter(ProjectId(1), now).await.unwrap() {}
     let mut deleted = 0;
@@ -67,7 +67,8 @@ async fn left(store: &Store, trace: u128, now: Timestamp) -> Vec<i64> {
     ids
 }
 
-fn assessment(overall: Grade, total_cost: Usd) -> Assessment {
+/// A grade of a trace.
+pub fn assessment(overall: Grade, total_cost: Usd) -> Assessment {
     Assessment {
         grades: Grades { overall, waste: Grade::A, latency: Grade::A },
         total_cost,

@@ -405,3 +405,19 @@ async fn an_observer_receives_what_is_on_disk() {
         assert!(observed.recv().await.is_none());
     }
 }
+
+#[tokio::test]
+async fn ids_that_were_taken_long_ago_are_given_up() {
+    for database in databases().await {
+        let store = database.open().await;
+        let first = store.step_id().await.unwrap().0;
+        assert_eq!(store.step_id().await.unwrap().0, first + 1, "{}", database.kind);
+        tokio::time::pause();
+        tokio::time::advance(std::time::Duration::from_mins(31)).await;
+        tokio::time::resume();
+        let next = store.step_id().await.unwrap().0;
+        assert!(next >= first + 1_000, "{}: {next}", database.kind);
+        assert_eq!(store.step_id().await.unwrap().0, next + 1, "{}", database.kind);
+        store.close().await;
+    }
+}

@@ -11,8 +11,9 @@ const EXPAND: &str = include_str!("../../../../store/tests/future/expand.sql");
 const CONTRACT: &str = include_str!("../../../../store/tests/future/contract.sql");
 /// The schema before the last migration.
 const BEFORE_LAST: &str = "
-    DROP INDEX idempotency_claims_kept;
-    DELETE FROM _sqlx_migrations WHERE version = 36";
+    DROP TABLE detached_partitions;
+    ALTER TABLE traces DROP COLUMN total_after;
+    DELETE FROM _sqlx_migrations WHERE version = 37";
 
 /// The whole life of a call, begun on one node and ended on another.
 async fn life(one: &Caller, other: &Caller) {

@@ -1,0 +1,387 @@
+//! The traces of the steps of a partition that is detached are given what they keep of them, in batches and as they are
+//! when steps are deleted one at a time. Then the tables are dropped.
+
+use std::time::{Duration, Instant};
+
+use async_recursion::async_recursion as boxed;
+use domain::time::{HOUR, Timestamp};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+
+use super::{Maintenance, Part, PartitionWatch, TABLES, change, rests, while_in_use};
+use crate::error::{Result, is_slow};
+use crate::retention::{Source, aged};
+
+/// The steps of a batch. Their traces are locked while it takes.
+const BATCH_STEPS: i64 = 2_000;
+/// The steps of a batch that is not made smaller although it takes too long.
+const LEAST_BATCH: i64 = 60;
+/// How long batches follow each other before everything else has its turn.
+const TURN: Duration = Duration::from_secs(40);
+/// The time before another attempt at a partition that cannot be gathered or dropped.
+const STUCK_REST: i64 = HOUR;
+/// The place of the last step whose data a trace has, for a table that nothing is left to gather of.
+const GATHERED: i64 = i64::MAX;
+/// Advice for a table that is not dropped.
+const ADVICE: &str = "drop whatever of yours depends on it, a view for example: the table is dropped within an hour then";
+
+/// A partition that is detached and not dropped.
+struct Detached {
+    part: Part,
+    /// The last step whose data its trace has.
+    gathered: i64,
+    /// Its number among all that are detached.
+    number: i64,
+}
+
+/// The outcome of work on a detached partition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    /// Others have what it needs, or have their turn.
+    Later,
+    /// It fails, and may fail again.
+    Stuck,
+}
+
+impl Maintenance {
+    /// Gathers what is kept of the partitions that are detached, for a while, and drops those that are done. One that
+    /// fails is left alone for an hour, and keeps no other waiting. False if some is left to be gone on with.
+    #[boxed]
+    pub async fn gather(&mut self, now: Timestamp, watch: &mut PartitionWatch) -> Result<bool> {
+        let began = Instant::now();
+        let all = self.detached().await?;
+        watch.stuck.retain(|part, _| all.iter().any(|one| one.part == *part));
+        let mut tables: Vec<String> = all.iter().map(|one| one.part.of("steps")).collect();
+        let mut is_done = true;
+        for one in all {
+            if rests(watch.stuck.get(&one.part).copied(), now, STUCK_REST) {
+                continue;
+            }
+            let table = one.part.of("steps");
+            match self.finish(&one, &tables, began).await? {
+                Outcome::Done => {
+                    tables.retain(|other| *other != table);
+                    tracing::info!(
+                        partition = table,
+                        "the table of a dropped partition of steps is gone"
+                    );
+                }
+                Outcome::Later => is_done = false,
+                Outcome::Stuck => {
+                    watch.stuck.insert(one.part, now.minus_micros(-STUCK_REST));
+                }
+            }
+            if began.elapsed() > TURN {
+                return Ok(false);
+            }
+        }
+        Ok(is_done)
+    }
+
+    /// Gathers what is kept of a partition, and drops its tables.
+    async fn finish(
+        &mut self,
+        one: &Detached,
+        tables: &[String],
+        began: Instant,
+    ) -> Result<Outcome> {
+        let [table, contents] = TABLES.map(|(table, _)| one.part.of(table));
+        if one.gathered < GATHERED {
+            // Nothing of a content is kept.
+            if self.remove(&contents).await? == Outcome::Later {
+                return Ok(Outcome::Later);
+            }
+            let gathered = self.gather_steps(one, &table, tables, began).await?;
+            if gathered != Outcome::Done {
+                return Ok(gathered);
+            }
+        }
+        let forgotten: sqlx::Result<Option<()>> = async {
+            let forget = while_in_use!(
+                self.connection,
+                forget(&mut self.connection, &table, &contents).await
+            );
+            Ok(forget)
+        }
+        .await;
+        match forgotten {
+            Ok(Some(())) => Ok(Outcome::Done),
+            Ok(None) => Ok(Outcome::Later),
+            Err(error @ sqlx::Error::Database(_)) => {
+                tracing::warn!(%error, table, "a dropped partition of steps keeps its table: {ADVICE}");
+                self.empty(&table).await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Drops a table, or else empties it.
+    async fn remove(&mut self, table: &str) -> Result<Outcome> {
+        for change_of_table in ["DROP TABLE IF EXISTS", "TRUNCATE TABLE"] {
+            let statement = format!("{change_of_table} {table}");
+            let done: sqlx::Result<Option<()>> = async {
+                let done = while_in_use!(
+                    self.connection,
+                    change(&mut self.connection, statement.clone()).await
+                );
+                Ok(done)
+            }
+            .await;
+            match done {
+                Ok(Some(())) => return Ok(Outcome::Done),
+                Ok(None) => return Ok(Outcome::Later),
+                Err(error @ sqlx::Error::Database(_)) => tracing::warn!(
+                    %error,
+                    statement,
+                    "the contents of a dropped partition of steps keep their table: {ADVICE}"
+                ),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Outcome::Stuck)
+    }
+
+    /// Empties a table of steps that cannot be dropped, and notes that nothing is to be gathered of it.
+    async fn empty(&mut self, table: &str) -> Result<Outcome> {
+        let emptied: sqlx::Result<Option<()>> = async {
+            let emptied = while_in_use!(self.connection, empty(&mut self.connection, table).await);
+            Ok(emptied)
+        }
+        .await;
+        match emptied {
+            Ok(Some(())) => Ok(Outcome::Stuck),
+            Ok(None) => Ok(Outcome::Later),
+            Err(error @ sqlx::Error::Database(_)) => {
+                tracing::warn!(%error, table, "steps that are past their retention cannot be deleted");
+                Ok(Outcome::Stuck)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn gather_steps(
+        &mut self,
+        one: &Detached,
+        table: &str,
+        tables: &[String],
+        began: Instant,
+    ) -> Result<Outcome> {
+        let gather = Statements::of(table, tables);
+        let (mut from, mut most) = (one.gathered, BATCH_STEPS);
+        loop {
+            let batch = Instant::now();
+            let range = Range { table, from, most, number: one.number };
+            let done: sqlx::Result<Option<Option<i64>>> = async {
+                let next = while_in_use!(
+                    self.connection,
+                    next(&mut self.connection, &gather, range).await
+                );
+                Ok(next)
+            }
+            .await;
+            match done {
+                Ok(Some(Some(to))) => from = to,
+                Ok(Some(None)) => return Ok(Outcome::Done),
+                Ok(None) => return Ok(Outcome::Later),
+                Err(error) if is_slow(&error) && most > LEAST_BATCH => most /= 4,
+                Err(error @ sqlx::Error::Database(_)) => {
+                    tracing::warn!(
+                        %error,
+                        table,
+                        "traces are not given what they keep of a dropped partition of steps: it is tried again in an \
+                         hour. Until it works the table stays, and so do all steps that follow the longest rule of their \
+                         trace, past their retention"
+                    );
+                    return Ok(Outcome::Stuck);
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if began.elapsed() > TURN {
+                return Ok(Outcome::Later);
+            }
+            // The database has as much time for others.
+            tokio::time::sleep(batch.elapsed()).await;
+        }
+    }
+
+    /// Those that are detached. One whose table somebody has dropped is forgotten: nothing can be gathered of it.
+    async fn detached(&mut self) -> Result<Vec<Detached>> {
+        const ALL: &str = "
+            SELECT name, gathered, number, to_regclass(name) IS NULL
+            FROM detached_partitions
+            ORDER BY newest, name";
+        const FORGET: &str = "DELETE FROM detached_partitions WHERE name = $1";
+        let rows: Vec<(String, i64, i64, bool)> =
+            sqlx::query_as(ALL).fetch_all(&mut self.connection).await?;
+        let mut all = Vec::with_capacity(rows.len());
+        for (name, gathered, number, is_missing) in rows {
+            let Some(part) = Part::parse(&name) else { continue };
+            if !is_missing {
+                all.push(Detached { part, gathered, number });
+                continue;
+            }
+            if self.remove(&part.of("step_contents")).await? == Outcome::Later {
+                continue;
+            }
+            tracing::warn!(
+                table = name,
+                "the table of a dropped partition of steps is gone before all was gathered of it: traces show less than \
+                 they cost"
+            );
+            sqlx::query(FORGET).bind(&name).execute(&mut self.connection).await?;
+        }
+        Ok(all)
+    }
+
+    /// The number of partitions that are detached and not gathered yet.
+    pub(super) async fn ungathered(&mut self) -> Result<i64> {
+        const UNGATHERED: &str = "SELECT count(*) FROM detached_partitions WHERE gathered < $1";
+        let query = sqlx::query_scalar(UNGATHERED).bind(GATHERED);
+        Ok(query.fetch_one(&mut self.connection).await?)
+    }
+}
+
+/// The steps of a batch.
+#[derive(Clone, Copy)]
+struct Range<'a> {
+    table: &'a str,
+    /// The last step before them.
+    from: i64,
+    /// The most of them.
+    most: i64,
+    /// The number of their partition among all that are detached.
+    number: i64,
+}
+
+/// The statements of a batch: the steps of a table with ids above `$1`, and up to `$2`.
+struct Statements {
+    end: String,
+    lock: String,
+    keep: String,
+    forget: [String; 2],
+}
+
+impl Statements {
+    /// Those of one of the tables that are detached: parents and other steps of a trace may lie in another one.
+    fn of(table: &str, tables: &[String]) -> Self {
+        // Most parents are near, and those that are not are looked for one at a time.
+        let near = union(tables, |table| {
+            format!("SELECT d.id, d.model FROM wanted w JOIN {table} d ON d.id = w.id")
+        });
+        let with = format!(
+            "wanted AS MATERIALIZED (
+                SELECT DISTINCT parent_step_id AS id FROM {table}
+                WHERE id > $1 AND id <= $2 AND model IS NULL AND parent_step_id IS NOT NULL),
+            near AS MATERIALIZED ({near}),
+            parents AS MATERIALIZED (
+                SELECT id, model FROM near
+                UNION ALL
+                SELECT p.id, p.model FROM wanted w JOIN steps p ON p.id = w.id
+                WHERE w.id NOT IN (SELECT id FROM near)),"
+        );
+        let all = union(tables, |table| format!("SELECT trace_id, model FROM {table}"));
+        let aged = aged(&Source {
+            with: &with,
+            parents: "parents",
+            others: &format!("(SELECT trace_id, model FROM steps UNION ALL {all})"),
+            of: table,
+            models: "TRUE",
+            only: "s.id > $1 AND s.id <= $2",
+            // Those that are not gathered are among the others.
+            is_settled: "TRUE",
+        });
+        let ids = format!("SELECT id FROM {table} WHERE id > $1 AND id <= $2");
+        Self {
+            end: format!(
+                "SELECT max(id) FROM (SELECT id FROM {table} WHERE id > $1 ORDER BY id LIMIT $2) AS batch"
+            ),
+            // In order, as all who write several traces have them: nobody waits for the other in a circle.
+            lock: format!(
+                "SELECT count(*) FROM (
+                    SELECT 1 FROM traces
+                    WHERE id IN (SELECT trace_id FROM {table} WHERE id > $1 AND id <= $2)
+                    ORDER BY id
+                    FOR NO KEY UPDATE) AS locked"
+            ),
+            keep: format!(
+                "{aged},
+                sums AS (
+                    SELECT trace_id, max(days) AS days, bool_or(pii) AS pii, bool_or(injection) AS injection,
+                           bool_or(secret) AS secret,
+                           CAST(LEAST(COALESCE(sum(cost), 0), 9223372036854775807) AS BIGINT) AS cost
+                    FROM aged
+                    GROUP BY trace_id)
+                UPDATE traces
+                SET total_cost = CASE WHEN total_after >= $3 THEN total_cost + sums.cost ELSE total_cost END,
+                    purged_cost = COALESCE(purged_cost, 0) + sums.cost,
+                    purged_days = GREATEST(purged_days, sums.days),
+                    purged_pii = purged_pii OR sums.pii,
+                    purged_injection = purged_injection OR sums.injection,
+                    purged_secret = purged_secret OR sums.secret
+                FROM sums
+                WHERE traces.id = sums.trace_id"
+            ),
+            forget: [
+                format!("DELETE FROM kept_responses WHERE step_id IN ({ids})"),
+                format!("UPDATE review_verdicts SET note = NULL WHERE note IS NOT NULL AND step_id IN ({ids})"),
+            ],
+        }
+    }
+}
+
+/// The rows of all tables.
+fn union(tables: &[String], select: impl Fn(&String) -> String) -> String {
+    tables.iter().map(select).collect::<Vec<_>>().join(" UNION ALL ")
+}
+
+/// Gathers the next batch, and notes in the same transaction how far that is. Returns its last step; `None` if there
+/// is none left.
+async fn next(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    range: Range<'_>,
+) -> sqlx::Result<Option<i64>> {
+    const NOTE: &str = "UPDATE detached_partitions SET gathered = $2 WHERE name = $1";
+    let (Statements { end, lock, keep, forget }, Range { from, .. }) = (statements, range);
+    let mut tx = connection.begin().await?;
+    // Traces wait for it, and with them the requests that write to them.
+    let bound = if range.most > LEAST_BATCH { "1s" } else { "5s" };
+    change(&mut tx, format!("SET LOCAL statement_timeout = '{bound}'")).await?;
+    let to: Option<i64> = sqlx::query_scalar(AssertSqlSafe(end.as_str()))
+        .bind(from)
+        .bind(range.most)
+        .fetch_one(&mut *tx)
+        .await?;
+    let Some(to) = to else { return Ok(None) };
+    let lock = sqlx::query(AssertSqlSafe(lock.as_str())).bind(from).bind(to);
+    lock.execute(&mut *tx).await?;
+    let keep = sqlx::query(AssertSqlSafe(keep.as_str())).bind(from).bind(to).bind(range.number);
+    keep.execute(&mut *tx).await?;
+    for statement in forget {
+        let query = sqlx::query(AssertSqlSafe(statement.as_str()));
+        query.bind(from).bind(to).execute(&mut *tx).await?;
+    }
+    sqlx::query(NOTE).bind(range.table).bind(to).execute(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(Some(to))
+}
+
+/// Drops the tables of a partition of which everything is gathered.
+async fn forget(connection: &mut PgConnection, steps: &str, contents: &str) -> sqlx::Result<()> {
+    let mut tx = connection.begin().await?;
+    change(&mut tx, format!("DROP TABLE IF EXISTS {steps}, {contents}")).await?;
+    let gone = sqlx::query("DELETE FROM detached_partitions WHERE name = $1").bind(steps);
+    gone.execute(&mut *tx).await?;
+    tx.commit().await
+}
+
+/// Empties a table of which everything is gathered. No trace waits for it any more.
+async fn empty(connection: &mut PgConnection, table: &str) -> sqlx::Result<()> {
+    const NOTE: &str = "
+        UPDATE detached_partitions SET newest = $2, gathered = $3 WHERE name = $1";
+    let mut tx = connection.begin().await?;
+    change(&mut tx, format!("TRUNCATE TABLE {table}")).await?;
+    let note = sqlx::query(NOTE).bind(table).bind(i64::MIN).bind(GATHERED);
+    note.execute(&mut *tx).await?;
+    tx.commit().await
+}
