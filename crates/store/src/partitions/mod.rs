@@ -50,7 +50,7 @@ use crate::lock::{PARTITIONS, oldest_running};
 use clocks::Witness;
 use convert::Converted;
 pub use due::DuePartition;
-use layout::{Layout, Part};
+use layout::{Layout, Leave, Part};
 
 /// The ids of a day. Those of all days are below 2^53: a number of JSON is exact.
 const DAY_IDS: i64 = 1_000_000_000;
@@ -157,11 +157,11 @@ impl Store {
         Ok(None)
     }
 
-    /// How much longer than their retention steps stay before they are deleted one at a time, in microseconds. `None`
-    /// while none is deleted, because the clock may be ahead or partitions go first.
-    pub(crate) async fn partition_leave(&self, now: Timestamp) -> Result<Option<i64>> {
+    /// How much longer than their retention steps stay before they are deleted one at a time. `None` while none is
+    /// deleted, because the clock may be ahead or partitions go first.
+    pub(crate) async fn partition_leave(&self, now: Timestamp) -> Result<Option<Leave>> {
         match &self.reader {
-            Pool::Sqlite(_) => Ok(Some(0)),
+            Pool::Sqlite(_) => Ok(Some(Leave::default())),
             Pool::Postgres(db) => {
                 if !Witness::read(db).await?.may_delete(now) {
                     return Ok(None);
