@@ -120,6 +120,8 @@ pub struct PartitionWatch {
     unanalyzed: Option<Timestamp>,
     /// The time before which the log does not repeat why there are no partitions.
     refused: Option<Timestamp>,
+    /// The time before which tables without partitions stay as they are: it took too long to put others in their place.
+    unconverted: Option<Timestamp>,
 }
 
 /// The right to change partitions, which one process has at a time. It ends with the connection.

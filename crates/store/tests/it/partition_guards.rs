@@ -237,10 +237,14 @@ async fn a_detached_table_that_somebody_has_dropped_keeps_no_other() {
 
 #[tokio::test]
 async fn tables_with_what_would_be_lost_get_no_partitions() {
-    const OWN: [(&str, &str); 5] = [
+    const OWN: [(&str, &str); 6] = [
         (
             "ALTER TABLE step_contents ENABLE ROW LEVEL SECURITY",
             "ALTER TABLE step_contents DISABLE ROW LEVEL SECURITY",
+        ),
+        (
+            "ALTER TABLE steps ADD CONSTRAINT mine CHECK (risk_score >= 0)",
+            "ALTER TABLE steps DROP CONSTRAINT mine",
         ),
         ("CREATE VIEW mine AS SELECT id FROM steps", "DROP VIEW mine"),
         ("CREATE TABLE mine (id BIGINT REFERENCES steps)", "DROP TABLE mine"),
