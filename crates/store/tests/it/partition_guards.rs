@@ -67,6 +67,23 @@ async fn nothing_is_detached_beside_a_version_that_does_not_know_it() {
     }
 }
 
+#[tokio::test]
+async fn nothing_is_detached_while_no_gateway_shows_itself() {
+    for database in postgres().await {
+        let (mut store, project, _) = prepared(&database).await;
+        write(&store, [of_model(project, 1, id(1, 0), "short", 1)]).await;
+        sum(&store, project, in_days(5)).await;
+        let mut keeper = maintenance(&store).await;
+        keeper.make_ahead(in_days(5)).await.unwrap();
+        let found = due(&mut keeper, in_days(5)).await.unwrap();
+        // As right after a restart of the server, when none has its locks again.
+        store.release_claim().await;
+        assert!(!keeper.detach(&found).await.unwrap(), "{}", database.kind);
+        keeper.end().await;
+        store.close().await;
+    }
+}
+
 /// So many days and hours later.
 fn day_and(day: i64, hours: i64) -> Timestamp {
     in_days(day).minus_micros(-hours * HOUR)
