@@ -18,13 +18,17 @@ const BLOCK_IDS: i64 = 1000;
 /// due: a step that gets an old id late keeps the others waiting.
 const BLOCK_LIFE: Duration = Duration::from_mins(30);
 
+/// How long an old block is used on when no other could be had.
+const LONGER_LIFE: Duration = Duration::from_mins(1);
+
 const TAKE: &str = "UPDATE counters SET value = value + $2 WHERE name = $1 RETURNING value";
 
 /// Ids that are not used yet.
 #[derive(Debug)]
 struct Block {
     ids: Range<i64>,
-    taken: Instant,
+    /// The time from which on another block is to be taken.
+    old_from: Instant,
 }
 
 /// A process's current block.
@@ -40,7 +44,7 @@ pub(crate) struct StepIds {
 impl StepIds {
     /// An allocator without ids. Blocks will be taken on the runtime of this call.
     pub(crate) fn new(pool: WritePool) -> Self {
-        let block = Mutex::new(Block { ids: 0..0, taken: Instant::now() });
+        let block = Mutex::new(Block { ids: 0..0, old_from: Instant::now() });
         Self { pool, block, runtime: Handle::current() }
     }
 
@@ -52,7 +56,7 @@ impl StepIds {
                 .await
                 .map_err(|_| Error::Unavailable("no step id can be had".to_owned()))?,
         };
-        if block.taken.elapsed() < BLOCK_LIFE
+        if Instant::now() < block.old_from
             && let Some(id) = block.ids.next()
         {
             return Ok(StepId(id));
@@ -61,9 +65,18 @@ impl StepIds {
         let pool = self.pool.clone();
         let taken = self.runtime.spawn(async move { take(&pool, "step", BLOCK_IDS).await });
         let stopped = |_| Error::Unavailable("the gateway is stopping".to_owned());
-        let end = taken.await.map_err(stopped)??;
-        *block = Block { ids: end - BLOCK_IDS + 1..end, taken: taken_at };
-        Ok(StepId(end - BLOCK_IDS))
+        match taken.await.map_err(stopped).flatten() {
+            Ok(end) => {
+                let old_from = taken_at + BLOCK_LIFE;
+                *block = Block { ids: end - BLOCK_IDS + 1..end, old_from };
+                Ok(StepId(end - BLOCK_IDS))
+            }
+            // A step with an old id keeps a partition for longer, and one without an id is lost.
+            Err(error) => {
+                block.old_from = Instant::now() + LONGER_LIFE;
+                block.ids.next().map(StepId).ok_or(error)
+            }
+        }
     }
 }
 

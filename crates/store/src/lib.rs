@@ -99,6 +99,7 @@ use db::{Pool, WritePool, on};
 use groups::KeptSums;
 use ids::StepIds;
 use lock::{Held, Lock};
+use partitions::HeldPurge;
 
 /// The most nodes that are looked for at a time: whether one is gone shows after two seconds.
 const NODES_AT_ONCE: usize = 16;
@@ -135,6 +136,7 @@ pub struct Store {
     serves_beside_others: bool,
     /// The URL of the PostgreSQL server itself, if there is one and it may be changed.
     direct: Option<Secret>,
+    held_purge: HeldPurge,
     /// The calls of nodes that are gone which counters that are shared have not been told of; `None` where none are.
     lost_calls: Option<std::sync::Mutex<Vec<LostCall>>>,
 }
@@ -194,6 +196,7 @@ impl Store {
             kept_sums,
             serves_beside_others,
             direct,
+            held_purge: HeldPurge::default(),
             lost_calls,
         };
         // Proves the master key before anything is written with it.

@@ -55,7 +55,8 @@ impl Store {
     /// model, else the longest of their trace, else the default of 30 days. A step without a model
     /// whose parent is gone is deleted as soon as any step of the project would be. The ledger stays,
     /// and the trace keeps the data that is reported without its steps. In a database with partitions steps
-    /// stay for as many days longer as one has, a day and three hours; all stay while the clock may be ahead; and those
+    /// stay longer: for a day and three hours, and for as many days as a partition has, but not for more days than their
+    /// retention has, or one. All stay while the clock may be ahead; and those
     /// that their trace decides on stay until that has what it keeps of partitions that are dropped. Returns the number
     /// of deleted steps; call again until it is 0.
     #[boxed]
@@ -64,7 +65,14 @@ impl Store {
             let source =
                 Source::of("steps", "project_id = $4", "s.project_id = $4 AND s.finished_at < $5");
             let aged = aged(&source);
-            format!("{aged} SELECT id, days FROM aged WHERE finished_at < $1 - $2 * days LIMIT $3")
+            // `Leave::of` in words that both databases know: the sooner of the two counts. Steps that are kept for no day
+            // wait for the first others of their project.
+            format!(
+                "{aged}
+                SELECT id, days FROM aged
+                WHERE finished_at < $1 - $2 * (days + $6) OR finished_at < $1 - $2 * 2 * days
+                LIMIT $3"
+            )
         });
         const LEAST: &str = "
             SELECT p.id, min(m.data_retention_days)
@@ -74,7 +82,7 @@ impl Store {
             GROUP BY p.id";
         // Whole partitions go first, without a deletion for each step.
         let Some(leave) = self.partition_leave(now).await? else { return Ok(0) };
-        let now = now.minus_micros(leave);
+        let late = now.minus_micros(leave.late);
         let projects: Vec<(i64, Option<i64>)> =
             on!(&self.reader, db => sqlx::query_as(LEAST).fetch_all(db).await?);
         for (project, least) in projects {
@@ -83,14 +91,16 @@ impl Store {
             // Steps that are not in the sums of usage and findings yet would never be.
             let grouped = self.grouped_until(ProjectId(project)).await?.unwrap_or(0) * HOUR;
             let spanned = self.spanned_until(ProjectId(project)).await?.unwrap_or(0) * MINUTE;
-            let oldest = Timestamp(now.minus_micros(days * DAY).0.min(grouped).min(spanned));
+            let least = now.minus_micros(days * DAY + leave.of(days));
+            let oldest = Timestamp(least.0.min(grouped).min(spanned));
             let due: Vec<(i64, i64)> = on!(&self.reader, db => {
                 sqlx::query_as(AssertSqlSafe(DUE.as_str()))
-                    .bind(now.0)
+                    .bind(late.0)
                     .bind(DAY)
                     .bind(BATCH_ROWS)
                     .bind(project)
                     .bind(oldest.0)
+                    .bind(leave.days)
                     .fetch_all(db)
                     .await?
             });

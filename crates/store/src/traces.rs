@@ -151,6 +151,7 @@ impl Store {
             SELECT t.id FROM traces t
             WHERE t.project_id = $1 AND t.status = 'pending' AND t.id < $4 AND t.active_at IS NULL
               AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = t.id AND s.finished_at >= $2)
+              AND NOT EXISTS (SELECT 1 FROM detached_partitions d WHERE d.newest >= t.created_at)
             ORDER BY t.id LIMIT $3";
         let ids: Vec<uuid::Uuid> = on!(&self.reader, db => {
             sqlx::query_scalar(IDLE)

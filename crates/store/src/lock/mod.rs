@@ -14,7 +14,9 @@ use tokio::sync::watch;
 use crate::db::{Location, Pool};
 use crate::error::{Error, Result};
 use postgres::Session;
-pub(crate) use postgres::{CONTRACTS, MIGRATES, PARTITIONS, oldest_running, running};
+pub(crate) use postgres::{
+    CONTRACTS, MIGRATES, PARTITIONS, has_one_run_for_long, oldest_running, running,
+};
 use watched::Watched;
 
 /// The intended use of the database.

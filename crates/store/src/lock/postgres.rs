@@ -408,6 +408,20 @@ pub(crate) async fn running(db: impl PgExecutor<'_>) -> Result<i64> {
     Ok(sqlx::query_scalar(RUNNING).bind(RUNS).fetch_one(db).await?)
 }
 
+/// Whether a gateway has held its locks for a minute. After a restart of the server all take theirs again within seconds,
+/// and until then one that runs may not be seen.
+pub(crate) async fn has_one_run_for_long(db: impl PgExecutor<'_>) -> Result<bool> {
+    const SEEN: &str = "
+        SELECT EXISTS (
+            SELECT 1 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+            WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.mode = 'ShareLock' AND l.granted
+              AND CAST(l.classid AS BIGINT) = $1 >> 32
+              AND CAST(l.objid AS BIGINT) = $1 & 4294967295
+              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+              AND a.backend_start < clock_timestamp() - INTERVAL '1 minute')";
+    Ok(sqlx::query_scalar(SEEN).bind(RUNS).fetch_one(db).await?)
+}
+
 /// Refuses a connection that is no session of its own: a lock that it takes would be held by whichever
 /// connection of a pooler was there, and for whoever gets that next.
 async fn check_session(connection: &mut PgConnection) -> Result<()> {

@@ -1,11 +1,13 @@
 //! Clocks that are wrong. A clock that is ahead would drop steps that are not due, and move the ids of all processes
 //! ahead for good.
 
+use std::sync::{Mutex, PoisonError};
+
 use async_recursion::async_recursion as boxed;
 use domain::time::{DAY, HOUR, Timestamp};
 use sqlx::PgExecutor;
 
-use super::{DAY_IDS, Maintenance, day};
+use super::{DAY_IDS, Maintenance, day, rests};
 use crate::error::Result;
 
 /// The difference of the clocks of a process and of the server from which on nothing is done by either.
@@ -16,6 +18,24 @@ const MOST_BEHIND: i64 = 2;
 const HELD: i64 = DAY;
 /// How long after that no step is deleted one at a time.
 const BEFORE_SINGLE: i64 = HOUR;
+
+/// The time before which the log does not repeat that no step is deleted.
+#[derive(Debug, Default)]
+pub(crate) struct HeldPurge(Mutex<Option<Timestamp>>);
+
+impl HeldPurge {
+    pub(super) fn warn(&self, now: Timestamp) {
+        let mut quiet_until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if rests(*quiet_until, now, HOUR) {
+            return;
+        }
+        *quiet_until = Some(now.minus_micros(-HOUR));
+        tracing::warn!(
+            "no step is deleted, however long it is past its retention: the clock may be ahead, or partitions of steps \
+             were not looked after for days"
+        );
+    }
+}
 
 impl Maintenance {
     /// The time of the server.

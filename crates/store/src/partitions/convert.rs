@@ -9,20 +9,25 @@
 //! PostgreSQL attaches the old table without a look at its rows. The swap changes names and the catalog, and no data.
 
 use async_recursion::async_recursion as boxed;
-use domain::time::Timestamp;
+use domain::time::{HOUR, Timestamp};
 use sqlx::{Connection as _, PgConnection};
 
 use super::layout::number;
 use super::obstacles::obstacles;
 use super::{
     DAY_IDS, HAS_PARTITIONS, Maintenance, Part, PartitionWatch, TABLES, calm, change, change_all,
-    day, other_owner, while_in_use,
+    day, other_owner, rests, while_in_use,
 };
-use crate::error::Result;
+use crate::error::{Result, is_slow};
 use crate::from_row::from_row;
 
 /// The name of the check on both tables.
-const CHECK: &str = "below_partitions";
+pub(super) const CHECK: &str = "below_partitions";
+/// How long a statement of the swap takes at most: all who use steps wait. Each changes the catalog alone, unless something
+/// is not as it is expected.
+const MOST_HELD: &str = "SET LOCAL statement_timeout = '1s'";
+/// The time before another attempt at a swap that took too long.
+const SLOW_REST: i64 = HOUR;
 
 /// The outcome of a conversion.
 pub(super) enum Converted {
@@ -32,6 +37,15 @@ pub(super) enum Converted {
     InUse,
     /// Something is in its way.
     Refused,
+}
+
+/// The outcome of an attempt at the swap. Nothing is changed by any but the first.
+enum Swapped {
+    Now,
+    /// Something was added to the tables that would be lost.
+    Refused,
+    /// It took too long.
+    Slow,
 }
 
 from_row! {
@@ -55,7 +69,7 @@ impl Maintenance {
         if is_done {
             return Ok(Converted::Done);
         }
-        if !self.may_convert(now, watch).await? {
+        if rests(watch.unconverted, now, SLOW_REST) || !self.may_convert(now, watch).await? {
             return Ok(Converted::Refused);
         }
         let Some(bound) = self.bound(now).await? else { return Ok(Converted::InUse) };
@@ -66,11 +80,19 @@ impl Maintenance {
             }
         }
         match while_in_use!(self.connection, swap(&mut self.connection, bound).await) {
-            Some(true) => {
+            Some(Swapped::Now) => {
                 tracing::info!("steps lie in partitions from now on");
                 Ok(Converted::Done)
             }
-            Some(false) => Ok(Converted::Refused),
+            Some(Swapped::Refused) => Ok(Converted::Refused),
+            Some(Swapped::Slow) => {
+                watch.unconverted = Some(now.minus_micros(-SLOW_REST));
+                tracing::warn!(
+                    "steps get no partitions yet, because the change of their tables takes too long while all who use \
+                     them wait: it is tried again in an hour"
+                );
+                Ok(Converted::Refused)
+            }
             None => Ok(Converted::InUse),
         }
     }
@@ -130,14 +152,13 @@ async fn alter(connection: &mut PgConnection, table: &str, statement: &str) -> s
     tx.commit().await
 }
 
-/// Puts partitioned tables in the place of the plain ones, which become their first partitions. False, and nothing is
-/// changed, if something was added to them meanwhile that would be lost.
-async fn swap(connection: &mut PgConnection, bound: i64) -> sqlx::Result<bool> {
+/// Puts partitioned tables in the place of the plain ones, which become their first partitions.
+async fn swap(connection: &mut PgConnection, bound: i64) -> sqlx::Result<Swapped> {
     let mut tx = connection.begin().await?;
     // No index is made meanwhile either.
     calm(&mut tx, "steps, step_contents").await?;
     if !obstacles(&mut tx).await?.is_empty() {
-        return Ok(false);
+        return Ok(Swapped::Refused);
     }
     let mut all = vec!["LOCK TABLE steps, step_contents IN ACCESS EXCLUSIVE MODE".to_owned()];
     for (table, key) in TABLES {
@@ -185,9 +206,13 @@ async fn swap(connection: &mut PgConnection, bound: i64) -> sqlx::Result<bool> {
         all.push(format!("CREATE TABLE {table}_rest PARTITION OF {table} DEFAULT"));
         all.extend(give(&format!("{table}_rest")));
     }
-    change_all(&mut tx, all).await?;
+    change(&mut tx, MOST_HELD.to_owned()).await?;
+    match change_all(&mut tx, all).await {
+        Err(error) if is_slow(&error) => return Ok(Swapped::Slow),
+        changed => changed?,
+    }
     tx.commit().await?;
-    Ok(true)
+    Ok(Swapped::Now)
 }
 
 from_row! {
@@ -210,7 +235,8 @@ async fn indices(
         SELECT CAST(c.relname AS TEXT) AS name, pg_get_indexdef(c.oid) AS text, i.indisprimary AS is_primary,
                i.indisexclusion OR i.indisunique AND NOT EXISTS (
                    SELECT 1 FROM pg_attribute a
-                   WHERE a.attrelid = i.indrelid AND a.attname = $2 AND a.attnum = ANY (i.indkey)
+                   WHERE a.attrelid = i.indrelid AND a.attname = $2
+                     AND a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1])
                ) AS is_of_one_table
         FROM pg_index i
         JOIN pg_class c ON c.oid = i.indexrelid

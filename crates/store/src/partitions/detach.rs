@@ -7,6 +7,7 @@ use domain::time::MINUTE;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use super::due::{LONGEST_REST, RULES, SEEN, Seen, newest};
+use super::obstacles::dependants;
 use super::{
     DuePartition, Maintenance, TABLES, all_know_detached, calm, change, change_all, keep,
     while_in_use,
@@ -16,7 +17,9 @@ use crate::error::{Result, is_slow};
 /// How long a statement takes at most while all who use steps wait.
 const MOST_HELD: &str = "SET LOCAL statement_timeout = '300ms'";
 /// How long nobody writes to the partition at most: a verdict on one of its steps, or a step that is written days late.
-const MOST_CLOSED: Duration = Duration::from_secs(10);
+const MOST_CLOSED: Duration = Duration::from_secs(2);
+/// How long nobody does where some of its steps are moved.
+const MOST_CLOSED_TO_MOVE: Duration = Duration::from_secs(10);
 /// The time before another attempt at a partition that is in use, or that something keeps.
 const REFUSED_REST: i64 = 10 * MINUTE;
 
@@ -36,8 +39,9 @@ enum Attempt {
 pub(super) struct Closed(Instant);
 
 impl Closed {
-    fn from_now() -> Self {
-        Self(Instant::now() + MOST_CLOSED)
+    fn from_now(due: &DuePartition) -> Self {
+        let most = if due.steps.kept.is_empty() { MOST_CLOSED } else { MOST_CLOSED_TO_MOVE };
+        Self(Instant::now() + most)
     }
 
     /// Ends each of the next statements that takes longer than what is left of the time.
@@ -128,9 +132,9 @@ async fn detach(connection: &mut PgConnection, due: &DuePartition) -> sqlx::Resu
     calm(&mut tx, &format!("{steps}, {contents}, steps_rest, step_contents_rest")).await?;
     // It is looked at again without keeping anybody who reads, or writes to another one.
     change(&mut tx, format!("LOCK TABLE {steps}, {contents} IN SHARE MODE")).await?;
-    let closed = Closed::from_now();
+    let closed = Closed::from_now(due);
     closed.bound(&mut tx).await?;
-    if let Some(dependant) = dependant(&mut tx, [&steps, &contents]).await? {
+    if let Some(dependant) = dependants(&mut tx, [&steps, &contents]).await?.first() {
         tracing::warn!(
             partition = steps,
             dependant,
@@ -210,25 +214,4 @@ async fn has_changed(connection: &mut PgConnection, due: &DuePartition) -> sqlx:
         .bind(of_each(|seen| seen.sum))
         .fetch_one(connection)
         .await
-}
-
-/// Something else that depends on one of two tables and does not go with it, by the words of PostgreSQL: a view, a
-/// foreign key, a function.
-pub(super) async fn dependant(
-    connection: &mut PgConnection,
-    tables: [&str; 2],
-) -> sqlx::Result<Option<String>> {
-    const FIND: &str = "
-        SELECT pg_describe_object(d.classid, d.objid, d.objsubid)
-        FROM pg_depend d
-        WHERE d.refclassid = CAST('pg_class' AS REGCLASS) AND d.deptype = 'n'
-          AND d.refobjid IN (to_regclass($1), to_regclass($2))
-          AND NOT EXISTS (
-              SELECT 1 FROM pg_depend o
-              WHERE o.classid = d.classid AND o.objid = d.objid AND o.refclassid = d.refclassid
-                AND o.refobjid = d.refobjid AND o.deptype <> 'n')
-        ORDER BY d.classid, d.objid
-        LIMIT 1";
-    let found = sqlx::query_scalar(FIND).bind(tables[0]).bind(tables[1]);
-    found.fetch_optional(connection).await
 }

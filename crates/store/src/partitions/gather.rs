@@ -15,6 +15,10 @@ use crate::retention::{Source, aged};
 const BATCH_STEPS: i64 = 2_000;
 /// The steps of a batch that is not made smaller although it takes too long.
 const LEAST_BATCH: i64 = 60;
+/// How long a batch may take before the next ones are made smaller: requests that write to its traces wait.
+const LONG_BATCH: Duration = Duration::from_millis(200);
+/// The longest pause between two batches: far below the time after which the server ends a session that is idle.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How long batches follow each other before everything else has its turn.
 const TURN: Duration = Duration::from_secs(40);
 /// The time before another attempt at a partition that cannot be gathered or dropped.
@@ -168,6 +172,7 @@ impl Maintenance {
     ) -> Result<Outcome> {
         let gather = Statements::of(table, tables);
         let (mut from, mut most) = (one.gathered, BATCH_STEPS);
+        let smaller = |most: i64| (most / 4).max(LEAST_BATCH);
         loop {
             let batch = Instant::now();
             let range = Range { table, from, most, number: one.number };
@@ -180,10 +185,15 @@ impl Maintenance {
             }
             .await;
             match done {
-                Ok(Some(Some(to))) => from = to,
+                Ok(Some(Some(to))) => {
+                    from = to;
+                    if batch.elapsed() > LONG_BATCH {
+                        most = smaller(most);
+                    }
+                }
                 Ok(Some(None)) => return Ok(Outcome::Done),
                 Ok(None) => return Ok(Outcome::Later),
-                Err(error) if is_slow(&error) && most > LEAST_BATCH => most /= 4,
+                Err(error) if is_slow(&error) && most > LEAST_BATCH => most = smaller(most),
                 Err(error @ sqlx::Error::Database(_)) => {
                     tracing::warn!(
                         %error,
@@ -200,7 +210,7 @@ impl Maintenance {
                 return Ok(Outcome::Later);
             }
             // The database has as much time for others.
-            tokio::time::sleep(batch.elapsed()).await;
+            tokio::time::sleep(batch.elapsed().min(LONGEST_PAUSE)).await;
         }
     }
 

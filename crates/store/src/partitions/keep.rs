@@ -4,8 +4,9 @@
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::detach::{Closed, dependant};
+use super::detach::Closed;
 use super::layout::Layout;
+use super::obstacles::dependants;
 use super::{DAY_IDS, DuePartition, Part, TABLES, calm, change, other_owner};
 
 /// The most steps that are moved together.
@@ -88,7 +89,7 @@ async fn are_few(connection: &mut PgConnection, part: Part, others: usize) -> sq
     let [steps, contents] = TABLES.map(|(table, _)| part.of(table));
     calm(connection, &format!("{steps}, {contents}")).await?;
     change(connection, format!("LOCK TABLE {steps}, {contents} IN SHARE MODE")).await?;
-    if dependant(connection, [&steps, &contents]).await?.is_some() {
+    if !dependants(connection, [&steps, &contents]).await?.is_empty() {
         return Ok(false);
     }
     let few = format!(

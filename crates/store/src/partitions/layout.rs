@@ -12,8 +12,8 @@ use crate::retention::DEFAULT_DAYS;
 /// The days of retention up to which a partition has one day. PostgreSQL locks each partition, with its indices, for
 /// each statement that may look into all.
 const MOST_OF_A_RULE: i64 = 45;
-/// The most days of a partition, as long as there are not [`MANY`]: steps are deleted one at a time only so many days
-/// after they were due.
+/// The most days of a partition, as long as there are not [`MANY`], and the most that steps stay longer for the sake of
+/// their partition before they are deleted one at a time.
 const WIDEST: i64 = 7;
 /// How much later than the last day of its partition a step may end, and the others still go as a whole: that of a long
 /// call, or of one that is settled a day after its node has died.
@@ -62,6 +62,22 @@ impl Part {
     }
 }
 
+/// How much longer than their retention steps stay before they are deleted one at a time. Nothing without partitions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Leave {
+    /// The days that their partition may take: steps stay for so many at most, and for no more days than they are kept.
+    pub(crate) days: i64,
+    /// What is added to these days, in microseconds.
+    pub(crate) late: i64,
+}
+
+impl Leave {
+    /// That of steps that are kept for so many days, in microseconds.
+    pub(crate) fn of(self, days: i64) -> i64 {
+        self.days.min(days.max(1)) * DAY + self.late
+    }
+}
+
 /// The partitions that there are, but for the one of all other ids.
 #[derive(Debug)]
 pub(super) struct Layout {
@@ -86,12 +102,13 @@ impl Layout {
         self.parts.values().any(|ids| ids.contains(&(day * DAY_IDS)))
     }
 
-    /// How long steps stay after they were due before they are deleted one at a time, in microseconds: the last day of
-    /// their partition has to be over, and a step has to be due that ended up to [`LATEST`] after it, before the first of
-    /// its steps is deleted. Nothing without partitions.
-    pub(super) fn leave(&self) -> i64 {
+    /// How long steps stay after they were due before they are deleted one at a time: the last day of their partition has
+    /// to be over, and a step has to be due that ended up to [`LATEST`] after it, before the first of its steps is deleted.
+    /// Partitions are wide for the longest rule, which may be that of another project: steps of a rule that is shorter
+    /// than they are do not wait for all their days.
+    pub(super) fn leave(&self) -> Leave {
         if self.parts.is_empty() {
-            return 0;
+            return Leave::default();
         }
         let days = |(part, ids): (&Part, &Range<i64>)| match part {
             Part::Day(_) => (ids.end - ids.start) / DAY_IDS,
@@ -99,7 +116,7 @@ impl Layout {
             Part::Before | Part::Kept(_) => 1,
         };
         let widest = self.parts.iter().map(days).max().unwrap_or(1).clamp(1, WIDEST);
-        widest * DAY + LATEST
+        Leave { days: widest, late: LATEST }
     }
 
     /// The days of a new partition that begins with one that has none, where no rule is longer than so many days.
@@ -210,6 +227,10 @@ mod tests {
             let parts = parts.iter().map(|(part, days)| (*part, ids(*days)));
             Layout { parts: parts.collect() }.leave()
         };
+        let wide = of(&[(Part::Day(20_000), 1), (Part::Day(20_001), 5)]);
+        let each = [0, 1, 2, 5, 90].map(|days| (wide.of(days) - 3 * HOUR) / DAY);
+        assert_eq!(each, [2, 2, 3, 6, 6], "no longer than they were kept");
+        let of = |parts: &[(Part, i64)]| of(parts).of(90);
         assert_eq!(of(&[]), 0);
         assert_eq!(of(&[(Part::Day(20_000), 1), (Part::Day(20_001), 1)]), 2 * DAY + 3 * HOUR);
         assert_eq!(of(&[(Part::Day(20_000), 1), (Part::Day(20_001), 5)]), 6 * DAY + 3 * HOUR);

@@ -45,12 +45,13 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use crate::Store;
 use crate::db::{self, Pool};
-use crate::error::Result;
-use crate::lock::{PARTITIONS, oldest_running};
+use crate::error::{Error, Result};
+use crate::lock::{PARTITIONS, has_one_run_for_long, oldest_running};
+pub(crate) use clocks::HeldPurge;
 use clocks::Witness;
 use convert::Converted;
 pub use due::DuePartition;
-use layout::{Layout, Part};
+use layout::{Layout, Leave, Part};
 
 /// The ids of a day. Those of all days are below 2^53: a number of JSON is exact.
 const DAY_IDS: i64 = 1_000_000_000;
@@ -69,6 +70,9 @@ const SETTINGS: [(&str, &str); 5] = [
     ("jit", "off"),
     ("max_parallel_workers_per_gather", "0"),
 ];
+/// The longest time that a run takes: it reads tables of terabytes once, for their conversion, and a server that is gone
+/// never answers. The counter of ids, which each run moves, is in doubt only two days later.
+const LONGEST_RUN: Duration = Duration::from_hours(12);
 /// How often a change is tried before it is left to the next run.
 const ATTEMPTS: usize = 3;
 /// The pause between two attempts.
@@ -120,6 +124,8 @@ pub struct PartitionWatch {
     unanalyzed: Option<Timestamp>,
     /// The time before which the log does not repeat why there are no partitions.
     refused: Option<Timestamp>,
+    /// The time before which tables without partitions stay as they are: it took too long to put others in their place.
+    unconverted: Option<Timestamp>,
 }
 
 /// The right to change partitions, which one process has at a time. It ends with the connection.
@@ -133,10 +139,14 @@ impl Store {
     /// process does, on SQLite, and where the time is far from that of the server.
     #[boxed]
     pub async fn keep_partitions(&self, now: Timestamp, watch: &mut PartitionWatch) -> Result<()> {
-        let Some(mut maintenance) = self.maintain_partitions().await? else { return Ok(()) };
-        let done = maintenance.run_if_time_is_right(now, watch).await;
-        maintenance.end().await;
-        done
+        let work = async {
+            let Some(mut maintenance) = self.maintain_partitions().await? else { return Ok(()) };
+            let done = maintenance.run_if_time_is_right(now, watch).await;
+            maintenance.end().await;
+            done
+        };
+        let slow = |_| Error::Unavailable("partitions of steps take too long".to_owned());
+        tokio::time::timeout(LONGEST_RUN, work).await.map_err(slow)?
     }
 
     /// Takes the right to change partitions; `None` while another process has it, and on SQLite.
@@ -144,9 +154,10 @@ impl Store {
     pub async fn maintain_partitions(&self) -> Result<Option<Maintenance>> {
         let Some(url) = &self.direct else { return Ok(None) };
         let mut connection = db::connect_direct(url, &SETTINGS).await?;
-        // A statement of a process that is gone ends. Versions before 14 have no such setting, and some systems no way
-        // to notice.
-        let _ = sqlx::query(CHECK_CLIENT).execute(&mut connection).await;
+        for setting in SINCE_14 {
+            // Some systems have no way to notice that a process is gone.
+            let _ = sqlx::query(setting).execute(&mut connection).await;
+        }
         let lock = sqlx::query_scalar("SELECT pg_try_advisory_lock($1)").bind(PARTITIONS);
         let is_ours: bool = lock.fetch_one(&mut connection).await?;
         if is_ours {
@@ -157,13 +168,14 @@ impl Store {
         Ok(None)
     }
 
-    /// How much longer than their retention steps stay before they are deleted one at a time, in microseconds. `None`
-    /// while none is deleted, because the clock may be ahead or partitions go first.
-    pub(crate) async fn partition_leave(&self, now: Timestamp) -> Result<Option<i64>> {
+    /// How much longer than their retention steps stay before they are deleted one at a time. `None` while none is
+    /// deleted, because the clock may be ahead or partitions go first: then the log has it once an hour.
+    pub(crate) async fn partition_leave(&self, now: Timestamp) -> Result<Option<Leave>> {
         match &self.reader {
-            Pool::Sqlite(_) => Ok(Some(0)),
+            Pool::Sqlite(_) => Ok(Some(Leave::default())),
             Pool::Postgres(db) => {
                 if !Witness::read(db).await?.may_delete(now) {
+                    self.held_purge.warn(now);
                     return Ok(None);
                 }
                 Ok(Some(Layout::read(db).await?.leave()))
@@ -175,10 +187,15 @@ impl Store {
 const HAS_PARTITIONS: &str =
     "SELECT EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('steps') AND relkind = 'p')";
 
-/// Has the server look every few seconds whether the process is still there.
-const CHECK_CLIENT: &str = "
-    SELECT set_config('client_connection_check_interval', '5s', FALSE)
-    WHERE CAST(current_setting('server_version_num') AS INTEGER) >= 140000";
+/// Settings that versions of PostgreSQL before 14 do not have. The server looks every few seconds whether the process is
+/// still there, ends its statement if not, and ends the session of one that has stopped, with the lock that it holds for
+/// all. No pause between two statements is near to that long.
+const SINCE_14: [&str; 2] = [
+    "SELECT set_config('client_connection_check_interval', '5s', FALSE)
+    WHERE CAST(current_setting('server_version_num') AS INTEGER) >= 140000",
+    "SELECT set_config('idle_session_timeout', '60s', FALSE)
+    WHERE CAST(current_setting('server_version_num') AS INTEGER) >= 140000",
+];
 
 impl Maintenance {
     async fn run_if_time_is_right(
@@ -189,7 +206,9 @@ impl Maintenance {
         if !self.clocks_agree(now).await? {
             return Ok(());
         }
-        let may_detach = self.may_detach(now).await?;
+        // A clock that is in doubt is noted in any case.
+        let may_detach =
+            self.may_detach(now).await? && has_one_run_for_long(&mut self.connection).await?;
         self.run(now, may_detach, watch).await
     }
 
@@ -252,10 +271,10 @@ impl Maintenance {
 }
 
 /// Whether all gateways that run know partitions that are detached: others would show their steps as gone, and leave it
-/// so.
+/// so. That of this process is one of them: if none is seen, the server has lost their locks, and others may run.
 async fn all_know_detached(connection: &mut PgConnection) -> Result<bool> {
     let oldest = oldest_running(connection).await?;
-    Ok(oldest.is_none_or(|oldest| oldest >= KNOWS_DETACHED))
+    Ok(oldest.is_some_and(|oldest| oldest >= KNOWS_DETACHED))
 }
 
 /// Whether the time before which something is left alone is to come. One that is further away than the longest rest was

@@ -1,9 +1,12 @@
-//! The reasons why tables stay as they are: what an operator has added to them and would lose, and a server with too few
-//! locks for partitions.
+//! The reasons why tables stay as they are: what an operator has added to them and would lose, and a server that is too
+//! old for partitions, or has too few locks for them.
+
+use std::collections::BTreeSet;
 
 use domain::time::{DAY, Timestamp};
 use sqlx::PgConnection;
 
+use super::convert::CHECK;
 use super::layout::{expected, longest_rule};
 use super::{Maintenance, PartitionWatch, rests};
 use crate::db::MOST_CONNECTIONS;
@@ -12,6 +15,9 @@ use crate::lock::running;
 
 /// The locks that a statement takes for each day: the partitions of both tables, with their indices.
 const LOCKS_OF_A_DAY: i64 = 9;
+/// The sessions for which PostgreSQL has room at each lock that its settings come to: its table of holders is twice as
+/// long as that of locks (`InitLocks`). All sessions hold the same locks here, so it is the holders that are many.
+const HOLDERS_OF_A_LOCK: i64 = 2;
 
 impl Maintenance {
     /// Whether the tables may get partitions. Says once a day why not.
@@ -20,11 +26,15 @@ impl Maintenance {
         now: Timestamp,
         watch: &mut PartitionWatch,
     ) -> Result<bool> {
+        const IS_OLD: &str =
+            "SELECT CAST(current_setting('server_version_num') AS INTEGER) < 140000";
         let is_said = rests(watch.refused, now, DAY);
+        let is_old: bool = sqlx::query_scalar(IS_OLD).fetch_one(&mut self.connection).await?;
         let obstacles = obstacles(&mut self.connection).await?;
         let parts = expected(longest_rule(&mut self.connection).await?);
-        let (needed, room) = (needed(parts, 1), room(&mut self.connection).await?);
-        if obstacles.is_empty() && needed <= room {
+        let gateways = running(&mut self.connection).await?;
+        let (needed, room) = (needed(parts, gateways.max(1)), room(&mut self.connection).await?);
+        if obstacles.is_empty() && needed <= room && !is_old {
             return Ok(true);
         }
         if is_said {
@@ -38,10 +48,16 @@ impl Maintenance {
                  drop it, and make it anew once there are partitions"
             );
         }
+        if is_old {
+            tracing::warn!(
+                "steps get no partitions, because PostgreSQL is older than version 14: steps are deleted one at a time"
+            );
+        }
         if needed > room {
             tracing::warn!(
                 needed,
                 room,
+                gateways,
                 "steps get no partitions, because PostgreSQL has too few locks for them: set max_locks_per_transaction \
                  times max_connections to the number that is needed, or more, and restart it"
             );
@@ -67,12 +83,14 @@ impl Maintenance {
     }
 }
 
-/// The locks for statements that look into all partitions on all connections of some gateways.
+/// The locks that the settings have to come to for statements that look into all partitions on all connections of some
+/// gateways.
 fn needed(parts: i64, gateways: i64) -> i64 {
-    parts * LOCKS_OF_A_DAY * gateways * i64::from(MOST_CONNECTIONS)
+    let held = parts * LOCKS_OF_A_DAY * gateways * i64::from(MOST_CONNECTIONS);
+    (held + HOLDERS_OF_A_LOCK - 1) / HOLDERS_OF_A_LOCK
 }
 
-/// The locks that all sessions share.
+/// The locks that the settings come to.
 async fn room(connection: &mut PgConnection) -> sqlx::Result<i64> {
     const ROOM: &str = "
         SELECT CAST(current_setting('max_locks_per_transaction') AS BIGINT)
@@ -81,7 +99,7 @@ async fn room(connection: &mut PgConnection) -> sqlx::Result<i64> {
 }
 
 /// The additions of others to the tables, by the words of PostgreSQL: they would stay on the old tables alone, and row level
-/// security would then hide nothing.
+/// security would then hide nothing. The check that a conversion makes is none.
 pub(super) async fn obstacles(connection: &mut PgConnection) -> sqlx::Result<Vec<String>> {
     const ALL: &str = "
         WITH own AS (
@@ -99,6 +117,7 @@ pub(super) async fn obstacles(connection: &mut PgConnection) -> sqlx::Result<Vec
         FROM pg_constraint k
         WHERE k.contype = 'f'
           AND (k.conrelid IN (SELECT oid FROM own) OR k.confrelid IN (SELECT oid FROM own))
+          OR k.contype = 'c' AND k.conname <> $1 AND k.conrelid IN (SELECT oid FROM own)
         UNION
         SELECT pg_describe_object(CAST('pg_rewrite' AS REGCLASS), r.oid, 0)
         FROM pg_rewrite r
@@ -106,18 +125,32 @@ pub(super) async fn obstacles(connection: &mut PgConnection) -> sqlx::Result<Vec
         UNION
         SELECT 'publication ' || CAST(p.pubname AS TEXT)
         FROM pg_publication_tables p
-        JOIN own ON own.nspname = p.schemaname AND own.name = CAST(p.tablename AS TEXT)
-        UNION
+        JOIN own ON own.nspname = p.schemaname AND own.name = CAST(p.tablename AS TEXT)";
+    let found: Vec<String> =
+        sqlx::query_scalar(ALL).bind(CHECK).fetch_all(&mut *connection).await?;
+    let mut all: BTreeSet<String> = found.into_iter().collect();
+    all.extend(dependants(connection, ["steps", "step_contents"]).await?);
+    Ok(all.into_iter().collect())
+}
+
+/// The objects that depend on one of two tables and do not go with it, by the words of PostgreSQL: views, foreign keys,
+/// functions.
+pub(super) async fn dependants(
+    connection: &mut PgConnection,
+    tables: [&str; 2],
+) -> sqlx::Result<Vec<String>> {
+    const FIND: &str = "
         SELECT pg_describe_object(d.classid, d.objid, d.objsubid)
         FROM pg_depend d
         WHERE d.refclassid = CAST('pg_class' AS REGCLASS) AND d.deptype = 'n'
-          AND d.refobjid IN (SELECT oid FROM own)
+          AND d.refobjid IN (to_regclass($1), to_regclass($2))
           AND NOT EXISTS (
               SELECT 1 FROM pg_depend o
               WHERE o.classid = d.classid AND o.objid = d.objid AND o.refclassid = d.refclassid
                 AND o.refobjid = d.refobjid AND o.deptype <> 'n')
-        ORDER BY obstacle";
-    sqlx::query_scalar(ALL).fetch_all(connection).await
+        ORDER BY d.classid, d.objid";
+    let found = sqlx::query_scalar(FIND).bind(tables[0]).bind(tables[1]);
+    found.fetch_all(connection).await
 }
 
 #[cfg(test)]
@@ -125,11 +158,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_as_it_is_installed_has_locks_for_a_gateway_and_a_rule_of_a_year() {
+    fn a_server_as_it_is_installed_has_locks_for_two_gateways_and_a_rule_of_a_year() {
         let room = 64 * 100;
         assert!(needed(expected(30), 1) <= room);
         assert!(needed(expected(365), 1) <= room);
-        assert!(needed(expected(30), 2) > room, "two are warned of");
-        assert!(needed(expected(3_650), 1) > room);
+        assert!(needed(expected(365), 2) <= room);
+        assert!(needed(expected(30), 3) <= room);
+        assert!(needed(expected(30), 4) > room, "four are warned of");
+        assert!(needed(expected(3_650), 1) <= room);
+        assert!(needed(expected(3_650), 2) > room);
+        // Each of ten sessions holds nine locks for a partition, and each lock has room for two of them.
+        assert_eq!(needed(7, 3), 7 * 9 * 3 * 10 / 2);
     }
 }

@@ -10,9 +10,9 @@ use crate::error::{Result, is_slow};
 /// The time before tables are analyzed again that it took too long for.
 const SLOW_REST: i64 = 7 * DAY;
 /// The settings of an analysis: versions of PostgreSQL before 18 read a sample of every partition for it, in one
-/// transaction. It gives way to others, takes a tenth of the usual sample, and ends.
-const GENTLY: [&str; 4] = [
-    "SET LOCAL default_statistics_target = 10",
+/// transaction, and the statistics of the partition are made anew of it: the sample is the usual one. It gives way to
+/// others, and ends.
+const GENTLY: [&str; 3] = [
     "SET LOCAL vacuum_cost_delay = 2",
     "SET LOCAL statement_timeout = '2min'",
     // Nobody waits for it, and it waits for vacuum.

@@ -27,8 +27,8 @@ pub(super) struct Again {
 }
 
 from_row! {
-    /// A trace of a quarter that is older than it: its findings in the quarter, and the last moments before it at
-    /// which it had a step and each finding.
+    /// A trace of a quarter that is older than it: its findings in the quarter, the last moments before it at which it
+    /// had a step and each finding, and the end of the last step of a partition that is not gathered yet.
     struct Older {
         trace_id: Uuid,
         has_pii: i64,
@@ -42,6 +42,7 @@ from_row! {
         purged_pii: Option<bool>,
         purged_injection: Option<bool>,
         purged_secret: Option<bool>,
+        ungathered: Option<i64>,
     }
 }
 
@@ -66,6 +67,18 @@ impl Older {
         count(self.pii.or(pii), |again| &mut again.findings.pii);
         count(self.injection.or(injection), |again| &mut again.findings.injection);
         count(self.secret.or(secret), |again| &mut again.findings.secret);
+    }
+
+    /// Whether it may have had a finding of the quarter in a step that has gone with its partition, and does not know yet.
+    fn may_know_more(&self) -> bool {
+        let opened = TraceId(self.trace_id).opened_at().0;
+        let is_new = |has: i64, before: Option<i64>, purged: Option<bool>| {
+            has > 0 && before.is_none() && purged != Some(true)
+        };
+        self.ungathered.is_some_and(|newest| newest >= opened)
+            && (is_new(self.has_pii, self.pii, self.purged_pii)
+                || is_new(self.has_injection, self.injection, self.purged_injection)
+                || is_new(self.has_secret, self.secret, self.purged_secret))
     }
 }
 
@@ -94,14 +107,16 @@ macro_rules! last_before {
 }
 
 impl Store {
-    /// The traces of a quarter that counted in an earlier one, by the last one in which they did.
+    /// The traces of a quarter that counted in an earlier one, by the last one in which they did; and whether one may show
+    /// only later that it did.
     #[boxed]
     pub(super) async fn traces_again(
         &self,
         project: ProjectId,
         quarter: i64,
-    ) -> Result<BTreeMap<i64, Again>> {
-        // A trace that was opened in the quarter did not count before.
+    ) -> Result<(BTreeMap<i64, Again>, bool)> {
+        // A trace that was opened in the quarter did not count before. No partition is detached between the looks for
+        // steps, for what traces keep and for what is not gathered, because they are one statement.
         const OLDER: &str = concat!(
             "SELECT trace_id, has_pii, has_injection, has_secret, ",
             last_before!("TRUE", "TRUE"),
@@ -119,7 +134,8 @@ impl Store {
             " AS secret,
                    (SELECT purged_pii FROM traces WHERE traces.id = ended.trace_id) AS purged_pii,
                    (SELECT purged_injection FROM traces WHERE traces.id = ended.trace_id) AS purged_injection,
-                   (SELECT purged_secret FROM traces WHERE traces.id = ended.trace_id) AS purged_secret
+                   (SELECT purged_secret FROM traces WHERE traces.id = ended.trace_id) AS purged_secret,
+                   (SELECT max(newest) FROM detached_partitions WHERE gathered < 9223372036854775807) AS ungathered
              FROM (
                 SELECT trace_id,
                        CAST(max(CASE WHEN pii THEN 1 ELSE 0 END) AS BIGINT) AS has_pii,
@@ -143,6 +159,6 @@ impl Store {
         for row in &rows {
             row.count(&mut quarters);
         }
-        Ok(quarters)
+        Ok((quarters, rows.iter().any(Older::may_know_more)))
     }
 }

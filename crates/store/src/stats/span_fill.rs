@@ -75,11 +75,14 @@ struct Quarter {
     beside: Beside,
     /// The traces that counted in an earlier one, by the last one in which they did.
     again: BTreeMap<i64, Again>,
+    /// Whether one of the others may show later that it did, when its partition is gathered.
+    is_unsure: bool,
 }
 
 impl Store {
     /// Sums the next quarter of an hour of a project that is over and has usage, steps or traces. False if there
-    /// is none: then all that is over has sums.
+    /// is none: then all that is over has sums, unless the next one waits, for a day at most, for what traces keep of a
+    /// partition that is dropped.
     #[boxed]
     pub async fn sum_next_quarter(&self, project: ProjectId, now: Timestamp) -> Result<bool> {
         let known = self.spanned_until(project).await?;
@@ -101,6 +104,10 @@ impl Store {
             return Ok(false);
         };
         let quarter = self.quarter(project, start).await?;
+        // A sum that is written stays. A partition that cannot be gathered keeps no sums waiting for longer.
+        if quarter.is_unsure && now.minute() - start < DAY {
+            return Ok(false);
+        }
         self.finish_spans(project, known, start + QUARTER, Some(quarter)).await?;
         Ok(true)
     }
@@ -138,8 +145,8 @@ impl Store {
             self.findings_of_steps(project, from, to).await?;
         let revenue = self.revenue(project, from, to).await?.0;
         let beside = Beside { traces, found, pii, injection, secret, revenue };
-        let again = self.traces_again(project, start).await?;
-        Ok(Quarter { start, usage, beside, again })
+        let (again, is_unsure) = self.traces_again(project, start).await?;
+        Ok(Quarter { start, usage, beside, again, is_unsure })
     }
 
     async fn ledger_sum(&self, project: ProjectId, from: i64, to: i64) -> Result<Row> {
@@ -183,7 +190,7 @@ impl Store {
         if reached == 0 {
             return Ok(());
         }
-        if let Some(Quarter { start, usage, beside, again }) = quarter {
+        if let Some(Quarter { start, usage, beside, again, .. }) = quarter {
             add_span(&mut tx, project, (QUARTER, start), usage, beside).await?;
             add_again(&mut tx, project, start, again).await?;
         }

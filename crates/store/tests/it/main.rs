@@ -20,6 +20,7 @@ mod partition_drops;
 mod partition_faults;
 mod partition_guards;
 mod partition_keeps;
+mod partition_sums;
 mod recovery;
 mod registry;
 mod retention;

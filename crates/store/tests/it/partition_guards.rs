@@ -67,6 +67,23 @@ async fn nothing_is_detached_beside_a_version_that_does_not_know_it() {
     }
 }
 
+#[tokio::test]
+async fn nothing_is_detached_while_no_gateway_shows_itself() {
+    for database in postgres().await {
+        let (mut store, project, _) = prepared(&database).await;
+        write(&store, [of_model(project, 1, id(1, 0), "short", 1)]).await;
+        sum(&store, project, in_days(5)).await;
+        let mut keeper = maintenance(&store).await;
+        keeper.make_ahead(in_days(5)).await.unwrap();
+        let found = due(&mut keeper, in_days(5)).await.unwrap();
+        // As right after a restart of the server, when none has its locks again.
+        store.release_claim().await;
+        assert!(!keeper.detach(&found).await.unwrap(), "{}", database.kind);
+        keeper.end().await;
+        store.close().await;
+    }
+}
+
 /// So many days and hours later.
 fn day_and(day: i64, hours: i64) -> Timestamp {
     in_days(day).minus_micros(-hours * HOUR)
@@ -237,10 +254,14 @@ async fn a_detached_table_that_somebody_has_dropped_keeps_no_other() {
 
 #[tokio::test]
 async fn tables_with_what_would_be_lost_get_no_partitions() {
-    const OWN: [(&str, &str); 5] = [
+    const OWN: [(&str, &str); 6] = [
         (
             "ALTER TABLE step_contents ENABLE ROW LEVEL SECURITY",
             "ALTER TABLE step_contents DISABLE ROW LEVEL SECURITY",
+        ),
+        (
+            "ALTER TABLE steps ADD CONSTRAINT mine CHECK (risk_score >= 0)",
+            "ALTER TABLE steps DROP CONSTRAINT mine",
         ),
         ("CREATE VIEW mine AS SELECT id FROM steps", "DROP VIEW mine"),
         ("CREATE TABLE mine (id BIGINT REFERENCES steps)", "DROP TABLE mine"),

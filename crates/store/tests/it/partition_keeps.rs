@@ -129,15 +129,22 @@ async fn steps_are_deleted_alone_when_their_partition_could_have_gone() {
     for database in postgres().await {
         let store = database.try_open([7; 32], Claim::ServeShared).await.unwrap();
         let (project, _) = project(&store).await;
-        rules(&store, project, &[("short", 2), ("long", 365)]).await;
+        rules(&store, project, &[("short", 2), ("week", 7), ("long", 365)]).await;
         store.writer().trace(trace(project, 1)).await.unwrap();
         // Partitions of seven days.
         keep(&store, NOW).await;
         assert_eq!(parts(&database).await, ["before", "d20776", "rest"]);
-        write(&store, [of_model(project, 1, id(1, 0), "short", 1)]).await;
+        let [week, short] = [("week", id(1, 0)), ("short", id(1, 1))];
+        write(&store, [week, short].map(|(model, id)| of_model(project, 1, id, model, 1))).await;
         let mut keeper = maintenance(&store).await;
-        // It is due after two days, and its partition after seven more, or a day and some hours later by a late step.
-        for (hours, stays) in [(10 * 24 + 2, vec![id(1, 0)]), (10 * 24 + 4, vec![])] {
+        // One is due after a week, and its partition after seven days more, or a day and some hours later by a late step.
+        // The other is due after two days, and stays for no more than as many again, for the rule of another.
+        for (hours, stays) in [
+            (5 * 24 + 2, vec![week.1, short.1]),
+            (5 * 24 + 4, vec![week.1]),
+            (15 * 24 + 2, vec![week.1]),
+            (15 * 24 + 4, vec![]),
+        ] {
             let now = in_days(1).minus_micros(-hours * HOUR);
             keeper.make_ahead(now).await.unwrap();
             purge(&store, now).await;

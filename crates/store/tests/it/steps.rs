@@ -421,3 +421,28 @@ async fn ids_that_were_taken_long_ago_are_given_up() {
         store.close().await;
     }
 }
+
+#[tokio::test]
+async fn ids_that_were_taken_long_ago_are_used_where_no_others_can_be_had() {
+    const AWAY: &str = "UPDATE counters SET name = 'away' WHERE name = 'step'";
+    const BACK: &str = "UPDATE counters SET name = 'step' WHERE name = 'away'";
+    let later = async |minutes| {
+        tokio::time::pause();
+        tokio::time::advance(std::time::Duration::from_mins(minutes)).await;
+        tokio::time::resume();
+    };
+    for database in databases().await {
+        let store = database.open().await;
+        let first = store.step_id().await.unwrap().0;
+        database.execute(AWAY).await;
+        later(31).await;
+        for more in 1..=3 {
+            assert_eq!(store.step_id().await.unwrap().0, first + more, "{}", database.kind);
+        }
+        database.execute(BACK).await;
+        later(2).await;
+        let next = store.step_id().await.unwrap().0;
+        assert!(next >= first + 1_000, "{}: {next}", database.kind);
+        store.close().await;
+    }
+}
