@@ -38,6 +38,7 @@ mod service_tokens;
 mod session_traces;
 mod sessions;
 mod sign_on;
+mod spend;
 mod stats;
 mod steps;
 mod stored_responses;
@@ -67,7 +68,7 @@ pub use idempotency::{ClaimEnd, ClaimId, ClaimState, FoundClaim};
 pub use identities::LinkedIdentity;
 pub use insights::{IntentUsage, ModelLatencies};
 pub use jobs::{AddedJob, JobEnd, NewJob};
-pub use keys::{MadeKey, SpentSecond};
+pub use keys::MadeKey;
 pub use links::{LinkPurpose, OneTimeLink};
 pub use lock::Claim;
 pub use migrate::{SchemaState, apply_migrations, inspect_schema};
@@ -82,6 +83,7 @@ pub use service_tokens::ServiceToken;
 pub use session_traces::{IdleSession, SessionHash};
 pub use sessions::{EndedSession, ListedSession, NewSession};
 pub use sign_on::SignOnProvider;
+pub use spend::SpentSecond;
 pub use stats::{AgentCounts, FindingCounts, LedgerRow, SecurityCounts, ToolTimes, UsageBucket};
 pub use steps::{
     EndedStep, ListedVerdict, Outline, ReviewPage, STEPS_AT_ONCE, SealedContent, StepCursor,

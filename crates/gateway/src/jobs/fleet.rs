@@ -127,7 +127,8 @@ impl Gateway {
         self.owe_lost_calls(fleet);
         // The ledger has these from here on.
         let mut lost = fleet.take_lost(|project| meant.contains_key(&project));
-        let ledger = match self.read_ledger().await {
+        let projects: Vec<ProjectId> = meant.keys().copied().collect();
+        let ledger = match self.read_ledger(&projects).await {
             Ok(ledger) => ledger,
             Err(error) => {
                 fleet.owe(lost);
@@ -156,20 +157,25 @@ impl Gateway {
         failed.map_or(Ok(()), Err)
     }
 
-    async fn read_ledger(&self) -> Result<Ledger> {
+    /// Reads what the keys and the budgets of some projects have spent.
+    async fn read_ledger(&self, projects: &[ProjectId]) -> Result<Ledger> {
         let _steady = self.registry.steady().await;
         let now = self.clock.now();
         // Before the ledger is read, which has the hours of these.
         let keys = self.registry.keys();
         let capped = keys.iter().filter(|state| state.key.hourly_limit.is_some());
-        let capped: Vec<_> = capped.map(|state| (state.key.project, state.key.id)).collect();
+        let capped = capped.map(|state| (state.key.project, state.key.id));
+        let capped = capped.filter(|(project, _)| projects.contains(project)).collect();
         // Redis may be in another second, and in another month, than this node.
-        let spent = self.store.spent_seconds(now.minus_micros(HOUR + SKEW)).await?;
+        let since = now.minus_micros(HOUR + SKEW);
+        let spent = self.store.spent_seconds_of(projects, since).await?;
         let (early, late) = (now.minus_micros(SKEW), now.minus_micros(-SKEW));
-        let mut months =
-            vec![(early, BTreeMap::from_iter(self.store.spend_by_project(early).await?))];
+        // Also of a project without a budget: it may have one by the time that this is put into Redis.
+        let spent_early = self.store.spend_of_projects(projects, early).await?;
+        let mut months = vec![(early, BTreeMap::from_iter(spent_early))];
         if early.month_start() != late.month_start() {
-            months.push((late, BTreeMap::from_iter(self.store.spend_by_project(late).await?)));
+            let spent_late = self.store.spend_of_projects(projects, late).await?;
+            months.push((late, BTreeMap::from_iter(spent_late)));
         }
         Ok(Ledger { hours: Hours::of(self, spent), capped, months })
     }
