@@ -70,7 +70,7 @@ pub use insights::{IntentUsage, ModelLatencies};
 pub use jobs::{AddedJob, JobEnd, NewJob};
 pub use keys::MadeKey;
 pub use links::{LinkPurpose, OneTimeLink};
-pub use lock::Claim;
+pub use lock::{Claim, Held};
 pub use migrate::{SchemaState, apply_migrations, inspect_schema};
 pub use models::ModelRow;
 pub use organizations::Organization;
@@ -96,7 +96,7 @@ use writer::{PostgresCommits, SqliteCommits};
 use db::{Pool, WritePool, on};
 use groups::KeptSums;
 use ids::StepIds;
-use lock::{Held, Lock};
+use lock::Lock;
 
 /// The most nodes that are looked for at a time: whether one is gone shows after two seconds.
 const NODES_AT_ONCE: usize = 16;
@@ -334,6 +334,11 @@ impl Store {
             all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).append(&mut lost);
         }
         settled
+    }
+
+    /// Follows whether the node has its lock.
+    pub fn held(&self) -> Held {
+        self.lock.held()
     }
 
     /// Waits until another process has taken the place of this one, while the connection to the

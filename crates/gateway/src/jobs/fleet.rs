@@ -1,8 +1,7 @@
-//! The work at the counters that all gateways share: what is lost is rebuilt from the ledger, what Redis could not
-//! be told of is told, and what nodes that are gone have reserved is given back.
+//! The work at the counters that all gateways share: what is lost is rebuilt from the ledger, and what Redis could not
+//! be told of is told.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use counters::{Bounds, DECISION_TIMEOUT, Failure, Generation};
@@ -13,7 +12,8 @@ use store::{LostCall, SpentSecond};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::jobs::job::{Job, log_failure};
+use crate::jobs::gone_nodes::come_back;
+use crate::jobs::job::Job;
 use crate::state::shared_counters::{Fleet, Owed};
 
 /// What the ledger had so long ago is settled in Redis, or will not be any more: a settlement leaves before its
@@ -71,13 +71,16 @@ pub(super) fn unreached(failure: Failure) -> Error {
     Error::Unavailable(failure.to_string())
 }
 
-/// Starts the task that rebuilds lost counters. It ends when the gateway stops.
+/// Starts the tasks that rebuild lost counters, and that add again what others may have given back. They end when the
+/// gateway stops.
 pub(super) fn start(gateway: &Gateway) {
-    let (gateway, stopping) = (gateway.clone(), gateway.stopping.clone());
-    gateway
-        .clone()
-        .tasks
-        .spawn(async move { stopping.run_until_cancelled(rebuild(gateway)).await });
+    spawn(gateway, rebuild(gateway.clone()));
+    spawn(gateway, come_back(gateway.clone()));
+}
+
+fn spawn(gateway: &Gateway, work: impl Future<Output = ()> + Send + 'static) {
+    let stopping = gateway.stopping.clone();
+    gateway.tasks.spawn(async move { stopping.run_until_cancelled(work).await });
 }
 
 async fn rebuild(gateway: Gateway) {
@@ -259,7 +262,7 @@ impl Job for Debts {
 
 impl Gateway {
     /// Settles what is owed, as far as Redis can be reached.
-    async fn pay_all(&self, fleet: &Fleet) {
+    pub(super) async fn pay_all(&self, fleet: &Fleet) {
         // A look at the debts sees all of them then.
         let _alone = fleet.paying.lock().await;
         self.owe_lost_calls(fleet);
@@ -290,87 +293,4 @@ impl Gateway {
             Err(Failure::Away(_)) => false,
         }
     }
-}
-
-/// Gives back what nodes have reserved that are gone.
-pub(super) struct GoneNodes;
-
-impl Job for GoneNodes {
-    const NAME: &'static str = "reservations of nodes that are gone";
-
-    fn period(&self, _: &Gateway) -> Duration {
-        Duration::from_secs(10)
-    }
-
-    async fn run(&mut self, gateway: &Gateway) -> Result<()> {
-        let Some(fleet) = &gateway.fleet else { return Ok(()) };
-        let mut owners: BTreeMap<NodeId, Vec<ProjectId>> = BTreeMap::new();
-        for project in bounded_projects(gateway) {
-            // A server that is away keeps no other from its work.
-            let Ok(nodes) = fleet.counters.owners(project).await else { continue };
-            for node in nodes {
-                owners.entry(node).or_default().push(project);
-            }
-        }
-        owners.remove(&gateway.store.node());
-        for (node, projects) in owners {
-            let taken_over = take_over(gateway, fleet, node, &projects).await;
-            log_failure("reservations of a node", taken_over);
-        }
-        Ok(())
-    }
-}
-
-fn bounded_projects(gateway: &Gateway) -> BTreeSet<ProjectId> {
-    let keys = gateway.registry.keys();
-    let capped = keys.iter().filter(|state| state.key.hourly_limit.is_some());
-    let capped = capped.map(|state| state.key.project);
-    let projects = gateway.registry.projects();
-    let budgeted = projects.iter().filter(|state| state.settings.monthly_budget.is_some());
-    budgeted.map(|state| state.id()).chain(capped).collect()
-}
-
-/// Gives the reservations of a node back, if it is gone: its calls are recorded and counted first. Until that is done
-/// it cannot come back, and reserve anew.
-async fn take_over(
-    gateway: &Gateway,
-    fleet: &Arc<Fleet>,
-    node: NodeId,
-    projects: &[ProjectId],
-) -> Result<()> {
-    if !gateway.store.settle_if_gone(node, &gateway.clock).await? {
-        return Ok(());
-    }
-    let given_back = give_back(gateway, fleet, node, projects).await;
-    gateway.store.leave(node).await;
-    gateway.settled.notify_waiters();
-    given_back
-}
-
-async fn give_back(
-    gateway: &Gateway,
-    fleet: &Fleet,
-    node: NodeId,
-    projects: &[ProjectId],
-) -> Result<()> {
-    gateway.pay_all(fleet).await;
-    // Calls that it had ended and recorded while it could not reach Redis are known from the ledger alone. A server
-    // that is away keeps no other from its work.
-    log_failure("the hours of a node that is gone", gateway.recount_whole_hours().await);
-    log_failure("the month of a node that is gone", gateway.recount_months().await);
-    let mut result = Ok(());
-    for project in projects {
-        if fleet.owes_lost(*project) {
-            let why = "the calls of the node are not counted yet";
-            result = Err(Error::Unavailable(why.to_owned()));
-            continue;
-        }
-        match fleet.counters.forget(*project, node).await {
-            Ok(count) => {
-                tracing::info!(%node, %project, reservations = count, "what a node had reserved that is gone was given back");
-            }
-            Err(failure) => result = Err(unreached(failure)),
-        }
-    }
-    result
 }
