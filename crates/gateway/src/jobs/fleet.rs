@@ -10,10 +10,12 @@ use domain::money::Usd;
 use domain::time::{HOUR, MINUTE, Timestamp};
 use store::{LostCall, SpentSecond};
 
+use crate::config::OnCounterLoss;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::jobs::gone_nodes::come_back;
 use crate::jobs::job::Job;
+use crate::state::missing_nodes::MissingNodes;
 use crate::state::shared_counters::{Fleet, Owed};
 
 /// What the ledger had so long ago is settled in Redis, or will not be any more: a settlement leaves before its
@@ -85,6 +87,7 @@ fn spawn(gateway: &Gateway, work: impl Future<Output = ()> + Send + 'static) {
 
 async fn rebuild(gateway: Gateway) {
     let Some(fleet) = &gateway.fleet else { return };
+    let mut missing = MissingNodes::default();
     loop {
         let found = fleet.found_lost.notified();
         let lost = fleet.lost();
@@ -92,7 +95,7 @@ async fn rebuild(gateway: Gateway) {
             found.await;
             continue;
         }
-        let rebuilt = gateway.rebuild(fleet, &lost).await;
+        let rebuilt = gateway.rebuild(fleet, &lost, &mut missing).await;
         fleet.note_attempt(rebuilt.is_ok());
         match rebuilt {
             Ok(()) => {
@@ -113,15 +116,32 @@ impl Gateway {
     }
 
     /// Rebuilds the counters of some projects: the reservations of all nodes that live, then what the ledger has.
-    async fn rebuild(&self, fleet: &Fleet, projects: &[ProjectId]) -> Result<()> {
+    async fn rebuild(
+        &self,
+        fleet: &Fleet,
+        projects: &[ProjectId],
+        missing: &mut MissingNodes,
+    ) -> Result<()> {
         // First of all: what is reserved from here on is added by those who reserve it.
         let live = self.store.live_nodes().await?;
         let (mut meant, mut failed) = (BTreeMap::new(), None);
+        let mut missed: BTreeMap<NodeId, usize> = BTreeMap::new();
         for project in projects {
             match join(fleet, *project, &live).await {
-                Ok(generation) => drop(meant.insert(*project, generation)),
+                Ok((generation, nodes)) if nodes.is_empty() => {
+                    meant.insert(*project, generation);
+                }
+                Ok((_, nodes)) => {
+                    failed = Some(Error::Unavailable(format!(
+                        "these nodes have not added their reservations again: {nodes:?}"
+                    )));
+                    nodes.into_iter().for_each(|node| *missed.entry(node).or_default() += 1);
+                }
                 Err(error) => failed = Some(error),
             }
+        }
+        for (node, projects) in missing.note(Instant::now(), missed) {
+            warn_of(node, projects, fleet.on_loss);
         }
         if meant.is_empty() {
             return failed.map_or(Ok(()), Err);
@@ -230,17 +250,30 @@ struct Ledger {
     months: Vec<(Timestamp, BTreeMap<ProjectId, Usd>)>,
 }
 
-/// Adds the reservations of this node in a project. Fails until all other nodes that live have added theirs.
-async fn join(fleet: &Fleet, project: ProjectId, live: &[NodeId]) -> Result<Generation> {
+/// Adds the reservations of this node in a project. Returns the nodes that live and have not added theirs: without them
+/// nobody knows what their calls may still cost.
+async fn join(
+    fleet: &Fleet,
+    project: ProjectId,
+    live: &[NodeId],
+) -> Result<(Generation, Vec<NodeId>)> {
     let generation = fleet.counters.join(project).await.map_err(unreached)?;
     let joined = fleet.counters.rejoined(project).await.map_err(unreached)?;
-    match live.iter().find(|node| !joined.contains(node)) {
-        None => Ok(generation),
-        Some(missing) => {
-            let why = format!("node {missing} has not added its reservations again");
-            Err(Error::Unavailable(why))
-        }
-    }
+    let missed = live.iter().copied().filter(|node| !joined.contains(node)).collect();
+    Ok((generation, missed))
+}
+
+/// Logs that counters wait for a node, and the remedy.
+fn warn_of(node: NodeId, projects: usize, on_loss: OnCounterLoss) {
+    let until_then = match on_loss {
+        OnCounterLoss::Refuse => "are refused until then",
+        OnCounterLoss::Local => "are counted by each gateway alone until then",
+    };
+    tracing::warn!(
+        %node, projects,
+        "the counters of projects wait for a node: it lives in PostgreSQL and has not reached this Redis: check its \
+         redis_url and its network, or stop it; keys under a cap and projects under a budget {until_then}"
+    );
 }
 
 /// Settles calls that have ended while Redis could not be told.

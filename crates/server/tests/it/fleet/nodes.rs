@@ -1,6 +1,6 @@
 //! Nodes come and go.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{CALL, Fleet, run};
 use crate::harness::{Backend, Redis, Setup, until};
@@ -72,6 +72,36 @@ async fn what_others_have_given_back_is_reserved_again_once_a_node_has_its_lock(
     assert_eq!(fleet.redis.ask(COUNT), ":0");
     assert_eq!(fleet.redis.ask(SPENT), format!(":{}", 2 * CALL));
     assert_eq!(fleet.spent(), 2 * CALL);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_at_another_redis_is_named_in_the_log() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let Some(other) = Redis::start().await else { return };
+    let beside = fleet.nodes[0].beside().env("SLUICE_REDIS_URL", &other.url());
+    let mut there = beside.env("SLUICE_LOG", "info").start().await;
+    let (_, raw) = fleet.key(Some(1.0)).await;
+    let key = fleet.nodes[0].with_key(&raw);
+    let trace = key.trace().await;
+    run(&key, &trace).await.says(503, "Limits cannot be checked right now");
+    let line = |log: String, part: &str| {
+        let line = log.lines().find(|line| line.contains(part))?;
+        serde_json::from_str::<Value>(line).ok()
+    };
+    let warning =
+        until("it is named", async || line(fleet.nodes[0].log(), "has not reached this Redis"))
+            .await;
+    let serving = line(there.log(), "\"serving\"").unwrap();
+    assert!(warning["node"].is_string() && warning["node"] == serving["node"], "{warning}");
+    assert_eq!((&warning["level"], &warning["projects"]), (&json!("WARN"), &json!(1)));
+    // What the line advises is enough.
+    there.kill().await;
+    until("the counters are built", async || {
+        let reply = run(&key, &trace).await;
+        assert!(matches!(reply.status, 200 | 503), "{}", reply.text);
+        (reply.status == 200).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
