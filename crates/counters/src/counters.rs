@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) held: Table,
     pub(crate) untold: Untold,
     next: AtomicU64,
+    /// How often this node may have been taken for gone.
+    pub(crate) absences: AtomicU64,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     began: Instant,
@@ -86,6 +88,7 @@ impl Counters {
             held: Table::default(),
             untold: Untold::default(),
             next: AtomicU64::new(1),
+            absences: AtomicU64::new(0),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             began: Instant::now(),
@@ -114,6 +117,13 @@ impl Counters {
     /// The reservations that this node holds.
     pub fn held(&self) -> usize {
         self.0.held.count()
+    }
+
+    /// Has the next beat add all reservations of this node again at every server: it may have been taken for gone, and
+    /// others may have given them back ([`Counters::forget`]). What is there stays as it is, and a call that counts
+    /// already is not reserved again.
+    pub fn note_absence(&self) {
+        self.0.absences.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Ends all work. Reservations stay until another node gives them back.

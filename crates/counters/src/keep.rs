@@ -1,5 +1,5 @@
 //! The connections are kept: each server is asked several times a second whether it is well and still the same,
-//! and after a loss it gets the reservations of this node again.
+//! and after a loss it gets the reservations of this node again; so it does when others may have given them back.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use tokio::time::MissedTickBehavior;
 use crate::connect;
 use crate::counters::{Counters, address_of};
 use crate::held::Settlement;
-use crate::link::{Link, Live, call};
+use crate::link::{Link, Live, Passed, call};
 use crate::reply::{at, list, number, text};
 use crate::topology::{has, slot_of};
 use crate::{DECISION_TIMEOUT, Failure};
@@ -132,6 +132,8 @@ impl Counters {
             }
         };
         let marker = self.marker(link);
+        // Before anything is added: after an absence that ends meanwhile it is all added once more.
+        let absences = shared.absences.load(Ordering::Acquire);
         let asked = shared.elapsed();
         let mut beat = call("beat", &marker);
         beat.arg(shared.now()).arg(&live.run).arg(link.least.load(Ordering::Relaxed));
@@ -139,13 +141,10 @@ impl Counters {
         let loss = text(at(&parts, 0)?)?.to_owned();
         let theirs = number(at(&parts, 1)?)?;
         link.note_time(asked, theirs, shared.elapsed());
-        let state = Some((marker, loss));
-        let passed = |live: &Live| {
-            live.passed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
-        };
-        if passed(&live) != state {
-            self.add_again(link, &live, state.as_ref()).await?;
-            *live.passed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = state;
+        let under = Passed { marker, number: loss, absences };
+        if !live.has_passed(&under) {
+            self.add_again(link, &live, &under).await?;
+            live.note_passed(under);
         }
         Ok(())
     }
@@ -155,25 +154,24 @@ impl Counters {
         &self,
         link: &Link,
         live: &Arc<Live>,
-        state: Option<&(String, String)>,
+        under: &Passed,
     ) -> Result<(), Failure> {
         let shared = &self.0;
-        let Some((marker, loss)) = state else { return Ok(()) };
         {
-            // A reservation of before has ended by now, so it is among those that are added; one of later is refused
-            // by every project that is not built under this epoch.
+            // A reservation of before has ended by now, so it is among those that are added; so is one of later, or it
+            // is refused, by every project that is not built under this epoch.
             let _alone = tokio::time::timeout(BEAT_TIMEOUT, link.joining.write())
                 .await
                 .map_err(|_| Failure::Away("reservations change".to_owned()))?;
-            live.epoch.store(Arc::new(format!("{}:{loss}", live.run)));
+            live.epoch.store(Arc::new(format!("{}:{}", live.run, under.number)));
         }
         for project in shared.held.projects() {
             if shared.link(project).is_ok_and(|of| std::ptr::eq(&raw const *of, link)) {
                 self.join_at(link, live, project).await?;
             }
         }
-        let mut pass = call("pass", marker);
-        pass.arg(shared.now()).arg(loss).arg(shared.settings.node.0);
+        let mut pass = call("pass", &under.marker);
+        pass.arg(shared.now()).arg(&under.number).arg(shared.settings.node.0);
         match number(&shared.send(link, live, &pass, BEAT_TIMEOUT).await?)? {
             1 => Ok(()),
             _ => Err(Failure::Lost),

@@ -40,7 +40,7 @@ pub(crate) struct Link {
     slow: AtomicU32,
     /// Held shared while reservations change, and alone while those of a project are added again.
     pub(crate) joining: RwLock<()>,
-    /// The number of [`Live::passed`] that a project was built under by a node that knows better.
+    /// The number of [`Passed`] that a project was built under by a node that knows better.
     pub(crate) least: AtomicI64,
     /// Its time less ours, in microseconds.
     pub(crate) offset: AtomicI64,
@@ -64,15 +64,35 @@ pub(crate) struct Live {
     pub(crate) run: String,
     /// The run id and the number of the last loss: what counters are built under.
     pub(crate) epoch: ArcSwap<String>,
-    /// The key that the nodes of this server share, and the number that it had when this node had added its
-    /// reservations.
-    pub(crate) passed: Mutex<Option<(String, String)>>,
+    /// What this node has added its reservations under, if it has.
+    passed: Mutex<Option<Passed>>,
+}
+
+/// What a node adds its reservations under: they are added again whenever it is another.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// The key that the nodes of the server share.
+    pub(crate) marker: String,
+    /// The number that it has, which is new after each loss.
+    pub(crate) number: String,
+    /// How often the node may have been taken for gone.
+    pub(crate) absences: u64,
 }
 
 impl Live {
     pub(crate) fn new(connection: MultiplexedConnection, run: String) -> Self {
         let epoch = ArcSwap::from_pointee(run.clone());
         Self { connection, run, epoch, passed: Mutex::default() }
+    }
+
+    /// Whether this node has added its reservations under this.
+    pub(crate) fn has_passed(&self, under: &Passed) -> bool {
+        self.passed.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(under)
+    }
+
+    /// Notes that it has.
+    pub(crate) fn note_passed(&self, under: Passed) {
+        *self.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(under);
     }
 }
 

@@ -61,6 +61,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
             return Err(error.into());
         }
     };
+    let node = store.node();
     let gateway = Gateway::open(store, client, of_gateway, clock).await?;
     let stop = CancellationToken::new();
     let tasks = TaskTracker::new();
@@ -73,7 +74,7 @@ pub(crate) async fn run(config: Config) -> Result<(), Failure> {
     };
     let router = api::router(gateway.clone(), settings);
     greet(&config, credentials.as_ref());
-    tracing::info!(address = %config.listen, version = env!("CARGO_PKG_VERSION"), "serving");
+    tracing::info!(address = %config.listen, %node, version = env!("CARGO_PKG_VERSION"), "serving");
     watch_signals(&gateway, config.shutdown_delay, &stop, &tasks)?;
     let displaced = watch_claim(&gateway, &stop, &tasks);
     wind_down_at(&stop, &gateway, &tasks);

@@ -92,17 +92,6 @@ fn json<T: Serialize>(list: Option<&Vec<T>>) -> Result<Option<String>> {
     written.map_err(|error| Error::Corrupt(format!("a list of an API key: {error}")))
 }
 
-/// The spend of a key in one second, for the rolling hour.
-#[derive(Clone, Copy, Debug)]
-pub struct SpentSecond {
-    /// The key.
-    pub key: KeyId,
-    /// Unix seconds.
-    pub second: i64,
-    /// The amount.
-    pub cost: Usd,
-}
-
 /// A key that somebody has made, also if it is revoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeKey {
@@ -178,29 +167,6 @@ impl Store {
             names.extend(own.map(|(id, _, name)| (KeyId::from_i64(id), name)));
         }
         Ok(names)
-    }
-
-    /// The spend of keys with a cap since a time, second by second.
-    #[boxed]
-    pub async fn spent_seconds(&self, since: Timestamp) -> Result<Vec<SpentSecond>> {
-        const SPENT: &str = "
-            SELECT s.key_id, s.finished_at / 1000000 AS second,
-                   CAST(sum(s.cost / 1000000000) AS BIGINT), CAST(sum(s.cost % 1000000000) AS BIGINT)
-            FROM api_keys k
-            JOIN steps s ON s.project_id = k.project_id AND s.finished_at >= $1 AND s.key_id = k.id
-            WHERE k.hourly_limit IS NOT NULL AND k.revoked_at IS NULL AND s.cost > 0
-              AND (k.reset_at IS NULL OR s.finished_at >= k.reset_at)
-            GROUP BY s.key_id, s.finished_at / 1000000
-            ORDER BY second";
-        let rows: Vec<(i64, i64, i64, i64)> = on!(&self.reader, db => {
-            sqlx::query_as(SPENT).bind(since.0).fetch_all(db).await?
-        });
-        let read = |(key, second, dollars, nanos)| SpentSecond {
-            key: KeyId::from_i64(key),
-            second,
-            cost: Usd::of_parts(dollars, nanos),
-        };
-        Ok(rows.into_iter().map(read).collect())
     }
 
     /// The request windows that were saved last, by key.

@@ -40,6 +40,7 @@ mod service_tokens;
 mod session_traces;
 mod sessions;
 mod sign_on;
+mod spend;
 mod stats;
 mod steps;
 mod stored_responses;
@@ -70,9 +71,9 @@ pub use idempotency::{ClaimEnd, ClaimId, ClaimState, FoundClaim};
 pub use identities::LinkedIdentity;
 pub use insights::{IntentUsage, ModelLatencies};
 pub use jobs::{AddedJob, JobEnd, NewJob};
-pub use keys::{MadeKey, SpentSecond};
+pub use keys::MadeKey;
 pub use links::{LinkPurpose, OneTimeLink};
-pub use lock::Claim;
+pub use lock::{Claim, Held};
 pub use migrate::{SchemaState, apply_migrations, inspect_schema};
 pub use models::ModelRow;
 pub use organizations::Organization;
@@ -86,6 +87,7 @@ pub use service_tokens::ServiceToken;
 pub use session_traces::{IdleSession, SessionHash};
 pub use sessions::{EndedSession, ListedSession, NewSession};
 pub use sign_on::SignOnProvider;
+pub use spend::SpentSecond;
 pub use stats::{AgentCounts, FindingCounts, LedgerRow, SecurityCounts, ToolTimes, UsageBucket};
 pub use steps::{
     EndedStep, ListedVerdict, Outline, ReviewPage, STEPS_AT_ONCE, SealedContent, StepCursor,
@@ -98,7 +100,7 @@ use writer::{PostgresCommits, SqliteCommits};
 use db::{Pool, WritePool, on};
 use groups::KeptSums;
 use ids::StepIds;
-use lock::{Held, Lock};
+use lock::Lock;
 use partitions::HeldPurge;
 
 /// The most nodes that are looked for at a time: whether one is gone shows after two seconds.
@@ -343,6 +345,11 @@ impl Store {
             all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).append(&mut lost);
         }
         settled
+    }
+
+    /// Follows whether the node has its lock.
+    pub fn held(&self) -> Held {
+        self.lock.held()
     }
 
     /// Waits until another process has taken the place of this one, while the connection to the

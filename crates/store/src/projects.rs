@@ -2,7 +2,6 @@
 
 use async_recursion::async_recursion as boxed;
 use domain::ids::{OrgId, ProjectId};
-use domain::money::Usd;
 use domain::project::{Project, ProjectStatus};
 use domain::time::Timestamp;
 use serde_json::Value;
@@ -52,25 +51,6 @@ impl Store {
             ORDER BY id";
         let rows: Vec<Row> = on!(&self.reader, db => sqlx::query_as(ALL).fetch_all(db).await?);
         Ok(rows.into_iter().map(|row| (ProjectId(row.id), row.read())).collect())
-    }
-
-    /// The spend of each project in the calendar month of a time, from the ledger. A clock that has
-    /// gone back leaves rows of later months.
-    #[boxed]
-    pub async fn spend_by_project(&self, now: Timestamp) -> Result<Vec<(ProjectId, Usd)>> {
-        // By way of the projects, so that the minutes before are not read: the ledger is never purged.
-        const SUM: &str = "
-            SELECT u.project_id, CAST(sum(u.cost / 1000000000) AS BIGINT),
-                   CAST(sum(u.cost % 1000000000) AS BIGINT)
-            FROM projects p
-            JOIN usage_ledger u ON u.project_id = p.id AND u.minute >= $1 AND u.minute < $2
-            GROUP BY u.project_id";
-        let (from, until) = (now.month_start().minute(), now.next_month_start().minute());
-        let rows: Vec<(i64, i64, i64)> = on!(&self.reader, db => {
-            sqlx::query_as(SUM).bind(from).bind(until).fetch_all(db).await?
-        });
-        let read = |(project, dollars, nanos)| (ProjectId(project), Usd::of_parts(dollars, nanos));
-        Ok(rows.into_iter().map(read).collect())
     }
 }
 

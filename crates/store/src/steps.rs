@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::seal::SealingKey;
 use crate::steps::row::StepRow;
 
-pub(crate) use details::by_id;
 pub use details::{Outline, STEPS_AT_ONCE, SealedContent};
+pub(crate) use details::{by_id, id_slots};
 pub use ended::{EndedStep, StepCursor};
 pub use reviews::{ListedVerdict, ReviewPage};
 

@@ -1,8 +1,7 @@
-//! The work at the counters that all gateways share: what is lost is rebuilt from the ledger, what Redis could not
-//! be told of is told, and what nodes that are gone have reserved is given back.
+//! The work at the counters that all gateways share: what is lost is rebuilt from the ledger, and what Redis could not
+//! be told of is told.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use counters::{Bounds, DECISION_TIMEOUT, Failure, Generation};
@@ -11,9 +10,12 @@ use domain::money::Usd;
 use domain::time::{HOUR, MINUTE, Timestamp};
 use store::{LostCall, SpentSecond};
 
+use crate::config::OnCounterLoss;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::jobs::job::{Job, log_failure};
+use crate::jobs::gone_nodes::come_back;
+use crate::jobs::job::Job;
+use crate::state::missing_nodes::MissingNodes;
 use crate::state::shared_counters::{Fleet, Owed};
 
 /// What the ledger had so long ago is settled in Redis, or will not be any more: a settlement leaves before its
@@ -71,17 +73,21 @@ pub(super) fn unreached(failure: Failure) -> Error {
     Error::Unavailable(failure.to_string())
 }
 
-/// Starts the task that rebuilds lost counters. It ends when the gateway stops.
+/// Starts the tasks that rebuild lost counters, and that add again what others may have given back. They end when the
+/// gateway stops.
 pub(super) fn start(gateway: &Gateway) {
-    let (gateway, stopping) = (gateway.clone(), gateway.stopping.clone());
-    gateway
-        .clone()
-        .tasks
-        .spawn(async move { stopping.run_until_cancelled(rebuild(gateway)).await });
+    spawn(gateway, rebuild(gateway.clone()));
+    spawn(gateway, come_back(gateway.clone()));
+}
+
+fn spawn(gateway: &Gateway, work: impl Future<Output = ()> + Send + 'static) {
+    let stopping = gateway.stopping.clone();
+    gateway.tasks.spawn(async move { stopping.run_until_cancelled(work).await });
 }
 
 async fn rebuild(gateway: Gateway) {
     let Some(fleet) = &gateway.fleet else { return };
+    let mut missing = MissingNodes::default();
     loop {
         let found = fleet.found_lost.notified();
         let lost = fleet.lost();
@@ -89,7 +95,7 @@ async fn rebuild(gateway: Gateway) {
             found.await;
             continue;
         }
-        let rebuilt = gateway.rebuild(fleet, &lost).await;
+        let rebuilt = gateway.rebuild(fleet, &lost, &mut missing).await;
         fleet.note_attempt(rebuilt.is_ok());
         match rebuilt {
             Ok(()) => {
@@ -110,15 +116,32 @@ impl Gateway {
     }
 
     /// Rebuilds the counters of some projects: the reservations of all nodes that live, then what the ledger has.
-    async fn rebuild(&self, fleet: &Fleet, projects: &[ProjectId]) -> Result<()> {
+    async fn rebuild(
+        &self,
+        fleet: &Fleet,
+        projects: &[ProjectId],
+        missing: &mut MissingNodes,
+    ) -> Result<()> {
         // First of all: what is reserved from here on is added by those who reserve it.
         let live = self.store.live_nodes().await?;
         let (mut meant, mut failed) = (BTreeMap::new(), None);
+        let mut missed: BTreeMap<NodeId, usize> = BTreeMap::new();
         for project in projects {
             match join(fleet, *project, &live).await {
-                Ok(generation) => drop(meant.insert(*project, generation)),
+                Ok((generation, nodes)) if nodes.is_empty() => {
+                    meant.insert(*project, generation);
+                }
+                Ok((_, nodes)) => {
+                    failed = Some(Error::Unavailable(format!(
+                        "these nodes have not added their reservations again: {nodes:?}"
+                    )));
+                    nodes.into_iter().for_each(|node| *missed.entry(node).or_default() += 1);
+                }
                 Err(error) => failed = Some(error),
             }
+        }
+        for (node, projects) in missing.note(Instant::now(), missed) {
+            warn_of(node, projects, fleet.on_loss);
         }
         if meant.is_empty() {
             return failed.map_or(Ok(()), Err);
@@ -127,7 +150,8 @@ impl Gateway {
         self.owe_lost_calls(fleet);
         // The ledger has these from here on.
         let mut lost = fleet.take_lost(|project| meant.contains_key(&project));
-        let ledger = match self.read_ledger().await {
+        let projects: Vec<ProjectId> = meant.keys().copied().collect();
+        let ledger = match self.read_ledger(&projects).await {
             Ok(ledger) => ledger,
             Err(error) => {
                 fleet.owe(lost);
@@ -156,20 +180,25 @@ impl Gateway {
         failed.map_or(Ok(()), Err)
     }
 
-    async fn read_ledger(&self) -> Result<Ledger> {
+    /// Reads what the keys and the budgets of some projects have spent.
+    async fn read_ledger(&self, projects: &[ProjectId]) -> Result<Ledger> {
         let _steady = self.registry.steady().await;
         let now = self.clock.now();
         // Before the ledger is read, which has the hours of these.
         let keys = self.registry.keys();
         let capped = keys.iter().filter(|state| state.key.hourly_limit.is_some());
-        let capped: Vec<_> = capped.map(|state| (state.key.project, state.key.id)).collect();
+        let capped = capped.map(|state| (state.key.project, state.key.id));
+        let capped = capped.filter(|(project, _)| projects.contains(project)).collect();
         // Redis may be in another second, and in another month, than this node.
-        let spent = self.store.spent_seconds(now.minus_micros(HOUR + SKEW)).await?;
+        let since = now.minus_micros(HOUR + SKEW);
+        let spent = self.store.spent_seconds_of(projects, since).await?;
         let (early, late) = (now.minus_micros(SKEW), now.minus_micros(-SKEW));
-        let mut months =
-            vec![(early, BTreeMap::from_iter(self.store.spend_by_project(early).await?))];
+        // Also of a project without a budget: it may have one by the time that this is put into Redis.
+        let spent_early = self.store.spend_of_projects(projects, early).await?;
+        let mut months = vec![(early, BTreeMap::from_iter(spent_early))];
         if early.month_start() != late.month_start() {
-            months.push((late, BTreeMap::from_iter(self.store.spend_by_project(late).await?)));
+            let spent_late = self.store.spend_of_projects(projects, late).await?;
+            months.push((late, BTreeMap::from_iter(spent_late)));
         }
         Ok(Ledger { hours: Hours::of(self, spent), capped, months })
     }
@@ -221,17 +250,30 @@ struct Ledger {
     months: Vec<(Timestamp, BTreeMap<ProjectId, Usd>)>,
 }
 
-/// Adds the reservations of this node in a project. Fails until all other nodes that live have added theirs.
-async fn join(fleet: &Fleet, project: ProjectId, live: &[NodeId]) -> Result<Generation> {
+/// Adds the reservations of this node in a project. Returns the nodes that live and have not added theirs: without them
+/// nobody knows what their calls may still cost.
+async fn join(
+    fleet: &Fleet,
+    project: ProjectId,
+    live: &[NodeId],
+) -> Result<(Generation, Vec<NodeId>)> {
     let generation = fleet.counters.join(project).await.map_err(unreached)?;
     let joined = fleet.counters.rejoined(project).await.map_err(unreached)?;
-    match live.iter().find(|node| !joined.contains(node)) {
-        None => Ok(generation),
-        Some(missing) => {
-            let why = format!("node {missing} has not added its reservations again");
-            Err(Error::Unavailable(why))
-        }
-    }
+    let missed = live.iter().copied().filter(|node| !joined.contains(node)).collect();
+    Ok((generation, missed))
+}
+
+/// Logs that counters wait for a node, and the remedy.
+fn warn_of(node: NodeId, projects: usize, on_loss: OnCounterLoss) {
+    let until_then = match on_loss {
+        OnCounterLoss::Refuse => "are refused until then",
+        OnCounterLoss::Local => "are counted by each gateway alone until then",
+    };
+    tracing::warn!(
+        %node, projects,
+        "the counters of projects wait for a node: it lives in PostgreSQL and has not reached this Redis: check its \
+         redis_url and its network, or stop it; keys under a cap and projects under a budget {until_then}"
+    );
 }
 
 /// Settles calls that have ended while Redis could not be told.
@@ -253,7 +295,7 @@ impl Job for Debts {
 
 impl Gateway {
     /// Settles what is owed, as far as Redis can be reached.
-    async fn pay_all(&self, fleet: &Fleet) {
+    pub(super) async fn pay_all(&self, fleet: &Fleet) {
         // A look at the debts sees all of them then.
         let _alone = fleet.paying.lock().await;
         self.owe_lost_calls(fleet);
@@ -284,87 +326,4 @@ impl Gateway {
             Err(Failure::Away(_)) => false,
         }
     }
-}
-
-/// Gives back what nodes have reserved that are gone.
-pub(super) struct GoneNodes;
-
-impl Job for GoneNodes {
-    const NAME: &'static str = "reservations of nodes that are gone";
-
-    fn period(&self, _: &Gateway) -> Duration {
-        Duration::from_secs(10)
-    }
-
-    async fn run(&mut self, gateway: &Gateway) -> Result<()> {
-        let Some(fleet) = &gateway.fleet else { return Ok(()) };
-        let mut owners: BTreeMap<NodeId, Vec<ProjectId>> = BTreeMap::new();
-        for project in bounded_projects(gateway) {
-            // A server that is away keeps no other from its work.
-            let Ok(nodes) = fleet.counters.owners(project).await else { continue };
-            for node in nodes {
-                owners.entry(node).or_default().push(project);
-            }
-        }
-        owners.remove(&gateway.store.node());
-        for (node, projects) in owners {
-            let taken_over = take_over(gateway, fleet, node, &projects).await;
-            log_failure("reservations of a node", taken_over);
-        }
-        Ok(())
-    }
-}
-
-fn bounded_projects(gateway: &Gateway) -> BTreeSet<ProjectId> {
-    let keys = gateway.registry.keys();
-    let capped = keys.iter().filter(|state| state.key.hourly_limit.is_some());
-    let capped = capped.map(|state| state.key.project);
-    let projects = gateway.registry.projects();
-    let budgeted = projects.iter().filter(|state| state.settings.monthly_budget.is_some());
-    budgeted.map(|state| state.id()).chain(capped).collect()
-}
-
-/// Gives the reservations of a node back, if it is gone: its calls are recorded and counted first. Until that is done
-/// it cannot come back, and reserve anew.
-async fn take_over(
-    gateway: &Gateway,
-    fleet: &Arc<Fleet>,
-    node: NodeId,
-    projects: &[ProjectId],
-) -> Result<()> {
-    if !gateway.store.settle_if_gone(node, &gateway.clock).await? {
-        return Ok(());
-    }
-    let given_back = give_back(gateway, fleet, node, projects).await;
-    gateway.store.leave(node).await;
-    gateway.settled.notify_waiters();
-    given_back
-}
-
-async fn give_back(
-    gateway: &Gateway,
-    fleet: &Fleet,
-    node: NodeId,
-    projects: &[ProjectId],
-) -> Result<()> {
-    gateway.pay_all(fleet).await;
-    // Calls that it had ended and recorded while it could not reach Redis are known from the ledger alone. A server
-    // that is away keeps no other from its work.
-    log_failure("the hours of a node that is gone", gateway.recount_whole_hours().await);
-    log_failure("the month of a node that is gone", gateway.recount_months().await);
-    let mut result = Ok(());
-    for project in projects {
-        if fleet.owes_lost(*project) {
-            let why = "the calls of the node are not counted yet";
-            result = Err(Error::Unavailable(why.to_owned()));
-            continue;
-        }
-        match fleet.counters.forget(*project, node).await {
-            Ok(count) => {
-                tracing::info!(%node, %project, reservations = count, "what a node had reserved that is gone was given back");
-            }
-            Err(failure) => result = Err(unreached(failure)),
-        }
-    }
-    result
 }

@@ -3,6 +3,7 @@
 
 mod clock_steps;
 pub(crate) mod fleet;
+mod gone_nodes;
 mod group_usage;
 mod insights;
 pub(crate) mod job;
@@ -25,7 +26,8 @@ use crate::export::run::Exports;
 use crate::gateway::Gateway;
 use crate::job_queue::runner;
 use crate::jobs::clock_steps::ClockSteps;
-use crate::jobs::fleet::{Debts, GoneNodes};
+use crate::jobs::fleet::Debts;
+use crate::jobs::gone_nodes::GoneNodes;
 use crate::jobs::group_usage::GroupUsage;
 use crate::jobs::insights::{ComputedInsights, Insights};
 use crate::jobs::job::{Job, log_failure};

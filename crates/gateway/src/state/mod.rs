@@ -15,6 +15,7 @@ pub(crate) mod mcp_sessions;
 pub(crate) mod mcp_shares;
 pub(crate) mod mcp_tokens;
 pub(crate) mod member;
+pub(crate) mod missing_nodes;
 pub(crate) mod perimeter_counts;
 pub(crate) mod recounted;
 pub(crate) mod registry;

@@ -39,7 +39,7 @@ pub enum Claim {
 
 /// Whether a claim holds at the moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Held(Option<watch::Receiver<bool>>);
+pub struct Held(Option<watch::Receiver<bool>>);
 
 impl Held {
     /// Whether it does now.
@@ -52,6 +52,19 @@ impl Held {
         if let Some(held) = &mut self.0 {
             let _ = held.wait_for(|is_held| *is_held).await;
         }
+    }
+
+    /// Waits until it holds again after it did not, however short that was. False if it never will, because it cannot
+    /// be lost, or because its store closes.
+    pub async fn retaken(&mut self) -> bool {
+        let Some(held) = &mut self.0 else { return false };
+        while held.changed().await.is_ok() {
+            // Each loss and each end of one is a change. If it holds at a change, there was a loss before.
+            if *held.borrow_and_update() {
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -238,4 +251,27 @@ fn in_use(database: &Path, claim: Claim, is_serving: bool) -> Error {
         "another Sluice {does} this data folder ({} is locked): {remedy}",
         lock_path(database).display()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_claim_that_is_held_again_is_noticed_once_each_time() {
+        let (is_held, held) = watch::channel(true);
+        let mut held = Held(Some(held));
+        for losses in [1, 3] {
+            for _ in 0..losses {
+                is_held.send_replace(false);
+            }
+            // Nobody has looked since.
+            is_held.send_replace(true);
+            assert!(held.retaken().await, "{losses}");
+        }
+        is_held.send_replace(false);
+        drop(is_held);
+        assert!(!held.retaken().await, "it was lost, and its store has closed");
+        assert!(!Held(None).retaken().await, "a file stays locked");
+    }
 }

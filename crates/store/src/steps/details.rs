@@ -150,8 +150,13 @@ impl StepRow<String> {
 
 /// A statement with a slot for each id: with one text for any number it is prepared once.
 pub(crate) fn by_id(select: &str) -> String {
-    let mut text = format!("{select} IN ($1");
-    for slot in 2..=STEPS_AT_ONCE {
+    format!("{select} IN {}", id_slots(1))
+}
+
+/// The slots of the ids, from a number on, in brackets.
+pub(crate) fn id_slots(first: usize) -> String {
+    let mut text = format!("(${first}");
+    for slot in first + 1..first + STEPS_AT_ONCE {
         // Writing to a string cannot fail.
         let _ = write!(text, ", ${slot}");
     }

@@ -1,20 +1,21 @@
 //! Recovery from a crash, and opening with another master key.
 
-use domain::ids::StepId;
+use domain::ids::{KeyId, ProjectId, StepId};
+use domain::key::Key;
 use domain::money::Usd;
-use domain::step::StepStatus;
+use domain::step::{Step, StepStatus};
 use domain::time::{HOUR, SECOND};
-use store::{Claim, Error, Start};
+use store::{Claim, Error, STEPS_AT_ONCE, Start};
 
 use crate::support::{NOW, databases, project, run, trace, trace_id};
 
-pub fn start(project: domain::ids::ProjectId, id: StepId) -> Start {
+pub fn start(project: ProjectId, id: StepId) -> Start {
     let step = run(project, trace_id(1), id);
     Start {
         step: id,
         trace: step.trace,
         project,
-        key: step.key.map(domain::ids::KeyId::to_i64),
+        key: step.key.map(KeyId::to_i64),
         api_endpoint: step.api_endpoint,
         parent: None,
         source: step.source,
@@ -128,6 +129,53 @@ async fn the_rolling_hour_is_counted_from_the_steps() {
         assert!(spent.iter().all(|second| second.key == key.id));
         let sum: Usd = spent.iter().map(|second| second.cost).sum();
         assert_eq!(sum, expected, "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn spend_is_read_of_those_projects_alone_that_are_asked_for() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (one, _) = project(&store).await;
+        let (other, _) = project(&store).await;
+        let both = [(one, KeyId(1)), (other, KeyId(2))];
+        let cost = run(one, trace_id(1), StepId(1)).cost();
+        for (of, id) in both {
+            let key = Key {
+                id,
+                secret_hash: [id.0 as u8; 32],
+                hourly_limit: Some(Usd(1)),
+                ..crate::registry::key(of)
+            };
+            let mut tx = store.begin().await.unwrap();
+            tx.add_key(&key).await.unwrap();
+            tx.commit().await.unwrap();
+            let step = run(of, trace_id(id.0.into()), StepId(id.0 as i64));
+            store.writer().step(Step { key: Some(id), ..step }, None).await.unwrap();
+        }
+        let since = NOW.minus_micros(HOUR);
+        // As many as one statement takes, so that whatever stands behind them is in another.
+        let none: Vec<ProjectId> = (1_000..).map(ProjectId).take(STEPS_AT_ONCE).collect();
+        for (of, key) in both {
+            for asked in [vec![of], [&none[..], &[of]].concat()] {
+                let seconds = store.spent_seconds_of(&asked, since).await.unwrap();
+                let seconds: Vec<_> =
+                    seconds.iter().map(|spent| (spent.key, spent.second, spent.cost)).collect();
+                assert_eq!(seconds, [(key, NOW.unix_seconds(), cost)], "{}", database.kind);
+                let months = store.spend_of_projects(&asked, NOW).await.unwrap();
+                assert_eq!(months, [(of, cost)], "{}", database.kind);
+            }
+        }
+        let nobody: &[ProjectId] = &[];
+        for asked in [nobody, &none[..]] {
+            assert!(store.spent_seconds_of(asked, since).await.unwrap().is_empty());
+            assert!(store.spend_of_projects(asked, NOW).await.unwrap().is_empty());
+        }
+        assert_eq!(store.spent_seconds_of(&[one, other], since).await.unwrap().len(), 2);
+        assert_eq!(store.spent_seconds(since).await.unwrap().len(), 2);
+        assert_eq!(store.spend_of_projects(&[one, other], NOW).await.unwrap().len(), 2);
+        assert_eq!(store.spend_by_project(NOW).await.unwrap().len(), 2);
         store.close().await;
     }
 }

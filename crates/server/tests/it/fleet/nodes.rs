@@ -1,6 +1,6 @@
 //! Nodes come and go.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{CALL, Fleet, run};
 use crate::harness::{Backend, Redis, Setup, until};
@@ -39,6 +39,67 @@ async fn what_a_node_had_reserved_that_dies_is_given_back() {
     .await;
     until("its call is recorded", async || {
         (fleet.nodes[0].sql("SELECT count(*) FROM open_calls") == "0").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_have_given_back_is_reserved_again_once_a_node_has_its_lock() {
+    /// The reservations that Redis has, as it answers.
+    const COUNT: &str = r#"EVAL "local n = 0 for _, key in ipairs(redis.call('KEYS', 'sluice:*:r')) do n = n + redis.call('HLEN', key) end return n" 0"#;
+    /// Forgets them, as another node does that takes theirs for gone.
+    const FORGET: &str = r#"EVAL "for _, key in ipairs(redis.call('KEYS', 'sluice:*:[ro]')) do redis.call('DEL', key) end return 0" 0"#;
+    /// What the keys have spent in the hour, in nano-dollars.
+    const SPENT: &str = r#"EVAL "local n = 0 for _, key in ipairs(redis.call('KEYS', 'sluice:*:h:*')) do n = n + redis.call('HGET', key, 't') end return n" 0"#;
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let (_, raw) = fleet.key(Some(1.0)).await;
+    let key = fleet.nodes[0].with_key(&raw);
+    let trace = key.trace().await;
+    run(&key, &trace).await.ok(200);
+    assert_eq!(fleet.redis.ask(COUNT), ":0");
+    fleet.mock.hold();
+    let asked = tokio::spawn(async move { run(&key, &trace).await });
+    until("the call is made", async || (fleet.mock.begun() == 2).then_some(())).await;
+    assert_eq!(fleet.redis.ask(COUNT), ":1");
+    fleet.redis.ask(FORGET);
+    assert_eq!(fleet.redis.ask(COUNT), ":0");
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE application_name LIKE 'sluice lock %' AND datname = current_database()";
+    assert_eq!(fleet.nodes[0].sql(cut), "t");
+    until("it is reserved again", async || (fleet.redis.ask(COUNT) == ":1").then_some(())).await;
+    fleet.mock.release();
+    asked.await.unwrap().ok(200);
+    assert_eq!(fleet.redis.ask(COUNT), ":0");
+    assert_eq!(fleet.redis.ask(SPENT), format!(":{}", 2 * CALL));
+    assert_eq!(fleet.spent(), 2 * CALL);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_at_another_redis_is_named_in_the_log() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let Some(other) = Redis::start().await else { return };
+    let beside = fleet.nodes[0].beside().env("SLUICE_REDIS_URL", &other.url());
+    let mut there = beside.env("SLUICE_LOG", "info").start().await;
+    let (_, raw) = fleet.key(Some(1.0)).await;
+    let key = fleet.nodes[0].with_key(&raw);
+    let trace = key.trace().await;
+    run(&key, &trace).await.says(503, "Limits cannot be checked right now");
+    let line = |log: String, part: &str| {
+        let line = log.lines().find(|line| line.contains(part))?;
+        serde_json::from_str::<Value>(line).ok()
+    };
+    let warning =
+        until("it is named", async || line(fleet.nodes[0].log(), "has not reached this Redis"))
+            .await;
+    let serving = line(there.log(), "\"serving\"").unwrap();
+    assert!(warning["node"].is_string() && warning["node"] == serving["node"], "{warning}");
+    assert_eq!((&warning["level"], &warning["projects"]), (&json!("WARN"), &json!(1)));
+    // What the line advises is enough.
+    there.kill().await;
+    until("the counters are built", async || {
+        let reply = run(&key, &trace).await;
+        assert!(matches!(reply.status, 200 | 503), "{}", reply.text);
+        (reply.status == 200).then_some(())
     })
     .await;
 }
