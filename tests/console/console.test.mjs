@@ -711,6 +711,12 @@ test("a prompt is answered by two models side by side, and its trace is replayed
     assert.equal(await sides.nth(side).locator("img, script").count(), 0);
   }
   await checkedInAll(page, "playground-answered", { loads: false });
+  // Sent again it is another call.
+  const traceOf = (side) => side.getByRole("link", { name: "trace" }).getAttribute("href");
+  const before = await traceOf(sides.first());
+  await page.getByRole("button", { name: "Send" }).click();
+  for (const side of [0, 1]) await sides.nth(side).getByText(/tokens/).waitFor();
+  assert.notEqual(await traceOf(sides.first()), before);
   await sides.first().getByRole("link", { name: "trace" }).click();
   await page.waitForURL(/\/traces\//);
   await page.getByText("Replay it on other models").click();

@@ -1,7 +1,7 @@
 //! The route table, in the order of the interface, and the layers around it.
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
@@ -25,7 +25,9 @@ use crate::evidence::{
 use crate::http::error::{ErrorBody, Failure};
 use crate::http::openapi::{self, Credential, Head};
 use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
-use crate::http::{auth, framing, health, request_log, session_cookies, vendor_errors};
+use crate::http::{
+    auth, framing, health, quota_headers, request_log, session_cookies, vendor_errors,
+};
 use crate::inference::{
     assistants, chat, checks, embeddings, execution_stream, executions, images, messages,
     model_list, responses, sdk, simulate,
@@ -335,12 +337,21 @@ fn routes_of(group: Group) -> Router<App> {
     group.split_for_parts().0
 }
 
-async fn unknown_path(request: Request) -> Response {
-    vendor_errors::at(&request, Failure::new(StatusCode::NOT_FOUND, "Not found"))
+async fn unknown_path(State(app): State<App>, request: Request) -> Response {
+    let failure = Failure::new(StatusCode::NOT_FOUND, "Not found");
+    with_quota(app, request, failure).await
 }
 
-async fn wrong_method(request: Request) -> Response {
-    vendor_errors::at(&request, Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed"))
+async fn wrong_method(State(app): State<App>, request: Request) -> Response {
+    let failure = Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");
+    with_quota(app, request, failure).await
+}
+
+/// A failure at no endpoint, for a key as every answer to it.
+async fn with_quota(app: App, request: Request, failure: Failure) -> Response {
+    let response = vendor_errors::at(&request, failure);
+    let quota = auth::quota_left(&app, &request).await;
+    quota_headers::add(quota, response)
 }
 
 #[cfg(test)]

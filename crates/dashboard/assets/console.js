@@ -267,8 +267,9 @@ async function* eventsOf(body) {
   }
 }
 
-// The playground: the same prompt to both sides, each with its cost and time.
-async function ask(form, model, side, signal) {
+// The playground: the same prompt to both sides, each with its cost and time. The call is known by the one-time value
+// `once`. Returns whether the connection broke: then nobody here knows what became of it.
+async function ask(form, model, side, once, signal) {
   const [name, answer, outcome] = ["name", "answer", "outcome"].map((part) => side.querySelector(`[data-${part}]`));
   const words = form.dataset;
   name.textContent = model || words.byRouting;
@@ -280,7 +281,7 @@ async function ask(form, model, side, signal) {
     const { key, system, prompt } = Object.fromEntries(new FormData(form));
     const reply = await fetch(form.dataset.playground, {
       method: "POST", signal, headers: { "content-type": "application/json" },
-      body: JSON.stringify({ key, model, system, prompt }),
+      body: JSON.stringify({ key, model, system, prompt, once }),
     });
     if (reply.redirected) throw new Error(texts.sessionOver);
     if (!reply.ok) {
@@ -308,6 +309,7 @@ async function ask(form, model, side, signal) {
         prompt: record.tokens.prompt.toLocaleString(), completion: record.tokens.completion.toLocaleString(),
       }) : "",
       record.reason ?? "",
+      reply.headers.has("idempotency-replayed") ? words.shownAgain : "",
     ];
     outcome.textContent = parts.filter(Boolean).join(" · ");
     const link = document.createElement("a");
@@ -317,8 +319,11 @@ async function ask(form, model, side, signal) {
     outcome.append(" · ", link);
   } catch (fault) {
     outcome.textContent = fault.name === "AbortError" ? words.stopped : fault.message;
+    return fault.name === "TypeError";
   }
+  return false;
 }
+const oneTimeValue = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 const playground = document.querySelector("[data-playground]");
 if (playground) {
   const sides = [...document.querySelectorAll("[data-side]")];
@@ -347,8 +352,13 @@ if (playground) {
     const stopping = new AbortController();
     stop.onclick = () => stopping.abort();
     [send.disabled, stop.disabled] = [true, false];
-    const asked = models.map(valueOf).map((model, index) => (model === "-" ? null : ask(playground, model, sides[index], stopping.signal)));
-    await Promise.all(asked);
+    const { once } = playground.elements;
+    // Both sides may ask the same model.
+    const asked = models.map(valueOf).map((model, index) => (
+      model === "-" ? null : ask(playground, model, sides[index], `${once.value}-${index}`, stopping.signal)
+    ));
+    // Sent again it is another call, unless the connection broke: it may have been paid for.
+    if (!(await Promise.all(asked)).includes(true)) once.value = oneTimeValue();
     [send.disabled, stop.disabled] = [false, true];
   });
 }

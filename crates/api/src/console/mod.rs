@@ -23,6 +23,7 @@ mod live;
 mod model;
 mod model_call;
 mod models;
+mod once;
 mod overview;
 mod paging;
 mod patch;

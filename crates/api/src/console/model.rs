@@ -8,7 +8,7 @@ use domain::ids::{ModelId, ProjectId};
 use domain::model::{Model, Provider};
 use domain::money::Price;
 use domain::secret::Secret;
-use gateway::{EndpointCheck, EndpointState, Error, ModelChange};
+use gateway::{EndpointCheck, EndpointState, Error, Gateway, ModelChange};
 
 use crate::app::App;
 use crate::console::failure::Result;
@@ -43,6 +43,7 @@ fn empty(visit: &Visit, project: ProjectId) -> ModelPage {
         warnings: Vec::new(),
         endpoints: Vec::new(),
         keys: Vec::new(),
+        once: String::new(),
         called: None,
         may_change: true,
     }
@@ -100,6 +101,7 @@ pub(super) fn model(
         warnings: view.warnings,
         endpoints: states.into_iter().map(|state| endpoint(visit.t, state, None)).collect(),
         keys: playground::keys(app, visit, project, key),
+        once: Gateway::one_time_value()?,
         called: None,
         may_change: visit.member().role.is_admin(),
     })

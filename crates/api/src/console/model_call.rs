@@ -3,22 +3,24 @@
 use axum::body::to_bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use dashboard::{CALL_PROMPT, Duration, ModelPage, Money, TestCall};
 use domain::ids::{KeyId, ProjectId};
 use domain::step::{Step, StepStatus};
 use domain::time::millis;
-use gateway::{Error, Spends};
+use gateway::{Caller, Error, Spends};
 use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::console::failure::Result;
+use crate::console::once::{self, Sent};
 use crate::console::trace::beginning;
 use crate::console::visit::{Form, Visit};
 use crate::console::{choices, model, page};
 use crate::http::dialect::Dialect;
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
+use crate::http::idempotency::{HangUp, REPLAYED};
 use crate::http::trace_headers::TRACE_ID;
 use crate::inference::chat::ChatCompletions;
 use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
@@ -48,7 +50,8 @@ pub(super) async fn call(
     if !shown.keys.is_empty() {
         shown.keys = choices::with_gone(shown.keys, sent);
     }
-    let reply = match answered(&app, &visit, project, key, &shown.identifier).await {
+    let once = form.get(once::FIELD);
+    let reply = match answered(&app, &visit, project, (key, once), &shown.identifier).await {
         Ok(reply) => reply,
         Err(failure) => failure.into_response(),
     };
@@ -61,7 +64,7 @@ async fn answered(
     app: &App,
     visit: &Visit,
     project: ProjectId,
-    key: KeyId,
+    (key, once): (KeyId, Option<&str>),
     identifier: &str,
 ) -> std::result::Result<Response, Failure> {
     let caller = app.gateway.gate_member(visit.member(), key, Spends::Yes).await?;
@@ -81,8 +84,20 @@ async fn answered(
         max_tokens: Some(MOST_TOKENS),
         ..ChatBody::default()
     };
-    let headers = HeaderMap::new();
-    format::answer::<ChatCompletions>(app, &caller, &headers, body, Dialect::Vendor).await
+    let asked = app.clone();
+    let work = move |caller: Caller| async move {
+        let (headers, dialect) = (HeaderMap::new(), Dialect::Vendor);
+        let answer = format::answer::<ChatCompletions>(&asked, &caller, &headers, body, dialect);
+        answer.await.unwrap_or_else(IntoResponse::into_response)
+    };
+    let sent = Sent {
+        value: once,
+        path: "/models/call",
+        content: identifier,
+        // A second click takes the place of the first, which a browser gives up.
+        hang_up: HangUp::GoesOn,
+    };
+    once::called(app, visit, caller, sent, work).await
 }
 
 /// The outcome of a reply, with the record of its step.
@@ -96,6 +111,7 @@ async fn outcome(
     let status = reply.status();
     let trace = reply.headers().get(TRACE_ID).and_then(|id| id.to_str().ok());
     let trace = trace.map(str::to_owned);
+    let is_repeated = reply.headers().contains_key(REPLAYED);
     let body = to_bytes(reply.into_body(), LARGEST_REPLY).await.unwrap_or_default();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let steps = match &trace {
@@ -126,6 +142,7 @@ async fn outcome(
     let words = fault.or_else(|| words(&body)).unwrap_or_default();
     TestCall {
         is_answered,
+        is_repeated,
         status: status.as_u16(),
         words: beginning(&words, LONGEST_WORDS),
         fields: step.map(fields).unwrap_or_default(),

@@ -7,17 +7,19 @@ use dashboard::{Choice, Money, PlaygroundPage, Section};
 use domain::ids::{KeyId, ProjectId};
 use domain::tier::Tier;
 use domain::time::millis;
-use gateway::{Error, KeyView, Spends};
+use gateway::{Caller, Error, Gateway, KeyView, Spends};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::console::failure::Result;
+use crate::console::once::{self, Sent};
 use crate::console::visit::Visit;
 use crate::console::{choices, page};
 use crate::http::body::read_json;
 use crate::http::dialect::Dialect;
 use crate::http::error::Failure;
+use crate::http::idempotency::HangUp;
 use crate::inference::chat::ChatCompletions;
 use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
 use crate::inference::format;
@@ -31,6 +33,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     let models = app.gateway.list_models(visit.member(), project)?;
     let identifiers = || models.iter().map(|view| view.model.identifier.as_str());
     Ok(page(&PlaygroundPage {
+        once: Gateway::one_time_value()?,
         keys: keys(&app, &visit, project, visit.get("key")),
         sides: [visit.get("model"), visit.get("beside")]
             .map(|chosen| choices::bounded(Choice::all_of(identifiers(), chosen))),
@@ -71,6 +74,9 @@ struct Question {
     #[serde(default)]
     system: Option<String>,
     prompt: String,
+    /// The one-time value of the form, and the side that asks.
+    #[serde(default)]
+    once: Option<String>,
 }
 
 /// Answers a question as a stream of chat completion chunks.
@@ -86,6 +92,7 @@ async fn answered(
     let question: Question = read_json(request, app, LARGEST_QUESTION).await?;
     let key: KeyId = question.key.parse().map_err(|_| Error::NotFound)?;
     let caller = app.gateway.gate_member(visit.member(), key, Spends::Yes).await?;
+    let content = json!([question.model, question.system, question.prompt]).to_string();
     // A trace of its own: calls of one session share one.
     let model = question.model.as_deref().unwrap_or_default();
     let caller = caller.in_session(&format!("playground {} {model}", app.gateway.now().0));
@@ -102,8 +109,20 @@ async fn answered(
         stream: Some(true),
         ..ChatBody::default()
     };
-    let (headers, dialect) = (HeaderMap::new(), Dialect::Vendor);
-    format::answer::<ChatCompletions>(app, &caller, &headers, body, dialect).await
+    let asked = app.clone();
+    let work = move |caller: Caller| async move {
+        let (headers, dialect) = (HeaderMap::new(), Dialect::Vendor);
+        let answer = format::answer::<ChatCompletions>(&asked, &caller, &headers, body, dialect);
+        answer.await.unwrap_or_else(IntoResponse::into_response)
+    };
+    let sent = Sent {
+        value: question.once.as_deref(),
+        path: "/playground/answer",
+        content: &content,
+        // Whoever stops an answer pays for no more of it.
+        hang_up: HangUp::Ends,
+    };
+    once::called(app, visit, caller, sent, work).await
 }
 
 /// The record of an answer.

@@ -7,7 +7,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use gateway::{Caller, Error, GateRefusal, Member, Origin, PerimeterReason, Spends, Standing};
+use gateway::{
+    Caller, Error, GateRefusal, Member, Origin, PerimeterReason, RequestQuota, Spends, Standing,
+};
 use serde::Deserialize;
 
 use crate::app::App;
@@ -23,6 +25,9 @@ use crate::http::trace_headers;
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The header in which Google's clients send the key.
 const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+
+/// The beginnings of the paths below the vendors' roots.
+const ROOTS: [&str; 3] = ["/openai/", "/anthropic/", "/gemini/"];
 
 /// The beginning of service tokens.
 const SERVICE_TOKEN: &str = "st_";
@@ -262,16 +267,34 @@ fn admit<'a>(
     spends: Spends,
     place: KeyPlace,
 ) -> impl Future<Output = std::result::Result<Caller, GateRefusal>> + Send + use<'a> {
-    let origin = origin(app, request);
-    let mut key = presented(request.headers()).map(str::to_owned);
-    if key.is_none() && place == KeyPlace::HeadersOrQuery {
-        let query = || Query::<KeyQuery>::try_from_uri(request.uri()).ok();
-        let header = request.headers().get(GOOGLE_KEY).and_then(|value| value.to_str().ok());
-        key = header
-            .map(|key| key.trim().to_owned())
-            .or_else(|| query().map(|Query(KeyQuery { key })| key));
-    }
+    let (origin, key) = (origin(app, request), key_of(request, place));
     async move { app.gateway.gate(key.as_deref(), &origin, spends).await }
+}
+
+/// What is left of the requests of the key of a request for no endpoint, if it has one. (The request itself must not be
+/// held over the wait: its body is not `Sync`.)
+pub fn quota_left<'a>(
+    app: &'a App,
+    request: &Request,
+) -> impl Future<Output = Option<RequestQuota>> + Send + use<'a> {
+    let path = request.uri().path();
+    let is_below_root = ROOTS.iter().any(|root| path.starts_with(root));
+    let place = if is_below_root { KeyPlace::HeadersOrQuery } else { KeyPlace::Headers };
+    let (origin, key) = (origin(app, request), key_of(request, place));
+    // A service token has no requests that are limited.
+    let key = key.filter(|key| !key.starts_with(SERVICE_TOKEN));
+    async move { app.gateway.quota_left(&key?, &origin).await }
+}
+
+/// The key that a request presents.
+fn key_of(request: &Request, place: KeyPlace) -> Option<String> {
+    let key = presented(request.headers()).map(str::to_owned);
+    if key.is_some() || place == KeyPlace::Headers {
+        return key;
+    }
+    let query = || Query::<KeyQuery>::try_from_uri(request.uri()).ok();
+    let header = request.headers().get(GOOGLE_KEY).and_then(|value| value.to_str().ok());
+    header.map(|key| key.trim().to_owned()).or_else(|| query().map(|Query(KeyQuery { key })| key))
 }
 
 /// The session that a request claims.

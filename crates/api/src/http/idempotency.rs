@@ -1,5 +1,6 @@
-//! Requests with an `Idempotency-Key`, on every endpoint that spends: carried out once, answered alike whenever they
-//! come again. The gateway decides; here the header is read, and answers become bytes and come back.
+//! Requests with an `Idempotency-Key`, on every endpoint that spends, and forms of the console that call a model:
+//! carried out once, answered alike whenever they come again. The gateway decides; here the header is read, and answers
+//! become bytes and come back.
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
@@ -24,7 +25,7 @@ use crate::http::vendor_errors::{self, OUR_ID, THEIR_ID};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Marks an answer that was given before.
-const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// The longest key, in characters.
 const LONGEST_KEY: usize = 255;
 /// The pieces of a streamed answer that wait for its caller: few answers have more, so that one who reads slowly does
@@ -40,28 +41,62 @@ pub fn is_asked_for(request: &Request) -> bool {
     request.headers().contains_key(IDEMPOTENCY_KEY) && request.method() == Method::POST
 }
 
+/// What becomes of the work on a request whose caller hangs up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HangUp {
+    /// It goes on: the answer is there when they ask again.
+    GoesOn,
+    /// It ends, and costs no more. What has left is not sent once more either.
+    Ends,
+}
+
 /// Carries a request out, or answers it as it was answered before.
 pub async fn once(app: App, caller: Caller, mut request: Request, next: Next) -> Result<Response> {
     let idempotency_key = key_of(request.headers())?;
     // The memory for the body is the caller's.
     request.extensions_mut().insert(caller.clone());
     let (mut request, bytes) = body::received(request, &app).await?;
+    let path = request.uri().path().to_owned();
     let query = query_of(request.uri());
     let asked = IdempotentRequest {
         idempotency_key: &idempotency_key,
-        path: request.uri().path(),
+        path: &path,
         query: &query,
         body: &bytes,
     };
-    let claimed = match app.gateway.once(&caller, asked).await? {
+    let endpoint = path.clone();
+    let work = move |caller: Caller| {
+        let id = request.headers().get(OUR_ID).cloned();
+        request.extensions_mut().insert(caller);
+        async move {
+            let response = next.run(request).await;
+            // As it leaves, so that it comes again in the same form.
+            vendor_errors::in_form_of(&endpoint, id, response)
+        }
+    };
+    once_of(&app, &caller, asked, HangUp::GoesOn, work).await.map_err(Failure::from)
+}
+
+/// Carries the work on a request out, for the caller that it is given, or answers as it was answered before.
+pub async fn once_of<W>(
+    app: &App,
+    caller: &Caller,
+    asked: IdempotentRequest<'_>,
+    hang_up: HangUp,
+    work: impl FnOnce(Caller) -> W,
+) -> std::result::Result<Response, Error>
+where
+    W: Future<Output = Response> + Send + 'static,
+{
+    let claimed = match app.gateway.once(caller, asked).await? {
         Once::Again(answer) => return Ok(replayed(*answer)),
         Once::First(claimed) => claimed,
     };
-    request.extensions_mut().insert(claimed.caller());
+    let work = work(claimed.caller());
     let (answer, response) = oneshot::channel();
-    spawn(claimed, request, next, answer);
+    spawn(claimed, hang_up, work, answer);
     // There is none if a defect has ended the task.
-    response.await.map_err(|_| Error::Internal("a request was given up".to_owned()).into())
+    response.await.map_err(|_| Error::Internal("a request was given up".to_owned()))
 }
 
 /// The key of a request. Refuses one that cannot be meant.
@@ -94,24 +129,37 @@ fn query_of(uri: &Uri) -> String {
     pairs.filter(|pair| !pair.starts_with("key=")).collect::<Vec<_>>().join("&")
 }
 
-/// Carries a request out in a task of the gateway, and passes its answer on while its caller is there.
-fn spawn(claimed: ClaimedRequest, request: Request, next: Next, caller: oneshot::Sender<Response>) {
-    let path = request.uri().path().to_owned();
-    let id = request.headers().get(OUR_ID).cloned();
+/// Does the work on a request in a task of the gateway, and passes its answer on while its caller is there.
+fn spawn(
+    claimed: ClaimedRequest,
+    hang_up: HangUp,
+    work: impl Future<Output = Response> + Send + 'static,
+    mut caller: oneshot::Sender<Response>,
+) {
     let bytes = claimed.answer_bytes();
     claimed.spawn(async move {
-        let response = next.run(request).await;
-        // As it leaves, so that it comes again in the same form.
-        let (parts, body) = vendor_errors::in_form_of(&path, id, response).into_parts();
+        let response = match hang_up {
+            HangUp::GoesOn => work.await,
+            HangUp::Ends => tokio::select! {
+                response = work => response,
+                () = caller.closed() => return broken_off(),
+            },
+        };
+        let (parts, body) = response.into_parts();
         let has_succeeded = parts.status.is_success();
         let head = KeptAnswer::new(parts.status.as_u16(), kept_headers(&parts.headers));
         if body.size_hint().exact().is_some() {
             let (answer, leaves) = whole((parts, body), (head, bytes), caller).await;
             return RequestEnd { has_succeeded, answer, leaves };
         }
-        let answer = streamed((parts, body), (head, bytes), caller).await;
+        let answer = streamed((parts, body), (head, bytes), caller, hang_up).await;
         RequestEnd { has_succeeded, answer, leaves: Box::new(|| {}) }
     });
+}
+
+/// The end of a request whose caller has gone, and with them all work on it.
+fn broken_off() -> RequestEnd {
+    RequestEnd { has_succeeded: false, answer: AnswerEnd::BrokenOff, leaves: Box::new(|| {}) }
 }
 
 /// A whole answer, and what sends it.
@@ -139,12 +187,22 @@ async fn streamed(
     (parts, mut body): (Parts, Body),
     (head, kept): (KeptAnswer, AnswerBytes),
     caller: oneshot::Sender<Response>,
+    hang_up: HangUp,
 ) -> AnswerEnd {
     let (pieces, waiting) = mpsc::channel(PIECES);
     let has_come = caller.send(Response::from_parts(parts, passed_body(waiting))).is_ok();
     let mut caller = has_come.then_some(pieces);
     let (mut kept, mut is_broken) = (Some(kept), false);
-    while let Some(frame) = body.frame().await {
+    loop {
+        let frame = match (&caller, hang_up) {
+            (_, HangUp::GoesOn) => body.frame().await,
+            (None, HangUp::Ends) => return AnswerEnd::BrokenOff,
+            (Some(pieces), HangUp::Ends) => tokio::select! {
+                frame = body.frame() => frame,
+                () = pieces.closed() => return AnswerEnd::BrokenOff,
+            },
+        };
+        let Some(frame) = frame else { break };
         let piece = match frame {
             Ok(frame) => match frame.into_data() {
                 Ok(data) => Ok(data),

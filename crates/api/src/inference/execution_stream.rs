@@ -1,6 +1,6 @@
 //! Streamed executions.
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::ALLOW;
 use axum::response::{IntoResponse, Response};
@@ -8,11 +8,12 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::http::auth::ByKey;
+use crate::http::auth::{self, ByKey};
 use crate::http::body::FlatBody;
 use crate::http::dialect::Dialect;
 use crate::http::error::{Failure, Result};
 use crate::http::extract::Query;
+use crate::http::quota_headers;
 use crate::inference::sse::{self, EventBody, Style};
 
 /// The execution to stream.
@@ -49,9 +50,11 @@ pub async fn create(
 }
 
 /// A request for the head of an answer only must not cost anything.
-pub async fn no_head() -> Response {
+pub async fn no_head(State(app): State<App>, request: Request) -> Response {
     let refused = Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");
-    ([(ALLOW, "GET,POST")], refused).into_response()
+    let response = ([(ALLOW, "GET,POST")], refused).into_response();
+    let quota = auth::quota_left(&app, &request).await;
+    quota_headers::add(quota, response)
 }
 
 async fn stream(app: &App, caller: &gateway::Caller, request: StreamRequest) -> Result<Response> {

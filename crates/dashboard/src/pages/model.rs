@@ -29,6 +29,8 @@ pub const CALL_PROMPT: &str = "Hi";
 pub struct TestCall {
     /// Whether the model has answered.
     pub is_answered: bool,
+    /// Whether it was made before, for the same form.
+    pub is_repeated: bool,
     /// The status of the reply.
     pub status: u16,
     /// Its answer, or what is wrong in the provider's words.
@@ -75,6 +77,8 @@ pub struct ModelPage {
     pub endpoints: Vec<EndpointRow>,
     /// The keys that can pay for a test call.
     pub keys: Vec<Choice>,
+    /// The one-time value of the form of a test call.
+    pub once: String,
     /// A test call that was made.
     pub called: Option<TestCall>,
     /// Whether the user may change it.

@@ -12,6 +12,8 @@ use crate::pages::choice::{self, Choice};
 pub struct PlaygroundPage {
     /// The frame.
     pub frame: Frame,
+    /// The one-time value of the form.
+    pub once: String,
     /// The keys that the user may call with.
     pub keys: Vec<Choice>,
     /// The models, for each side; one is chosen.

@@ -60,6 +60,8 @@ texts! {
         remove = "Remove";
         save = "Save";
         save_table = "CSV";
+        sent_and_runs = "This was sent before, and its call still runs. Sent once more from this page, it is another call.";
+        sent_without_answer = "This was sent before, and its answer was stopped or not kept: the traces have its call. Sent once more from this page, it is another call.";
         to_utc = "To (UTC)";
         to_console = "To the console";
         personal_data = "personal data";

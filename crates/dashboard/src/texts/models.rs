@@ -59,6 +59,7 @@ texts! {
         stood_in(other) = "It gave no answer: {other} was called in its place.";
         nothing_said = "It answered with an empty text, as models do that think first.";
         its_trace = "Its trace";
+        shown_again = "This form was sent before. Its answer is shown again: no model was called, and nothing was spent. Sent from this page, it is another call.";
 
         name = "Name";
         identifier[field] = "Identifier that callers pass as {field}";
@@ -150,6 +151,7 @@ texts! {
         time(millis) = "{millis} ms";
         first_word(millis) = "first word after {millis} ms";
         tokens(prompt, completion) = "{prompt} + {completion} tokens";
+        shown_again = "sent before: its answer is shown again, and nothing was spent";
         trace = "trace";
     }
 }

@@ -11,6 +11,7 @@ use domain::ids::KeyId;
 use domain::key::{Key, KeyStatus};
 use domain::money::Usd;
 use domain::net::Cidr;
+use domain::settings::Perimeter;
 use domain::time::Timestamp;
 use limits::{RateExceeded, RequestQuota};
 use subtle::ConstantTimeEq;
@@ -69,13 +70,30 @@ impl Gateway {
             let quota = match error {
                 // An address that may not use the key learns nothing of its traffic.
                 Error::PerimeterBlock => None,
-                // This gateway has not counted.
-                _ if self.fleet.is_some() => caller.quota,
-                _ => lock(&caller.key.windows).quota(now),
+                // Without an answer of the shared counters, what this gateway has counted.
+                _ => caller.quota.or_else(|| lock(&caller.key.windows).quota(now)),
             };
             return Err(GateRefusal { error, quota });
         }
         Ok(caller)
+    }
+
+    /// What is left of the requests of a key whose request is for no endpoint: that request counts nowhere. `None`
+    /// without a limit, and if the key is not known or not for the address of its caller.
+    pub async fn quota_left(&self, bearer: &str, origin: &Origin) -> Option<RequestQuota> {
+        let now = self.clock.now();
+        self.check_address(origin).await.ok()?;
+        let Some(caller) = self.authenticate(Some(bearer), now).ok()? else {
+            // Nobody tries keys here unseen.
+            Box::pin(self.note_perimeter_block(origin, PerimeterReason::InvalidKey)).await;
+            return None;
+        };
+        self.check_address_by(&caller.project.settings.perimeter, origin).await.ok()?;
+        let shared = match &self.fleet {
+            Some(fleet) => Box::pin(fleet.quota(&caller)).await,
+            None => None,
+        };
+        shared.or_else(|| lock(&caller.key.windows).quota(now))
     }
 
     /// The decisions about a known key, in their order. Notes what is left of its requests.
@@ -86,10 +104,7 @@ impl Gateway {
         spends: Spends,
         now: Timestamp,
     ) -> Result<()> {
-        if let Err(error) = check_perimeter(&caller.project.settings.perimeter, origin.address) {
-            Box::pin(self.note_perimeter_block(origin, PerimeterReason::BlockedAddress)).await;
-            return Err(error);
-        }
+        self.check_address_by(&caller.project.settings.perimeter, origin).await?;
         match &self.fleet {
             // Boxed: a gateway that counts for itself would carry it.
             Some(fleet) => Box::pin(self.check_shared(fleet, caller, spends, now)).await,
@@ -123,7 +138,11 @@ impl Gateway {
 
     /// Refuses addresses that may not call at all, by key or by session.
     pub async fn check_address(&self, origin: &Origin) -> Result<()> {
-        let checked = check_perimeter(&self.config.perimeter, origin.address);
+        self.check_address_by(&self.config.perimeter, origin).await
+    }
+
+    async fn check_address_by(&self, perimeter: &Perimeter, origin: &Origin) -> Result<()> {
+        let checked = check_perimeter(perimeter, origin.address);
         if checked.is_err() {
             Box::pin(self.note_perimeter_block(origin, PerimeterReason::BlockedAddress)).await;
         }
@@ -232,7 +251,7 @@ pub(crate) fn hash_secret(pepper: &[u8; 32], secret: &str) -> [u8; 32] {
     hash
 }
 
-fn check_perimeter(perimeter: &domain::settings::Perimeter, address: IpAddr) -> Result<()> {
+fn check_perimeter(perimeter: &Perimeter, address: IpAddr) -> Result<()> {
     let listed = |list: &[Cidr]| list.iter().any(|range| range.contains(address));
     if listed(&perimeter.block) || (!perimeter.allow.is_empty() && !listed(&perimeter.allow)) {
         return Err(Error::PerimeterBlock);

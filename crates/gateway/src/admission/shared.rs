@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use counters::{Admission, Bounds, HoldId, Request, Spend};
+use counters::{Admission, Bounds, Gate, HoldId, Request, Spend};
 use domain::key::KeyStatus;
 use domain::money::Usd;
 use domain::time::{SECOND, Timestamp};
@@ -42,8 +42,7 @@ impl Gateway {
         };
         let gate = fleet.gate(&bounds, request).await;
         if let (Ok(gate), Some(limit)) = (&gate, request.per_hour) {
-            let remaining = limit.saturating_sub(gate.requests);
-            caller.quota = Some(RequestQuota { limit, remaining, reset: gate.reset });
+            caller.quota = Some(quota(limit, *gate));
         }
         active?;
         match gate {
@@ -151,4 +150,20 @@ impl Gateway {
         let Ok(spent) = settled.await else { return };
         self.trip_at(caller, |_| spent).await;
     }
+}
+
+impl Fleet {
+    /// What is left of the requests of a key; `None` without a limit, or without an answer. Nothing is counted.
+    pub(super) async fn quota(&self, caller: &Caller) -> Option<RequestQuota> {
+        let limit = caller.project.settings.limits.requests_per_hour?;
+        let (per_hour, is_counted, spend) = (Some(limit), false, Spend::None);
+        let request = Request { loops: None, per_hour, is_counted, spend };
+        let gate = self.gate(&caller.bounds(), request).await.ok()?;
+        Some(quota(limit, gate))
+    }
+}
+
+fn quota(limit: u64, gate: Gate) -> RequestQuota {
+    let remaining = limit.saturating_sub(gate.requests);
+    RequestQuota { limit, remaining, reset: gate.reset }
 }

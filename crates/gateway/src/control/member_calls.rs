@@ -1,5 +1,7 @@
 //! Calls that signed-in members make from the console, with keys of theirs.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::ids::KeyId;
 use domain::key::{Key, KeyStatus};
 
@@ -16,6 +18,11 @@ impl Gateway {
     pub fn may_call_with(&self, member: &Member, key: &Key) -> bool {
         let works = key.is_valid(self.clock.now()) && key.status == KeyStatus::Active;
         works && is_own(member, key)
+    }
+
+    /// A new one-time value for a form that calls a model: by it a form that is sent again is known.
+    pub fn one_time_value() -> Result<String> {
+        Ok(URL_SAFE_NO_PAD.encode(store::random::<16>()?))
     }
 
     /// The gate for a member who calls with a key from the console. All that holds for a request with its

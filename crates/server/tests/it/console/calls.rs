@@ -16,14 +16,15 @@ crate::on_every_backend!(
 );
 
 /// Makes a key in a page's session; returns its id.
-async fn key(caller: &Caller, more: Value) -> String {
+pub async fn key(caller: &Caller, more: Value) -> String {
     let mut new = json!({"name": "mine", "project_id": 1});
     new.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let made = caller.with("origin", &caller.base).post("/api/v1/keys", &new).await.ok(201);
     made["id"].as_str().unwrap().to_owned()
 }
 
-async fn ask(caller: &Caller, key: &str, more: Value) -> Reply {
+/// Asks a question in the playground.
+pub async fn ask(caller: &Caller, key: &str, more: Value) -> Reply {
     let mut question = json!({"key": key, "prompt": "Say hello."});
     question.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let page = caller.with("origin", &caller.base);

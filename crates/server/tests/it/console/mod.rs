@@ -13,6 +13,7 @@ mod overview;
 mod pages;
 mod people;
 mod reviews;
+mod sent_again;
 mod sign_in;
 mod sizes;
 mod trace;

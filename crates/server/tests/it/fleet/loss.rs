@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{Fleet, run};
-use crate::harness::until;
+use crate::harness::{Reply, settings, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_known_is_refused_and_all_else_goes_on() {
@@ -41,6 +41,45 @@ async fn what_cannot_be_known_is_refused_and_all_else_goes_on() {
             .await;
     }
     run(&capped, &trace).await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_without_redis_has_what_is_left_at_its_node() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let limits = json!({"requests_per_hour": 6, "loop_requests": null});
+    settings(&fleet.nodes[0].owner().await, 1, json!({"limits": limits})).await;
+    let (_, capped) = fleet.key(Some(1.0)).await;
+    let (_, paused) = fleet.key(Some(0.0)).await;
+    let (_, free) = fleet.key(None).await;
+    let [capped, paused, free] = [capped, paused, free].map(|raw| fleet.nodes[0].with_key(&raw));
+    let trace = capped.trace().await;
+    run(&paused, &trace).await.says(429, "Kill switch engaged");
+    fleet.redis.pause();
+    let has = |reply: &Reply, left: u64| {
+        let names = ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests"];
+        let told = names.map(|name| reply.header(name).to_owned());
+        assert_eq!(told, ["6".to_owned(), left.to_string()], "{reply:?}");
+        assert_eq!(reply.header("ratelimit-policy"), "\"requests\";q=6;w=3600");
+        let told = reply.header("ratelimit");
+        assert!(told.starts_with(&format!("\"requests\";r={left};t=")), "{told}");
+    };
+    // The node counts from now on.
+    let config = "/api/v1/sdk/config";
+    let counted = capped.get(config).await;
+    counted.ok(200);
+    has(&counted, 5);
+    let refused = run(&capped, &trace).await;
+    refused.says(503, "Limits cannot be checked right now");
+    has(&refused, 5);
+    for left in (0..6).rev() {
+        has(&free.get(config).await, left);
+    }
+    let refused = free.get(config).await;
+    refused.says(429, "Rate limit exceeded");
+    has(&refused, 0);
+    let refused = run(&paused, &trace).await;
+    refused.says(429, "Kill switch engaged");
+    has(&refused, 6);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

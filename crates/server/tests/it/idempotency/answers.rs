@@ -90,9 +90,16 @@ async fn embeddings_images_and_replays_come_again(backend: Backend) {
     let price = json!({"is_public": false, "additional_config": {"cost_per_image": 0.04}});
     paints.register_with(&owner, "i", price).await;
     let trace = key.trace().await;
+    let content = json!({"parts": [{"text": "one"}]});
     for (path, mock, body) in [
         ("/api/v1/embeddings", &embeds, json!({"trace_id": trace, "model": "e", "input": "one"})),
         ("/openai/v1/embeddings", &embeds, json!({"model": "e", "input": "one"})),
+        ("/gemini/v1beta/models/e:embedContent", &embeds, json!({"content": content})),
+        (
+            "/gemini/v1beta/models/e:batchEmbedContents",
+            &embeds,
+            json!({"requests": [{"model": "models/e", "content": content}]}),
+        ),
         (
             "/api/v1/images/generations",
             &paints,
@@ -104,6 +111,9 @@ async fn embeddings_images_and_replays_come_again(backend: Backend) {
         let first = key.post(path, &body).await;
         assert_eq!(first.status, 200, "{path}: {}", first.text);
         is_again(&key.post(path, &body).await, &first);
+        let mut other = body.clone();
+        other["more"] = json!(1);
+        is_refused(&key.post(path, &other).await, path, 422, "idempotency_key_reused");
         assert_eq!(mock.begun(), before + 1, "{path}");
     }
     key.execute(&trace, "Summarise: all is well.").await.ok(200);

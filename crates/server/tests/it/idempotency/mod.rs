@@ -38,13 +38,16 @@ async fn calls(key: &Caller, streams: bool) -> Vec<(&'static str, Value)> {
         ("/api/v1/responses", with_trace(&response)),
         ("/openai/v1/chat/completions", chat.clone()),
         ("/openai/v1/responses", response),
-        ("/anthropic/v1/messages", chat),
+        ("/anthropic/v1/messages", chat.clone()),
     ];
     let run = json!({"trace_id": trace, "model": "mock", "input": "Hello."});
     if streams {
         all.push(("/gemini/v1beta/models/mock:streamGenerateContent?alt=sse", contents));
     } else {
+        let messages = &chat["messages"];
+        let turn = json!({"trace_id": trace, "model": "mock", "messages": messages});
         all.push(("/api/v1/runs", run));
+        all.push(("/api/v1/assistants", turn));
         all.push((GEMINI, contents));
     }
     for (path, body) in &mut all {

@@ -2,11 +2,12 @@
 
 use serde_json::json;
 
-use crate::harness::{Backend, Redis, Reply, Server, Setup, settings};
+use crate::harness::{Backend, Caller, Redis, Reply, Server, Setup, settings};
 
 crate::on_every_backend!(
     every_answer_tells_what_is_left,
     a_refusal_tells_it_whoever_counts,
+    what_is_not_there_tells_it_and_counts_nowhere,
     without_a_limit_there_is_nothing_to_tell
 );
 
@@ -98,9 +99,75 @@ async fn a_refusal_tells_it_whoever_counts(backend: Backend) {
     let alone = Setup::new(&backend).start().await;
     refusals_tell(&alone).await;
     if let Some(redis) = &redis {
-        let shared = Setup::new(&backend).env("SLUICE_REDIS_URL", &redis.url()).start().await;
+        let shared = counted_by(redis, &backend).await;
+        refusals_tell(&shared).await;
+        // Then the gateway's own windows count.
+        redis.pause();
         refusals_tell(&shared).await;
     }
+}
+
+/// A server whose requests a Redis counts; while that is away, the server counts them itself.
+async fn counted_by(redis: &Redis, backend: &Backend) -> Server {
+    let setup = Setup::new(backend).env("SLUICE_REDIS_URL", &redis.url());
+    setup.env("SLUICE_ON_COUNTER_LOSS", "local").start().await
+}
+
+async fn what_is_not_there_tells_it_and_counts_nowhere(backend: Backend) {
+    let redis = Redis::start().await;
+    let alone = Setup::new(&backend).start().await;
+    what_is_not_there_tells(&alone).await;
+    if let Some(redis) = &redis {
+        let shared = counted_by(redis, &backend).await;
+        what_is_not_there_tells(&shared).await;
+        redis.pause();
+        what_is_not_there_tells(&shared).await;
+    }
+}
+
+/// Asserts what paths and methods that do not exist tell a key that has made one request of 6.
+async fn what_is_not_there_tells(server: &Server) {
+    let owner = server.owner().await;
+    settings(&owner, 1, json!({"limits": {"requests_per_hour": 6}})).await;
+    let made = json!({"name": "Lost", "project_id": 1});
+    let made = owner.post("/api/v1/keys", &made).await.ok(201);
+    let raw = made["raw_key"].as_str().unwrap();
+    let key = server.with_key(raw);
+    tells(&key.get("/api/v1/sdk/config").await, 200, 5);
+    let elsewhere = server.any.with("x-goog-api-key", raw);
+    let query = format!("/gemini/v1beta/nothing?key={raw}");
+    for (caller, method, path, status) in [
+        (&key, "GET", "/api/v1/nothing", 404),
+        (&key, "POST", "/openai/v1/batches", 404),
+        (&key, "POST", "/anthropic/v1/complete", 404),
+        (&elsewhere, "GET", "/gemini/v1beta/nothing", 404),
+        (&server.any, "GET", &*query, 404),
+        (&key, "GET", "/api/v1/executions", 405),
+        (&key, "PUT", "/api/v1/traces", 405),
+        (&key, "GET", "/openai/v1/chat/completions", 405),
+        (&key, "HEAD", "/api/v1/executions/stream", 405),
+    ] {
+        let reply = caller.send(method, path, None).await;
+        assert_eq!(reply.status, status, "{method} {path}: {}", reply.text);
+        tells(&reply, status, 5);
+    }
+    tells(&key.get("/api/v1/sdk/config").await, 200, 4);
+    // Who is no key learns nothing; a key that was tried is on record.
+    let before = refused_keys(&owner).await;
+    for stranger in [&server.any, &owner, &server.with_key("ak_0.wrong"), &elsewhere] {
+        let reply = stranger.get("/api/v1/nothing").await;
+        assert_eq!(reply.status, 404, "{}", reply.text);
+        assert!(NAMES.iter().all(|name| reply.header(name).is_empty()), "{reply:?}");
+    }
+    assert_eq!(refused_keys(&owner).await, before + 1);
+}
+
+/// The requests with a wrong key that are in the audit. Those of two minutes are two rows.
+async fn refused_keys(owner: &Caller) -> u64 {
+    let events = owner.get("/api/v1/audit-events?event=perimeter_block").await.ok(200);
+    let rows = events.as_array().unwrap().iter().map(|event| &event["metadata"]);
+    let counts = rows.filter(|row| row["why"] == "invalid key");
+    counts.map(|row| row["count"].as_u64().unwrap()).sum()
 }
 
 /// Asserts what refusals tell, in the order of the table.

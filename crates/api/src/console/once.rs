@@ -1,0 +1,57 @@
+//! Forms that call a model. One that is sent again as it was, by a reload, a second click or a connection that broke,
+//! is answered as before: no model is called, and nothing is spent.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use gateway::{Caller, Error, IdempotencyFault, IdempotentRequest};
+
+use crate::app::App;
+use crate::console::visit::Visit;
+use crate::http::error::Failure;
+use crate::http::idempotency::{HangUp, once_of};
+
+/// The field of a form that holds its one-time value.
+pub(super) const FIELD: &str = "once";
+
+/// A form that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent<'a> {
+    /// Its one-time value. Without any it is carried out however often it comes.
+    pub(super) value: Option<&'a str>,
+    /// The path that it was sent to.
+    pub(super) path: &'a str,
+    /// What is asked of the model: another content is another call, also in the same form.
+    pub(super) content: &'a str,
+    /// What becomes of the call if nobody waits for its answer any more.
+    pub(super) hang_up: HangUp,
+}
+
+/// Calls a model for a form, or answers the form as before.
+pub(super) async fn called<W>(
+    app: &App,
+    visit: &Visit,
+    caller: Caller,
+    sent: Sent<'_>,
+    work: impl FnOnce(Caller) -> W,
+) -> std::result::Result<Response, Failure>
+where
+    W: Future<Output = Response> + Send + 'static,
+{
+    let Some(value) = sent.value.filter(|value| !value.is_empty()) else {
+        return Ok(work(caller).await);
+    };
+    // Nobody gets the answer to a form of somebody else, whoever may use the key.
+    let path = format!("{} {}", sent.path, visit.member().user.0);
+    let name = format!("{value} {}", sent.content);
+    let body = sent.content.as_bytes();
+    let asked = IdempotentRequest { idempotency_key: &name, path: &path, query: "", body };
+    let answered = once_of(app, &caller, asked, sent.hang_up, work).await;
+    answered.map_err(|error| {
+        let sentence = match error {
+            Error::Idempotency(IdempotencyFault::Running) => visit.t.words.sent_and_runs,
+            Error::Idempotency(_) => visit.t.words.sent_without_answer,
+            other => return other.into(),
+        };
+        Failure::new(StatusCode::CONFLICT, sentence)
+    })
+}
