@@ -28,4 +28,5 @@ mod steps;
 mod stored_responses;
 mod support;
 mod tool_times;
+mod turns;
 mod upgrades;
