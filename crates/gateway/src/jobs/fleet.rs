@@ -368,3 +368,7 @@ async fn give_back(
     }
     result
 }
+
+#[cfg(test)]
+#[path = "fleet_tests.rs"]
+mod tests;
