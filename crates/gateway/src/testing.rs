@@ -1,9 +1,13 @@
 //! The setup that the tests of this crate share: a gateway over a fresh database, with the sandbox
 //! model.
 
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use domain::ids::{KeyId, ProjectId, StepId};
+use counters::{Counters, Target};
+use domain::ids::{KeyId, NodeId, ProjectId, StepId};
 use domain::secret::Secret;
 use domain::step::{ApiEndpoint, Call, Security, Step, StepKind, StepStatus};
 use domain::time::{Clock, Timestamp};
@@ -11,8 +15,8 @@ use serde_json::{Map, Value, json};
 use store::{Claim, Location, ObservedStep, Options, SealingKey, Store};
 use tempfile::TempDir;
 
-use crate::admission::admit::Spends;
-use crate::config::Config;
+use crate::admission::admit::{GateRefusal, Spends};
+use crate::config::{Config, OnCounterLoss, SharedCounters};
 use crate::control::bootstrap::{FirstSettings, bootstrap};
 use crate::gateway::Gateway;
 use crate::pipeline::in_flight::InFlight;
@@ -29,34 +33,46 @@ const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 pub(crate) struct Fresh {
     pub(crate) gateway: Gateway,
     pub(crate) caller: Caller,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Fresh {
     /// A gateway whose first project has these settings.
     pub(crate) async fn with(settings: Value) -> Self {
-        Self::made(Clock::system(), settings, false).await
+        Self::made(Clock::system(), settings, false, None).await
     }
 
     /// A gateway like that of [`Fresh::with`], on a clock that stands still at a time.
     pub(crate) async fn at(now: Timestamp, settings: Value) -> Self {
-        Self::made(Clock::fixed(now), settings, false).await
+        Self::made(Clock::fixed(now), settings, false, None).await
     }
 
     /// A gateway like that of [`Fresh::with`], without background work: what a test queues or claims is the test's
     /// alone.
     pub(crate) async fn idle(settings: Value) -> Self {
-        Self::made(Clock::system(), settings, true).await
+        Self::made(Clock::system(), settings, true, None).await
     }
 
     /// A gateway like that of [`Fresh::at`], without background work.
     pub(crate) async fn idle_at(now: Timestamp, settings: Value) -> Self {
-        Self::made(Clock::fixed(now), settings, true).await
+        Self::made(Clock::fixed(now), settings, true, None).await
     }
 
-    async fn made(clock: Clock, settings: Value, is_idle: bool) -> Self {
+    /// A gateway without background work that counts with others, on a clock that stands still: no decision is late.
+    pub(crate) async fn counting(redis: &Redis, on_loss: OnCounterLoss, settings: Value) -> Self {
+        let noon = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+        Self::made(Clock::fixed(noon), settings, true, Some((redis, on_loss))).await
+    }
+
+    async fn made(
+        clock: Clock,
+        settings: Value,
+        is_idle: bool,
+        shared: Option<(&Redis, OnCounterLoss)>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = open(&folder, &clock).await;
+        let claim = if shared.is_some() { Claim::ServeFleet } else { Claim::Serve };
+        let store = open(&folder, &clock, claim).await;
         let first = FirstSettings {
             owner_email: "owner@localhost".to_owned(),
             owner_password: Some(Secret::new("owner-password-1".to_owned())),
@@ -69,9 +85,26 @@ impl Fresh {
         project.settings.extend(settings);
         tx.save_project(&project).await.unwrap();
         tx.commit().await.unwrap();
-        let gateway = serve(store, clock, is_idle).await;
-        let caller = admit(&gateway).await;
-        Self { gateway, caller, _folder: folder }
+        let shared_counters = match shared {
+            Some((redis, on_loss)) => {
+                let counters = redis.counters(store.node(), &clock).await;
+                Some(SharedCounters { counters, on_loss })
+            }
+            None => None,
+        };
+        let gateway = serve(store, clock, is_idle, shared_counters).await;
+        let caller = gate(&gateway).await.unwrap();
+        Self { gateway, caller, folder }
+    }
+
+    /// The decision of the gate about a request that may cost money.
+    pub(crate) async fn gate(&self) -> std::result::Result<Caller, GateRefusal> {
+        gate(&self.gateway).await
+    }
+
+    /// Another node on its database, for a while.
+    pub(crate) async fn other_node(&self) -> Store {
+        open(&self.folder, &self.gateway.clock, Claim::Visit).await
     }
 
     /// Opens a trace and returns its id.
@@ -199,14 +232,19 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
     answer.unwrap_or_else(|_| panic!("waited in vain until {what}"))
 }
 
-async fn open(folder: &TempDir, clock: &Clock) -> Store {
+async fn open(folder: &TempDir, clock: &Clock, claim: Claim) -> Store {
     let location = Location::Sqlite(folder.path().join("sluice.db"));
     let master = SealingKey::master(&[7; 32]).unwrap();
     let clock = clock.clone();
-    Store::open(Options { location, master, claim: Claim::Serve, clock }).await.unwrap()
+    Store::open(Options { location, master, claim, clock }).await.unwrap()
 }
 
-async fn serve(store: Store, clock: Clock, is_idle: bool) -> Gateway {
+async fn serve(
+    store: Store,
+    clock: Clock,
+    is_idle: bool,
+    shared_counters: Option<SharedCounters>,
+) -> Gateway {
     let client = providers::Client::new(providers::Egress::default()).unwrap();
     let config = Config {
         perimeter: domain::settings::Perimeter::default(),
@@ -217,7 +255,7 @@ async fn serve(store: Store, clock: Clock, is_idle: bool) -> Gateway {
         mailer: None,
         idle_hours: 24,
         otlp: None,
-        shared_counters: None,
+        shared_counters,
     };
     if is_idle {
         return Gateway::idle(store, client, config, clock).await.unwrap();
@@ -225,7 +263,99 @@ async fn serve(store: Store, clock: Clock, is_idle: bool) -> Gateway {
     Gateway::open(store, client, config, clock).await.unwrap()
 }
 
-async fn admit(gateway: &Gateway) -> Caller {
+async fn gate(gateway: &Gateway) -> std::result::Result<Caller, GateRefusal> {
     let origin = Origin { address: [127, 0, 0, 1].into(), user_agent: "a test".to_owned() };
-    gateway.gate(Some(KEY), &origin, Spends::Yes).await.unwrap()
+    gateway.gate(Some(KEY), &origin, Spends::Yes).await
+}
+
+/// A Redis of its own. It dies with this value.
+pub(crate) struct Redis {
+    child: Child,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl Redis {
+    /// Starts one, where it is installed.
+    pub(crate) async fn start() -> Option<Self> {
+        let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
+        if !found.is_ok_and(|status| status.success()) {
+            let all = std::env::var_os("SLUICE_TEST_ALL").is_some();
+            assert!(!all, "SLUICE_TEST_ALL is set, and there is no redis-server");
+            eprintln!("skipped: there is no redis-server");
+            return None;
+        }
+        // A port that is taken meanwhile fails it, and another one is tried.
+        for _ in 0..5 {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = listener.local_addr().unwrap().port();
+            drop(listener);
+            let folder = tempfile::tempdir().unwrap();
+            let child = Command::new("redis-server")
+                .args(["--bind", "127.0.0.1", "--save", "", "--port", &port.to_string(), "--dir"])
+                .arg(folder.path())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            let mut redis = Self { child, port, _folder: folder };
+            let answers = async || match redis.child.try_wait().unwrap() {
+                Some(_) => Some(false),
+                None => redis.try_ask("PING").ok().map(|()| true),
+            };
+            if until("Redis answers, or has ended", answers).await {
+                return Some(redis);
+            }
+        }
+        panic!("no Redis starts");
+    }
+
+    /// The counters of a node, which do nothing of their own.
+    pub(crate) async fn counters(&self, node: NodeId, clock: &Clock) -> Counters {
+        let url = Secret::new(format!("redis://127.0.0.1:{}", self.port));
+        let settings = counters::Settings {
+            target: Target::parse(&url).unwrap(),
+            installation: "test".to_owned(),
+            node,
+            clock: clock.clone(),
+        };
+        let counters = Box::pin(Counters::quiet(settings)).await.unwrap();
+        while !counters.is_reached(ProjectId(1)) {
+            counters.beat().await;
+        }
+        counters
+    }
+
+    /// Sends a command that is answered by a word.
+    pub(crate) fn ask(&self, command: &str) {
+        self.try_ask(command).unwrap();
+    }
+
+    fn try_ask(&self, command: &str) -> std::io::Result<()> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.write_all(format!("{command}\r\n").as_bytes())?;
+        let mut sign = [0];
+        stream.read_exact(&mut sign)?;
+        if sign == *b"+" { Ok(()) } else { Err(std::io::ErrorKind::Other.into()) }
+    }
+
+    /// Has it answer nothing until [`Redis::resume`].
+    pub(crate) fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    pub(crate) fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

@@ -22,6 +22,9 @@ const BOUNDS: Bounds = Bounds {
     budget: Some(Usd(100)),
 };
 
+/// What docs/fleet.md promises: the tests below are measured by the constant.
+const _: () = assert!(DECISION_TIMEOUT.as_millis() == 50);
+
 async fn build(node: &Counters) {
     let generation = node.join(PROJECT).await.unwrap();
     node.open_project(PROJECT, &generation, true, &[KEY]).await.unwrap();

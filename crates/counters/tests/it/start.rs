@@ -1,5 +1,8 @@
 //! A Redis that could lose or falsify counters is refused, with what to do.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
 use crate::servers::{Redis, Server, is_there, open};
 
 async fn refusal(url: &str) -> String {
@@ -49,4 +52,42 @@ async fn what_cannot_hold_counters_is_refused() {
     let alone = Redis::alone().await;
     let said = refusal(&alone.url.replace("redis", "redis+cluster")).await;
     assert!(said.starts_with("Redis at redis+cluster://127.0.0.1:"), "{said}");
+}
+
+/// The URL of a server that describes itself so to the first who asks, and hangs up at the next question.
+fn described(info: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut asked, mut bytes) = (String::new(), [0; 1024]);
+        while !asked.contains("INFO\r\n") {
+            let count = stream.read(&mut bytes).unwrap();
+            assert!(count > 0, "it was asked only: {asked}");
+            asked.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        stream.write_all(format!("${}\r\n{info}\r\n", info.len()).as_bytes()).unwrap();
+        drop(stream.read(&mut bytes));
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_version_without_functions_is_refused() {
+    let of_version = |line: &str| {
+        let rest =
+            "maxmemory_policy:noeviction\r\ncluster_enabled:0\r\nrole:master\r\nrun_id:1\r\n";
+        described(format!("{line}\r\n{rest}"))
+    };
+    for (line, version) in [("redis_version:6.2.14", "6.2.14"), ("os:Linux", "unknown")] {
+        let url = of_version(line);
+        let needed = "Redis 7 or newer, or Valkey, is needed. See SLUICE_REDIS_URL";
+        let told = format!("Redis at {url}: it is version {version}: {needed}");
+        assert_eq!(refusal(&url).await, told);
+    }
+    // Versions are numbers. The next that these are asked is about their functions.
+    for version in ["7.0.0", "10.1.0"] {
+        let said = refusal(&of_version(&format!("redis_version:{version}"))).await;
+        assert!(said.contains("its functions cannot be loaded"), "{version}: {said}");
+    }
 }

@@ -327,3 +327,7 @@ impl Gateway {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "fleet_tests.rs"]
+mod tests;

@@ -46,3 +46,37 @@ impl Gateway {
         Ok(changed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::money::Usd;
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Fresh;
+
+    #[tokio::test]
+    async fn what_another_node_has_changed_holds_within_half_a_second() {
+        let fresh = Fresh::idle(json!({})).await;
+        let (gateway, id) = (&fresh.gateway, fresh.caller.key.key.id);
+        // Twice in the second that docs/fleet.md promises, and one look is enough.
+        assert_eq!(RegistryRefresh.period(gateway), Duration::from_millis(500));
+        let (other, now) = (fresh.other_node().await, gateway.clock.now());
+        let mut tx = other.begin().await.unwrap();
+        let mut key = tx.key(id).await.unwrap().unwrap();
+        (key.hourly_limit, key.reset_at) = (Some(Usd(7)), Some(now));
+        tx.save_key(&key).await.unwrap();
+        tx.bump_registry().await.unwrap();
+        tx.commit().await.unwrap();
+        RegistryRefresh.run(gateway).await.unwrap();
+        let known = gateway.registry.key(id).unwrap();
+        assert_eq!((known.key.hourly_limit, known.key.reset_at), (Some(Usd(7)), Some(now)));
+        let mut tx = other.begin().await.unwrap();
+        assert!(tx.revoke_key(id, now).await.unwrap());
+        tx.bump_registry().await.unwrap();
+        tx.commit().await.unwrap();
+        RegistryRefresh.run(gateway).await.unwrap();
+        assert!(gateway.registry.key(id).is_none(), "it is revoked");
+        other.close().await;
+    }
+}

@@ -31,11 +31,16 @@ mod tests {
         let key = "00".repeat(32);
         let key = ("SLUICE_MASTER_KEY", key.as_str());
         let shared = ("SLUICE_ALLOW_INEXACT_LIMITS", "true");
+        let redis = ("SLUICE_REDIS_URL", "redis://localhost");
         for (env, seconds) in [
             (vec![], 0),
             (vec![shared], 0),
             (vec![PG, key], 0),
             (vec![PG, key, shared], 5),
+            // A SQLite database has one node, whatever that counts in.
+            (vec![redis], 0),
+            (vec![PG, key, redis], 5),
+            (vec![PG, key, redis, ("SLUICE_SHUTDOWN_DELAY", "0")], 0),
             (vec![PG, key, shared, ("SLUICE_SHUTDOWN_DELAY", "0")], 0),
             (vec![("SLUICE_SHUTDOWN_DELAY", "30")], 30),
         ] {

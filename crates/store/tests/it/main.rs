@@ -35,4 +35,5 @@ mod stored_responses;
 mod support;
 mod tool_times;
 mod trace_totals;
+mod turns;
 mod upgrades;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{Fleet, run};
+use super::{CALL, Fleet, dollars, run};
 use crate::harness::{Reply, settings, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -15,6 +15,15 @@ async fn what_cannot_be_known_is_refused_and_all_else_goes_on() {
     let (capped, free) = (fleet.nodes[0].with_key(&capped), fleet.nodes[0].with_key(&free));
     let (trace, other) = (capped.trace().await, free.trace().await);
     run(&capped, &trace).await.ok(200);
+    let up = async |is_up: i64| {
+        until("it is told whether Redis answers", async || {
+            (fleet.metric(0, "sluice_counters_up").await == is_up).then_some(())
+        })
+        .await;
+    };
+    up(1).await;
+    assert!(fleet.decisions(0, "gate", "made").await > 0);
+    assert!(fleet.metric(0, "sluice_counter_seconds_count{function=\"gate\"}").await > 0);
     fleet.redis.pause();
     for _ in 0..5 {
         let began = Instant::now();
@@ -33,6 +42,8 @@ async fn what_cannot_be_known_is_refused_and_all_else_goes_on() {
         })
         .await;
     }
+    up(0).await;
+    assert!(fleet.decisions(0, "gate", "away").await >= 10, "of both keys");
     // Free calls are bounded by nothing.
     capped.get("/api/v1/sdk/config").await.ok(200);
     fleet.redis.resume();
@@ -40,6 +51,7 @@ async fn what_cannot_be_known_is_refused_and_all_else_goes_on() {
         until("it is ready", async || (node.any.get("/ready").await.status == 200).then_some(()))
             .await;
     }
+    up(1).await;
     run(&capped, &trace).await.ok(200);
 }
 
@@ -85,8 +97,7 @@ async fn every_answer_without_redis_has_what_is_left_at_its_node() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_each_node_counts_holds_if_so_configured() {
     let Some(fleet) = Fleet::start(1, &[("SLUICE_ON_COUNTER_LOSS", "local")]).await else { return };
-    let dollars = |calls: i64| (calls * super::CALL) as f64 / 1e9;
-    let (_, raw) = fleet.key(Some(dollars(3))).await;
+    let (made, raw) = fleet.key(Some(dollars(3))).await;
     let key = fleet.nodes[0].with_key(&raw);
     let trace = key.trace().await;
     run(&key, &trace).await.ok(200);
@@ -95,5 +106,9 @@ async fn what_each_node_counts_holds_if_so_configured() {
     run(&key, &trace).await.ok(200);
     run(&key, &trace).await.says(429, "Kill switch engaged");
     fleet.redis.resume();
-    assert_eq!(fleet.spent(), 3 * super::CALL);
+    assert_eq!(fleet.spent(), 3 * CALL);
+    // Nothing was reserved for those in the outage, and nothing is owed: Redis has them from the database.
+    until("all three count in Redis", async || (fleet.counted(&made) == 3 * CALL).then_some(()))
+        .await;
+    fleet.nothing_is_reserved().await;
 }

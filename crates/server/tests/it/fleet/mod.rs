@@ -3,6 +3,8 @@
 mod counters;
 mod loss;
 mod nodes;
+mod pooler;
+mod recovery;
 mod sign_ins;
 mod traces;
 
@@ -10,16 +12,27 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Backend, Caller, Mock, Redis, Reply, Server, Setup, until};
+use crate::harness::{
+    Answer, Backend, Caller, Mock, Redis, Reply, Server, Setup, free_port, until,
+};
 
 /// The cost of a call of the mock model, in nano-dollars.
 pub const CALL: i64 = 4_500_000;
+
+/// The cost of so many of these calls, in dollars.
+pub fn dollars(calls: i64) -> f64 {
+    (calls * CALL) as f64 / 1e9
+}
 
 /// Gateways that count as one, and a model that costs.
 pub struct Fleet {
     pub redis: Redis,
     pub nodes: Vec<Server>,
     pub mock: Mock,
+    /// The addresses of their metrics.
+    metrics: Vec<String>,
+    /// The beginning of the keys of the first project in Redis.
+    base: String,
 }
 
 impl Fleet {
@@ -27,22 +40,35 @@ impl Fleet {
     pub async fn start(count: usize, env: &[(&str, &str)]) -> Option<Self> {
         let backend = Backend::postgres()?;
         let redis = Redis::start().await?;
-        let mut setup = Setup::new(&backend)
-            .env("SLUICE_REDIS_URL", &redis.url())
-            .env("SLUICE_EGRESS_ALLOW", "127.0.0.1");
+        let mut setup = Setup::new(&backend);
         for (name, value) in env {
             setup = setup.env(name, value);
         }
-        let first = setup.start().await;
+        Some(Self::of(setup.prepare(), redis, count).await)
+    }
+
+    /// Starts a server that counts in a Redis, and others beside it.
+    pub async fn of(first: Server, redis: Redis, count: usize) -> Self {
+        let metrics: Vec<String> =
+            (0..count).map(|_| format!("127.0.0.1:{}", free_port())).collect();
+        let mut first = first
+            .with_env("SLUICE_REDIS_URL", &redis.url())
+            .with_env("SLUICE_EGRESS_ALLOW", "127.0.0.1")
+            .with_env("SLUICE_METRICS_LISTEN", &metrics[0]);
+        first.up().await;
         first.lift_limits().await;
         let mock = Mock::always(Answer::text("Yes.")).await;
         mock.register(&first.owner().await, "mock").await;
         let mut nodes = vec![first];
-        for _ in 1..count {
-            let node = nodes[0].beside().start().await;
+        for address in &metrics[1..] {
+            let node = nodes[0].beside().env("SLUICE_METRICS_LISTEN", address).start().await;
             nodes.push(node);
         }
-        Some(Self { redis, nodes, mock })
+        let key =
+            until("a node has shown itself", async || redis.read("KEYS sluice:*").pop()).await;
+        let installation = key.split(':').nth(1).unwrap();
+        let base = format!("sluice:{installation}:{{p1}}");
+        Self { redis, nodes, mock, metrics, base }
     }
 
     /// Waits until an answer to a key is right at every node, which takes a second at most, and some time for a busy
@@ -84,9 +110,74 @@ impl Fleet {
     pub fn spent(&self) -> i64 {
         self.nodes[0].sql("SELECT coalesce(sum(cost), 0) FROM steps").parse().unwrap()
     }
+
+    /// A field of the first project's counters in Redis, by the end of its key.
+    pub fn counter(&self, key: &str, field: &str) -> Option<String> {
+        self.redis.read(&format!("HGET {}:{key} {field}", self.base)).pop()
+    }
+
+    /// The spend with a key in the hour as Redis has it, in nano-dollars.
+    pub fn counted(&self, key: &Value) -> i64 {
+        let spent = self.counter(&format!("h:{}", key["id"].as_str().unwrap()), "t");
+        spent.map_or(0, |spent| spent.parse().unwrap())
+    }
+
+    /// The reservations of the first project in Redis: who holds what of which key.
+    pub fn reservations(&self) -> Vec<String> {
+        self.redis.read(&format!("HGETALL {}:r", self.base))
+    }
+
+    /// Waits until Redis holds nothing for a call.
+    pub async fn nothing_is_reserved(&self) {
+        until("nothing is reserved", async || self.reservations().is_empty().then_some(())).await;
+        let sum = self.counter("o", "*");
+        assert!(sum.as_deref().is_none_or(|sum| sum == "0"), "{sum:?} without a reservation");
+    }
+
+    /// Waits until nothing is reserved, and holds what Redis has as spent with a key, the only one that has spent,
+    /// against the database. All calls have ended.
+    pub async fn is_settled(&self, key: &Value) {
+        self.nothing_is_reserved().await;
+        let (counted, spent) = (self.counted(key), self.spent());
+        // docs/fleet.md: a call that Redis could not be told of at once may count twice.
+        let mut late = 0;
+        for node in 0..self.nodes.len() {
+            late += self.decisions(node, "settle", "away").await;
+            late += self.decisions(node, "settle", "lost").await;
+        }
+        let most = spent + late * CALL;
+        assert!((spent..=most).contains(&counted), "{counted}, and not {spent} to {most}");
+    }
+
+    /// The decisions that a node has asked of Redis, by function and outcome.
+    pub async fn decisions(&self, node: usize, function: &str, outcome: &str) -> i64 {
+        let labels = format!("function=\"{function}\",outcome=\"{outcome}\"");
+        self.metric(node, &format!("sluice_counter_decisions_total{{{labels}}}")).await
+    }
+
+    /// A metric of a node, by its name and labels; 0 before it was first counted.
+    pub async fn metric(&self, node: usize, name: &str) -> i64 {
+        let page = reqwest::get(format!("http://{}/metrics", self.metrics[node])).await.unwrap();
+        let page = page.text().await.unwrap();
+        let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(0, |value| value.parse().unwrap())
+    }
 }
 
 pub async fn run(key: &Caller, trace: &str) -> Reply {
-    let body = json!({"trace_id": trace, "model": "mock", "input": "Hello."});
+    run_on(key, trace, "mock").await
+}
+
+pub async fn run_on(key: &Caller, trace: &str, model: &str) -> Reply {
+    let body = json!({"trace_id": trace, "model": model, "input": "Hello."});
     key.post("/api/v1/runs", &body).await
+}
+
+/// Calls a model until Redis has decided about it: on a slow machine it takes longer than a decision may.
+pub async fn decided(key: &Caller, trace: &str, model: &str) -> Reply {
+    until("Redis decides", async || {
+        let reply = run_on(key, trace, model).await;
+        (reply.status != 503).then_some(reply)
+    })
+    .await
 }

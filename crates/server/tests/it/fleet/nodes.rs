@@ -2,14 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{CALL, Fleet, run};
+use super::{CALL, Fleet, dollars, run};
 use crate::harness::{Backend, Redis, Setup, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_node_had_reserved_that_dies_is_given_back() {
     let Some(mut fleet) = Fleet::start(2, &[]).await else { return };
-    let dollars = |calls: i64| (calls * CALL) as f64 / 1e9;
-    let (_, raw) = fleet.key(Some(dollars(10))).await;
+    let (made, raw) = fleet.key(Some(dollars(10))).await;
     let (here, there) = (fleet.nodes[0].with_key(&raw), fleet.nodes[1].with_key(&raw));
     let trace = here.trace().await;
     fleet.mock.hold();
@@ -41,6 +40,10 @@ async fn what_a_node_had_reserved_that_dies_is_given_back() {
         (fleet.nodes[0].sql("SELECT count(*) FROM open_calls") == "0").then_some(())
     })
     .await;
+    fleet.nothing_is_reserved().await;
+    let (counted, spent) = (fleet.counted(&made), fleet.spent());
+    assert!(spent > CALL, "both calls cost something: {spent}");
+    assert!(counted >= spent, "Redis has {counted} of {spent}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

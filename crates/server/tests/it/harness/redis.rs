@@ -1,6 +1,6 @@
 //! A Redis that a test starts and ends.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
@@ -55,6 +55,34 @@ impl Redis {
             said.push(byte[0].into());
         }
         Ok(said.trim_end().to_owned())
+    }
+
+    /// Sends a command, and gives all texts and numbers of the answer.
+    pub fn read(&self, command: &str) -> Vec<String> {
+        let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", self.port)).unwrap());
+        stream.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        let (mut found, mut left) = (Vec::new(), 1);
+        while left > 0 {
+            left -= 1;
+            let mut line = String::new();
+            stream.read_line(&mut line).unwrap();
+            let (kind, rest) = line.trim_end().split_at(1);
+            match (kind, rest) {
+                ("*", _) => left += rest.parse::<i64>().unwrap().max(0),
+                // There is nothing.
+                ("$", "-1") => {}
+                ("$", _) => {
+                    let length: usize = rest.parse().unwrap();
+                    let mut text = vec![0; length + 2];
+                    stream.read_exact(&mut text).unwrap();
+                    text.truncate(length);
+                    found.push(String::from_utf8(text).unwrap());
+                }
+                ("-", _) => panic!("{command}: {rest}"),
+                _ => found.push(rest.to_owned()),
+            }
+        }
+        found
     }
 
     fn signal(&self, name: &str) {

@@ -225,6 +225,27 @@ impl Server {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
+    /// Has the process do nothing until [`Server::resume`].
+    pub async fn pause(&self) {
+        self.signal("-STOP");
+        let threads = format!("/proc/{}/task", self.pid());
+        let has_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(thread.unwrap().path().join("stat"));
+            // The state is what follows the name, which is in brackets.
+            stat.is_ok_and(|stat| {
+                stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+            })
+        };
+        until("all its threads have stopped", async || {
+            std::fs::read_dir(&threads).unwrap().all(has_stopped).then_some(())
+        })
+        .await;
+    }
+
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
     /// Asks the process to stop.
     pub fn terminate(&self) {
         self.signal("-TERM");

@@ -1,9 +1,11 @@
 //! Requests that meet the first one while it runs, callers who hang up, and crashes.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{CHAT, GEMINI, HEADER, calls, is_again, is_refused, priced};
+use super::{CHAT, GEMINI, HEADER, WAIT, calls, is_again, is_refused, priced};
 use crate::harness::{Answer, Backend, Caller, Mock, Server, first_step, until};
 
 crate::on_every_backend!(
@@ -64,9 +66,13 @@ async fn whoever_waits_too_long_is_told_so(backend: Backend) {
     until("all call", async || (mock.begun() == all.len()).then_some(())).await;
     for (path, body) in all.clone() {
         let key = key.clone();
-        late.spawn(async move { (path, key.post(path, &body).await) });
+        late.spawn(async move {
+            let asked = Instant::now();
+            (path, key.post(path, &body).await, asked.elapsed())
+        });
     }
-    for (path, reply) in late.join_all().await {
+    for (path, reply, waited) in late.join_all().await {
+        assert!(WAIT.contains(&waited), "{path}: {waited:?}");
         let said = is_refused(&reply, path, 409, "idempotency_key_in_use");
         assert!(said.contains("still running"), "{path}: {said}");
         assert_eq!(reply.header("x-should-retry"), "false", "{path}");

@@ -5,6 +5,9 @@ mod calls;
 mod keys;
 mod nodes;
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Caller, Mock, Reply, Server};
@@ -12,6 +15,9 @@ use crate::harness::{Answer, Caller, Mock, Reply, Server};
 const HEADER: &str = "idempotency-key";
 const CHAT: &str = "/openai/v1/chat/completions";
 const GEMINI: &str = "/gemini/v1beta/models/mock:generateContent";
+/// How long a request waits for another with its key: half a minute by the documents. Looks at the claim of another
+/// node are some time apart, and a slow machine takes longer.
+const WAIT: RangeInclusive<Duration> = Duration::from_secs(25)..=Duration::from_secs(60);
 
 /// A server with a model that costs, and its provider.
 async fn priced(server: &Server, answer: Answer) -> (Caller, Mock) {

@@ -1,11 +1,12 @@
 //! Two gateways over one PostgreSQL.
 
 use std::process::{Child, Stdio};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{CHAT, HEADER, is_again, is_refused, priced};
+use super::{CHAT, HEADER, WAIT, is_again, is_refused, priced};
 use crate::harness::{Answer, Backend, Caller, Server, Setup, free_port, until};
 
 crate::on_every_backend!(
@@ -104,8 +105,13 @@ async fn whoever_waits_for_another_node_is_told_so(backend: Backend) {
     until("the call is made", async || (mock.begun() == 1).then_some(())).await;
     let late = other.seen_by(&key);
     let body = ask(false);
-    let (one, two) = tokio::join!(late.post(CHAT, &body), late.post(CHAT, &body));
-    for reply in [one, two] {
+    let post = async || {
+        let asked = Instant::now();
+        (late.post(CHAT, &body).await, asked.elapsed())
+    };
+    let (one, two) = tokio::join!(post(), post());
+    for (reply, waited) in [one, two] {
+        assert!(WAIT.contains(&waited), "{waited:?}");
         is_refused(&reply, CHAT, 409, "idempotency_key_in_use");
         assert_eq!(reply.header("x-should-retry"), "false");
     }
