@@ -1,6 +1,7 @@
 //! Several gateways on one database and one Redis count as one.
 
 mod counters;
+mod haproxy;
 mod loss;
 mod nodes;
 mod sign_ins;
