@@ -1,5 +1,6 @@
 //! Several gateways on one database and one Redis count as one.
 
+mod cells;
 mod counters;
 mod haproxy;
 mod loss;
