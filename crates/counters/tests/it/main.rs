@@ -13,6 +13,7 @@ mod on_all;
 
 mod failures;
 mod loss;
+mod rights;
 mod servers;
 mod simulation;
 mod start;

@@ -1,6 +1,8 @@
 //! Several gateways on one database and one Redis count as one.
 
+mod cells;
 mod counters;
+mod haproxy;
 mod loss;
 mod nodes;
 mod pooler;

@@ -1,5 +1,6 @@
 //! The basis of every test: a running server, a client, a provider to call.
 
+mod haproxy;
 mod http;
 mod mailbox;
 mod mock;
@@ -12,6 +13,7 @@ mod server;
 mod simulator;
 mod store;
 
+pub use haproxy::HaProxy;
 pub use http::{Caller, Reply, encode};
 pub use mailbox::Mailbox;
 pub use mock::{Answer, Asked, Mock, call};
