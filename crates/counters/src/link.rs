@@ -1,5 +1,6 @@
 //! The connection to one server, which is made anew when it is lost.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +13,7 @@ use tokio::sync::{Notify, RwLock};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::near::Near;
 use crate::target::{Address, shown};
 use crate::{DECISION_TIMEOUT, Failure, library};
 
@@ -59,7 +61,10 @@ pub(crate) struct Link {
 /// A connection, with what holds for as long as it does.
 #[derive(Debug)]
 pub(crate) struct Live {
+    /// The keeper's.
     pub(crate) connection: MultiplexedConnection,
+    /// Those of event loops.
+    pub(crate) near: Near,
     /// The run id of the server.
     pub(crate) run: String,
     /// The run id and the number of the last loss: what counters are built under.
@@ -80,9 +85,10 @@ pub(crate) struct Passed {
 }
 
 impl Live {
+    /// To be called on the runtime of the keeper.
     pub(crate) fn new(connection: MultiplexedConnection, run: String) -> Self {
         let epoch = ArcSwap::from_pointee(run.clone());
-        Self { connection, run, epoch, passed: Mutex::default() }
+        Self { connection, near: Near::new(), run, epoch, passed: Mutex::default() }
     }
 
     /// Whether this node has added its reservations under this.
@@ -180,17 +186,24 @@ impl Link {
         live.ok_or_else(|| Failure::Away(format!("{} is not reached", self.name())))
     }
 
-    /// Sends a command. Says that slots have moved by `moved`.
+    /// Sends a command over one of the connections. Says that slots have moved by `moved`.
     pub(crate) async fn send(
         &self,
         live: &Arc<Live>,
+        mut connection: MultiplexedConnection,
         command: &Cmd,
         within: Duration,
         moved: &Notify,
     ) -> Result<Value, Failure> {
-        let mut connection = live.connection.clone();
         let away = |why: String| Failure::Away(format!("{} {why}", self.name()));
-        match timeout(within, command.query_async::<Value>(&mut connection)).await {
+        let mut query = pin!(command.query_async::<Value>(&mut connection));
+        let mut answered = timeout(within, &mut query).await;
+        if answered.is_err() {
+            // This thread may have been busy until now, and what has come is not read yet.
+            tokio::task::yield_now().await;
+            answered = timeout(Duration::ZERO, &mut query).await;
+        }
+        match answered {
             Ok(Ok(value)) => {
                 self.slow.store(0, Ordering::Relaxed);
                 Ok(value)

@@ -13,6 +13,7 @@ mod on_all;
 
 mod failures;
 mod loss;
+mod near;
 mod rights;
 mod servers;
 mod simulation;
