@@ -13,7 +13,6 @@ use store::{LostCall, SpentSecond};
 use crate::config::OnCounterLoss;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::jobs::gone_nodes::come_back;
 use crate::jobs::job::Job;
 use crate::state::missing_nodes::MissingNodes;
 use crate::state::shared_counters::{Fleet, Owed};
@@ -73,14 +72,13 @@ pub(super) fn unreached(failure: Failure) -> Error {
     Error::Unavailable(failure.to_string())
 }
 
-/// Starts the tasks that rebuild lost counters, and that add again what others may have given back. They end when the
-/// gateway stops.
+/// Starts the task that rebuilds lost counters.
 pub(super) fn start(gateway: &Gateway) {
     spawn(gateway, rebuild(gateway.clone()));
-    spawn(gateway, come_back(gateway.clone()));
 }
 
-fn spawn(gateway: &Gateway, work: impl Future<Output = ()> + Send + 'static) {
+/// Starts a task that ends when the gateway stops.
+pub(super) fn spawn(gateway: &Gateway, work: impl Future<Output = ()> + Send + 'static) {
     let stopping = gateway.stopping.clone();
     gateway.tasks.spawn(async move { stopping.run_until_cancelled(work).await });
 }

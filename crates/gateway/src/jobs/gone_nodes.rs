@@ -9,7 +9,7 @@ use domain::ids::{NodeId, ProjectId};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::jobs::fleet::unreached;
+use crate::jobs::fleet::{spawn, unreached};
 use crate::jobs::job::{Job, log_failure};
 use crate::state::shared_counters::Fleet;
 
@@ -96,9 +96,14 @@ async fn give_back(
     result
 }
 
+/// Starts the task that adds again what others may have given back.
+pub(super) fn start(gateway: &Gateway) {
+    spawn(gateway, come_back(gateway.clone()));
+}
+
 /// Has the reservations of this node added again whenever it has its lock back: without it, it may have been taken for
 /// gone, and they may have been given back. Nobody does that from then on.
-pub(super) async fn come_back(gateway: Gateway) {
+async fn come_back(gateway: Gateway) {
     let Some(fleet) = &gateway.fleet else { return };
     let mut held = gateway.store.held();
     while held.retaken().await {
