@@ -22,8 +22,6 @@ use crate::state::shared_counters::{Fleet, Owed};
 pub(super) const SETTLING: Duration = DECISION_TIMEOUT.saturating_mul(5);
 /// The most by which the clocks of a node and of Redis may differ.
 const SKEW: i64 = 5 * MINUTE;
-/// The pause between two attempts to rebuild counters.
-const REBUILD_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The spend of keys by second, as the ledger has it.
 pub(super) struct Hours(BTreeMap<(ProjectId, KeyId), OfKey>);
@@ -83,9 +81,17 @@ pub(super) fn spawn(gateway: &Gateway, work: impl Future<Output = ()> + Send + '
     gateway.tasks.spawn(async move { stopping.run_until_cancelled(work).await });
 }
 
+/// What the attempts to rebuild counters leave to the next one.
+#[derive(Default)]
+struct Attempts {
+    missing: MissingNodes,
+    /// The builds that wait for other nodes: this one has added its reservations.
+    joined: BTreeMap<ProjectId, Generation>,
+}
+
 async fn rebuild(gateway: Gateway) {
     let Some(fleet) = &gateway.fleet else { return };
-    let mut missing = MissingNodes::default();
+    let mut attempts = Attempts::default();
     loop {
         let found = fleet.found_lost.notified();
         let lost = fleet.lost();
@@ -93,15 +99,15 @@ async fn rebuild(gateway: Gateway) {
             found.await;
             continue;
         }
-        let rebuilt = gateway.rebuild(fleet, &lost, &mut missing).await;
-        fleet.note_attempt(rebuilt.is_ok());
-        match rebuilt {
+        match gateway.rebuild(fleet, &lost, &mut attempts).await {
             Ok(()) => {
                 tracing::info!(projects = lost.len(), "counters were rebuilt from the ledger");
             }
             Err(error) => {
                 tracing::debug!(error = error.cause(), "counters cannot be rebuilt yet");
-                tokio::time::sleep(REBUILD_INTERVAL).await;
+                let pause = fleet.note_failed(&lost);
+                // A project that is lost meanwhile does not wait for it.
+                let _ = tokio::time::timeout(pause, found).await;
             }
         }
     }
@@ -118,18 +124,19 @@ impl Gateway {
         &self,
         fleet: &Fleet,
         projects: &[ProjectId],
-        missing: &mut MissingNodes,
+        attempts: &mut Attempts,
     ) -> Result<()> {
         // First of all: what is reserved from here on is added by those who reserve it.
         let live = self.store.live_nodes().await?;
         let (mut meant, mut failed) = (BTreeMap::new(), None);
         let mut missed: BTreeMap<NodeId, usize> = BTreeMap::new();
         for project in projects {
-            match join(fleet, *project, &live).await {
+            match join(fleet, *project, &live, attempts.joined.remove(project)).await {
                 Ok((generation, nodes)) if nodes.is_empty() => {
                     meant.insert(*project, generation);
                 }
-                Ok((_, nodes)) => {
+                Ok((generation, nodes)) => {
+                    attempts.joined.insert(*project, generation);
                     failed = Some(Error::Unavailable(format!(
                         "these nodes have not added their reservations again: {nodes:?}"
                     )));
@@ -138,7 +145,7 @@ impl Gateway {
                 Err(error) => failed = Some(error),
             }
         }
-        for (node, projects) in missing.note(Instant::now(), missed) {
+        for (node, projects) in attempts.missing.note(Instant::now(), missed) {
             warn_of(node, projects, fleet.on_loss);
         }
         if meant.is_empty() {
@@ -248,14 +255,19 @@ struct Ledger {
     months: Vec<(Timestamp, BTreeMap<ProjectId, Usd>)>,
 }
 
-/// Adds the reservations of this node in a project. Returns the nodes that live and have not added theirs: without them
-/// nobody knows what their calls may still cost.
+/// Adds the reservations of this node in a project, once a loss: `known` is the build for which it has. Returns the nodes
+/// that live and have not added theirs: without them nobody knows what their calls may still cost.
 async fn join(
     fleet: &Fleet,
     project: ProjectId,
     live: &[NodeId],
+    known: Option<Generation>,
 ) -> Result<(Generation, Vec<NodeId>)> {
-    let generation = fleet.counters.join(project).await.map_err(unreached)?;
+    let generation = match known {
+        // It is closed meanwhile, so nothing is reserved that was not added.
+        Some(known) if fleet.counters.is_current(project, &known) => known,
+        _ => fleet.counters.join(project).await.map_err(unreached)?,
+    };
     let joined = fleet.counters.rejoined(project).await.map_err(unreached)?;
     let missed = live.iter().copied().filter(|node| !joined.contains(node)).collect();
     Ok((generation, missed))
