@@ -1,7 +1,7 @@
 //! The work at the counters that all gateways share: what is lost is rebuilt from the ledger, and what Redis could not
 //! be told of is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use counters::{Bounds, DECISION_TIMEOUT, Failure, Generation};
@@ -22,6 +22,9 @@ use crate::state::shared_counters::{Fleet, Owed};
 pub(super) const SETTLING: Duration = DECISION_TIMEOUT.saturating_mul(5);
 /// The most by which the clocks of a node and of Redis may differ.
 const SKEW: i64 = 5 * MINUTE;
+
+/// The projects that Redis was not raised for to what the ledger has, each with the reason.
+pub(super) type Unraised = BTreeMap<ProjectId, Error>;
 
 /// The spend of keys by second, as the ledger has it.
 pub(super) struct Hours(BTreeMap<(ProjectId, KeyId), OfKey>);
@@ -52,17 +55,24 @@ impl Hours {
         &self,
         fleet: &Fleet,
         meant: impl Fn(ProjectId) -> Option<Option<&'a Generation>>,
-    ) -> Result<()> {
-        let mut result = Ok(());
+    ) -> Unraised {
+        let mut unraised = Unraised::new();
         for ((project, key), of_key) in &self.0 {
             let Some(generation) = meant(*project) else { continue };
             let (reset_at, seconds) = (of_key.reset_at, &of_key.seconds);
             let raised =
                 fleet.counters.raise_hour(*project, generation, *key, reset_at, seconds).await;
-            result = result.and(raised.map_err(unreached));
+            if let Err(failure) = raised {
+                unraised.insert(*project, unreached(failure));
+            }
         }
-        result
+        unraised
     }
+}
+
+/// Fails if there is a project that Redis was not raised for.
+pub(super) fn all_raised(unraised: Unraised) -> Result<()> {
+    unraised.into_values().next().map_or(Ok(()), Err)
 }
 
 /// The failure of background work at Redis.
@@ -152,6 +162,8 @@ impl Gateway {
             return failed.map_or(Ok(()), Err);
         }
         self.store.settle_lost_calls(&self.clock).await?;
+        // Those that are taken here must not be missed by whoever gives back what their node has reserved.
+        let _alone = fleet.paying.lock().await;
         self.owe_lost_calls(fleet);
         // The ledger has these from here on.
         let mut lost = fleet.take_lost(|project| meant.contains_key(&project));
@@ -217,7 +229,7 @@ impl Gateway {
         ledger: &Ledger,
     ) -> Result<bool> {
         let its = |of: ProjectId| (of == project).then_some(Some(generation));
-        ledger.hours.raise(fleet, its).await?;
+        all_raised(ledger.hours.raise(fleet, its).await)?;
         let has_budget = self.budget_of(project).is_some();
         for (month, spent) in ledger.months.iter().filter(|_| has_budget) {
             if let Some(spent) = spent.get(&project) {
@@ -232,7 +244,8 @@ impl Gateway {
         opened.map_err(unreached)
     }
 
-    /// Owes Redis the calls of nodes that are gone which this node has recorded.
+    /// Owes Redis the calls of nodes that are gone which this node has recorded. To be called by whoever holds
+    /// [`Fleet::paying`].
     fn owe_lost_calls(&self, fleet: &Fleet) {
         let owed = |LostCall { project, key, cost, ended }| Owed {
             bounds: Bounds { project, key, reset_at: None, cap: None, budget: None },
@@ -264,7 +277,7 @@ async fn join(
     known: Option<Generation>,
 ) -> Result<(Generation, Vec<NodeId>)> {
     let generation = match known {
-        // It is closed meanwhile, so nothing is reserved that was not added.
+        // Nothing is reserved there until somebody opens it, and each call adds its own from then on.
         Some(known) if fleet.counters.is_current(project, &known) => known,
         _ => fleet.counters.join(project).await.map_err(unreached)?,
     };
@@ -304,8 +317,9 @@ impl Job for Debts {
 }
 
 impl Gateway {
-    /// Settles what is owed, as far as Redis can be reached.
-    pub(super) async fn pay_all(&self, fleet: &Fleet) {
+    /// Settles what is owed, as far as Redis can be reached. Returns the projects that calls are still owed of. Not to be
+    /// called by a request, which may be dropped with what is taken here.
+    pub(super) async fn pay_all(&self, fleet: &Fleet) -> BTreeSet<ProjectId> {
         // A look at the debts sees all of them then.
         let _alone = fleet.paying.lock().await;
         self.owe_lost_calls(fleet);
@@ -314,6 +328,7 @@ impl Gateway {
                 fleet.owe([owed]);
             }
         }
+        fleet.owing()
     }
 
     async fn pay(&self, fleet: &Fleet, owed: &Owed) -> bool {

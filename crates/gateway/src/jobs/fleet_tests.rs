@@ -1,6 +1,9 @@
 //! What Redis was not told of, what it has lost, and what nodes that are gone have left. The counters do nothing of
 //! their own and the clock stands still, so each step is the test's, and none is late: figures are exact.
 
+#[path = "fleet_debts_tests.rs"]
+mod debts;
+
 use std::sync::Arc;
 
 use counters::{Admission, Request, Reserved, Spend};

@@ -1,5 +1,6 @@
 //! The knowledge of this gateway about the counters that all gateways share.
 
+use std::collections::BTreeSet;
 use std::pin::{Pin, pin};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -33,7 +34,8 @@ pub(crate) struct Fleet {
     pub(crate) rebuilt: Notify,
     /// Calls that have ended and that Redis could not be told of.
     owed: Mutex<Vec<Owed>>,
-    /// Held while what is owed is paid.
+    /// Held by whoever has taken some of these until they are paid, or owed again, and by whoever must see them all.
+    /// No request waits for it.
     pub(crate) paying: tokio::sync::Mutex<()>,
 }
 
@@ -143,6 +145,11 @@ impl Fleet {
     pub(crate) fn take_lost(&self, is_meant: impl Fn(ProjectId) -> bool) -> Vec<Owed> {
         let is_taken = |owed: &mut Owed| owed.is_lost && is_meant(owed.bounds.project);
         lock(&self.owed).extract_if(.., is_taken).collect()
+    }
+
+    /// The projects that calls are owed of.
+    pub(crate) fn owing(&self) -> BTreeSet<ProjectId> {
+        lock(&self.owed).iter().map(|owed| owed.bounds.project).collect()
     }
 
     /// Whether calls of a project are owed that were lost with nodes that are gone.
