@@ -43,10 +43,14 @@ pub struct KeyFigures {
 
 /// The build of a project's counters: another one after each loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Generation(String);
+pub struct Generation {
+    name: String,
+    /// What it is built under.
+    epoch: Arc<String>,
+}
 
 fn name(generation: Option<&Generation>) -> &str {
-    generation.map(|generation| generation.0.as_str()).unwrap_or_default()
+    generation.map(|generation| generation.name.as_str()).unwrap_or_default()
 }
 
 fn is_done(answer: &Value) -> Result<(), Failure> {
@@ -71,7 +75,8 @@ impl Counters {
         let alone = tokio::time::timeout(STEP_TIMEOUT, link.joining.write()).await;
         let _alone = alone.map_err(|_| Failure::Away("reservations change".to_owned()))?;
         let mut command = call("join", &shared.base(project));
-        command.arg(shared.now()).arg(live.epoch.load().as_str()).arg(shared.settings.node.0);
+        let epoch = live.epoch.load_full();
+        command.arg(shared.now()).arg(epoch.as_str()).arg(shared.settings.node.0);
         let all = shared.held.of_project(project);
         for (number, held) in &all {
             command.arg(shared.id(*number)).arg(held.key.to_string()).arg(held.amount.0.max(0));
@@ -89,7 +94,13 @@ impl Counters {
         let of_ledger = parts.get(2..).unwrap_or_default().iter();
         let of_ledger = of_ledger.filter_map(|id| text(id).ok()?.split_once('.')?.1.parse().ok());
         shared.held.remove(project, &of_ledger.collect::<Vec<u64>>());
-        Ok(Generation(generation))
+        Ok(Generation { name: generation, epoch })
+    }
+
+    /// Whether no loss is known since a project was joined: then there is no need to join it again. After one that this
+    /// node has not noticed yet the generation cannot be opened.
+    pub fn is_current(&self, project: ProjectId, generation: &Generation) -> bool {
+        self.at(project).is_ok_and(|(_, live)| *live.epoch.load_full() == *generation.epoch)
     }
 
     /// The nodes that have added their reservations at the server of a project since its last loss.
@@ -154,7 +165,7 @@ impl Counters {
     ) -> Result<bool, Failure> {
         let (link, live) = self.at(project)?;
         let mut command = call("open", &self.0.base(project));
-        command.arg(self.0.now()).arg(live.epoch.load().as_str()).arg(&generation.0);
+        command.arg(self.0.now()).arg(live.epoch.load().as_str()).arg(&generation.name);
         command.arg(u8::from(has_budget));
         for key in keys {
             command.arg(key.to_string());

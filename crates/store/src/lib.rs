@@ -139,6 +139,9 @@ pub struct Store {
     /// The URL of the PostgreSQL server itself, if there is one and it may be changed.
     direct: Option<Secret>,
     held_purge: HeldPurge,
+    /// Held while the calls of a node are settled, until they are in `lost_calls`. Each is for some of the nodes, by their
+    /// numbers: a node that comes back waits for its own calls alone.
+    settling: [tokio::sync::Mutex<()>; NODES_AT_ONCE],
     /// The calls of nodes that are gone which counters that are shared have not been told of; `None` where none are.
     lost_calls: Option<std::sync::Mutex<Vec<LostCall>>>,
 }
@@ -199,6 +202,7 @@ impl Store {
             serves_beside_others,
             direct,
             held_purge: HeldPurge::default(),
+            settling: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             lost_calls,
         };
         // Proves the master key before anything is written with it.
@@ -336,8 +340,13 @@ impl Store {
         Ok(nodes)
     }
 
-    /// Records the calls of a node that is gone and whose end was lost.
+    /// Records the calls of a node that is gone and whose end was lost. When this returns they are among those of
+    /// [`Store::take_lost_calls`], whichever task of this process has recorded them.
     pub(crate) async fn settle_lost_calls_of(&self, node: NodeId, now: Timestamp) -> Result<usize> {
+        let place = node.0.rem_euclid(NODES_AT_ONCE as i64) as usize;
+        // The lock of the node keeps other processes out, and no other task of this one. No request waits for this, and
+        // whoever holds it waits for the database alone.
+        let _alone = self.settling[place].lock().await;
         let mut lost = Vec::new();
         let settled =
             writer::settle_lost(&self.reader, &self.writer, &self.hot, node, now, &mut lost).await;

@@ -222,6 +222,7 @@ async fn what_is_lost_while_it_is_built_cannot_be_opened() {
     let stale = one.join(PROJECT).await.unwrap();
     redis.flush().await;
     // The run of the server is the same, and no node has asked it since.
+    assert!(one.is_current(PROJECT, &stale), "no loss is known");
     let generation = other.join(PROJECT).await.unwrap();
     let now = Clock::system().now();
     let lost = Err(Failure::Lost);
@@ -231,6 +232,8 @@ async fn what_is_lost_while_it_is_built_cannot_be_opened() {
     assert_eq!(one.open_project(PROJECT, &stale, true, &[KEY]).await, Err(Failure::Lost));
     other.open_project(PROJECT, &generation, true, &[KEY]).await.unwrap();
     assert_eq!(reserve(&other, 1).await, Ok(true));
+    one.beat().await;
+    assert!(!one.is_current(PROJECT, &stale), "it is to be joined again");
 }
 
 #[tokio::test]

@@ -170,7 +170,7 @@ impl Gateway {
         if key.hourly_limit.is_some() {
             // Its spend before a restart was not counted while it had no cap. Shared counters are built from the
             // ledger when it is first asked for.
-            let counted = self.recount_whole_hours().await;
+            let counted = self.recount_own_hours().await;
             if self.fleet.is_none() {
                 counted?;
             }

@@ -1,7 +1,7 @@
 //! The work at the counters that all gateways share: what is lost is rebuilt from the ledger, and what Redis could not
 //! be told of is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use counters::{Bounds, DECISION_TIMEOUT, Failure, Generation};
@@ -13,7 +13,6 @@ use store::{LostCall, SpentSecond};
 use crate::config::OnCounterLoss;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::jobs::gone_nodes::come_back;
 use crate::jobs::job::Job;
 use crate::state::missing_nodes::MissingNodes;
 use crate::state::shared_counters::{Fleet, Owed};
@@ -23,8 +22,9 @@ use crate::state::shared_counters::{Fleet, Owed};
 pub(super) const SETTLING: Duration = DECISION_TIMEOUT.saturating_mul(5);
 /// The most by which the clocks of a node and of Redis may differ.
 const SKEW: i64 = 5 * MINUTE;
-/// The pause between two attempts to rebuild counters.
-const REBUILD_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The projects that Redis was not raised for to what the ledger has, each with the reason.
+pub(super) type Unraised = BTreeMap<ProjectId, Error>;
 
 /// The spend of keys by second, as the ledger has it.
 pub(super) struct Hours(BTreeMap<(ProjectId, KeyId), OfKey>);
@@ -55,17 +55,24 @@ impl Hours {
         &self,
         fleet: &Fleet,
         meant: impl Fn(ProjectId) -> Option<Option<&'a Generation>>,
-    ) -> Result<()> {
-        let mut result = Ok(());
+    ) -> Unraised {
+        let mut unraised = Unraised::new();
         for ((project, key), of_key) in &self.0 {
             let Some(generation) = meant(*project) else { continue };
             let (reset_at, seconds) = (of_key.reset_at, &of_key.seconds);
             let raised =
                 fleet.counters.raise_hour(*project, generation, *key, reset_at, seconds).await;
-            result = result.and(raised.map_err(unreached));
+            if let Err(failure) = raised {
+                unraised.insert(*project, unreached(failure));
+            }
         }
-        result
+        unraised
     }
+}
+
+/// Fails if there is a project that Redis was not raised for.
+pub(super) fn all_raised(unraised: Unraised) -> Result<()> {
+    unraised.into_values().next().map_or(Ok(()), Err)
 }
 
 /// The failure of background work at Redis.
@@ -73,21 +80,28 @@ pub(super) fn unreached(failure: Failure) -> Error {
     Error::Unavailable(failure.to_string())
 }
 
-/// Starts the tasks that rebuild lost counters, and that add again what others may have given back. They end when the
-/// gateway stops.
+/// Starts the task that rebuilds lost counters.
 pub(super) fn start(gateway: &Gateway) {
     spawn(gateway, rebuild(gateway.clone()));
-    spawn(gateway, come_back(gateway.clone()));
 }
 
-fn spawn(gateway: &Gateway, work: impl Future<Output = ()> + Send + 'static) {
+/// Starts a task that ends when the gateway stops.
+pub(super) fn spawn(gateway: &Gateway, work: impl Future<Output = ()> + Send + 'static) {
     let stopping = gateway.stopping.clone();
     gateway.tasks.spawn(async move { stopping.run_until_cancelled(work).await });
 }
 
+/// What the attempts to rebuild counters leave to the next one.
+#[derive(Default)]
+struct Attempts {
+    missing: MissingNodes,
+    /// The builds that wait for other nodes: this one has added its reservations.
+    joined: BTreeMap<ProjectId, Generation>,
+}
+
 async fn rebuild(gateway: Gateway) {
     let Some(fleet) = &gateway.fleet else { return };
-    let mut missing = MissingNodes::default();
+    let mut attempts = Attempts::default();
     loop {
         let found = fleet.found_lost.notified();
         let lost = fleet.lost();
@@ -95,15 +109,15 @@ async fn rebuild(gateway: Gateway) {
             found.await;
             continue;
         }
-        let rebuilt = gateway.rebuild(fleet, &lost, &mut missing).await;
-        fleet.note_attempt(rebuilt.is_ok());
-        match rebuilt {
+        match gateway.rebuild(fleet, &lost, &mut attempts).await {
             Ok(()) => {
                 tracing::info!(projects = lost.len(), "counters were rebuilt from the ledger");
             }
             Err(error) => {
                 tracing::debug!(error = error.cause(), "counters cannot be rebuilt yet");
-                tokio::time::sleep(REBUILD_INTERVAL).await;
+                let pause = fleet.note_failed(&lost);
+                // A project that is lost meanwhile does not wait for it.
+                let _ = tokio::time::timeout(pause, found).await;
             }
         }
     }
@@ -120,18 +134,19 @@ impl Gateway {
         &self,
         fleet: &Fleet,
         projects: &[ProjectId],
-        missing: &mut MissingNodes,
+        attempts: &mut Attempts,
     ) -> Result<()> {
         // First of all: what is reserved from here on is added by those who reserve it.
         let live = self.store.live_nodes().await?;
         let (mut meant, mut failed) = (BTreeMap::new(), None);
         let mut missed: BTreeMap<NodeId, usize> = BTreeMap::new();
         for project in projects {
-            match join(fleet, *project, &live).await {
+            match join(fleet, *project, &live, attempts.joined.remove(project)).await {
                 Ok((generation, nodes)) if nodes.is_empty() => {
                     meant.insert(*project, generation);
                 }
-                Ok((_, nodes)) => {
+                Ok((generation, nodes)) => {
+                    attempts.joined.insert(*project, generation);
                     failed = Some(Error::Unavailable(format!(
                         "these nodes have not added their reservations again: {nodes:?}"
                     )));
@@ -140,13 +155,15 @@ impl Gateway {
                 Err(error) => failed = Some(error),
             }
         }
-        for (node, projects) in missing.note(Instant::now(), missed) {
+        for (node, projects) in attempts.missing.note(Instant::now(), missed) {
             warn_of(node, projects, fleet.on_loss);
         }
         if meant.is_empty() {
             return failed.map_or(Ok(()), Err);
         }
         self.store.settle_lost_calls(&self.clock).await?;
+        // Those that are taken here must not be missed by whoever gives back what their node has reserved.
+        let _alone = fleet.paying.lock().await;
         self.owe_lost_calls(fleet);
         // The ledger has these from here on.
         let mut lost = fleet.take_lost(|project| meant.contains_key(&project));
@@ -212,7 +229,7 @@ impl Gateway {
         ledger: &Ledger,
     ) -> Result<bool> {
         let its = |of: ProjectId| (of == project).then_some(Some(generation));
-        ledger.hours.raise(fleet, its).await?;
+        all_raised(ledger.hours.raise(fleet, its).await)?;
         let has_budget = self.budget_of(project).is_some();
         for (month, spent) in ledger.months.iter().filter(|_| has_budget) {
             if let Some(spent) = spent.get(&project) {
@@ -227,7 +244,8 @@ impl Gateway {
         opened.map_err(unreached)
     }
 
-    /// Owes Redis the calls of nodes that are gone which this node has recorded.
+    /// Owes Redis the calls of nodes that are gone which this node has recorded. To be called by whoever holds
+    /// [`Fleet::paying`].
     fn owe_lost_calls(&self, fleet: &Fleet) {
         let owed = |LostCall { project, key, cost, ended }| Owed {
             bounds: Bounds { project, key, reset_at: None, cap: None, budget: None },
@@ -250,14 +268,19 @@ struct Ledger {
     months: Vec<(Timestamp, BTreeMap<ProjectId, Usd>)>,
 }
 
-/// Adds the reservations of this node in a project. Returns the nodes that live and have not added theirs: without them
-/// nobody knows what their calls may still cost.
+/// Adds the reservations of this node in a project, once a loss: `known` is the build for which it has. Returns the nodes
+/// that live and have not added theirs: without them nobody knows what their calls may still cost.
 async fn join(
     fleet: &Fleet,
     project: ProjectId,
     live: &[NodeId],
+    known: Option<Generation>,
 ) -> Result<(Generation, Vec<NodeId>)> {
-    let generation = fleet.counters.join(project).await.map_err(unreached)?;
+    let generation = match known {
+        // Nothing is reserved there until somebody opens it, and each call adds its own from then on.
+        Some(known) if fleet.counters.is_current(project, &known) => known,
+        _ => fleet.counters.join(project).await.map_err(unreached)?,
+    };
     let joined = fleet.counters.rejoined(project).await.map_err(unreached)?;
     let missed = live.iter().copied().filter(|node| !joined.contains(node)).collect();
     Ok((generation, missed))
@@ -294,8 +317,9 @@ impl Job for Debts {
 }
 
 impl Gateway {
-    /// Settles what is owed, as far as Redis can be reached.
-    pub(super) async fn pay_all(&self, fleet: &Fleet) {
+    /// Settles what is owed, as far as Redis can be reached. Returns the projects that calls are still owed of. Not to be
+    /// called by a request, which may be dropped with what is taken here.
+    pub(super) async fn pay_all(&self, fleet: &Fleet) -> BTreeSet<ProjectId> {
         // A look at the debts sees all of them then.
         let _alone = fleet.paying.lock().await;
         self.owe_lost_calls(fleet);
@@ -304,6 +328,7 @@ impl Gateway {
                 fleet.owe([owed]);
             }
         }
+        fleet.owing()
     }
 
     async fn pay(&self, fleet: &Fleet, owed: &Owed) -> bool {

@@ -1,6 +1,11 @@
 //! What Redis was not told of, what it has lost, and what nodes that are gone have left. The counters do nothing of
 //! their own and the clock stands still, so each step is the test's, and none is late: figures are exact.
 
+#[path = "fleet_debts_tests.rs"]
+mod debts;
+
+use std::sync::Arc;
+
 use counters::{Admission, Request, Reserved, Spend};
 use domain::model::Provider;
 use domain::step::ApiEndpoint;
@@ -86,8 +91,9 @@ impl Counting {
 
     async fn rebuild(&self) {
         let projects = [self.project()];
+        let mut attempts = Attempts::default();
         until("the counters are built", async || {
-            self.gateway().rebuild(self.fleet(), &projects).await.ok()
+            self.gateway().rebuild(self.fleet(), &projects, &mut attempts).await.ok()
         })
         .await;
     }
@@ -169,18 +175,50 @@ async fn a_loss_is_over_when_every_node_that_lives_has_added_what_it_holds() {
     let held = other.reserve(&counting.fresh.caller.bounds(), Usd(500)).await.unwrap();
     assert!(matches!(held, Reserved::Granted(..)), "{held:?}");
     counting.flush().await;
+    let mut known = None;
     for _ in 0..2 {
-        let joined = join(fleet, project, &live).await;
-        assert!(joined.is_err(), "one node is missing: {joined:?}");
+        let (generation, missed) = join(fleet, project, &live, known).await.unwrap();
+        assert_eq!(missed, live[1..], "one node is missing");
         assert_eq!(fleet.counters.rejoined(project).await.unwrap(), live[..1]);
+        known = Some(generation);
     }
     until("the other has come", async || {
         other.beat().await;
-        join(fleet, project, &live).await.ok()
+        let (_, missed) = join(fleet, project, &live, known.clone()).await.ok()?;
+        missed.is_empty().then_some(())
     })
     .await;
     counting.rebuild().await;
     assert_eq!(counting.counted().await, [Usd::ZERO, Usd::ZERO, Usd(500)]);
+}
+
+#[tokio::test]
+async fn a_node_adds_what_it_has_reserved_once_a_loss() {
+    let Some(counting) = Counting::bounded(OnCounterLoss::Refuse).await else { return };
+    let (fleet, project) = (counting.fleet(), counting.project());
+    let live = [counting.gateway().store.node(), NodeId(1_000)];
+    let trace = counting.fresh.trace().await;
+    let call = counting.fresh.in_flight(&trace).await;
+    let [.., reserved] = counting.counted().await;
+    assert!(reserved > Usd::ZERO);
+    counting.flush().await;
+    let (first, missed) = join(fleet, project, &live, None).await.unwrap();
+    assert_eq!(missed, live[1..]);
+    assert_eq!(counting.counted().await, [Usd::ZERO, Usd::ZERO, reserved]);
+    // If it were added again while the other node is missing, it would be there again.
+    assert_eq!(fleet.counters.forget(project, live[0]).await.unwrap(), 1);
+    let (second, missed) = join(fleet, project, &live, Some(first.clone())).await.unwrap();
+    assert_eq!((&second, &missed[..]), (&first, &live[1..]));
+    assert_eq!(counting.counted().await, [Usd::ZERO; 3]);
+    // After another loss what is known of the first one is worth nothing.
+    counting.flush().await;
+    let (third, missed) = join(fleet, project, &live, Some(second)).await.unwrap();
+    assert_eq!(missed, live[1..]);
+    assert_ne!(third, first);
+    assert_eq!(counting.counted().await, [Usd::ZERO, Usd::ZERO, reserved]);
+    counting.rebuild().await;
+    call.finish().await.unwrap();
+    counting.is_settled().await;
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use domain::ids::{NodeId, ProjectId};
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::jobs::fleet::unreached;
+use crate::jobs::fleet::{spawn, unreached};
 use crate::jobs::job::{Job, log_failure};
 use crate::state::shared_counters::Fleet;
 
@@ -74,31 +74,46 @@ async fn give_back(
     node: NodeId,
     projects: &[ProjectId],
 ) -> Result<()> {
-    gateway.pay_all(fleet).await;
-    // Calls that it had ended and recorded while it could not reach Redis are known from the ledger alone. A server
-    // that is away keeps no other from its work.
-    log_failure("the hours of a node that is gone", gateway.recount_whole_hours().await);
-    log_failure("the month of a node that is gone", gateway.recount_months().await);
+    // What is owed is paid first. Calls that it had ended and recorded while it could not reach Redis are known from the
+    // ledger alone.
+    let mut unraised = gateway.raise_whole_hours().await?;
+    unraised.extend(gateway.raise_months().await?);
     let mut result = Ok(());
     for project in projects {
-        if fleet.owes_lost(*project) {
-            let why = "the calls of the node are not counted yet";
-            result = Err(Error::Unavailable(why.to_owned()));
-            continue;
-        }
-        match fleet.counters.forget(*project, node).await {
+        // A server that is away keeps no other from its work.
+        let forgotten = match unraised.remove(project) {
+            Some(error) => Err(error),
+            None => forget(fleet, *project, node).await,
+        };
+        match forgotten {
             Ok(count) => {
                 tracing::info!(%node, %project, reservations = count, "what a node had reserved that is gone was given back");
             }
-            Err(failure) => result = Err(unreached(failure)),
+            Err(error) => result = Err(error),
         }
     }
     result
 }
 
+/// Gives back what a node has reserved in a project, unless calls of nodes that are gone are still to be counted there.
+pub(super) async fn forget(fleet: &Fleet, project: ProjectId, node: NodeId) -> Result<u64> {
+    // Nobody has taken debts, to owe them again after this.
+    let _alone = fleet.paying.lock().await;
+    if fleet.owes_lost(project) {
+        let why = "the calls of the node are not counted yet";
+        return Err(Error::Unavailable(why.to_owned()));
+    }
+    fleet.counters.forget(project, node).await.map_err(unreached)
+}
+
+/// Starts the task that adds again what others may have given back.
+pub(super) fn start(gateway: &Gateway) {
+    spawn(gateway, come_back(gateway.clone()));
+}
+
 /// Has the reservations of this node added again whenever it has its lock back: without it, it may have been taken for
 /// gone, and they may have been given back. Nobody does that from then on.
-pub(super) async fn come_back(gateway: Gateway) {
+async fn come_back(gateway: Gateway) {
     let Some(fleet) = &gateway.fleet else { return };
     let mut held = gateway.store.held();
     while held.retaken().await {

@@ -58,6 +58,7 @@ pub(crate) fn start(gateway: &Gateway) {
         spawn(gateway, Debts);
         spawn(gateway, GoneNodes);
         fleet::start(gateway);
+        gone_nodes::start(gateway);
     }
     runner::start::<Replays>(gateway);
     runner::start::<Backtests>(gateway);

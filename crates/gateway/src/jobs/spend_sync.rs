@@ -1,16 +1,16 @@
 //! Spend that this process has not counted: before it began, on other nodes, in lost calls that
 //! were recovered. The database holds it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::ids::ProjectId;
 use domain::time::{HOUR, SECOND, Timestamp};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gateway::Gateway;
-use crate::jobs::fleet::{Hours, SETTLING, unreached};
+use crate::jobs::fleet::{Hours, SETTLING, Unraised, all_raised, unreached};
 use crate::jobs::job::Job;
 use crate::lock::lock;
 
@@ -44,7 +44,7 @@ impl Gateway {
         let last = Timestamp(self.recounted.0.load(Ordering::Relaxed)).minus_micros(OVERLAP_MICROS);
         // A clock that went back has counted less than it seems.
         let since = if last > now { Timestamp::default() } else { last };
-        self.recount_since(since.max(now.minus_micros(HOUR))).await?;
+        all_raised(self.raise_hours(since.max(now.minus_micros(HOUR))).await?)?;
         self.recounted.0.store(now.0, Ordering::Relaxed);
         Ok(())
     }
@@ -52,12 +52,34 @@ impl Gateway {
     /// Reads the spend of keys with a cap in the whole hour: a key that had no cap until now starts
     /// from its spend.
     pub(crate) async fn recount_whole_hours(&self) -> Result<()> {
-        self.recount_since(self.clock.now().minus_micros(HOUR)).await
+        all_raised(self.raise_whole_hours().await?)
     }
 
-    async fn recount_since(&self, since: Timestamp) -> Result<()> {
+    /// Does what [`Gateway::recount_whole_hours`] does on this node alone: nothing waits for Redis.
+    pub(crate) async fn recount_own_hours(&self) -> Result<()> {
+        self.read_hours(self.clock.now().minus_micros(HOUR)).await.map(drop)
+    }
+
+    /// Does what [`Gateway::recount_whole_hours`] does, and returns the projects that Redis was not raised for.
+    pub(super) async fn raise_whole_hours(&self) -> Result<Unraised> {
+        self.raise_hours(self.clock.now().minus_micros(HOUR)).await
+    }
+
+    async fn raise_hours(&self, since: Timestamp) -> Result<Unraised> {
+        let hours = self.read_hours(since).await?;
+        let Some(fleet) = &self.fleet else { return Ok(Unraised::new()) };
+        tokio::time::sleep(SETTLING).await;
+        // After the ledger's figures, which have these calls, they would count once more.
+        let owing = self.pay_all(fleet).await;
+        let meant = |project: ProjectId| (!owing.contains(&project)).then_some(None);
+        let unraised = hours.raise(fleet, meant).await;
+        Ok(with_owing(unraised, owing))
+    }
+
+    /// Reads the spend of keys with a cap since a time, and counts it on this node.
+    async fn read_hours(&self, since: Timestamp) -> Result<Hours> {
         // A read from before a reset must not count after it.
-        let steady = self.registry.steady().await;
+        let _steady = self.registry.steady().await;
         // Spend that a fast clock has dated later, before it went back, counts here already, and
         // not by its date.
         let latest = self.clock.now().minus_micros(-HOUR).unix_seconds();
@@ -68,17 +90,16 @@ impl Gateway {
                 lock(&state.windows).raise_spent(at, spent.cost);
             }
         }
-        if let Some(fleet) = &self.fleet {
-            let hours = Hours::of(self, spent);
-            drop(steady);
-            tokio::time::sleep(SETTLING).await;
-            hours.raise(fleet, |_| Some(None)).await?;
-        }
-        Ok(())
+        Ok(Hours::of(self, spent))
     }
 
     /// Reads the spend of projects in this month.
     pub(crate) async fn recount_months(&self) -> Result<()> {
+        all_raised(self.raise_months().await?)
+    }
+
+    /// Does what [`Gateway::recount_months`] does, and returns the projects that Redis was not raised for.
+    pub(super) async fn raise_months(&self) -> Result<Unraised> {
         let now = self.clock.now();
         let spent = self.store.spend_by_project(now).await?;
         let spent: HashMap<_, _> = spent.into_iter().collect();
@@ -90,19 +111,29 @@ impl Gateway {
                 month.raise(now, *spent);
             }
         }
-        if let Some(fleet) = &self.fleet {
-            tokio::time::sleep(SETTLING).await;
-            let has_budget = |id: &&ProjectId| self.budget_of(**id).is_some();
-            let mut raised = Ok(());
-            for project in spent.keys().filter(has_budget) {
-                let done = fleet.counters.raise_month(*project, None, now, spent[project]).await;
-                // One server that is away keeps no other from its work.
-                raised = raised.and(done.map_err(unreached));
+        let Some(fleet) = &self.fleet else { return Ok(Unraised::new()) };
+        tokio::time::sleep(SETTLING).await;
+        // As in the hours.
+        let owing = self.pay_all(fleet).await;
+        let is_meant = |id: &&ProjectId| !owing.contains(*id) && self.budget_of(**id).is_some();
+        let mut unraised = Unraised::new();
+        for project in spent.keys().filter(is_meant) {
+            // One server that is away keeps no other from its work.
+            let raised = fleet.counters.raise_month(*project, None, now, spent[project]).await;
+            if let Err(failure) = raised {
+                unraised.insert(*project, unreached(failure));
             }
-            raised?;
         }
-        Ok(())
+        Ok(with_owing(unraised, owing))
     }
+}
+
+/// Adds the projects that calls are owed of. Whatever is only in the ledger counts there once these are paid: an attempt
+/// that has left a project out is made again.
+fn with_owing(mut unraised: Unraised, owing: BTreeSet<ProjectId>) -> Unraised {
+    let owed = || Error::Unavailable("Redis is still to be told of calls".to_owned());
+    unraised.extend(owing.into_iter().map(|project| (project, owed())));
+    unraised
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub(crate) mod kept_bytes;
 pub(crate) mod known_traces;
 pub(crate) mod list_prices;
 pub(crate) mod login_throttle;
+pub(crate) mod lost_projects;
 pub(crate) mod mcp_servers;
 pub(crate) mod mcp_sessions;
 pub(crate) mod mcp_shares;

@@ -1,6 +1,6 @@
 //! The knowledge of this gateway about the counters that all gateways share.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::pin::{Pin, pin};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::config::{OnCounterLoss, SharedCounters};
 use crate::lock::lock;
 use crate::state::caller::Caller;
+use crate::state::lost_projects::LostProjects;
 
 /// How long a call waits for lost counters to be rebuilt.
 const REBUILD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -26,16 +27,15 @@ pub(crate) struct Fleet {
     pub(crate) counters: Counters,
     pub(crate) on_loss: OnCounterLoss,
     /// The projects whose counters are lost.
-    lost: Mutex<HashSet<ProjectId>>,
+    lost: Mutex<LostProjects>,
     /// Notified when a project is added there.
     pub(crate) found_lost: Notify,
     /// Notified when counters were rebuilt.
     pub(crate) rebuilt: Notify,
-    /// Since when every attempt to rebuild counters has failed.
-    failing: Mutex<Option<Instant>>,
     /// Calls that have ended and that Redis could not be told of.
     owed: Mutex<Vec<Owed>>,
-    /// Held while what is owed is paid.
+    /// Held by whoever has taken some of these until they are paid, or owed again, and by whoever must see them all.
+    /// No request waits for it.
     pub(crate) paying: tokio::sync::Mutex<()>,
 }
 
@@ -60,7 +60,6 @@ impl Fleet {
             lost: Mutex::default(),
             found_lost: Notify::new(),
             rebuilt: Notify::new(),
-            failing: Mutex::default(),
             owed: Mutex::default(),
             paying: tokio::sync::Mutex::default(),
         }
@@ -102,7 +101,8 @@ impl Fleet {
     ) -> Result<(), Failure> {
         self.note_lost(project);
         // Nobody waits for what has not worked for as long as this would take.
-        if lock(&self.failing).is_some_and(|since| since.elapsed() >= REBUILD_TIMEOUT) {
+        let failing = lock(&self.lost).failing_for(std::time::Instant::now(), project);
+        if failing >= REBUILD_TIMEOUT {
             return Err(Failure::Lost);
         }
         timeout_at(deadline, rebuilt).await.map_err(|_| Failure::Lost)
@@ -110,25 +110,26 @@ impl Fleet {
 
     /// Asks for the counters of a project to be rebuilt.
     pub(crate) fn note_lost(&self, project: ProjectId) {
-        lock(&self.lost).insert(project);
-        self.found_lost.notify_one();
+        if lock(&self.lost).add(project) {
+            self.found_lost.notify_one();
+        }
     }
 
     /// The projects whose counters are lost.
     pub(crate) fn lost(&self) -> Vec<ProjectId> {
-        lock(&self.lost).iter().copied().collect()
+        lock(&self.lost).all()
     }
 
     /// Notes that the counters of a project are there again, or that nobody needs them.
     pub(crate) fn note_rebuilt(&self, project: ProjectId) {
-        lock(&self.lost).remove(&project);
+        lock(&self.lost).remove(project);
         self.rebuilt.notify_waiters();
     }
 
-    /// Notes how an attempt to rebuild counters has ended.
-    pub(crate) fn note_attempt(&self, is_well: bool) {
-        let mut failing = lock(&self.failing);
-        *failing = if is_well { None } else { failing.or_else(|| Some(Instant::now())) };
+    /// Notes that an attempt to rebuild the counters of some projects has failed for those that are still lost. Returns
+    /// the pause before the next one.
+    pub(crate) fn note_failed(&self, tried: &[ProjectId]) -> Duration {
+        lock(&self.lost).note_failed(std::time::Instant::now(), tried)
     }
 
     pub(crate) fn owe(&self, owed: impl IntoIterator<Item = Owed>) {
@@ -144,6 +145,11 @@ impl Fleet {
     pub(crate) fn take_lost(&self, is_meant: impl Fn(ProjectId) -> bool) -> Vec<Owed> {
         let is_taken = |owed: &mut Owed| owed.is_lost && is_meant(owed.bounds.project);
         lock(&self.owed).extract_if(.., is_taken).collect()
+    }
+
+    /// The projects that calls are owed of.
+    pub(crate) fn owing(&self) -> BTreeSet<ProjectId> {
+        lock(&self.owed).iter().map(|owed| owed.bounds.project).collect()
     }
 
     /// Whether calls of a project are owed that were lost with nodes that are gone.
