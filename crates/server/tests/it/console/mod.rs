@@ -30,8 +30,7 @@ fn browser(server: &Server) -> Caller {
 /// Sends a form from a page of the console.
 async fn send_form(caller: &Caller, path: &str, fields: &[(&str, &str)]) -> Reply {
     let own = caller.base.clone();
-    let mut form = form_urlencoded::Serializer::new(String::new());
-    let form = form.extend_pairs(fields).finish();
+    let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let request = caller.with("origin", &own).request("POST", path);
     let request = request.header("content-type", "application/x-www-form-urlencoded").body(form);
     Caller::try_send(request).await.unwrap()
