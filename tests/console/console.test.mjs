@@ -717,6 +717,38 @@ test("a prompt is answered by two models side by side, and its trace is replayed
   await page.getByRole("button", { name: "Send" }).click();
   for (const side of [0, 1]) await sides.nth(side).getByText(/tokens/).waitFor();
   assert.notEqual(await traceOf(sides.first()), before);
+  // A side whose end nobody knows is asked for the same call, and so is the one beside it, which has answered.
+  assert.deepEqual(errors, []);
+  const [broken, beside] = [sides.nth(0), sides.nth(1)];
+  let [values, breaks] = [{}, (route) => route.abort()];
+  await page.route(/\/playground\/answer/, (route) => {
+    const { model, once } = route.request().postDataJSON();
+    values[model] = once;
+    return model === "sandbox" && breaks ? breaks(route) : route.continue();
+  });
+  const sent = async (outcome) => {
+    values = {};
+    await page.getByRole("button", { name: "Send" }).click();
+    await broken.getByText(outcome).waitFor();
+    await beside.getByText(/tokens/).waitFor();
+    return values;
+  };
+  const first = await sent("Failed to fetch");
+  breaks = (route) => route.fulfill({ status: 502, contentType: "text/html", body: "<h1>Bad gateway</h1>" });
+  assert.deepEqual(await sent("status 502"), first);
+  await beside.getByText(/sent before/).waitFor();
+  breaks = null;
+  assert.deepEqual(await sent(/tokens/), first);
+  await beside.getByText(/sent before/).waitFor();
+  // Both have answered.
+  const anew = await sent(/tokens/);
+  assert.deepEqual(Object.keys(anew).sort(), ["", "sandbox"]);
+  for (const model of ["", "sandbox"]) assert.notEqual(anew[model], first[model]);
+  assert.equal(await beside.getByText(/sent before/).count(), 0);
+  await page.unroute(/\/playground\/answer/);
+  // The browser notes both.
+  assert.ok(errors.every((error) => /ERR_FAILED|502/.test(error)), String(errors));
+  errors.length = 0;
   await sides.first().getByRole("link", { name: "trace" }).click();
   await page.waitForURL(/\/traces\//);
   await page.getByText("Replay it on other models").click();

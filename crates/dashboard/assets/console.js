@@ -267,8 +267,12 @@ async function* eventsOf(body) {
   }
 }
 
+// The ends of a call of the playground: a whole answer; a failure or a stop; an answer that was lost before it was
+// asked for again; and one that nobody here knows, since the connection broke, or something in between has answered.
+const [ANSWERED, FAILED, LOST, UNKNOWN] = ["answered", "failed", "lost", "unknown"];
+
 // The playground: the same prompt to both sides, each with its cost and time. The call is known by the one-time value
-// `once`. Returns whether the connection broke: then nobody here knows what became of it.
+// `once`. Returns its end.
 async function ask(form, model, side, once, signal) {
   const [name, answer, outcome] = ["name", "answer", "outcome"].map((part) => side.querySelector(`[data-${part}]`));
   const words = form.dataset;
@@ -276,7 +280,7 @@ async function ask(form, model, side, once, signal) {
   answer.textContent = "";
   outcome.textContent = words.waits;
   const began = performance.now();
-  let first = null;
+  let [first, end] = [null, FAILED];
   try {
     const { key, system, prompt } = Object.fromEntries(new FormData(form));
     const reply = await fetch(form.dataset.playground, {
@@ -285,7 +289,10 @@ async function ask(form, model, side, once, signal) {
     });
     if (reply.redirected) throw new Error(texts.sessionOver);
     if (!reply.ok) {
-      const fault = await reply.json().catch(() => ({}));
+      const fault = (await reply.json().catch(() => null)) ?? {};
+      if (reply.status === 409) end = LOST;
+      // A failure of the gateway has words: this is one of a proxy.
+      else if (reply.status >= 500 && !fault.error) end = UNKNOWN;
       throw new Error(fault.error?.message ?? fault.error ?? filled(words.status, { number: reply.status }));
     }
     for await (const { choices, error } of eventsOf(reply.body)) {
@@ -317,11 +324,12 @@ async function ask(form, model, side, once, signal) {
     link.href = `/traces/${trace}?project=${page.searchParams.get("project")}`;
     link.textContent = words.trace;
     outcome.append(" · ", link);
+    end = ANSWERED;
   } catch (fault) {
     outcome.textContent = fault.name === "AbortError" ? words.stopped : fault.message;
-    return fault.name === "TypeError";
+    if (fault.name === "TypeError") end = UNKNOWN;
   }
-  return false;
+  return end;
 }
 const oneTimeValue = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 const playground = document.querySelector("[data-playground]");
@@ -346,19 +354,24 @@ if (playground) {
   };
   for (const model of models) model.addEventListener("change", () => { showSides(); remember(); });
   showSides();
+  // Both sides may ask the same model.
+  const values = sides.map((_, index) => `${playground.elements.once.value}-${index}`);
   playground.addEventListener("submit", async (event) => {
     event.preventDefault();
     const send = playground.querySelector("[type=submit]");
     const stopping = new AbortController();
     stop.onclick = () => stopping.abort();
     [send.disabled, stop.disabled] = [true, false];
-    const { once } = playground.elements;
-    // Both sides may ask the same model.
     const asked = models.map(valueOf).map((model, index) => (
-      model === "-" ? null : ask(playground, model, sides[index], `${once.value}-${index}`, stopping.signal)
+      model === "-" ? null : ask(playground, model, sides[index], values[index], stopping.signal)
     ));
-    // Sent again it is another call, unless the connection broke: it may have been paid for.
-    if (!(await Promise.all(asked)).includes(true)) once.value = oneTimeValue();
+    const ends = await Promise.all(asked);
+    // Sent again a side is another call, unless nobody knows its end: it may have been paid for. The answer beside such
+    // a one is not paid for once more until that one has an answer or has failed.
+    const isOpen = ends.includes(UNKNOWN) || ends.includes(LOST);
+    ends.forEach((end, index) => {
+      if (end !== UNKNOWN && !(isOpen && end === ANSWERED)) values[index] = oneTimeValue();
+    });
     [send.disabled, stop.disabled] = [false, true];
   });
 }

@@ -112,7 +112,7 @@ pub use crate::export::reader::ExportedSteps;
 pub use crate::export::selection::{ExportRequest, Selection};
 pub use crate::gateway::{Gateway, Inner};
 pub use crate::idempotency::{
-    AnswerEnd, ClaimedRequest, IdempotentRequest, KeptAnswer, Once, RequestEnd,
+    AnswerEnd, ClaimedRequest, HashedRequest, IdempotentRequest, KeptAnswer, Once, RequestEnd,
 };
 pub use crate::inference::assistants::{AssistantRequest, Assisted};
 pub use crate::inference::chat::{CHOOSES_MODEL, ChatAnswer, ChatReply, ChatRequest};

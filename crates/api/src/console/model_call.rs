@@ -93,7 +93,7 @@ async fn answered(
     let sent = Sent {
         value: once,
         path: "/models/call",
-        content: identifier,
+        content: identifier.to_owned(),
         // A second click takes the place of the first, which a browser gives up.
         hang_up: HangUp::GoesOn,
     };

@@ -1,5 +1,5 @@
 //! Forms that call a model. One that is sent again as it was, by a reload, a second click or a connection that broke,
-//! is answered as before: no model is called, and nothing is spent.
+//! is answered as before, or with the words that its answer is not there: no model is called, and nothing is spent.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -13,15 +13,18 @@ use crate::http::idempotency::{HangUp, once_of};
 /// The field of a form that holds its one-time value.
 pub(super) const FIELD: &str = "once";
 
+/// The longest value, in characters: those of our pages have 32 at the most.
+const LONGEST_VALUE: usize = 64;
+
 /// A form that was sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Sent<'a> {
     /// Its one-time value. Without any it is carried out however often it comes.
     pub(super) value: Option<&'a str>,
     /// The path that it was sent to.
     pub(super) path: &'a str,
     /// What is asked of the model: another content is another call, also in the same form.
-    pub(super) content: &'a str,
+    pub(super) content: String,
     /// What becomes of the call if nobody waits for its answer any more.
     pub(super) hang_up: HangUp,
 }
@@ -37,15 +40,22 @@ pub(super) async fn called<W>(
 where
     W: Future<Output = Response> + Send + 'static,
 {
-    let Some(value) = sent.value.filter(|value| !value.is_empty()) else {
+    let Sent { value, path, content, hang_up } = sent;
+    let Some(value) = value.filter(|value| !value.is_empty()) else {
+        drop(content);
         return Ok(work(caller).await);
     };
+    if value.chars().count() > LONGEST_VALUE {
+        return Err(Error::invalid(visit.t.words.once_too_long).into());
+    }
     // Nobody gets the answer to a form of somebody else, whoever may use the key.
-    let path = format!("{} {}", sent.path, visit.member().user.0);
-    let name = format!("{value} {}", sent.content);
-    let body = sent.content.as_bytes();
-    let asked = IdempotentRequest { idempotency_key: &name, path: &path, query: "", body };
-    let answered = once_of(app, &caller, asked, sent.hang_up, work).await;
+    let path = format!("{path} {} {value}", visit.member().user.0);
+    let body = content.as_bytes();
+    let asked = IdempotentRequest { idempotency_key: &content, path: &path, query: "", body };
+    let asked = asked.hashed(&caller).await?;
+    // The call has what is asked, and takes its time.
+    drop(content);
+    let answered = once_of(app, &caller, asked, hang_up, work).await;
     answered.map_err(|error| {
         let sentence = match error {
             Error::Idempotency(IdempotencyFault::Running) => visit.t.words.sent_and_runs,

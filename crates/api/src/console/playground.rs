@@ -118,7 +118,7 @@ async fn answered(
     let sent = Sent {
         value: question.once.as_deref(),
         path: "/playground/answer",
-        content: &content,
+        content,
         // Whoever stops an answer pays for no more of it.
         hang_up: HangUp::Ends,
     };

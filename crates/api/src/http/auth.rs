@@ -26,6 +26,8 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The header in which Google's clients send the key.
 const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
+/// The beginning of the paths of the API.
+const API: &str = "/api/v1/";
 /// The beginnings of the paths below the vendors' roots.
 const ROOTS: [&str; 3] = ["/openai/", "/anthropic/", "/gemini/"];
 
@@ -271,16 +273,20 @@ fn admit<'a>(
     async move { app.gateway.gate(key.as_deref(), &origin, spends).await }
 }
 
-/// What is left of the requests of the key of a request for no endpoint, if it has one. (The request itself must not be
-/// held over the wait: its body is not `Sync`.)
+/// The requests that are left to the key of a request for no endpoint, if it has one and its path is beside those of
+/// endpoints for keys: elsewhere no credential is looked at. (The request itself must not be held over the wait: its
+/// body is not `Sync`.)
 pub fn quota_left<'a>(
     app: &'a App,
     request: &Request,
 ) -> impl Future<Output = Option<RequestQuota>> + Send + use<'a> {
     let path = request.uri().path();
-    let is_below_root = ROOTS.iter().any(|root| path.starts_with(root));
-    let place = if is_below_root { KeyPlace::HeadersOrQuery } else { KeyPlace::Headers };
-    let (origin, key) = (origin(app, request), key_of(request, place));
+    let place = if ROOTS.iter().any(|root| path.starts_with(root)) {
+        Some(KeyPlace::HeadersOrQuery)
+    } else {
+        path.starts_with(API).then_some(KeyPlace::Headers)
+    };
+    let (origin, key) = (origin(app, request), place.and_then(|place| key_of(request, place)));
     // A service token has no requests that are limited.
     let key = key.filter(|key| !key.starts_with(SERVICE_TOKEN));
     async move { app.gateway.quota_left(&key?, &origin).await }

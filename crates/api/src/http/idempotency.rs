@@ -12,8 +12,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use gateway::{
-    AnswerBytes, AnswerEnd, Caller, ClaimedRequest, Error, IdempotentRequest, KeptAnswer, Once,
-    RequestEnd,
+    AnswerBytes, AnswerEnd, Caller, ClaimedRequest, Error, HashedRequest, IdempotentRequest,
+    KeptAnswer, Once, RequestEnd,
 };
 use http_body_util::BodyExt as _;
 use tokio::sync::{mpsc, oneshot};
@@ -64,14 +64,14 @@ pub async fn once(app: App, caller: Caller, mut request: Request, next: Next) ->
         query: &query,
         body: &bytes,
     };
-    let endpoint = path.clone();
+    let asked = asked.hashed(&caller).await?;
     let work = move |caller: Caller| {
         let id = request.headers().get(OUR_ID).cloned();
         request.extensions_mut().insert(caller);
         async move {
             let response = next.run(request).await;
             // As it leaves, so that it comes again in the same form.
-            vendor_errors::in_form_of(&endpoint, id, response)
+            vendor_errors::in_form_of(&path, id, response)
         }
     };
     once_of(&app, &caller, asked, HangUp::GoesOn, work).await.map_err(Failure::from)
@@ -81,7 +81,7 @@ pub async fn once(app: App, caller: Caller, mut request: Request, next: Next) ->
 pub async fn once_of<W>(
     app: &App,
     caller: &Caller,
-    asked: IdempotentRequest<'_>,
+    asked: HashedRequest,
     hang_up: HangUp,
     work: impl FnOnce(Caller) -> W,
 ) -> std::result::Result<Response, Error>

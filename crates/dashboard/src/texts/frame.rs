@@ -54,6 +54,7 @@ texts! {
         next_page = "Next page";
         no_more_rows = "The list has no rows from here on.";
         none = "none";
+        once_too_long = "The one-time value of a form has at most 64 characters.";
         pages = "Pages";
         pause = "Pause updates";
         resume = "Resume updates";

@@ -78,8 +78,8 @@ impl Gateway {
         Ok(caller)
     }
 
-    /// What is left of the requests of a key whose request is for no endpoint: that request counts nowhere. `None`
-    /// without a limit, and if the key is not known or not for the address of its caller.
+    /// The requests that are left to a key whose request is for no endpoint: that request is a use of the key, and
+    /// counts nowhere. `None` without a limit, and if the key is not known or not for the address of its caller.
     pub async fn quota_left(&self, bearer: &str, origin: &Origin) -> Option<RequestQuota> {
         let now = self.clock.now();
         self.check_address(origin).await.ok()?;
@@ -89,6 +89,7 @@ impl Gateway {
             return None;
         };
         self.check_address_by(&caller.project.settings.perimeter, origin).await.ok()?;
+        lock(&caller.key.windows).note_use(now);
         let shared = match &self.fleet {
             Some(fleet) => Box::pin(fleet.quota(&caller)).await,
             None => None,

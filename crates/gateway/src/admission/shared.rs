@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use counters::{Admission, Bounds, Gate, HoldId, Request, Spend};
+use counters::{Admission, Bounds, Failure, Gate, HoldId, Request, Spend};
 use domain::key::KeyStatus;
 use domain::money::Usd;
 use domain::time::{SECOND, Timestamp};
@@ -47,9 +47,13 @@ impl Gateway {
         active?;
         match gate {
             Ok(gate) => self.admitted(caller, gate.admission, now).await,
-            Err(_)
+            Err(failure)
                 if is_checked && bounds.is_bounded() && fleet.on_loss == OnCounterLoss::Refuse =>
             {
+                if matches!(failure, Failure::Lost) {
+                    // The spend is not known, but Redis counts requests all the same.
+                    caller.quota = fleet.quota(caller).await;
+                }
                 Err(Error::LimitsUnavailable)
             }
             // Requests are counted by this gateway alone for the moment.

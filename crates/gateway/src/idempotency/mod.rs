@@ -47,12 +47,25 @@ pub struct IdempotentRequest<'a> {
     pub body: &'a [u8],
 }
 
+/// The hashes that a request is known by: its own texts need not be held while it waits or runs.
+#[derive(Clone, Copy, Debug)]
+pub struct HashedRequest {
+    id: ClaimId,
+    hash: [u8; 32],
+}
+
+impl IdempotentRequest<'_> {
+    /// Hashes a request of a caller.
+    pub async fn hashed(self, caller: &Caller) -> Result<HashedRequest> {
+        offload(caller.share(), self.body.len(), || hashes(caller, &self)).await
+    }
+}
+
 impl Gateway {
     /// Claims a request, or finds its answer. Waits for up to 30 seconds while it is carried out elsewhere.
-    pub async fn once(&self, caller: &Caller, request: IdempotentRequest<'_>) -> Result<Once> {
-        let length = request.body.len();
-        let hashed = offload(caller.share(), length, || hashes(caller, &request)).await?;
-        let found = self.claim_or_answer(caller, hashed).await;
+    pub async fn once(&self, caller: &Caller, request: HashedRequest) -> Result<Once> {
+        let HashedRequest { id, hash } = request;
+        let found = self.claim_or_answer(caller, (id, hash)).await;
         match &found {
             Ok(Once::Again(answer)) => {
                 count("replayed");
@@ -71,7 +84,7 @@ impl Gateway {
 
 /// The name of the claim of a request, and the hash of the request. Keyed, so that neither can be guessed from the
 /// database.
-fn hashes(caller: &Caller, request: &IdempotentRequest<'_>) -> (ClaimId, [u8; 32]) {
+fn hashes(caller: &Caller, request: &IdempotentRequest<'_>) -> HashedRequest {
     let hash = |parts: [&[u8]; 3]| {
         let mut context = hmac::Context::with_key(&caller.project.print_key);
         for part in parts {
@@ -85,7 +98,7 @@ fn hashes(caller: &Caller, request: &IdempotentRequest<'_>) -> (ClaimId, [u8; 32
     let IdempotentRequest { idempotency_key, path, query, body } = request;
     let name = hash([b"idempotency key", path.as_bytes(), idempotency_key.as_bytes()]);
     let id = ClaimId { project: caller.project.id(), key: caller.key.key.id, name };
-    (id, hash([b"idempotent request", query.as_bytes(), body]))
+    HashedRequest { id, hash: hash([b"idempotent request", query.as_bytes(), body]) }
 }
 
 #[cfg(test)]

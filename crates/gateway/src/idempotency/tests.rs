@@ -15,7 +15,7 @@ fn caller(fresh: &Fresh) -> Caller {
 
 async fn once(fresh: &Fresh, caller: &Caller, idempotency_key: &str) -> Result<Once> {
     let request = IdempotentRequest { idempotency_key, path: "/", query: "", body: b"{}" };
-    fresh.gateway.once(caller, request).await
+    fresh.gateway.once(caller, request.hashed(caller).await?).await
 }
 
 /// Carries a request out that is answered so.

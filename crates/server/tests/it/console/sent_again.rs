@@ -6,17 +6,24 @@ use serde_json::json;
 
 use super::calls::{ask, key};
 use super::{owner, send_form, shows, signed_in};
-use crate::harness::{Answer, Backend, Caller, Mock, Reply, Server, settings, until};
+use crate::harness::{
+    Answer, Backend, Caller, Mock, Reply, Server, hang_up_after, settings, until,
+};
 use crate::session::roles::{self, USER_PASSWORD};
 
 crate::on_every_backend!(
     a_test_call_that_is_sent_again_is_not_paid_for_twice,
     a_prompt_that_is_sent_again_is_not_paid_for_twice,
-    a_prompt_that_was_stopped_is_not_sent_again_in_silence
+    a_prompt_that_was_stopped_is_not_sent_again_in_silence,
+    an_answer_that_was_stopped_halfway_is_not_asked_for_again_in_silence
 );
 
 /// What the page of a form says that was sent before.
 const AGAIN: &str = "This form was sent before. Its answer is shown again";
+/// The words for a form that was sent before, and whose answer is not there.
+const WITHOUT_ANSWER: &str = "This was sent before, and its answer was stopped or not kept";
+/// The words for a form with a value that is none of ours.
+const TOO_LONG: &str = "The one-time value of a form has at most 64 characters.";
 
 /// The one-time value of the form on a page.
 #[track_caller]
@@ -53,6 +60,7 @@ async fn a_test_call_that_is_sent_again_is_not_paid_for_twice(backend: Backend) 
     assert_eq!([&one, &two].iter().filter(|reply| reply.text.contains(AGAIN)).count(), 1);
     // A reload.
     shows(&call(&owner, &page, &own, &once).await, 200, AGAIN);
+    shows(&call(&owner, &page, &own, &"x".repeat(65)).await, 200, TOO_LONG);
     assert_eq!(mock.begun(), 1);
     // The page of an answer, and a page that is loaded, call anew.
     let values = [value_on(&one), value_on(&two), value_on(&owner.get(&page).await)];
@@ -91,7 +99,7 @@ async fn a_test_call_that_is_sent_again_is_not_paid_for_twice(backend: Backend) 
     settings(&api, 1, json!({"store_content": false})).await;
     shows(&call(&owner, &page, &own, "not kept").await, 200, "Hello.</pre>");
     let again = call(&owner, &page, &own, "not kept").await;
-    shows(&again, 200, "This was sent before, and its answer was stopped or not kept");
+    shows(&again, 200, WITHOUT_ANSWER);
     assert_eq!(mock.begun(), 9);
     shows(&call(&owner, &page, &own, &value_on(&again)).await, 200, "Hello.</pre>");
     assert_eq!(mock.begun(), 10);
@@ -116,12 +124,15 @@ async fn a_prompt_that_is_sent_again_is_not_paid_for_twice(backend: Backend) {
     for name in ["x-trace-id", "x-sluice-step-id", "content-type"] {
         assert_eq!(again.header(name), first.header(name));
     }
+    let long = json!({"model": "counted", "once": "x".repeat(65)});
+    ask(&owner, &own, long).await.invalid(TOO_LONG);
     assert_eq!(mock.begun(), 1);
     // Another prompt in the same form is another call, and so is the other side, which may ask the same.
     for (calls, question) in (2..).zip([
         json!({"model": "counted", "once": side, "prompt": "Say goodbye."}),
         json!({"model": "counted", "once": side, "system": "Be brief."}),
         json!({"model": "counted", "once": format!("{once}-1")}),
+        json!({"model": "counted", "once": "x".repeat(64)}),
         // The form of an older page.
         json!({"model": "counted"}),
         json!({"model": "counted"}),
@@ -151,7 +162,27 @@ async fn a_prompt_that_was_stopped_is_not_sent_again_in_silence(backend: Backend
         // Nobody pays for what nobody waits for.
         until("the model is left", async || (mock.gone() == calls).then_some(())).await;
         let again = ask(&owner, &own, question).await;
-        again.says(409, "This was sent before, and its answer was stopped or not kept");
+        again.says(409, WITHOUT_ANSWER);
         assert_eq!(mock.begun(), calls);
     }
+}
+
+async fn an_answer_that_was_stopped_halfway_is_not_asked_for_again_in_silence(backend: Backend) {
+    let server = Server::start(&backend).await;
+    let owner = owner(&server).await;
+    let pieces = ["The first ", "words of an ", "answer "].map(str::to_owned).to_vec();
+    let mock = Mock::always(Answer::Halting(pieces)).await;
+    mock.register(&server.owner().await, "halting").await;
+    let own = key(&owner, json!({})).await;
+    let question =
+        json!({"key": own, "model": "halting", "prompt": "Say hello.", "once": "halfway"});
+    let page = owner.with("origin", &owner.base);
+    let request = page.request("POST", "/playground/answer?project=1");
+    let request = request.header("content-type", "application/json").body(question.to_string());
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status().as_u16(), 200);
+    hang_up_after(response, "first").await;
+    until("the model is left", async || (mock.gone() == 1).then_some(())).await;
+    ask(&owner, &own, question).await.says(409, WITHOUT_ANSWER);
+    assert_eq!(mock.begun(), 1);
 }

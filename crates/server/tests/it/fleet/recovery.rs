@@ -1,9 +1,10 @@
 //! What is lost or could not be told is found again, to the nano-dollar.
 
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::{Fleet, decided, dollars, run};
-use crate::harness::{Answer, Mock, until};
+use crate::harness::{Answer, Mock, settings, until};
 
 const REBUILDS: &str = "sluice_counter_rebuilds_total";
 
@@ -11,7 +12,9 @@ const REBUILDS: &str = "sluice_counter_rebuilds_total";
 async fn what_redis_has_lost_is_spent_only_when_all_nodes_have_added_what_they_hold() {
     let Some(fleet) = Fleet::start(2, &[]).await else { return };
     let slow = Mock::always(Answer::text("At last.")).await;
-    slow.register(&fleet.nodes[0].owner().await, "slow").await;
+    let owner = fleet.nodes[0].owner().await;
+    slow.register(&owner, "slow").await;
+    settings(&owner, 1, json!({"limits": {"requests_per_hour": 100}})).await;
     let (made, raw) = fleet.key(Some(dollars(10))).await;
     let (holds, asks) = (fleet.nodes[0].with_key(&raw), fleet.nodes[1].with_key(&raw));
     let trace = asks.trace().await;
@@ -34,6 +37,17 @@ async fn what_redis_has_lost_is_spent_only_when_all_nodes_have_added_what_they_h
     }
     assert_eq!(fleet.metric(1, REBUILDS).await, rebuilds);
     assert!(fleet.decisions(1, "gate", "lost").await > 0);
+    // Redis counts requests all the same, and a refusal has what is left by that, not by its node.
+    let requests = format!("k:{}", made["id"].as_str().unwrap());
+    until("a refusal has the requests that Redis counts", async || {
+        asks.get("/api/v1/sdk/config").await.ok(200);
+        let refused = run(&asks, &trace).await;
+        refused.says(503, "Limits cannot be checked");
+        let counted: u64 = fleet.counter(&requests, "qn")?.parse().unwrap();
+        let left = refused.header("x-ratelimit-remaining-requests");
+        (counted > 0 && left == (100 - counted).to_string()).then_some(())
+    })
+    .await;
     fleet.nodes[0].resume();
     until("the project is open", async || {
         (fleet.counter("s", "o").as_deref() == Some("1")).then_some(())

@@ -19,6 +19,8 @@ pub enum Answer {
     Pieces(Vec<String>),
     /// A stream that breaks off after these pieces, without a last chunk.
     Broken(Vec<String>),
+    /// A stream that halts after these pieces until its caller has gone.
+    Halting(Vec<String>),
     /// A status with this body.
     Body(u16, &'static str, String),
     /// A body that is shorter than its `Content-Length`.
@@ -218,12 +220,19 @@ async fn serve(stream: TcpStream, state: &State) -> std::io::Result<()> {
             return Ok(());
         }
         let closes = matches!(answer, Answer::Truncated | Answer::Broken(_));
+        let halts = matches!(answer, Answer::Halting(_));
         for part in write(answer, streams, state.usage) {
             stream.write_all(part.as_bytes()).await?;
             stream.flush().await?;
             if streams {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
+        }
+        if halts {
+            if hung_up(&mut stream, Duration::from_mins(10)).await {
+                state.gone.fetch_add(1, Ordering::SeqCst);
+            }
+            return Ok(());
         }
         state.served.fetch_add(1, Ordering::SeqCst);
         if closes {
@@ -301,7 +310,7 @@ fn write(answer: Answer, streams: bool, usage: Option<(u64, u64)>) -> Vec<String
     });
     match answer {
         Answer::Pieces(pieces) if streams => stream(&pieces, true, usage.as_ref()),
-        Answer::Broken(pieces) => stream(&pieces, false, None),
+        Answer::Broken(pieces) | Answer::Halting(pieces) => stream(&pieces, false, None),
         Answer::Pieces(pieces) => {
             let message = json!({"role": "assistant", "content": pieces.concat()});
             let mut body = json!({
