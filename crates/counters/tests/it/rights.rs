@@ -12,7 +12,7 @@ use domain::money::Usd;
 use domain::time::{Clock, MINUTE, SECOND};
 use redis::Value;
 
-use crate::servers::{Redis, is_there, quiet, settings, until};
+use crate::servers::{Redis, beat, is_there, quiet, settings};
 
 const DOCUMENT: &str = include_str!("../../../../docs/fleet.md");
 /// The functions: the commands that they call need the rights of whoever calls the function.
@@ -67,15 +67,6 @@ async fn may_start(url: &str) -> bool {
     Counters::quiet(settings(url, 1, &Clock::system())).await.is_ok()
 }
 
-/// Has a node ask whether Redis is well until it is, and add its reservations again after a loss.
-async fn beat(node: &Counters) {
-    until("beats are answered", async || {
-        node.beat().await;
-        node.is_reached(PROJECT) && node.reaches_failures()
-    })
-    .await;
-}
-
 async fn reserve(node: &Counters, amount: i64) -> HoldId {
     match node.reserve(&BOUNDS, Usd(amount)).await.unwrap() {
         Reserved::Granted(hold, _) => hold,
@@ -98,7 +89,7 @@ async fn do_all(redis: &Redis, url: &str) {
     let clock = Clock::fixed(Clock::system().now());
     let [one, other] = [quiet(url, 1, &clock).await, quiet(url, 2, &clock).await];
     for node in [&one, &other] {
-        beat(node).await;
+        beat(node, PROJECT).await;
     }
     build(&one, &clock, Usd::ZERO).await;
     for node in [&one, &other] {
@@ -115,7 +106,7 @@ async fn do_all(redis: &Redis, url: &str) {
     redis.flush().await;
     assert_eq!(one.gate(&BOUNDS, REQUEST).await, Err(Failure::Lost));
     for node in [&one, &other] {
-        beat(node).await;
+        beat(node, PROJECT).await;
     }
     let mut joined = one.rejoined(PROJECT).await.unwrap();
     joined.sort_unstable();
