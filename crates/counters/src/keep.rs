@@ -143,9 +143,17 @@ impl Counters {
         let theirs = number(at(&parts, 1)?)?;
         link.note_time(asked, theirs, shared.elapsed());
         let under = Passed { marker, number: loss, absences };
-        if !live.has_passed(&under) {
-            self.add_again(link, &live, &under).await?;
-            live.note_passed(under);
+        if live.has_passed(&under) {
+            return Ok(());
+        }
+        match self.add_again(link, &live, &under).await {
+            Ok(()) => live.note_passed(under),
+            // The counters are whole but for what others may have given back: calls go on, and the next beat tries it
+            // again.
+            Err(Failure::Away(why)) if live.has_passed_loss(&under) && link.has(&live) => {
+                tracing::debug!(why, "reservations are added again later");
+            }
+            Err(failure) => return Err(failure),
         }
         Ok(())
     }

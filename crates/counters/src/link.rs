@@ -96,6 +96,14 @@ impl Live {
         self.passed.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(under)
     }
 
+    /// Whether it has since the last loss, however often it may have been taken for gone.
+    pub(crate) fn has_passed_loss(&self, under: &Passed) -> bool {
+        let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        passed
+            .as_ref()
+            .is_some_and(|passed| passed.marker == under.marker && passed.number == under.number)
+    }
+
     /// Notes that it has.
     pub(crate) fn note_passed(&self, under: Passed) {
         *self.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(under);
@@ -170,10 +178,14 @@ impl Link {
         self.slow.load(Ordering::Relaxed) < MOST_SLOW
     }
 
+    /// Whether a connection was not given up.
+    pub(crate) fn has(&self, live: &Arc<Live>) -> bool {
+        self.live.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, live))
+    }
+
     /// Gives a connection up. A connection that was made since stays.
     pub(crate) fn give_up(&self, live: &Arc<Live>) {
-        let current = self.live.load();
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, live)) {
+        if self.has(live) {
             self.live.store(None);
             self.set_well(false);
             self.lost.notify_one();

@@ -319,9 +319,11 @@ impl Redis {
             clock: clock.clone(),
         };
         let counters = Box::pin(Counters::quiet(settings)).await.unwrap();
-        while !counters.is_reached(ProjectId(1)) {
-            counters.beat().await;
-        }
+        until("Redis is reached", async || {
+            Box::pin(counters.beat()).await;
+            counters.is_reached(ProjectId(1)).then_some(())
+        })
+        .await;
         counters
     }
 

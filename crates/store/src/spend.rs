@@ -24,6 +24,9 @@ pub struct SpentSecond {
     pub cost: Usd,
 }
 
+/// Above so many projects one statement for all is cheaper than those for some of them.
+const MOST_APART: usize = 10 * STEPS_AT_ONCE;
+
 static SECONDS: LazyLock<String> = LazyLock::new(|| seconds_where(""));
 static SECONDS_OF_PROJECTS: LazyLock<String> =
     LazyLock::new(|| seconds_where(&format!("AND k.project_id IN {}", id_slots(2))));
@@ -90,13 +93,17 @@ impl Store {
         Ok(rows.into_iter().map(second).collect())
     }
 
-    /// The spend of keys with a cap in some projects since a time. The seconds of a key are in order.
+    /// The spend of keys with a cap in some projects since a time. The seconds of a key are in order. If the projects
+    /// are many hundreds, the keys of others are among them.
     #[boxed]
     pub async fn spent_seconds_of(
         &self,
         projects: &[ProjectId],
         since: Timestamp,
     ) -> Result<Vec<SpentSecond>> {
+        if projects.len() > MOST_APART {
+            return self.spent_seconds(since).await;
+        }
         let mut spent = Vec::new();
         for some in projects.chunks(STEPS_AT_ONCE) {
             let rows: Vec<SecondRow> = on!(&self.reader, db => {
@@ -121,13 +128,17 @@ impl Store {
         Ok(rows.into_iter().map(month).collect())
     }
 
-    /// The spend of some projects in the calendar month of a time, like [`Store::spend_by_project`].
+    /// The spend of some projects in the calendar month of a time, like [`Store::spend_by_project`]. If they are many
+    /// hundreds, others are among them.
     #[boxed]
     pub async fn spend_of_projects(
         &self,
         projects: &[ProjectId],
         now: Timestamp,
     ) -> Result<Vec<(ProjectId, Usd)>> {
+        if projects.len() > MOST_APART {
+            return self.spend_by_project(now).await;
+        }
         let (from, until) = (now.month_start().minute(), now.next_month_start().minute());
         let mut spent = Vec::new();
         for some in projects.chunks(STEPS_AT_ONCE) {

@@ -3,9 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use counters::{
-    Admission, Bounds, Counters, DECISION_TIMEOUT, Failure, HoldId, Request, Reserved, Spend,
-};
+use counters::{Admission, Bounds, Counters, DECISION_TIMEOUT, Failure, Request, Reserved, Spend};
 use domain::ids::{KeyId, NodeId, ProjectId};
 use domain::money::Usd;
 use domain::time::{Clock, HOUR, SECOND, Timestamp};
@@ -290,91 +288,6 @@ async fn a_settled_call_counts_after_a_loss_until_the_ledger_has_it() {
             (spent, spent, Usd::ZERO)
         );
         assert_eq!(reserve(&node, free).await, Ok(true));
-    }
-}
-
-#[tokio::test]
-async fn what_others_have_given_back_is_added_again_and_counts_once() {
-    if !is_there() {
-        return;
-    }
-    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
-    let [one, other] = [quiet(&redis.url, 1, &clock).await, quiet(&redis.url, 2, &clock).await];
-    build(&one).await;
-    let granted = async |amount: i64| match one.reserve(&BOUNDS, Usd(amount)).await.unwrap() {
-        Reserved::Granted(hold, _) => hold,
-        full @ Reserved::Full(_) => panic!("{full:?}"),
-    };
-    let settle = async |hold: HoldId, cost: i64| {
-        let settled = one.settle(&BOUNDS, &[hold], Usd(cost), clock.now(), Duration::ZERO).await;
-        let settled = settled.unwrap();
-        assert_eq!(settled.month_spent, settled.hour_spent);
-        settled.hour_spent
-    };
-    let ended = granted(1).await;
-    assert_eq!(settle(ended, 1).await, Usd(1));
-    let runs = granted(6).await;
-    assert_eq!(reserve(&other, 2).await, Ok(true));
-    // The first node is taken for gone, and reaches Redis all the while.
-    assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(1));
-    one.beat().await;
-    assert_eq!(reserved(&other).await, Usd(2), "the server has lost nothing");
-    let meanwhile = granted(1).await;
-    // The second time nothing was given back.
-    for _ in 0..2 {
-        one.note_absence();
-        one.beat().await;
-        assert_eq!(reserved(&other).await, Usd(9), "6 and 1 here, 2 there: each once");
-    }
-    assert_eq!(reserve(&other, 1).await, Ok(false), "1 is spent, and the call may cost 6");
-    for _ in 0..2 {
-        assert_eq!(settle(runs, 4).await, Usd(5), "a call counts once");
-        assert_eq!(settle(ended, 1).await, Usd(5));
-        // The ledger may not have it yet, and Redis counts it.
-        one.note_absence();
-        one.beat().await;
-        assert_eq!(reserved(&other).await, Usd(3));
-    }
-    assert_eq!(settle(meanwhile, 1).await, Usd(6));
-    let figures = other.look(PROJECT, &[KEY]).await.unwrap();
-    assert_eq!((figures.spent, figures.keys[0].spent, figures.reserved), (Usd(6), Usd(6), Usd(2)));
-    assert_eq!(reserve(&other, 3).await, Ok(false));
-    assert_eq!(reserve(&other, 2).await, Ok(true));
-}
-
-#[tokio::test]
-async fn what_ends_while_it_is_added_again_counts_once() {
-    if !is_there() {
-        return;
-    }
-    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
-    let [one, other] = [quiet(&redis.url, 1, &clock).await, quiet(&redis.url, 2, &clock).await];
-    build(&one).await;
-    let most = Some(Usd(1_000));
-    let bounds = Bounds { cap: most, budget: most, ..BOUNDS };
-    let settle = async |hold: HoldId| {
-        let settled = one.settle(&bounds, &[hold], Usd(2), clock.now(), Duration::ZERO).await;
-        settled.unwrap();
-    };
-    for round in 1..=20 {
-        let mut holds = Vec::new();
-        for _ in 0..4 {
-            let reserved = one.reserve(&bounds, Usd(9)).await.unwrap();
-            let Reserved::Granted(hold, _) = reserved else { panic!("{reserved:?}") };
-            holds.push(hold);
-        }
-        if round % 2 == 0 {
-            assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(4));
-            one.note_absence();
-            one.beat().await;
-        }
-        one.note_absence();
-        tokio::join!(one.beat(), settle(holds[0]), settle(holds[1]), settle(holds[2]));
-        assert_eq!(reserved(&other).await, Usd(9), "round {round}");
-        settle(holds[3]).await;
-        let figures = other.look(PROJECT, &[KEY]).await.unwrap();
-        assert_eq!(figures.spent, Usd(8 * round), "round {round}");
-        assert_eq!((figures.reserved, one.held()), (Usd::ZERO, 0), "round {round}");
     }
 }
 

@@ -11,6 +11,7 @@
 #[macro_use]
 mod on_all;
 
+mod absence;
 mod failures;
 mod loss;
 mod near;

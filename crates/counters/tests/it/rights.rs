@@ -12,7 +12,7 @@ use domain::money::Usd;
 use domain::time::{Clock, MINUTE, SECOND};
 use redis::Value;
 
-use crate::servers::{Redis, is_there, quiet, settings, until};
+use crate::servers::{Redis, beat, is_there, quiet, settings};
 
 const DOCUMENT: &str = include_str!("../../../../docs/fleet.md");
 /// The functions: the commands that they call need the rights of whoever calls the function.
@@ -39,12 +39,12 @@ const REQUEST: Request = Request {
 const RULE: FailureRule = FailureRule { most: 2, window: 15 * MINUTE, watched: 100 };
 const ACCOUNT: FailureCount = FailureCount { kind: "account", name: [7; 16] };
 
-/// The rules of the user in the document: at every Redis, those that a database other than 0 needs besides, and those
-/// that a cluster does.
-fn documented() -> [Vec<&'static str>; 3] {
+/// The rules of the user in the document: at every Redis, those that a database other than 0 needs besides, those that a
+/// cluster does, and those that keep it from other installations.
+fn documented() -> [Vec<&'static str>; 4] {
     let lines = DOCUMENT.lines().filter_map(|line| line.strip_prefix("ACL SETUSER sluice "));
     let found: Vec<Vec<&str>> = lines.map(|rules| rules.split_whitespace().collect()).collect();
-    <[Vec<&str>; 3]>::try_from(found)
+    <[Vec<&str>; 4]>::try_from(found)
         .unwrap_or_else(|found| panic!("docs/fleet.md has other rules: {found:?}"))
 }
 
@@ -65,15 +65,6 @@ fn as_user(redis: &Redis, rules: &[&str]) -> String {
 /// Whether a gateway may start with a URL.
 async fn may_start(url: &str) -> bool {
     Counters::quiet(settings(url, 1, &Clock::system())).await.is_ok()
-}
-
-/// Has a node ask whether Redis is well until it is, and add its reservations again after a loss.
-async fn beat(node: &Counters) {
-    until("beats are answered", async || {
-        node.beat().await;
-        node.is_reached(PROJECT) && node.reaches_failures()
-    })
-    .await;
 }
 
 async fn reserve(node: &Counters, amount: i64) -> HoldId {
@@ -98,7 +89,7 @@ async fn do_all(redis: &Redis, url: &str) {
     let clock = Clock::fixed(Clock::system().now());
     let [one, other] = [quiet(url, 1, &clock).await, quiet(url, 2, &clock).await];
     for node in [&one, &other] {
-        beat(node).await;
+        beat(node, PROJECT).await;
     }
     build(&one, &clock, Usd::ZERO).await;
     for node in [&one, &other] {
@@ -115,7 +106,7 @@ async fn do_all(redis: &Redis, url: &str) {
     redis.flush().await;
     assert_eq!(one.gate(&BOUNDS, REQUEST).await, Err(Failure::Lost));
     for node in [&one, &other] {
-        beat(node).await;
+        beat(node, PROJECT).await;
     }
     let mut joined = one.rejoined(PROJECT).await.unwrap();
     joined.sort_unstable();
@@ -161,7 +152,7 @@ async fn a_user_with_these_rights_does_all_that_a_gateway_does() {
     if !is_there() {
         return;
     }
-    let [rules, of_database, _] = documented();
+    let [rules, of_database, _, of_installation] = documented();
     let redis = Redis::alone().await;
     allow(&redis, &rules).await;
     let url = as_user(&redis, &rules);
@@ -182,6 +173,12 @@ async fn a_user_with_these_rights_does_all_that_a_gateway_does() {
     let numbered = format!("{url}/3");
     assert!(!may_start(&numbered).await, "it may not choose a database");
     allow(&redis, &of_database).await;
+    let own: Vec<String> =
+        of_installation.iter().map(|rule| rule.replace("<installation>", "test")).collect();
+    allow(&redis, &own.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let others = ["ACL", "DRYRUN", "sluice", "HGET", "sluice:a:{p1}:s", "e"];
+    let answer = redis.servers[0].ask(&others).await;
+    assert_ne!(answer, Value::Okay, "the key of another installation");
     do_all(&redis, &numbered).await;
 }
 
@@ -190,7 +187,7 @@ async fn a_user_of_a_cluster_needs_two_rights_more() {
     if !is_there() {
         return;
     }
-    let [rules, _, of_cluster] = documented();
+    let [rules, _, of_cluster, _] = documented();
     let redis = Redis::cluster().await;
     allow(&redis, &rules).await;
     let url = as_user(&redis, &rules);

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use counters::{Counters, Settings, Target, Unusable};
-use domain::ids::NodeId;
+use domain::ids::{NodeId, ProjectId};
 use domain::secret::Secret;
 use domain::time::Clock;
 use redis::Value;
@@ -224,6 +224,16 @@ pub async fn quiet(url: &str, node: i64, clock: &Clock) -> Counters {
 
 pub async fn open(url: &str, node: i64) -> Result<Counters, Unusable> {
     Counters::open(settings(url, node, &Clock::system())).await
+}
+
+/// Has a node ask whether Redis is well until it is, and add its reservations again after a loss: on a busy machine an
+/// answer may come too late.
+pub async fn beat(node: &Counters, project: ProjectId) {
+    until("beats are answered", async || {
+        node.beat().await;
+        node.is_reached(project) && node.reaches_failures()
+    })
+    .await;
 }
 
 /// Asks again and again until it is so.

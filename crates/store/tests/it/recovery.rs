@@ -230,6 +230,12 @@ async fn spend_is_read_of_those_projects_alone_that_are_asked_for() {
         assert_eq!(store.spent_seconds(since).await.unwrap().len(), 2);
         assert_eq!(store.spend_of_projects(&[one, other], NOW).await.unwrap().len(), 2);
         assert_eq!(store.spend_by_project(NOW).await.unwrap().len(), 2);
+        // But for so many that one statement for all projects is cheaper.
+        let many: Vec<ProjectId> = (1_000..).map(ProjectId).take(10 * STEPS_AT_ONCE).collect();
+        for (asked, read) in [(many.clone(), 0), ([&many[..], &[one]].concat(), 2)] {
+            assert_eq!(store.spent_seconds_of(&asked, since).await.unwrap().len(), read);
+            assert_eq!(store.spend_of_projects(&asked, NOW).await.unwrap().len(), read);
+        }
         store.close().await;
     }
 }

@@ -50,8 +50,9 @@ async fn a_request_goes_to_the_cell_of_the_key_that_counts() {
     };
     let (a, b) = (of(" cell_a"), of(" cell_b"));
     let (bearer_a, bearer_b) = (format!("Bearer {a}"), format!("bearer {b}"));
-    // A gateway takes a bearer's key first, then those of the vendors' headers, then that of the address.
-    let cases: [(&[(&str, &str)], &str, &str); 11] = [
+    // A gateway takes a bearer's key first, then those of the vendors' headers, then that of the address. It looks at
+    // `x-api-key` only where there is no `authorization`.
+    let cases: [(&[(&str, &str)], &str, &str); 13] = [
         (&[("authorization", &bearer_b)], "", "cell_b"),
         (&[("x-api-key", &b)], "", "cell_b"),
         (&[("x-goog-api-key", &b)], "", "cell_b"),
@@ -61,6 +62,12 @@ async fn a_request_goes_to_the_cell_of_the_key_that_counts() {
         (&[("x-api-key", &b), ("x-goog-api-key", &a)], &a, "cell_b"),
         (&[("x-goog-api-key", &b)], &a, "cell_b"),
         (&[("authorization", "Basic eA=="), ("x-goog-api-key", &b)], &a, "cell_b"),
+        (
+            &[("authorization", "Basic eA=="), ("x-api-key", &a), ("x-goog-api-key", &b)],
+            "",
+            "cell_b",
+        ),
+        (&[("authorization", "Basic eA=="), ("x-api-key", &a)], &b, "cell_b"),
         // It refuses these: they have no key, or one that nobody knows.
         (&[], "", "cell_a"),
         (&[("x-api-key", "ak_0000000000000001.secret")], "", "cell_a"),

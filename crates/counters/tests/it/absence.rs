@@ -1,0 +1,165 @@
+//! Nodes that were taken for gone, so that others may have given back what they had reserved.
+
+use std::time::Duration;
+
+use counters::{Bounds, Counters, HoldId, Reserved};
+use domain::ids::{KeyId, NodeId, ProjectId};
+use domain::money::Usd;
+use domain::time::Clock;
+
+use crate::servers::{Redis, beat, is_there, quiet, until};
+
+const PROJECT: ProjectId = ProjectId(7);
+const KEY: KeyId = KeyId(0xaa);
+const BOUNDS: Bounds = Bounds {
+    project: PROJECT,
+    key: KEY,
+    reset_at: None,
+    cap: Some(Usd(10)),
+    budget: Some(Usd(100)),
+};
+
+/// Two nodes at a Redis that has the counters of the project. On a clock that stands still no decision is late.
+async fn two(redis: &Redis, clock: &Clock) -> [Counters; 2] {
+    let nodes = [quiet(&redis.url, 1, clock).await, quiet(&redis.url, 2, clock).await];
+    for node in &nodes {
+        beat(node, PROJECT).await;
+    }
+    let generation = nodes[0].join(PROJECT).await.unwrap();
+    nodes[0].open_project(PROJECT, &generation, true, &[KEY]).await.unwrap();
+    nodes
+}
+
+async fn reserve(node: &Counters, bounds: &Bounds, amount: i64) -> Option<HoldId> {
+    match node.reserve(bounds, Usd(amount)).await.unwrap() {
+        Reserved::Granted(hold, _) => Some(hold),
+        Reserved::Full(_) => None,
+    }
+}
+
+async fn reserved(node: &Counters) -> Usd {
+    node.look(PROJECT, &[KEY]).await.unwrap().keys[0].reserved
+}
+
+/// Beats until so much is reserved by all nodes.
+async fn are_there(node: &Counters, all: i64) {
+    until("what is held is reserved, each once", async || {
+        beat(node, PROJECT).await;
+        reserved(node).await == Usd(all)
+    })
+    .await;
+}
+
+/// Has a node that was taken for gone add its reservations again.
+async fn comes_back(node: &Counters, all: i64) {
+    node.note_absence();
+    are_there(node, all).await;
+}
+
+#[tokio::test]
+async fn what_others_have_given_back_is_added_again_and_counts_once() {
+    if !is_there() {
+        return;
+    }
+    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
+    let [one, other] = two(&redis, &clock).await;
+    let settle = async |hold: HoldId, cost: i64| {
+        let settled = one.settle(&BOUNDS, &[hold], Usd(cost), clock.now(), Duration::ZERO).await;
+        let settled = settled.unwrap();
+        assert_eq!(settled.month_spent, settled.hour_spent);
+        settled.hour_spent
+    };
+    let ended = reserve(&one, &BOUNDS, 1).await.unwrap();
+    assert_eq!(settle(ended, 1).await, Usd(1));
+    let runs = reserve(&one, &BOUNDS, 6).await.unwrap();
+    assert!(reserve(&other, &BOUNDS, 2).await.is_some());
+    // The first node is taken for gone, and reaches Redis all the while.
+    assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(1));
+    beat(&one, PROJECT).await;
+    assert_eq!(reserved(&other).await, Usd(2), "the server has lost nothing");
+    let meanwhile = reserve(&one, &BOUNDS, 1).await.unwrap();
+    // 6 and 1 here, 2 there. The second time nothing was given back.
+    for _ in 0..2 {
+        comes_back(&one, 9).await;
+    }
+    assert_eq!(reserve(&other, &BOUNDS, 1).await, None, "1 is spent, and the call may cost 6");
+    for _ in 0..2 {
+        assert_eq!(settle(runs, 4).await, Usd(5), "a call counts once");
+        assert_eq!(settle(ended, 1).await, Usd(5));
+        // The ledger may not have it yet, and Redis counts it.
+        comes_back(&one, 3).await;
+    }
+    assert_eq!(settle(meanwhile, 1).await, Usd(6));
+    let figures = other.look(PROJECT, &[KEY]).await.unwrap();
+    assert_eq!((figures.spent, figures.keys[0].spent, figures.reserved), (Usd(6), Usd(6), Usd(2)));
+    assert_eq!(reserve(&other, &BOUNDS, 3).await, None);
+    assert!(reserve(&other, &BOUNDS, 2).await.is_some());
+}
+
+#[tokio::test]
+async fn what_ends_while_it_is_added_again_counts_once() {
+    if !is_there() {
+        return;
+    }
+    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
+    let [one, other] = two(&redis, &clock).await;
+    let most = Some(Usd(1_000));
+    let bounds = Bounds { cap: most, budget: most, ..BOUNDS };
+    // A beat that is missed refuses decisions until the next one.
+    let settle = async |hold: HoldId| {
+        until("it is settled", async || {
+            let settled = one.settle(&bounds, &[hold], Usd(2), clock.now(), Duration::ZERO).await;
+            settled.is_ok()
+        })
+        .await;
+    };
+    for round in 1..=20 {
+        let mut holds = Vec::new();
+        for _ in 0..4 {
+            holds.push(reserve(&one, &bounds, 9).await.unwrap());
+        }
+        if round % 2 == 0 {
+            assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(4));
+            comes_back(&one, 4 * 9).await;
+        }
+        one.note_absence();
+        let beats = beat(&one, PROJECT);
+        tokio::join!(beats, settle(holds[0]), settle(holds[1]), settle(holds[2]));
+        assert_eq!(reserved(&other).await, Usd(9), "round {round}");
+        settle(holds[3]).await;
+        let figures = other.look(PROJECT, &[KEY]).await.unwrap();
+        assert_eq!(figures.spent, Usd(8 * round), "round {round}");
+        assert_eq!((figures.reserved, one.held()), (Usd::ZERO, 0), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn calls_go_on_while_what_others_have_given_back_cannot_be_added_again() {
+    /// The keys that beats need, and none of a project.
+    const OF_BEATS: &str = "~sluice:test:{f*";
+    if !is_there() {
+        return;
+    }
+    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
+    let [one, other] = two(&redis, &clock).await;
+    let allow = async |keys: &str| {
+        redis.servers[0].ask(&["ACL", "SETUSER", "default", "resetkeys", keys]).await;
+    };
+    assert!(reserve(&one, &BOUNDS, 6).await.is_some());
+    assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(1));
+    allow(OF_BEATS).await;
+    one.note_absence();
+    beat(&one, PROJECT).await;
+    allow("~*").await;
+    assert_eq!(reserved(&one).await, Usd::ZERO, "it could not be added");
+    // It is tried again without another absence.
+    are_there(&one, 6).await;
+    // What is lost has to be there before a call is let in.
+    redis.flush().await;
+    allow(OF_BEATS).await;
+    one.beat().await;
+    assert!(!one.is_reached(PROJECT), "it is not added yet");
+    allow("~*").await;
+    beat(&one, PROJECT).await;
+    assert_eq!(reserved(&one).await, Usd(6));
+}
