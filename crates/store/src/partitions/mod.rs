@@ -26,6 +26,7 @@
 //! minute later.
 
 mod ahead;
+mod batch;
 mod clocks;
 mod convert;
 mod detach;
