@@ -47,7 +47,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use crate::Store;
 use crate::db::{self, Pool};
 use crate::error::{Error, Result};
-use crate::lock::{PARTITIONS, has_one_run_for_long, oldest_running};
+use crate::lock::{PARTITIONS, has_one_run_for, oldest_running};
 pub(crate) use clocks::HeldPurge;
 use clocks::Witness;
 use convert::Converted;
@@ -77,6 +77,8 @@ const LONGEST_RUN: Duration = Duration::from_mins(50);
 /// The longest time that a run takes where there are none yet: for their conversion it reads tables of terabytes once.
 /// The counter of ids, which each run moves, is in doubt only two days later.
 const LONGEST_CONVERSION: Duration = Duration::from_hours(12);
+/// How long a gateway has to have shown itself before a partition is dropped.
+const SHOWN_FOR: Duration = Duration::from_mins(1);
 /// How often a change is tried before it is left to the next run.
 const ATTEMPTS: usize = 3;
 /// The pause between two attempts.
@@ -215,9 +217,20 @@ impl Maintenance {
             return Ok(());
         }
         // A clock that is in doubt is noted in any case.
-        let may_detach =
-            self.may_detach(now).await? && has_one_run_for_long(&mut self.connection).await?;
+        let mut may_detach = self.may_detach(now).await?;
+        if may_detach && !self.has_one_run_for(SHOWN_FOR).await? {
+            tracing::debug!(
+                "no partition of steps is dropped: no gateway has shown itself for a minute"
+            );
+            may_detach = false;
+        }
         self.run(now, may_detach, watch).await
+    }
+
+    /// Whether a gateway has shown itself for some time.
+    #[boxed]
+    pub async fn has_one_run_for(&mut self, least: Duration) -> Result<bool> {
+        has_one_run_for(&mut self.connection, least).await
     }
 
     /// Whether the tables have partitions.
