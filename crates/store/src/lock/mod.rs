@@ -15,7 +15,7 @@ use crate::db::{Location, Pool};
 use crate::error::{Error, Result};
 use postgres::Session;
 pub(crate) use postgres::{
-    CONTRACTS, MIGRATES, PARTITIONS, has_one_run_for_long, oldest_running, running,
+    CONTRACTS, MIGRATES, PARTITIONS, has_one_run_for, oldest_running, running,
 };
 use watched::Watched;
 

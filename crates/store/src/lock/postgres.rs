@@ -408,9 +408,11 @@ pub(crate) async fn running(db: impl PgExecutor<'_>) -> Result<i64> {
     Ok(sqlx::query_scalar(RUNNING).bind(RUNS).fetch_one(db).await?)
 }
 
-/// Whether a gateway has held its locks for a minute. After a restart of the server all take theirs again within seconds,
-/// and until then one that runs may not be seen.
-pub(crate) async fn has_one_run_for_long(db: impl PgExecutor<'_>) -> Result<bool> {
+/// Whether a gateway has held its locks for some time. After a restart of the server all take theirs again within seconds,
+/// and until then one that runs may not be seen. PostgreSQL shows the beginning of a session to nobody without the rights
+/// of the role that signed in, and a gateway may work in another role (`SET role`). Then the start of the server stands in,
+/// which is earlier after a crash that the server has recovered from by itself.
+pub(crate) async fn has_one_run_for(db: impl PgExecutor<'_>, least: Duration) -> Result<bool> {
     const SEEN: &str = "
         SELECT EXISTS (
             SELECT 1 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
@@ -418,8 +420,10 @@ pub(crate) async fn has_one_run_for_long(db: impl PgExecutor<'_>) -> Result<bool
               AND CAST(l.classid AS BIGINT) = $1 >> 32
               AND CAST(l.objid AS BIGINT) = $1 & 4294967295
               AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-              AND a.backend_start < clock_timestamp() - INTERVAL '1 minute')";
-    Ok(sqlx::query_scalar(SEEN).bind(RUNS).fetch_one(db).await?)
+              AND COALESCE(a.backend_start, pg_postmaster_start_time())
+                  < clock_timestamp() - make_interval(secs => $2))";
+    let seen = sqlx::query_scalar(SEEN).bind(RUNS).bind(least.as_secs_f64());
+    Ok(seen.fetch_one(db).await?)
 }
 
 /// Refuses a connection that is no session of its own: a lock that it takes would be held by whichever

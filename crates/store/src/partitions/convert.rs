@@ -15,8 +15,8 @@ use sqlx::{Connection as _, PgConnection};
 use super::layout::number;
 use super::obstacles::obstacles;
 use super::{
-    DAY_IDS, HAS_PARTITIONS, Maintenance, Part, PartitionWatch, TABLES, calm, change, change_all,
-    day, other_owner, rests, while_in_use,
+    DAY_IDS, Maintenance, Part, PartitionWatch, TABLES, calm, change, change_all, day, other_owner,
+    rests, while_in_use,
 };
 use crate::error::{Result, is_slow};
 use crate::from_row::from_row;
@@ -64,9 +64,7 @@ impl Maintenance {
         now: Timestamp,
         watch: &mut PartitionWatch,
     ) -> Result<Converted> {
-        let is_done: bool =
-            sqlx::query_scalar(HAS_PARTITIONS).fetch_one(&mut self.connection).await?;
-        if is_done {
+        if self.has_partitions().await? {
             return Ok(Converted::Done);
         }
         if rests(watch.unconverted, now, SLOW_REST) || !self.may_convert(now, watch).await? {

@@ -17,7 +17,8 @@ use crate::error::{Result, is_slow};
 /// How long a statement takes at most while all who use steps wait.
 const MOST_HELD: &str = "SET LOCAL statement_timeout = '300ms'";
 /// How long nobody writes to the partition at most: a verdict on one of its steps, or a step that is written days late.
-const MOST_CLOSED: Duration = Duration::from_secs(2);
+/// Most of it goes into the count of the steps that a rule could keep, which an index answers.
+const MOST_CLOSED: Duration = Duration::from_secs(5);
 /// How long nobody does where some of its steps are moved.
 const MOST_CLOSED_TO_MOVE: Duration = Duration::from_secs(10);
 /// The time before another attempt at a partition that is in use, or that something keeps.

@@ -5,18 +5,12 @@ use std::time::{Duration, Instant};
 
 use async_recursion::async_recursion as boxed;
 use domain::time::{HOUR, Timestamp};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection};
 
+use super::batch::{BATCH_STEPS, Batch, LEAST_BATCH, Range, Statements, following, next, smaller};
 use super::{Maintenance, Part, PartitionWatch, TABLES, change, rests, while_in_use};
 use crate::error::{Result, is_slow};
-use crate::retention::{Source, aged};
 
-/// The steps of a batch. Their traces are locked while it takes.
-const BATCH_STEPS: i64 = 2_000;
-/// The steps of a batch that is not made smaller although it takes too long.
-const LEAST_BATCH: i64 = 60;
-/// How long a batch may take before the next ones are made smaller: requests that write to its traces wait.
-const LONG_BATCH: Duration = Duration::from_millis(200);
 /// The longest pause between two batches: far below the time after which the server ends a session that is idle.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How long batches follow each other before everything else has its turn.
@@ -172,11 +166,11 @@ impl Maintenance {
     ) -> Result<Outcome> {
         let gather = Statements::of(table, tables);
         let (mut from, mut most) = (one.gathered, BATCH_STEPS);
-        let smaller = |most: i64| (most / 4).max(LEAST_BATCH);
+        let mut is_first = true;
         loop {
-            let batch = Instant::now();
+            let attempts = Instant::now();
             let range = Range { table, from, most, number: one.number };
-            let done: sqlx::Result<Option<Option<i64>>> = async {
+            let done: sqlx::Result<Option<Option<Batch>>> = async {
                 let next = while_in_use!(
                     self.connection,
                     next(&mut self.connection, &gather, range).await
@@ -185,11 +179,13 @@ impl Maintenance {
             }
             .await;
             match done {
-                Ok(Some(Some(to))) => {
+                Ok(Some(Some(Batch { to, took }))) => {
                     from = to;
-                    if batch.elapsed() > LONG_BATCH {
-                        most = smaller(most);
+                    // The first one has its statements planned, over a connection that has read nothing of it yet.
+                    if !is_first {
+                        most = following(most, took);
                     }
+                    is_first = false;
                 }
                 Ok(Some(None)) => return Ok(Outcome::Done),
                 Ok(None) => return Ok(Outcome::Later),
@@ -210,7 +206,7 @@ impl Maintenance {
                 return Ok(Outcome::Later);
             }
             // The database has as much time for others.
-            tokio::time::sleep(batch.elapsed().min(LONGEST_PAUSE)).await;
+            tokio::time::sleep(attempts.elapsed().min(LONGEST_PAUSE)).await;
         }
     }
 
@@ -249,131 +245,6 @@ impl Maintenance {
         let query = sqlx::query_scalar(UNGATHERED).bind(GATHERED);
         Ok(query.fetch_one(&mut self.connection).await?)
     }
-}
-
-/// The steps of a batch.
-#[derive(Clone, Copy)]
-struct Range<'a> {
-    table: &'a str,
-    /// The last step before them.
-    from: i64,
-    /// The most of them.
-    most: i64,
-    /// The number of their partition among all that are detached.
-    number: i64,
-}
-
-/// The statements of a batch: the steps of a table with ids above `$1`, and up to `$2`.
-struct Statements {
-    end: String,
-    lock: String,
-    keep: String,
-    forget: [String; 2],
-}
-
-impl Statements {
-    /// Those of one of the tables that are detached: parents and other steps of a trace may lie in another one.
-    fn of(table: &str, tables: &[String]) -> Self {
-        // Most parents are near, and those that are not are looked for one at a time.
-        let near = union(tables, |table| {
-            format!("SELECT d.id, d.model FROM wanted w JOIN {table} d ON d.id = w.id")
-        });
-        let with = format!(
-            "wanted AS MATERIALIZED (
-                SELECT DISTINCT parent_step_id AS id FROM {table}
-                WHERE id > $1 AND id <= $2 AND model IS NULL AND parent_step_id IS NOT NULL),
-            near AS MATERIALIZED ({near}),
-            parents AS MATERIALIZED (
-                SELECT id, model FROM near
-                UNION ALL
-                SELECT p.id, p.model FROM wanted w JOIN steps p ON p.id = w.id
-                WHERE w.id NOT IN (SELECT id FROM near)),"
-        );
-        let all = union(tables, |table| format!("SELECT trace_id, model FROM {table}"));
-        let aged = aged(&Source {
-            with: &with,
-            parents: "parents",
-            others: &format!("(SELECT trace_id, model FROM steps UNION ALL {all})"),
-            of: table,
-            models: "TRUE",
-            only: "s.id > $1 AND s.id <= $2",
-            // Those that are not gathered are among the others.
-            is_settled: "TRUE",
-        });
-        let ids = format!("SELECT id FROM {table} WHERE id > $1 AND id <= $2");
-        Self {
-            end: format!(
-                "SELECT max(id) FROM (SELECT id FROM {table} WHERE id > $1 ORDER BY id LIMIT $2) AS batch"
-            ),
-            // In order, as all who write several traces have them: nobody waits for the other in a circle.
-            lock: format!(
-                "SELECT count(*) FROM (
-                    SELECT 1 FROM traces
-                    WHERE id IN (SELECT trace_id FROM {table} WHERE id > $1 AND id <= $2)
-                    ORDER BY id
-                    FOR NO KEY UPDATE) AS locked"
-            ),
-            keep: format!(
-                "{aged},
-                sums AS (
-                    SELECT trace_id, max(days) AS days, bool_or(pii) AS pii, bool_or(injection) AS injection,
-                           bool_or(secret) AS secret,
-                           CAST(LEAST(COALESCE(sum(cost), 0), 9223372036854775807) AS BIGINT) AS cost
-                    FROM aged
-                    GROUP BY trace_id)
-                UPDATE traces
-                SET total_cost = CASE WHEN total_after >= $3 THEN total_cost + sums.cost ELSE total_cost END,
-                    purged_cost = COALESCE(purged_cost, 0) + sums.cost,
-                    purged_days = GREATEST(purged_days, sums.days),
-                    purged_pii = purged_pii OR sums.pii,
-                    purged_injection = purged_injection OR sums.injection,
-                    purged_secret = purged_secret OR sums.secret
-                FROM sums
-                WHERE traces.id = sums.trace_id"
-            ),
-            forget: [
-                format!("DELETE FROM kept_responses WHERE step_id IN ({ids})"),
-                format!("UPDATE review_verdicts SET note = NULL WHERE note IS NOT NULL AND step_id IN ({ids})"),
-            ],
-        }
-    }
-}
-
-/// The rows of all tables.
-fn union(tables: &[String], select: impl Fn(&String) -> String) -> String {
-    tables.iter().map(select).collect::<Vec<_>>().join(" UNION ALL ")
-}
-
-/// Gathers the next batch, and notes in the same transaction how far that is. Returns its last step; `None` if there
-/// is none left.
-async fn next(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    range: Range<'_>,
-) -> sqlx::Result<Option<i64>> {
-    const NOTE: &str = "UPDATE detached_partitions SET gathered = $2 WHERE name = $1";
-    let (Statements { end, lock, keep, forget }, Range { from, .. }) = (statements, range);
-    let mut tx = connection.begin().await?;
-    // Traces wait for it, and with them the requests that write to them.
-    let bound = if range.most > LEAST_BATCH { "1s" } else { "5s" };
-    change(&mut tx, format!("SET LOCAL statement_timeout = '{bound}'")).await?;
-    let to: Option<i64> = sqlx::query_scalar(AssertSqlSafe(end.as_str()))
-        .bind(from)
-        .bind(range.most)
-        .fetch_one(&mut *tx)
-        .await?;
-    let Some(to) = to else { return Ok(None) };
-    let lock = sqlx::query(AssertSqlSafe(lock.as_str())).bind(from).bind(to);
-    lock.execute(&mut *tx).await?;
-    let keep = sqlx::query(AssertSqlSafe(keep.as_str())).bind(from).bind(to).bind(range.number);
-    keep.execute(&mut *tx).await?;
-    for statement in forget {
-        let query = sqlx::query(AssertSqlSafe(statement.as_str()));
-        query.bind(from).bind(to).execute(&mut *tx).await?;
-    }
-    sqlx::query(NOTE).bind(range.table).bind(to).execute(&mut *tx).await?;
-    tx.commit().await?;
-    Ok(Some(to))
 }
 
 /// Drops the tables of a partition of which everything is gathered.

@@ -26,6 +26,7 @@
 //! minute later.
 
 mod ahead;
+mod batch;
 mod clocks;
 mod convert;
 mod detach;
@@ -46,7 +47,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use crate::Store;
 use crate::db::{self, Pool};
 use crate::error::{Error, Result};
-use crate::lock::{PARTITIONS, has_one_run_for_long, oldest_running};
+use crate::lock::{PARTITIONS, has_one_run_for, oldest_running};
 pub(crate) use clocks::HeldPurge;
 use clocks::Witness;
 use convert::Converted;
@@ -70,9 +71,14 @@ const SETTINGS: [(&str, &str); 5] = [
     ("jit", "off"),
     ("max_parallel_workers_per_gather", "0"),
 ];
-/// The longest time that a run takes: it reads tables of terabytes once, for their conversion, and a server that is gone
-/// never answers. The counter of ids, which each run moves, is in doubt only two days later.
-const LONGEST_RUN: Duration = Duration::from_hours(12);
+/// The longest time that a run takes where there are partitions: a server that is gone never answers. It is shorter than
+/// the rest of a partition after a look at it, so that the next run has time for others after a look that took too long.
+const LONGEST_RUN: Duration = Duration::from_mins(50);
+/// The longest time that a run takes where there are none yet: for their conversion it reads tables of terabytes once.
+/// The counter of ids, which each run moves, is in doubt only two days later.
+const LONGEST_CONVERSION: Duration = Duration::from_hours(12);
+/// How long a gateway has to have shown itself before a partition is dropped.
+const SHOWN_FOR: Duration = Duration::from_mins(1);
 /// How often a change is tried before it is left to the next run.
 const ATTEMPTS: usize = 3;
 /// The pause between two attempts.
@@ -139,14 +145,21 @@ impl Store {
     /// process does, on SQLite, and where the time is far from that of the server.
     #[boxed]
     pub async fn keep_partitions(&self, now: Timestamp, watch: &mut PartitionWatch) -> Result<()> {
+        let slow = |_| Error::Unavailable("partitions of steps take too long".to_owned());
+        let begun = async {
+            let Some(mut maintenance) = self.maintain_partitions().await? else { return Ok(None) };
+            let has_partitions = maintenance.has_partitions().await?;
+            let longest = if has_partitions { LONGEST_RUN } else { LONGEST_CONVERSION };
+            Ok::<_, Error>(Some((maintenance, longest)))
+        };
+        let begun = tokio::time::timeout(LONGEST_RUN, begun).await.map_err(slow)??;
+        let Some((mut maintenance, longest)) = begun else { return Ok(()) };
         let work = async {
-            let Some(mut maintenance) = self.maintain_partitions().await? else { return Ok(()) };
             let done = maintenance.run_if_time_is_right(now, watch).await;
             maintenance.end().await;
             done
         };
-        let slow = |_| Error::Unavailable("partitions of steps take too long".to_owned());
-        tokio::time::timeout(LONGEST_RUN, work).await.map_err(slow)?
+        tokio::time::timeout(longest, work).await.map_err(slow)?
     }
 
     /// Takes the right to change partitions; `None` while another process has it, and on SQLite.
@@ -184,9 +197,6 @@ impl Store {
     }
 }
 
-const HAS_PARTITIONS: &str =
-    "SELECT EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('steps') AND relkind = 'p')";
-
 /// Settings that versions of PostgreSQL before 14 do not have. The server looks every few seconds whether the process is
 /// still there, ends its statement if not, and ends the session of one that has stopped, with the lock that it holds for
 /// all. No pause between two statements is near to that long.
@@ -207,9 +217,27 @@ impl Maintenance {
             return Ok(());
         }
         // A clock that is in doubt is noted in any case.
-        let may_detach =
-            self.may_detach(now).await? && has_one_run_for_long(&mut self.connection).await?;
+        let mut may_detach = self.may_detach(now).await?;
+        if may_detach && !self.has_one_run_for(SHOWN_FOR).await? {
+            tracing::debug!(
+                "no partition of steps is dropped: no gateway has shown itself for a minute"
+            );
+            may_detach = false;
+        }
         self.run(now, may_detach, watch).await
+    }
+
+    /// Whether a gateway has shown itself for some time.
+    #[boxed]
+    pub async fn has_one_run_for(&mut self, least: Duration) -> Result<bool> {
+        has_one_run_for(&mut self.connection, least).await
+    }
+
+    /// Whether the tables have partitions.
+    async fn has_partitions(&mut self) -> Result<bool> {
+        const HAS: &str = "
+            SELECT EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('steps') AND relkind = 'p')";
+        Ok(sqlx::query_scalar(HAS).fetch_one(&mut self.connection).await?)
     }
 
     /// Does all that is to be done by a time, of which partitions are dropped only if that may be.

@@ -10,14 +10,24 @@ use crate::error::{Result, is_slow};
 /// The time before tables are analyzed again that it took too long for.
 const SLOW_REST: i64 = 7 * DAY;
 /// The settings of an analysis: versions of PostgreSQL before 18 read a sample of every partition for it, in one
-/// transaction, and the statistics of the partition are made anew of it: the sample is the usual one. It gives way to
-/// others, and ends.
+/// transaction, and the statistics of the partition are made anew of it: the sample is the usual one, unless that takes
+/// too long. It gives way to others, and ends.
 const GENTLY: [&str; 3] = [
     "SET LOCAL vacuum_cost_delay = 2",
     "SET LOCAL statement_timeout = '2min'",
     // Nobody waits for it, and it waits for vacuum.
     "SET LOCAL lock_timeout = '5s'",
 ];
+/// The setting of a small sample: a tenth of the rows that PostgreSQL takes as it is installed.
+const OF_FEW_ROWS: &str = "SET LOCAL default_statistics_target = 10";
+
+/// The rows that an analysis looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sample {
+    /// As many as the settings of the server want.
+    Usual,
+    Small,
+}
 
 impl Maintenance {
     pub(super) async fn look_once_a_day(
@@ -42,13 +52,7 @@ impl Maintenance {
             return Ok(());
         }
         for (table, _) in TABLES {
-            let done: sqlx::Result<Option<()>> = async {
-                let analyze =
-                    while_in_use!(self.connection, analyze(&mut self.connection, table).await);
-                Ok(analyze)
-            }
-            .await;
-            match done {
+            match self.analyze(table).await {
                 Ok(Some(())) => {}
                 Ok(None) => watch.daily = Some(now.minus_micros(-HOUR)),
                 Err(error @ sqlx::Error::Database(_)) => {
@@ -62,11 +66,32 @@ impl Maintenance {
         }
         Ok(())
     }
+
+    /// Analyzes a partitioned table, by a small sample where the usual one takes too long: better than by none. `None` if
+    /// others had the table each time.
+    async fn analyze(&mut self, table: &str) -> sqlx::Result<Option<()>> {
+        match self.analyze_by(table, Sample::Usual).await {
+            Err(error) if is_slow(&error) => {
+                tracing::info!(
+                    table,
+                    "the analysis of a partitioned table takes too long: it is made of a small sample"
+                );
+                self.analyze_by(table, Sample::Small).await
+            }
+            done => done,
+        }
+    }
+
+    async fn analyze_by(&mut self, table: &str, sample: Sample) -> sqlx::Result<Option<()>> {
+        let done =
+            while_in_use!(self.connection, analyze(&mut self.connection, table, sample).await);
+        Ok(done)
+    }
 }
 
 /// Analyzes a partitioned table, unless that was done within a day. Versions of PostgreSQL before 18 analyze its
 /// partitions as well.
-async fn analyze(connection: &mut PgConnection, table: &str) -> sqlx::Result<()> {
+async fn analyze(connection: &mut PgConnection, table: &str, sample: Sample) -> sqlx::Result<()> {
     const IS_DONE: &str = "
         SELECT EXISTS (
             SELECT 1 FROM pg_stat_all_tables
@@ -81,6 +106,9 @@ async fn analyze(connection: &mut PgConnection, table: &str) -> sqlx::Result<()>
     let mut tx = connection.begin().await?;
     for setting in GENTLY {
         change(&mut tx, setting.to_owned()).await?;
+    }
+    if sample == Sample::Small {
+        change(&mut tx, OF_FEW_ROWS.to_owned()).await?;
     }
     sqlx::raw_sql(AssertSqlSafe(format!("ANALYZE {only}{table}"))).execute(&mut *tx).await?;
     tx.commit().await

@@ -23,6 +23,9 @@ const GRACE: i64 = 5;
 /// The minutes before the present that are summed again with those of the future, after the clock was ahead: they
 /// had no usage when they were passed.
 const PASSED: i64 = 60;
+/// The minutes from the beginning of a quarter on for which its sum waits at most, and those of later ones with it, for
+/// what traces keep of a partition that is dropped. That takes minutes, and what fails is tried again every hour.
+const MOST_WAITED: i64 = 180;
 
 from_row! {
     /// A row of the ledger, or the usage of a span.
@@ -75,14 +78,12 @@ struct Quarter {
     beside: Beside,
     /// The traces that counted in an earlier one, by the last one in which they did.
     again: BTreeMap<i64, Again>,
-    /// Whether one of the others may show later that it did, when its partition is gathered.
-    is_unsure: bool,
 }
 
 impl Store {
     /// Sums the next quarter of an hour of a project that is over and has usage, steps or traces. False if there
-    /// is none: then all that is over has sums, unless the next one waits, for a day at most, for what traces keep of a
-    /// partition that is dropped.
+    /// is none: then all that is over has sums, unless the next one waits, for three hours at most, for what traces keep of
+    /// a partition that is dropped.
     #[boxed]
     pub async fn sum_next_quarter(&self, project: ProjectId, now: Timestamp) -> Result<bool> {
         let known = self.spanned_until(project).await?;
@@ -103,11 +104,13 @@ impl Store {
             }
             return Ok(false);
         };
-        let quarter = self.quarter(project, start).await?;
+        // First: a quarter that waits is looked at every minute, by every node.
+        let (again, is_unsure) = self.traces_again(project, start).await?;
         // A sum that is written stays. A partition that cannot be gathered keeps no sums waiting for longer.
-        if quarter.is_unsure && now.minute() - start < DAY {
+        if is_unsure && now.minute() - start < MOST_WAITED {
             return Ok(false);
         }
+        let quarter = self.quarter(project, start, again).await?;
         self.finish_spans(project, known, start + QUARTER, Some(quarter)).await?;
         Ok(true)
     }
@@ -136,8 +139,13 @@ impl Store {
         Ok([used, done, opened].into_iter().flatten().min())
     }
 
-    /// Sums a quarter.
-    async fn quarter(&self, project: ProjectId, start: i64) -> Result<Quarter> {
+    /// Sums a quarter whose traces that counted in an earlier one are known.
+    async fn quarter(
+        &self,
+        project: ProjectId,
+        start: i64,
+        again: BTreeMap<i64, Again>,
+    ) -> Result<Quarter> {
         let [from, to] = [start, start + QUARTER].map(|minute| Timestamp(minute * MINUTE));
         let usage = self.ledger_sum(project, start, start + QUARTER).await?;
         let traces = self.traces_of_steps(project, from, to).await?;
@@ -145,8 +153,7 @@ impl Store {
             self.findings_of_steps(project, from, to).await?;
         let revenue = self.revenue(project, from, to).await?.0;
         let beside = Beside { traces, found, pii, injection, secret, revenue };
-        let (again, is_unsure) = self.traces_again(project, start).await?;
-        Ok(Quarter { start, usage, beside, again, is_unsure })
+        Ok(Quarter { start, usage, beside, again })
     }
 
     async fn ledger_sum(&self, project: ProjectId, from: i64, to: i64) -> Result<Row> {
@@ -190,7 +197,7 @@ impl Store {
         if reached == 0 {
             return Ok(());
         }
-        if let Some(Quarter { start, usage, beside, again, .. }) = quarter {
+        if let Some(Quarter { start, usage, beside, again }) = quarter {
             add_span(&mut tx, project, (QUARTER, start), usage, beside).await?;
             add_again(&mut tx, project, start, again).await?;
         }

@@ -257,3 +257,33 @@ async fn partitioned_tables_have_statistics_and_the_owner_and_the_indices_of_the
         store.close().await;
     }
 }
+
+#[tokio::test]
+async fn a_table_whose_usual_sample_takes_too_long_is_analyzed_by_a_small_one() {
+    // PostgreSQL computes the expression for each row of its sample. What was analyzed within a day is to be so again.
+    const SLOW: &str = "
+        CREATE FUNCTION slow(BIGINT) RETURNS BIGINT IMMUTABLE LANGUAGE plpgsql AS $$
+        BEGIN
+            IF current_setting('default_statistics_target') <> '10' THEN
+                RAISE EXCEPTION 'it takes too long' USING ERRCODE = '57014';
+            END IF;
+            RETURN $1;
+        END $$;
+        CREATE STATISTICS slow ON (slow(id)) FROM steps;
+        SELECT pg_stat_reset()";
+    const ROWS: &str = "
+        SELECT CAST(CAST(reltuples AS BIGINT) AS TEXT) FROM pg_class WHERE oid = to_regclass('steps')";
+    for database in postgres().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        write(&store, [run(project, trace_id(1), StepId(1))]).await;
+        keep(&store, NOW).await;
+        assert_eq!(database.texts(ROWS).await, ["1"], "{}", database.kind);
+        database.execute(SLOW).await;
+        write(&store, [run(project, trace_id(1), StepId(2))]).await;
+        keep(&store, NOW).await;
+        assert_eq!(database.texts(ROWS).await, ["2"], "{}", database.kind);
+        store.close().await;
+    }
+}

@@ -1,6 +1,8 @@
 //! Partitions of steps that are not dropped although they are due, on PostgreSQL, or not made; and totals of traces
 //! that are completed around a drop.
 
+use std::time::Duration;
+
 use domain::grade::Grade;
 use domain::time::{HOUR, Timestamp};
 use sqlx::{Connection as _, PgConnection};
@@ -79,6 +81,41 @@ async fn nothing_is_detached_while_no_gateway_shows_itself() {
         // As right after a restart of the server, when none has its locks again.
         store.release_claim().await;
         assert!(!keeper.detach(&found).await.unwrap(), "{}", database.kind);
+        keeper.end().await;
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_shows_itself_to_a_role_that_may_not_see_since_when_it_is_connected() {
+    const ROLE: &str = "
+        DO $$ BEGIN
+            EXECUTE format('ALTER DATABASE %I SET role = %L', current_database(), 'pg_signal_backend');
+        END $$";
+    const NO_ROLE: &str = "
+        DO $$ BEGIN
+            EXECUTE format('ALTER DATABASE %I RESET role', current_database());
+        END $$";
+    const HIDDEN: &str = "
+        SELECT DISTINCT CAST(backend_start IS NULL AS TEXT) FROM pg_stat_activity
+        WHERE datname = current_database()";
+    let century = Duration::from_hours(24 * 36_525);
+    for database in postgres().await {
+        let (mut store, _, _) = prepared(&database).await;
+        let mut keeper = maintenance(&store).await;
+        assert!(keeper.has_one_run_for(Duration::ZERO).await.unwrap(), "{}", database.kind);
+        assert!(!keeper.has_one_run_for(Duration::from_hours(1)).await.unwrap());
+        keeper.end().await;
+        // Sessions that are there keep the role that they have.
+        let mut beside = connect(&database).await;
+        sqlx::raw_sql(ROLE).execute(&mut beside).await.unwrap();
+        assert_eq!(database.texts(HIDDEN).await, ["true"], "{}", database.kind);
+        let mut keeper = maintenance(&store).await;
+        sqlx::raw_sql(NO_ROLE).execute(&mut beside).await.unwrap();
+        assert!(keeper.has_one_run_for(Duration::ZERO).await.unwrap(), "{}", database.kind);
+        assert!(!keeper.has_one_run_for(century).await.unwrap(), "the server is younger");
+        store.release_claim().await;
+        assert!(!keeper.has_one_run_for(Duration::ZERO).await.unwrap(), "{}", database.kind);
         keeper.end().await;
         store.close().await;
     }

@@ -50,10 +50,10 @@ async fn a_finding_counts_once_whose_step_has_gone_with_its_partition() {
 }
 
 #[tokio::test]
-async fn sums_wait_for_a_day_for_a_partition_that_is_not_gathered() {
+async fn sums_wait_for_three_hours_for_a_partition_that_is_not_gathered() {
     for database in postgres().await {
         let (store, project, keeper) = detached(&database).await;
-        for (hours, summed) in [(1, "1"), (23, "1"), (25, "2")] {
+        for (hours, summed) in [(1, "1"), (2, "1"), (4, "2")] {
             sum(&store, project, later(hours)).await;
             assert_eq!(database.texts(SUMMED).await, [summed], "{} {hours} h", database.kind);
         }
