@@ -139,7 +139,8 @@ impl Gateway {
         // First of all: what is reserved from here on is added by those who reserve it.
         let live = self.store.live_nodes().await;
         // An attempt that does not know the nodes misses none.
-        let live = live.inspect_err(|_| drop(missing.note(Instant::now(), BTreeMap::new())))?;
+        let live =
+            live.inspect_err(|_| drop(attempts.missing.note(Instant::now(), BTreeMap::new())))?;
         let (mut meant, mut failed) = (BTreeMap::new(), None);
         let mut missed: BTreeMap<NodeId, usize> = BTreeMap::new();
         for project in projects {

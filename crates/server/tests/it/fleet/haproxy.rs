@@ -78,10 +78,8 @@ enum Stage {
 struct Call {
     began: Stage,
     ended: Stage,
-    /// The status, and the gateway that answered by HAProxy.
-    answer: Option<(u16, String)>,
-    /// The body or the error.
-    text: String,
+    /// The status, the gateway that answered by HAProxy, and the body; or the error.
+    answer: Result<(u16, String, String), String>,
 }
 
 impl Call {
@@ -98,7 +96,7 @@ impl Call {
         };
         self.answer
             .as_ref()
-            .is_some_and(|(status, node)| *status == 200 && serve.contains(&node.as_str()))
+            .is_ok_and(|(status, node, _)| *status == 200 && serve.contains(&node.as_str()))
     }
 }
 
@@ -128,11 +126,13 @@ impl Traffic {
             let began = self.stage();
             let request = key.request("POST", "/api/v1/runs").body(body.clone());
             let request = request.header("content-type", "application/json");
-            let (answer, text) = match Caller::try_send(request).await {
-                Ok(reply) => (Some((reply.status, reply.header("x-node").to_owned())), reply.text),
-                Err(error) => (None, format!("{error:?}")),
-            };
-            let call = Call { began, ended: self.stage(), answer, text };
+            let answer = Caller::try_send(request).await;
+            let answer = answer.map_err(|error| format!("{error:?}"));
+            let answer = answer.map(|reply| {
+                let node = reply.header("x-node").to_owned();
+                (reply.status, node, reply.text)
+            });
+            let call = Call { began, ended: self.stage(), answer };
             self.calls.lock().unwrap().push(call);
         }
     }
@@ -141,7 +141,7 @@ impl Traffic {
     fn served(&self, stage: Stage) -> BTreeSet<String> {
         let calls = self.calls.lock().unwrap();
         let calls = calls.iter().filter(|call| call.began == stage);
-        calls.filter_map(|call| Some(call.answer.as_ref()?.1.clone())).collect()
+        calls.filter_map(|call| Some(call.answer.as_ref().ok()?.1.clone())).collect()
     }
 
     #[track_caller]
