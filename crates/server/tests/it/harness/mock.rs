@@ -222,7 +222,12 @@ async fn serve(stream: TcpStream, state: &State) -> std::io::Result<()> {
         let closes = matches!(answer, Answer::Truncated | Answer::Broken(_));
         let halts = matches!(answer, Answer::Halting(_));
         for part in write(answer, streams, state.usage) {
-            stream.write_all(part.as_bytes()).await?;
+            let written = stream.write_all(part.as_bytes()).await;
+            if written.is_err() && halts {
+                // It may go before all is written.
+                state.gone.fetch_add(1, Ordering::SeqCst);
+            }
+            written?;
             stream.flush().await?;
             if streams {
                 tokio::time::sleep(Duration::from_millis(2)).await;
