@@ -21,9 +21,6 @@ const BLOCK_LIFE: Duration = Duration::from_mins(30);
 /// How long an old block is used on when no other could be had.
 const LONGER_LIFE: Duration = Duration::from_mins(1);
 
-/// How long a block is waited for: less than callers wait for whoever takes it, so that they find the ids that are left.
-const MOST_TAKING: Duration = Duration::from_secs(4);
-
 const TAKE: &str = "UPDATE counters SET value = value + $2 WHERE name = $1 RETURNING value";
 
 /// Ids that are not used yet.
@@ -57,7 +54,7 @@ impl StepIds {
             // While the database is away, each of many that need a block would wait for its own attempt.
             Err(_) => tokio::time::timeout(ACQUIRE_TIMEOUT, self.block.lock())
                 .await
-                .map_err(|_| none_in_time())?,
+                .map_err(|_| Error::Unavailable("no step id can be had".to_owned()))?,
         };
         if Instant::now() < block.old_from
             && let Some(id) = block.ids.next()
@@ -66,10 +63,7 @@ impl StepIds {
         }
         let taken_at = Instant::now();
         let pool = self.pool.clone();
-        let taken = self.runtime.spawn(async move {
-            let taken = tokio::time::timeout(MOST_TAKING, take(&pool, "step", BLOCK_IDS)).await;
-            taken.map_err(|_| none_in_time()).flatten()
-        });
+        let taken = self.runtime.spawn(async move { take(&pool, "step", BLOCK_IDS).await });
         let stopped = |_| Error::Unavailable("the gateway is stopping".to_owned());
         match taken.await.map_err(stopped).flatten() {
             Ok(end) => {
@@ -86,10 +80,6 @@ impl StepIds {
     }
 }
 
-fn none_in_time() -> Error {
-    Error::Unavailable("no step id can be had".to_owned())
-}
-
 /// Takes the next number for a run of the process.
 pub(crate) async fn node(pool: &WritePool) -> Result<NodeId> {
     take(pool, "node", 1).await.map(NodeId)
@@ -102,29 +92,4 @@ async fn take(pool: &WritePool, name: &str, count: i64) -> Result<i64> {
     });
     tx.commit().await?;
     Ok(value)
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::future::join_all;
-
-    use super::*;
-    use crate::db::{self, Location};
-
-    #[tokio::test]
-    async fn whoever_waits_for_a_block_that_cannot_be_had_gets_an_id_that_is_left() {
-        let folder = tempfile::tempdir().unwrap();
-        let location = Location::Sqlite(folder.path().join("sluice.db"));
-        let (_, pool) = db::connect(&location).await.unwrap();
-        let ids = StepIds::new(pool.clone());
-        ids.block.lock().await.ids = 7..10;
-        let other = pool.begin().await.unwrap();
-        // Nothing happens any more but that time passes.
-        tokio::time::pause();
-        let taken = join_all((0..4).map(|_| ids.take())).await;
-        let mut found: Vec<i64> = taken.iter().flatten().map(|id| id.0).collect();
-        found.sort_unstable();
-        assert_eq!(found, [7, 8, 9], "{taken:?}");
-        drop(other);
-    }
 }
