@@ -22,7 +22,7 @@ use crate::{DECISION_TIMEOUT, Failure, Unusable, connect};
 /// How long a decision may take on the fixed clock of a test, however busy its machine is.
 const UNHURRIED: Duration = Duration::from_secs(10);
 /// The pause before another attempt at a connection of a loop.
-const REMAKE_PAUSE: Duration = Duration::from_secs(1);
+const REMAKE_PAUSE: Duration = Duration::from_secs(30);
 /// A node whose servers have all been away for so long is not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(1);
 
@@ -212,15 +212,22 @@ impl Shared {
         command: &Cmd,
         within: Duration,
     ) -> Result<Value, Failure> {
-        let connection = match live.near.nearest(self.elapsed()) {
-            Nearest::Own(connection) => connection,
-            Nearest::Keepers => live.connection.clone(),
+        // A connection with TLS reads the certificates of the system, which other calls of a loop would wait for.
+        let nearest = if self.settings.target.tls {
+            Nearest::Keepers
+        } else {
+            live.near.nearest(self.elapsed())
+        };
+        let keepers = || (live.connection.clone(), None);
+        let way = match nearest {
+            Nearest::Own(one, connection) => (connection, Some(one)),
+            Nearest::Keepers => keepers(),
             Nearest::ToBeMade(one) => {
                 self.make_near(link, live.clone(), one);
-                live.connection.clone()
+                keepers()
             }
         };
-        link.send(live, connection, command, within, &self.moved).await
+        link.send(live, way, command, within, &self.moved).await
     }
 
     /// Makes a connection of this runtime to a server.
@@ -231,8 +238,11 @@ impl Shared {
                 Ok(connection) => one.set(connection),
                 Err(why) => {
                     tracing::debug!(why, "a loop does without a connection to Redis of its own");
+                    let live = Arc::downgrade(&live);
                     tokio::time::sleep(REMAKE_PAUSE).await;
-                    live.near.forget(&one);
+                    if let Some(live) = live.upgrade() {
+                        live.near.forget(&one);
+                    }
                 }
             }
         };

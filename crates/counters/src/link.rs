@@ -13,7 +13,7 @@ use tokio::sync::{Notify, RwLock};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::near::Near;
+use crate::near::{Near, One};
 use crate::target::{Address, shown};
 use crate::{DECISION_TIMEOUT, Failure, library};
 
@@ -21,6 +21,9 @@ use crate::{DECISION_TIMEOUT, Failure, library};
 const QUICK_ANSWER: i64 = 10_000;
 /// What was found so long ago is replaced by what a slow answer says, in microseconds.
 const OLD_TIME: i64 = 2_000_000;
+
+/// How long it may take to read an answer that has come in time.
+const READ_TIME: Duration = Duration::from_millis(1);
 
 /// A server that has kept so many decisions in a row waiting for too long is not well, even if it answers beats.
 const MOST_SLOW: u32 = 5;
@@ -198,11 +201,11 @@ impl Link {
         live.ok_or_else(|| Failure::Away(format!("{} is not reached", self.name())))
     }
 
-    /// Sends a command over one of the connections. Says that slots have moved by `moved`.
+    /// Sends a command over the keeper's connection or that of an event loop. Says that slots have moved by `moved`.
     pub(crate) async fn send(
         &self,
         live: &Arc<Live>,
-        mut connection: MultiplexedConnection,
+        (mut connection, own): (MultiplexedConnection, Option<Arc<One>>),
         command: &Cmd,
         within: Duration,
         moved: &Notify,
@@ -212,29 +215,40 @@ impl Link {
         let mut answered = timeout(within, &mut query).await;
         if answered.is_err() {
             // This thread may have been busy until now, and what has come is not read yet.
-            tokio::task::yield_now().await;
-            answered = timeout(Duration::ZERO, &mut query).await;
+            answered = timeout(READ_TIME, &mut query).await;
         }
         match answered {
             Ok(Ok(value)) => {
                 self.slow.store(0, Ordering::Relaxed);
+                if let Some(one) = own {
+                    one.note_answer();
+                }
                 Ok(value)
             }
             Ok(Err(error)) => {
-                match verdict(&error) {
-                    Verdict::Moved => moved.notify_one(),
-                    Verdict::Useless => {
+                match (verdict(&error), own) {
+                    (Verdict::Moved, _) => moved.notify_one(),
+                    // The keeper's shows whether the server is still there.
+                    (Verdict::Useless, Some(one)) if !is_of_server(&error) => {
+                        live.near.forget(&one);
+                        self.lost.notify_one();
+                    }
+                    (Verdict::Useless, _) => {
                         self.give_up(live);
                         // Another server may have its place.
                         moved.notify_one();
                     }
-                    Verdict::Refusal => {}
+                    (Verdict::Refusal, _) => {}
                 }
                 Err(away(format!("answers: {error}")))
             }
             Err(_) => {
-                if self.slow.fetch_add(1, Ordering::Relaxed) >= MOST_SLOW {
-                    self.set_well(false);
+                match own {
+                    Some(one) if one.is_silent() => live.near.forget(&one),
+                    None if self.slow.fetch_add(1, Ordering::Relaxed) >= MOST_SLOW => {
+                        self.set_well(false);
+                    }
+                    _ => {}
                 }
                 Err(away("is too slow".to_owned()))
             }
@@ -257,6 +271,11 @@ enum Verdict {
     Moved,
     /// The command is not carried out.
     Refusal,
+}
+
+/// Whether a server has sent an error, and so is there.
+fn is_of_server(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Server(_))
 }
 
 fn verdict(error: &RedisError) -> Verdict {

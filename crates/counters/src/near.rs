@@ -3,10 +3,10 @@
 //! for each decision, which takes as long as the decision.
 //!
 //! They belong to a [`Live`](crate::link::Live) and end with it. They are made when they are first wanted, beside the
-//! decision that wants one, which goes over the keeper's, and forgotten when none goes over them for a while: nobody
-//! asks a server over them whether it is well.
+//! decision that wants one, which goes over the keeper's. Nobody asks a server over them whether it is well: one is
+//! forgotten when it fails, is silent, or is not wanted for a while, and the server is judged by the keeper's.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -16,6 +16,8 @@ use tokio::runtime::{Handle, Id};
 /// A connection that nothing went over for so long is forgotten, in microseconds: before a server closes it that is set
 /// to close idle ones.
 const LONGEST_IDLE: i64 = 10_000_000;
+/// The decisions in a row without an answer in time after which a connection is forgotten.
+const MOST_SLOW: u32 = 3;
 /// The most of them: a process has a runtime for each processor, and few others.
 const MOST: usize = 256;
 
@@ -35,6 +37,8 @@ pub(crate) struct One {
     connection: OnceLock<MultiplexedConnection>,
     /// The time at which it was last wanted, in microseconds.
     wanted: AtomicI64,
+    /// The decisions in a row that were not answered in time.
+    slow: AtomicU32,
 }
 
 impl One {
@@ -42,6 +46,16 @@ impl One {
     pub(crate) fn set(&self, connection: MultiplexedConnection) {
         // It is made by one task.
         let _ = self.connection.set(connection);
+    }
+
+    /// Notes that a decision was answered.
+    pub(crate) fn note_answer(&self) {
+        self.slow.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes that a decision was not answered in time. Returns whether too many in a row were not.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.slow.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_SLOW
     }
 }
 
@@ -51,8 +65,8 @@ pub(crate) enum Nearest {
     Keepers,
     /// The keeper's, this time; another is to be made.
     ToBeMade(Arc<One>),
-    /// One of the runtime's own.
-    Own(MultiplexedConnection),
+    /// The runtime's own.
+    Own(Arc<One>, MultiplexedConnection),
 }
 
 impl Near {
@@ -67,14 +81,20 @@ impl Near {
         if here == self.home {
             return Nearest::Keepers;
         }
-        if let Some(one) = self.all.load().iter().find(|one| one.runtime == here) {
+        let all = self.all.load();
+        if let Some(one) = all.iter().find(|one| one.runtime == here) {
             one.wanted.store(now, Ordering::Relaxed);
-            return one.connection.get().cloned().map_or(Nearest::Keepers, Nearest::Own);
+            let connection = one.connection.get().cloned();
+            return connection.map_or(Nearest::Keepers, |own| Nearest::Own(one.clone(), own));
+        }
+        if all.len() >= MOST {
+            return Nearest::Keepers;
         }
         let added = Arc::new(One {
             runtime: here,
             connection: OnceLock::new(),
             wanted: AtomicI64::new(now),
+            slow: AtomicU32::new(0),
         });
         // Another task of the runtime may be faster.
         let has_room =
@@ -86,7 +106,7 @@ impl Near {
         if has_room(&before) { Nearest::ToBeMade(added) } else { Nearest::Keepers }
     }
 
-    /// Forgets a connection that cannot be made: it is tried again when it is wanted.
+    /// Forgets a connection that fails or cannot be made: another is made when it is wanted.
     pub(crate) fn forget(&self, one: &Arc<One>) {
         self.all.rcu(|all| -> Vec<Arc<One>> {
             all.iter().filter(|other| !Arc::ptr_eq(other, one)).cloned().collect()

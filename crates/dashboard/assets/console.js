@@ -370,6 +370,8 @@ if (playground) {
     // a one is not paid for once more until that one has an answer or has failed.
     const isOpen = ends.includes(UNKNOWN) || ends.includes(LOST);
     ends.forEach((end, index) => {
+      // A side that was not asked keeps its value.
+      if (end === null) return;
       if (end !== UNKNOWN && !(isOpen && end === ANSWERED)) values[index] = oneTimeValue();
     });
     [send.disabled, stop.disabled] = [false, true];

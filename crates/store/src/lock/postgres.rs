@@ -411,7 +411,7 @@ pub(crate) async fn running(db: impl PgExecutor<'_>) -> Result<i64> {
 /// Whether a gateway has held its locks for some time. After a restart of the server all take theirs again within seconds,
 /// and until then one that runs may not be seen. PostgreSQL shows the beginning of a session to nobody without the rights
 /// of the role that signed in, and a gateway may work in another role (`SET role`). Then the start of the server stands in,
-/// which is earlier after a crash that the server has recovered from by itself.
+/// which is earlier after a crash that the server has recovered from by itself, and at a standby that was promoted.
 pub(crate) async fn has_one_run_for(db: impl PgExecutor<'_>, least: Duration) -> Result<bool> {
     const SEEN: &str = "
         SELECT EXISTS (

@@ -71,9 +71,9 @@ const SETTINGS: [(&str, &str); 5] = [
     ("jit", "off"),
     ("max_parallel_workers_per_gather", "0"),
 ];
-/// The longest time that a run takes where there are partitions: a server that is gone never answers. It is shorter than
-/// the rest of a partition after a look at it, so that the next run has time for others after a look that took too long.
-const LONGEST_RUN: Duration = Duration::from_mins(50);
+/// The longest time that a run takes where there are partitions: a server that is gone never answers, and a first look
+/// at a large partition of thousands of projects takes an hour.
+const LONGEST_RUN: Duration = Duration::from_hours(3);
 /// The longest time that a run takes where there are none yet: for their conversion it reads tables of terabytes once.
 /// The counter of ids, which each run moves, is in doubt only two days later.
 const LONGEST_CONVERSION: Duration = Duration::from_hours(12);
