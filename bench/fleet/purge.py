@@ -10,7 +10,6 @@ until the steps are gone for everybody. Standard library of Python and `psql`; l
 """
 import argparse
 import contextlib
-import json
 import os
 import pathlib
 import secrets
@@ -166,8 +165,7 @@ def measure(node, database, args, folder, upstream):
     print(f"{args.steps:,} steps of day {day} made in {time.monotonic() - began:.0f} s", flush=True)
 
     def calls(seconds):
-        command = [*load.command, "--url", f"{node.base}/api/v1/chat/completions", "--rate", str(args.rate)]
-        read = json.loads(subprocess.check_output([*command, "--secs", str(seconds)], timeout=seconds + 120))
+        read = load.trickle(node.base, args.rate, seconds)
         lat = read["lat"]
         return (f"p50 {lat['p50']:.2f} ms, p99 {lat['p99']:.2f}, p99.9 {lat['p999']:.2f}, longest {lat['max']:.1f}; "
                 f"{read['ok']} answered, {read['errors']} failed")

@@ -46,6 +46,13 @@ class ChatLoad:
             sys.exit(f"calls failed: {answered}")
         return used / answered["ok"], answered["ok"] / seconds
 
+    def trickle(self, base, rate, seconds):
+        """Makes so many calls a second, whatever the answers do."""
+        command = [*self.command, "--url", f"{base}/api/v1/chat/completions", "--rate", str(rate)]
+        answered = subprocess.run([*command, "--secs", str(seconds)], capture_output=True, text=True, check=True,
+                                  timeout=seconds + 120).stdout
+        return json.loads(answered)
+
 
 def capitals():
     """Short questions, no two of them alike."""
