@@ -63,9 +63,11 @@ async fn are_there(node: &Counters, all: i64) {
     .await;
 }
 
-/// Lets all connections use the keys of a pattern, and no others.
+/// Lets all connections use the keys of some patterns, and no others.
 async fn allow(redis: &Redis, keys: &str) {
-    redis.servers[0].ask(&["ACL", "SETUSER", "default", "resetkeys", keys]).await;
+    let mut command = vec!["ACL", "SETUSER", "default", "resetkeys"];
+    command.extend(keys.split(' '));
+    redis.servers[0].ask(&command).await;
 }
 
 /// Has a node that was taken for gone add its reservations again.
@@ -177,6 +179,43 @@ async fn calls_go_on_while_what_others_have_given_back_cannot_be_added_again() {
     allow(&redis, "~*").await;
     beat(&one, PROJECT).await;
     assert_eq!(reserved(&one).await, Usd(6));
+}
+
+#[tokio::test]
+async fn a_project_that_cannot_be_added_again_keeps_no_other_from_it() {
+    if !is_there() {
+        return;
+    }
+    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
+    let [one, other] = two(&redis, &clock).await;
+    let projects = [PROJECT, ProjectId(8)];
+    let generation = one.join(projects[1]).await.unwrap();
+    one.open_project(projects[1], &generation, true, &[KEY]).await.unwrap();
+    for project in projects {
+        assert!(reserve(&one, &Bounds { project, ..BOUNDS }, 6).await.is_some());
+    }
+    let is_reserved =
+        async |project: ProjectId| other.look(project, &[KEY]).await.unwrap().reserved == Usd(6);
+    // Whichever is the first.
+    for added in projects {
+        for project in projects {
+            assert_eq!(other.forget(project, NodeId(1)).await, Ok(1));
+        }
+        allow(&redis, &format!("~sluice:test:{{f* ~sluice:test:{{p{}}}*", added.0)).await;
+        one.note_absence();
+        until("it is added beside the other", async || {
+            one.beat().await;
+            is_reserved(added).await
+        })
+        .await;
+        assert!(one.is_reached(added), "calls go on");
+        allow(&redis, "~*").await;
+        until("both are there", async || {
+            beat(&one, PROJECT).await;
+            is_reserved(projects[0]).await && is_reserved(projects[1]).await
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
