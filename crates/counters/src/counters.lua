@@ -438,7 +438,8 @@ local function reserve(keys, args)
   return { code, month, of_month, hour, of_hour }
 end
 
--- now, epoch, key, reset, cost, second of the ledger, microseconds since then, cap, budget, not after, ids...
+-- now, epoch, key, reset, cost, second of the ledger, microseconds since then, cap, budget, not after, whether it is
+-- the first of its call, ids...
 -- -> code, spent in the month, spent in the hour, the generation in which it counts
 local function settle(keys, args)
   local base, now = keys[1], clock(args[1])
@@ -448,12 +449,13 @@ local function settle(keys, args)
   local stored = call('HMGET', base .. ':k:' .. key, 'reset', 'e')
   if not is_known(base, key, epoch, cap, budget, stored[2]) then return { LOST } end
   check_reset(base, key, stored[1], reset)
-  -- A call that has no reservation any more was settled before.
-  local is_first = #args == 10
-  for place = 11, #args do
-    if give_back(base, args[place]) then is_first = true end
+  -- A call that has no reservation any more was settled before; or others have given it back, which makes no difference
+  -- to the first.
+  local counts = args[11] == '1'
+  for place = 12, #args do
+    if give_back(base, args[place]) then counts = true end
   end
-  if is_first and cost ~= '0' then
+  if counts and cost ~= '0' then
     local ended = now - tonumber(args[7])
     if budget ~= '' then month_add(base, month_of(ended), cost) end
     if cap ~= '' then hour_add(base, key, second, floor(ended / SECOND), cost) end

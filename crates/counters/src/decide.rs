@@ -218,7 +218,8 @@ impl Counters {
     }
 
     /// Counts the cost of a call in the place of its reservations. `ended` is when it ended by the ledger, `since`
-    /// how long ago that is. A call with reservations counts once, however often it is settled; its reservations
+    /// how long ago that is. A call with reservations counts once, however often it is settled: by the first command
+    /// that leaves, even if others have given them back ([`Counters::forget`]), or by the first that finds them. They
     /// stay this node's until one of these succeeds. From then on the first of them stands for its cost, which is
     /// added again after a loss until [`Counters::stored`].
     pub async fn settle(
@@ -248,13 +249,16 @@ impl Counters {
         let deadline = Deadline::now() + self.0.patience();
         let link = shared.link(bounds.project)?;
         let _changing = changing(&link, deadline).await?;
+        let is_new = ids.is_empty();
         let parts = self
             .decide("settle", bounds, deadline, |command, not_after| {
+                // An attempt that cannot be sent does not come here, and is none.
+                let is_first = is_new || shared.held.leaves(bounds.project, ids);
                 command.arg(cost.0.max(0)).arg(ended.unix_seconds());
                 command.arg(domain::time::micros(since));
                 money_arg(command, bounds.cap);
                 money_arg(command, bounds.budget);
-                command.arg(not_after);
+                command.arg(not_after).arg(u8::from(is_first));
                 for number in ids {
                     command.arg(shared.id(*number));
                 }
@@ -265,7 +269,7 @@ impl Counters {
         let at = now.checked_sub(since).unwrap_or(now);
         let bounded = if bounds.is_bounded() { cost } else { Usd::ZERO };
         let settlement = Settlement { bounds: *bounds, ended, at, generation };
-        shared.held.settle(numbers, ids.is_empty(), bounded, settlement);
+        shared.held.settle(numbers, is_new, bounded, settlement);
         Ok(Settled { month_spent: money(&parts, 1)?, hour_spent: money(&parts, 2)? })
     }
 

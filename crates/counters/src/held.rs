@@ -23,6 +23,8 @@ pub(crate) struct Held {
     /// The amount reserved; the cost once it is settled.
     pub(crate) amount: Usd,
     pub(crate) state: State,
+    /// Whether a settlement of the call has left, so that Redis may count it.
+    is_sent: bool,
     /// Whether the ledger has the call.
     is_stored: bool,
 }
@@ -59,7 +61,7 @@ impl Table {
     }
 
     pub(crate) fn add(&self, project: ProjectId, number: u64, key: KeyId, amount: Usd) {
-        let held = Held { key, amount, state: State::Held, is_stored: false };
+        let held = Held { key, amount, state: State::Held, is_sent: false, is_stored: false };
         self.lock().entry(project).or_default().insert(number, held);
     }
 
@@ -85,6 +87,18 @@ impl Table {
         }
     }
 
+    /// Notes that a settlement of a call leaves. Returns whether it is the first, and the ledger does not have the call
+    /// as far as is known: then nothing counts it yet, whether or not Redis still has its reservations.
+    pub(crate) fn leaves(&self, project: ProjectId, numbers: &[u64]) -> bool {
+        let mut all = self.lock();
+        let Some(of_project) = all.get_mut(&project) else { return false };
+        let mut is_first = true;
+        for number in numbers {
+            is_first &= of_project.get_mut(number).is_some_and(Held::leaves);
+        }
+        is_first
+    }
+
     /// Notes that a call was settled: the first of its reservations stands for its cost from now on, until the ledger
     /// has it. One that is not known here changes nothing, unless nothing was reserved for the call.
     pub(crate) fn settle(&self, numbers: &[u64], is_new: bool, cost: Usd, settlement: Settlement) {
@@ -100,7 +114,8 @@ impl Table {
                 of_project.remove(first);
             } else if is_new || of_project.contains_key(first) {
                 let (key, state) = (settlement.bounds.key, State::Settled(settlement));
-                of_project.insert(*first, Held { key, amount: cost, state, is_stored });
+                let held = Held { key, amount: cost, state, is_sent: true, is_stored };
+                of_project.insert(*first, held);
             }
         }
         self.remove(project, others);
@@ -194,6 +209,12 @@ impl Table {
 }
 
 impl Held {
+    /// Like [`Table::leaves`].
+    fn leaves(&mut self) -> bool {
+        let has_left = std::mem::replace(&mut self.is_sent, true);
+        matches!(self.state, State::Held) && !has_left && !self.is_stored
+    }
+
     /// Whether it is settled in Redis and in the ledger, as far as can be known.
     fn is_done(&self) -> bool {
         match &self.state {

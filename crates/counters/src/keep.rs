@@ -20,6 +20,9 @@ use crate::{DECISION_TIMEOUT, Failure};
 const BEAT_INTERVAL: Duration = Duration::from_millis(200);
 /// The longest that a server may take to answer before decisions do without it.
 const BEAT_TIMEOUT: Duration = Duration::from_millis(250);
+/// The longest that reservations may be added again in vain before the next beat: more than one project takes that is
+/// not answered.
+const VAIN_TIMEOUT: Duration = Duration::from_millis(1500);
 /// A connection with so many beats in a row without an answer is made anew.
 const MOST_MISSED: u32 = 8;
 /// How often a cluster is looked at anew.
@@ -55,13 +58,22 @@ impl Counters {
         let mut ticks = tokio::time::interval(BEAT_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut missed = 0;
+        let mut is_warned = false;
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
                 () = link.lost.notified() => {}
             }
-            if self.beat_at(link).await.is_ok() {
+            if let Ok(left) = self.beat_at(link).await {
                 missed = 0;
+                if let (Some(why), false) = (&left, is_warned) {
+                    tracing::warn!(
+                        server = link.name(),
+                        why,
+                        "reservations that other gateways may have given back cannot be added again"
+                    );
+                }
+                is_warned = left.is_some();
                 continue;
             }
             missed += 1;
@@ -96,10 +108,11 @@ impl Counters {
         }
     }
 
-    async fn beat_at(&self, link: &Link) -> Result<(), Failure> {
+    /// Asks a server. Returns why reservations are left to the next beat that others may have given back, if some are.
+    async fn beat_at(&self, link: &Link) -> Result<Option<String>, Failure> {
         let began = Instant::now();
         let beaten = match self.try_beat(link).await {
-            Ok(()) if !link.is_quick(began.elapsed()) => {
+            Ok(_) if !link.is_quick(began.elapsed()) => {
                 Err(Failure::Away(format!("{} is too slow", link.name())))
             }
             other => other,
@@ -118,7 +131,7 @@ impl Counters {
         beaten
     }
 
-    async fn try_beat(&self, link: &Link) -> Result<(), Failure> {
+    async fn try_beat(&self, link: &Link) -> Result<Option<String>, Failure> {
         let shared = &self.0;
         let live = match link.live() {
             Some(live) => live,
@@ -144,21 +157,24 @@ impl Counters {
         link.note_time(asked, theirs, shared.elapsed());
         let under = Passed { marker, number: loss, absences };
         if live.has_passed(&under) {
-            return Ok(());
+            return Ok(None);
         }
         match self.add_again(link, &live, &under).await {
-            Ok(()) => live.note_passed(under),
+            Ok(()) => {
+                live.note_passed(under);
+                Ok(None)
+            }
             // The counters are whole but for what others may have given back: calls go on, and the next beat tries it
             // again.
             Err(Failure::Away(why)) if live.has_passed_loss(&under) && link.has(&live) => {
-                tracing::debug!(why, "reservations are added again later");
+                Ok(Some(why))
             }
-            Err(failure) => return Err(failure),
+            Err(failure) => Err(failure),
         }
-        Ok(())
     }
 
-    /// Adds all reservations of this node at a server, and says so there.
+    /// Adds all reservations of this node at a server, and says so there. A project whose reservations cannot be added
+    /// keeps no other from it.
     async fn add_again(
         &self,
         link: &Link,
@@ -174,10 +190,31 @@ impl Counters {
                 .map_err(|_| Failure::Away("reservations change".to_owned()))?;
             live.epoch.store(Arc::new(format!("{}:{}", live.run, under.number)));
         }
-        for project in shared.held.projects() {
-            if shared.link(project).is_ok_and(|of| std::ptr::eq(&raw const *of, link)) {
-                self.join_at(link, live, project).await?;
+        let mut projects = shared.held.projects();
+        projects.retain(|project| {
+            shared.link(*project).is_ok_and(|of| std::ptr::eq(&raw const *of, link))
+        });
+        // The first that fails is the same one each time, and so is what is logged.
+        projects.sort_unstable();
+        let (mut failed, mut in_vain) = (None, Duration::ZERO);
+        for project in projects {
+            let began = Instant::now();
+            match self.join_at(link, live, project).await {
+                Ok(_) => {}
+                Err(Failure::Away(why)) => {
+                    failed.get_or_insert_with(|| format!("project {project}: {why}"));
+                    in_vain += began.elapsed();
+                    // It may be the server that does not answer.
+                    if in_vain >= VAIN_TIMEOUT || !link.has(live) {
+                        break;
+                    }
+                }
+                // The next beat begins under another number.
+                Err(Failure::Lost) => return Err(Failure::Lost),
             }
+        }
+        if let Some(why) = failed {
+            return Err(Failure::Away(why));
         }
         let mut pass = call("pass", &under.marker);
         pass.arg(shared.now()).arg(&under.number).arg(shared.settings.node.0);

@@ -1,7 +1,7 @@
 //! The setup that the tests of this crate share: a gateway over a fresh database, with the sandbox
 //! model.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -338,6 +338,22 @@ impl Redis {
         let mut sign = [0];
         stream.read_exact(&mut sign)?;
         if sign == *b"+" { Ok(()) } else { Err(std::io::ErrorKind::Other.into()) }
+    }
+
+    /// How many functions it has run.
+    pub(crate) fn functions_run(&self) -> u64 {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"INFO commandstats\r\n").unwrap();
+        let (mut answer, mut length) = (BufReader::new(stream), String::new());
+        answer.read_line(&mut length).unwrap();
+        let mut text = vec![0; length.trim().trim_start_matches('$').parse().unwrap()];
+        answer.read_exact(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let of_functions = |line: &str| {
+            let (calls, _) = line.strip_prefix("cmdstat_fcall:calls=")?.split_once(',')?;
+            calls.parse().ok()
+        };
+        text.lines().find_map(of_functions).unwrap_or_default()
     }
 
     /// Has it answer nothing until [`Redis::resume`].

@@ -324,9 +324,15 @@ impl Store {
         self.lock.leave(node).await;
     }
 
-    /// The calls of nodes that are gone that this one has recorded since the last time, where nodes count as one.
-    pub fn take_lost_calls(&self) -> Vec<LostCall> {
+    /// The calls of nodes that are gone that this one has recorded since the last time, where nodes count as one. All are
+    /// among them that the ledger had when this was called: whoever is recording some is waited for, so no request may
+    /// call it.
+    #[boxed]
+    pub async fn take_lost_calls(&self) -> Vec<LostCall> {
         let Some(lost) = &self.lost_calls else { return Vec::new() };
+        for settling in &self.settling {
+            drop(settling.lock().await);
+        }
         std::mem::take(&mut *lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 

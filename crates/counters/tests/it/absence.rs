@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use counters::{Bounds, Counters, HoldId, Reserved};
+use counters::{Bounds, Counters, Failure, HoldId, Reserved};
 use domain::ids::{KeyId, NodeId, ProjectId};
 use domain::money::Usd;
 use domain::time::Clock;
+use tokio::time::timeout;
 
 use crate::servers::{Redis, beat, is_there, quiet, until};
 
@@ -37,6 +38,18 @@ async fn reserve(node: &Counters, bounds: &Bounds, amount: i64) -> Option<HoldId
     }
 }
 
+/// Settles a call. Returns what is spent then.
+async fn settle(
+    node: &Counters,
+    clock: &Clock,
+    holds: &[HoldId],
+    cost: i64,
+) -> Result<Usd, Failure> {
+    let settled = node.settle(&BOUNDS, holds, Usd(cost), clock.now(), Duration::ZERO).await?;
+    assert_eq!(settled.month_spent, settled.hour_spent);
+    Ok(settled.hour_spent)
+}
+
 async fn reserved(node: &Counters) -> Usd {
     node.look(PROJECT, &[KEY]).await.unwrap().keys[0].reserved
 }
@@ -48,6 +61,13 @@ async fn are_there(node: &Counters, all: i64) {
         reserved(node).await == Usd(all)
     })
     .await;
+}
+
+/// Lets all connections use the keys of some patterns, and no others.
+async fn allow(redis: &Redis, keys: &str) {
+    let mut command = vec!["ACL", "SETUSER", "default", "resetkeys"];
+    command.extend(keys.split(' '));
+    redis.servers[0].ask(&command).await;
 }
 
 /// Has a node that was taken for gone add its reservations again.
@@ -142,24 +162,134 @@ async fn calls_go_on_while_what_others_have_given_back_cannot_be_added_again() {
     }
     let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
     let [one, other] = two(&redis, &clock).await;
-    let allow = async |keys: &str| {
-        redis.servers[0].ask(&["ACL", "SETUSER", "default", "resetkeys", keys]).await;
-    };
     assert!(reserve(&one, &BOUNDS, 6).await.is_some());
     assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(1));
-    allow(OF_BEATS).await;
+    allow(&redis, OF_BEATS).await;
     one.note_absence();
     beat(&one, PROJECT).await;
-    allow("~*").await;
+    allow(&redis, "~*").await;
     assert_eq!(reserved(&one).await, Usd::ZERO, "it could not be added");
     // It is tried again without another absence.
     are_there(&one, 6).await;
     // What is lost has to be there before a call is let in.
     redis.flush().await;
-    allow(OF_BEATS).await;
+    allow(&redis, OF_BEATS).await;
     one.beat().await;
     assert!(!one.is_reached(PROJECT), "it is not added yet");
-    allow("~*").await;
+    allow(&redis, "~*").await;
     beat(&one, PROJECT).await;
     assert_eq!(reserved(&one).await, Usd(6));
+}
+
+#[tokio::test]
+async fn a_project_that_cannot_be_added_again_keeps_no_other_from_it() {
+    if !is_there() {
+        return;
+    }
+    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
+    let [one, other] = two(&redis, &clock).await;
+    let projects = [PROJECT, ProjectId(8)];
+    let generation = one.join(projects[1]).await.unwrap();
+    one.open_project(projects[1], &generation, true, &[KEY]).await.unwrap();
+    for project in projects {
+        assert!(reserve(&one, &Bounds { project, ..BOUNDS }, 6).await.is_some());
+    }
+    let is_reserved =
+        async |project: ProjectId| other.look(project, &[KEY]).await.unwrap().reserved == Usd(6);
+    // Whichever is the first.
+    for added in projects {
+        for project in projects {
+            assert_eq!(other.forget(project, NodeId(1)).await, Ok(1));
+        }
+        allow(&redis, &format!("~sluice:test:{{f* ~sluice:test:{{p{}}}*", added.0)).await;
+        one.note_absence();
+        until("it is added beside the other", async || {
+            one.beat().await;
+            is_reserved(added).await
+        })
+        .await;
+        assert!(one.is_reached(added), "calls go on");
+        allow(&redis, "~*").await;
+        until("both are there", async || {
+            beat(&one, PROJECT).await;
+            is_reserved(projects[0]).await && is_reserved(projects[1]).await
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn what_ends_once_others_have_given_it_back_counts_once() {
+    if !is_there() {
+        return;
+    }
+    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
+    let [one, other] = two(&redis, &clock).await;
+    let runs = reserve(&one, &BOUNDS, 1).await.unwrap();
+    let mut attempts = Vec::new();
+    for _ in 0..2 {
+        attempts.push(reserve(&one, &BOUNDS, 3).await.unwrap());
+    }
+    let stored = reserve(&one, &BOUNDS, 2).await.unwrap();
+    // The first node is taken for gone, and does not know it.
+    assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(4));
+    for _ in 0..2 {
+        assert_eq!(settle(&one, &clock, &attempts, 5).await, Ok(Usd(5)), "a call of two attempts");
+    }
+    // The ledger has the other one before Redis is told of it, and is read meanwhile.
+    one.stored(PROJECT, &[stored]);
+    let now = clock.now();
+    other.raise_hour(PROJECT, None, KEY, None, &[(now.unix_seconds(), Usd(7))]).await.unwrap();
+    other.raise_month(PROJECT, None, now, Usd(7)).await.unwrap();
+    assert_eq!(settle(&one, &clock, &[stored], 2).await, Ok(Usd(7)), "the ledger stands for it");
+    // What counts is not reserved besides.
+    comes_back(&one, 1).await;
+    assert_eq!(settle(&one, &clock, &attempts, 5).await, Ok(Usd(7)));
+    assert_eq!(settle(&one, &clock, &[runs], 1).await, Ok(Usd(8)));
+    let figures = other.look(PROJECT, &[KEY]).await.unwrap();
+    assert_eq!((figures.spent, figures.keys[0].spent), (Usd(8), Usd(8)));
+    assert_eq!((figures.reserved, one.held()), (Usd::ZERO, 0));
+}
+
+#[tokio::test]
+async fn what_others_have_given_back_counts_once_redis_can_be_told() {
+    if !is_there() {
+        return;
+    }
+    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
+    let [one, other] = two(&redis, &clock).await;
+    let call = reserve(&one, &BOUNDS, 6).await.unwrap();
+    assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(1));
+    // A beat that fails keeps decisions from leaving.
+    allow(&redis, "~sluice:test:{p*").await;
+    one.beat().await;
+    let settled = settle(&one, &clock, &[call], 4).await;
+    assert!(matches!(settled, Err(Failure::Away(_))), "{settled:?}");
+    allow(&redis, "~*").await;
+    beat(&one, PROJECT).await;
+    assert_eq!(reserved(&one).await, Usd::ZERO, "the node does not know what was given back");
+    for _ in 0..2 {
+        assert_eq!(settle(&one, &clock, &[call], 4).await, Ok(Usd(4)));
+    }
+}
+
+#[tokio::test]
+async fn what_counts_though_it_was_not_answered_counts_once() {
+    if !is_there() {
+        return;
+    }
+    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
+    let [one, other] = two(&redis, &clock).await;
+    let call = reserve(&one, &BOUNDS, 6).await.unwrap();
+    assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(1));
+    redis.servers[0].signal("-STOP");
+    let settling = settle(&one, &clock, &[call], 4);
+    let answered = timeout(Duration::from_millis(100), settling).await;
+    assert!(answered.is_err(), "{answered:?}");
+    redis.servers[0].signal("-CONT");
+    until("the command that was given up has come", async || {
+        other.look(PROJECT, &[KEY]).await.unwrap().spent == Usd(4)
+    })
+    .await;
+    assert_eq!(settle(&one, &clock, &[call], 4).await, Ok(Usd(4)));
 }

@@ -1,6 +1,5 @@
 //! Counters that are lost are noticed before anything is spent.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use counters::{Admission, Bounds, Counters, DECISION_TIMEOUT, Failure, Request, Reserved, Spend};
@@ -112,11 +111,6 @@ async fn functions_that_are_gone_are_loaded_again() {
     node.close().await;
 }
 
-fn signal(server: &Server, name: &str) {
-    let done = Command::new("kill").arg(name).arg(server.id().to_string()).status().unwrap();
-    assert!(done.success());
-}
-
 #[tokio::test]
 async fn a_decision_that_is_made_too_late_has_no_effect() {
     if !is_there() {
@@ -128,7 +122,7 @@ async fn a_decision_that_is_made_too_late_has_no_effect() {
     let Reserved::Granted(hold, _) = node.reserve(&BOUNDS, Usd(2)).await.unwrap() else {
         panic!("it is granted");
     };
-    signal(&redis.servers[0], "-STOP");
+    redis.servers[0].signal("-STOP");
     let began = Instant::now();
     let failed = reserve(&node, 3).await.unwrap_err();
     // Some time for a busy machine.
@@ -142,7 +136,7 @@ async fn a_decision_that_is_made_too_late_has_no_effect() {
     let settled = node.settle(&BOUNDS, &[hold], Usd(2), ended, Duration::ZERO).await;
     assert!(settled.is_err());
     until("it is noticed", async || node.check().is_err()).await;
-    signal(&redis.servers[0], "-CONT");
+    redis.servers[0].signal("-CONT");
     until("it is reached again", async || node.check().is_ok()).await;
     until("what is doubtful is given back", async || reserved(&node).await == Usd(2)).await;
     assert_eq!(node.held(), 1, "the call that is not settled");
@@ -200,10 +194,10 @@ async fn a_replica_that_takes_over_is_built_anew() {
     build(&node).await;
     assert_eq!(reserve(&node, 3).await, Ok(true));
     // The replica does not hear of this.
-    signal(&replica, "-STOP");
+    replica.signal("-STOP");
     assert_eq!(reserve(&node, 4).await, Ok(true));
     master.kill();
-    signal(&replica, "-CONT");
+    replica.signal("-CONT");
     until("the replica is asked", async || reserve(&node, 1).await == Err(Failure::Lost)).await;
     node.join(PROJECT).await.unwrap();
     assert_eq!(reserved(&node).await, Usd(7), "what the replica did not know");

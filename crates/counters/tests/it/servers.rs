@@ -71,11 +71,6 @@ impl Server {
         server
     }
 
-    /// The number of its process.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     async fn answers(&mut self) -> bool {
         let began = Instant::now();
         while began.elapsed() < TEST_TIMEOUT && self.child.try_wait().unwrap().is_none() {
@@ -85,6 +80,12 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         false
+    }
+
+    /// Sends its process a signal, as `kill` names it.
+    pub fn signal(&self, name: &str) {
+        let done = Command::new("kill").arg(name).arg(self.child.id().to_string()).status();
+        assert!(done.unwrap().success());
     }
 
     /// Ends it at once, as a crash does.

@@ -126,7 +126,10 @@ impl Gateway {
                 Ok(settled) => drop(send.send(settled.hour_spent)),
                 // Nothing in Redis says that it was not counted before: its cost is taken from the ledger.
                 Err(_) if !is_reserved => {}
-                Err(_) => fleet.owe([Owed { bounds, holds, cost, ended, since, is_lost: false }]),
+                Err(_) => {
+                    let (is_lost, unanswered) = (false, None);
+                    fleet.owe([Owed { bounds, holds, cost, ended, since, is_lost, unanswered }]);
+                }
             }
         });
         Some((receive, all))

@@ -167,7 +167,7 @@ impl Gateway {
         self.store.settle_lost_calls(&self.clock).await?;
         // Those that are taken here must not be missed by whoever gives back what their node has reserved.
         let _alone = fleet.paying.lock().await;
-        self.owe_lost_calls(fleet);
+        self.owe_lost_calls(fleet).await;
         // The ledger has these from here on.
         let mut lost = fleet.take_lost(|project| meant.contains_key(&project));
         let projects: Vec<ProjectId> = meant.keys().copied().collect();
@@ -249,7 +249,8 @@ impl Gateway {
 
     /// Owes Redis the calls of nodes that are gone which this node has recorded. To be called by whoever holds
     /// [`Fleet::paying`].
-    fn owe_lost_calls(&self, fleet: &Fleet) {
+    async fn owe_lost_calls(&self, fleet: &Fleet) {
+        let lost = self.store.take_lost_calls().await;
         let owed = |LostCall { project, key, cost, ended }| Owed {
             bounds: Bounds { project, key, reset_at: None, cap: None, budget: None },
             holds: vec![fleet.counters.without_reservation()],
@@ -257,8 +258,9 @@ impl Gateway {
             ended,
             since: Instant::now(),
             is_lost: true,
+            unanswered: None,
         };
-        fleet.owe(self.store.take_lost_calls().into_iter().map(owed));
+        fleet.owe(lost.into_iter().map(owed));
     }
 }
 
@@ -325,33 +327,57 @@ impl Gateway {
     pub(super) async fn pay_all(&self, fleet: &Fleet) -> BTreeSet<ProjectId> {
         // A look at the debts sees all of them then.
         let _alone = fleet.paying.lock().await;
-        self.owe_lost_calls(fleet);
-        for owed in fleet.take_owed() {
-            if !self.pay(fleet, &owed).await {
+        self.owe_lost_calls(fleet).await;
+        for mut owed in fleet.take_owed() {
+            if !self.pay(fleet, &mut owed).await {
                 fleet.owe([owed]);
             }
         }
         fleet.owing()
     }
 
-    async fn pay(&self, fleet: &Fleet, owed: &Owed) -> bool {
-        let Owed { bounds, holds, cost, ended, since, .. } = owed;
-        if !fleet.counters.is_reached(bounds.project) {
+    /// Settles a call. Returns whether it is owed no more.
+    async fn pay(&self, fleet: &Fleet, owed: &mut Owed) -> bool {
+        if let Some(sent) = owed.unanswered {
+            // It may count, and the ledger has it. Once what was sent can have no effect any more, a raise counts it
+            // once; until then it keeps its project from being raised.
+            return sent.elapsed() >= SETTLING;
+        }
+        let (project, bounds) = (owed.bounds.project, self.payable(owed.bounds));
+        // All calls of a project that is lost get the same answer, and its rebuild waits for the end of this.
+        let is_refused = bounds.is_bounded() && fleet.is_lost(project);
+        if is_refused || !fleet.counters.is_reached(project) {
             return false;
         }
-        let bounds = self.bounds_now(*bounds);
-        match fleet.counters.settle(&bounds, holds, *cost, *ended, since.elapsed()).await {
+        let Owed { holds, cost, ended, since, .. } = &*owed;
+        let settled = fleet.counters.settle(&bounds, holds, *cost, *ended, since.elapsed()).await;
+        match settled {
             Ok(_) => {
                 if owed.is_lost {
-                    fleet.counters.stored(bounds.project, holds);
+                    fleet.counters.stored(project, &owed.holds);
                 }
                 true
             }
             Err(Failure::Lost) => {
-                fleet.note_lost(bounds.project);
+                fleet.note_lost(project);
                 false
             }
-            Err(Failure::Away(_)) => false,
+            Err(Failure::Away(_)) => {
+                // Nothing in Redis would show that it counts already, as the reservation of an own call does.
+                owed.unanswered = owed.is_lost.then(Instant::now);
+                false
+            }
+        }
+    }
+
+    /// What bounds a call that is owed, as far as a rebuild makes it known: nothing bounds a key that is revoked, and no
+    /// budget a project that is deleted or cannot be read. A settlement that named more would be refused for ever.
+    fn payable(&self, known: Bounds) -> Bounds {
+        let key = self.registry.key(known.key);
+        Bounds {
+            cap: key.and_then(|state| state.key.hourly_limit),
+            budget: self.budget_of(known.project),
+            ..self.bounds_now(known)
         }
     }
 }

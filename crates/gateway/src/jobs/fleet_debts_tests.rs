@@ -23,6 +23,7 @@ impl Counting {
             ended: self.gateway().clock.now(),
             since: Instant::now(),
             is_lost: true,
+            unanswered: None,
         }
     }
 }
@@ -124,4 +125,98 @@ async fn a_rebuild_takes_no_call_while_somebody_must_see_them_all() {
     let (rebuilt, ()) = tokio::join!(rebuilding, looks);
     rebuilt.unwrap();
     assert!(!fleet.owes_lost(project), "the ledger has them");
+}
+
+#[tokio::test]
+async fn a_call_whose_key_was_revoked_during_a_loss_is_settled_all_the_same() {
+    let Some(counting) = Counting::bounded(OnCounterLoss::Refuse).await else { return };
+    let (gateway, fleet) = (counting.gateway(), counting.fleet());
+    let trace = counting.fresh.trace().await;
+    let call = counting.fresh.in_flight(&trace).await;
+    counting.flush().await;
+    let mut tx = gateway.store.begin().await.unwrap();
+    let key = counting.fresh.caller.key.key.id;
+    assert!(tx.revoke_key(key, gateway.clock.now()).await.unwrap());
+    gateway.publish(tx).await.unwrap();
+    call.finish().await.unwrap();
+    assert_eq!(fleet.owing(), BTreeSet::from([counting.project()]));
+    let [.., reserved] = counting.counted().await;
+    assert!(reserved > Usd::ZERO);
+    // What the key has spent is not known there from here on.
+    counting.rebuild().await;
+    Debts.run(gateway).await.unwrap();
+    let [.., reserved] = counting.counted().await;
+    assert_eq!((reserved, fleet.counters.held()), (Usd::ZERO, 0));
+    assert!(fleet.owing().is_empty(), "what the project has spent could not be raised any more");
+    gateway.recount_hours().await.unwrap();
+    gateway.recount_months().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_of_a_project_that_was_deleted_during_a_loss_is_owed_no_more() {
+    let Some(counting) = Counting::bounded(OnCounterLoss::Refuse).await else { return };
+    let (gateway, fleet, project) = (counting.gateway(), counting.fleet(), counting.project());
+    let trace = counting.fresh.trace().await;
+    let call = counting.fresh.in_flight(&trace).await;
+    counting.flush().await;
+    call.finish().await.unwrap();
+    Debts.run(gateway).await.unwrap();
+    assert_eq!(fleet.owing(), BTreeSet::from([project]));
+    assert_eq!(fleet.lost(), [project]);
+    let mut tx = gateway.store.begin().await.unwrap();
+    assert!(tx.delete_project(project, gateway.clock.now()).await.unwrap());
+    gateway.publish(tx).await.unwrap();
+    // It need not be built for that, which may wait for another node.
+    Debts.run(gateway).await.unwrap();
+    assert!(fleet.owing().is_empty());
+    assert_eq!(counting.counted().await, [Usd::ZERO; 3]);
+    assert_eq!(fleet.counters.held(), 0);
+}
+
+#[tokio::test]
+async fn a_lost_call_that_may_count_is_not_sent_again_and_counts_from_the_ledger() {
+    let Some(counting) = Counting::bounded(OnCounterLoss::Refuse).await else { return };
+    let (gateway, fleet) = (counting.gateway(), counting.fleet());
+    let trace = counting.fresh.trace().await;
+    counting.fresh.in_flight(&trace).await.finish().await.unwrap();
+    let mut lost = counting.fresh.steps(&trace).await.remove(0);
+    let cost = lost.cost();
+    lost.id = gateway.store.step_id().await.unwrap();
+    gateway.store.writer().step(lost, None).await.unwrap();
+    fleet.owe([counting.lost_call(cost)]);
+    // No key may be touched: for this node that is an answer like none.
+    counting.redis.ask("ACL SETUSER default resetkeys");
+    Debts.run(gateway).await.unwrap();
+    counting.redis.ask("ACL SETUSER default resetkeys ~*");
+    assert!(fleet.owes_lost(counting.project()), "what was sent may still have its effect");
+    until("it is left to the ledger", async || {
+        Debts.run(gateway).await.unwrap();
+        assert_eq!(counting.counted().await, [cost, cost, Usd::ZERO], "it was sent again");
+        fleet.owing().is_empty().then_some(())
+    })
+    .await;
+    for _ in 0..2 {
+        gateway.recount_hours().await.unwrap();
+        gateway.recount_months().await.unwrap();
+        counting.is_settled().await;
+    }
+}
+
+#[tokio::test]
+async fn a_project_that_is_lost_is_asked_once_however_many_of_its_calls_are_owed() {
+    let Some(counting) = Counting::bounded(OnCounterLoss::Refuse).await else { return };
+    let (gateway, fleet, project) = (counting.gateway(), counting.fleet(), counting.project());
+    counting.flush().await;
+    fleet.owe((0..5).map(|_| counting.lost_call(Usd(400))));
+    let before = counting.redis.functions_run();
+    for _ in 0..2 {
+        Debts.run(gateway).await.unwrap();
+        assert_eq!(counting.redis.functions_run() - before, 1, "all get the same answer");
+    }
+    assert_eq!(fleet.lost(), [project]);
+    let owed = fleet.take_owed();
+    assert_eq!(owed.len(), 5);
+    fleet.owe(owed);
+    counting.rebuild().await;
+    assert!(fleet.owing().is_empty(), "the ledger has them");
 }

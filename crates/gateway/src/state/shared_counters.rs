@@ -50,6 +50,8 @@ pub(crate) struct Owed {
     pub(crate) since: std::time::Instant,
     /// Whether it was lost with a node that is gone: the ledger has it, with an estimated cost.
     pub(crate) is_lost: bool,
+    /// When Redis was told of it without an answer, if it is lost: it may count there, and is not told again.
+    pub(crate) unanswered: Option<std::time::Instant>,
 }
 
 impl Fleet {
@@ -118,6 +120,11 @@ impl Fleet {
     /// The projects whose counters are lost.
     pub(crate) fn lost(&self) -> Vec<ProjectId> {
         lock(&self.lost).all()
+    }
+
+    /// Whether the counters of a project are lost, as far as is known.
+    pub(crate) fn is_lost(&self, project: ProjectId) -> bool {
+        lock(&self.lost).has(project)
     }
 
     /// Notes that the counters of a project are there again, or that nobody needs them.

@@ -72,56 +72,63 @@ async fn a_call_whose_end_was_lost_becomes_a_failed_step_that_costs_its_prompt()
 
 #[tokio::test]
 async fn whoever_finds_the_calls_of_a_node_recorded_has_them_to_count() {
-    // The one on SQLite: its writer has a thread, which an observer may hold.
-    let database = databases().await.remove(0);
-    let store = database.try_open([7; 32], Claim::ServeFleet).await.unwrap();
-    let (project, _) = project(&store).await;
-    store.writer().trace(trace(project, 1)).await.unwrap();
-    let gone = database.try_open([7; 32], Claim::Visit).await.unwrap();
-    for _ in 0..2 {
-        gone.writer().start(start(project, gone.step_id().await.unwrap())).await.unwrap();
-    }
-    let node = gone.node();
-    gone.close().await;
-    let (send, mut observed) = tokio::sync::mpsc::unbounded_channel();
-    let (release, held) = std::sync::mpsc::channel::<()>();
-    let held = std::sync::Mutex::new(held);
-    store.writer().observe(Box::new(move |observed| {
-        send.send(observed.is_lost).unwrap();
-        // Until the test lets the writer go on, or has ended.
-        let _ = held.lock().unwrap().recv();
-    }));
-    // What has begun before these and takes a read or two is done after them.
-    let reads = async || {
-        for _ in 0..20 {
-            store.open_calls(trace_id(1)).await.unwrap();
+    // Whoever settles them too knows that they are recorded, and whoever reads the ledger finds them there.
+    for settles in [true, false] {
+        // The one on SQLite: its writer has a thread, which an observer may hold.
+        let database = databases().await.remove(0);
+        let store = database.try_open([7; 32], Claim::ServeFleet).await.unwrap();
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        let gone = database.try_open([7; 32], Claim::Visit).await.unwrap();
+        for _ in 0..2 {
+            gone.writer().start(start(project, gone.step_id().await.unwrap())).await.unwrap();
         }
-    };
-    let own = run(project, trace_id(1), store.step_id().await.unwrap());
-    store.writer().step(own, None).await.unwrap();
-    assert_eq!(observed.recv().await, Some(false));
-    let records = async {
-        assert_eq!(store.settle_lost_calls(&database.clock).await.unwrap(), 2);
-    };
-    let looks = async {
-        reads().await;
-        // Both calls wait for the writer by now, so they share a commit. It answers the first alone.
-        release.send(()).unwrap();
-        assert_eq!(observed.recv().await, Some(true));
-        let finds = async {
-            assert!(store.settle_if_gone(node, &database.clock).await.unwrap());
-            assert_eq!(store.take_lost_calls().len(), 2);
+        let node = gone.node();
+        gone.close().await;
+        let (send, mut observed) = tokio::sync::mpsc::unbounded_channel();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let held = std::sync::Mutex::new(held);
+        store.writer().observe(Box::new(move |observed| {
+            send.send(observed.is_lost).unwrap();
+            // Until the test lets the writer go on, or has ended.
+            let _ = held.lock().unwrap().recv();
+        }));
+        // What has begun before these and takes a read or two is done after them.
+        let reads = async || {
+            for _ in 0..20 {
+                store.open_calls(trace_id(1)).await.unwrap();
+            }
         };
-        let goes_on = async {
+        let own = run(project, trace_id(1), store.step_id().await.unwrap());
+        store.writer().step(own, None).await.unwrap();
+        assert_eq!(observed.recv().await, Some(false));
+        let records = async {
+            assert_eq!(store.settle_lost_calls(&database.clock).await.unwrap(), 2);
+        };
+        let looks = async {
             reads().await;
-            drop(release);
+            // Both calls wait for the writer by now, so they share a commit. It answers the first alone.
+            release.send(()).unwrap();
+            assert_eq!(observed.recv().await, Some(true));
+            let finds = async {
+                if settles {
+                    assert!(store.settle_if_gone(node, &database.clock).await.unwrap());
+                }
+                assert_eq!(store.take_lost_calls().await.len(), 2);
+            };
+            let goes_on = async {
+                reads().await;
+                drop(release);
+            };
+            tokio::join!(finds, goes_on);
         };
-        tokio::join!(finds, goes_on);
-    };
-    tokio::join!(records, looks);
-    assert!(store.take_lost_calls().is_empty(), "each is counted once");
-    store.leave(node).await;
-    store.close().await;
+        tokio::join!(records, looks);
+        assert!(store.take_lost_calls().await.is_empty(), "each is counted once");
+        if settles {
+            store.leave(node).await;
+        }
+        store.close().await;
+    }
 }
 
 #[tokio::test]
