@@ -124,9 +124,9 @@ end
 -- What was spent in a month. A clock that has shown a later month and went back frees nothing: the larger sum
 -- counts.
 local function month_spent(base, month)
-  local latest = call('HGET', base .. ':s', 'ml')
+  local known = call('HMGET', base .. ':s', 'ml', month)
+  local latest, spent = known[1], known[2] or '0'
   if not latest then return '0' end
-  local spent = call('HGET', base .. ':s', month) or '0'
   if latest > month then
     local later = call('HGET', base .. ':s', latest) or '0'
     if is_more(later, spent) then return later end
@@ -292,10 +292,11 @@ local function reserved(base, what)
   return call('HGET', base .. ':o', what) or '0'
 end
 
-local function set_aside(base, id, key, amount)
+-- `all` and `of_key` are what is reserved with it.
+local function set_aside(base, id, key, amount, all, of_key)
   local o = base .. ':o'
   call('HSET', base .. ':r', id, key .. ' ' .. amount)
-  call('HSET', o, key, sum(call('HGET', o, key), amount), '*', sum(call('HGET', o, '*'), amount))
+  call('HSET', o, key, of_key, '*', all)
   call('EXPIRE', base .. ':r', KEEP_PROJECT)
   call('EXPIRE', o, KEEP_PROJECT)
 end
@@ -312,9 +313,14 @@ local function give_back(base, id)
   local o = base .. ':o'
   local key, amount = key_and_amount(entry)
   call('HDEL', base .. ':r', id)
-  call('HSET', o, '*', difference(call('HGET', o, '*'), amount))
-  local left = difference(call('HGET', o, key), amount)
-  if left == '0' then call('HDEL', o, key) else call('HSET', o, key, left) end
+  local held = call('HMGET', o, '*', key)
+  local all, left = difference(held[1], amount), difference(held[2], amount)
+  if left == '0' then
+    call('HSET', o, '*', all)
+    call('HDEL', o, key)
+  else
+    call('HSET', o, '*', all, key, left)
+  end
   return true
 end
 
@@ -407,7 +413,8 @@ local function figures(base, key, now, cap, budget)
   local month, hour = '0', '0'
   if budget ~= '' then month = month_spent(base, month_of(now)) end
   if cap ~= '' then hour = hour_spent(base, key, now) end
-  return month, reserved(base, '*'), hour, reserved(base, key)
+  local held = call('HMGET', base .. ':o', '*', key)
+  return month, held[1] or '0', hour, held[2] or '0'
 end
 
 local function does_fit(amount, bound, spent, held)
@@ -432,8 +439,8 @@ local function reserve(keys, args)
   local month, of_month, hour, of_hour = figures(base, key, now, cap, budget)
   local code = FULL
   if does_fit(amount, budget, month, of_month) and does_fit(amount, cap, hour, of_hour) then
-    set_aside(base, id, key, amount)
     of_month, of_hour, code = sum(of_month, amount), sum(of_hour, amount), OK
+    set_aside(base, id, key, amount, of_month, of_hour)
   end
   return { code, month, of_month, hour, of_hour }
 end

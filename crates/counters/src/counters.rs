@@ -14,15 +14,12 @@ use tokio_util::task::TaskTracker;
 use crate::failures::Untold;
 use crate::held::Table;
 use crate::link::{Link, Live};
-use crate::near::{Nearest, One};
 use crate::target::Target;
 use crate::topology::{Topology, slot_of};
 use crate::{DECISION_TIMEOUT, Failure, Unusable, connect};
 
 /// How long a decision may take on the fixed clock of a test, however busy its machine is.
 const UNHURRIED: Duration = Duration::from_secs(10);
-/// The pause before another attempt at a connection of a loop.
-const REMAKE_PAUSE: Duration = Duration::from_secs(30);
 /// A node whose servers have all been away for so long is not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(1);
 
@@ -204,7 +201,7 @@ impl Shared {
         (self.elapsed() + offset + micros(DECISION_TIMEOUT)).to_string()
     }
 
-    /// Sends a command, over the nearest connection.
+    /// Sends a command.
     pub(crate) async fn send(
         &self,
         link: &Link,
@@ -212,41 +209,6 @@ impl Shared {
         command: &Cmd,
         within: Duration,
     ) -> Result<Value, Failure> {
-        // A connection with TLS reads the certificates of the system, which other calls of a loop would wait for.
-        let nearest = if self.settings.target.tls {
-            Nearest::Keepers
-        } else {
-            live.near.nearest(self.elapsed())
-        };
-        let keepers = || (live.connection.clone(), None);
-        let way = match nearest {
-            Nearest::Own(one, connection) => (connection, Some(one)),
-            Nearest::Keepers => keepers(),
-            Nearest::ToBeMade(one) => {
-                self.make_near(link, live.clone(), one);
-                keepers()
-            }
-        };
-        link.send(live, way, command, within, &self.moved).await
-    }
-
-    /// Makes a connection of this runtime to a server.
-    fn make_near(&self, link: &Link, live: Arc<Live>, one: Arc<One>) {
-        let (target, address) = (self.settings.target.clone(), link.address.clone());
-        let making = async move {
-            match connect::connect_again(&target, address, &live.run).await {
-                Ok(connection) => one.set(connection),
-                Err(why) => {
-                    tracing::debug!(why, "a loop does without a connection to Redis of its own");
-                    let live = Arc::downgrade(&live);
-                    tokio::time::sleep(REMAKE_PAUSE).await;
-                    if let Some(live) = live.upgrade() {
-                        live.near.forget(&one);
-                    }
-                }
-            }
-        };
-        let stopping = self.stopping.clone();
-        self.tasks.spawn(async move { stopping.run_until_cancelled(making).await });
+        link.send(live, command, within, &self.moved).await
     }
 }

@@ -144,7 +144,6 @@ impl Counters {
                 link.live().ok_or_else(|| away("the connection is lost".to_owned()))?
             }
         };
-        live.near.forget_idle(shared.elapsed());
         let marker = self.marker(link);
         // Before anything is added: after an absence that ends meanwhile it is all added once more.
         let absences = shared.absences.load(Ordering::Acquire);

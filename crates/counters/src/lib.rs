@@ -26,7 +26,6 @@ mod held;
 mod keep;
 mod library;
 mod link;
-mod near;
 mod rebuild;
 mod reply;
 mod target;

@@ -1,6 +1,5 @@
 //! The connection to one server, which is made anew when it is lost.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +12,6 @@ use tokio::sync::{Notify, RwLock};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::near::{Near, One};
 use crate::target::{Address, shown};
 use crate::{DECISION_TIMEOUT, Failure, library};
 
@@ -21,9 +19,6 @@ use crate::{DECISION_TIMEOUT, Failure, library};
 const QUICK_ANSWER: i64 = 10_000;
 /// What was found so long ago is replaced by what a slow answer says, in microseconds.
 const OLD_TIME: i64 = 2_000_000;
-
-/// How long it may take to read an answer that has come in time.
-const READ_TIME: Duration = Duration::from_millis(1);
 
 /// A server that has kept so many decisions in a row waiting for too long is not well, even if it answers beats.
 const MOST_SLOW: u32 = 5;
@@ -64,10 +59,7 @@ pub(crate) struct Link {
 /// A connection, with what holds for as long as it does.
 #[derive(Debug)]
 pub(crate) struct Live {
-    /// The keeper's.
     pub(crate) connection: MultiplexedConnection,
-    /// Those of event loops.
-    pub(crate) near: Near,
     /// The run id of the server.
     pub(crate) run: String,
     /// The run id and the number of the last loss: what counters are built under.
@@ -88,10 +80,9 @@ pub(crate) struct Passed {
 }
 
 impl Live {
-    /// To be called on the runtime of the keeper.
     pub(crate) fn new(connection: MultiplexedConnection, run: String) -> Self {
         let epoch = ArcSwap::from_pointee(run.clone());
-        Self { connection, near: Near::new(), run, epoch, passed: Mutex::default() }
+        Self { connection, run, epoch, passed: Mutex::default() }
     }
 
     /// Whether this node has added its reservations under this.
@@ -201,54 +192,36 @@ impl Link {
         live.ok_or_else(|| Failure::Away(format!("{} is not reached", self.name())))
     }
 
-    /// Sends a command over the keeper's connection or that of an event loop. Says that slots have moved by `moved`.
+    /// Sends a command. Says that slots have moved by `moved`.
     pub(crate) async fn send(
         &self,
         live: &Arc<Live>,
-        (mut connection, own): (MultiplexedConnection, Option<Arc<One>>),
         command: &Cmd,
         within: Duration,
         moved: &Notify,
     ) -> Result<Value, Failure> {
+        let mut connection = live.connection.clone();
         let away = |why: String| Failure::Away(format!("{} {why}", self.name()));
-        let mut query = pin!(command.query_async::<Value>(&mut connection));
-        let mut answered = timeout(within, &mut query).await;
-        if answered.is_err() {
-            // This thread may have been busy until now, and what has come is not read yet.
-            answered = timeout(READ_TIME, &mut query).await;
-        }
-        match answered {
+        match timeout(within, command.query_async::<Value>(&mut connection)).await {
             Ok(Ok(value)) => {
                 self.slow.store(0, Ordering::Relaxed);
-                if let Some(one) = own {
-                    one.note_answer();
-                }
                 Ok(value)
             }
             Ok(Err(error)) => {
-                match (verdict(&error), own) {
-                    (Verdict::Moved, _) => moved.notify_one(),
-                    // The keeper's shows whether the server is still there.
-                    (Verdict::Useless, Some(one)) if !is_of_server(&error) => {
-                        live.near.forget(&one);
-                        self.lost.notify_one();
-                    }
-                    (Verdict::Useless, _) => {
+                match verdict(&error) {
+                    Verdict::Moved => moved.notify_one(),
+                    Verdict::Useless => {
                         self.give_up(live);
                         // Another server may have its place.
                         moved.notify_one();
                     }
-                    (Verdict::Refusal, _) => {}
+                    Verdict::Refusal => {}
                 }
                 Err(away(format!("answers: {error}")))
             }
             Err(_) => {
-                match own {
-                    Some(one) if one.is_silent() => live.near.forget(&one),
-                    None if self.slow.fetch_add(1, Ordering::Relaxed) >= MOST_SLOW => {
-                        self.set_well(false);
-                    }
-                    _ => {}
+                if self.slow.fetch_add(1, Ordering::Relaxed) >= MOST_SLOW {
+                    self.set_well(false);
                 }
                 Err(away("is too slow".to_owned()))
             }
@@ -271,11 +244,6 @@ enum Verdict {
     Moved,
     /// The command is not carried out.
     Refusal,
-}
-
-/// Whether a server has sent an error, and so is there.
-fn is_of_server(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Server(_))
 }
 
 fn verdict(error: &RedisError) -> Verdict {

@@ -283,7 +283,8 @@ async fn what_counts_though_it_was_not_answered_counts_once() {
     let call = reserve(&one, &BOUNDS, 6).await.unwrap();
     assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(1));
     redis.servers[0].signal("-STOP");
-    let settling = settle(&one, &clock, &[call], 4);
+    let calls = [call];
+    let settling = settle(&one, &clock, &calls, 4);
     let answered = timeout(Duration::from_millis(100), settling).await;
     assert!(answered.is_err(), "{answered:?}");
     redis.servers[0].signal("-CONT");
