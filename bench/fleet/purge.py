@@ -63,7 +63,7 @@ def fill(database, steps):
     database.query("; ".join(parts))
     began = day * 86_400_000_000
     apart = 86_400_000_000 // steps
-    uuid = "lpad(to_hex(n / {0}), 32, 'a')::uuid".format(STEPS_OF_TRACE)
+    uuid = f"('f0000000-0000-7000-8000-' || lpad(to_hex(n / {STEPS_OF_TRACE}), 12, '0'))::uuid"
 
     def copy(table, of, values, last):
         names = columns(database, of)

@@ -324,15 +324,19 @@ impl Store {
         self.lock.leave(node).await;
     }
 
-    /// The calls of nodes that are gone that this one has recorded since the last time, where nodes count as one. All are
-    /// among them that the ledger had when this was called: whoever is recording some is waited for, so no request may
-    /// call it.
+    /// Waits for whoever is recording calls of nodes that are gone, and so for the database. All that the ledger had when
+    /// this was called are among those of [`Store::take_lost_calls`] from then on, or were before. No request may call
+    /// it.
     #[boxed]
-    pub async fn take_lost_calls(&self) -> Vec<LostCall> {
-        let Some(lost) = &self.lost_calls else { return Vec::new() };
+    pub async fn lost_calls_are_listed(&self) {
         for settling in &self.settling {
             drop(settling.lock().await);
         }
+    }
+
+    /// The calls of nodes that are gone that this one has recorded since the last time, where nodes count as one.
+    pub fn take_lost_calls(&self) -> Vec<LostCall> {
+        let Some(lost) = &self.lost_calls else { return Vec::new() };
         std::mem::take(&mut *lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 

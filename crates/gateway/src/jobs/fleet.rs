@@ -165,9 +165,10 @@ impl Gateway {
             return failed.map_or(Ok(()), Err);
         }
         self.store.settle_lost_calls(&self.clock).await?;
+        self.store.lost_calls_are_listed().await;
         // Those that are taken here must not be missed by whoever gives back what their node has reserved.
         let _alone = fleet.paying.lock().await;
-        self.owe_lost_calls(fleet).await;
+        self.owe_lost_calls(fleet);
         // The ledger has these from here on.
         let mut lost = fleet.take_lost(|project| meant.contains_key(&project));
         let projects: Vec<ProjectId> = meant.keys().copied().collect();
@@ -249,8 +250,8 @@ impl Gateway {
 
     /// Owes Redis the calls of nodes that are gone which this node has recorded. To be called by whoever holds
     /// [`Fleet::paying`].
-    async fn owe_lost_calls(&self, fleet: &Fleet) {
-        let lost = self.store.take_lost_calls().await;
+    fn owe_lost_calls(&self, fleet: &Fleet) {
+        let lost = self.store.take_lost_calls();
         let owed = |LostCall { project, key, cost, ended }| Owed {
             bounds: Bounds { project, key, reset_at: None, cap: None, budget: None },
             holds: vec![fleet.counters.without_reservation()],
@@ -327,25 +328,26 @@ impl Gateway {
     pub(super) async fn pay_all(&self, fleet: &Fleet) -> BTreeSet<ProjectId> {
         // A look at the debts sees all of them then.
         let _alone = fleet.paying.lock().await;
-        self.owe_lost_calls(fleet).await;
+        self.owe_lost_calls(fleet);
+        let mut refused = BTreeSet::new();
         for mut owed in fleet.take_owed() {
-            if !self.pay(fleet, &mut owed).await {
+            if !self.pay(fleet, &mut owed, &mut refused).await {
                 fleet.owe([owed]);
             }
         }
         fleet.owing()
     }
 
-    /// Settles a call. Returns whether it is owed no more.
-    async fn pay(&self, fleet: &Fleet, owed: &mut Owed) -> bool {
+    /// Settles a call. Returns whether it is owed no more. `refused` has the projects that were found lost in this run:
+    /// all their calls get the same answer, and a rebuild waits for the end of it.
+    async fn pay(&self, fleet: &Fleet, owed: &mut Owed, refused: &mut BTreeSet<ProjectId>) -> bool {
         if let Some(sent) = owed.unanswered {
             // It may count, and the ledger has it. Once what was sent can have no effect any more, a raise counts it
             // once; until then it keeps its project from being raised.
             return sent.elapsed() >= SETTLING;
         }
         let (project, bounds) = (owed.bounds.project, self.payable(owed.bounds));
-        // All calls of a project that is lost get the same answer, and its rebuild waits for the end of this.
-        let is_refused = bounds.is_bounded() && fleet.is_lost(project);
+        let is_refused = bounds.is_bounded() && refused.contains(&project);
         if is_refused || !fleet.counters.is_reached(project) {
             return false;
         }
@@ -359,6 +361,7 @@ impl Gateway {
                 true
             }
             Err(Failure::Lost) => {
+                refused.insert(project);
                 fleet.note_lost(project);
                 false
             }

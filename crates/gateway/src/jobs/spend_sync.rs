@@ -70,6 +70,7 @@ impl Gateway {
         let Some(fleet) = &self.fleet else { return Ok(Unraised::new()) };
         tokio::time::sleep(SETTLING).await;
         // After the ledger's figures, which have these calls, they would count once more.
+        self.store.lost_calls_are_listed().await;
         let owing = self.pay_all(fleet).await;
         let meant = |project: ProjectId| (!owing.contains(&project)).then_some(None);
         let unraised = hours.raise(fleet, meant).await;
@@ -114,6 +115,7 @@ impl Gateway {
         let Some(fleet) = &self.fleet else { return Ok(Unraised::new()) };
         tokio::time::sleep(SETTLING).await;
         // As in the hours.
+        self.store.lost_calls_are_listed().await;
         let owing = self.pay_all(fleet).await;
         let is_meant = |id: &&ProjectId| !owing.contains(*id) && self.budget_of(**id).is_some();
         let mut unraised = Unraised::new();

@@ -31,10 +31,6 @@ impl LostProjects {
         self.0.remove(&project);
     }
 
-    pub(crate) fn has(&self, project: ProjectId) -> bool {
-        self.0.contains_key(&project)
-    }
-
     pub(crate) fn all(&self) -> Vec<ProjectId> {
         self.0.keys().copied().collect()
     }
@@ -83,7 +79,6 @@ mod tests {
         assert_eq!(lost.failing_for(after(31_500), STUCK), millis(31_500));
         lost.remove(BUILT);
         assert_eq!(lost.all(), [STUCK]);
-        assert_eq!([STUCK, BUILT].map(|project| lost.has(project)), [true, false]);
         assert_eq!(lost.note_failed(after(32_000), &[STUCK, BUILT]), millis(1_000));
         assert!(lost.add(BUILT), "it is lost once more");
         assert_eq!(lost.failing_for(after(40_000), BUILT), Duration::ZERO);

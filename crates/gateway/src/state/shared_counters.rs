@@ -122,11 +122,6 @@ impl Fleet {
         lock(&self.lost).all()
     }
 
-    /// Whether the counters of a project are lost, as far as is known.
-    pub(crate) fn is_lost(&self, project: ProjectId) -> bool {
-        lock(&self.lost).has(project)
-    }
-
     /// Notes that the counters of a project are there again, or that nobody needs them.
     pub(crate) fn note_rebuilt(&self, project: ProjectId) {
         lock(&self.lost).remove(project);
