@@ -23,7 +23,7 @@ crate::on_every_backend!(
 );
 
 /// The longest time after which a change is shown, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A stream as a page reads it.
 struct Stream {
