@@ -153,7 +153,9 @@ impl Gateway {
                     failed = Some(Error::Unavailable(format!(
                         "these nodes have not added their reservations again: {nodes:?}"
                     )));
-                    nodes.into_iter().for_each(|node| *missed.entry(node).or_default() += 1);
+                    for node in nodes {
+                        *missed.entry(node).or_default() += 1;
+                    }
                 }
                 Err(error) => failed = Some(error),
             }

@@ -34,7 +34,7 @@ struct Rest {
 const FIGURES_REST: Rest = Rest { times: 9, longest: Duration::from_secs(15) };
 /// Groups read each step that no hour has summed: under a load of thousands of calls a second they are what a page costs
 /// those calls.
-const GROUPS_REST: Rest = Rest { times: 49, longest: Duration::from_secs(60) };
+const GROUPS_REST: Rest = Rest { times: 49, longest: Duration::from_mins(1) };
 
 /// The minute and its ledger: a call changes it.
 type Ledger = (i64, Vec<LedgerRow>);

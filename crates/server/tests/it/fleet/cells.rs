@@ -24,6 +24,9 @@ fn block(line: &str) -> &'static str {
     &text[..text.find("```").expect("its end")]
 }
 
+/// The headers of a request, the key in its address, and the cell that it is for.
+type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_goes_to_the_cell_of_the_key_that_counts() {
     if !HaProxy::is_there() {
@@ -52,7 +55,7 @@ async fn a_request_goes_to_the_cell_of_the_key_that_counts() {
     let (bearer_a, bearer_b) = (format!("Bearer {a}"), format!("bearer {b}"));
     // A gateway takes a bearer's key first, then those of the vendors' headers, then that of the address. It looks at
     // `x-api-key` only where there is no `authorization`.
-    let cases: [(&[(&str, &str)], &str, &str); 13] = [
+    let cases: [Case<'_>; 13] = [
         (&[("authorization", &bearer_b)], "", "cell_b"),
         (&[("x-api-key", &b)], "", "cell_b"),
         (&[("x-goog-api-key", &b)], "", "cell_b"),
