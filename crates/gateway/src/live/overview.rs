@@ -28,13 +28,24 @@ struct Rest {
     times: u32,
     /// The longest rest: a page that is looked at shows what has come.
     longest: Duration,
+    /// The longest rest under a load.
+    longest_under_load: Duration,
 }
 
 /// Figures of a large project take a while.
-const FIGURES_REST: Rest = Rest { times: 9, longest: Duration::from_secs(15) };
-/// Groups read each step that no hour has summed: under a load of thousands of calls a second they are what a page costs
-/// those calls.
-const GROUPS_REST: Rest = Rest { times: 49, longest: Duration::from_mins(1) };
+const FIGURES_REST: Rest = Rest {
+    times: 9,
+    longest: Duration::from_secs(15),
+    longest_under_load: Duration::from_secs(15),
+};
+/// Groups read each step that no hour has summed: under a load they are what a page costs its calls.
+const GROUPS_REST: Rest = Rest {
+    times: 49,
+    longest: Duration::from_secs(15),
+    longest_under_load: Duration::from_mins(1),
+};
+/// So many calls in a minute and the one before it are a load.
+const LOAD: i64 = 20_000;
 
 /// The minute and its ledger: a call changes it.
 type Ledger = (i64, Vec<LedgerRow>);
@@ -82,7 +93,10 @@ impl Turn {
 
     /// Notes that a computation has begun at a time and is over now. One that has failed is tried again.
     fn is_over(&mut self, began: Instant, ledger: Option<&Ledger>) {
-        let Rest { times, longest } = self.rest;
+        let Rest { times, longest, longest_under_load } = self.rest;
+        let is_load = ledger
+            .is_some_and(|(_, rows)| rows.iter().map(|row| row.requests).sum::<i64>() >= LOAD);
+        let longest = if is_load { longest_under_load } else { longest };
         self.due = Instant::now() + longest.min(began.elapsed().saturating_mul(times));
         if let Some(ledger) = ledger {
             self.ledger = Some(ledger.clone());
