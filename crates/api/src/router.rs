@@ -25,9 +25,7 @@ use crate::evidence::{
 use crate::http::error::{ErrorBody, Failure};
 use crate::http::openapi::{self, Credential, Head};
 use crate::http::vendor_errors::{GeminiError, MessagesError, ResponsesError};
-use crate::http::{
-    auth, framing, health, quota_headers, request_log, session_cookies, vendor_errors,
-};
+use crate::http::{auth, framing, health, request_log, session_cookies, vendor_errors};
 use crate::inference::{
     assistants, chat, checks, embeddings, execution_stream, executions, images, messages,
     model_list, responses, sdk, simulate,
@@ -350,8 +348,7 @@ async fn wrong_method(State(app): State<App>, request: Request) -> Response {
 /// A failure at no endpoint, for a key as every answer to it.
 async fn with_quota(app: App, request: Request, failure: Failure) -> Response {
     let response = vendor_errors::at(&request, failure);
-    let quota = auth::quota_left(&app, &request).await;
-    quota_headers::add(quota, response)
+    auth::with_quota_left(&app, &request, response).await
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 use crate::target::{Address, shown};
 use crate::{DECISION_TIMEOUT, Failure, library};
 
-/// An answer within this says what time it is at the server, in microseconds.
+/// An answer within this shows the time at the server, in microseconds.
 const QUICK_ANSWER: i64 = 10_000;
-/// What was found so long ago is replaced by what a slow answer says, in microseconds.
+/// A time that was found so long ago is replaced by that of a slow answer, in microseconds.
 const OLD_TIME: i64 = 2_000_000;
 
 /// A server that has kept so many decisions in a row waiting for too long is not well, even if it answers beats.
@@ -64,11 +64,11 @@ pub(crate) struct Live {
     pub(crate) run: String,
     /// The run id and the number of the last loss: what counters are built under.
     pub(crate) epoch: ArcSwap<String>,
-    /// What this node has added its reservations under, if it has.
+    /// The state under which this node has added its reservations, if it has.
     passed: Mutex<Option<Passed>>,
 }
 
-/// What a node adds its reservations under: they are added again whenever it is another.
+/// The state under which a node adds its reservations: they are added again whenever it is another.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
     /// The key that the nodes of the server share.

@@ -45,7 +45,7 @@ pub struct KeyFigures {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generation {
     name: String,
-    /// What it is built under.
+    /// The epoch that it is built under.
     epoch: Arc<String>,
 }
 

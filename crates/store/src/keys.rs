@@ -16,7 +16,7 @@ use sqlx::AssertSqlSafe;
 use crate::db::{Tx, on, within};
 use crate::error::{Error, Result};
 use crate::from_row::from_row;
-use crate::steps::{STEPS_AT_ONCE, by_id};
+use crate::steps::{STEPS_AT_ONCE, by_id, slots};
 use crate::{PerProject, Store};
 
 from_row! {
@@ -159,9 +159,8 @@ impl Store {
         for some in ids.chunks(STEPS_AT_ONCE) {
             let rows: Vec<(i64, i64, String)> = on!(&self.reader, db => {
                 let query = sqlx::query_as(AssertSqlSafe(NAMES_BY_ID.as_str()));
-                let none = std::iter::repeat(some[0]);
-                let slots = some.iter().copied().chain(none).take(STEPS_AT_ONCE);
-                slots.fold(query, |query, id| query.bind(id.to_i64())).fetch_all(db).await?
+                let ids = slots(some.iter().map(|id| id.to_i64()));
+                ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
             });
             let own = rows.into_iter().filter(|(_, of, _)| *of == project.0);
             names.extend(own.map(|(id, _, name)| (KeyId::from_i64(id), name)));

@@ -139,10 +139,10 @@ pub struct Store {
     /// The URL of the PostgreSQL server itself, if there is one and it may be changed.
     direct: Option<Secret>,
     held_purge: HeldPurge,
-    /// Held while the calls of a node are settled, until they are in `lost_calls`. Each is for some of the nodes, by their
-    /// numbers: a node that comes back waits for its own calls alone.
+    /// Held while the calls of a node are settled, until they are in `lost_calls`. Each is for some of the nodes, by
+    /// their numbers: a node that comes back waits for its own calls alone.
     settling: [tokio::sync::Mutex<()>; NODES_AT_ONCE],
-    /// The calls of nodes that are gone which counters that are shared have not been told of; `None` where none are.
+    /// The calls of nodes that are gone that shared counters do not have yet; `None` where none are shared.
     lost_calls: Option<std::sync::Mutex<Vec<LostCall>>>,
 }
 
@@ -324,9 +324,9 @@ impl Store {
         self.lock.leave(node).await;
     }
 
-    /// Waits for whoever is recording calls of nodes that are gone, and so for the database. All that the ledger had when
-    /// this was called are among those of [`Store::take_lost_calls`] from then on, or were before. No request may call
-    /// it.
+    /// Waits for whoever is recording calls of nodes that are gone, and so for the database. All that the ledger had
+    /// when this was called are among those of [`Store::take_lost_calls`] from then on, or were before. No request may
+    /// call it.
     #[boxed]
     pub async fn lost_calls_are_listed(&self) {
         for settling in &self.settling {
@@ -350,8 +350,8 @@ impl Store {
         Ok(nodes)
     }
 
-    /// Records the calls of a node that is gone and whose end was lost. When this returns they are among those of
-    /// [`Store::take_lost_calls`], whichever task of this process has recorded them.
+    /// Records the calls of a node that is gone and whose end was lost. Once this returns they are among
+    /// those of [`Store::take_lost_calls`], whichever task of this process has recorded them.
     pub(crate) async fn settle_lost_calls_of(&self, node: NodeId, now: Timestamp) -> Result<usize> {
         let place = node.0.rem_euclid(NODES_AT_ONCE as i64) as usize;
         // The lock of the node keeps other processes out, and no other task of this one. No request waits for this, and
@@ -385,8 +385,8 @@ impl Store {
         std::mem::replace(&mut self.lock, Lock::None).release().await;
     }
 
-    /// Waits until the queue is written, and closes the database. When this returns, another
-    /// process can open it.
+    /// Waits until the queue is written, and closes the database. Another process can open it
+    /// once this returns.
     #[boxed]
     pub async fn close(self) {
         drop(self.hot);

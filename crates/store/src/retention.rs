@@ -1,6 +1,8 @@
 //! How long each step is kept, as one text of SQL: for steps that are deleted one at a time, and for those that go with
 //! their partition.
 
+use crate::partitions::ungathered;
+
 /// Days that steps are kept if no rule sets a retention.
 pub(crate) const DEFAULT_DAYS: i64 = 30;
 
@@ -24,8 +26,7 @@ pub(crate) struct Source<'a> {
 
 /// Whether nothing is left to gather of partitions that are dropped: meanwhile the longest rule of a trace may be that of
 /// a step which is neither there nor in what the trace keeps.
-const NOTHING_TO_GATHER: &str =
-    "NOT EXISTS (SELECT 1 FROM detached_partitions WHERE gathered < 9223372036854775807)";
+const NOTHING_TO_GATHER: &str = concat!("NOT EXISTS (SELECT 1 FROM ", ungathered!(), ")");
 
 impl<'a> Source<'a> {
     /// Those of a table whose parents and traces are in `steps`.

@@ -11,7 +11,7 @@ use sqlx::AssertSqlSafe;
 use crate::Store;
 use crate::db::on;
 use crate::error::Result;
-use crate::steps::{STEPS_AT_ONCE, id_slots};
+use crate::steps::{STEPS_AT_ONCE, id_slots, slots};
 
 /// The spend of a key in one second, for the rolling hour.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ static MONTHS: LazyLock<String> = LazyLock::new(|| months_where(""));
 static MONTHS_OF_PROJECTS: LazyLock<String> =
     LazyLock::new(|| months_where(&format!("WHERE p.id IN {}", id_slots(3))));
 
-/// What keys with a cap have spent since `$1`, second by second, under one more condition.
+/// A statement for the spend of keys with a cap since `$1`, second by second, under one more condition.
 fn seconds_where(condition: &str) -> String {
     format!(
         "
@@ -49,8 +49,8 @@ fn seconds_where(condition: &str) -> String {
     )
 }
 
-/// What projects have spent from the minute `$1` on and before `$2`, under a condition. By way of the projects, so that
-/// the minutes before are not read: the ledger is never purged.
+/// A statement for the spend of projects from the minute `$1` on and before `$2`, under a condition. It joins
+/// the projects, so that the minutes before are not read: the ledger is never purged.
 fn months_where(condition: &str) -> String {
     format!(
         "
@@ -61,13 +61,6 @@ fn months_where(condition: &str) -> String {
         {condition}
         GROUP BY u.project_id"
     )
-}
-
-/// The ids of at most [`STEPS_AT_ONCE`] projects for all slots of a statement. Superfluous slots are filled with an id
-/// that no project has.
-fn slots(projects: &[ProjectId]) -> impl Iterator<Item = i64> {
-    let none = std::iter::repeat(i64::MIN);
-    projects.iter().map(|project| project.0).chain(none).take(STEPS_AT_ONCE)
 }
 
 /// A key, a second, and its spend in dollars and nano-dollars.
@@ -109,7 +102,8 @@ impl Store {
             let rows: Vec<SecondRow> = on!(&self.reader, db => {
                 let query = sqlx::query_as(AssertSqlSafe(SECONDS_OF_PROJECTS.as_str()));
                 let query = query.bind(since.0);
-                slots(some).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
+                let ids = slots(some.iter().map(|id| id.0));
+                ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
             });
             spent.extend(rows.into_iter().map(second));
         }
@@ -145,7 +139,8 @@ impl Store {
             let rows: Vec<MonthRow> = on!(&self.reader, db => {
                 let query = sqlx::query_as(AssertSqlSafe(MONTHS_OF_PROJECTS.as_str()));
                 let query = query.bind(from).bind(until);
-                slots(some).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
+                let ids = slots(some.iter().map(|id| id.0));
+                ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
             });
             spent.extend(rows.into_iter().map(month));
         }

@@ -18,7 +18,7 @@ use crate::seal::SealingKey;
 use crate::steps::row::StepRow;
 
 pub use details::{Outline, STEPS_AT_ONCE, SealedContent};
-pub(crate) use details::{by_id, id_slots};
+pub(crate) use details::{by_id, id_slots, slots};
 pub use ended::{EndedStep, StepCursor};
 pub use reviews::{ListedVerdict, ReviewPage};
 

@@ -44,6 +44,13 @@ pub enum Completion {
     Unwritten,
 }
 
+/// Whether a trace of `traces` may have lost steps with a partition, and not know yet what they cost.
+macro_rules! may_have_lost_steps {
+    () => {
+        "EXISTS (SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at)"
+    };
+}
+
 /// The columns of a [`Row`].
 pub(crate) const COLUMNS: &str = "
     id, project_id, key_id, status, created_at, completed_at, metadata, revenue, assessment, total_cost,
@@ -147,12 +154,14 @@ impl Store {
         opened: Timestamp,
         most: i64,
     ) -> Result<Vec<TraceId>> {
-        const IDLE: &str = "
-            SELECT t.id FROM traces t
-            WHERE t.project_id = $1 AND t.status = 'pending' AND t.id < $4 AND t.active_at IS NULL
-              AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = t.id AND s.finished_at >= $2)
-              AND NOT EXISTS (SELECT 1 FROM detached_partitions d WHERE d.newest >= t.created_at)
-            ORDER BY t.id LIMIT $3";
+        const IDLE: &str = concat!(
+            "SELECT id FROM traces
+             WHERE project_id = $1 AND status = 'pending' AND id < $4 AND active_at IS NULL
+               AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = traces.id AND s.finished_at >= $2)
+               AND NOT ",
+            may_have_lost_steps!(),
+            " ORDER BY id LIMIT $3"
+        );
         let ids: Vec<uuid::Uuid> = on!(&self.reader, db => {
             sqlx::query_scalar(IDLE)
                 .bind(project.0)
@@ -174,8 +183,8 @@ impl Store {
     /// found outside of this transaction, which keeps the writer waiting and must be short. Those that may have lost
     /// steps with a partition, and do not know yet what they cost, fail later.
     async fn fail_if_idle(&self, ids: &[uuid::Uuid], since: Timestamp) -> Result<Vec<TraceId>> {
-        const FAIL: &str = "
-            UPDATE traces
+        const FAIL: &str = concat!(
+            "UPDATE traces
             SET status = 'failed',
                 total_cost = COALESCE(purged_cost, 0)
                     + (SELECT COALESCE(sum(cost), 0) FROM steps WHERE trace_id = $1),
@@ -183,7 +192,9 @@ impl Store {
                     (SELECT max(finished_at) FROM steps WHERE trace_id = $1) - created_at, 0)
             WHERE id = $1 AND status = 'pending' AND active_at IS NULL
               AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.trace_id = $1 AND s.finished_at >= $2)
-              AND NOT EXISTS (SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at)";
+              AND NOT ",
+            may_have_lost_steps!()
+        );
         let mut failed = Vec::with_capacity(ids.len());
         let mut tx = self.begin().await?;
         for id in ids {
@@ -213,22 +224,24 @@ impl Tx {
         assessment: &Assessment,
         agent: AgentFigures,
     ) -> Result<Completion> {
-        const COMPLETE: &str = "
-            UPDATE traces
+        const COMPLETE: &str = concat!(
+            "UPDATE traces
             SET status = 'completed', completed_at = COALESCE(completed_at, $2), assessment = $3,
                 chain_depth = $4, stall_probability = $5, tool_fidelity = $6,
                 total_cost = CASE
-                    WHEN purged_cost IS NULL AND NOT EXISTS (
-                        SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at)
-                    THEN $7
+                    WHEN purged_cost IS NULL AND NOT ",
+            may_have_lost_steps!(),
+            "       THEN $7
                     ELSE CAST(COALESCE(purged_cost, 0)
                         + (SELECT COALESCE(sum(cost), 0) FROM steps WHERE trace_id = $1) AS BIGINT)
                 END,
                 total_after = (SELECT value FROM counters WHERE name = 'detached'),
                 latency = $8, grade = $9, session = NULL, active_at = NULL
             WHERE id = $1 AND status = $10
-              AND (assessment IS NULL OR purged_cost IS NULL AND NOT EXISTS (
-                  SELECT 1 FROM detached_partitions d WHERE d.newest >= traces.created_at))";
+              AND (assessment IS NULL OR purged_cost IS NULL AND NOT ",
+            may_have_lost_steps!(),
+            ")"
+        );
         let text =
             serde_json::to_string(assessment).map_err(|error| Error::Corrupt(error.to_string()))?;
         self.hold_trace(id.0).await?;

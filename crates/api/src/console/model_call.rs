@@ -2,13 +2,12 @@
 
 use axum::body::to_bytes;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use dashboard::{CALL_PROMPT, Duration, ModelPage, Money, TestCall};
 use domain::ids::{KeyId, ProjectId};
 use domain::step::{Step, StepStatus};
 use domain::time::millis;
-use gateway::{Caller, Error, Spends};
+use gateway::{Error, Spends};
 use serde_json::{Map, Value};
 
 use crate::app::App;
@@ -17,14 +16,11 @@ use crate::console::once::{self, Sent};
 use crate::console::trace::beginning;
 use crate::console::visit::{Form, Visit};
 use crate::console::{choices, model, page};
-use crate::http::dialect::Dialect;
 use crate::http::error::Failure;
 use crate::http::extract::Segments;
 use crate::http::idempotency::{HangUp, REPLAYED};
 use crate::http::trace_headers::TRACE_ID;
-use crate::inference::chat::ChatCompletions;
 use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
-use crate::inference::format;
 
 /// The most completion tokens.
 const MOST_TOKENS: u64 = 16;
@@ -84,12 +80,6 @@ async fn answered(
         max_tokens: Some(MOST_TOKENS),
         ..ChatBody::default()
     };
-    let asked = app.clone();
-    let work = move |caller: Caller| async move {
-        let (headers, dialect) = (HeaderMap::new(), Dialect::Vendor);
-        let answer = format::answer::<ChatCompletions>(&asked, &caller, &headers, body, dialect);
-        answer.await.unwrap_or_else(IntoResponse::into_response)
-    };
     let sent = Sent {
         value: once,
         path: "/models/call",
@@ -97,7 +87,7 @@ async fn answered(
         // A second click takes the place of the first, which a browser gives up.
         hang_up: HangUp::GoesOn,
     };
-    once::called(app, visit, caller, sent, work).await
+    once::called(app, visit, caller, sent, body).await
 }
 
 /// The outcome of a reply, with the record of its step.

@@ -1,14 +1,18 @@
 //! Forms that call a model. One that is sent again as it was, by a reload, a second click or a connection that broke,
 //! is answered as before, or with the words that its answer is not there: no model is called, and nothing is spent.
 
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 use gateway::{Caller, Error, IdempotencyFault, IdempotentRequest};
 
 use crate::app::App;
 use crate::console::visit::Visit;
+use crate::http::dialect::Dialect;
 use crate::http::error::Failure;
 use crate::http::idempotency::{HangUp, once_of};
+use crate::inference::chat::ChatCompletions;
+use crate::inference::chat_body::ChatBody;
+use crate::inference::format;
 
 /// The field of a form that holds its one-time value.
 pub(super) const FIELD: &str = "once";
@@ -23,23 +27,26 @@ pub(super) struct Sent<'a> {
     pub(super) value: Option<&'a str>,
     /// The path that it was sent to.
     pub(super) path: &'a str,
-    /// What is asked of the model: another content is another call, also in the same form.
+    /// The question to the model: another one is another call, also in the same form.
     pub(super) content: String,
-    /// What becomes of the call if nobody waits for its answer any more.
+    /// The fate of the call if nobody waits for its answer any more.
     pub(super) hang_up: HangUp,
 }
 
-/// Calls a model for a form, or answers the form as before.
-pub(super) async fn called<W>(
+/// Calls a model for a form, by chat completions, or answers the form as before.
+pub(super) async fn called(
     app: &App,
     visit: &Visit,
     caller: Caller,
     sent: Sent<'_>,
-    work: impl FnOnce(Caller) -> W,
-) -> std::result::Result<Response, Failure>
-where
-    W: Future<Output = Response> + Send + 'static,
-{
+    body: ChatBody,
+) -> std::result::Result<Response, Failure> {
+    let asked = app.clone();
+    let work = move |caller: Caller| async move {
+        let (headers, dialect) = (HeaderMap::new(), Dialect::Vendor);
+        let answer = format::answer::<ChatCompletions>(&asked, &caller, &headers, body, dialect);
+        answer.await.unwrap_or_else(IntoResponse::into_response)
+    };
     let Sent { value, path, content, hang_up } = sent;
     let Some(value) = value.filter(|value| !value.is_empty()) else {
         drop(content);

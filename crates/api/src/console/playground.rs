@@ -1,13 +1,12 @@
 //! The playground: real calls by a signed-in member, paid by one of their keys.
 
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use dashboard::{Choice, Money, PlaygroundPage, Section};
 use domain::ids::{KeyId, ProjectId};
 use domain::tier::Tier;
 use domain::time::millis;
-use gateway::{Caller, Error, Gateway, KeyView, Spends};
+use gateway::{Error, Gateway, KeyView, Spends};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -17,12 +16,9 @@ use crate::console::once::{self, Sent};
 use crate::console::visit::Visit;
 use crate::console::{choices, page};
 use crate::http::body::read_json;
-use crate::http::dialect::Dialect;
 use crate::http::error::Failure;
 use crate::http::idempotency::HangUp;
-use crate::inference::chat::ChatCompletions;
 use crate::inference::chat_body::{ChatBody, ContentBody, MessageBody};
-use crate::inference::format;
 
 /// The most bytes of a question.
 const LARGEST_QUESTION: usize = 1024 * 1024;
@@ -109,20 +105,14 @@ async fn answered(
         stream: Some(true),
         ..ChatBody::default()
     };
-    let asked = app.clone();
-    let work = move |caller: Caller| async move {
-        let (headers, dialect) = (HeaderMap::new(), Dialect::Vendor);
-        let answer = format::answer::<ChatCompletions>(&asked, &caller, &headers, body, dialect);
-        answer.await.unwrap_or_else(IntoResponse::into_response)
-    };
     let sent = Sent {
         value: question.once.as_deref(),
         path: "/playground/answer",
         content,
-        // Whoever stops an answer pays for no more of it.
+        // An answer that is stopped costs no more.
         hang_up: HangUp::Ends,
     };
-    once::called(app, visit, caller, sent, work).await
+    once::called(app, visit, caller, sent, body).await
 }
 
 /// The record of an answer.

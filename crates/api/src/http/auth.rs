@@ -7,9 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use gateway::{
-    Caller, Error, GateRefusal, Member, Origin, PerimeterReason, RequestQuota, Spends, Standing,
-};
+use gateway::{Caller, Error, GateRefusal, Member, Origin, PerimeterReason, Spends, Standing};
 use serde::Deserialize;
 
 use crate::app::App;
@@ -273,13 +271,14 @@ fn admit<'a>(
     async move { app.gateway.gate(key.as_deref(), &origin, spends).await }
 }
 
-/// The requests that are left to the key of a request for no endpoint, if it has one and its path is beside those of
-/// endpoints for keys: elsewhere no credential is looked at. (The request itself must not be held over the wait: its
-/// body is not `Sync`.)
-pub fn quota_left<'a>(
+/// Adds the requests that are left to the answer to a request for no endpoint, if it has a key and its path is beside
+/// those of endpoints for keys: elsewhere no credential is looked at. (The request itself must not be held over the
+/// wait: its body is not `Sync`.)
+pub fn with_quota_left<'a>(
     app: &'a App,
     request: &Request,
-) -> impl Future<Output = Option<RequestQuota>> + Send + use<'a> {
+    response: Response,
+) -> impl Future<Output = Response> + Send + use<'a> {
     let path = request.uri().path();
     let place = if ROOTS.iter().any(|root| path.starts_with(root)) {
         Some(KeyPlace::HeadersOrQuery)
@@ -289,7 +288,13 @@ pub fn quota_left<'a>(
     let (origin, key) = (origin(app, request), place.and_then(|place| key_of(request, place)));
     // A service token has no requests that are limited.
     let key = key.filter(|key| !key.starts_with(SERVICE_TOKEN));
-    async move { app.gateway.quota_left(&key?, &origin).await }
+    async move {
+        let quota = match key {
+            Some(key) => app.gateway.quota_left(&key, &origin).await,
+            None => None,
+        };
+        quota_headers::add(quota, response)
+    }
 }
 
 /// The key that a request presents.

@@ -41,12 +41,12 @@ pub fn is_asked_for(request: &Request) -> bool {
     request.headers().contains_key(IDEMPOTENCY_KEY) && request.method() == Method::POST
 }
 
-/// What becomes of the work on a request whose caller hangs up.
+/// The fate of the work on a request whose caller hangs up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HangUp {
     /// It goes on: the answer is there when they ask again.
     GoesOn,
-    /// It ends, and costs no more. What has left is not sent once more either.
+    /// It ends, and costs no more. A request that has left is not sent once more either.
     Ends,
 }
 

@@ -13,7 +13,6 @@ use crate::http::body::FlatBody;
 use crate::http::dialect::Dialect;
 use crate::http::error::{Failure, Result};
 use crate::http::extract::Query;
-use crate::http::quota_headers;
 use crate::inference::sse::{self, EventBody, Style};
 
 /// The execution to stream.
@@ -53,8 +52,7 @@ pub async fn create(
 pub async fn no_head(State(app): State<App>, request: Request) -> Response {
     let refused = Failure::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");
     let response = ([(ALLOW, "GET,POST")], refused).into_response();
-    let quota = auth::quota_left(&app, &request).await;
-    quota_headers::add(quota, response)
+    auth::with_quota_left(&app, &request, response).await
 }
 
 async fn stream(app: &App, caller: &gateway::Caller, request: StreamRequest) -> Result<Response> {

@@ -3,32 +3,27 @@
 use std::time::Duration;
 
 use counters::{Bounds, Counters, Failure, HoldId, Reserved};
-use domain::ids::{KeyId, NodeId, ProjectId};
+use domain::ids::{NodeId, ProjectId};
 use domain::money::Usd;
 use domain::time::Clock;
 use tokio::time::timeout;
 
-use crate::servers::{Redis, beat, is_there, quiet, until};
+use crate::servers::{BOUNDS, KEY, PROJECT, Redis, beat, is_there, quiet, until};
 
-const PROJECT: ProjectId = ProjectId(7);
-const KEY: KeyId = KeyId(0xaa);
-const BOUNDS: Bounds = Bounds {
-    project: PROJECT,
-    key: KEY,
-    reset_at: None,
-    cap: Some(Usd(10)),
-    budget: Some(Usd(100)),
-};
-
-/// Two nodes at a Redis that has the counters of the project. On a clock that stands still no decision is late.
-async fn two(redis: &Redis, clock: &Clock) -> [Counters; 2] {
-    let nodes = [quiet(&redis.url, 1, clock).await, quiet(&redis.url, 2, clock).await];
+/// Two nodes at a Redis, where it is installed, that has the counters of the project. On a clock that stands still no
+/// decision is late.
+async fn two() -> Option<(Redis, Clock, [Counters; 2])> {
+    if !is_there() {
+        return None;
+    }
+    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
+    let nodes = [quiet(&redis.url, 1, &clock).await, quiet(&redis.url, 2, &clock).await];
     for node in &nodes {
         beat(node, PROJECT).await;
     }
     let generation = nodes[0].join(PROJECT).await.unwrap();
     nodes[0].open_project(PROJECT, &generation, true, &[KEY]).await.unwrap();
-    nodes
+    Some((redis, clock, nodes))
 }
 
 async fn reserve(node: &Counters, bounds: &Bounds, amount: i64) -> Option<HoldId> {
@@ -78,17 +73,8 @@ async fn comes_back(node: &Counters, all: i64) {
 
 #[tokio::test]
 async fn what_others_have_given_back_is_added_again_and_counts_once() {
-    if !is_there() {
-        return;
-    }
-    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
-    let [one, other] = two(&redis, &clock).await;
-    let settle = async |hold: HoldId, cost: i64| {
-        let settled = one.settle(&BOUNDS, &[hold], Usd(cost), clock.now(), Duration::ZERO).await;
-        let settled = settled.unwrap();
-        assert_eq!(settled.month_spent, settled.hour_spent);
-        settled.hour_spent
-    };
+    let Some((_redis, clock, [one, other])) = two().await else { return };
+    let settle = async |hold: HoldId, cost: i64| settle(&one, &clock, &[hold], cost).await.unwrap();
     let ended = reserve(&one, &BOUNDS, 1).await.unwrap();
     assert_eq!(settle(ended, 1).await, Usd(1));
     let runs = reserve(&one, &BOUNDS, 6).await.unwrap();
@@ -118,11 +104,7 @@ async fn what_others_have_given_back_is_added_again_and_counts_once() {
 
 #[tokio::test]
 async fn what_ends_while_it_is_added_again_counts_once() {
-    if !is_there() {
-        return;
-    }
-    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
-    let [one, other] = two(&redis, &clock).await;
+    let Some((_redis, clock, [one, other])) = two().await else { return };
     let most = Some(Usd(1_000));
     let bounds = Bounds { cap: most, budget: most, ..BOUNDS };
     // A beat that is missed refuses decisions until the next one.
@@ -157,11 +139,7 @@ async fn what_ends_while_it_is_added_again_counts_once() {
 async fn calls_go_on_while_what_others_have_given_back_cannot_be_added_again() {
     /// The keys that beats need, and none of a project.
     const OF_BEATS: &str = "~sluice:test:{f*";
-    if !is_there() {
-        return;
-    }
-    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
-    let [one, other] = two(&redis, &clock).await;
+    let Some((redis, _, [one, other])) = two().await else { return };
     assert!(reserve(&one, &BOUNDS, 6).await.is_some());
     assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(1));
     allow(&redis, OF_BEATS).await;
@@ -171,7 +149,7 @@ async fn calls_go_on_while_what_others_have_given_back_cannot_be_added_again() {
     assert_eq!(reserved(&one).await, Usd::ZERO, "it could not be added");
     // It is tried again without another absence.
     are_there(&one, 6).await;
-    // What is lost has to be there before a call is let in.
+    // After a loss it has to be there before a call is let in.
     redis.flush().await;
     allow(&redis, OF_BEATS).await;
     one.beat().await;
@@ -183,11 +161,7 @@ async fn calls_go_on_while_what_others_have_given_back_cannot_be_added_again() {
 
 #[tokio::test]
 async fn a_project_that_cannot_be_added_again_keeps_no_other_from_it() {
-    if !is_there() {
-        return;
-    }
-    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
-    let [one, other] = two(&redis, &clock).await;
+    let Some((redis, _, [one, other])) = two().await else { return };
     let projects = [PROJECT, ProjectId(8)];
     let generation = one.join(projects[1]).await.unwrap();
     one.open_project(projects[1], &generation, true, &[KEY]).await.unwrap();
@@ -196,7 +170,7 @@ async fn a_project_that_cannot_be_added_again_keeps_no_other_from_it() {
     }
     let is_reserved =
         async |project: ProjectId| other.look(project, &[KEY]).await.unwrap().reserved == Usd(6);
-    // Whichever is the first.
+    // Either may be the first.
     for added in projects {
         for project in projects {
             assert_eq!(other.forget(project, NodeId(1)).await, Ok(1));
@@ -220,11 +194,7 @@ async fn a_project_that_cannot_be_added_again_keeps_no_other_from_it() {
 
 #[tokio::test]
 async fn what_ends_once_others_have_given_it_back_counts_once() {
-    if !is_there() {
-        return;
-    }
-    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
-    let [one, other] = two(&redis, &clock).await;
+    let Some((_redis, clock, [one, other])) = two().await else { return };
     let runs = reserve(&one, &BOUNDS, 1).await.unwrap();
     let mut attempts = Vec::new();
     for _ in 0..2 {
@@ -236,13 +206,13 @@ async fn what_ends_once_others_have_given_it_back_counts_once() {
     for _ in 0..2 {
         assert_eq!(settle(&one, &clock, &attempts, 5).await, Ok(Usd(5)), "a call of two attempts");
     }
-    // The ledger has the other one before Redis is told of it, and is read meanwhile.
+    // The ledger has the other one before Redis has it, and is read meanwhile.
     one.stored(PROJECT, &[stored]);
     let now = clock.now();
     other.raise_hour(PROJECT, None, KEY, None, &[(now.unix_seconds(), Usd(7))]).await.unwrap();
     other.raise_month(PROJECT, None, now, Usd(7)).await.unwrap();
     assert_eq!(settle(&one, &clock, &[stored], 2).await, Ok(Usd(7)), "the ledger stands for it");
-    // What counts is not reserved besides.
+    // A call that counts is not reserved besides.
     comes_back(&one, 1).await;
     assert_eq!(settle(&one, &clock, &attempts, 5).await, Ok(Usd(7)));
     assert_eq!(settle(&one, &clock, &[runs], 1).await, Ok(Usd(8)));
@@ -252,12 +222,8 @@ async fn what_ends_once_others_have_given_it_back_counts_once() {
 }
 
 #[tokio::test]
-async fn what_others_have_given_back_counts_once_redis_can_be_told() {
-    if !is_there() {
-        return;
-    }
-    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
-    let [one, other] = two(&redis, &clock).await;
+async fn what_others_have_given_back_counts_once_redis_can_be_reached() {
+    let Some((redis, clock, [one, other])) = two().await else { return };
     let call = reserve(&one, &BOUNDS, 6).await.unwrap();
     assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(1));
     // A beat that fails keeps decisions from leaving.
@@ -275,11 +241,7 @@ async fn what_others_have_given_back_counts_once_redis_can_be_told() {
 
 #[tokio::test]
 async fn what_counts_though_it_was_not_answered_counts_once() {
-    if !is_there() {
-        return;
-    }
-    let (redis, clock) = (Redis::alone().await, Clock::fixed(Clock::system().now()));
-    let [one, other] = two(&redis, &clock).await;
+    let Some((redis, clock, [one, other])) = two().await else { return };
     let call = reserve(&one, &BOUNDS, 6).await.unwrap();
     assert_eq!(other.forget(PROJECT, NodeId(1)).await, Ok(1));
     redis.servers[0].signal("-STOP");

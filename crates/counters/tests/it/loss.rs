@@ -3,23 +3,13 @@
 use std::time::{Duration, Instant};
 
 use counters::{Admission, Bounds, Counters, DECISION_TIMEOUT, Failure, Request, Reserved, Spend};
-use domain::ids::{KeyId, NodeId, ProjectId};
+use domain::ids::NodeId;
 use domain::money::Usd;
 use domain::time::{Clock, HOUR, SECOND, Timestamp};
 
-use crate::servers::{Redis, Server, is_there, open, quiet, until};
+use crate::servers::{BOUNDS, KEY, PROJECT, Redis, Server, is_there, open, quiet, until};
 
-const PROJECT: ProjectId = ProjectId(7);
-const KEY: KeyId = KeyId(0xaa);
-const BOUNDS: Bounds = Bounds {
-    project: PROJECT,
-    key: KEY,
-    reset_at: None,
-    cap: Some(Usd(10)),
-    budget: Some(Usd(100)),
-};
-
-/// What docs/fleet.md promises: the tests below are measured by the constant.
+/// The bound that docs/fleet.md promises: the tests below measure by the constant.
 const _: () = assert!(DECISION_TIMEOUT.as_millis() == 50);
 
 async fn build(node: &Counters) {
@@ -67,7 +57,7 @@ async fn what_is_flushed_is_built_from_the_reservations_of_all_nodes_and_the_led
     assert_eq!(reserve(&other, 1).await, Ok(true));
     let figures = one.look(PROJECT, &[KEY]).await.unwrap();
     assert_eq!((figures.spent, figures.reserved), (Usd(90), Usd(8)));
-    // What a node had reserved that is gone is given back by its number.
+    // The reservations of a node that is gone are given back by its number.
     let mut owners = one.owners(PROJECT).await.unwrap();
     owners.sort_unstable();
     assert_eq!(owners, [NodeId(1), NodeId(2)]);

@@ -7,12 +7,12 @@ use counters::{
     Admission, Booking, Bounds, Counters, Failure, HoldId, OwnFailures, Request, Reserved, Spend,
 };
 use domain::failure::{FailureCount, FailureRule};
-use domain::ids::{KeyId, NodeId, ProjectId};
+use domain::ids::NodeId;
 use domain::money::Usd;
 use domain::time::{Clock, MINUTE, SECOND};
 use redis::Value;
 
-use crate::servers::{Redis, beat, is_there, quiet, settings};
+use crate::servers::{BOUNDS, KEY, PROJECT, Redis, beat, is_there, quiet, settings};
 
 const DOCUMENT: &str = include_str!("../../../../docs/fleet.md");
 /// The functions: the commands that they call need the rights of whoever calls the function.
@@ -21,15 +21,6 @@ const FUNCTIONS: [&str; 2] =
 /// The commands that a gateway sends to every Redis itself.
 const SENT: [&str; 4] = ["fcall", "function|list", "function|load", "info"];
 
-const PROJECT: ProjectId = ProjectId(7);
-const KEY: KeyId = KeyId(0xaa);
-const BOUNDS: Bounds = Bounds {
-    project: PROJECT,
-    key: KEY,
-    reset_at: None,
-    cap: Some(Usd(10)),
-    budget: Some(Usd(100)),
-};
 const REQUEST: Request = Request {
     loops: Some((50, 10 * SECOND)),
     per_hour: Some(1_000),

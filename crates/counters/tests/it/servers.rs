@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use counters::{Counters, Settings, Target, Unusable};
-use domain::ids::{NodeId, ProjectId};
+use counters::{Bounds, Counters, Settings, Target, Unusable};
+use domain::ids::{KeyId, NodeId, ProjectId};
+use domain::money::Usd;
 use domain::secret::Secret;
 use domain::time::Clock;
 use redis::Value;
@@ -14,6 +15,17 @@ use tempfile::TempDir;
 
 /// Nothing that a test waits for takes longer, on however slow a machine.
 const TEST_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The project of most tests, its key, and what bounds the key's calls.
+pub const PROJECT: ProjectId = ProjectId(7);
+pub const KEY: KeyId = KeyId(0xaa);
+pub const BOUNDS: Bounds = Bounds {
+    project: PROJECT,
+    key: KEY,
+    reset_at: None,
+    cap: Some(Usd(10)),
+    budget: Some(Usd(100)),
+};
 
 /// Whether there is a Redis to start; it must be there where all is to be tested.
 pub fn is_there() -> bool {

@@ -100,8 +100,8 @@ impl Gateway {
 
     /// Counts the cost of a call in the shared counters in the place of its reservations, if anything bounds its
     /// key by now. A task of the gateway's does it, whatever becomes of the caller; the receiver gets what the key
-    /// has spent in the hour then, unless Redis could not be told. What the counters know the call by comes with it: see
-    /// [`counters::Counters::stored`].
+    /// has spent in the hour then, unless Redis could not be reached. The holds that the counters know the call by come
+    /// with it: see [`counters::Counters::stored`].
     pub(crate) fn settle_shared(
         &self,
         fleet: &Arc<Fleet>,
@@ -135,7 +135,7 @@ impl Gateway {
         Some((receive, all))
     }
 
-    /// What bounds a key now: that may have changed while a call ran.
+    /// The bounds of a key now: they may have changed while a call ran.
     pub(crate) fn bounds_now(&self, known: Bounds) -> Bounds {
         let key = self.registry.key(known.key);
         let project = self.registry.project(known.project).ok().flatten();
@@ -160,7 +160,7 @@ impl Gateway {
 }
 
 impl Fleet {
-    /// What is left of the requests of a key; `None` without a limit, or without an answer. Nothing is counted.
+    /// The requests that are left to a key; `None` without a limit, or without an answer. Nothing is counted.
     pub(super) async fn quota(&self, caller: &Caller) -> Option<RequestQuota> {
         let limit = caller.project.settings.limits.requests_per_hour?;
         let (per_hour, is_counted, spend) = (Some(limit), false, Spend::None);

@@ -1,5 +1,5 @@
-//! The work at the counters that all gateways share: what is lost is rebuilt from the ledger, and what Redis could not
-//! be told of is told.
+//! The work at the counters that all gateways share: what is lost is rebuilt from the ledger, and calls that
+//! could not be sent to Redis are sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::jobs::job::Job;
 use crate::state::missing_nodes::MissingNodes;
 use crate::state::shared_counters::{Fleet, Owed};
 
-/// What the ledger had so long ago is settled in Redis, or will not be any more: a settlement leaves before its
+/// A call that the ledger had so long ago is settled in Redis, or will not be any more: a settlement leaves before its
 /// call is stored, and has no effect after this, by whatever clock.
 pub(super) const SETTLING: Duration = DECISION_TIMEOUT.saturating_mul(5);
 /// The most by which the clocks of a node and of Redis may differ.
@@ -91,7 +91,7 @@ pub(super) fn spawn(gateway: &Gateway, work: impl Future<Output = ()> + Send + '
     gateway.tasks.spawn(async move { stopping.run_until_cancelled(work).await });
 }
 
-/// What the attempts to rebuild counters leave to the next one.
+/// The state that attempts to rebuild counters leave to the next one.
 #[derive(Default)]
 struct Attempts {
     missing: MissingNodes,
@@ -189,7 +189,7 @@ impl Gateway {
             match built {
                 Ok(was_closed) => {
                     fleet.note_rebuilt(*project);
-                    // What was settled meanwhile may hide these: the larger is not the sum.
+                    // Calls that were settled meanwhile may hide these: the larger is not the sum.
                     if !was_closed {
                         fleet.owe(its);
                     }
@@ -276,8 +276,8 @@ struct Ledger {
     months: Vec<(Timestamp, BTreeMap<ProjectId, Usd>)>,
 }
 
-/// Adds the reservations of this node in a project, once a loss: `known` is the build for which it has. Returns the nodes
-/// that live and have not added theirs: without them nobody knows what their calls may still cost.
+/// Adds the reservations of this node in a project, once a loss: `known` is the build for which it has. Returns the
+/// nodes that live and have not added theirs: without them nobody knows what their calls may still cost.
 async fn join(
     fleet: &Fleet,
     project: ProjectId,
@@ -307,11 +307,11 @@ fn warn_of(node: NodeId, projects: usize, on_loss: OnCounterLoss) {
     );
 }
 
-/// Settles calls that have ended while Redis could not be told.
+/// Settles calls that have ended while Redis could not be reached.
 pub(super) struct Debts;
 
 impl Job for Debts {
-    const NAME: &'static str = "calls that Redis was not told of";
+    const NAME: &'static str = "calls that are not counted in Redis";
 
     fn period(&self, _: &Gateway) -> Duration {
         Duration::from_secs(1)
@@ -325,8 +325,8 @@ impl Job for Debts {
 }
 
 impl Gateway {
-    /// Settles what is owed, as far as Redis can be reached. Returns the projects that calls are still owed of. Not to be
-    /// called by a request, which may be dropped with what is taken here.
+    /// Settles what is owed, as far as Redis can be reached. Returns the projects that calls are still owed of. Not to
+    /// be called by a request, which may be dropped with what is taken here.
     pub(super) async fn pay_all(&self, fleet: &Fleet) -> BTreeSet<ProjectId> {
         // A look at the debts sees all of them then.
         let _alone = fleet.paying.lock().await;
@@ -375,8 +375,9 @@ impl Gateway {
         }
     }
 
-    /// What bounds a call that is owed, as far as a rebuild makes it known: nothing bounds a key that is revoked, and no
-    /// budget a project that is deleted or cannot be read. A settlement that named more would be refused for ever.
+    /// The bounds of a call that is owed, as far as a rebuild makes them known: nothing bounds a key that is revoked,
+    /// and no budget a project that is deleted or cannot be read. A settlement that named more would be refused for
+    /// ever.
     fn payable(&self, known: Bounds) -> Bounds {
         let key = self.registry.key(known.key);
         Bounds {

@@ -14,7 +14,7 @@ impl Counting {
         there
     }
 
-    /// A call of a node that is gone which Redis is to be told of.
+    /// A call of a node that is gone which is to be sent to Redis.
     fn lost_call(&self, cost: Usd) -> Owed {
         Owed {
             bounds: self.fresh.caller.bounds(),
@@ -61,7 +61,7 @@ async fn what_is_owed_is_taken_from_no_ledger_and_nothing_is_given_back_meanwhil
     counting.pause().await;
     call.finish().await.unwrap();
     counting.resume().await;
-    // Redis is reached, and cannot be told before the counters are built.
+    // Redis is reached, and counts no call before the counters are built.
     counting.flush().await;
     let as_reserved = [Usd::ZERO, Usd::ZERO, Usd(500)];
     until("what the other node had reserved is there", async || {
@@ -142,7 +142,7 @@ async fn a_call_whose_key_was_revoked_during_a_loss_is_settled_all_the_same() {
     assert_eq!(fleet.owing(), BTreeSet::from([counting.project()]));
     let [.., reserved] = counting.counted().await;
     assert!(reserved > Usd::ZERO);
-    // What the key has spent is not known there from here on.
+    // The spend of the key is not known there from here on.
     counting.rebuild().await;
     Debts.run(gateway).await.unwrap();
     let [.., reserved] = counting.counted().await;

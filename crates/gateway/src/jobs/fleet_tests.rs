@@ -1,5 +1,5 @@
-//! What Redis was not told of, what it has lost, and what nodes that are gone have left. The counters do nothing of
-//! their own and the clock stands still, so each step is the test's, and none is late: figures are exact.
+//! Calls that did not reach Redis, counters that it has lost, and reservations of nodes that are gone. The counters do
+//! nothing of their own and the clock stands still, so each step is the test's, and none is late: figures are exact.
 
 #[path = "fleet_debts_tests.rs"]
 mod debts;
@@ -127,7 +127,7 @@ impl Counting {
 }
 
 #[tokio::test]
-async fn a_call_that_redis_was_not_told_of_counts_once_when_it_is_back() {
+async fn a_call_that_did_not_reach_redis_counts_once_when_it_is_back() {
     let Some(counting) = Counting::bounded(OnCounterLoss::Refuse).await else { return };
     let trace = counting.fresh.trace().await;
     let one = counting.fresh.in_flight(&trace).await;
@@ -259,7 +259,7 @@ async fn a_call_of_a_node_that_is_gone_counts_once_and_its_reservation_is_given_
         gone.close().await;
         let before = counting.spent().await;
         if are_recorded {
-            // Whoever looks for lost calls was faster. The money is held until the cost counts.
+            // The job for lost calls was faster. The money is held until the cost counts.
             assert_eq!(gateway.store.settle_lost_calls(&gateway.clock).await.unwrap(), 1);
             let all = reserved + Usd(500);
             assert_eq!(counting.counted().await, [before, before, all]);
@@ -349,7 +349,7 @@ async fn what_another_node_has_changed_is_known_while_redis_is_away() {
     tx.commit().await.unwrap();
     other.close().await;
     counting.pause().await;
-    // It fails if it waits for what was spent to be told there.
+    // It fails if it waits for the spend to count there.
     RegistryRefresh.run(gateway).await.unwrap();
     assert_eq!(gateway.registry.key(id).unwrap().key.hourly_limit, Some(Usd(7)));
 }

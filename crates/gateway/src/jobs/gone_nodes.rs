@@ -74,7 +74,7 @@ async fn give_back(
     node: NodeId,
     projects: &[ProjectId],
 ) -> Result<()> {
-    // What is owed is paid first. Calls that it had ended and recorded while it could not reach Redis are known from the
+    // Debts are paid first. Calls that it had ended and recorded while it could not reach Redis are known from the
     // ledger alone.
     let mut unraised = gateway.raise_whole_hours().await?;
     unraised.extend(gateway.raise_months().await?);

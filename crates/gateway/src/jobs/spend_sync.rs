@@ -13,6 +13,7 @@ use crate::gateway::Gateway;
 use crate::jobs::fleet::{Hours, SETTLING, Unraised, all_raised, unreached};
 use crate::jobs::job::Job;
 use crate::lock::lock;
+use crate::state::shared_counters::Fleet;
 
 /// A step is on disk, and a clock of another node right, within this.
 const OVERLAP_MICROS: i64 = 30 * SECOND;
@@ -68,13 +69,19 @@ impl Gateway {
     async fn raise_hours(&self, since: Timestamp) -> Result<Unraised> {
         let hours = self.read_hours(since).await?;
         let Some(fleet) = &self.fleet else { return Ok(Unraised::new()) };
-        tokio::time::sleep(SETTLING).await;
-        // After the ledger's figures, which have these calls, they would count once more.
-        self.store.lost_calls_are_listed().await;
-        let owing = self.pay_all(fleet).await;
+        let owing = self.pay_before_raise(fleet).await;
         let meant = |project: ProjectId| (!owing.contains(&project)).then_some(None);
         let unraised = hours.raise(fleet, meant).await;
         Ok(with_owing(unraised, owing))
+    }
+
+    /// Pays what this node owes, [`SETTLING`] after the ledger was read: a figure that is raised to the ledger holds
+    /// these calls, and they would count twice if they were paid after it. Returns the projects that calls are still
+    /// owed of.
+    async fn pay_before_raise(&self, fleet: &Fleet) -> BTreeSet<ProjectId> {
+        tokio::time::sleep(SETTLING).await;
+        self.store.lost_calls_are_listed().await;
+        self.pay_all(fleet).await
     }
 
     /// Reads the spend of keys with a cap since a time, and counts it on this node.
@@ -113,10 +120,7 @@ impl Gateway {
             }
         }
         let Some(fleet) = &self.fleet else { return Ok(Unraised::new()) };
-        tokio::time::sleep(SETTLING).await;
-        // As in the hours.
-        self.store.lost_calls_are_listed().await;
-        let owing = self.pay_all(fleet).await;
+        let owing = self.pay_before_raise(fleet).await;
         let is_meant = |id: &&ProjectId| !owing.contains(*id) && self.budget_of(**id).is_some();
         let mut unraised = Unraised::new();
         for project in spent.keys().filter(is_meant) {
@@ -130,10 +134,10 @@ impl Gateway {
     }
 }
 
-/// Adds the projects that calls are owed of. Whatever is only in the ledger counts there once these are paid: an attempt
-/// that has left a project out is made again.
+/// Adds the projects that calls are owed of. All that is only in the ledger counts there once these are paid: an
+/// attempt that has left a project out is made again.
 fn with_owing(mut unraised: Unraised, owing: BTreeSet<ProjectId>) -> Unraised {
-    let owed = || Error::Unavailable("Redis is still to be told of calls".to_owned());
+    let owed = || Error::Unavailable("calls are still to be counted in Redis".to_owned());
     unraised.extend(owing.into_iter().map(|project| (project, owed())));
     unraised
 }

@@ -21,29 +21,22 @@ use crate::evidence::usage::Usage;
 use crate::gateway::Gateway;
 use crate::live::view::{LiveOverview, Span};
 
+/// The longest rest without a load: a page that is looked at shows what has come.
+const LONGEST_REST: Duration = Duration::from_secs(15);
+
 /// How long something rests that is computed again and again.
 #[derive(Clone, Copy)]
 struct Rest {
     /// After a computation, so many times as long as it took passes before the next.
     times: u32,
-    /// The longest rest: a page that is looked at shows what has come.
-    longest: Duration,
     /// The longest rest under a load.
     longest_under_load: Duration,
 }
 
 /// Figures of a large project take a while.
-const FIGURES_REST: Rest = Rest {
-    times: 9,
-    longest: Duration::from_secs(15),
-    longest_under_load: Duration::from_secs(15),
-};
+const FIGURES_REST: Rest = Rest { times: 9, longest_under_load: LONGEST_REST };
 /// Groups read each step that no hour has summed: under a load they are what a page costs its calls.
-const GROUPS_REST: Rest = Rest {
-    times: 49,
-    longest: Duration::from_secs(15),
-    longest_under_load: Duration::from_mins(1),
-};
+const GROUPS_REST: Rest = Rest { times: 49, longest_under_load: Duration::from_mins(1) };
 /// So many calls in a minute and the one before it are a load.
 const LOAD: i64 = 20_000;
 
@@ -74,7 +67,7 @@ struct GroupsRead {
     task: AbortOnDropHandle<Result<Vec<Usage>>>,
 }
 
-/// When something was computed, and when it may be again.
+/// The turn of something that was computed, and may be again once it is due.
 struct Turn {
     ledger: Option<Ledger>,
     due: Instant,
@@ -93,10 +86,10 @@ impl Turn {
 
     /// Notes that a computation has begun at a time and is over now. One that has failed is tried again.
     fn is_over(&mut self, began: Instant, ledger: Option<&Ledger>) {
-        let Rest { times, longest, longest_under_load } = self.rest;
+        let Rest { times, longest_under_load } = self.rest;
         let is_load = ledger
             .is_some_and(|(_, rows)| rows.iter().map(|row| row.requests).sum::<i64>() >= LOAD);
-        let longest = if is_load { longest_under_load } else { longest };
+        let longest = if is_load { longest_under_load } else { LONGEST_REST };
         self.due = Instant::now() + longest.min(began.elapsed().saturating_mul(times));
         if let Some(ledger) = ledger {
             self.ledger = Some(ledger.clone());

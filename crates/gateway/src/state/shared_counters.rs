@@ -32,7 +32,7 @@ pub(crate) struct Fleet {
     pub(crate) found_lost: Notify,
     /// Notified when counters were rebuilt.
     pub(crate) rebuilt: Notify,
-    /// Calls that have ended and that Redis could not be told of.
+    /// Calls that have ended and could not be sent to Redis.
     owed: Mutex<Vec<Owed>>,
     /// Held by whoever has taken some of these until they are paid, or owed again, and by whoever must see them all.
     /// No request waits for it.
@@ -50,7 +50,8 @@ pub(crate) struct Owed {
     pub(crate) since: std::time::Instant,
     /// Whether it was lost with a node that is gone: the ledger has it, with an estimated cost.
     pub(crate) is_lost: bool,
-    /// When Redis was told of it without an answer, if it is lost: it may count there, and is not told again.
+    /// The time at which it was sent to Redis without an answer, if it is lost: it may count there, and is not sent
+    /// again.
     pub(crate) unanswered: Option<std::time::Instant>,
 }
 

@@ -97,7 +97,7 @@ struct Locks {
     connection: Option<PgConnection>,
     /// The node that the session shows to be live.
     node: Option<NodeId>,
-    /// When the locks were last taken again.
+    /// The time at which the locks were last taken again.
     retaken: Option<Instant>,
     /// Since when another node has been seen to hold this node's lock.
     lent: Option<Instant>,
@@ -377,34 +377,37 @@ fn number(node: NodeId) -> i32 {
     (node.0 & 0x7fff_ffff) as i32
 }
 
+/// The condition under which a row `runs` of `pg_locks` is that of a gateway that runs here: `$1` is [`RUNS`].
+macro_rules! shows_gateway {
+    () => {
+        "runs.locktype = 'advisory' AND runs.objsubid = 1 AND runs.mode = 'ShareLock' AND runs.granted
+              AND CAST(runs.classid AS BIGINT) = $1 >> 32
+              AND CAST(runs.objid AS BIGINT) = $1 & 4294967295
+              AND runs.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    };
+}
+
 /// The oldest schema version of the gateways that run; `None` if none does.
 pub(crate) async fn oldest_running(db: impl PgExecutor<'_>) -> Result<Option<i64>> {
-    const RUNNING: &str = "
-        SELECT min(version) FROM (
+    const RUNNING: &str = concat!(
+        "SELECT min(version) FROM (
             SELECT COALESCE(max(CAST(knows.objid AS BIGINT)), $3) AS version
             FROM pg_locks runs
             LEFT JOIN pg_locks knows
                 ON knows.pid = runs.pid AND knows.locktype = 'advisory' AND knows.objsubid = 2
                 AND knows.classid = CAST($2 AS OID) AND knows.database = runs.database
-            WHERE runs.locktype = 'advisory' AND runs.objsubid = 1 AND runs.mode = 'ShareLock'
-              AND runs.granted
-              AND CAST(runs.classid AS BIGINT) = $1 >> 32
-              AND CAST(runs.objid AS BIGINT) = $1 & 4294967295
-              AND runs.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-            GROUP BY runs.pid
-        ) nodes";
+            WHERE ",
+        shows_gateway!(),
+        " GROUP BY runs.pid
+        ) nodes"
+    );
     let oldest = sqlx::query_scalar(RUNNING).bind(RUNS).bind(i64::from(KNOWS)).bind(BEFORE_LOCK);
     Ok(oldest.fetch_one(db).await?)
 }
 
 /// The number of gateways that run.
 pub(crate) async fn running(db: impl PgExecutor<'_>) -> Result<i64> {
-    const RUNNING: &str = "
-        SELECT count(*) FROM pg_locks
-        WHERE locktype = 'advisory' AND objsubid = 1 AND mode = 'ShareLock' AND granted
-          AND CAST(classid AS BIGINT) = $1 >> 32
-          AND CAST(objid AS BIGINT) = $1 & 4294967295
-          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    const RUNNING: &str = concat!("SELECT count(*) FROM pg_locks runs WHERE ", shows_gateway!());
     Ok(sqlx::query_scalar(RUNNING).bind(RUNS).fetch_one(db).await?)
 }
 
@@ -413,15 +416,14 @@ pub(crate) async fn running(db: impl PgExecutor<'_>) -> Result<i64> {
 /// of the role that signed in, and a gateway may work in another role (`SET role`). Then the start of the server stands in,
 /// which is earlier after a crash that the server has recovered from by itself, and at a standby that was promoted.
 pub(crate) async fn has_one_run_for(db: impl PgExecutor<'_>, least: Duration) -> Result<bool> {
-    const SEEN: &str = "
-        SELECT EXISTS (
-            SELECT 1 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-            WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.mode = 'ShareLock' AND l.granted
-              AND CAST(l.classid AS BIGINT) = $1 >> 32
-              AND CAST(l.objid AS BIGINT) = $1 & 4294967295
-              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-              AND COALESCE(a.backend_start, pg_postmaster_start_time())
-                  < clock_timestamp() - make_interval(secs => $2))";
+    const SEEN: &str = concat!(
+        "SELECT EXISTS (
+            SELECT 1 FROM pg_locks runs JOIN pg_stat_activity a ON a.pid = runs.pid
+            WHERE ",
+        shows_gateway!(),
+        "     AND COALESCE(a.backend_start, pg_postmaster_start_time())
+                  < clock_timestamp() - make_interval(secs => $2))"
+    );
     let seen = sqlx::query_scalar(SEEN).bind(RUNS).bind(least.as_secs_f64());
     Ok(seen.fetch_one(db).await?)
 }

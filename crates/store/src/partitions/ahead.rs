@@ -48,7 +48,7 @@ impl Maintenance {
                 continue;
             }
             let days = layout.days_from(missing, longest);
-            match while_in_use!(self.connection, make(&mut self.connection, &days).await) {
+            match while_in_use!(self.connection, make(&mut self.connection, &days).await)? {
                 Some(Made::Now) => {
                     let ids = days.start * DAY_IDS..days.end * DAY_IDS;
                     layout.parts.insert(Part::Day(missing), ids);

@@ -72,12 +72,13 @@ impl Maintenance {
         }
         let Some(bound) = self.bound(now).await? else { return Ok(Converted::InUse) };
         for (table, _) in TABLES {
-            if while_in_use!(self.connection, validate(&mut self.connection, table).await).is_none()
-            {
+            let validated =
+                while_in_use!(self.connection, validate(&mut self.connection, table).await)?;
+            if validated.is_none() {
                 return Ok(Converted::InUse);
             }
         }
-        match while_in_use!(self.connection, swap(&mut self.connection, bound).await) {
+        match while_in_use!(self.connection, swap(&mut self.connection, bound).await)? {
             Some(Swapped::Now) => {
                 tracing::info!("steps lie in partitions from now on");
                 Ok(Converted::Done)
@@ -124,9 +125,11 @@ impl Maintenance {
             let mut changes = Vec::from_iter(has_one.then(|| format!("DROP CONSTRAINT {CHECK}")));
             changes.push(format!("ADD CONSTRAINT {CHECK} CHECK ({key} < {bound}) NOT VALID"));
             let statement = format!("ALTER TABLE {table} {}", changes.join(", "));
-            if while_in_use!(self.connection, alter(&mut self.connection, table, &statement).await)
-                .is_none()
-            {
+            let altered = while_in_use!(
+                self.connection,
+                alter(&mut self.connection, table, &statement).await
+            )?;
+            if altered.is_none() {
                 return Ok(None);
             }
         }

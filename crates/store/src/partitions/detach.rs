@@ -66,12 +66,7 @@ impl Maintenance {
     #[boxed]
     pub(super) async fn try_detach(&mut self, due: &DuePartition) -> Result<Option<i64>> {
         let part = due.part.of("steps");
-        let tried: sqlx::Result<Option<Attempt>> = async {
-            let tried = while_in_use!(self.connection, detach(&mut self.connection, due).await);
-            Ok(tried)
-        }
-        .await;
-        match tried {
+        match while_in_use!(self.connection, detach(&mut self.connection, due).await) {
             Ok(Some(Attempt::Detached)) => {
                 tracing::info!(
                     partition = part,

@@ -19,6 +19,15 @@ const TURN: Duration = Duration::from_secs(40);
 const STUCK_REST: i64 = HOUR;
 /// The place of the last step whose data a trace has, for a table that nothing is left to gather of.
 const GATHERED: i64 = i64::MAX;
+
+/// The partitions that are detached and not gathered yet, as SQL: those that are have [`GATHERED`].
+macro_rules! ungathered {
+    () => {
+        "detached_partitions WHERE gathered < 9223372036854775807"
+    };
+}
+pub(crate) use ungathered;
+
 /// Advice for a table that is not dropped.
 const ADVICE: &str = "drop whatever of yours depends on it, a view for example: the table is dropped within an hour then";
 
@@ -94,14 +103,8 @@ impl Maintenance {
                 return Ok(gathered);
             }
         }
-        let forgotten: sqlx::Result<Option<()>> = async {
-            let forget = while_in_use!(
-                self.connection,
-                forget(&mut self.connection, &table, &contents).await
-            );
-            Ok(forget)
-        }
-        .await;
+        let forgotten =
+            while_in_use!(self.connection, forget(&mut self.connection, &table, &contents).await);
         match forgotten {
             Ok(Some(())) => Ok(Outcome::Done),
             Ok(None) => Ok(Outcome::Later),
@@ -117,14 +120,10 @@ impl Maintenance {
     async fn remove(&mut self, table: &str) -> Result<Outcome> {
         for change_of_table in ["DROP TABLE IF EXISTS", "TRUNCATE TABLE"] {
             let statement = format!("{change_of_table} {table}");
-            let done: sqlx::Result<Option<()>> = async {
-                let done = while_in_use!(
-                    self.connection,
-                    change(&mut self.connection, statement.clone()).await
-                );
-                Ok(done)
-            }
-            .await;
+            let done = while_in_use!(
+                self.connection,
+                change(&mut self.connection, statement.clone()).await
+            );
             match done {
                 Ok(Some(())) => return Ok(Outcome::Done),
                 Ok(None) => return Ok(Outcome::Later),
@@ -141,12 +140,7 @@ impl Maintenance {
 
     /// Empties a table of steps that cannot be dropped, and notes that nothing is to be gathered of it.
     async fn empty(&mut self, table: &str) -> Result<Outcome> {
-        let emptied: sqlx::Result<Option<()>> = async {
-            let emptied = while_in_use!(self.connection, empty(&mut self.connection, table).await);
-            Ok(emptied)
-        }
-        .await;
-        match emptied {
+        match while_in_use!(self.connection, empty(&mut self.connection, table).await) {
             Ok(Some(())) => Ok(Outcome::Stuck),
             Ok(None) => Ok(Outcome::Later),
             Err(error @ sqlx::Error::Database(_)) => {
@@ -170,14 +164,8 @@ impl Maintenance {
         loop {
             let attempts = Instant::now();
             let range = Range { table, from, most, number: one.number };
-            let done: sqlx::Result<Option<Option<Batch>>> = async {
-                let next = while_in_use!(
-                    self.connection,
-                    next(&mut self.connection, &gather, range).await
-                );
-                Ok(next)
-            }
-            .await;
+            let done =
+                while_in_use!(self.connection, next(&mut self.connection, &gather, range).await);
             match done {
                 Ok(Some(Some(Batch { to, took }))) => {
                     from = to;
@@ -241,9 +229,8 @@ impl Maintenance {
 
     /// The number of partitions that are detached and not gathered yet.
     pub(super) async fn ungathered(&mut self) -> Result<i64> {
-        const UNGATHERED: &str = "SELECT count(*) FROM detached_partitions WHERE gathered < $1";
-        let query = sqlx::query_scalar(UNGATHERED).bind(GATHERED);
-        Ok(query.fetch_one(&mut self.connection).await?)
+        const UNGATHERED: &str = concat!("SELECT count(*) FROM ", ungathered!());
+        Ok(sqlx::query_scalar(UNGATHERED).fetch_one(&mut self.connection).await?)
     }
 }
 

@@ -15,11 +15,11 @@
 //!           +-- steps_rest     ids without a partition: ids of days that are dropped, written late
 //! ```
 //!
-//! `step_contents` has the same ones. A partition that is dropped is detached first, from when on its steps are gone for
-//! everybody, and is listed in `detached_partitions`. The few that a longer rule keeps are moved to a small partition in
-//! its place. Its traces are given what they keep of it in batches, and then the table is dropped. Each step of this is
-//! a transaction of its own that leaves the database in order, so whoever stops it loses nothing, and the next one goes
-//! on.
+//! `step_contents` has the same ones. A partition that is dropped is detached first, from when on its steps are gone
+//! for everybody, and is listed in `detached_partitions`. The few that a longer rule keeps are moved to a small
+//! partition in its place. Its traces are given what they keep of it in batches, and then the table is dropped. Each
+//! step of this is a transaction of its own that leaves the database in order, so whoever stops it loses nothing, and
+//! the next one goes on.
 //!
 //! One process at a time does this, over a connection of its own to the server. Statements that need a table for
 //! themselves wait for it for a moment only, because all who use the table wait behind them, and are tried again a
@@ -52,6 +52,7 @@ pub(crate) use clocks::HeldPurge;
 use clocks::Witness;
 use convert::Converted;
 pub use due::DuePartition;
+pub(crate) use gather::ungathered;
 use layout::{Layout, Leave, Part};
 
 /// The ids of a day. Those of all days are below 2^53: a number of JSON is exact.
@@ -84,32 +85,34 @@ const ATTEMPTS: usize = 3;
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tries a change over a connection a few times; `None` if others had a table each time.
+/// Tries a change over a connection a few times. The value is the result of the change, or `Ok(None)` if others had a
+/// table each time.
 macro_rules! while_in_use {
-    ($connection:expr, $change:expr) => {{
-        let mut done = None;
-        for attempt in 0..$crate::partitions::ATTEMPTS {
-            if attempt > 0 {
-                tokio::time::sleep($crate::partitions::PAUSE).await;
-            }
-            let tried = $change;
-            // A transaction that is given up holds what it has locked until the server hears of it, and that is with
-            // the next message.
-            sqlx::Connection::ping(&mut $connection).await?;
-            match tried {
-                Ok(found) => {
-                    done = Some(found);
-                    break;
+    ($connection:expr, $change:expr) => {
+        async {
+            for attempt in 0..$crate::partitions::ATTEMPTS {
+                if attempt > 0 {
+                    tokio::time::sleep($crate::partitions::PAUSE).await;
                 }
-                Err(error) if $crate::error::is_in_use(&error) => {}
-                Err(error) => return Err(error.into()),
+                let tried = $change;
+                // A transaction that is given up holds what it has locked until the server learns it, and that is with
+                // the next message.
+                sqlx::Connection::ping(&mut $connection).await?;
+                match tried {
+                    Ok(done) => return Ok(Some(done)),
+                    Err(error) if $crate::error::is_in_use(&error) => {}
+                    Err(error) => return Err(error),
+                }
             }
+            sqlx::Result::Ok(None)
         }
-        done
-    }};
+        .await
+    };
 }
 use while_in_use;
 
+/// The oldest version of PostgreSQL whose tables get partitions, and that has the settings [`SINCE_FIRST`].
+const FIRST_VERSION: u32 = 140_000;
 /// The schema of the versions that know partitions that are detached.
 const KNOWS_DETACHED: i64 = 37;
 /// The partitions that a run drops at most: should anything be wrong with its reasons, somebody may see it in time.
@@ -167,9 +170,11 @@ impl Store {
     pub async fn maintain_partitions(&self) -> Result<Option<Maintenance>> {
         let Some(url) = &self.direct else { return Ok(None) };
         let mut connection = db::connect_direct(url, &SETTINGS).await?;
-        for setting in SINCE_14 {
-            // Some systems have no way to notice that a process is gone.
-            let _ = sqlx::query(setting).execute(&mut connection).await;
+        if version(&connection) >= FIRST_VERSION {
+            for setting in SINCE_FIRST {
+                // Some systems have no way to notice that a process is gone.
+                let _ = sqlx::query(setting).execute(&mut connection).await;
+            }
         }
         let lock = sqlx::query_scalar("SELECT pg_try_advisory_lock($1)").bind(PARTITIONS);
         let is_ours: bool = lock.fetch_one(&mut connection).await?;
@@ -197,15 +202,11 @@ impl Store {
     }
 }
 
-/// Settings that versions of PostgreSQL before 14 do not have. The server looks every few seconds whether the process is
-/// still there, ends its statement if not, and ends the session of one that has stopped, with the lock that it holds for
-/// all. No pause between two statements is near to that long.
-const SINCE_14: [&str; 2] = [
-    "SELECT set_config('client_connection_check_interval', '5s', FALSE)
-    WHERE CAST(current_setting('server_version_num') AS INTEGER) >= 140000",
-    "SELECT set_config('idle_session_timeout', '60s', FALSE)
-    WHERE CAST(current_setting('server_version_num') AS INTEGER) >= 140000",
-];
+/// Settings that versions of PostgreSQL before [`FIRST_VERSION`] do not have. The server looks every few seconds
+/// whether the process is still there, ends its statement if not, and ends the session of one that has stopped, with
+/// the lock that it holds for all. No pause between two statements is near to that long.
+const SINCE_FIRST: [&str; 2] =
+    ["SET client_connection_check_interval = '5s'", "SET idle_session_timeout = '60s'"];
 
 impl Maintenance {
     async fn run_if_time_is_right(
@@ -309,6 +310,11 @@ async fn all_know_detached(connection: &mut PgConnection) -> Result<bool> {
 /// set by a clock that was ahead, and is over.
 fn rests(until: Option<Timestamp>, now: Timestamp, longest: i64) -> bool {
     until.is_some_and(|until| now < until && until.0 - now.0 <= longest)
+}
+
+/// The version of the server, as `server_version_num` has it; 0 if it has sent none that can be read.
+fn version(connection: &PgConnection) -> u32 {
+    connection.server_version_num().unwrap_or_default()
 }
 
 /// The day that it is, counted from 1970 on.

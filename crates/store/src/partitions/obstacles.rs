@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 
 use super::convert::CHECK;
 use super::layout::{expected, longest_rule};
-use super::{Maintenance, PartitionWatch, rests};
+use super::{FIRST_VERSION, Maintenance, PartitionWatch, rests, version};
 use crate::db::MOST_CONNECTIONS;
 use crate::error::Result;
 use crate::lock::running;
@@ -26,14 +26,11 @@ impl Maintenance {
         now: Timestamp,
         watch: &mut PartitionWatch,
     ) -> Result<bool> {
-        const IS_OLD: &str =
-            "SELECT CAST(current_setting('server_version_num') AS INTEGER) < 140000";
         let is_said = rests(watch.refused, now, DAY);
-        let is_old: bool = sqlx::query_scalar(IS_OLD).fetch_one(&mut self.connection).await?;
+        let is_old = version(&self.connection) < FIRST_VERSION;
         let obstacles = obstacles(&mut self.connection).await?;
         let parts = expected(longest_rule(&mut self.connection).await?);
-        let gateways = running(&mut self.connection).await?;
-        let (needed, room) = (needed(parts, gateways.max(1)), room(&mut self.connection).await?);
+        let Locks { gateways, needed, room } = self.locks(parts).await?;
         if obstacles.is_empty() && needed <= room && !is_old {
             return Ok(true);
         }
@@ -68,8 +65,7 @@ impl Maintenance {
     /// Says if the gateways that run may use up the locks of the server.
     pub(super) async fn look_at_locks(&mut self) -> Result<()> {
         let parts = self.layout().await?.parts.len() as i64 + 1;
-        let gateways = running(&mut self.connection).await?;
-        let (needed, room) = (needed(parts, gateways.max(1)), room(&mut self.connection).await?);
+        let Locks { gateways, needed, room } = self.locks(parts).await?;
         if needed > room {
             tracing::warn!(
                 needed,
@@ -81,6 +77,21 @@ impl Maintenance {
         }
         Ok(())
     }
+
+    /// The locks that so many partitions need at the gateways that run, and those that the server has.
+    async fn locks(&mut self, parts: i64) -> Result<Locks> {
+        let gateways = running(&mut self.connection).await?;
+        let needed = needed(parts, gateways.max(1));
+        Ok(Locks { gateways, needed, room: room(&mut self.connection).await? })
+    }
+}
+
+/// The locks that are needed, and those that there are.
+struct Locks {
+    /// The gateways that run.
+    gateways: i64,
+    needed: i64,
+    room: i64,
 }
 
 /// The locks that the settings have to come to for statements that look into all partitions on all connections of some

@@ -4,7 +4,9 @@
 use domain::time::{DAY, HOUR, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use super::{DAY_IDS, Maintenance, PartitionWatch, TABLES, change, day, rests, while_in_use};
+use super::{
+    DAY_IDS, Maintenance, PartitionWatch, TABLES, change, day, rests, version, while_in_use,
+};
 use crate::error::{Result, is_slow};
 
 /// The time before tables are analyzed again that it took too long for.
@@ -83,9 +85,7 @@ impl Maintenance {
     }
 
     async fn analyze_by(&mut self, table: &str, sample: Sample) -> sqlx::Result<Option<()>> {
-        let done =
-            while_in_use!(self.connection, analyze(&mut self.connection, table, sample).await);
-        Ok(done)
+        while_in_use!(self.connection, analyze(&mut self.connection, table, sample).await)
     }
 }
 
@@ -96,13 +96,10 @@ async fn analyze(connection: &mut PgConnection, table: &str, sample: Sample) -> 
         SELECT EXISTS (
             SELECT 1 FROM pg_stat_all_tables
             WHERE relid = to_regclass($1) AND last_analyze > clock_timestamp() - INTERVAL '23 hours')";
-    const HAS_ONLY: &str =
-        "SELECT CAST(current_setting('server_version_num') AS INTEGER) >= 180000";
     if sqlx::query_scalar(IS_DONE).bind(table).fetch_one(&mut *connection).await? {
         return Ok(());
     }
-    let has_only: bool = sqlx::query_scalar(HAS_ONLY).fetch_one(&mut *connection).await?;
-    let only = if has_only { "ONLY " } else { "" };
+    let only = if version(connection) >= 180_000 { "ONLY " } else { "" };
     let mut tx = connection.begin().await?;
     for setting in GENTLY {
         change(&mut tx, setting.to_owned()).await?;

@@ -13,6 +13,7 @@ use crate::Store;
 use crate::db::on;
 use crate::error::Result;
 use crate::from_row::from_row;
+use crate::partitions::ungathered;
 
 /// The longest time for which steps of a trace are taken to overlap, in microseconds.
 const LONG_STEP: i64 = HOUR;
@@ -135,7 +136,9 @@ impl Store {
                    (SELECT purged_pii FROM traces WHERE traces.id = ended.trace_id) AS purged_pii,
                    (SELECT purged_injection FROM traces WHERE traces.id = ended.trace_id) AS purged_injection,
                    (SELECT purged_secret FROM traces WHERE traces.id = ended.trace_id) AS purged_secret,
-                   (SELECT max(newest) FROM detached_partitions WHERE gathered < 9223372036854775807) AS ungathered
+                   (SELECT max(newest) FROM ",
+            ungathered!(),
+            ") AS ungathered
              FROM (
                 SELECT trace_id,
                        CAST(max(CASE WHEN pii THEN 1 ELSE 0 END) AS BIGINT) AS has_pii,

@@ -119,7 +119,8 @@ impl Store {
     pub async fn steps_by_id(&self, trace: TraceId, ids: &[StepId]) -> Result<Vec<Step>> {
         let rows: Vec<StepRow<String>> = on!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(STEPS_BY_ID.as_str()));
-            slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
+            let ids = slots(ids.iter().map(|id| id.0));
+            ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });
         let rows = rows.into_iter().filter(|row| row.trace_id == trace.0);
         rows.map(StepRow::read).collect()
@@ -131,7 +132,8 @@ impl Store {
     pub async fn sealed_contents(&self, ids: &[StepId]) -> Result<Vec<SealedContent>> {
         let rows: Vec<(i64, Vec<u8>)> = bounded!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(CONTENTS_BY_ID.as_str()));
-            slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
+            let ids = slots(ids.iter().map(|id| id.0));
+            ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });
         Ok(rows
             .into_iter()
@@ -163,8 +165,8 @@ pub(crate) fn id_slots(first: usize) -> String {
     text + ")"
 }
 
-/// The ids for all slots. Superfluous slots are filled with an id that no step has.
-pub(crate) fn slots(ids: &[StepId]) -> impl Iterator<Item = i64> {
-    let none = std::iter::repeat(i64::MIN);
-    ids.iter().map(|id| id.0).chain(none).take(STEPS_AT_ONCE)
+/// At most [`STEPS_AT_ONCE`] ids for all slots. Superfluous slots are filled with an id that no step
+/// and no project has, and a key by chance alone.
+pub(crate) fn slots(ids: impl Iterator<Item = i64>) -> impl Iterator<Item = i64> {
+    ids.chain(std::iter::repeat(i64::MIN)).take(STEPS_AT_ONCE)
 }

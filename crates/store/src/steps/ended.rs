@@ -30,7 +30,7 @@ static SENSITIVITIES_BY_ID: LazyLock<String> = LazyLock::new(|| {
 /// A place in the order in which the steps of a project ended. The first step behind it is the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepCursor {
-    /// When the last step that was read ended.
+    /// The end of the last step that was read.
     pub finished_at: Timestamp,
     /// The last step that was read.
     pub id: StepId,
@@ -53,7 +53,7 @@ impl StepCursor {
 pub struct EndedStep {
     /// Its id.
     pub id: StepId,
-    /// When it ended.
+    /// Its end.
     pub finished_at: Timestamp,
     /// The step, unless its row is damaged.
     pub step: Result<Step>,
@@ -131,7 +131,8 @@ impl Store {
     pub async fn sealed_sizes(&self, ids: &[StepId]) -> Result<HashMap<StepId, usize>> {
         let rows: Vec<(i64, i64)> = bounded!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(SIZES_BY_ID.as_str()));
-            slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
+            let ids = slots(ids.iter().map(|id| id.0));
+            ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });
         let size = |(id, size)| (StepId(id), usize::try_from(size).unwrap_or(usize::MAX));
         Ok(rows.into_iter().map(size).collect())

@@ -165,7 +165,8 @@ impl Store {
     pub async fn steps_of_project(&self, project: ProjectId, ids: &[StepId]) -> Result<Vec<Step>> {
         let rows: Vec<StepRow<String>> = bounded!(&self.reader, db => {
             let query = sqlx::query_as(AssertSqlSafe(STEPS_BY_ID.as_str()));
-            slots(ids).fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
+            let ids = slots(ids.iter().map(|id| id.0));
+            ids.fold(query, sqlx::query::QueryAs::bind).fetch_all(db).await?
         });
         let rows = rows.into_iter().filter(|row| row.project_id == project.0);
         Ok(rows.filter_map(|row| row.read().ok()).collect())

@@ -70,6 +70,26 @@ pub async fn due(store: &mut Maintenance, now: Timestamp) -> Option<DuePartition
     store.due_partition(now, &mut PartitionWatch::default()).await.unwrap()
 }
 
+/// A prepared database with a step with a content on each of two days, whose partitions are detached at the time that
+/// is returned, and not gathered; with the costs of the two, of traces 1 and 2.
+pub async fn two_detached(database: &Database) -> (Store, ProjectId, Timestamp, [Usd; 2]) {
+    let (store, project, data) = prepared(database).await;
+    let steps = [1, 2].map(|day| of_model(project, day as u128, id(day, 0), "short", day));
+    let costs = steps.each_ref().map(Step::cost);
+    for step in steps {
+        store.writer().step(step, Some((b"{}", &data))).await.unwrap();
+    }
+    let now = in_days(6);
+    sum(&store, project, now).await;
+    let mut keeper = maintenance(&store).await;
+    keeper.make_ahead(now).await.unwrap();
+    while let Some(found) = due(&mut keeper, now).await {
+        assert!(keeper.detach(&found).await.unwrap());
+    }
+    keeper.end().await;
+    (store, project, now, costs)
+}
+
 #[tokio::test]
 async fn a_partition_goes_when_all_its_steps_are_due_and_traces_keep_what_they_keep_of_steps() {
     for database in postgres().await {

@@ -5,7 +5,9 @@ use domain::time::{DAY, MINUTE};
 use store::PartitionWatch;
 
 use crate::partition_changes::{PLACES, TODAY, keep, parts, postgres};
-use crate::partition_drops::{due, has, id, left, maintenance, prepared, purged, sum, write};
+use crate::partition_drops::{
+    has, id, left, maintenance, prepared, purged, sum, two_detached, write,
+};
 use crate::retention::{in_days, of_model, rules};
 use crate::support::{NOW, project, run, trace, trace_id};
 
@@ -152,20 +154,8 @@ async fn a_table_that_cannot_be_dropped_is_emptied_and_keeps_no_other() {
     const TABLES: &str =
         "SELECT CAST(relname AS TEXT) FROM pg_class WHERE relname ~ 'step.*_(d20776|d20777)$'";
     for database in postgres().await {
-        let (store, project, data) = prepared(&database).await;
-        let steps = [1, 2].map(|day| of_model(project, day as u128, id(day, 0), "short", day));
-        let costs = steps.clone().map(|step| Some(step.cost()));
-        for step in steps {
-            store.writer().step(step, Some((b"{}", &data))).await.unwrap();
-        }
-        let now = in_days(6);
-        sum(&store, project, now).await;
-        let mut keeper = maintenance(&store).await;
-        keeper.make_ahead(now).await.unwrap();
-        while let Some(found) = due(&mut keeper, now).await {
-            assert!(keeper.detach(&found).await.unwrap());
-        }
-        keeper.end().await;
+        let (store, project, now, costs) = two_detached(&database).await;
+        let costs = costs.map(Some);
         database.execute(VIEWS).await;
         let kept = async || {
             [
@@ -260,7 +250,8 @@ async fn partitioned_tables_have_statistics_and_the_owner_and_the_indices_of_the
 
 #[tokio::test]
 async fn a_table_whose_usual_sample_takes_too_long_is_analyzed_by_a_small_one() {
-    // PostgreSQL computes the expression for each row of its sample. What was analyzed within a day is to be so again.
+    // PostgreSQL computes the expression for each row of its sample. A table that was analyzed within a day is to be
+    // analyzed again.
     const SLOW: &str = "
         CREATE FUNCTION slow(BIGINT) RETURNS BIGINT IMMUTABLE LANGUAGE plpgsql AS $$
         BEGIN

@@ -9,7 +9,9 @@ use sqlx::{Connection as _, PgConnection};
 use store::{AgentFigures, Location, PartitionWatch};
 
 use crate::partition_changes::{keep, parts, postgres};
-use crate::partition_drops::{due, has, id, maintenance, prepared, purged, sum, write};
+use crate::partition_drops::{
+    due, has, id, maintenance, prepared, purged, sum, two_detached, write,
+};
 use crate::retention::{assessment, in_days, of_model, purge};
 use crate::support::{Database, NOW, project, trace, trace_id};
 
@@ -265,20 +267,7 @@ async fn a_detached_table_that_somebody_has_dropped_keeps_no_other() {
     const LEFT: &str =
         "SELECT CAST(relname AS TEXT) FROM pg_class WHERE relname ~ 'step.*_(d20776|d20777)$'";
     for database in postgres().await {
-        let (store, project, data) = prepared(&database).await;
-        let steps = [1, 2].map(|day| of_model(project, day as u128, id(day, 0), "short", day));
-        let second = steps[1].cost();
-        for step in steps {
-            store.writer().step(step, Some((b"{}", &data))).await.unwrap();
-        }
-        let now = in_days(6);
-        sum(&store, project, now).await;
-        let mut keeper = maintenance(&store).await;
-        keeper.make_ahead(now).await.unwrap();
-        while let Some(found) = due(&mut keeper, now).await {
-            assert!(keeper.detach(&found).await.unwrap());
-        }
-        keeper.end().await;
+        let (store, project, now, [_, second]) = two_detached(&database).await;
         database.execute("DROP TABLE steps_d20776").await;
         keep(&store, now).await;
         assert_eq!(database.texts(DETACHED).await, [""; 0], "{}", database.kind);

@@ -72,7 +72,7 @@ async fn a_call_whose_end_was_lost_becomes_a_failed_step_that_costs_its_prompt()
 
 #[tokio::test]
 async fn whoever_finds_the_calls_of_a_node_recorded_has_them_to_count() {
-    // Whoever settles them too knows that they are recorded, and whoever reads the ledger finds them there.
+    // A task that settles the calls too knows that they are recorded, and one that reads the ledger finds them there.
     for settles in [true, false] {
         // The one on SQLite: its writer has a thread, which an observer may hold.
         let database = databases().await.remove(0);
@@ -93,7 +93,7 @@ async fn whoever_finds_the_calls_of_a_node_recorded_has_them_to_count() {
             // Until the test lets the writer go on, or has ended.
             let _ = held.lock().unwrap().recv();
         }));
-        // What has begun before these and takes a read or two is done after them.
+        // All that has begun before these and takes a read or two is done after them.
         let reads = async || {
             for _ in 0..20 {
                 store.open_calls(trace_id(1)).await.unwrap();

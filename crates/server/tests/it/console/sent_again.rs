@@ -18,7 +18,7 @@ crate::on_every_backend!(
     an_answer_that_was_stopped_halfway_is_not_asked_for_again_in_silence
 );
 
-/// What the page of a form says that was sent before.
+/// The words on the page of a form that was sent before.
 const AGAIN: &str = "This form was sent before. Its answer is shown again";
 /// The words for a form that was sent before, and whose answer is not there.
 const WITHOUT_ANSWER: &str = "This was sent before, and its answer was stopped or not kept";

@@ -99,7 +99,7 @@ async fn a_node_at_another_redis_is_named_in_the_log() {
     let serving = line(there.log(), "\"serving\"").unwrap();
     assert!(warning["node"].is_string() && warning["node"] == serving["node"], "{warning}");
     assert_eq!((&warning["level"], &warning["projects"]), (&json!("WARN"), &json!(1)));
-    // What the line advises is enough.
+    // The advice of the line is enough.
     there.kill().await;
     until("the counters are built", async || {
         let reply = run(&key, &trace).await;

@@ -1,4 +1,4 @@
-//! What is lost or could not be told is found again, to the nano-dollar.
+//! Counters that are lost and calls that did not reach Redis are found again, to the nano-dollar.
 
 use serde_json::json;
 use tokio::task::JoinSet;

@@ -13,6 +13,8 @@ mod server;
 mod simulator;
 mod store;
 
+use std::process::{Command, Stdio};
+
 pub use haproxy::HaProxy;
 pub use http::{Caller, Reply, encode};
 pub use mailbox::Mailbox;
@@ -38,6 +40,19 @@ pub fn server_at(name: &str) -> Option<String> {
         eprintln!("skipped: {name} is not set");
     }
     url
+}
+
+/// Whether a program that tests need is installed, by the argument that has it print its version. It must be
+/// there if all is to be tested.
+fn is_installed(program: &str, version: &str) -> bool {
+    let printed = Command::new(program).arg(version).stdout(Stdio::null()).status();
+    let is_there = printed.is_ok_and(|status| status.success());
+    let all = std::env::var_os("SLUICE_TEST_ALL").is_some();
+    assert!(is_there || !all, "SLUICE_TEST_ALL is set, and {program} is not installed");
+    if !is_there {
+        eprintln!("skipped: {program} is not installed");
+    }
+    is_there
 }
 
 /// Runs each test on every database that there is.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::is_installed;
 use super::server::free_port;
 
 /// A pooler. It ends with this value.
@@ -18,11 +19,7 @@ pub struct Pooler {
 impl Pooler {
     /// Starts one in front of the server of a URL; `None` where PgBouncer is not installed.
     pub fn start(url: &str) -> Option<Self> {
-        let is_there = Command::new("pgbouncer").arg("--version").output().is_ok();
-        let all = std::env::var_os("SLUICE_TEST_ALL").is_some();
-        assert!(is_there || !all, "SLUICE_TEST_ALL is set, and pgbouncer is not installed");
-        if !is_there {
-            eprintln!("skipped: pgbouncer is not installed");
+        if !is_installed("pgbouncer", "--version") {
             return None;
         }
         let folder = tempfile::Builder::new().prefix("sluice-pooler-").tempdir().unwrap();

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::{free_port, until};
+use super::{free_port, is_installed, until};
 
 /// A Redis of its own. It dies with this value.
 pub struct Redis {
@@ -18,11 +18,7 @@ pub struct Redis {
 impl Redis {
     /// Starts one, where it is installed.
     pub async fn start() -> Option<Self> {
-        let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
-        if !found.is_ok_and(|status| status.success()) {
-            let all = std::env::var_os("SLUICE_TEST_ALL").is_some();
-            assert!(!all, "SLUICE_TEST_ALL is set, and there is no redis-server");
-            eprintln!("skipped: there is no redis-server");
+        if !is_installed("redis-server", "--version") {
             return None;
         }
         let (folder, port) = (tempfile::tempdir().unwrap(), free_port());

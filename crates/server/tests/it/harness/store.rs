@@ -17,13 +17,7 @@ impl Backend {
     /// PostgreSQL, where the environment names a server and its client is installed.
     pub fn postgres() -> Option<Self> {
         let url = super::server_at("SLUICE_TEST_PG")?;
-        if Command::new("psql").arg("--version").output().is_err() {
-            let all = std::env::var_os("SLUICE_TEST_ALL").is_some();
-            assert!(!all, "SLUICE_TEST_ALL is set, and psql is not installed");
-            eprintln!("skipped: psql is not installed");
-            return None;
-        }
-        Some(Self::Postgres(url))
+        super::is_installed("psql", "--version").then_some(Self::Postgres(url))
     }
 }
 
