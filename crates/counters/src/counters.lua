@@ -9,7 +9,8 @@
 --                   and mp (the latest month and the one before), m<YYYYMM> (its spend)
 --   <base>:r        hash: the reservations, id -> "<key> <amount>"; an id begins with its node and a dot
 --   <base>:o        hash: the sum that is reserved, by key; `*` for all
---   <base>:k:<key>  hash: e (the epoch under which its hour is known), reset, qn and an (the counts of the lists)
+--   <base>:k:<key>  hash: e (the epoch under which its hour is known), reset, qn and an (the counts of the lists), x
+--                   (the time at which a gate last set the expiry of this and of s)
 --   <base>:q:<key>  list: the times of requests that were admitted, oldest first
 --   <base>:a:<key>  list: the times of all requests, for loop detection
 --   <base>:h:<key>  hash: the spend by second of the ledger; t for their sum
@@ -25,6 +26,8 @@ local SECOND = 1000000
 local HOUR = 3600
 local EXACT_REQUESTS = 10000
 local WINDOW_PARTS = 3600
+-- The expiry of what a gate uses is set once in so many seconds.
+local EXPIRY_INTERVAL = 60
 -- All that is not used for so long is forgotten, in seconds: a project is built anew from the ledger then.
 local KEEP_PROJECT = 172800
 local KEEP_KEY = 90000
@@ -184,10 +187,13 @@ end
 local function hour_add(base, key, second, from, amount)
   local h, z = base .. ':h:' .. key, base .. ':z:' .. key
   local known = call('HMGET', h, second, 't')
-  call('HSET', h, second, sum(known[1], amount), 't', sum(known[2], amount))
+  local added = call('HSET', h, second, sum(known[1], amount), 't', sum(known[2], amount))
   call('ZADD', z, 'GT', from, second)
-  call('EXPIRE', h, KEEP_HOUR)
-  call('EXPIRE', z, KEEP_HOUR)
+  -- Within an hour a second is forgotten, or is the last: no amount for it counts longer than two hours.
+  if added > 0 then
+    call('EXPIRE', h, KEEP_HOUR)
+    call('EXPIRE', z, KEEP_HOUR)
+  end
 end
 
 -- Forgets the seconds up to that of a reset, and all requests that loop detection has seen.
@@ -223,7 +229,17 @@ local function time_and_count(entry)
   return tonumber(sub(entry, 1, colon - 1)), tonumber(sub(entry, colon + 1))
 end
 
--- The requests in a list within the window that ends now. `count` is what was counted last.
+-- A list is forgotten once all in it has left its window, what is added within the next interval included.
+local function expire(list, length)
+  call('EXPIRE', list, math.ceil(length / SECOND) + 2 * EXPIRY_INTERVAL)
+end
+
+local function interval_of(time)
+  return floor(time / (EXPIRY_INTERVAL * SECOND))
+end
+
+-- The requests in a list within the window that ends now, the time of the oldest, and the entry of the newest. `count`
+-- is what was counted last.
 local function requests(list, count, now, length)
   local last = call('LINDEX', list, -1)
   if not last then return 0 end
@@ -235,13 +251,15 @@ local function requests(list, count, now, length)
   if latest > now + 2 * length then
     -- From a clock that has gone back since: they count for a window from now on.
     call('DEL', list)
-    call('RPUSH', list, format('%.0f:%d', now, count))
-    return count
+    last = format('%.0f:%d', now, count)
+    call('RPUSH', list, last)
+    expire(list, length)
+    return count, now, last
   end
   local first = call('LINDEX', list, 0)
   while first do
     local at, times = time_and_count(first)
-    if at > now - length then return count end
+    if at > now - length then return count, at, last end
     call('LPOP', list)
     count = count - times
     first = call('LINDEX', list, 0)
@@ -249,24 +267,25 @@ local function requests(list, count, now, length)
   return 0
 end
 
--- Counts a request. Above so many requests times are rounded up to a part of the window: a list stays short, and
--- a request counts for at most that part too long.
-local function note_request(list, now, length, limit)
+-- Counts a request behind the newest entry of its list, and returns its time. Above so many requests times are rounded up
+-- to a part of the window: a list stays short, and a request counts for at most that part too long.
+local function note_request(list, now, length, limit, newest)
+  local last, times = 0, 0
+  if newest then last, times = time_and_count(newest) end
+  local at = now
   if limit <= EXACT_REQUESTS then
-    call('RPUSH', list, format('%.0f', now))
+    call('RPUSH', list, format('%.0f', at))
   else
     local grain = math.max(floor(length / WINDOW_PARTS), 1)
-    local at = math.ceil(now / grain) * grain
-    local last, times = 0, 0
-    local entry = call('LINDEX', list, -1)
-    if entry then last, times = time_and_count(entry) end
+    at = math.ceil(now / grain) * grain
     if last >= at then
       call('LSET', list, -1, format('%.0f:%d', last, times + 1))
-    else
-      call('RPUSH', list, format('%.0f:1', at))
+      return last
     end
+    call('RPUSH', list, format('%.0f:1', at))
   end
-  call('EXPIRE', list, math.ceil(length / SECOND) + 60)
+  if interval_of(last) ~= interval_of(at) then expire(list, length) end
+  return at
 end
 
 -- The microseconds until enough requests have left the window for one more to fit.
@@ -364,41 +383,44 @@ local function gate(keys, args)
   local loop_limit, window, limit = tonumber(args[5]), tonumber(args[6]), tonumber(args[7])
   local cap, budget, spends = args[8], args[9], args[10] == '1'
   local k = base .. ':k:' .. key
-  local stored = call('HMGET', k, 'reset', 'an', 'qn', 'e')
+  local stored = call('HMGET', k, 'reset', 'an', 'qn', 'e', 'x')
   if not is_known(base, key, epoch, cap, budget, stored[4]) and spends then return { LOST, 0, 0 } end
   local attempts = tonumber(stored[2] or 0)
   if reset ~= '' and check_reset(base, key, stored[1], reset) ~= stored[1] then attempts = 0 end
   local code, count, wait = OK, tonumber(stored[3] or 0), 0
+  local oldest, newest
   if loop_limit then
     local list = base .. ':a:' .. key
-    attempts = requests(list, attempts, now, window)
+    attempts, oldest, newest = requests(list, attempts, now, window)
     -- One entry above the limit is enough to detect a loop.
     if attempts <= loop_limit then
-      note_request(list, now, window, loop_limit)
+      note_request(list, now, window, loop_limit, newest)
       attempts = attempts + 1
     end
     if attempts > loop_limit then code = LOOP end
   end
   if limit then
     local list, hour = base .. ':q:' .. key, HOUR * SECOND
-    count = requests(list, count, now, hour)
+    count, oldest, newest = requests(list, count, now, hour)
     local counts = args[11] == '1' and code == OK
     if count >= limit then
       wait = until_room(list, count, now, hour, limit)
       if counts then code = RATE end
     else
       if counts then
-        note_request(list, now, hour, limit)
-        count = count + 1
+        local at = note_request(list, now, hour, limit, newest)
+        count, oldest = count + 1, oldest or at
       end
-      local oldest = call('LINDEX', list, 0)
-      if oldest then wait = math.max(time_and_count(oldest) + hour - now, 0) end
+      if oldest then wait = math.max(oldest + hour - now, 0) end
     end
   end
   call('HSET', k, 'an', attempts, 'qn', count)
-  call('EXPIRE', k, KEEP_KEY)
-  if spends and code == OK and (cap ~= '' or budget ~= '') then
+  if interval_of(tonumber(stored[5] or 0)) ~= interval_of(now) then
+    call('HSET', k, 'x', format('%.0f', now))
+    call('EXPIRE', k, KEEP_KEY)
     call('EXPIRE', base .. ':s', KEEP_PROJECT)
+  end
+  if spends and code == OK and (cap ~= '' or budget ~= '') then
     if budget ~= '' and not is_more(budget, month_spent(base, month_of(now))) then
       code = BUDGET
     elseif cap ~= '' and not is_more(cap, hour_spent(base, key, now)) then
@@ -491,13 +513,15 @@ local function newer_number(built, epoch)
   return nil
 end
 
--- now, epoch, node, (id, key, amount, generation)... : all reservations of a node. With a generation it is the cost of
+-- now, epoch, node, not after, (id, key, amount, generation)... : all reservations of a node. With a generation it is the cost of
 -- a call that was settled in that one and that the ledger may not have; with a plus, that of one that the ledger has,
 -- which is built from it: it stays if it is there, and is not added again. The first that comes after a loss closes
 -- the project until it is opened, and forgets all reservations: every node that lives adds its own before that.
--- -> 1, the generation, and the ids that the ledger stands for; 0 and the number of the newer epoch of the project
+-- -> 1, the generation, and the ids that the ledger stands for; 0 and the number of the newer epoch of the project; or
+-- that it is late
 local function join(keys, args)
   local base, epoch, node = keys[1], args[2], args[3]
+  if is_late(clock(args[1]), args[4]) then return { LATE } end
   local s, r = base .. ':s', base .. ':r'
   local known = call('HMGET', s, 'e', 'g')
   local generation = known[2]
@@ -519,7 +543,7 @@ local function join(keys, args)
     end
   end
   local answer = { 1, generation }
-  for place = 4, #args, 4 do
+  for place = 5, #args, 4 do
     local id, of = args[place], args[place + 3]
     if of == '+' and not were[id] then
       answer[#answer + 1] = id
@@ -527,7 +551,7 @@ local function join(keys, args)
       call('HSET', r, id, args[place + 1] .. ' ' .. args[place + 2])
     end
   end
-  if #args > 3 then call('EXPIRE', r, KEEP_PROJECT) end
+  if #args > 4 then call('EXPIRE', r, KEEP_PROJECT) end
   recount_reserved(base)
   return answer
 end
@@ -621,7 +645,7 @@ local function look(keys, args)
     found[#found + 1] = reserved(base, key)
     local k = base .. ':k:' .. key
     local known = call('HGET', k, 'qn')
-    local count = format('%d', requests(base .. ':q:' .. key, tonumber(known or 0), now, HOUR * SECOND))
+    local count = format('%d', (requests(base .. ':q:' .. key, tonumber(known or 0), now, HOUR * SECOND)))
     -- What has left the list must not be counted in the next request's place.
     if known and count ~= known then call('HSET', k, 'qn', count) end
     found[#found + 1] = count

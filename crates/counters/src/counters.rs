@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::failures::Untold;
 use crate::held::Table;
 use crate::link::{Link, Live};
+use crate::near::{Nearest, One};
 use crate::target::Target;
 use crate::topology::{Topology, slot_of};
 use crate::{DECISION_TIMEOUT, Failure, Unusable, connect};
@@ -192,16 +193,16 @@ impl Shared {
         }
     }
 
-    /// The time of a server after which a command that leaves now must have no effect.
-    pub(crate) fn not_after(&self, link: &Link) -> String {
+    /// The time of a server after which a command that leaves now, and is waited for so long, must have no effect.
+    pub(crate) fn not_after(&self, link: &Link, within: Duration) -> String {
         if self.settings.clock.fixed_at().is_some() {
             return String::new();
         }
         let offset = link.offset.load(Ordering::Relaxed);
-        (self.elapsed() + offset + micros(DECISION_TIMEOUT)).to_string()
+        (self.elapsed() + offset + micros(within)).to_string()
     }
 
-    /// Sends a command.
+    /// Sends a command, over the nearest connection.
     pub(crate) async fn send(
         &self,
         link: &Link,
@@ -209,6 +210,36 @@ impl Shared {
         command: &Cmd,
         within: Duration,
     ) -> Result<Value, Failure> {
-        link.send(live, command, within, &self.moved).await
+        let asked = self.elapsed();
+        // A connection with TLS reads the certificates of the system, which other calls of a loop would wait for.
+        let nearest =
+            if self.settings.target.tls { Nearest::Keepers } else { live.near.nearest(asked) };
+        let keepers = || (live.connection.clone(), None);
+        let way = match nearest {
+            Nearest::Own(one, connection) => (connection, Some(one)),
+            Nearest::Keepers => keepers(),
+            Nearest::ToBeMade(one) => {
+                self.make_near(link, live.clone(), one);
+                keepers()
+            }
+        };
+        link.send(live, way, command, (asked, within), &self.moved).await
+    }
+
+    /// Makes a connection of this runtime to a server.
+    fn make_near(&self, link: &Link, live: Arc<Live>, one: Arc<One>) {
+        let (target, address) = (self.settings.target.clone(), link.address.clone());
+        let began = self.began;
+        let making = async move {
+            match connect::connect_again(&target, address, &live.run).await {
+                Ok(connection) => one.set(connection),
+                Err(why) => {
+                    tracing::debug!(why, "a loop does without a connection to Redis of its own");
+                    live.near.forget(&one, micros(began.elapsed()));
+                }
+            }
+        };
+        let stopping = self.stopping.clone();
+        self.tasks.spawn(async move { stopping.run_until_cancelled(making).await });
     }
 }

@@ -10,11 +10,11 @@ use redis::{Cmd, Value};
 use tokio::sync::RwLockReadGuard;
 use tokio::time::{Instant as Deadline, timeout_at};
 
-use crate::Failure;
 use crate::counters::Counters;
 use crate::held::Settlement;
 use crate::link::{Link, Live, call};
 use crate::reply::{at, list, money, number, text};
+use crate::{DECISION_TIMEOUT, Failure};
 
 /// The most reservations that one command gives back.
 const RELEASED_AT_ONCE: usize = 500;
@@ -350,7 +350,7 @@ impl Counters {
         let mut command = call(function, &shared.base(bounds.project));
         command.arg(shared.now()).arg(live.epoch.load().as_str()).arg(bounds.key.to_string());
         command.arg(bounds.reset_at.map(|at| at.0.to_string()).unwrap_or_default());
-        with(&mut command, &shared.not_after(&link));
+        with(&mut command, &shared.not_after(&link, DECISION_TIMEOUT));
         let parts = list(shared.send(&link, &live, &command, left(deadline)).await?)?;
         match number(at(&parts, 0)?)? {
             LOST => Err(Failure::Lost),

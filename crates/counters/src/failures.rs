@@ -9,12 +9,12 @@ use domain::time::Timestamp;
 use redis::Cmd;
 use tokio::task::JoinHandle;
 
-use crate::Failure;
 use crate::counters::Counters;
 use crate::decide::{LATE, told, unknown};
 use crate::link::{Link, call};
 use crate::reply::{at, list, number};
 use crate::topology::slot_of;
+use crate::{DECISION_TIMEOUT, Failure};
 
 /// The tag of the keys: all counts are in one slot, since an attempt is booked in several.
 const TAG: &str = "failures";
@@ -135,7 +135,7 @@ impl Counters {
         let live = link.ready()?;
         let mut command = self.failure_call("book_failure");
         command.arg(rule.window).arg(rule.most).arg(rule.watched);
-        command.arg(shared.id(booking)).arg(shared.not_after(&link));
+        command.arg(shared.id(booking)).arg(shared.not_after(&link, DECISION_TIMEOUT));
         for OwnFailures { count, booked } in counts {
             count_arg(&mut command, count);
             command.arg(booked.len());

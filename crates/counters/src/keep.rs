@@ -110,11 +110,8 @@ impl Counters {
 
     /// Asks a server. Returns why reservations are left to the next beat that others may have given back, if some are.
     async fn beat_at(&self, link: &Link) -> Result<Option<String>, Failure> {
-        let began = Instant::now();
         let beaten = match self.try_beat(link).await {
-            Ok(_) if !link.is_quick(began.elapsed()) => {
-                Err(Failure::Away(format!("{} is too slow", link.name())))
-            }
+            Ok(_) if !link.is_quick() => Err(Failure::Away(format!("{} is too slow", link.name()))),
             other => other,
         };
         link.set_well(beaten.is_ok());
@@ -144,6 +141,7 @@ impl Counters {
                 link.live().ok_or_else(|| away("the connection is lost".to_owned()))?
             }
         };
+        live.near.forget_idle(shared.elapsed());
         let marker = self.marker(link);
         // Before anything is added: after an absence that ends meanwhile it is all added once more.
         let absences = shared.absences.load(Ordering::Acquire);
@@ -173,7 +171,7 @@ impl Counters {
     }
 
     /// Adds all reservations of this node at a server, and says so there. A project whose reservations cannot be added
-    /// keeps no other from it.
+    /// keeps no other from it, and the next attempt leaves out those that are added.
     async fn add_again(
         &self,
         link: &Link,
@@ -190,8 +188,10 @@ impl Counters {
             live.epoch.store(Arc::new(format!("{}:{}", live.run, under.number)));
         }
         let mut projects = shared.held.projects();
+        let mut added = live.added(under);
         projects.retain(|project| {
-            shared.link(*project).is_ok_and(|of| std::ptr::eq(&raw const *of, link))
+            !added.contains(project)
+                && shared.link(*project).is_ok_and(|of| std::ptr::eq(&raw const *of, link))
         });
         // The first that fails is the same one each time, and so is what is logged.
         projects.sort_unstable();
@@ -199,7 +199,9 @@ impl Counters {
         for project in projects {
             let began = Instant::now();
             match self.join_at(link, live, project).await {
-                Ok(_) => {}
+                Ok(_) => {
+                    added.insert(project);
+                }
                 Err(Failure::Away(why)) => {
                     failed.get_or_insert_with(|| format!("project {project}: {why}"));
                     in_vain += began.elapsed();
@@ -212,6 +214,7 @@ impl Counters {
                 Err(Failure::Lost) => return Err(Failure::Lost),
             }
         }
+        live.note_added(under, added);
         if let Some(why) = failed {
             return Err(Failure::Away(why));
         }

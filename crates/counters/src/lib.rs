@@ -26,6 +26,7 @@ mod held;
 mod keep;
 mod library;
 mod link;
+mod near;
 mod rebuild;
 mod reply;
 mod target;

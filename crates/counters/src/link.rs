@@ -1,17 +1,25 @@
-//! The connection to one server, which is made anew when it is lost.
+//! The connections to one server, which are made anew when they are lost.
 
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use domain::ids::ProjectId;
+use domain::time::micros;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value, cmd};
 use tokio::sync::{Notify, RwLock};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::near::{Near, One};
 use crate::target::{Address, shown};
 use crate::{DECISION_TIMEOUT, Failure, library};
 
@@ -59,17 +67,22 @@ pub(crate) struct Link {
 /// A connection, with what holds for as long as it does.
 #[derive(Debug)]
 pub(crate) struct Live {
+    /// The keeper's.
     pub(crate) connection: MultiplexedConnection,
+    /// Those of event loops.
+    pub(crate) near: Near,
     /// The run id of the server.
     pub(crate) run: String,
     /// The run id and the number of the last loss: what counters are built under.
     pub(crate) epoch: ArcSwap<String>,
     /// The state under which this node has added its reservations, if it has.
     passed: Mutex<Option<Passed>>,
+    /// The state under which it has added those of some projects, and these: others are to be tried again.
+    partly: Mutex<Option<(Passed, BTreeSet<ProjectId>)>>,
 }
 
 /// The state under which a node adds its reservations: they are added again whenever it is another.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
     /// The key that the nodes of the server share.
     pub(crate) marker: String,
@@ -80,9 +93,17 @@ pub(crate) struct Passed {
 }
 
 impl Live {
+    /// To be called on the runtime of the keeper.
     pub(crate) fn new(connection: MultiplexedConnection, run: String) -> Self {
         let epoch = ArcSwap::from_pointee(run.clone());
-        Self { connection, run, epoch, passed: Mutex::default() }
+        Self {
+            connection,
+            near: Near::new(),
+            run,
+            epoch,
+            passed: Mutex::default(),
+            partly: Mutex::default(),
+        }
     }
 
     /// Whether this node has added its reservations under this.
@@ -101,6 +122,21 @@ impl Live {
     /// Notes that it has.
     pub(crate) fn note_passed(&self, under: Passed) {
         *self.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(under);
+        *self.partly.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The projects whose reservations it has added under this.
+    pub(crate) fn added(&self, under: &Passed) -> BTreeSet<ProjectId> {
+        let partly = self.partly.lock().unwrap_or_else(PoisonError::into_inner);
+        partly
+            .as_ref()
+            .filter(|(state, _)| state == under)
+            .map_or_else(BTreeSet::new, |(_, added)| added.clone())
+    }
+
+    /// Notes that it has added these, whether or not all others could be added.
+    pub(crate) fn note_added(&self, under: &Passed, added: BTreeSet<ProjectId>) {
+        *self.partly.lock().unwrap_or_else(PoisonError::into_inner) = Some((under.clone(), added));
     }
 }
 
@@ -164,11 +200,16 @@ impl Link {
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Takes an answer to a beat after so long. False if that is too long for one that keeps decisions waiting.
-    pub(crate) fn is_quick(&self, took: Duration) -> bool {
+    /// Notes an answer after so long: one that takes longer than a decision may is no sign of a server that is well. Once
+    /// too many decisions have waited in vain, a beat that is answered as quickly lets them go on.
+    fn note_answer(&self, took: Duration) {
         if took < DECISION_TIMEOUT {
             self.slow.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Whether it answers in time for decisions. Not if it has kept too many waiting for too long since it last did.
+    pub(crate) fn is_quick(&self) -> bool {
         self.slow.load(Ordering::Relaxed) < MOST_SLOW
     }
 
@@ -192,34 +233,63 @@ impl Link {
         live.ok_or_else(|| Failure::Away(format!("{} is not reached", self.name())))
     }
 
-    /// Sends a command. Says that slots have moved by `moved`.
+    /// Sends a command over the keeper's connection or that of an event loop: `asked` is the time then, in microseconds.
+    /// Says that slots have moved by `moved`.
     pub(crate) async fn send(
         &self,
         live: &Arc<Live>,
+        (mut connection, own): (MultiplexedConnection, Option<Arc<One>>),
         command: &Cmd,
-        within: Duration,
+        (asked, within): (i64, Duration),
         moved: &Notify,
     ) -> Result<Value, Failure> {
-        let mut connection = live.connection.clone();
+        let began = Instant::now();
         let away = |why: String| Failure::Away(format!("{} {why}", self.name()));
-        match timeout(within, command.query_async::<Value>(&mut connection)).await {
+        let mut query = pin!(command.query_async::<Value>(&mut connection));
+        let mut answered = timeout(within, &mut query).await;
+        if answered.is_err() {
+            // This thread may have been busy until now, and the task that reads answers waits as well.
+            yield_now().await;
+            if let Poll::Ready(answer) = poll_fn(|cx| Poll::Ready(query.as_mut().poll(cx))).await {
+                answered = Ok(answer);
+            }
+        }
+        let took = began.elapsed();
+        let now = asked + micros(took);
+        match answered {
             Ok(Ok(value)) => {
-                self.slow.store(0, Ordering::Relaxed);
+                self.note_answer(took);
+                if let Some(one) = own {
+                    one.note_answer();
+                }
                 Ok(value)
             }
             Ok(Err(error)) => {
-                match verdict(&error) {
-                    Verdict::Moved => moved.notify_one(),
-                    Verdict::Useless => {
+                if let Some(one) = own.as_ref().filter(|_| is_of_server(&error)) {
+                    one.note_answer();
+                }
+                match (verdict(&error), own) {
+                    (Verdict::Moved, _) => moved.notify_one(),
+                    // The keeper's shows whether the server is still there.
+                    (Verdict::Useless, Some(one)) if !is_of_server(&error) => {
+                        live.near.forget(&one, now);
+                        self.lost.notify_one();
+                    }
+                    (Verdict::Useless, _) => {
                         self.give_up(live);
                         // Another server may have its place.
                         moved.notify_one();
                     }
-                    Verdict::Refusal => {}
+                    (Verdict::Refusal, _) => {}
                 }
                 Err(away(format!("answers: {error}")))
             }
             Err(_) => {
+                if let Some(one) = own
+                    && one.note_silence(asked, now)
+                {
+                    live.near.forget(&one, now);
+                }
                 if self.slow.fetch_add(1, Ordering::Relaxed) >= MOST_SLOW {
                     self.set_well(false);
                 }
@@ -246,6 +316,11 @@ enum Verdict {
     Refusal,
 }
 
+/// Whether a server has sent an error, and so is there.
+fn is_of_server(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Server(_))
+}
+
 fn verdict(error: &RedisError) -> Verdict {
     use ServerErrorKind::{Ask, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain};
     match error.kind() {
@@ -259,5 +334,20 @@ fn verdict(error: &RedisError) -> Verdict {
         }
         ErrorKind::Server(_) | ErrorKind::Extension => Verdict::Refusal,
         _ => Verdict::Useless,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_was_too_slow_is_quick_again_once_an_answer_comes_in_time_for_decisions() {
+        let link = Link::new(None, Ranges::new());
+        link.slow.store(MOST_SLOW, Ordering::Relaxed);
+        link.note_answer(DECISION_TIMEOUT);
+        assert!(!link.is_quick());
+        link.note_answer(DECISION_TIMEOUT / 2);
+        assert!(link.is_quick());
     }
 }

@@ -11,6 +11,7 @@ use redis::{Cmd, Value};
 
 use crate::Failure;
 use crate::counters::Counters;
+use crate::decide::LATE;
 use crate::link::{Link, Live, call};
 use crate::reply::{at, list, money, number, text};
 
@@ -77,16 +78,22 @@ impl Counters {
         let mut command = call("join", &shared.base(project));
         let epoch = live.epoch.load_full();
         command.arg(shared.now()).arg(epoch.as_str()).arg(shared.settings.node.0);
+        // Late it would give back what was reserved since.
+        command.arg(shared.not_after(link, STEP_TIMEOUT));
         let all = shared.held.of_project(project);
         for (number, held) in &all {
             command.arg(shared.id(*number)).arg(held.key.to_string()).arg(held.amount.0.max(0));
             command.arg(held.generation());
         }
         let parts = list(shared.send(link, live, &command, STEP_TIMEOUT).await?)?;
-        if number(at(&parts, 0)?)? != 1 {
-            // Its epoch is newer than the one known here: the next beat asks for one above it.
-            link.least.fetch_max(number(at(&parts, 1)?)?, Ordering::Relaxed);
-            return Err(Failure::Lost);
+        match number(at(&parts, 0)?)? {
+            1 => {}
+            LATE => return Err(Failure::Away(format!("{} was asked too late", link.name()))),
+            _ => {
+                // Its epoch is newer than the one known here: the next beat asks for one above it.
+                link.least.fetch_max(number(at(&parts, 1)?)?, Ordering::Relaxed);
+                return Err(Failure::Lost);
+            }
         }
         let generation = text(at(&parts, 1)?)?.to_owned();
         let numbers: Vec<u64> = all.into_iter().map(|(number, _)| number).collect();

@@ -6,6 +6,7 @@ use counters::{Bounds, Counters, Failure, HoldId, Reserved};
 use domain::ids::{NodeId, ProjectId};
 use domain::money::Usd;
 use domain::time::Clock;
+use redis::Value;
 use tokio::time::timeout;
 
 use crate::servers::{BOUNDS, KEY, PROJECT, Redis, beat, is_there, quiet, until};
@@ -63,6 +64,17 @@ async fn allow(redis: &Redis, keys: &str) {
     let mut command = vec!["ACL", "SETUSER", "default", "resetkeys"];
     command.extend(keys.split(' '));
     redis.servers[0].ask(&command).await;
+}
+
+/// The times that reservations of a project were added: nothing else looks at all that it has.
+async fn joins(redis: &Redis) -> String {
+    let figures = match redis.servers[0].ask(&["INFO", "commandstats"]).await {
+        Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
+        Value::VerbatimString { text, .. } => text,
+        other => panic!("{other:?}"),
+    };
+    let calls = figures.lines().find_map(|line| line.strip_prefix("cmdstat_hkeys:calls="));
+    calls.unwrap().split(',').next().unwrap().to_owned()
 }
 
 /// Has a node that was taken for gone add its reservations again.
@@ -183,6 +195,11 @@ async fn a_project_that_cannot_be_added_again_keeps_no_other_from_it() {
         })
         .await;
         assert!(one.is_reached(added), "calls go on");
+        let before = joins(&redis).await;
+        for _ in 0..3 {
+            one.beat().await;
+        }
+        assert_eq!(joins(&redis).await, before, "it is added once, and the other is refused");
         allow(&redis, "~*").await;
         until("both are there", async || {
             beat(&one, PROJECT).await;

@@ -14,6 +14,7 @@ mod on_all;
 mod absence;
 mod failures;
 mod loss;
+mod near;
 mod rights;
 mod servers;
 mod simulation;
