@@ -10,6 +10,7 @@ mod alike;
 mod asked;
 mod fill;
 mod kept;
+mod since;
 
 use std::ops::{Add, Sub};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use alike::Sums;
 use asked::{ALL_COLUMNS, Asked, rows};
 pub(crate) use kept::KeptSums;
 use kept::SummedHours;
+pub(crate) use since::KeptSteps;
 
 /// The dimension of rows that hold all usage.
 const ALL: &str = "";
@@ -268,17 +270,17 @@ impl Store {
     }
 
     /// The usage of a project by several dimensions, each as [`Self::usage_by`] gives it. The steps that are in
-    /// no row are read once.
+    /// no row are read once, and not again by the next question if they ended before `settled`: all that did have come.
     pub async fn usage_by_each(
         &self,
         project: ProjectId,
         dimensions: &[Dimension],
         from_hour: i64,
-        end: Timestamp,
+        (end, settled): (Timestamp, Timestamp),
         most: usize,
     ) -> Result<Vec<Grouped>> {
         let mut asked = self.ask(project, from_hour, end).await?;
-        let since = asked.since_each(dimensions, kept::MOST_SINCE).await?;
+        let since = asked.since_each(dimensions, settled, &self.kept_steps).await?;
         let mut usages = Vec::with_capacity(dimensions.len());
         for (at, dimension) in dimensions.iter().enumerate() {
             let since = since.as_ref().map(|each| each[at].clone());

@@ -98,7 +98,7 @@ pub use writer::{LostCall, ObservedStep, Start, StepObserver, Writer};
 use writer::{PostgresCommits, SqliteCommits};
 
 use db::{Pool, WritePool, on};
-use groups::KeptSums;
+use groups::{KeptSteps, KeptSums};
 use ids::StepIds;
 use lock::Lock;
 use partitions::HeldPurge;
@@ -135,6 +135,7 @@ pub struct Store {
     tasks: TaskTracker,
     lock: Lock,
     kept_sums: KeptSums,
+    kept_steps: KeptSteps,
     serves_beside_others: bool,
     /// The URL of the PostgreSQL server itself, if there is one and it may be changed.
     direct: Option<Secret>,
@@ -199,6 +200,7 @@ impl Store {
             tasks,
             lock,
             kept_sums,
+            kept_steps: KeptSteps::default(),
             serves_beside_others,
             direct,
             held_purge: HeldPurge::default(),

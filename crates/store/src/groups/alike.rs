@@ -34,7 +34,7 @@ from_row! {
 }
 
 /// The usage of steps, by dimension and value. Steps without a tag are in none of its values.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ByValue(pub(super) BTreeMap<(String, String), Sums>);
 
 impl ByValue {

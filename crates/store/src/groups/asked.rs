@@ -1,13 +1,15 @@
 //! One question about usage: its SQL, and the state of the database that all its parts are about.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use domain::ids::{KeyId, ProjectId};
 use domain::time::{HOUR, Timestamp};
 use sqlx::AssertSqlSafe;
 
 use super::alike::{Alike, ByValue, alike};
-use super::kept::{Question, SummedHours};
+use super::kept::{MOST_SINCE, Question, SummedHours};
+use super::since::{CountedSteps, KeptSteps};
 use super::{ALL, DAY_HOURS, Dimension, GroupRow, Grouped, IS_COUNTED, OF_STEP, SUMS};
 use crate::db::{Tx, within};
 use crate::error::Result;
@@ -137,29 +139,57 @@ impl Asked {
         self.rows(&Dimension::Key.name(), &sql, None).await
     }
 
-    /// The groups of the steps that are in no row, by each of some dimensions; `None` above `most`.
+    /// The groups of the steps that are in no row, by each of some dimensions; `None` if too many are unlike. Those that
+    /// ended before `settled`, by when all have come, are counted once.
     pub(super) async fn since_each(
         &mut self,
         dimensions: &[Dimension],
-        most: usize,
+        settled: Timestamp,
+        kept: &KeptSteps,
     ) -> Result<Option<Vec<Vec<GroupRow>>>> {
+        let (from, end) = (self.parts.until * HOUR, self.end.0);
+        let settled = settled.0.min(end).max(from);
+        let mut counted = kept.get(self.project, from, settled);
+        if counted.until < settled {
+            let Some(values) = self.with_steps(&counted.values, counted.until, settled).await?
+            else {
+                return Ok(None);
+            };
+            counted = Arc::new(CountedSteps { from, until: settled, values });
+            kept.keep(self.project, counted.clone());
+        }
+        let values = self.with_steps(&counted.values, settled, end).await?;
+        let groups = |values: ByValue| dimensions.iter().map(|by| values.groups(by)).collect();
+        Ok(values.map(groups))
+    }
+
+    /// Counts and the steps that ended from a time on and before another; `None` if too many are unlike.
+    async fn with_steps(
+        &mut self,
+        counts: &ByValue,
+        from: i64,
+        to: i64,
+    ) -> Result<Option<ByValue>> {
+        let mut counts = counts.clone();
+        if from >= to {
+            return Ok(Some(counts));
+        }
         let steps = alike("finished_at >= $2 AND finished_at < $3");
-        let sql = format!("{steps} LIMIT {}", most + 1);
-        let Self { project, parts, end, tx, .. } = self;
+        let sql = format!("{steps} LIMIT {}", MOST_SINCE + 1);
+        let Self { project, tx, .. } = self;
         let alike: Vec<Alike> = within!(tx, db => {
             sqlx::query_as(AssertSqlSafe(sql))
                 .bind(project.0)
-                .bind(parts.until * HOUR)
-                .bind(end.0)
+                .bind(from)
+                .bind(to)
                 .fetch_all(&mut *db)
                 .await?
         });
-        if alike.len() > most {
+        if alike.len() > MOST_SINCE {
             return Ok(None);
         }
-        let mut counted = ByValue::default();
-        alike.into_iter().try_for_each(|alike| counted.count(alike))?;
-        Ok(Some(dimensions.iter().map(|dimension| counted.groups(dimension)).collect()))
+        alike.into_iter().try_for_each(|alike| counts.count(alike))?;
+        Ok(Some(counts))
     }
 
     /// The usage of some values in the rows of the period, nothing for a value without rows. Each is looked up

@@ -9,7 +9,7 @@ use domain::money::Usd;
 use domain::step::{ApiEndpoint, Step, StepKind, StepStatus};
 use domain::tier::Tier;
 use domain::time::{HOUR, MINUTE, Timestamp};
-use store::{Dimension, GroupRow, Store};
+use store::{Dimension, GroupRow, Grouped, Store};
 
 use crate::support::{Dice, NOW, databases, project, run, seeds, trace, trace_id};
 
@@ -101,6 +101,12 @@ fn thrown(dice: &mut Dice, project: ProjectId, id: i64, hours: u64) -> Step {
     step
 }
 
+/// All that an answer shows.
+fn shown(grouped: &Grouped) -> (Vec<(&str, Sums)>, [Sums; 3]) {
+    let groups = grouped.groups.iter().map(|row| (&*row.value, read(row))).collect();
+    (groups, [&grouped.without, &grouped.rest, &grouped.total].map(read))
+}
+
 /// The usage by a dimension is that of a plain sum over the steps.
 async fn assert_equal(
     store: &Store,
@@ -150,6 +156,11 @@ async fn assert_equal(
         }
         for limit in [2, 1_000] {
             let found = store.usage_by(project, &dimension, from, end, limit).await.unwrap();
+            // Those of half an hour have come, and are read once.
+            let times = (end, end.minus_micros(30 * MINUTE));
+            let each = [dimension.clone(), Dimension::Model];
+            let each = store.usage_by_each(project, &each, from, times, limit).await.unwrap();
+            assert_eq!(shown(&each[0]), shown(&found), "{name} of {limit}");
             let (shown, hidden) = groups.split_at(groups.len().min(limit));
             let shown: Vec<_> =
                 shown.iter().map(|(value, sums)| (&**value, narrow(*sums))).collect();
@@ -328,6 +339,48 @@ async fn sums_that_are_kept_are_not_read_again() {
         };
         assert_eq!(names(hour - 10).await, [model.as_str()], "{}", database.kind);
         assert_eq!(names(hour - 9).await, ["other"], "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn steps_that_have_come_are_read_once_until_their_hour_is_summed() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        let start = NOW.hour() * HOUR;
+        let write = async |id: i64, minute: i64| {
+            let mut step = run(project, trace_id(1), StepId(id));
+            (step.finished_at, step.source) = (Timestamp(start + minute * MINUTE), None);
+            store.writer().step(step, None).await.unwrap();
+        };
+        let requests = async |end: i64, settled: i64| {
+            let times = [end, settled].map(|minute| Timestamp(start + minute * MINUTE));
+            let by = [Dimension::Model, Dimension::Key];
+            let each =
+                store.usage_by_each(project, &by, NOW.hour(), times.into(), 9).await.unwrap();
+            assert_eq!(each[0].total, each[1].total);
+            each[0].total.requests
+        };
+        write(100, 10).await;
+        write(101, 40).await;
+        assert_eq!(requests(59, 20).await, 2);
+        // One that comes later than all should is in the sums of its hour.
+        write(102, 15).await;
+        assert_eq!(requests(59, 20).await, 2, "{}", database.kind);
+        write(103, 39).await;
+        assert_eq!(requests(59, 20).await, 3, "{}", database.kind);
+        assert_eq!(requests(59, 50).await, 3, "{}", database.kind);
+        write(104, 45).await;
+        write(105, 55).await;
+        assert_eq!(requests(59, 50).await, 4, "{}", database.kind);
+        // A question about an earlier end counts its own.
+        assert_eq!(requests(12, 50).await, 1, "{}", database.kind);
+        assert_eq!(requests(59, 50).await, 4, "{}", database.kind);
+        let later = Timestamp(start + 2 * HOUR);
+        while store.group_next_hour(project, later).await.unwrap() {}
+        assert_eq!(requests(61, 50).await, 6, "{}", database.kind);
         store.close().await;
     }
 }
