@@ -241,7 +241,7 @@ async fn a_damaged_step_is_counted_as_unreadable_on_postgres() {
     for _ in 0..3 {
         execute(&key, &trace, "Hello.").await;
     }
-    server.sql("UPDATE steps SET status = 'odd' WHERE id = 2");
+    server.sql("UPDATE steps SET status = 'odd' WHERE id = (SELECT max(id) FROM steps)");
     let report = backtest(&owner, &json!({})).await;
     assert_eq!(
         report["steps"],
