@@ -189,7 +189,7 @@ local function hour_add(base, key, second, from, amount)
   local known = call('HMGET', h, second, 't')
   local added = call('HSET', h, second, sum(known[1], amount), 't', sum(known[2], amount))
   call('ZADD', z, 'GT', from, second)
-  -- Within an hour a second is forgotten, or is the last: no amount for it counts longer than two hours.
+  -- An amount comes within an hour of its second, or not at all, and counts for an hour.
   if added > 0 then
     call('EXPIRE', h, KEEP_HOUR)
     call('EXPIRE', z, KEEP_HOUR)
@@ -267,8 +267,8 @@ local function requests(list, count, now, length)
   return 0
 end
 
--- Counts a request behind the newest entry of its list, and returns its time. Above so many requests times are rounded up
--- to a part of the window: a list stays short, and a request counts for at most that part too long.
+-- Counts a request behind the newest entry of its list, and returns its time. Above so many requests times are rounded
+-- up to a part of the window: a list stays short, and a request counts for at most that part too long.
 local function note_request(list, now, length, limit, newest)
   local last, times = 0, 0
   if newest then last, times = time_and_count(newest) end
@@ -513,12 +513,13 @@ local function newer_number(built, epoch)
   return nil
 end
 
--- now, epoch, node, not after, (id, key, amount, generation)... : all reservations of a node. With a generation it is the cost of
--- a call that was settled in that one and that the ledger may not have; with a plus, that of one that the ledger has,
--- which is built from it: it stays if it is there, and is not added again. The first that comes after a loss closes
--- the project until it is opened, and forgets all reservations: every node that lives adds its own before that.
--- -> 1, the generation, and the ids that the ledger stands for; 0 and the number of the newer epoch of the project; or
--- that it is late
+-- now, epoch, node, not after, (id, key, amount, generation)... : all reservations of a node. With a generation it is
+-- the cost of a call that was settled in that one and that the ledger may not have; with a plus, that of one that the
+-- ledger has, which is built from it: it stays if it is there, and is not added again. The first that comes after a
+-- loss closes the project until it is opened, and forgets all reservations: every node that lives adds its own before
+-- that.
+-- -> 1, the generation, and the ids that the ledger stands for; 0 and the number of the newer epoch of the project;
+-- LATE
 local function join(keys, args)
   local base, epoch, node = keys[1], args[2], args[3]
   if is_late(clock(args[1]), args[4]) then return { LATE } end

@@ -200,8 +200,8 @@ impl Link {
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Notes an answer after so long: one that takes longer than a decision may is no sign of a server that is well. Once
-    /// too many decisions have waited in vain, a beat that is answered as quickly lets them go on.
+    /// Notes an answer after so long: one that takes longer than a decision may is no sign of a server that is well.
+    /// Once too many decisions have waited in vain, a beat that is answered as quickly lets them go on.
     fn note_answer(&self, took: Duration) {
         if took < DECISION_TIMEOUT {
             self.slow.store(0, Ordering::Relaxed);
@@ -233,8 +233,8 @@ impl Link {
         live.ok_or_else(|| Failure::Away(format!("{} is not reached", self.name())))
     }
 
-    /// Sends a command over the keeper's connection or that of an event loop: `asked` is the time then, in microseconds.
-    /// Says that slots have moved by `moved`.
+    /// Sends a command over the keeper's connection or that of an event loop: `asked` is the time then, in
+    /// microseconds. Says that slots have moved by `moved`.
     pub(crate) async fn send(
         &self,
         live: &Arc<Live>,

@@ -16,8 +16,8 @@ use tokio::runtime::{Handle, Id};
 /// A connection that nothing went over for so long is forgotten, in microseconds: before a server closes it that is set
 /// to close idle ones.
 const LONGEST_IDLE: i64 = 10_000_000;
-/// A connection over which decisions were in vain for so long is forgotten, in microseconds. Many may wait at a time: how
-/// many says little.
+/// A connection over which decisions were in vain for so long is forgotten, in microseconds. Many may wait at a time:
+/// how many says little.
 const LONGEST_SILENCE: i64 = 1_000_000;
 /// None is made for so long after one could not be made, has failed, or was silent, in microseconds.
 const REST: i64 = 5_000_000;
@@ -118,8 +118,8 @@ impl Near {
         if has_room(&before) { Nearest::ToBeMade(added) } else { Nearest::Keepers }
     }
 
-    /// Forgets a connection that cannot be made, fails, or is silent. Another is made when it is wanted after a rest: the
-    /// server may be slow, or have no room.
+    /// Forgets a connection that cannot be made, fails, or is silent. Another is made when it is wanted after a rest:
+    /// the server may be slow, or have no room.
     pub(crate) fn forget(&self, one: &Arc<One>, now: i64) {
         self.rests_until.fetch_max(now + REST, Ordering::Relaxed);
         self.all.rcu(|all| -> Vec<Arc<One>> {

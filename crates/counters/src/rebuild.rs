@@ -78,7 +78,7 @@ impl Counters {
         let mut command = call("join", &shared.base(project));
         let epoch = live.epoch.load_full();
         command.arg(shared.now()).arg(epoch.as_str()).arg(shared.settings.node.0);
-        // Late it would give back what was reserved since.
+        // One that came late would give back what was reserved since.
         command.arg(shared.not_after(link, STEP_TIMEOUT));
         let all = shared.held.of_project(project);
         for (number, held) in &all {

@@ -270,7 +270,7 @@ impl Store {
     }
 
     /// The usage of a project by several dimensions, each as [`Self::usage_by`] gives it. The steps that are in
-    /// no row are read once, and not again by the next question if they ended before `settled`: all that did have come.
+    /// no row are read once, and those that ended before `settled`, which have come, not again by the next question.
     pub async fn usage_by_each(
         &self,
         project: ProjectId,

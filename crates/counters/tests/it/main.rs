@@ -12,6 +12,7 @@
 mod on_all;
 
 mod absence;
+mod expiry;
 mod failures;
 mod loss;
 mod near;

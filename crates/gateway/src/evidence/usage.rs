@@ -15,8 +15,8 @@ use crate::state::member::Member;
 use crate::state::registry::ProjectState;
 use crate::state::usage_asks::Since;
 
-/// A step is on disk, and a clock of another gateway right, within this, in microseconds. One that comes later is in the
-/// tables of an overview once its hour is summed.
+/// A step is on disk within this time, and clocks of other gateways differ by less, in microseconds. A step that comes
+/// later is in the tables of an overview once its hour is summed.
 const OVERLAP: i64 = 30 * SECOND;
 /// The most groups that are told apart, the dearest first.
 pub(crate) const MOST_GROUPS: usize = 1_000;

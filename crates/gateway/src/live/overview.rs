@@ -35,7 +35,7 @@ struct Rest {
 
 /// Figures of a large project take a while.
 const FIGURES_REST: Rest = Rest { times: 9, longest_under_load: LONGEST_REST };
-/// Groups read each step that no hour has summed: under a load they are what a page costs its calls.
+/// Groups read each step that has come since the last time: under a load they are what a page costs its calls.
 const GROUPS_REST: Rest = Rest { times: 49, longest_under_load: Duration::from_mins(1) };
 /// So many calls in a minute and the one before it are a load.
 const LOAD: i64 = 20_000;

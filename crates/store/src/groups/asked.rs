@@ -139,8 +139,8 @@ impl Asked {
         self.rows(&Dimension::Key.name(), &sql, None).await
     }
 
-    /// The groups of the steps that are in no row, by each of some dimensions; `None` if too many are unlike. Those that
-    /// ended before `settled`, by when all have come, are counted once.
+    /// The groups of the steps that are in no row, by each of some dimensions; `None` if too many are unlike. Those
+    /// that ended before `settled` have come, and are counted once.
     pub(super) async fn since_each(
         &mut self,
         dimensions: &[Dimension],
@@ -148,17 +148,16 @@ impl Asked {
         kept: &KeptSteps,
     ) -> Result<Option<Vec<Vec<GroupRow>>>> {
         let (from, end) = (self.parts.until * HOUR, self.end.0);
-        let settled = settled.0.min(end).max(from);
-        let mut counted = kept.get(self.project, from, settled);
-        if counted.until < settled {
-            let Some(values) = self.with_steps(&counted.values, counted.until, settled).await?
-            else {
+        let until = settled.0.min(end).max(from);
+        let mut counted = kept.get(self.project, (from, until), settled.0);
+        if counted.until < until {
+            let Some(values) = self.with_steps(&counted.values, counted.until, until).await? else {
                 return Ok(None);
             };
-            counted = Arc::new(CountedSteps { from, until: settled, values });
+            counted = Arc::new(CountedSteps { from, until, values });
             kept.keep(self.project, counted.clone());
         }
-        let values = self.with_steps(&counted.values, settled, end).await?;
+        let values = self.with_steps(&counted.values, until, end).await?;
         let groups = |values: ByValue| dimensions.iter().map(|by| values.groups(by)).collect();
         Ok(values.map(groups))
     }
