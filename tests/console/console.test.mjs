@@ -270,25 +270,87 @@ test("an open page keeps up, and a hidden one does not", async () => {
   const { page, errors, context } = await visit();
   await signIn(page);
   const streams = [];
-  try {
-    for (let at = 1; at <= 8; at += 1) {
-      const { status, body } = await fetch(`${gateway.base}/live/overview?window=${at}`, { headers: { cookie }, signal: opened.signal });
-      assert.equal(status, 200);
-      // Node cancels an answer that nobody reads once it collects the garbage.
-      const ended = body.pipeTo(new WritableStream()).then(() => assert.fail("a stream has ended"));
-      ended.catch(() => {});
-      streams.push(ended);
-    }
-    const refused = async () => {
-      await page.goto(`${gateway.base}/live/traces`);
-      await page.getByText("Too many pages are kept up to date").waitFor();
-      await checkedInAll(page, "failure-429");
-    };
-    await Promise.race([refused(), ...streams]);
-  } finally {
-    opened.abort();
-    await Promise.allSettled(streams);
+  page.on("request", (request) => { if (request.url().includes("/live/traces")) streams.push(request); });
+  await page.goto(`${gateway.base}/traces`);
+  const ended = () => page.waitForEvent("requestfailed", (request) => request.url().includes("/live/traces"));
+  const open = async (customer) => {
+    const { id } = await gateway.call("POST", "/api/v1/traces", { metadata: { customer } });
+    return { id, row: page.locator(`#trace-${id}`) };
+  };
+  const first = await open(MARKUP);
+  await first.row.waitFor();
+  assert.equal(await page.locator("tbody tr").first().getAttribute("id"), `trace-${first.id}`);
+  // The preview is JSON, with quotation marks of its own.
+  assert.ok((await first.row.textContent()).includes(MARKUP.split('"')[0]));
+  assert.equal(await first.row.locator("img, script").count(), 0);
+  const time = first.row.locator("time");
+  assert.notEqual(await time.textContent(), await time.getAttribute("title"), "times are the reader's");
+  // A row keeps the focus when it changes.
+  await first.row.getByRole("link").focus();
+  await gateway.call("PATCH", `/api/v1/traces/${first.id}/complete`, {});
+  await first.row.getByText("completed").waitFor();
+  assert.equal(await first.row.locator(":focus").count(), 1);
+  assert.equal(await page.locator(`[id="trace-${first.id}"]`).count(), 1);
+  assert.equal(streams.length, 1);
+  const show = (state) => page.evaluate((shown) => {
+    Object.defineProperty(document, "visibilityState", { configurable: true, get: () => shown });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, state);
+  await Promise.all([ended(), show("hidden")]);
+  let second;
+  for (let at = 0; at < 51; at += 1) second = await open("hidden");
+  assert.equal(streams.length, 1, "a hidden page asks for nothing");
+  await show("visible");
+  await second.row.waitFor();
+  assert.equal(streams.length, 2);
+  assert.equal(await page.locator("tbody tr").count(), 50, "no row is missing between the rows that are shown");
+  const waits = [];
+  for (let at = 0; at < 5; at += 1) {
+    const { row } = await open("in time");
+    const opened = Date.now();
+    await row.waitFor({ timeout: 10_000 });
+    waits.push(Date.now() - opened);
   }
+  const median = waits.toSorted((a, b) => a - b)[2];
+  assert.ok(median < 2000, `within two seconds: ${waits}`);
+  await Promise.all([ended(), page.getByRole("button", { name: "Pause updates" }).click()]);
+  const third = await open("paused");
+  await page.getByRole("button", { name: "Resume updates" }).click();
+  await third.row.waitFor();
+  assert.equal(streams.length, 3);
+  // Figures follow, too, and so do charts and tables.
+  await page.goto(`${gateway.base}/`);
+  const requests = page.locator(".tile", { hasText: "Requests" }).locator(".value");
+  const count = async () => Number((await requests.textContent()).replaceAll(",", ""));
+  const before = await count();
+  const words = (number) => number.toLocaleString("en-US");
+  const inTime = [];
+  await page.getByText("The charts as a table").click();
+  const hello = { model: "sandbox", trace_id: third.id, messages: [{ role: "user", content: "Hello" }] };
+  for (let at = 1; at <= 5; at += 1) {
+    await gateway.call("POST", "/api/v1/chat/completions", hello);
+    const called = Date.now();
+    await requests.getByText(words(before + at), { exact: true }).waitFor({ timeout: 10_000 });
+    inTime.push(Date.now() - called);
+  }
+  assert.ok(inTime.toSorted((a, b) => a - b)[2] < 2000, `within two seconds: ${inTime}`);
+  const bySandbox = page.getByRole("region", { name: "Usage by model" }).getByRole("row", { name: /^sandbox/ });
+  const shown = async () => [
+    await bySandbox.textContent(), await page.locator("#charts tbody").textContent(), await page.locator("#chart-1").textContent(),
+  ];
+  await bySandbox.getByRole("cell").first().waitFor();
+  const stays = page.locator(".figures[open]");
+  const unfolded = await stays.elementHandle();
+  const old = await shown();
+  await gateway.call("POST", "/api/v1/chat/completions", hello);
+  await page.waitForFunction((texts) => {
+    const rows = [...document.querySelectorAll("#group-0 tbody tr")].filter((row) => row.textContent.trim().startsWith("sandbox"));
+    const now = [rows[0]?.textContent, document.querySelector("#charts tbody").textContent, document.querySelector("#chart-1").textContent];
+    return now.every((text, index) => text !== texts[index]);
+  }, old);
+  assert.equal(await stays.count(), 1, "the table stays open");
+  assert.ok(await unfolded.evaluate((element) => element.isConnected));
+  assert.deepEqual(errors, []);
   await context.close();
 });
 
@@ -447,20 +509,26 @@ test("empty pages, full tables with long names, and failures are sound", async (
   // A browser has six connections: the streams are opened beside it.
   const cookie = (await context.cookies()).map(({ name, value }) => `${name}=${value}`).join("; ");
   const opened = new AbortController();
-  const streams = [];
-  for (let at = 1; at <= 8; at += 1) {
-    const { body } = await fetch(`${gateway.base}/live/overview?window=${at}`, { headers: { cookie }, signal: opened.signal });
-    // Node cancels an answer that nobody reads once it collects the garbage.
-    streams.push(body.pipeTo(new WritableStream()));
+  const held = [];
+  try {
+    for (let at = 1; at <= 8; at += 1) {
+      const { status, body } = await fetch(`${gateway.base}/live/overview?window=${at}`, { headers: { cookie }, signal: opened.signal });
+      assert.equal(status, 200);
+      // Node cancels an answer that nobody reads once it collects the garbage.
+      const ended = body.pipeTo(new WritableStream()).then(() => assert.fail("a stream has ended"));
+      ended.catch(() => {});
+      held.push(ended);
+    }
+    const refused = async () => {
+      await page.goto(`${gateway.base}/live/traces`);
+      await page.getByText("Too many pages are kept up to date").waitFor();
+      await checkedInAll(page, "failure-429");
+    };
+    await Promise.race([refused(), ...held]);
+  } finally {
+    opened.abort();
+    await Promise.allSettled(held);
   }
-  const refused = async () => {
-    await page.goto(`${gateway.base}/live/traces`);
-    await page.getByText("Too many pages are kept up to date").waitFor();
-    await checkedInAll(page, "failure-429");
-  };
-  await Promise.race([refused(), ...streams.map((stream) => stream.then(() => assert.fail("a stream has ended")))]);
-  opened.abort();
-  await Promise.allSettled(streams);
   await context.close();
   await gateway.run("user", "create", "outsider@example.org", "--role", "viewer", "--project", "1");
   const outsider = await visit();
