@@ -38,20 +38,6 @@ pub(crate) async fn connect(target: &Target, address: &Address) -> Result<Found,
         .unwrap_or_else(|_| Err("it does not answer".to_owned()))
 }
 
-/// Another connection to a server that is known by its run id.
-pub(crate) async fn connect_again(
-    target: &Target,
-    address: Option<Address>,
-    run: &str,
-) -> Result<MultiplexedConnection, String> {
-    let address = match address {
-        Some(address) => address,
-        None => ask_sentinels(target).await?,
-    };
-    let found = connect(target, &address).await?;
-    if found.epoch == run { Ok(found.connection) } else { Err("it is another server".to_owned()) }
-}
-
 /// Loads the functions, unless they are there: a server without memory would refuse.
 async fn load(connection: &mut MultiplexedConnection) -> Result<(), String> {
     let failed = |error: redis::RedisError| format!("its functions cannot be loaded: {error}");

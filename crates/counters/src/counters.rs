@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use domain::ids::{NodeId, ProjectId};
 use domain::time::{Clock, micros};
+use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ use crate::failures::Untold;
 use crate::held::Table;
 use crate::link::{Link, Live};
 use crate::near::{Nearest, One};
-use crate::target::Target;
+use crate::target::{Address, Target};
 use crate::topology::{Topology, slot_of};
 use crate::{DECISION_TIMEOUT, Failure, Unusable, connect};
 
@@ -72,7 +73,7 @@ impl Counters {
             |why: String| Unusable(format!("Redis at {target}: {why}. See SLUICE_REDIS_URL"));
         let topology = Topology::find(target).await.map_err(unusable)?;
         for link in topology.links().iter() {
-            let address = address_of(target, link).await.map_err(unusable)?;
+            let address = address_of(target, link.address.as_ref()).await.map_err(unusable)?;
             let found = connect::connect(target, &address).await;
             let found = found.map_err(|why| {
                 let why = match target.hosts.len() {
@@ -138,12 +139,22 @@ impl Counters {
 /// The address of a server, which Sentinels may have to say.
 pub(crate) async fn address_of(
     target: &Target,
-    link: &Link,
-) -> Result<crate::target::Address, String> {
-    match &link.address {
+    address: Option<&Address>,
+) -> Result<Address, String> {
+    match address {
         Some(address) => Ok(address.clone()),
         None => connect::ask_sentinels(target).await,
     }
+}
+
+/// Another connection to a server that is known by its run id.
+async fn again(
+    target: &Target,
+    address: Option<&Address>,
+    run: &str,
+) -> Result<MultiplexedConnection, String> {
+    let found = connect::connect(target, &address_of(target, address).await?).await?;
+    if found.epoch == run { Ok(found.connection) } else { Err("it is another server".to_owned()) }
 }
 
 impl Shared {
@@ -231,7 +242,7 @@ impl Shared {
         let (target, address) = (self.settings.target.clone(), link.address.clone());
         let began = self.began;
         let making = async move {
-            match connect::connect_again(&target, address, &live.run).await {
+            match again(&target, address.as_ref(), &live.run).await {
                 Ok(connection) => one.set(connection),
                 Err(why) => {
                     tracing::debug!(why, "a loop does without a connection to Redis of its own");

@@ -135,7 +135,7 @@ impl Counters {
             None => {
                 let target = &shared.settings.target;
                 let away = |why: String| Failure::Away(format!("{}: {why}", link.name()));
-                let address = address_of(target, link).await.map_err(away)?;
+                let address = address_of(target, link.address.as_ref()).await.map_err(away)?;
                 let found = connect::connect(target, &address).await.map_err(away)?;
                 link.set_live(Live::new(found.connection, found.epoch));
                 link.live().ok_or_else(|| away("the connection is lost".to_owned()))?

@@ -8,6 +8,7 @@
 
 mod alike;
 mod asked;
+mod bounded;
 mod fill;
 mod kept;
 mod since;

@@ -6,10 +6,9 @@ use counters::{Bounds, Counters, Failure, HoldId, Reserved};
 use domain::ids::{NodeId, ProjectId};
 use domain::money::Usd;
 use domain::time::Clock;
-use redis::Value;
 use tokio::time::timeout;
 
-use crate::servers::{BOUNDS, KEY, PROJECT, Redis, beat, is_there, quiet, until};
+use crate::servers::{BOUNDS, KEY, PROJECT, Redis, beat, is_there, quiet, text, until};
 
 /// Two nodes at a Redis, where it is installed, that has the counters of the project. On a clock that stands still no
 /// decision is late.
@@ -68,11 +67,7 @@ async fn allow(redis: &Redis, keys: &str) {
 
 /// The times that reservations of a project were added: nothing else looks at all that it has.
 async fn joins(redis: &Redis) -> String {
-    let figures = match redis.servers[0].ask(&["INFO", "commandstats"]).await {
-        Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
-        Value::VerbatimString { text, .. } => text,
-        other => panic!("{other:?}"),
-    };
+    let figures = text(redis.servers[0].ask(&["INFO", "commandstats"]).await);
     let calls = figures.lines().find_map(|line| line.strip_prefix("cmdstat_hkeys:calls="));
     calls.unwrap().split(',').next().unwrap().to_owned()
 }

@@ -3,20 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use counters::{Counters, Request, Reserved, Spend};
+use counters::{Counters, Reserved};
 use domain::money::Usd;
 use domain::time::{Clock, MINUTE, SECOND, Timestamp};
 use redis::Value;
 
-use crate::servers::{BOUNDS, KEY, PROJECT, Redis, is_there, quiet};
+use crate::servers::{BOUNDS, KEY, PROJECT, REQUEST, Redis, is_there, quiet};
 
-/// A request that counts in all windows.
-const REQUEST: Request = Request {
-    loops: Some((50, 10 * SECOND)),
-    per_hour: Some(1_000),
-    is_counted: true,
-    spend: Spend::Checked,
-};
 /// The seconds for which each is kept at the least: for as long as its windows, or what it bounds.
 const KEPT: [(&str, i64); 8] = [
     (":a:", 10),

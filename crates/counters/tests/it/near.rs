@@ -6,11 +6,10 @@ use counters::{Bounds, Counters, Failure, Reserved};
 use domain::ids::ProjectId;
 use domain::money::Usd;
 use domain::time::{Clock, Timestamp};
-use redis::Value;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-use crate::servers::{BOUNDS, KEY, PROJECT, Redis, beat, is_there, quiet, until};
+use crate::servers::{BOUNDS, KEY, PROJECT, Redis, beat, is_there, quiet, text, until};
 
 /// There is room for all that the tests reserve.
 const ROOMY: Bounds = Bounds { cap: Some(Usd(1_000_000)), budget: None, ..BOUNDS };
@@ -46,27 +45,23 @@ async fn reserved_together(
     (granted.count(), failed.count())
 }
 
-/// A node with a project that is built, and the connection of an event loop of its own.
-async fn node_and_loop(redis: &Redis) -> (Counters, Runtime) {
+/// A node at a Redis, where it is installed, with a project that is built, and an event loop with a connection of its own.
+async fn node_and_loop() -> Option<(Redis, Counters, Runtime)> {
+    if !is_there() {
+        return None;
+    }
+    let redis = Redis::alone().await;
     let node = quiet(&redis.url, 1, &Clock::fixed(Timestamp(1_700_000_000_000_000))).await;
     let generation = node.join(PROJECT).await.unwrap();
     node.open_project(PROJECT, &generation, false, &[KEY]).await.unwrap();
-    until("the keeper's is the only one", async || clients(redis).await.len() == 1).await;
+    until("the keeper's is the only one", async || clients(&redis).await.len() == 1).await;
     let event_loop = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     until("decisions go over the loop's own", async || {
         assert_eq!(reserved_on(&event_loop, &node).await, Ok(true));
-        clients(redis).await.get(1).is_some_and(|(_, line)| line.contains("cmd=fcall"))
+        clients(&redis).await.get(1).is_some_and(|(_, line)| line.contains("cmd=fcall"))
     })
     .await;
-    (node, event_loop)
-}
-
-fn text(value: Value) -> String {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
-        Value::VerbatimString { text, .. } => text,
-        other => panic!("{other:?}"),
-    }
+    Some((redis, node, event_loop))
 }
 
 /// The connections to a server but for that which asks, the newest last: their ids, and what the server lists of them.
@@ -82,11 +77,7 @@ async fn clients(redis: &Redis) -> Vec<(u64, String)> {
 
 #[tokio::test]
 async fn an_event_loop_has_a_connection_of_its_own_and_no_reservation_is_lost_with_it() {
-    if !is_there() {
-        return;
-    }
-    let redis = Redis::alone().await;
-    let (node, event_loop) = node_and_loop(&redis).await;
+    let Some((redis, node, event_loop)) = node_and_loop().await else { return };
 
     let granted = Cell::new(i64::try_from(node.held()).unwrap());
     let reserves = async || {
@@ -122,11 +113,7 @@ async fn an_event_loop_has_a_connection_of_its_own_and_no_reservation_is_lost_wi
 
 #[tokio::test]
 async fn a_decision_that_redis_refuses_fails_alone() {
-    if !is_there() {
-        return;
-    }
-    let redis = Redis::alone().await;
-    let (node, event_loop) = node_and_loop(&redis).await;
+    let Some((redis, node, event_loop)) = node_and_loop().await else { return };
     let keys = format!("~sluice:test:{{p{}}}*", PROJECT.0);
     redis.servers[0].ask(&["ACL", "SETUSER", "default", "resetkeys", &keys]).await;
     let projects = vec![PROJECT, REFUSED, PROJECT, REFUSED, PROJECT];

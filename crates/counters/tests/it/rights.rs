@@ -3,16 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use counters::{
-    Admission, Booking, Bounds, Counters, Failure, HoldId, OwnFailures, Request, Reserved, Spend,
-};
+use counters::{Admission, Booking, Bounds, Counters, Failure, HoldId, OwnFailures, Reserved};
 use domain::failure::{FailureCount, FailureRule};
 use domain::ids::NodeId;
 use domain::money::Usd;
-use domain::time::{Clock, MINUTE, SECOND};
+use domain::time::{Clock, MINUTE};
 use redis::Value;
 
-use crate::servers::{BOUNDS, KEY, PROJECT, Redis, beat, is_there, quiet, settings};
+use crate::servers::{BOUNDS, KEY, PROJECT, REQUEST, Redis, beat, is_there, quiet, settings};
 
 const DOCUMENT: &str = include_str!("../../../../docs/fleet.md");
 /// The functions: the commands that they call need the rights of whoever calls the function.
@@ -21,12 +19,6 @@ const FUNCTIONS: [&str; 2] =
 /// The commands that a gateway sends to every Redis itself.
 const SENT: [&str; 4] = ["fcall", "function|list", "function|load", "info"];
 
-const REQUEST: Request = Request {
-    loops: Some((50, 10 * SECOND)),
-    per_hour: Some(1_000),
-    is_counted: true,
-    spend: Spend::Checked,
-};
 const RULE: FailureRule = FailureRule { most: 2, window: 15 * MINUTE, watched: 100 };
 const ACCOUNT: FailureCount = FailureCount { kind: "account", name: [7; 16] };
 

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use counters::{Bounds, Counters, Settings, Target, Unusable};
+use counters::{Bounds, Counters, Request, Settings, Spend, Target, Unusable};
 use domain::ids::{KeyId, NodeId, ProjectId};
 use domain::money::Usd;
 use domain::secret::Secret;
-use domain::time::Clock;
+use domain::time::{Clock, SECOND};
 use redis::Value;
 use tempfile::TempDir;
 
@@ -26,6 +26,23 @@ pub const BOUNDS: Bounds = Bounds {
     cap: Some(Usd(10)),
     budget: Some(Usd(100)),
 };
+
+/// A request that counts in all windows.
+pub const REQUEST: Request = Request {
+    loops: Some((50, 10 * SECOND)),
+    per_hour: Some(1_000),
+    is_counted: true,
+    spend: Spend::Checked,
+};
+
+/// The text of an answer.
+pub fn text(value: Value) -> String {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
+        Value::VerbatimString { text, .. } => text,
+        other => panic!("{other:?}"),
+    }
+}
 
 /// Whether there is a Redis to start; it must be there where all is to be tested.
 pub fn is_there() -> bool {

@@ -17,7 +17,7 @@ use crate::state::usage_asks::Since;
 
 /// A step is on disk within this time, and clocks of other gateways differ by less, in microseconds. A step that comes
 /// later is in the tables of an overview once its hour is summed.
-const OVERLAP: i64 = 30 * SECOND;
+pub(crate) const OVERLAP: i64 = 30 * SECOND;
 /// The most groups that are told apart, the dearest first.
 pub(crate) const MOST_GROUPS: usize = 1_000;
 

@@ -9,14 +9,12 @@ use domain::ids::ProjectId;
 use domain::time::{HOUR, SECOND, Timestamp};
 
 use crate::error::{Error, Result};
+use crate::evidence::usage::OVERLAP;
 use crate::gateway::Gateway;
 use crate::jobs::fleet::{Hours, SETTLING, Unraised, all_raised, unreached};
 use crate::jobs::job::Job;
 use crate::lock::lock;
 use crate::state::shared_counters::Fleet;
-
-/// A step is on disk, and a clock of another node right, within this.
-const OVERLAP_MICROS: i64 = 30 * SECOND;
 
 /// Reads the spend of keys that other processes recorded.
 pub(super) struct SpendSync;
@@ -42,7 +40,7 @@ impl Gateway {
     /// Reads the spend of keys with a cap since the last time.
     pub(crate) async fn recount_hours(&self) -> Result<()> {
         let now = self.clock.now();
-        let last = Timestamp(self.recounted.0.load(Ordering::Relaxed)).minus_micros(OVERLAP_MICROS);
+        let last = Timestamp(self.recounted.0.load(Ordering::Relaxed)).minus_micros(OVERLAP);
         // A clock that went back has counted less than it seems.
         let since = if last > now { Timestamp::default() } else { last };
         all_raised(self.raise_hours(since.max(now.minus_micros(HOUR))).await?)?;

@@ -149,29 +149,23 @@ impl Asked {
     ) -> Result<Option<Vec<Vec<GroupRow>>>> {
         let (from, end) = (self.parts.until * HOUR, self.end.0);
         let until = settled.0.min(end).max(from);
-        let mut counted = kept.get(self.project, (from, until), settled.0);
+        let counted = kept.get(self.project, (from, until), settled.0);
+        let mut values = counted.values.clone();
         if counted.until < until {
-            let Some(values) = self.with_steps(&counted.values, counted.until, until).await? else {
+            if !self.count(&mut values, counted.until, until).await? {
                 return Ok(None);
-            };
-            counted = Arc::new(CountedSteps { from, until, values });
-            kept.keep(self.project, counted.clone());
+            }
+            let counted = CountedSteps { from, until, values: values.clone() };
+            kept.keep(self.project, Arc::new(counted));
         }
-        let values = self.with_steps(&counted.values, until, end).await?;
-        let groups = |values: ByValue| dimensions.iter().map(|by| values.groups(by)).collect();
-        Ok(values.map(groups))
+        let are_all = self.count(&mut values, until, end).await?;
+        Ok(are_all.then(|| dimensions.iter().map(|by| values.groups(by)).collect()))
     }
 
-    /// Counts and the steps that ended from a time on and before another; `None` if too many are unlike.
-    async fn with_steps(
-        &mut self,
-        counts: &ByValue,
-        from: i64,
-        to: i64,
-    ) -> Result<Option<ByValue>> {
-        let mut counts = counts.clone();
+    /// Counts the steps that ended from a time on and before another. False if too many are unlike.
+    async fn count(&mut self, values: &mut ByValue, from: i64, to: i64) -> Result<bool> {
         if from >= to {
-            return Ok(Some(counts));
+            return Ok(true);
         }
         let steps = alike("finished_at >= $2 AND finished_at < $3");
         let sql = format!("{steps} LIMIT {}", MOST_SINCE + 1);
@@ -185,10 +179,10 @@ impl Asked {
                 .await?
         });
         if alike.len() > MOST_SINCE {
-            return Ok(None);
+            return Ok(false);
         }
-        alike.into_iter().try_for_each(|alike| counts.count(alike))?;
-        Ok(Some(counts))
+        alike.into_iter().try_for_each(|alike| values.count(alike))?;
+        Ok(true)
     }
 
     /// The usage of some values in the rows of the period, nothing for a value without rows. Each is looked up

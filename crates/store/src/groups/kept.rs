@@ -7,11 +7,10 @@ use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::bounded::Bounded;
+use super::{Dimension, GroupRow, Grouped};
 use domain::ids::ProjectId;
 use domain::money::Usd;
-use hashlink::LruCache;
-
-use super::{Dimension, GroupRow, Grouped};
 
 /// The memory for the rows of questions, in bytes: those of 60 questions with [`most`] groups whose values have
 /// 36 characters.
@@ -110,45 +109,31 @@ impl SummedHours {
 }
 
 /// The rows of the latest questions.
-#[derive(Debug, Default)]
-pub(crate) struct KeptSums(Mutex<Kept>);
-
 #[derive(Debug)]
-struct Kept {
-    questions: LruCache<Question, Arc<SummedHours>>,
-    bytes: usize,
-}
+pub(crate) struct KeptSums(Mutex<Bounded<Question, Arc<SummedHours>>>);
 
-impl Default for Kept {
+impl Default for KeptSums {
     fn default() -> Self {
-        // Their memory bounds them.
-        Self { questions: LruCache::new_unbounded(), bytes: 0 }
+        Self(Mutex::new(Bounded::new(MEMORY)))
     }
 }
 
 impl KeptSums {
     /// The rows of a question, if they still have this total. Rows change only when a clock was ahead.
     pub(super) fn get(&self, question: &Question, total: &GroupRow) -> Option<Arc<SummedHours>> {
-        self.lock().questions.get(question).filter(|summed| summed.total == *total).cloned()
+        self.lock().get(question).filter(|summed| summed.total == *total).cloned()
     }
 
     /// Keeps the rows of a question, unless it has none.
     pub(super) fn keep(&self, question: Question, summed: SummedHours) -> Arc<SummedHours> {
         let summed = Arc::new(summed);
         if !summed.total.is_empty() {
-            let mut kept = self.lock();
-            kept.bytes += summed.bytes();
-            let replaced = kept.questions.insert(question, summed.clone());
-            kept.bytes -= replaced.map_or(0, |replaced| replaced.bytes());
-            while kept.bytes > MEMORY {
-                let Some((_, oldest)) = kept.questions.remove_lru() else { break };
-                kept.bytes -= oldest.bytes();
-            }
+            self.lock().insert(question, summed.clone(), summed.bytes());
         }
         summed
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Bounded<Question, Arc<SummedHours>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -250,6 +235,6 @@ mod tests {
         assert_eq!([1, 2, 3].map(has), [true, false, true], "it was asked longest ago");
         kept.keep(question(4), large(MEMORY));
         assert_eq!([1, 2, 3, 4].map(has), [false; 4]);
-        assert_eq!(kept.lock().bytes, 0);
+        assert_eq!(kept.lock().size(), 0);
     }
 }

@@ -4,15 +4,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::ids::ProjectId;
-use hashlink::LruCache;
 
 use super::alike::ByValue;
+use super::bounded::Bounded;
 
 /// The values by dimension that are kept, of all projects: some 10 MiB.
 const MOST_VALUES: usize = 50_000;
 
 /// Steps that ended from a time on and before another, in microseconds.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(super) struct CountedSteps {
     pub(super) from: i64,
     pub(super) until: i64,
@@ -20,26 +20,12 @@ pub(super) struct CountedSteps {
 }
 
 /// The counted steps of the projects that were asked about last.
-#[derive(Debug, Default)]
-pub(crate) struct KeptSteps(Mutex<Kept>);
-
 #[derive(Debug)]
-struct Kept {
-    projects: LruCache<ProjectId, Arc<CountedSteps>>,
-    values: usize,
-}
+pub(crate) struct KeptSteps(Mutex<Bounded<ProjectId, Arc<CountedSteps>>>);
 
-impl Default for Kept {
+impl Default for KeptSteps {
     fn default() -> Self {
-        // Their values bound them.
-        Self { projects: LruCache::new_unbounded(), values: 0 }
-    }
-}
-
-impl Kept {
-    fn remove(&mut self, project: ProjectId) {
-        let removed = self.projects.remove(&project);
-        self.values -= removed.map_or(0, |removed| removed.values.0.len());
+        Self(Mutex::new(Bounded::new(MOST_VALUES)))
     }
 }
 
@@ -53,11 +39,11 @@ impl KeptSteps {
         settled: i64,
     ) -> Arc<CountedSteps> {
         let mut all = self.lock();
-        if all.projects.get(&project).is_some_and(|kept| kept.until > settled.max(kept.from)) {
-            all.remove(project);
+        if all.get(&project).is_some_and(|kept| kept.until > settled.max(kept.from)) {
+            all.remove(&project);
         }
         let fits = |kept: &&Arc<CountedSteps>| kept.from == from && kept.until <= until;
-        let kept = all.projects.get(&project).filter(fits).cloned();
+        let kept = all.get(&project).filter(fits).cloned();
         kept.unwrap_or_else(|| {
             Arc::new(CountedSteps { from, until: from, values: ByValue::default() })
         })
@@ -68,19 +54,13 @@ impl KeptSteps {
         let mut all = self.lock();
         let are_kept =
             |kept: &Arc<CountedSteps>| kept.from == counted.from && kept.until >= counted.until;
-        if all.projects.get(&project).is_some_and(are_kept) {
-            return;
-        }
-        all.remove(project);
-        all.values += counted.values.0.len();
-        all.projects.insert(project, counted);
-        while all.values > MOST_VALUES {
-            let Some((_, oldest)) = all.projects.remove_lru() else { break };
-            all.values -= oldest.values.0.len();
+        if !all.get(&project).is_some_and(are_kept) {
+            let values = counted.values.0.len();
+            all.insert(project, counted, values);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Bounded<ProjectId, Arc<CountedSteps>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -105,7 +85,7 @@ mod tests {
         assert_eq!(kept.get(project, (100, 600), 600).until, 500);
         assert_eq!(kept.get(project, (100, 300), 300).until, 100);
         assert_eq!(kept.get(project, (100, 600), 600).until, 100, "they are kept no longer");
-        assert_eq!(kept.lock().values, 0);
+        assert_eq!(kept.lock().size(), 0);
     }
 
     #[test]
@@ -123,6 +103,6 @@ mod tests {
         assert_eq!([1, 2, 3].map(until), [100, 501, 500]);
         kept.keep(ProjectId(4), counted(500, MOST_VALUES + 1));
         assert_eq!([1, 2, 3, 4].map(until), [100; 4]);
-        assert_eq!(kept.lock().values, 0);
+        assert_eq!(kept.lock().size(), 0);
     }
 }

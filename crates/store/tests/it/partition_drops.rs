@@ -70,6 +70,22 @@ pub async fn due(store: &mut Maintenance, now: Timestamp) -> Option<DuePartition
     store.due_partition(now, &mut PartitionWatch::default()).await.unwrap()
 }
 
+/// Sums a project and detaches all partitions that are due. Returns the session that has done it.
+pub async fn detached(store: &Store, project: ProjectId, now: Timestamp) -> Maintenance {
+    sum(store, project, now).await;
+    let mut keeper = maintenance(store).await;
+    detach_all(&mut keeper, now).await;
+    keeper
+}
+
+/// Detaches all partitions that are due.
+pub async fn detach_all(keeper: &mut Maintenance, now: Timestamp) {
+    keeper.make_ahead(now).await.unwrap();
+    while let Some(found) = due(keeper, now).await {
+        assert!(keeper.detach(&found).await.unwrap());
+    }
+}
+
 /// A prepared database with a step with a content on each of two days, whose partitions are detached at the time that
 /// is returned, and not gathered; with the costs of the two, of traces 1 and 2.
 pub async fn two_detached(database: &Database) -> (Store, ProjectId, Timestamp, [Usd; 2]) {
@@ -80,13 +96,7 @@ pub async fn two_detached(database: &Database) -> (Store, ProjectId, Timestamp, 
         store.writer().step(step, Some((b"{}", &data))).await.unwrap();
     }
     let now = in_days(6);
-    sum(&store, project, now).await;
-    let mut keeper = maintenance(&store).await;
-    keeper.make_ahead(now).await.unwrap();
-    while let Some(found) = due(&mut keeper, now).await {
-        assert!(keeper.detach(&found).await.unwrap());
-    }
-    keeper.end().await;
+    detached(&store, project, now).await.end().await;
     (store, project, now, costs)
 }
 
@@ -267,12 +277,7 @@ async fn whoever_stops_in_between_loses_nothing_and_counts_nothing_twice() {
         let (store, project, _) = prepared(&database).await;
         database.execute(MANY).await;
         let now = in_days(5);
-        sum(&store, project, now).await;
-        let mut keeper = maintenance(&store).await;
-        keeper.make_ahead(now).await.unwrap();
-        while let Some(found) = due(&mut keeper, now).await {
-            assert!(keeper.detach(&found).await.unwrap());
-        }
+        let keeper = detached(&store, project, now).await;
         // Another process goes on where the one before was stopped, at any moment.
         drop(keeper);
         assert_eq!(left(&store, 1).await, [0; 0]);

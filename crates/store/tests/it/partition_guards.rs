@@ -10,7 +10,7 @@ use store::{AgentFigures, Location, PartitionWatch};
 
 use crate::partition_changes::{keep, parts, postgres};
 use crate::partition_drops::{
-    due, has, id, maintenance, prepared, purged, sum, two_detached, write,
+    detach_all, due, has, id, maintenance, prepared, purged, sum, two_detached, write,
 };
 use crate::retention::{assessment, in_days, of_model, purge};
 use crate::support::{Database, NOW, project, trace, trace_id};
@@ -339,10 +339,7 @@ async fn a_trace_that_is_completed_around_a_drop_has_the_cost_of_all_its_steps()
         };
         let mut keeper = maintenance(&store).await;
         complete(1, gone + left).await;
-        keeper.make_ahead(now).await.unwrap();
-        while let Some(found) = due(&mut keeper, now).await {
-            assert!(keeper.detach(&found).await.unwrap());
-        }
+        detach_all(&mut keeper, now).await;
         assert!(!has(&database, 1).await, "{}", database.kind);
         // The steps of one were read before they went, those of the other after it.
         complete(2, gone + left).await;

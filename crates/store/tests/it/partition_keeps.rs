@@ -5,7 +5,9 @@ use domain::time::HOUR;
 use store::Claim;
 
 use crate::partition_changes::{PLACES, keep, parts, postgres};
-use crate::partition_drops::{due, has, id, left, maintenance, prepared, purged, sum, write};
+use crate::partition_drops::{
+    detached, due, has, id, left, maintenance, prepared, purged, sum, write,
+};
 use crate::retention::{in_days, note, of_model, purge, rules};
 use crate::support::{NOW, project, trace};
 
@@ -205,12 +207,7 @@ async fn a_step_that_its_trace_decides_on_waits_for_what_that_keeps() {
         )
         .await;
         let now = in_days(43);
-        sum(&store, project, now).await;
-        let mut keeper = maintenance(&store).await;
-        keeper.make_ahead(now).await.unwrap();
-        while let Some(found) = due(&mut keeper, now).await {
-            assert!(keeper.detach(&found).await.unwrap());
-        }
+        let mut keeper = detached(&store, project, now).await;
         // Neither its trace nor another step shows the rule of 40 days now.
         assert!(!has(&database, 1).await && has(&database, 5).await, "{}", database.kind);
         assert_eq!(purge(&store, now).await, 0, "{}", database.kind);

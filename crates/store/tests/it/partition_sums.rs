@@ -5,7 +5,7 @@ use domain::time::{HOUR, Timestamp};
 use store::{Maintenance, PartitionWatch, Store};
 
 use crate::partition_changes::postgres;
-use crate::partition_drops::{due, has, id, maintenance, prepared, sum, write};
+use crate::partition_drops::{detach_all, has, id, maintenance, prepared, sum, write};
 use crate::retention::{in_days, of_model};
 use crate::support::{Database, NOW};
 
@@ -24,10 +24,7 @@ async fn detached(database: &Database) -> (Store, ProjectId, Maintenance) {
     sum(&store, project, later(0)).await;
     assert_eq!(database.texts(SUMMED).await, ["1"], "{}", database.kind);
     let mut keeper = maintenance(&store).await;
-    keeper.make_ahead(later(0)).await.unwrap();
-    while let Some(found) = due(&mut keeper, later(0)).await {
-        assert!(keeper.detach(&found).await.unwrap());
-    }
+    detach_all(&mut keeper, later(0)).await;
     assert!(!has(database, 1).await, "{}", database.kind);
     write(&store, [of_model(project, 1, id(5, 0), "long", 5)]).await;
     (store, project, keeper)
