@@ -145,7 +145,8 @@ impl Store {
              WHERE project_id = $1 AND id >= $8 AND id < $9 AND revenue IS NOT NULL) AS earned"
         );
         let quarters = Quarters::between(from, to, self.spanned_until(project).await?);
-        let (first, last) = quarters.reach();
+        // Without one they reach to the end of the minute that the period begins in, which may be after it.
+        let (first, last) = if quarters.is_empty() { (to, to) } else { quarters.reach() };
         let (dollars, nanos): (i64, i64) = bounded!(&self.reader, db => {
             let query = sqlx::query_as(SUM).bind(project.0);
             let query = quarters.0.into_iter().fold(query, QueryAs::bind);
