@@ -18,6 +18,8 @@ import sys
 import urllib.parse
 
 DAYS = 30
+# The ids of steps of a day, whose number since 1970 is the first part of the id (crates/store/src/partitions).
+DAY_IDS = 1_000_000_000
 WORDS = "invoice meeting figures Friday contract summary customer answer table release weather budget".split()
 
 
@@ -91,7 +93,7 @@ BASE = [
 TIMES = {"created_at", "completed_at", "active_at", "started_at", "finished_at"}
 
 
-def statements(columns, copied_trace, earlier, stride):
+def statements(columns, copied_trace, earlier, copied_step):
     """The statements that grow the tables, with the expressions of one database."""
     def of_copy(table, trace):
         def expression(column):
@@ -104,7 +106,7 @@ def statements(columns, copied_trace, earlier, stride):
             if table == "traces" and column == "id" or column == "trace_id":
                 return copied_trace(trace)
             if column in ("id", "parent_step_id"):
-                return f"{column} + n * {stride}"
+                return copied_step(column, trace)
             return column
         return ", ".join(expression(column) for column in columns[table])
 
@@ -137,11 +139,26 @@ def grow_sqlite(folder, wanted):
     db.execute("CREATE TEMP TABLE copies (n INTEGER PRIMARY KEY)")
     db.executemany("INSERT INTO copies VALUES (?)", ((n,) for n in range(1, number)))
     columns = {table: [row[1] for row in db.execute(f"PRAGMA table_info({table})")] for table in ("traces", "steps")}
-    for statement in statements(columns, lambda trace: f"copied({trace}, n)", lambda trace: f"millis({trace}, n) * 1000", last + 1):
+    for statement in statements(columns, lambda trace: f"copied({trace}, n)", lambda trace: f"millis({trace}, n) * 1000",
+                                lambda step, trace: f"{step} + n * {last + 1}"):
         db.execute(statement)
     db.commit()
     db.execute("ANALYZE")
     db.commit()
+
+
+def part_by_day(psql):
+    """Gives each of the days a partition, as it has where a gateway has run since then."""
+    today, = psql("SELECT floor(extract(epoch FROM now()) / 86400)::bigint")
+    first = int(today) - DAYS - 1
+    for table, key in (("steps", "id"), ("step_contents", "step_id")):
+        before = f"{table}_before"
+        psql("BEGIN", f"ALTER TABLE {table} DETACH PARTITION {before}",
+             *(f"CREATE TABLE {table}_d{day} PARTITION OF {table} FOR VALUES FROM ({day * DAY_IDS}) TO ({(day + 1) * DAY_IDS})"
+               for day in range(first, int(today) + 1)),
+             f"INSERT INTO {table} SELECT * FROM {before} WHERE {key} >= {first * DAY_IDS}",
+             f"DELETE FROM {before} WHERE {key} >= {first * DAY_IDS}",
+             f"ALTER TABLE {table} ATTACH PARTITION {before} FOR VALUES FROM (MINVALUE) TO ({first * DAY_IDS})", "COMMIT")
 
 
 def grow_postgres(url, wanted):
@@ -153,7 +170,7 @@ def grow_postgres(url, wanted):
 
     for statement in BASE:
         psql(statement.format(temporary="UNLOGGED"))
-    have, last = psql("SELECT count(*) FROM base_traces", "SELECT max(id) FROM base_steps")
+    have, most = psql("SELECT count(*) FROM base_traces", f"SELECT max(id % {DAY_IDS}) FROM base_steps")
     number = wanted // int(have)
     step = DAYS * 86_400_000 // number
     psql(f"CREATE UNLOGGED TABLE copies AS SELECT generate_series(1::bigint, {number - 1}) AS n")
@@ -161,14 +178,22 @@ def grow_postgres(url, wanted):
     def millis(trace):
         return f"(n * {step} + (('x' || substr(md5({trace}::text), 1, 7))::bit(28)::bigint % {step}))"
 
+    def plain(trace):
+        return f"replace({trace}::text, '-', '')"
+
+    def opened(trace):
+        return f"(('x' || lpad(substr({plain(trace)}, 1, 12), 16, '0'))::bit(64)::bigint - {millis(trace)})"
+
     def copied(trace):
-        plain = f"replace({trace}::text, '-', '')"
-        at = f"('x' || lpad(substr({plain}, 1, 12), 16, '0'))::bit(64)::bigint - {millis(trace)}"
-        return f"(lpad(to_hex({at}), 12, '0') || substr({plain}, 13, 14) || lpad(to_hex(n), 6, '0'))::uuid"
+        return f"(lpad(to_hex({opened(trace)}), 12, '0') || substr({plain(trace)}, 13, 14) || lpad(to_hex(n), 6, '0'))::uuid"
+
+    def copied_step(step, trace):
+        return f"{opened(trace)} / 86400000 * {DAY_IDS} + {step} % {DAY_IDS} + n * {int(most) + 1}"
 
     columns = {table: psql("SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped "
                            f"AND attrelid = '{table}'::regclass ORDER BY attnum") for table in ("traces", "steps")}
-    for statement in statements(columns, copied, lambda trace: f"{millis(trace)} * 1000", int(last) + 1):
+    part_by_day(psql)
+    for statement in statements(columns, copied, lambda trace: f"{millis(trace)} * 1000", copied_step):
         psql(statement)
     psql("DROP TABLE base_traces, base_terms, base_steps, base_sketch, copies")
     psql("VACUUM (ANALYZE, FREEZE) traces", "VACUUM (ANALYZE, FREEZE) steps", "VACUUM (ANALYZE) trace_terms", "VACUUM (ANALYZE) usage_ledger")

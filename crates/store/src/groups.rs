@@ -31,6 +31,7 @@ use alike::Sums;
 use asked::{ALL_COLUMNS, Asked, rows};
 pub(crate) use kept::KeptSums;
 use kept::SummedHours;
+pub use since::Arrived;
 pub(crate) use since::KeptSteps;
 
 /// The dimension of rows that hold all usage.
@@ -271,17 +272,17 @@ impl Store {
     }
 
     /// The usage of a project by several dimensions, each as [`Self::usage_by`] gives it. The steps that are in
-    /// no row are read once, and those that ended before `settled`, which have come, not again by the next question.
+    /// no row are read once, and those that have come not again by the next question.
     pub async fn usage_by_each(
         &self,
         project: ProjectId,
         dimensions: &[Dimension],
         from_hour: i64,
-        (end, settled): (Timestamp, Timestamp),
+        (end, arrived): (Timestamp, Arrived),
         most: usize,
     ) -> Result<Vec<Grouped>> {
         let mut asked = self.ask(project, from_hour, end).await?;
-        let since = asked.since_each(dimensions, settled, &self.kept_steps).await?;
+        let since = asked.since_each(dimensions, arrived, &self.kept_steps).await?;
         let mut usages = Vec::with_capacity(dimensions.len());
         for (at, dimension) in dimensions.iter().enumerate() {
             let since = since.as_ref().map(|each| each[at].clone());

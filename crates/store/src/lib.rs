@@ -66,7 +66,7 @@ pub use claimed::Claimed;
 pub use db::{Location, READ_BOUND, Tx};
 pub use error::{Error, Result};
 pub use file_health::{FileHealth, Pages, inspect_file};
-pub use groups::{Dimension, GroupRow, Grouped};
+pub use groups::{Arrived, Dimension, GroupRow, Grouped};
 pub use idempotency::{ClaimEnd, ClaimId, ClaimState, FoundClaim};
 pub use identities::LinkedIdentity;
 pub use insights::{IntentUsage, ModelLatencies};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use domain::ids::{KeyId, ProjectId};
 use domain::time::{HOUR, SECOND, Timestamp};
-use store::{Dimension, GroupRow, Grouped, MadeKey};
+use store::{Arrived, Dimension, GroupRow, Grouped, MadeKey};
 
 use crate::bounded_read::{bounded, bounded_holding};
 use crate::error::Result;
@@ -18,6 +18,8 @@ use crate::state::usage_asks::Since;
 /// A step is on disk within this time, and clocks of other gateways differ by less, in microseconds. A step that comes
 /// later is in the tables of an overview once its hour is summed.
 pub(crate) const OVERLAP: i64 = 30 * SECOND;
+/// Most steps are on disk within this time, in microseconds.
+const QUICK: i64 = 3 * SECOND;
 /// The most groups that are told apart, the dearest first.
 pub(crate) const MOST_GROUPS: usize = 1_000;
 
@@ -91,7 +93,9 @@ impl Gateway {
         }
         let place = self.search_place(project).await?;
         let (gateway, id, by) = (self.clone(), project.id(), dimensions.clone());
-        let times = (period.end, self.clock.now().minus_micros(OVERLAP));
+        let now = self.clock.now();
+        let arrived = Arrived { all: now.minus_micros(OVERLAP), most: now.minus_micros(QUICK) };
+        let times = (period.end, arrived);
         let read =
             async move { gateway.store.usage_by_each(id, &by, hour, times, MOST_GROUPS).await };
         let grouped = bounded_holding(&self.tasks, place, read).await?;

@@ -62,6 +62,16 @@ impl ByValue {
         Ok(())
     }
 
+    /// Adds the usage of other steps.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        for (group, more) in &other.0 {
+            match self.0.get_mut(group) {
+                Some(sums) => add(sums, *more),
+                None => drop(self.0.insert(group.clone(), *more)),
+            }
+        }
+    }
+
     fn add(&mut self, dimension: String, value: String, alike: &Alike) {
         let more = [
             alike.requests,
@@ -72,10 +82,7 @@ impl ByValue {
             alike.completion_tokens,
             Usd::of_parts(alike.dollars, alike.nanos).0,
         ];
-        let sums = self.0.entry((dimension, value)).or_default();
-        for (sum, more) in sums.iter_mut().zip(more) {
-            *sum = sum.saturating_add(more);
-        }
+        add(self.0.entry((dimension, value)).or_default(), more);
     }
 
     /// The groups of a dimension; those without a value of it are the group of none.
@@ -98,21 +105,23 @@ impl ByValue {
     }
 }
 
-/// The usage of the steps of the project $1 that fit a condition.
+fn add(sums: &mut Sums, more: Sums) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum = sum.saturating_add(more);
+    }
+}
+
+/// The usage of the steps of the project $1 that fit a condition. Steps are sorted as they are: what is made of each of
+/// them would be made as often as there are steps.
 pub(super) fn alike(condition: &str) -> String {
     format!(
-        "SELECT model, key, tier, endpoint, user_value AS \"user\", session, tags, {SUMS}
+        "SELECT COALESCE(m, '') AS model, COALESCE(CAST(k AS TEXT), '') AS key, COALESCE(t, '') AS tier, e AS endpoint,
+                COALESCE(u, '') AS \"user\", COALESCE(s, '') AS session, COALESCE(g, '') AS tags, {SUMS}
          FROM (
-             SELECT COALESCE(model, '') AS model,
-                    COALESCE(CAST(key_id AS TEXT), '') AS key,
-                    COALESCE(tier, '') AS tier,
-                    api_endpoint AS endpoint,
-                    COALESCE(attr_user, '') AS user_value,
-                    COALESCE(attr_session, '') AS session,
-                    COALESCE(attr_tags, '') AS tags,
-                    {OF_STEP}
+             SELECT model AS m, key_id AS k, tier AS t, api_endpoint AS e, attr_user AS u, attr_session AS s,
+                    attr_tags AS g, {OF_STEP}
              FROM steps
              WHERE project_id = $1 AND {condition} AND {IS_COUNTED}) AS counted
-         GROUP BY 1, 2, 3, 4, 5, 6, 7"
+         GROUP BY m, k, t, e, u, s, g"
     )
 }

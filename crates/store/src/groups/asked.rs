@@ -1,7 +1,6 @@
 //! One question about usage: its SQL, and the state of the database that all its parts are about.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use domain::ids::{KeyId, ProjectId};
 use domain::time::{HOUR, Timestamp};
@@ -9,7 +8,7 @@ use sqlx::AssertSqlSafe;
 
 use super::alike::{Alike, ByValue, alike};
 use super::kept::{MOST_SINCE, Question, SummedHours};
-use super::since::{CountedSteps, KeptSteps};
+use super::since::{Arrived, KeptSteps, Recent};
 use super::{ALL, DAY_HOURS, Dimension, GroupRow, Grouped, IS_COUNTED, OF_STEP, SUMS};
 use crate::db::{Tx, within};
 use crate::error::Result;
@@ -140,32 +139,65 @@ impl Asked {
     }
 
     /// The groups of the steps that are in no row, by each of some dimensions; `None` if too many are unlike. Those
-    /// that ended before `settled` have come, and are counted once.
+    /// that have come are counted once.
     pub(super) async fn since_each(
         &mut self,
         dimensions: &[Dimension],
-        settled: Timestamp,
+        arrived: Arrived,
         kept: &KeptSteps,
     ) -> Result<Option<Vec<Vec<GroupRow>>>> {
         let (from, end) = (self.parts.until * HOUR, self.end.0);
-        let until = settled.0.min(end).max(from);
-        let counted = kept.get(self.project, (from, until), settled.0);
-        let mut values = counted.values.clone();
-        if counted.until < until {
-            if !self.count(&mut values, counted.until, until).await? {
-                return Ok(None);
+        let [all, most] = [arrived.all, arrived.most].map(|time| time.0.min(end).max(from));
+        let mut counted = kept.get(self.project, (from, most), arrived.all.0);
+        for part in &mut counted.recent {
+            if self.number(part.from, part.until).await? != part.steps {
+                let Some(anew) = self.recent(part.from, part.until).await? else { return Ok(None) };
+                *part = anew;
             }
-            let counted = CountedSteps { from, until, values: values.clone() };
-            kept.keep(self.project, Arc::new(counted));
         }
-        let are_all = self.count(&mut values, until, end).await?;
-        Ok(are_all.then(|| dimensions.iter().map(|by| values.groups(by)).collect()))
+        counted.settle(all);
+        if counted.end() < all {
+            let Some(values) = self.counted(counted.end(), all).await? else { return Ok(None) };
+            counted.add(all, &values);
+        }
+        if counted.end() < most {
+            let Some(part) = self.recent(counted.end(), most).await? else { return Ok(None) };
+            counted.add_recent(part);
+        }
+        let Some(last) = self.counted(counted.end(), end).await? else { return Ok(None) };
+        let mut values = counted.together();
+        values.add_all(&last);
+        kept.keep(self.project, counted);
+        Ok(Some(dimensions.iter().map(|by| values.groups(by)).collect()))
     }
 
-    /// Counts the steps that ended from a time on and before another. False if too many are unlike.
-    async fn count(&mut self, values: &mut ByValue, from: i64, to: i64) -> Result<bool> {
-        if from >= to {
-            return Ok(true);
+    /// The steps that ended from a time on and before another, to which others may come; `None` if too many are unlike.
+    async fn recent(&mut self, from: i64, until: i64) -> Result<Option<Recent>> {
+        let steps = self.number(from, until).await?;
+        let values = self.counted(from, until).await?;
+        Ok(values.map(|values| Recent { from, until, steps, values }))
+    }
+
+    /// The number of the steps that ended from a time on and before another, which an index knows.
+    async fn number(&mut self, from: i64, until: i64) -> Result<i64> {
+        const NUMBER: &str = "
+            SELECT count(*) FROM steps WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3";
+        let Self { project, tx, .. } = self;
+        Ok(within!(tx, db => {
+            sqlx::query_scalar(NUMBER)
+                .bind(project.0)
+                .bind(from)
+                .bind(until)
+                .fetch_one(&mut *db)
+                .await?
+        }))
+    }
+
+    /// Counts the steps that ended from a time on and before another; `None` if too many are unlike.
+    async fn counted(&mut self, from: i64, until: i64) -> Result<Option<ByValue>> {
+        let mut values = ByValue::default();
+        if from >= until {
+            return Ok(Some(values));
         }
         let steps = alike("finished_at >= $2 AND finished_at < $3");
         let sql = format!("{steps} LIMIT {}", MOST_SINCE + 1);
@@ -174,15 +206,15 @@ impl Asked {
             sqlx::query_as(AssertSqlSafe(sql))
                 .bind(project.0)
                 .bind(from)
-                .bind(to)
+                .bind(until)
                 .fetch_all(&mut *db)
                 .await?
         });
         if alike.len() > MOST_SINCE {
-            return Ok(false);
+            return Ok(None);
         }
         alike.into_iter().try_for_each(|alike| values.count(alike))?;
-        Ok(true)
+        Ok(Some(values))
     }
 
     /// The usage of some values in the rows of the period, nothing for a value without rows. Each is looked up

@@ -1,27 +1,107 @@
-//! The steps of projects that are in no row and have come, counted by every dimension and kept until their hour is
-//! summed: a page that is kept up to date reads only the steps that have come since.
+//! The steps of projects that are in no row, counted by every dimension and kept until their hour is summed: a page
+//! that is kept up to date reads each step once.
+//!
+//! ```text
+//! hour | values: all have come | recent, recent: most have come | the last seconds, read each time | now
+//! ```
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::ids::ProjectId;
+use domain::time::{SECOND, Timestamp};
 
 use super::alike::ByValue;
 use super::bounded::Bounded;
 
 /// The values by dimension that are kept, of all projects: some 10 MiB.
 const MOST_VALUES: usize = 50_000;
+/// Parts that follow each other are one as long as they are not longer than this, in microseconds.
+const LONGEST_JOINED: i64 = 15 * SECOND;
 
-/// Steps that ended from a time on and before another, in microseconds.
-#[derive(Debug)]
-pub(super) struct CountedSteps {
+/// The times before which steps have come that have ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    /// All that ended before this.
+    pub all: Timestamp,
+    /// Most that ended before this: a part that some came to later is counted anew.
+    pub most: Timestamp,
+}
+
+/// Steps that ended from a time on and before another, in microseconds, to which others may come.
+#[derive(Clone, Debug)]
+pub(super) struct Recent {
     pub(super) from: i64,
     pub(super) until: i64,
+    /// How many there were, with those that count in no group.
+    pub(super) steps: i64,
     pub(super) values: ByValue,
+}
+
+/// Steps that ended from a time on, in microseconds.
+#[derive(Clone, Debug)]
+pub(super) struct CountedSteps {
+    from: i64,
+    /// The end of those that have all come.
+    until: i64,
+    /// Those, counted.
+    values: Arc<ByValue>,
+    /// Those that ended later, in parts that follow each other.
+    pub(super) recent: Vec<Recent>,
+}
+
+impl CountedSteps {
+    fn none(from: i64) -> Self {
+        Self { from, until: from, values: Arc::default(), recent: Vec::new() }
+    }
+
+    /// The end of all that are counted.
+    pub(super) fn end(&self) -> i64 {
+        self.recent.last().map_or(self.until, |part| part.until)
+    }
+
+    /// Adds steps that ended from the end on and before a time, and have all come.
+    pub(super) fn add(&mut self, until: i64, values: &ByValue) {
+        Arc::make_mut(&mut self.values).add_all(values);
+        self.until = until;
+    }
+
+    /// Adds steps that ended from the end on, to which others may come.
+    pub(super) fn add_recent(&mut self, part: Recent) {
+        match self.recent.last_mut() {
+            Some(last) if part.until - last.from <= LONGEST_JOINED => {
+                last.until = part.until;
+                last.steps += part.steps;
+                last.values.add_all(&part.values);
+            }
+            _ => self.recent.push(part),
+        }
+    }
+
+    /// Takes the parts that ended before a time for such as have all come.
+    pub(super) fn settle(&mut self, all: i64) {
+        let settled = self.recent.partition_point(|part| part.until <= all);
+        for part in self.recent.drain(..settled).collect::<Vec<_>>() {
+            self.add(part.until, &part.values);
+        }
+    }
+
+    /// All that are counted, together.
+    pub(super) fn together(&self) -> ByValue {
+        let mut all = ByValue::clone(&self.values);
+        self.recent.iter().for_each(|part| all.add_all(&part.values));
+        all
+    }
+
+    /// How many values they have.
+    fn size(&self) -> usize {
+        let recent = self.recent.iter().map(|part| part.values.0.len());
+        self.values.0.len() + recent.sum::<usize>()
+    }
 }
 
 /// The counted steps of the projects that were asked about last.
 #[derive(Debug)]
-pub(crate) struct KeptSteps(Mutex<Bounded<ProjectId, Arc<CountedSteps>>>);
+pub(crate) struct KeptSteps(Mutex<Bounded<ProjectId, CountedSteps>>);
 
 impl Default for KeptSteps {
     fn default() -> Self {
@@ -31,36 +111,36 @@ impl Default for KeptSteps {
 
 impl KeptSteps {
     /// The steps of a project from a time on, as far as they are kept and ended before another; none if none are.
-    /// All steps before `settled` have come: a clock that has gone back since leaves none.
+    /// All steps before `all` have come: a clock that has gone back since leaves none.
     pub(super) fn get(
         &self,
         project: ProjectId,
-        (from, until): (i64, i64),
-        settled: i64,
-    ) -> Arc<CountedSteps> {
-        let mut all = self.lock();
-        if all.get(&project).is_some_and(|kept| kept.until > settled.max(kept.from)) {
-            all.remove(&project);
+        (from, end): (i64, i64),
+        all: i64,
+    ) -> CountedSteps {
+        let mut kept = self.lock();
+        if kept.get(&project).is_some_and(|kept| kept.until > all.max(kept.from)) {
+            kept.remove(&project);
         }
-        let fits = |kept: &&Arc<CountedSteps>| kept.from == from && kept.until <= until;
-        let kept = all.get(&project).filter(fits).cloned();
-        kept.unwrap_or_else(|| {
-            Arc::new(CountedSteps { from, until: from, values: ByValue::default() })
-        })
+        let fits = |kept: &&CountedSteps| kept.from == from && kept.until <= end.max(from);
+        let Some(kept) = kept.get(&project).filter(fits) else { return CountedSteps::none(from) };
+        let mut counted = kept.clone();
+        counted.recent.retain(|part| part.until <= end);
+        counted
     }
 
-    /// Keeps the steps of a project, unless as many are kept.
-    pub(super) fn keep(&self, project: ProjectId, counted: Arc<CountedSteps>) {
+    /// Keeps the steps of a project, unless later ones are kept.
+    pub(super) fn keep(&self, project: ProjectId, counted: CountedSteps) {
         let mut all = self.lock();
-        let are_kept =
-            |kept: &Arc<CountedSteps>| kept.from == counted.from && kept.until >= counted.until;
-        if !all.get(&project).is_some_and(are_kept) {
-            let values = counted.values.0.len();
-            all.insert(project, counted, values);
+        let are_later =
+            |kept: &CountedSteps| kept.from == counted.from && kept.end() > counted.end();
+        if !all.get(&project).is_some_and(are_later) {
+            let size = counted.size();
+            all.insert(project, counted, size);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Bounded<ProjectId, Arc<CountedSteps>>> {
+    fn lock(&self) -> MutexGuard<'_, Bounded<ProjectId, CountedSteps>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -69,22 +149,30 @@ impl KeptSteps {
 mod tests {
     use super::*;
 
-    fn counted(until: i64, values: usize) -> Arc<CountedSteps> {
+    fn values(number: usize) -> ByValue {
         let value = |at: usize| (("user".to_owned(), at.to_string()), [1; 7]);
-        let values = ByValue((0..values).map(value).collect());
-        Arc::new(CountedSteps { from: 100, until, values })
+        ByValue((0..number).map(value).collect())
+    }
+
+    fn counted(until: i64, number: usize) -> CountedSteps {
+        CountedSteps { from: 100, until, values: Arc::new(values(number)), recent: Vec::new() }
+    }
+
+    fn recent(from: i64, until: i64) -> Recent {
+        Recent { from, until, steps: 1, values: values(1) }
     }
 
     #[test]
     fn steps_of_a_clock_that_has_gone_back_are_counted_anew() {
         let (kept, project) = (KeptSteps::default(), ProjectId(1));
+        let until = |times, all| kept.get(project, times, all).until;
         kept.keep(project, counted(500, 3));
-        assert_eq!(kept.get(project, (100, 600), 600).until, 500);
-        assert_eq!(kept.get(project, (100, 300), 600).until, 100, "an earlier end");
-        assert_eq!(kept.get(project, (200, 600), 600).until, 200, "another hour");
-        assert_eq!(kept.get(project, (100, 600), 600).until, 500);
-        assert_eq!(kept.get(project, (100, 300), 300).until, 100);
-        assert_eq!(kept.get(project, (100, 600), 600).until, 100, "they are kept no longer");
+        assert_eq!(until((100, 600), 600), 500);
+        assert_eq!(until((100, 300), 600), 100, "an earlier end");
+        assert_eq!(until((200, 600), 600), 200, "another hour");
+        assert_eq!(until((100, 600), 600), 500);
+        assert_eq!(until((100, 300), 300), 100);
+        assert_eq!(until((100, 600), 600), 100, "they are kept no longer");
         assert_eq!(kept.lock().size(), 0);
     }
 
@@ -101,8 +189,38 @@ mod tests {
         assert_eq!([1, 2].map(until), [500, 501]);
         kept.keep(ProjectId(3), counted(500, 1));
         assert_eq!([1, 2, 3].map(until), [100, 501, 500]);
-        kept.keep(ProjectId(4), counted(500, MOST_VALUES + 1));
+        let mut with_recent = counted(500, MOST_VALUES);
+        with_recent.add_recent(recent(500, 501));
+        kept.keep(ProjectId(4), with_recent);
         assert_eq!([1, 2, 3, 4].map(until), [100; 4]);
         assert_eq!(kept.lock().size(), 0);
+    }
+
+    #[test]
+    fn parts_are_joined_while_they_are_short_and_settle_as_a_whole() {
+        let mut counted = counted(SECOND, 1);
+        for second in 1..=40 {
+            counted.add_recent(recent(second * SECOND, (second + 1) * SECOND));
+        }
+        let ends: Vec<i64> = counted.recent.iter().map(|part| part.until / SECOND).collect();
+        assert_eq!(ends, [16, 31, 41]);
+        let steps: Vec<i64> = counted.recent.iter().map(|part| part.steps).collect();
+        assert_eq!(steps, [15, 15, 10]);
+        let sum = |values: &ByValue| values.0[&("user".to_owned(), "0".to_owned())][0];
+        assert_eq!(sum(&counted.together()), 41);
+        counted.settle(31 * SECOND - 1);
+        assert_eq!((counted.until / SECOND, counted.recent.len()), (16, 2));
+        counted.settle(31 * SECOND);
+        assert_eq!((counted.until / SECOND, sum(&counted.values)), (31, 31));
+        assert_eq!((sum(&counted.together()), counted.end() / SECOND), (41, 41));
+
+        // A question about an earlier end has the parts before it.
+        let (kept, project) = (KeptSteps::default(), ProjectId(1));
+        kept.keep(project, counted.clone());
+        let got = |end: i64| kept.get(project, (100, end * SECOND), 35 * SECOND).end() / SECOND;
+        assert_eq!([41, 40].map(got), [41, 31]);
+        counted.recent.clear();
+        kept.keep(project, counted);
+        assert_eq!(got(41), 41, "later ones are kept");
     }
 }

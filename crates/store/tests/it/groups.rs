@@ -9,7 +9,7 @@ use domain::money::Usd;
 use domain::step::{ApiEndpoint, Step, StepKind, StepStatus};
 use domain::tier::Tier;
 use domain::time::{HOUR, MINUTE, Timestamp};
-use store::{Dimension, GroupRow, Grouped, Store};
+use store::{Arrived, Dimension, GroupRow, Grouped, Store};
 
 use crate::support::{Dice, NOW, databases, project, run, seeds, trace, trace_id};
 
@@ -157,7 +157,8 @@ async fn assert_equal(
         for limit in [2, 1_000] {
             let found = store.usage_by(project, &dimension, from, end, limit).await.unwrap();
             // Those of half an hour have come, and are read once.
-            let times = (end, end.minus_micros(30 * MINUTE));
+            let [all, most] = [30, 5].map(|minutes| end.minus_micros(minutes * MINUTE));
+            let times = (end, Arrived { all, most });
             let each = [dimension.clone(), Dimension::Model];
             let each = store.usage_by_each(project, &each, from, times, limit).await.unwrap();
             assert_eq!(shown(&each[0]), shown(&found), "{name} of {limit}");
@@ -355,32 +356,42 @@ async fn steps_that_have_come_are_read_once_until_their_hour_is_summed() {
             (step.finished_at, step.source) = (Timestamp(start + minute * MINUTE), None);
             store.writer().step(step, None).await.unwrap();
         };
-        let requests = async |end: i64, settled: i64| {
-            let times = [end, settled].map(|minute| Timestamp(start + minute * MINUTE));
-            let by = [Dimension::Model, Dimension::Key];
-            let each =
-                store.usage_by_each(project, &by, NOW.hour(), times.into(), 9).await.unwrap();
+        let requests = async |end: i64, arrived: [i64; 2]| {
+            let [end, all, most] =
+                [end, arrived[0], arrived[1]].map(|minute| Timestamp(start + minute * MINUTE));
+            let (times, by) = ((end, Arrived { all, most }), [Dimension::Model, Dimension::Key]);
+            let each = store.usage_by_each(project, &by, NOW.hour(), times, 9).await.unwrap();
             assert_eq!(each[0].total, each[1].total);
             each[0].total.requests
         };
+        let expect = async |end: i64, arrived: [i64; 2], expected: i64| {
+            assert_eq!(requests(end, arrived).await, expected, "{}", database.kind);
+        };
         write(100, 10).await;
         write(101, 40).await;
-        assert_eq!(requests(59, 20).await, 2);
+        expect(59, [20, 30], 2).await;
         // One that comes later than all should is in the sums of its hour.
         write(102, 15).await;
-        assert_eq!(requests(59, 20).await, 2, "{}", database.kind);
-        write(103, 39).await;
-        assert_eq!(requests(59, 20).await, 3, "{}", database.kind);
-        assert_eq!(requests(59, 50).await, 3, "{}", database.kind);
-        write(104, 45).await;
-        write(105, 55).await;
-        assert_eq!(requests(59, 50).await, 4, "{}", database.kind);
+        expect(59, [20, 30], 2).await;
+        // One that comes later than most is counted at once.
+        write(103, 25).await;
+        expect(59, [20, 30], 3).await;
+        write(104, 39).await;
+        expect(59, [20, 45], 4).await;
+        write(105, 41).await;
+        write(106, 29).await;
+        expect(59, [40, 45], 6).await;
+        write(107, 35).await;
+        expect(59, [50, 50], 7).await;
+        write(108, 45).await;
+        write(109, 55).await;
+        expect(59, [50, 55], 8).await;
         // A question about an earlier end counts its own.
-        assert_eq!(requests(12, 50).await, 1, "{}", database.kind);
-        assert_eq!(requests(59, 50).await, 4, "{}", database.kind);
+        expect(12, [50, 55], 1).await;
+        expect(59, [50, 55], 8).await;
         let later = Timestamp(start + 2 * HOUR);
         while store.group_next_hour(project, later).await.unwrap() {}
-        assert_eq!(requests(61, 50).await, 6, "{}", database.kind);
+        expect(61, [50, 55], 10).await;
         store.close().await;
     }
 }
