@@ -149,13 +149,16 @@ def grow_sqlite(folder, wanted):
 
 def part_by_day(psql):
     """Gives each of the days a partition, as it has where a gateway has run since then."""
-    today, = psql("SELECT floor(extract(epoch FROM now()) / 86400)::bigint")
-    first = int(today) - DAYS - 1
+    bounds = psql("SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE relname = 'steps_before'")
+    if not bounds:
+        sys.exit("steps has no partitions yet: let the gateway run for a minute")
+    end = int(bounds[-1].strip("()'")) // DAY_IDS
+    first = end - DAYS - 3
     for table, key in (("steps", "id"), ("step_contents", "step_id")):
         before = f"{table}_before"
         psql("BEGIN", f"ALTER TABLE {table} DETACH PARTITION {before}",
              *(f"CREATE TABLE {table}_d{day} PARTITION OF {table} FOR VALUES FROM ({day * DAY_IDS}) TO ({(day + 1) * DAY_IDS})"
-               for day in range(first, int(today) + 1)),
+               for day in range(first, end)),
              f"INSERT INTO {table} SELECT * FROM {before} WHERE {key} >= {first * DAY_IDS}",
              f"DELETE FROM {before} WHERE {key} >= {first * DAY_IDS}",
              f"ALTER TABLE {table} ATTACH PARTITION {before} FOR VALUES FROM (MINVALUE) TO ({first * DAY_IDS})", "COMMIT")
@@ -166,11 +169,14 @@ def grow_postgres(url, wanted):
         settings = ("SET synchronous_commit = off", "SET maintenance_work_mem = '1GB'", "SET work_mem = '256MB'")
         script = ";\n".join([*settings, *commands, ""])
         return subprocess.run(["psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", url], input=script, text=True,
-                              check=True, capture_output=True).stdout.split()
+                              check=True, stdout=subprocess.PIPE).stdout.split()
 
     for statement in BASE:
         psql(statement.format(temporary="UNLOGGED"))
-    have, most = psql("SELECT count(*) FROM base_traces", f"SELECT max(id % {DAY_IDS}) FROM base_steps")
+    have, most, unlike = psql("SELECT count(*) FROM base_traces", f"SELECT max(id % {DAY_IDS}) FROM base_steps",
+                              f"SELECT count(*) = count(DISTINCT id % {DAY_IDS}) FROM base_steps")
+    if unlike != "t":
+        sys.exit("two steps have the same number of different days: seed a new database within one day")
     number = wanted // int(have)
     step = DAYS * 86_400_000 // number
     psql(f"CREATE UNLOGGED TABLE copies AS SELECT generate_series(1::bigint, {number - 1}) AS n")

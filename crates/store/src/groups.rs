@@ -272,7 +272,7 @@ impl Store {
     }
 
     /// The usage of a project by several dimensions, each as [`Self::usage_by`] gives it. The steps that are in
-    /// no row are read once, and those that have come not again by the next question.
+    /// no row are read once, and those that are complete not again by the next question.
     pub async fn usage_by_each(
         &self,
         project: ProjectId,

@@ -18,7 +18,7 @@ use crate::state::usage_asks::Since;
 /// A step is on disk within this time, and clocks of other gateways differ by less, in microseconds. A step that comes
 /// later is in the tables of an overview once its hour is summed.
 pub(crate) const OVERLAP: i64 = 30 * SECOND;
-/// Most steps are on disk within this time, in microseconds.
+/// Nearly all steps are on disk within this time, in microseconds.
 const QUICK: i64 = 3 * SECOND;
 /// The most groups that are told apart, the dearest first.
 pub(crate) const MOST_GROUPS: usize = 1_000;
@@ -94,7 +94,8 @@ impl Gateway {
         let place = self.search_place(project).await?;
         let (gateway, id, by) = (self.clone(), project.id(), dimensions.clone());
         let now = self.clock.now();
-        let arrived = Arrived { all: now.minus_micros(OVERLAP), most: now.minus_micros(QUICK) };
+        let arrived =
+            Arrived { complete: now.minus_micros(OVERLAP), nearly: now.minus_micros(QUICK) };
         let times = (period.end, arrived);
         let read =
             async move { gateway.store.usage_by_each(id, &by, hour, times, MOST_GROUPS).await };

@@ -111,17 +111,22 @@ fn add(sums: &mut Sums, more: Sums) {
     }
 }
 
-/// The usage of the steps of the project $1 that fit a condition. Steps are sorted as they are: what is made of each of
-/// them would be made as often as there are steps.
+/// The usage of the steps of the project $1 that fit a condition. Columns are made of groups: made of steps, each
+/// expression runs once a step.
 pub(super) fn alike(condition: &str) -> String {
     format!(
-        "SELECT COALESCE(m, '') AS model, COALESCE(CAST(k AS TEXT), '') AS key, COALESCE(t, '') AS tier, e AS endpoint,
-                COALESCE(u, '') AS \"user\", COALESCE(s, '') AS session, COALESCE(g, '') AS tags, {SUMS}
+        "SELECT COALESCE(model, '') AS model,
+                COALESCE(CAST(key_id AS TEXT), '') AS key,
+                COALESCE(tier, '') AS tier,
+                api_endpoint AS endpoint,
+                COALESCE(attr_user, '') AS \"user\",
+                COALESCE(attr_session, '') AS session,
+                COALESCE(attr_tags, '') AS tags,
+                {SUMS}
          FROM (
-             SELECT model AS m, key_id AS k, tier AS t, api_endpoint AS e, attr_user AS u, attr_session AS s,
-                    attr_tags AS g, {OF_STEP}
+             SELECT model, key_id, tier, api_endpoint, attr_user, attr_session, attr_tags, {OF_STEP}
              FROM steps
              WHERE project_id = $1 AND {condition} AND {IS_COUNTED}) AS counted
-         GROUP BY m, k, t, e, u, s, g"
+         GROUP BY counted.model, key_id, counted.tier, api_endpoint, attr_user, attr_session, attr_tags"
     )
 }

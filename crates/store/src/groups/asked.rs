@@ -1,6 +1,7 @@
 //! One question about usage: its SQL, and the state of the database that all its parts are about.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use domain::ids::{KeyId, ProjectId};
 use domain::time::{HOUR, Timestamp};
@@ -8,11 +9,14 @@ use sqlx::AssertSqlSafe;
 
 use super::alike::{Alike, ByValue, alike};
 use super::kept::{MOST_SINCE, Question, SummedHours};
-use super::since::{Arrived, KeptSteps, Recent};
+use super::since::{Arrived, CountedSteps, KeptSteps, Recent};
 use super::{ALL, DAY_HOURS, Dimension, GroupRow, Grouped, IS_COUNTED, OF_STEP, SUMS};
 use crate::db::{Tx, within};
 use crate::error::Result;
 use crate::parts::Parts;
+
+/// Fewer steps are counted each time: that takes no longer than two questions about their number.
+const WORTH_KEEPING: i64 = 500;
 
 /// The columns of usage, in rows and of a step.
 pub(super) struct Columns {
@@ -139,7 +143,7 @@ impl Asked {
     }
 
     /// The groups of the steps that are in no row, by each of some dimensions; `None` if too many are unlike. Those
-    /// that have come are counted once.
+    /// that are complete are counted once.
     pub(super) async fn since_each(
         &mut self,
         dimensions: &[Dimension],
@@ -147,38 +151,51 @@ impl Asked {
         kept: &KeptSteps,
     ) -> Result<Option<Vec<Vec<GroupRow>>>> {
         let (from, end) = (self.parts.until * HOUR, self.end.0);
-        let [all, most] = [arrived.all, arrived.most].map(|time| time.0.min(end).max(from));
-        let mut counted = kept.get(self.project, (from, most), arrived.all.0);
+        let [complete, nearly] =
+            [arrived.complete, arrived.nearly].map(|time| time.0.min(end).max(from));
+        let mut counted = kept.get(self.project, (from, nearly), arrived.complete.0);
+        let last = self.count_up_to(&mut counted, complete, nearly).await;
+        let values = last.map(|last| last.map(|last| counted.with(&last)));
+        // Whatever was counted before one of the questions failed is right.
+        kept.keep(self.project, counted);
+        Ok(values?.map(|values| dimensions.iter().map(|by| values.groups(by)).collect()))
+    }
+
+    /// Counts the steps that have not been counted, and returns those after the last part that is worth keeping;
+    /// `None` if too many are unlike.
+    async fn count_up_to(
+        &mut self,
+        counted: &mut CountedSteps,
+        complete: i64,
+        nearly: i64,
+    ) -> Result<Option<ByValue>> {
         for part in &mut counted.recent {
-            if self.number(part.from, part.until).await? != part.steps {
-                let Some(anew) = self.recent(part.from, part.until).await? else { return Ok(None) };
-                *part = anew;
+            let steps = self.number(part.from, part.until).await?;
+            if steps != part.steps {
+                let Some(values) = self.counted(part.from, part.until).await? else {
+                    return Ok(None);
+                };
+                (part.steps, part.values) = (steps, Arc::new(values));
             }
         }
-        counted.settle(all);
-        if counted.end() < all {
-            let Some(values) = self.counted(counted.end(), all).await? else { return Ok(None) };
-            counted.add(all, &values);
+        counted.settle(complete);
+        if counted.end() < complete {
+            let Some(values) = self.counted(counted.end(), complete).await? else {
+                return Ok(None);
+            };
+            counted.add(complete, &values);
         }
-        if counted.end() < most {
-            let Some(part) = self.recent(counted.end(), most).await? else { return Ok(None) };
-            counted.add_recent(part);
+        let from = counted.end();
+        let steps = if from < nearly { self.number(from, nearly).await? } else { 0 };
+        if steps >= WORTH_KEEPING {
+            let Some(values) = self.counted(from, nearly).await? else { return Ok(None) };
+            counted.add_recent(Recent { from, until: nearly, steps, values: Arc::new(values) });
         }
-        let Some(last) = self.counted(counted.end(), end).await? else { return Ok(None) };
-        let mut values = counted.together();
-        values.add_all(&last);
-        kept.keep(self.project, counted);
-        Ok(Some(dimensions.iter().map(|by| values.groups(by)).collect()))
+        self.counted(counted.end(), self.end.0).await
     }
 
-    /// The steps that ended from a time on and before another, to which others may come; `None` if too many are unlike.
-    async fn recent(&mut self, from: i64, until: i64) -> Result<Option<Recent>> {
-        let steps = self.number(from, until).await?;
-        let values = self.counted(from, until).await?;
-        Ok(values.map(|values| Recent { from, until, steps, values }))
-    }
-
-    /// The number of the steps that ended from a time on and before another, which an index knows.
+    /// The number of the steps that ended from a time on and before another. An index has it: it takes a small part of
+    /// the time in which they are counted.
     async fn number(&mut self, from: i64, until: i64) -> Result<i64> {
         const NUMBER: &str = "
             SELECT count(*) FROM steps WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3";

@@ -2,7 +2,7 @@
 //! that is kept up to date reads each step once.
 //!
 //! ```text
-//! hour | values: all have come | recent, recent: most have come | the last seconds, read each time | now
+//! hour | values: complete | recent parts: nearly complete | the last seconds, read each time | now
 //! ```
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,13 +18,13 @@ const MOST_VALUES: usize = 50_000;
 /// Parts that follow each other are one as long as they are not longer than this, in microseconds.
 const LONGEST_JOINED: i64 = 15 * SECOND;
 
-/// The times before which steps have come that have ended.
+/// How far the steps on disk are complete, by the time at which they ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived {
-    /// All that ended before this.
-    pub all: Timestamp,
-    /// Most that ended before this: a part that some came to later is counted anew.
-    pub most: Timestamp,
+    /// Before this, all are there.
+    pub complete: Timestamp,
+    /// Before this, nearly all are: a part that others come to is counted anew.
+    pub nearly: Timestamp,
 }
 
 /// Steps that ended from a time on and before another, in microseconds, to which others may come.
@@ -34,14 +34,14 @@ pub(super) struct Recent {
     pub(super) until: i64,
     /// How many there were, with those that count in no group.
     pub(super) steps: i64,
-    pub(super) values: ByValue,
+    pub(super) values: Arc<ByValue>,
 }
 
 /// Steps that ended from a time on, in microseconds.
 #[derive(Clone, Debug)]
 pub(super) struct CountedSteps {
     from: i64,
-    /// The end of those that have all come.
+    /// The end of those that are complete.
     until: i64,
     /// Those, counted.
     values: Arc<ByValue>,
@@ -59,7 +59,7 @@ impl CountedSteps {
         self.recent.last().map_or(self.until, |part| part.until)
     }
 
-    /// Adds steps that ended from the end on and before a time, and have all come.
+    /// Adds steps that ended from the end on and before a time, and are complete.
     pub(super) fn add(&mut self, until: i64, values: &ByValue) {
         Arc::make_mut(&mut self.values).add_all(values);
         self.until = until;
@@ -71,25 +71,26 @@ impl CountedSteps {
             Some(last) if part.until - last.from <= LONGEST_JOINED => {
                 last.until = part.until;
                 last.steps += part.steps;
-                last.values.add_all(&part.values);
+                Arc::make_mut(&mut last.values).add_all(&part.values);
             }
             _ => self.recent.push(part),
         }
     }
 
-    /// Takes the parts that ended before a time for such as have all come.
-    pub(super) fn settle(&mut self, all: i64) {
-        let settled = self.recent.partition_point(|part| part.until <= all);
+    /// Adds the parts that ended before a time to the steps that are complete.
+    pub(super) fn settle(&mut self, complete: i64) {
+        let settled = self.recent.partition_point(|part| part.until <= complete);
         for part in self.recent.drain(..settled).collect::<Vec<_>>() {
             self.add(part.until, &part.values);
         }
     }
 
-    /// All that are counted, together.
-    pub(super) fn together(&self) -> ByValue {
-        let mut all = ByValue::clone(&self.values);
-        self.recent.iter().for_each(|part| all.add_all(&part.values));
-        all
+    /// All that are counted, together with others.
+    pub(super) fn with(&self, others: &ByValue) -> ByValue {
+        let mut sum = ByValue::clone(&self.values);
+        self.recent.iter().for_each(|part| sum.add_all(&part.values));
+        sum.add_all(others);
+        sum
     }
 
     /// How many values they have.
@@ -111,19 +112,19 @@ impl Default for KeptSteps {
 
 impl KeptSteps {
     /// The steps of a project from a time on, as far as they are kept and ended before another; none if none are.
-    /// All steps before `all` have come: a clock that has gone back since leaves none.
+    /// Steps that ended before `complete` are complete: a clock that has gone back since leaves none.
     pub(super) fn get(
         &self,
         project: ProjectId,
         (from, end): (i64, i64),
-        all: i64,
+        complete: i64,
     ) -> CountedSteps {
-        let mut kept = self.lock();
-        if kept.get(&project).is_some_and(|kept| kept.until > all.max(kept.from)) {
-            kept.remove(&project);
+        let mut all = self.lock();
+        if all.get(&project).is_some_and(|kept| kept.until > complete.max(kept.from)) {
+            all.remove(&project);
         }
-        let fits = |kept: &&CountedSteps| kept.from == from && kept.until <= end.max(from);
-        let Some(kept) = kept.get(&project).filter(fits) else { return CountedSteps::none(from) };
+        let fits = |kept: &&CountedSteps| kept.from == from && kept.until <= end;
+        let Some(kept) = all.get(&project).filter(fits) else { return CountedSteps::none(from) };
         let mut counted = kept.clone();
         counted.recent.retain(|part| part.until <= end);
         counted
@@ -159,13 +160,13 @@ mod tests {
     }
 
     fn recent(from: i64, until: i64) -> Recent {
-        Recent { from, until, steps: 1, values: values(1) }
+        Recent { from, until, steps: 1, values: Arc::new(values(1)) }
     }
 
     #[test]
     fn steps_of_a_clock_that_has_gone_back_are_counted_anew() {
         let (kept, project) = (KeptSteps::default(), ProjectId(1));
-        let until = |times, all| kept.get(project, times, all).until;
+        let until = |times, complete| kept.get(project, times, complete).until;
         kept.keep(project, counted(500, 3));
         assert_eq!(until((100, 600), 600), 500);
         assert_eq!(until((100, 300), 600), 100, "an earlier end");
@@ -207,12 +208,13 @@ mod tests {
         let steps: Vec<i64> = counted.recent.iter().map(|part| part.steps).collect();
         assert_eq!(steps, [15, 15, 10]);
         let sum = |values: &ByValue| values.0[&("user".to_owned(), "0".to_owned())][0];
-        assert_eq!(sum(&counted.together()), 41);
+        let all = |counted: &CountedSteps| sum(&counted.with(&values(1)));
+        assert_eq!(all(&counted), 42);
         counted.settle(31 * SECOND - 1);
         assert_eq!((counted.until / SECOND, counted.recent.len()), (16, 2));
         counted.settle(31 * SECOND);
         assert_eq!((counted.until / SECOND, sum(&counted.values)), (31, 31));
-        assert_eq!((sum(&counted.together()), counted.end() / SECOND), (41, 41));
+        assert_eq!((all(&counted), counted.end() / SECOND), (42, 41));
 
         // A question about an earlier end has the parts before it.
         let (kept, project) = (KeptSteps::default(), ProjectId(1));

@@ -8,7 +8,8 @@ use domain::ids::{KeyId, ProjectId, StepId};
 use domain::money::Usd;
 use domain::step::{ApiEndpoint, Step, StepKind, StepStatus};
 use domain::tier::Tier;
-use domain::time::{HOUR, MINUTE, Timestamp};
+use domain::time::{HOUR, MINUTE, SECOND, Timestamp};
+use futures_util::future::try_join_all;
 use store::{Arrived, Dimension, GroupRow, Grouped, Store};
 
 use crate::support::{Dice, NOW, databases, project, run, seeds, trace, trace_id};
@@ -157,8 +158,8 @@ async fn assert_equal(
         for limit in [2, 1_000] {
             let found = store.usage_by(project, &dimension, from, end, limit).await.unwrap();
             // Those of half an hour have come, and are read once.
-            let [all, most] = [30, 5].map(|minutes| end.minus_micros(minutes * MINUTE));
-            let times = (end, Arrived { all, most });
+            let [complete, nearly] = [30, 5].map(|minutes| end.minus_micros(minutes * MINUTE));
+            let times = (end, Arrived { complete, nearly });
             let each = [dimension.clone(), Dimension::Model];
             let each = store.usage_by_each(project, &each, from, times, limit).await.unwrap();
             assert_eq!(shown(&each[0]), shown(&found), "{name} of {limit}");
@@ -344,6 +345,18 @@ async fn sums_that_are_kept_are_not_read_again() {
     }
 }
 
+/// The usage of a project from the hour of [`NOW`] on up to a time, by two dimensions; steps are complete before one
+/// time, and nearly before another. Times are microseconds of the hour.
+async fn usage_up_to(store: &Store, project: ProjectId, times: [i64; 3]) -> GroupRow {
+    let start = NOW.hour() * HOUR;
+    let [end, complete, nearly] = times.map(|time| Timestamp(start + time));
+    let by = [Dimension::Model, Dimension::Key];
+    let times = (end, Arrived { complete, nearly });
+    let each = store.usage_by_each(project, &by, NOW.hour(), times, 9).await.unwrap();
+    assert_eq!(each[0].total, each[1].total);
+    each[0].total.clone()
+}
+
 #[tokio::test]
 async fn steps_that_have_come_are_read_once_until_their_hour_is_summed() {
     for database in databases().await {
@@ -356,42 +369,73 @@ async fn steps_that_have_come_are_read_once_until_their_hour_is_summed() {
             (step.finished_at, step.source) = (Timestamp(start + minute * MINUTE), None);
             store.writer().step(step, None).await.unwrap();
         };
-        let requests = async |end: i64, arrived: [i64; 2]| {
-            let [end, all, most] =
-                [end, arrived[0], arrived[1]].map(|minute| Timestamp(start + minute * MINUTE));
-            let (times, by) = ((end, Arrived { all, most }), [Dimension::Model, Dimension::Key]);
-            let each = store.usage_by_each(project, &by, NOW.hour(), times, 9).await.unwrap();
-            assert_eq!(each[0].total, each[1].total);
-            each[0].total.requests
-        };
-        let expect = async |end: i64, arrived: [i64; 2], expected: i64| {
-            assert_eq!(requests(end, arrived).await, expected, "{}", database.kind);
+        let requests = async |minutes: [i64; 3]| {
+            let times = minutes.map(|minute| minute * MINUTE);
+            usage_up_to(&store, project, times).await.requests
         };
         write(100, 10).await;
         write(101, 40).await;
-        expect(59, [20, 30], 2).await;
+        assert_eq!(requests([59, 20, 30]).await, 2);
         // One that comes later than all should is in the sums of its hour.
         write(102, 15).await;
-        expect(59, [20, 30], 2).await;
-        // One that comes later than most is counted at once.
-        write(103, 25).await;
-        expect(59, [20, 30], 3).await;
-        write(104, 39).await;
-        expect(59, [20, 45], 4).await;
-        write(105, 41).await;
-        write(106, 29).await;
-        expect(59, [40, 45], 6).await;
-        write(107, 35).await;
-        expect(59, [50, 50], 7).await;
-        write(108, 45).await;
-        write(109, 55).await;
-        expect(59, [50, 55], 8).await;
+        assert_eq!(requests([59, 20, 30]).await, 2, "{}", database.kind);
+        write(103, 39).await;
+        assert_eq!(requests([59, 20, 30]).await, 3, "{}", database.kind);
+        assert_eq!(requests([59, 50, 55]).await, 3, "{}", database.kind);
+        write(104, 45).await;
+        write(105, 54).await;
+        assert_eq!(requests([59, 50, 55]).await, 4, "{}", database.kind);
         // A question about an earlier end counts its own.
-        expect(12, [50, 55], 1).await;
-        expect(59, [50, 55], 8).await;
+        assert_eq!(requests([12, 50, 55]).await, 1, "{}", database.kind);
+        assert_eq!(requests([59, 50, 55]).await, 4, "{}", database.kind);
         let later = Timestamp(start + 2 * HOUR);
         while store.group_next_hour(project, later).await.unwrap() {}
-        expect(61, [50, 55], 10).await;
+        assert_eq!(requests([61, 50, 55]).await, 6, "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn many_steps_are_read_again_only_if_others_have_come_to_them() {
+    const MANY: i64 = 500;
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        store.writer().trace(trace(project, 1)).await.unwrap();
+        // Steps that end within a second, each with one token.
+        let write = async |first: i64, number: i64, second: i64| {
+            let steps = (first..first + number).map(|id| {
+                let mut step = run(project, trace_id(1), StepId(id));
+                (step.finished_at, step.source) =
+                    (Timestamp(NOW.hour() * HOUR + second * SECOND + id), None);
+                step.call.as_mut().unwrap().usage.prompt = 1;
+                store.writer().step(step, None)
+            });
+            try_join_all(steps).await.unwrap();
+        };
+        let tokens = async |seconds: [i64; 3]| {
+            let times = seconds.map(|second| second * SECOND);
+            usage_up_to(&store, project, times).await.prompt_tokens
+        };
+        let change = || database.execute("UPDATE steps SET prompt_tokens = 100");
+        write(1_000, MANY, 104).await;
+        assert_eq!(tokens([120, 100, 108]).await, MANY);
+        change().await;
+        assert_eq!(tokens([120, 100, 108]).await, MANY, "{}: they are kept", database.kind);
+        write(2_000, 1, 105).await;
+        assert_eq!(tokens([120, 100, 108]).await, 100 * MANY + 1, "{}: anew", database.kind);
+        // Another part is joined to the first.
+        write(3_000, MANY, 110).await;
+        assert_eq!(tokens([120, 100, 112]).await, 101 * MANY + 1);
+        change().await;
+        assert_eq!(tokens([120, 100, 113]).await, 101 * MANY + 1, "{}: kept", database.kind);
+        write(4_000, 1, 106).await;
+        assert_eq!(tokens([120, 100, 113]).await, 200 * MANY + 101, "{}: anew", database.kind);
+        // Now they are complete.
+        assert_eq!(tokens([120, 112, 113]).await, 200 * MANY + 101);
+        write(5_000, 1, 105).await;
+        write(6_000, 1, 114).await;
+        assert_eq!(tokens([120, 112, 113]).await, 200 * MANY + 102, "{}: complete", database.kind);
         store.close().await;
     }
 }
