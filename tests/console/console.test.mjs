@@ -1067,7 +1067,9 @@ test("people sign in by a provider, and out of it", async (t) => {
   await page.getByRole("heading", { name: "Signed out" }).waitFor();
   await checkedInAll(page, "signed-out", { loads: false });
   await page.unroute(`${issuer.url}/**`, withoutPage);
-  await page.getByRole("link", { name: "Sign out of your provider" }).click();
+  const out = page.getByRole("link", { name: "Sign out of your provider" });
+  assert.match(await out.getAttribute("href"), /[?&]id_token_hint=[\w-]+\.[\w-]+\.[\w-]+/, "the browser kept the token");
+  await out.click();
   await leaveIssuer();
   await page.goto(`${gateway.base}/traces`);
   assert.equal(new URL(page.url()).pathname, "/sign-in", "the session is over");

@@ -1,5 +1,6 @@
 //! A user as an issuer describes them.
 
+use domain::secret::Secret;
 use domain::time::{SECOND, Timestamp};
 use serde_json::{Map, Value};
 
@@ -13,16 +14,23 @@ pub struct Identity {
     pub issuer: String,
     /// The user's name there, which no other user gets. For nobody to read.
     pub subject: String,
+    /// The token as the issuer has signed it, which shows at the sign-out there whose session is to end.
+    pub token: Secret,
     claims: Map<String, Value>,
 }
 
 impl Identity {
     /// `None` if the subject is none.
-    pub(crate) fn new(issuer: String, subject: String, claims: Map<String, Value>) -> Option<Self> {
+    pub(crate) fn new(
+        issuer: String,
+        subject: String,
+        token: String,
+        claims: Map<String, Value>,
+    ) -> Option<Self> {
         let is_sound = !subject.is_empty()
             && subject.len() <= LONGEST_SUBJECT
             && !subject.contains(char::is_control);
-        is_sound.then_some(Self { issuer, subject, claims })
+        is_sound.then_some(Self { issuer, subject, token: Secret::new(token), claims })
     }
 
     /// The e-mail address, if the issuer gives one.
@@ -97,7 +105,8 @@ mod tests {
 
     fn identity(claims: &Value) -> Identity {
         let claims = claims.as_object().unwrap().clone();
-        Identity::new("https://i.example".to_owned(), "s".to_owned(), claims).unwrap()
+        let [issuer, subject, token] = ["https://i.example", "s", "t"].map(str::to_owned);
+        Identity::new(issuer, subject, token, claims).unwrap()
     }
 
     #[test]
@@ -160,7 +169,8 @@ mod tests {
     fn what_is_no_subject_is_nobody() {
         let long = "x".repeat(256);
         for subject in ["", "a\nb", &*long] {
-            assert!(Identity::new(String::new(), subject.to_owned(), Map::new()).is_none());
+            let [issuer, token] = [String::new(), String::new()];
+            assert!(Identity::new(issuer, subject.to_owned(), token, Map::new()).is_none());
         }
     }
 }

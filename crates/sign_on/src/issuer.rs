@@ -1,5 +1,6 @@
 //! One issuer: its metadata and keys, and a sign-on there.
 
+use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -271,8 +272,9 @@ impl Issuer {
             }
         }
         let subject = claims.subject().as_str().to_owned();
-        let payload = payload(&token.to_string()).ok_or(SignOnError::Malformed)?;
-        Identity::new(client.issuer.clone(), subject, payload).ok_or(SignOnError::Malformed)
+        let token = token.to_string();
+        let payload = payload(&token).ok_or(SignOnError::Malformed)?;
+        Identity::new(client.issuer.clone(), subject, token, payload).ok_or(SignOnError::Malformed)
     }
 
     /// The keys, fetched anew if those that did not fit are the last ones that are known.
@@ -326,13 +328,25 @@ impl Issuer {
         Ok(claims)
     }
 
-    /// The address at which a user signs out, and comes back from.
-    pub(crate) fn end_session(&self, client_id: &str, back: &str) -> Option<String> {
+    /// The address at which a user signs out, and comes back from. `hint` is the token that they signed in with,
+    /// which is no other issuer's to see.
+    pub(crate) fn end_session(
+        &self,
+        client: &Client,
+        back: &str,
+        hint: Option<&Secret>,
+    ) -> Option<String> {
         let endpoint = self.metadata.additional_metadata().end_session_endpoint.clone()?;
         let back = PostLogoutRedirectUrl::new(back.to_owned()).ok()?;
         let request = LogoutRequest::from(EndSessionUrl::new(endpoint).ok()?)
-            .set_client_id(ClientId::new(client_id.to_owned()))
+            .set_client_id(ClientId::new(client.id.clone()))
             .set_post_logout_redirect_uri(back);
+        let hint = hint.map(Secret::expose).filter(|hint| is_for(hint, client));
+        let token = hint.and_then(|hint| CoreIdToken::from_str(hint).ok());
+        let request = match token {
+            Some(token) => request.set_id_token_hint(&token),
+            None => request,
+        };
         Some(request.http_get_url().into())
     }
 
@@ -370,6 +384,18 @@ fn undiscovered(error: DiscoveryError<SignOnError>) -> SignOnError {
 }
 
 /// The payload of a signed token.
+/// Whether a token that was verified is of the issuer of a client, and for it.
+fn is_for(token: &str, client: &Client) -> bool {
+    payload(token).is_some_and(|claims| {
+        let is_client = |aud: &Value| aud.as_str() == Some(&client.id);
+        let is_aud = match claims.get("aud") {
+            Some(Value::Array(all)) => all.iter().any(is_client),
+            aud => aud.is_some_and(is_client),
+        };
+        is_aud && claims.get("iss").and_then(Value::as_str) == Some(&client.issuer)
+    })
+}
+
 fn payload(token: &str) -> Option<Map<String, Value>> {
     let payload = token.split('.').nth(1)?;
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()
@@ -378,4 +404,33 @@ fn payload(token: &str) -> Option<Map<String, Value>> {
 fn system_time(at: Timestamp) -> SystemTime {
     let seconds = u64::try_from(at.0 / SECOND).unwrap_or_default();
     UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_for_the_client_and_the_issuer_that_it_names() {
+        let client = Client {
+            issuer: "https://issuer.example".to_owned(),
+            id: "client".to_owned(),
+            secret: None,
+            redirect_url: String::new(),
+            scopes: Vec::new(),
+        };
+        let is_for = |iss: &str, aud: Value| {
+            let claims = URL_SAFE_NO_PAD.encode(json!({"iss": iss, "aud": aud}).to_string());
+            is_for(&format!("head.{claims}.signature"), &client)
+        };
+        assert!(is_for("https://issuer.example", json!("client")));
+        assert!(is_for("https://issuer.example", json!(["client"])));
+        assert!(!is_for("https://other.example", json!("client")));
+        assert!(!is_for("https://issuer.example", json!("other")));
+        assert!(!is_for("https://issuer.example", json!(["other"])));
+        assert!(!is_for("https://issuer.example", json!(null)));
+        assert!(!super::is_for("no token", &client));
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as PlainMutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use domain::secret::Secret;
 use domain::time::{HOUR, Timestamp};
 use futures_util::lock::Mutex;
 
@@ -135,14 +136,15 @@ impl Issuers {
     }
 
     /// The address at which a user signs out of the issuer too, if it has one, and leads back to an address of
-    /// ours. Nothing is asked of the issuer if it is known.
+    /// ours. `hint` is the token that they signed in with. Nothing is asked of the issuer if it is known.
     pub async fn end_session(
         &self,
         client: &Client,
         back: &str,
+        hint: Option<&Secret>,
         now: Timestamp,
     ) -> Result<Option<String>, SignOnError> {
-        Ok(self.find(&client.issuer, now).await?.end_session(&client.id, back))
+        Ok(self.find(&client.issuer, now).await?.end_session(client, back, hint))
     }
 
     /// An issuer that is remembered, or is discovered now, by one request at a time.
@@ -194,7 +196,6 @@ mod tests {
     use std::sync::Mutex as PlainMutex;
     use std::task::{Context, Poll, Waker};
 
-    use domain::secret::Secret;
     use futures_util::future::BoxFuture;
     use http::{Request, Response};
 

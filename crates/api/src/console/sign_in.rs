@@ -4,6 +4,7 @@ use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use dashboard::{FactorPage, SignInPage, SignOnLink, SignedOutPage};
+use domain::secret::Secret;
 use gateway::{FACTOR_AWAITED, SESSION_ABSOLUTE, SignIn, SignOnRefusal, SignedIn, Standing};
 
 use crate::app::App;
@@ -11,13 +12,18 @@ use crate::console::failure::Result;
 use crate::console::language::texts;
 use crate::console::visit::{Form, SESSIONS, SEVERAL, Visit, sign_in_path};
 use crate::console::{page, page_as};
+use crate::control::sign_on::HINT_COOKIE;
 use crate::http::auth;
 use crate::http::client;
+use crate::http::cookie::{cookies, with_cookie};
 use crate::http::cross_site;
 use crate::http::error::Failure;
 use crate::http::own_path::Next;
 use crate::http::query::query_value;
 use crate::http::session_cookies::{SessionCookie, with_session, without_session};
+
+/// The most hints that are read at a sign-out.
+const MOST_HINTS: usize = 8;
 
 /// The form.
 pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Response> {
@@ -163,9 +169,16 @@ fn has_passkeys(app: &App, request: &Request) -> bool {
 /// Signs out; out of the provider of single sign-on too, if the session came by one that has a page for it. A
 /// redirect to another host could not follow a form, so a page leads there.
 pub(super) async fn leave(State(app): State<App>, visit: Visit) -> Result<Response> {
-    let address = app.gateway.sign_out(&visit.session.token, visit.member()).await?;
-    Ok(match address {
-        Some(address) => without_session(&app, page(&SignedOutPage { t: texts(), address })),
+    // Another host of the domain may have set some.
+    let hints = cookies(&visit.headers, HINT_COOKIE.name).take(MOST_HINTS).map(str::to_owned);
+    let hints: Vec<String> = hints.collect();
+    let address = app.gateway.sign_out(&visit.session.token, visit.member(), &hints).await?;
+    let response = match address {
+        Some(address) => without_session(
+            &app,
+            page(&SignedOutPage { t: texts(), address: Secret::new(address) }),
+        ),
         None => without_session(&app, Redirect::to("/sign-in")),
-    })
+    };
+    Ok(if hints.is_empty() { response } else { with_cookie(&HINT_COOKIE.removed(&app), response) })
 }

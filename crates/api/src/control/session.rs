@@ -124,7 +124,7 @@ pub async fn show(BySession(session): BySession) -> Json<WhoAmI> {
 #[utoipa::path(delete, path = "/api/v1/session", tag = "Session", responses((status = 204,
     headers(("X-Sluice-End-Session" = String, description = "Where to sign out of the provider")))))]
 pub async fn delete(State(app): State<App>, BySession(session): BySession) -> Result<Response> {
-    let address = app.gateway.sign_out(&session.token, &session.member).await?;
+    let address = app.gateway.sign_out(&session.token, &session.member, &[]).await?;
     let mut response = without_session(&app, StatusCode::NO_CONTENT);
     if let Some(value) = address.and_then(|address| HeaderValue::try_from(address).ok()) {
         response.headers_mut().insert(END_SESSION, value);

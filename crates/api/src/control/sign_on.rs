@@ -1,7 +1,7 @@
 //! Signing in by an issuer: the way there and back, for browsers.
 
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, REFERRER_POLICY};
+use axum::http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use form_urlencoded::byte_serialize;
@@ -23,6 +23,12 @@ use crate::http::session_cookies::with_session;
 /// The cookie of a sign-on whose user is at the issuer.
 const FLOW_COOKIE: Cookie =
     Cookie { name: "sluice_sign_on", path: "/api/v1/sign-on", same_site: "Lax", is_bound: true };
+/// The cookie of the sign-out, which shows the provider whose session is to end. It is sent to no other page.
+pub(crate) const HINT_COOKIE: Cookie =
+    Cookie { name: "sluice_sign_out", path: "/sign-out", same_site: "Strict", is_bound: false };
+/// The most bytes of the hint and of the address that the response leads to: proxies pass on some kilobytes of headers
+/// (nginx 4 KiB), of which others take less than one.
+const MOST_OF_HINT: usize = 3072;
 /// The longest parameter that is read, in bytes.
 const LONGEST_VALUE: usize = 8 * 1024;
 
@@ -74,7 +80,10 @@ pub async fn finish(State(app): State<App>, path: Segments, request: Request) ->
     let finished =
         app.gateway.sign_on_finish(path.text("slug")?, answer, flow.as_deref(), &origin).await;
     let response = match finished {
-        Ok((SignedOn::In(signed_in), next)) => Ok(entered(&app, signed_in, &next)),
+        Ok((SignedOn::In { signed_in, hint }, next)) => {
+            let response = entered(&app, signed_in, &next);
+            Ok(if app.has_console { with_hint(&app, hint.expose(), response) } else { response })
+        }
         Ok((SignedOn::LinkFirst(token), _)) => {
             let lasts = SIGN_ON_LASTS / 1_000_000;
             let cookie = LINK_COOKIE.lasting(&app, token.expose(), lasts);
@@ -106,6 +115,18 @@ fn entered(app: &App, signed_in: SignIn, next: &str) -> Response {
         }
     };
     with_session(app, &token, lasts, response)
+}
+
+/// The response with the hint for the sign-out, if there is room for it; one of an earlier sign-on is removed.
+fn with_hint(app: &App, hint: &str, response: Response) -> Response {
+    let location = response.headers().get(LOCATION).map_or(0, HeaderValue::len);
+    let has_room = hint.len() + location <= MOST_OF_HINT;
+    let cookie = if has_room {
+        HINT_COOKIE.lasting(app, hint, SESSION_ABSOLUTE / 1_000_000)
+    } else {
+        HINT_COOKIE.removed(app)
+    };
+    with_cookie(&cookie, response)
 }
 
 /// The owner of the account has to confirm first that it is theirs.

@@ -1,6 +1,7 @@
 //! Signing in.
 
 use askama::Template;
+use domain::secret::Secret;
 
 use crate::markup;
 use crate::texts::Texts;
@@ -34,8 +35,8 @@ pub struct SignOnLink {
 pub struct SignedOutPage {
     /// The texts.
     pub t: &'static Texts,
-    /// The address at the provider.
-    pub address: String,
+    /// The address at the provider, which may have a token.
+    pub address: Secret,
 }
 
 /// How far somebody is with linking an account.

@@ -286,8 +286,14 @@ impl Gateway {
     }
 
     /// Signs out. Returns the address at which the user signs out of their issuer too, if the session came by
-    /// one that has such an address, and is asked in time.
-    pub async fn sign_out(&self, token: &str, member: &Member) -> Result<Option<String>> {
+    /// one that has such an address, and is asked in time. One of `hints` may be that of
+    /// [`SignedOn`](crate::SignedOn).
+    pub async fn sign_out(
+        &self,
+        token: &str,
+        member: &Member,
+        hints: &[String],
+    ) -> Result<Option<String>> {
         let hash = hash_token(token);
         let provider = self.store.provider_of_session(&hash).await?;
         let mut tx = self.store.begin().await?;
@@ -300,7 +306,8 @@ impl Gateway {
         let Some(provider) = providers.iter().find(|provider| provider.id == id) else {
             return Ok(None);
         };
-        let asked = tokio::time::timeout(ISSUER_ASKED, self.end_session_url(provider)).await;
+        let address = self.end_session_url(provider, member.user, hints);
+        let asked = tokio::time::timeout(ISSUER_ASKED, address).await;
         Ok(asked.ok().flatten())
     }
 

@@ -1,6 +1,6 @@
 //! Signing in by an issuer: the way there, and the way back.
 
-use domain::ids::OrgId;
+use domain::ids::{OrgId, UserId};
 use domain::secret::Secret;
 use domain::time::{MINUTE, Timestamp};
 use providers::{Flow, Identity, SignOnClient, SignOnError};
@@ -12,7 +12,7 @@ use crate::audit::{Event, Noted};
 use crate::control::link_token;
 use crate::control::session_tokens::hash_token;
 use crate::control::sessions::SignIn;
-use crate::control::sign_on_cookies::{FlowCookie, open, seal};
+use crate::control::sign_on_cookies::{FlowCookie, HintCookie, open, seal};
 use crate::error::{Error, Result, SignOnRefusal};
 use crate::gateway::Gateway;
 use crate::state::caller::Origin;
@@ -52,7 +52,12 @@ pub struct SignOnAnswer {
 #[derive(Debug)]
 pub enum SignedOn {
     /// A session has begun, or awaits its second factor.
-    In(SignIn),
+    In {
+        /// The session.
+        signed_in: SignIn,
+        /// The browser keeps this and sends it at the sign-out.
+        hint: Secret,
+    },
     /// There is an account with the address: its owner has to confirm that it is theirs. The browser keeps this
     /// until then.
     LinkFirst(Secret),
@@ -239,12 +244,27 @@ impl Gateway {
         self.issuers.finish(client, &flow, code, groups, now).await
     }
 
+    /// What the browser of a user keeps for their sign-out.
+    pub(crate) fn sign_out_hint(&self, user: UserId, identity: &Identity) -> Result<Secret> {
+        let cookie = HintCookie { user, token: identity.token.expose().to_owned() };
+        seal(self.registry.pepper(), &cookie, self.clock.now())
+    }
+
     /// The address at which the user of a session signs out of its issuer too, if it has come by one that has
-    /// such an address.
-    pub(crate) async fn end_session_url(&self, provider: &SignOnProvider) -> Option<String> {
+    /// such an address. One of the hints may be what the browser has kept for it.
+    pub(crate) async fn end_session_url(
+        &self,
+        provider: &SignOnProvider,
+        user: UserId,
+        hints: &[String],
+    ) -> Option<String> {
         let client = self.client_of(provider).ok()?;
         let back = format!("{}/sign-in", self.public_url()?);
-        let asked = self.issuers.end_session(&client, &back, self.clock.now()).await;
+        let (pepper, now) = (self.registry.pepper(), self.clock.now());
+        let opened = hints.iter().filter_map(|hint| open::<HintCookie>(pepper, hint, now));
+        let token =
+            opened.filter(|hint| hint.user == user).map(|hint| Secret::new(hint.token)).next();
+        let asked = self.issuers.end_session(&client, &back, token.as_ref(), now).await;
         asked.ok().flatten()
     }
 

@@ -86,9 +86,10 @@ impl Gateway {
             authenticated_at: (!awaits_factor).then_some(authenticated_at),
         };
         let token = self.begin_session_by(&mut tx, account.user, standing, came, origin).await?;
+        let hint = self.sign_out_hint(account.user, identity)?;
         if awaits_factor {
             tx.commit().await?;
-            return Ok(Ok(SignedOn::In(SignIn::AwaitsFactor(token))));
+            return Ok(Ok(SignedOn::In { signed_in: SignIn::AwaitsFactor(token), hint }));
         }
         let metadata = Map::from_iter([
             ("email".to_owned(), Value::from(account.email.as_str())),
@@ -103,7 +104,8 @@ impl Gateway {
         };
         self.note(&mut tx, origin, noted).await?;
         tx.commit().await?;
-        Ok(Ok(SignedOn::In(SignIn::Complete(Box::new(SignedIn { token, account })))))
+        let signed_in = SignIn::Complete(Box::new(SignedIn { token, account }));
+        Ok(Ok(SignedOn::In { signed_in, hint }))
     }
 
     /// A provider as it is now; `None` if it is removed, or asks another issuer or as another client.

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::control::sealed_state;
+use crate::control::sessions::SESSION_ABSOLUTE;
 use crate::error::{Error, Result};
 
 /// A sign-on, and the confirmation of a link, may take this long, in microseconds.
@@ -18,6 +19,8 @@ pub const SIGN_ON_LASTS: i64 = 10 * MINUTE;
 pub(crate) trait Kept: Serialize + DeserializeOwned {
     /// The purpose that its seal is bound to.
     const PURPOSE: &'static str;
+    /// How long it is good for, in microseconds.
+    const LASTS: i64 = SIGN_ON_LASTS;
 }
 
 /// A sign-on whose user is at the issuer.
@@ -52,6 +55,14 @@ pub(crate) struct LinkCookie {
     pub(crate) next: String,
 }
 
+/// The token that a user signed in with, which shows at the sign-out whose session at the issuer is to end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct HintCookie {
+    /// The user it belongs to: another host of the domain may set the cookie of somebody else.
+    pub(crate) user: UserId,
+    pub(crate) token: String,
+}
+
 impl Kept for FlowCookie {
     const PURPOSE: &'static str = "sign_on_flow";
 }
@@ -60,11 +71,16 @@ impl Kept for LinkCookie {
     const PURPOSE: &'static str = "sign_on_link";
 }
 
+impl Kept for HintCookie {
+    const PURPOSE: &'static str = "sign_out_hint";
+    const LASTS: i64 = SESSION_ABSOLUTE;
+}
+
 /// Seals a cookie.
 pub(crate) fn seal<T: Kept>(pepper: &[u8; 32], cookie: &T, now: Timestamp) -> Result<Secret> {
     let state =
         serde_json::to_string(cookie).map_err(|error| Error::Internal(error.to_string()))?;
-    let good_for = Duration::from_micros(SIGN_ON_LASTS.unsigned_abs());
+    let good_for = Duration::from_micros(T::LASTS.unsigned_abs());
     sealed_state::seal(pepper, T::PURPOSE, &state, now, good_for)
 }
 
@@ -98,6 +114,11 @@ mod tests {
         assert!(open::<FlowCookie>(&pepper, sealed, Timestamp(SIGN_ON_LASTS)).is_none());
         assert!(open::<LinkCookie>(&pepper, sealed, Timestamp(0)).is_none());
         assert!(open::<FlowCookie>(&[8; 32], sealed, Timestamp(0)).is_none());
+        let hint = HintCookie { user: UserId(1), token: "t".to_owned() };
+        let hint = seal(&pepper, &hint, Timestamp(0)).unwrap();
+        let opened = |at| open::<HintCookie>(&pepper, hint.expose(), Timestamp(at));
+        assert_eq!(opened(SESSION_ABSOLUTE - 1).unwrap().token, "t", "as long as the session");
+        assert!(opened(SESSION_ABSOLUTE).is_none());
         for changed in ["", "AAAA", "not base64!", &sealed[1..], &"A".repeat(9_000)] {
             assert!(open::<FlowCookie>(&pepper, changed, Timestamp(0)).is_none(), "{changed}");
         }

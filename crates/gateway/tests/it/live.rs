@@ -58,7 +58,7 @@ async fn a_stream_ends_soon_after_its_session() {
     let mut stream = owner.open();
     owner.wait(31);
     assert!(matches!(stream.next().await, Some(LiveEvent::Quiet)), "the session stands");
-    owner.gateway.sign_out(&owner.token, &owner.member).await.unwrap();
+    owner.gateway.sign_out(&owner.token, &owner.member, &[]).await.unwrap();
     owner.wait(16);
     assert!(matches!(stream.next().await, Some(LiveEvent::Quiet)), "it is not looked up yet");
     owner.wait(14);

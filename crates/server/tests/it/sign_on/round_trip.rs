@@ -1,16 +1,19 @@
 //! The way to an issuer and back, and what does not belong to it.
 
-use serde_json::json;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
 
 use super::issuer::{Issuer, query, query_of};
 use super::{
     START, begin, browser, cookie, events, person, refused, server, sign_on, signed_on,
     with_provider,
 };
-use crate::harness::{Backend, Setup};
+use crate::harness::{Backend, Caller, Setup};
 
 crate::on_every_backend!(
     a_user_signs_in_by_their_provider,
+    the_issuer_learns_at_the_sign_out_whose_session_ends,
     what_comes_back_belongs_to_the_browser_that_went,
     what_one_provider_began_ends_at_no_other,
     a_client_that_is_set_up_wrongly_is_nobodys_failure,
@@ -68,6 +71,50 @@ async fn a_user_signs_in_by_their_provider(backend: Backend) {
     let secret = super::SECRET.as_bytes();
     assert!(!server.stored().windows(secret.len()).any(|part| part == secret));
     assert!(!server.log().contains(super::SECRET));
+}
+
+async fn the_issuer_learns_at_the_sign_out_whose_session_ends(backend: Backend) {
+    let (server, issuer, _) = with_provider(&backend).await;
+    // The session of somebody who signs on, and the hint that their browser keeps; empty if it is to keep none.
+    let signed_on = async |who: &str, groups: &[&str]| {
+        issuer.says(&person(who, &format!("{who}@example.org"), groups));
+        let reply = sign_on(&server, &issuer).await;
+        assert_eq!((reply.status, reply.header("location")), (303, "/traces"), "{}", reply.text);
+        let mut set = reply.headers.get_all("set-cookie").iter().map(|set| set.to_str().unwrap());
+        let hint = set.find(|set| set.starts_with("sluice_sign_out=")).unwrap().to_owned();
+        (cookie(&reply, "sluice_session").unwrap(), hint)
+    };
+    // The subject of the token that the page of the sign-out shows to the issuer.
+    let sign_out = async |session: &str, hints: &[&str]| {
+        let hints = hints.iter().map(|hint| hint.split(';').next().unwrap());
+        let cookies: Vec<&str> = [session].into_iter().chain(hints).collect();
+        let caller = server.any.with("cookie", &cookies.join("; "));
+        let out = caller.with("origin", &server.any.base).request("POST", "/sign-out");
+        let out = Caller::try_send(out).await.unwrap();
+        assert_eq!(out.status, 200, "{}", out.text);
+        assert!(out.text.contains(&format!("url={}/end?", issuer.url())), "{}", out.text);
+        assert_eq!(cookie(&out, "sluice_sign_out").as_deref(), Some("sluice_sign_out="));
+        let (_, token) = out.text.split_once("id_token_hint=")?;
+        let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+        let claims: Value = serde_json::from_slice(&claims).unwrap();
+        Some(claims["sub"].as_str().unwrap().to_owned())
+    };
+    let (ann, of_ann) = signed_on("ann", &["eng"]).await;
+    for part in ["Path=/sign-out;", "Max-Age=2592000", "HttpOnly", "SameSite=Strict"] {
+        assert!(of_ann.contains(part), "{of_ann}");
+    }
+    let (bob, of_bob) = signed_on("bob", &["eng"]).await;
+    assert_eq!(sign_out(&ann, &[&of_ann]).await.as_deref(), Some("ann"));
+    // Other hosts of the domain may have set those of others, and what is none.
+    assert_eq!(sign_out(&bob, &[&of_ann, "sluice_sign_out=AAAA"]).await, None);
+    let (bob, _) = signed_on("bob", &["eng"]).await;
+    let planted = ["sluice_sign_out=AAAA", &of_ann, &of_bob];
+    assert_eq!(sign_out(&bob, &planted).await.as_deref(), Some("bob"));
+    // A token of many groups would fill the headers that proxies pass on.
+    let groups: Vec<String> = (0..200).map(|number| format!("group-{number}")).collect();
+    let groups: Vec<&str> = groups.iter().map(String::as_str).chain(["eng"]).collect();
+    let (_, hint) = signed_on("cid", &groups).await;
+    assert!(hint.starts_with("sluice_sign_out=;") && hint.contains("Max-Age=0"), "{hint}");
 }
 
 async fn what_comes_back_belongs_to_the_browser_that_went(backend: Backend) {
