@@ -383,7 +383,6 @@ fn undiscovered(error: DiscoveryError<SignOnError>) -> SignOnError {
     }
 }
 
-/// The payload of a signed token.
 /// Whether a token that was verified is of the issuer of a client, and for it.
 fn is_for(token: &str, client: &Client) -> bool {
     payload(token).is_some_and(|claims| {
@@ -396,6 +395,7 @@ fn is_for(token: &str, client: &Client) -> bool {
     })
 }
 
+/// The payload of a signed token.
 fn payload(token: &str) -> Option<Map<String, Value>> {
     let payload = token.split('.').nth(1)?;
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()

@@ -28,6 +28,14 @@ macro_rules! begin_pooled {
     };
 }
 
+/// Begins a transaction that reads, with plans that are made once a session: a plan of a statement that looks into 40
+/// partitions takes longer than the statement, and PostgreSQL makes five for their values before it keeps one.
+macro_rules! begin_read {
+    ($begin:literal) => {
+        concat!($begin, "; SET LOCAL plan_cache_mode = force_generic_plan")
+    };
+}
+
 /// A kind of transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Begin {
@@ -44,9 +52,13 @@ impl Begin {
         match (self, is_pooled) {
             (Self::Write, false) => "BEGIN",
             (Self::Write, true) => begin_pooled!("BEGIN"),
-            (Self::BoundedRead, false) => "BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'",
+            (Self::BoundedRead, false) => {
+                begin_read!("BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'")
+            }
             (Self::BoundedRead, true) => begin_pooled!("BEGIN READ ONLY", "5s"),
-            (Self::Snapshot, false) => "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+            (Self::Snapshot, false) => {
+                begin_read!("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            }
             (Self::Snapshot, true) => {
                 begin_pooled!("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             }

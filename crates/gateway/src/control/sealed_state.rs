@@ -1,4 +1,4 @@
-//! State of a browser that is not signed in: sealed, so that no row is written for it, and good for a while.
+//! State that a browser keeps: sealed, so that no row is written for it, and good for a while.
 
 use std::time::Duration;
 

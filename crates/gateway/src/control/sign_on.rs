@@ -244,7 +244,7 @@ impl Gateway {
         self.issuers.finish(client, &flow, code, groups, now).await
     }
 
-    /// What the browser of a user keeps for their sign-out.
+    /// Seals the token of a sign-on for the browser of its user, which shows it at the sign-out.
     pub(crate) fn sign_out_hint(&self, user: UserId, identity: &Identity) -> Result<Secret> {
         let cookie = HintCookie { user, token: identity.token.expose().to_owned() };
         seal(self.registry.pepper(), &cookie, self.clock.now())

@@ -130,8 +130,12 @@ impl KeptSteps {
         counted
     }
 
-    /// Keeps the steps of a project, unless later ones are kept.
+    /// Keeps the steps of a project, unless later ones are kept. None at all, as of a question about a period that is
+    /// over, are not kept either.
     pub(super) fn keep(&self, project: ProjectId, counted: CountedSteps) {
+        if counted.end() == counted.from {
+            return;
+        }
         let mut all = self.lock();
         let are_later =
             |kept: &CountedSteps| kept.from == counted.from && kept.end() > counted.end();
@@ -171,6 +175,7 @@ mod tests {
         assert_eq!(until((100, 600), 600), 500);
         assert_eq!(until((100, 300), 600), 100, "an earlier end");
         assert_eq!(until((200, 600), 600), 200, "another hour");
+        kept.keep(project, CountedSteps::none(200));
         assert_eq!(until((100, 600), 600), 500);
         assert_eq!(until((100, 300), 300), 100);
         assert_eq!(until((100, 600), 600), 100, "they are kept no longer");

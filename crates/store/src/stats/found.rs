@@ -75,20 +75,6 @@ macro_rules! purged {
     };
 }
 
-/// True unless the trace has such a step in the quarters from $3 to $4.
-macro_rules! not_between {
-    ($condition:literal) => {
-        concat!(
-            "NOT EXISTS (
-                SELECT 1 FROM steps
-                WHERE steps.trace_id = ended.trace_id AND steps.finished_at >= $3 AND steps.finished_at < $4
-                    AND ",
-            $condition,
-            ")"
-        )
-    };
-}
-
 impl Store {
     /// The traces with findings in a period. Those of deleted steps that are in no sum count in the period in
     /// which the trace was opened: it keeps the findings and not their times. A period that begins over a day
@@ -217,8 +203,8 @@ impl Store {
         (from, to): (Timestamp, Timestamp),
         quarters: Quarters,
     ) -> Result<i64> {
-        const COUNT: &str = concat!(
-            "SELECT count(*) FROM (
+        const COUNT: &str = "
+            SELECT count(*) FROM (
                 SELECT id AS trace_id FROM traces WHERE project_id = $1 AND id >= $6 AND id < $7
                 UNION
                 SELECT id FROM traces WHERE project_id = $1 AND id >= $8 AND id < $9
@@ -227,9 +213,9 @@ impl Store {
                 UNION
                 SELECT trace_id FROM steps WHERE project_id = $1 AND finished_at >= $4 AND finished_at < $5
              ) AS ended
-             WHERE NOT (ended.trace_id >= $7 AND ended.trace_id < $8) AND ",
-            not_between!("TRUE")
-        );
+             WHERE NOT (ended.trace_id >= $7 AND ended.trace_id < $8) AND NOT EXISTS (
+                SELECT 1 FROM steps
+                WHERE steps.trace_id = ended.trace_id AND steps.finished_at >= $3 AND steps.finished_at < $4)";
         let (first, last) = quarters.reach();
         let [from_id, first_id, last_id] = [from, first, last].map(TraceId::first_at);
         let ids = [from_id, first_id, last_id, first_after(to)].map(|id| id.0);
@@ -322,33 +308,37 @@ impl Store {
         (from, to): (Timestamp, Timestamp),
         quarters: Quarters,
     ) -> Result<FindingCounts> {
+        // What a trace has in the quarters is looked up once: where days have partitions, in each of them.
         const COUNTS: &str = concat!(
-            "SELECT count(CASE WHEN ",
-            not_between!("(steps.pii OR steps.injection OR steps.secret)"),
-            " THEN 1 END) AS found,
-                    count(CASE WHEN pii = 1 AND ",
-            not_between!("steps.pii"),
-            " THEN 1 END) AS pii,
-                    count(CASE WHEN injection = 1 AND ",
-            not_between!("steps.injection"),
-            " THEN 1 END) AS injection,
-                    count(CASE WHEN secret = 1 AND ",
-            not_between!("steps.secret"),
-            " THEN 1 END) AS secret
-             FROM (
-                SELECT trace_id,
-                       max(CASE WHEN pii THEN 1 ELSE 0 END) AS pii,
-                       max(CASE WHEN injection THEN 1 ELSE 0 END) AS injection,
-                       max(CASE WHEN secret THEN 1 ELSE 0 END) AS secret
-                FROM (",
+            "WITH ended AS MATERIALIZED (
+                SELECT trace_id, pii, injection, secret,
+                       COALESCE((
+                           SELECT max(CASE WHEN steps.pii THEN 1 ELSE 0 END)
+                                + max(CASE WHEN steps.injection THEN 2 ELSE 0 END)
+                                + max(CASE WHEN steps.secret THEN 4 ELSE 0 END)
+                           FROM steps
+                           WHERE steps.trace_id = found.trace_id
+                               AND steps.finished_at >= $3 AND steps.finished_at < $4
+                               AND (steps.pii OR steps.injection OR steps.secret)), 0) AS before
+                FROM (
+                    SELECT trace_id,
+                           max(CASE WHEN pii THEN 1 ELSE 0 END) AS pii,
+                           max(CASE WHEN injection THEN 1 ELSE 0 END) AS injection,
+                           max(CASE WHEN secret THEN 1 ELSE 0 END) AS secret
+                    FROM (",
             found!("$2", "$3"),
             " UNION ALL ",
             found!("$4", "$5"),
             " UNION ALL ",
             purged!("$6", "$7"),
-            ") AS found
-                WHERE pii OR injection OR secret
-                GROUP BY trace_id) AS ended"
+            ") AS each_found
+                    WHERE pii OR injection OR secret
+                    GROUP BY trace_id) AS found)
+             SELECT count(CASE WHEN before = 0 THEN 1 END) AS found,
+                    count(CASE WHEN pii = 1 AND before % 2 = 0 THEN 1 END) AS pii,
+                    count(CASE WHEN injection = 1 AND before / 2 % 2 = 0 THEN 1 END) AS injection,
+                    count(CASE WHEN secret = 1 AND before / 4 = 0 THEN 1 END) AS secret
+             FROM ended"
         );
         let (first, last) = quarters.reach();
         let ends = [from, first, last, to].map(|end| end.0);
