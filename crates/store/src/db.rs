@@ -45,10 +45,13 @@ macro_rules! within {
 /// [`READ_BOUND`].
 macro_rules! bounded {
     ($pool:expr, $db:ident => $query:expr) => {
+        $crate::db::bounded!(BoundedRead, $pool, $db => $query)
+    };
+    ($begin:ident, $pool:expr, $db:ident => $query:expr) => {
         match $pool {
             $crate::db::Pool::Sqlite($db) => $query,
             $crate::db::Pool::Postgres(pool) => {
-                let mut tx = pool.begin($crate::pg::Begin::BoundedRead).await?;
+                let mut tx = pool.begin($crate::pg::Begin::$begin).await?;
                 let found = {
                     let $db = &mut tx.connection();
                     $query
@@ -351,9 +354,14 @@ async fn begin_sqlite(pool: &SqlitePool) -> Result<Transaction<'static, Sqlite>>
 impl Pool {
     /// Begins to read one state of the database, whatever is written meanwhile.
     pub(crate) async fn snapshot(&self) -> Result<Tx> {
+        self.read(Begin::Snapshot).await
+    }
+
+    /// Begins a transaction of a kind that reads.
+    pub(crate) async fn read(&self, begin: Begin) -> Result<Tx> {
         let tx = match self {
             Self::Sqlite(pool) => AnyTx::Sqlite(pool.begin().await?),
-            Self::Postgres(pool) => AnyTx::Postgres(pool.begin(Begin::Snapshot).await?),
+            Self::Postgres(pool) => AnyTx::Postgres(pool.begin(begin).await?),
         };
         Ok(Tx(tx, None, NodeId(0)))
     }

@@ -27,6 +27,7 @@ use crate::db::{Pool, on, within};
 use crate::error::Result;
 use crate::from_row::from_row;
 use crate::parts::Parts;
+use crate::pg::Begin;
 use alike::Sums;
 use asked::{ALL_COLUMNS, Asked, rows};
 pub(crate) use kept::KeptSums;
@@ -281,7 +282,7 @@ impl Store {
         (end, arrived): (Timestamp, Arrived),
         most: usize,
     ) -> Result<Vec<Grouped>> {
-        let mut asked = self.ask(project, from_hour, end).await?;
+        let mut asked = self.ask_by(Begin::PlannedSnapshot, project, from_hour, end).await?;
         let since = asked.since_each(dimensions, arrived, &self.kept_steps).await?;
         let mut usages = Vec::with_capacity(dimensions.len());
         for (at, dimension) in dimensions.iter().enumerate() {
@@ -360,7 +361,17 @@ impl Store {
 
     /// Begins a question: all its parts are about the same rows and steps.
     async fn ask(&self, project: ProjectId, from_hour: i64, end: Timestamp) -> Result<Asked> {
-        let mut tx = self.reader.snapshot().await?;
+        self.ask_by(Begin::Snapshot, project, from_hour, end).await
+    }
+
+    async fn ask_by(
+        &self,
+        begin: Begin,
+        project: ProjectId,
+        from_hour: i64,
+        end: Timestamp,
+    ) -> Result<Asked> {
+        let mut tx = self.reader.read(begin).await?;
         let until: Option<i64> = within!(tx, db => {
             sqlx::query_scalar(fill::UNTIL).bind(project.0).fetch_optional(&mut *db).await?
         });

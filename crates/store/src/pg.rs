@@ -28,9 +28,8 @@ macro_rules! begin_pooled {
     };
 }
 
-/// Begins a transaction that reads, with plans that are made once a session: a plan of a statement that looks into 40
-/// partitions takes longer than the statement, and PostgreSQL makes five for their values before it keeps one.
-macro_rules! begin_read {
+/// Begins a transaction whose statements have generic plans, which a session makes once.
+macro_rules! begin_planned {
     ($begin:literal) => {
         concat!($begin, "; SET LOCAL plan_cache_mode = force_generic_plan")
     };
@@ -43,8 +42,14 @@ pub(crate) enum Begin {
     Write,
     /// A read that PostgreSQL ends after [`READ_BOUND`](crate::READ_BOUND).
     BoundedRead,
+    /// The same, planned once a session: for few texts, of which each looks into all partitions of steps, and whose
+    /// plan no value changes. Their plans for values take longer than they do, and PostgreSQL makes five before it
+    /// keeps one.
+    PlannedRead,
     /// Reads one state of the database, whatever is written meanwhile.
     Snapshot,
+    /// The same, planned once a session.
+    PlannedSnapshot,
 }
 
 impl Begin {
@@ -52,14 +57,18 @@ impl Begin {
         match (self, is_pooled) {
             (Self::Write, false) => "BEGIN",
             (Self::Write, true) => begin_pooled!("BEGIN"),
-            (Self::BoundedRead, false) => {
-                begin_read!("BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'")
+            (Self::BoundedRead, false) => "BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'",
+            (Self::PlannedRead, false) => {
+                begin_planned!("BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'")
             }
-            (Self::BoundedRead, true) => begin_pooled!("BEGIN READ ONLY", "5s"),
-            (Self::Snapshot, false) => {
-                begin_read!("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            (Self::BoundedRead | Self::PlannedRead, true) => {
+                begin_pooled!("BEGIN READ ONLY", "5s")
             }
-            (Self::Snapshot, true) => {
+            (Self::Snapshot, false) => "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+            (Self::PlannedSnapshot, false) => {
+                begin_planned!("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            }
+            (Self::Snapshot | Self::PlannedSnapshot, true) => {
                 begin_pooled!("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             }
         }
