@@ -48,7 +48,8 @@ pub(crate) enum Begin {
     PlannedRead,
     /// Reads one state of the database, whatever is written meanwhile.
     Snapshot,
-    /// The same, planned once a session.
+    /// The same, planned once a session, as [`Self::PlannedRead`] is. Statements of many texts do no harm if they read
+    /// no steps.
     PlannedSnapshot,
 }
 

@@ -203,7 +203,6 @@ impl Store {
         (from, to): (Timestamp, Timestamp),
         quarters: Quarters,
     ) -> Result<i64> {
-        // The limit keeps PostgreSQL from a join, for which it would read all steps of the quarters.
         const COUNT: &str = "
             SELECT count(*) FROM (
                 SELECT id AS trace_id FROM traces WHERE project_id = $1 AND id >= $6 AND id < $7
@@ -216,8 +215,7 @@ impl Store {
              ) AS ended
              WHERE NOT (ended.trace_id >= $7 AND ended.trace_id < $8) AND NOT EXISTS (
                 SELECT 1 FROM steps
-                WHERE steps.trace_id = ended.trace_id AND steps.finished_at >= $3 AND steps.finished_at < $4
-                LIMIT 1 OFFSET 0)";
+                WHERE steps.trace_id = ended.trace_id AND steps.finished_at >= $3 AND steps.finished_at < $4)";
         let (first, last) = quarters.reach();
         let [from_id, first_id, last_id] = [from, first, last].map(TraceId::first_at);
         let ids = [from_id, first_id, last_id, first_after(to)].map(|id| id.0);
