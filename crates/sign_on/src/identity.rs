@@ -55,11 +55,7 @@ impl Identity {
 
     /// The values of a claim that is a text or a list of texts.
     pub fn values(&self, claim: &str) -> Vec<&str> {
-        match self.claims.get(claim) {
-            Some(Value::String(value)) => vec![value],
-            Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).collect(),
-            _ => Vec::new(),
-        }
+        values(&self.claims, claim)
     }
 
     /// Whether the issuer has seen a second factor, by the methods that it names (RFC 8176).
@@ -94,6 +90,15 @@ impl Identity {
         for (name, value) in claims.into_iter().filter(|(name, _)| !is_of_token(name)) {
             self.claims.entry(name).or_insert(value);
         }
+    }
+}
+
+/// The values of one of some claims that is a text or a list of texts.
+pub(crate) fn values<'c>(claims: &'c Map<String, Value>, claim: &str) -> Vec<&'c str> {
+    match claims.get(claim) {
+        Some(Value::String(value)) => vec![value],
+        Some(Value::Array(values)) => values.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -32,7 +32,7 @@ use serde_json::{Map, Value};
 use crate::client::{Begun, Client, Flow};
 use crate::error::SignOnError;
 use crate::http::LibraryHttp;
-use crate::identity::Identity;
+use crate::identity::{Identity, values};
 
 /// Clocks may differ by this, in microseconds.
 const LEEWAY: i64 = MINUTE;
@@ -386,12 +386,8 @@ fn undiscovered(error: DiscoveryError<SignOnError>) -> SignOnError {
 /// Whether a token that was verified is of the issuer of a client, and for it.
 fn is_for(token: &str, client: &Client) -> bool {
     payload(token).is_some_and(|claims| {
-        let is_client = |aud: &Value| aud.as_str() == Some(&client.id);
-        let is_aud = match claims.get("aud") {
-            Some(Value::Array(all)) => all.iter().any(is_client),
-            aud => aud.is_some_and(is_client),
-        };
-        is_aud && claims.get("iss").and_then(Value::as_str) == Some(&client.issuer)
+        values(&claims, "aud").contains(&client.id.as_str())
+            && claims.get("iss").and_then(Value::as_str) == Some(&client.issuer)
     })
 }
 

@@ -15,16 +15,12 @@ use crate::console::{page, page_as};
 use crate::control::sign_on::HINT_COOKIE;
 use crate::http::auth;
 use crate::http::client;
-use crate::http::cookie::{cookies, with_cookie};
+use crate::http::cookie::{MOST_OF_NAME, cookies, with_cookie};
 use crate::http::cross_site;
 use crate::http::error::Failure;
 use crate::http::own_path::Next;
 use crate::http::query::query_value;
 use crate::http::session_cookies::{SessionCookie, with_session, without_session};
-
-/// The most hints that are read at a sign-out: Chromium and Firefox keep 180 cookies of a domain, so that its other
-/// hosts hide none.
-const MOST_HINTS: usize = 200;
 
 /// The form.
 pub(super) async fn show(State(app): State<App>, request: Request) -> Result<Response> {
@@ -171,7 +167,7 @@ fn has_passkeys(app: &App, request: &Request) -> bool {
 /// redirect to another host could not follow a form, so a page leads there.
 pub(super) async fn leave(State(app): State<App>, visit: Visit) -> Result<Response> {
     // Another host of the domain may have set some.
-    let hints = cookies(&visit.headers, HINT_COOKIE.name).take(MOST_HINTS).map(str::to_owned);
+    let hints = cookies(&visit.headers, HINT_COOKIE.name).take(MOST_OF_NAME).map(str::to_owned);
     let hints: Vec<String> = hints.collect();
     let address = app.gateway.sign_out(&visit.session.token, visit.member(), &hints).await?;
     let response = match address {

@@ -6,6 +6,10 @@ use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
 
+/// The most cookies of a name that are read of a request: Chromium and Firefox keep 180 cookies of a domain, so that its
+/// other hosts hide none.
+pub(crate) const MOST_OF_NAME: usize = 200;
+
 /// A cookie of the gateway's.
 #[derive(Clone, Copy)]
 pub(crate) struct Cookie<'a> {

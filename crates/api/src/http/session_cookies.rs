@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use domain::secret::Secret;
 
 use crate::app::App;
-use crate::http::cookie::{Cookie, cookies, with_cookie};
+use crate::http::cookie::{Cookie, MOST_OF_NAME, cookies, with_cookie};
 use crate::http::cross_site;
 
 /// The name by which clients know a session.
@@ -34,9 +34,6 @@ const MOST_DOMAINS: usize = 3;
 const MOST_BYTES: usize = 2560;
 /// The longest path for which a cookie is removed: a longer one would leave no room for others.
 const LONGEST_PATH: usize = 255;
-/// The most tokens of a request that are held against the second cookie: Chromium and Firefox keep 180 cookies of a
-/// domain, so that its other hosts hide no session. Each takes about a microsecond.
-const MOST_JUDGED: usize = 200;
 /// The paths of which cookies are sent to the session's own routes and to no page.
 const OF_API: [&str; 6] =
     ["/api", "/api/", "/api/v1", "/api/v1/", "/api/v1/session", "/api/v1/session/"];
@@ -80,10 +77,11 @@ impl SessionCookie {
     }
 }
 
-/// The token to which the second cookie belongs. Nobody is known yet, so the work is bounded.
+/// The token to which the second cookie belongs. Nobody is known yet, so the work is bounded: each takes about a
+/// microsecond.
 fn own_token(headers: &HeaderMap, is_own: impl Fn(&str) -> bool) -> Option<&str> {
     let tokens = cookies(headers, COOKIE_NAME).filter(|token| gateway::has_own(token));
-    tokens.take(MOST_JUDGED).find(|token| is_own(token))
+    tokens.take(MOST_OF_NAME).find(|token| is_own(token))
 }
 
 /// An answer with the cookies of a session that has begun, and lasts for some microseconds.
@@ -224,7 +222,7 @@ mod tests {
         let junk: Vec<_> = junk.into_iter().cycle().take(5000).chain([own]).collect();
         assert_eq!(judged(&junk), (true, 1));
         let planted: Vec<_> = std::iter::repeat_with(|| token("1")).take(1000).collect();
-        assert_eq!(judged(&planted), (false, MOST_JUDGED));
+        assert_eq!(judged(&planted), (false, MOST_OF_NAME));
     }
 
     #[test]

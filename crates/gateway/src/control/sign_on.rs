@@ -261,9 +261,8 @@ impl Gateway {
         let client = self.client_of(provider).ok()?;
         let back = format!("{}/sign-in", self.public_url()?);
         let (pepper, now) = (self.registry.pepper(), self.clock.now());
-        let opened = hints.iter().filter_map(|hint| open::<HintCookie>(pepper, hint, now));
-        let token =
-            opened.filter(|hint| hint.user == user).map(|hint| Secret::new(hint.token)).next();
+        let mut opened = hints.iter().filter_map(|hint| open::<HintCookie>(pepper, hint, now));
+        let token = opened.find(|hint| hint.user == user).map(|hint| Secret::new(hint.token));
         let asked = self.issuers.end_session(&client, &back, token.as_ref(), now).await;
         asked.ok().flatten()
     }

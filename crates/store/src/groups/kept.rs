@@ -7,10 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::bounded::Bounded;
-use super::{Dimension, GroupRow, Grouped};
 use domain::ids::ProjectId;
 use domain::money::Usd;
+
+use super::bounded::Bounded;
+use super::{Dimension, GroupRow, Grouped};
 
 /// The memory for the rows of questions, in bytes: those of 60 questions with [`most`] groups whose values have
 /// 36 characters.
