@@ -171,6 +171,9 @@ const PAGE_BYTES: u32 = 8192;
 /// Connections of a node to PostgreSQL, beside those of its writer and of its locks.
 pub(crate) const MOST_CONNECTIONS: u32 = 10;
 
+/// Those of them that are for statistics.
+const REPORT_CONNECTIONS: u32 = 4;
+
 /// How long anything waits for a connection.
 pub(crate) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -180,9 +183,11 @@ pub(crate) async fn connect(location: &Location) -> Result<(Pool, WritePool)> {
     match location {
         Location::Sqlite(path) => sqlite(path).await,
         Location::Postgres(_) | Location::Pooled { .. } => {
-            let (pool, options, is_pooled) = postgres(location, MOST_CONNECTIONS)?;
+            let most = MOST_CONNECTIONS - REPORT_CONNECTIONS;
+            let (pool, options, is_pooled) = postgres(location, most)?;
+            let reports = pool_of(REPORT_CONNECTIONS).connect_lazy_with(options.clone());
             let pool = pool.connect_with(options).await.map_err(unreachable)?;
-            let pool = Pool::Postgres(Pg::new(pool, is_pooled));
+            let pool = Pool::Postgres(Pg::new(pool, is_pooled).with_reports(reports));
             Ok((pool.clone(), WritePool::new(pool)))
         }
     }

@@ -242,7 +242,7 @@ impl Store {
         end: Timestamp,
         most: usize,
     ) -> Result<Grouped> {
-        let mut asked = self.ask(project, from_hour, end).await?;
+        let mut asked = self.ask(Begin::ReportSnapshot, project, from_hour, end).await?;
         let since = asked.since(dimension, kept::MOST_SINCE).await?;
         self.answer(&mut asked, dimension, since, most).await
     }
@@ -257,7 +257,7 @@ impl Store {
         from_hour: i64,
         end: Timestamp,
     ) -> Result<Vec<GroupRow>> {
-        let mut asked = self.ask(project, from_hour, end).await?;
+        let mut asked = self.ask(Begin::ReportSnapshot, project, from_hour, end).await?;
         let mut groups = Vec::new();
         for keys in keys.chunks(KEYS_AT_ONCE) {
             let values = keys.iter().map(|key| key.to_i64().to_string()).collect();
@@ -282,7 +282,7 @@ impl Store {
         (end, arrived): (Timestamp, Arrived),
         most: usize,
     ) -> Result<Vec<Grouped>> {
-        let mut asked = self.ask_by(Begin::PlannedSnapshot, project, from_hour, end).await?;
+        let mut asked = self.ask(Begin::PlannedReportSnapshot, project, from_hour, end).await?;
         let since = asked.since_each(dimensions, arrived, &self.kept_steps).await?;
         let mut usages = Vec::with_capacity(dimensions.len());
         for (at, dimension) in dimensions.iter().enumerate() {
@@ -322,7 +322,7 @@ impl Store {
         end: Timestamp,
         most: usize,
     ) -> Result<()> {
-        let mut asked = self.ask(project, from_hour, end).await?;
+        let mut asked = self.ask(Begin::Snapshot, project, from_hour, end).await?;
         self.summed(&mut asked, dimension, most).await?;
         Ok(())
     }
@@ -360,11 +360,7 @@ impl Store {
     }
 
     /// Begins a question: all its parts are about the same rows and steps.
-    async fn ask(&self, project: ProjectId, from_hour: i64, end: Timestamp) -> Result<Asked> {
-        self.ask_by(Begin::Snapshot, project, from_hour, end).await
-    }
-
-    async fn ask_by(
+    async fn ask(
         &self,
         begin: Begin,
         project: ProjectId,

@@ -6,6 +6,10 @@ use domain::ids::{ProjectId, StepId};
 use domain::sketch::Sketch;
 use domain::step::{Step, StepKind, StepStatus};
 use domain::time::{MINUTE, Timestamp};
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _, TryFutureExt as _};
+use sqlx::{Connection as _, Executor as _, PgConnection};
 use store::{Store, UsageBucket};
 
 use crate::support::{NOW, databases, databases_with_dice, project, run, trace, trace_id};
@@ -187,6 +191,41 @@ async fn quarters_are_summed_when_all_their_usage_is_surely_there() {
         assert_eq!(all().await, 5, "{}", database.kind);
         while store.sum_next_quarter(project, at(120)).await.unwrap() {}
         assert_eq!(all().await, 5, "{}", database.kind);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn statistics_that_wait_for_postgresql_leave_connections_to_calls() {
+    for database in databases().await {
+        let store::Location::Postgres(url) = &database.location else { continue };
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let mut other = PgConnection::connect(url.expose()).await.unwrap();
+        let lock = "BEGIN; LOCK TABLE usage_ledger, steps, traces IN ACCESS EXCLUSIVE MODE";
+        other.execute(sqlx::raw_sql(lock)).await.unwrap();
+        let (from, to) = (Timestamp(0), NOW);
+        let mut waiting: FuturesUnordered<BoxFuture<'_, Result<(), store::Error>>> =
+            FuturesUnordered::new();
+        for _ in 0..4 {
+            waiting.push(store.usage(project, 0, 1).map_ok(drop).boxed());
+            waiting.push(store.agent_counts(project, from, to, 1).map_ok(drop).boxed());
+            waiting.push(store.tool_times(project, from, to).map_ok(drop).boxed());
+            waiting.push(store.answers(project, from, to, 1).map_ok(drop).boxed());
+        }
+        let calls = async {
+            store.registry_version().await.unwrap();
+            store.begin().await.unwrap().commit().await.unwrap();
+        };
+        // All have asked for a connection before the calls do.
+        tokio::select! {
+            biased;
+            ended = waiting.next() => panic!("the calls have waited for statistics: {ended:?}"),
+            () = calls => {}
+        }
+        drop(waiting);
+        other.execute(sqlx::raw_sql("ROLLBACK")).await.unwrap();
+        assert!(store.usage(project, 0, 1).await.unwrap().is_empty());
         store.close().await;
     }
 }
