@@ -87,7 +87,7 @@ impl Store {
         to: Timestamp,
         most: i64,
     ) -> Result<Vec<AlikeAnswers>> {
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             sqlx::query_as(AssertSqlSafe(COUNTS.as_str()))
                 .bind(project.0).bind(from.0).bind(to.0).bind(most)
                 .fetch_all(db).await?

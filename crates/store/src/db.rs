@@ -185,12 +185,23 @@ pub(crate) async fn connect(location: &Location) -> Result<(Pool, WritePool)> {
         Location::Postgres(_) | Location::Pooled { .. } => {
             let most = MOST_CONNECTIONS - REPORT_CONNECTIONS;
             let (pool, options, is_pooled) = postgres(location, most)?;
-            let reports = pool_of(REPORT_CONNECTIONS).connect_lazy_with(options.clone());
             let pool = pool.connect_with(options).await.map_err(unreachable)?;
-            let pool = Pool::Postgres(Pg::new(pool, is_pooled).with_reports(reports));
+            let pool = Pool::Postgres(Pg::new(pool, is_pooled));
             Ok((pool.clone(), WritePool::new(pool)))
         }
     }
+}
+
+/// The pool for statistics; on SQLite that to read from.
+///
+/// Slow ones leave the other connections to PostgreSQL to calls. Their statements, which take longer to plan than to
+/// execute where each looks into all partitions, are planned in few sessions then: a pool gives its connections in
+/// turn, so each has to plan all that the pool executes.
+pub(crate) fn reports(location: &Location, reader: &Pool) -> Result<Pool> {
+    Ok(match reader {
+        Pool::Sqlite(_) => reader.clone(),
+        Pool::Postgres(_) => Pool::Postgres(lazy_postgres(location, REPORT_CONNECTIONS)?),
+    })
 }
 
 /// Whether there is a file with anything in it.
@@ -231,7 +242,12 @@ pub(crate) fn read_only_sqlite(path: &Path) -> SqliteConnectOptions {
 /// The writer's own connection to PostgreSQL. It is opened on the writer's runtime: one that a
 /// request has opened would answer no sooner than the thread of that request, when it computes.
 pub(crate) fn postgres_of_writer(location: &Location) -> Result<Pg> {
-    let (pool, options, is_pooled) = postgres(location, 1)?;
+    lazy_postgres(location, 1)
+}
+
+/// A pool whose connections are opened when they are first wanted.
+fn lazy_postgres(location: &Location, most: u32) -> Result<Pg> {
+    let (pool, options, is_pooled) = postgres(location, most)?;
     Ok(Pg::new(pool.connect_lazy_with(options), is_pooled))
 }
 

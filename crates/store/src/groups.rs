@@ -23,10 +23,9 @@ use domain::money::Usd;
 use domain::time::Timestamp;
 
 use crate::Store;
-use crate::db::{Pool, on, within};
+use crate::db::on;
 use crate::error::Result;
 use crate::from_row::from_row;
-use crate::parts::Parts;
 use crate::pg::Begin;
 use alike::Sums;
 use asked::{ALL_COLUMNS, Asked, rows};
@@ -242,7 +241,8 @@ impl Store {
         end: Timestamp,
         most: usize,
     ) -> Result<Grouped> {
-        let mut asked = self.ask(Begin::ReportSnapshot, project, from_hour, end).await?;
+        let mut asked =
+            Asked::begin(&self.reports, Begin::Snapshot, project, from_hour, end).await?;
         let since = asked.since(dimension, kept::MOST_SINCE).await?;
         self.answer(&mut asked, dimension, since, most).await
     }
@@ -257,7 +257,8 @@ impl Store {
         from_hour: i64,
         end: Timestamp,
     ) -> Result<Vec<GroupRow>> {
-        let mut asked = self.ask(Begin::ReportSnapshot, project, from_hour, end).await?;
+        let mut asked =
+            Asked::begin(&self.reports, Begin::Snapshot, project, from_hour, end).await?;
         let mut groups = Vec::new();
         for keys in keys.chunks(KEYS_AT_ONCE) {
             let values = keys.iter().map(|key| key.to_i64().to_string()).collect();
@@ -282,7 +283,8 @@ impl Store {
         (end, arrived): (Timestamp, Arrived),
         most: usize,
     ) -> Result<Vec<Grouped>> {
-        let mut asked = self.ask(Begin::PlannedReportSnapshot, project, from_hour, end).await?;
+        let mut asked =
+            Asked::begin(&self.reports, Begin::PlannedSnapshot, project, from_hour, end).await?;
         let since = asked.since_each(dimensions, arrived, &self.kept_steps).await?;
         let mut usages = Vec::with_capacity(dimensions.len());
         for (at, dimension) in dimensions.iter().enumerate() {
@@ -322,7 +324,8 @@ impl Store {
         end: Timestamp,
         most: usize,
     ) -> Result<()> {
-        let mut asked = self.ask(Begin::Snapshot, project, from_hour, end).await?;
+        let mut asked =
+            Asked::begin(&self.reader, Begin::Snapshot, project, from_hour, end).await?;
         self.summed(&mut asked, dimension, most).await?;
         Ok(())
     }
@@ -357,23 +360,6 @@ impl Store {
                 .fetch_one(db)
                 .await?
         }))
-    }
-
-    /// Begins a question: all its parts are about the same rows and steps.
-    async fn ask(
-        &self,
-        begin: Begin,
-        project: ProjectId,
-        from_hour: i64,
-        end: Timestamp,
-    ) -> Result<Asked> {
-        let mut tx = self.reader.read(begin).await?;
-        let until: Option<i64> = within!(tx, db => {
-            sqlx::query_scalar(fill::UNTIL).bind(project.0).fetch_optional(&mut *db).await?
-        });
-        let to_hour = end.hour();
-        let parts = Parts::of(from_hour, to_hour, until.unwrap_or(from_hour), DAY_HOURS);
-        Ok(Asked { project, parts, end, tx, is_sqlite: matches!(self.reader, Pool::Sqlite(_)) })
     }
 
     /// The usage in the rows of a question.

@@ -127,6 +127,8 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Store {
     reader: Pool,
+    /// The connections for statistics.
+    reports: Pool,
     writer: WritePool,
     master: SealingKey,
     node: NodeId,
@@ -163,11 +165,12 @@ impl Store {
     ) -> Result<Self> {
         let Claimed { location, claim, lock } = claimed;
         let looks_only = *claim == Claim::Look;
-        let (reader, mut writer) = if looks_only {
+        let (reader, reports, mut writer) = if looks_only {
             let pool = db::connect_read_only(location).await?;
-            (pool.clone(), WritePool::new(pool))
+            (pool.clone(), pool.clone(), WritePool::new(pool))
         } else {
-            connect(claimed).await?
+            let (reader, writer) = connect(claimed).await?;
+            (reader.clone(), db::reports(location, &reader)?, writer)
         };
         let node = if looks_only {
             migrate::check(&writer.pool).await?;
@@ -192,6 +195,7 @@ impl Store {
         let lost_calls = (*claim == Claim::ServeFleet).then(std::sync::Mutex::default);
         let store = Self {
             reader,
+            reports,
             writer,
             master,
             node,
@@ -394,6 +398,7 @@ impl Store {
         drop(self.hot);
         self.tasks.close();
         self.tasks.wait().await;
+        self.reports.close().await;
         self.reader.close().await;
         self.writer.pool.close().await;
         self.lock.release().await;

@@ -42,53 +42,34 @@ pub(crate) enum Begin {
     Write,
     /// A read that PostgreSQL ends after [`READ_BOUND`](crate::READ_BOUND).
     BoundedRead,
-    /// A read for statistics, with the same bound.
-    Report,
-    /// A report that is planned once a session: for few texts, of which each looks into all partitions of steps, and
-    /// whose plan no value changes. Their plans for values take longer than they do, and PostgreSQL makes five before
-    /// it keeps one.
-    PlannedReport,
+    /// The same, planned once a session: for few texts, of which each looks into all partitions of steps, and whose
+    /// plan no value changes. Their plans for values take longer than they do, and PostgreSQL makes five before it
+    /// keeps one.
+    PlannedRead,
     /// Reads one state of the database, whatever is written meanwhile.
     Snapshot,
-    /// Reads one state of the database for statistics.
-    ReportSnapshot,
-    /// A [`Self::ReportSnapshot`] that is planned as a [`Self::PlannedReport`] is. Statements of many texts do no harm
-    /// if they read no steps.
-    PlannedReportSnapshot,
+    /// The same, planned once a session, as [`Self::PlannedRead`] is. Statements of many texts do no harm if they read
+    /// no steps.
+    PlannedSnapshot,
 }
 
 impl Begin {
-    /// Whether it is for statistics, which have connections of their own.
-    fn is_report(self) -> bool {
-        match self {
-            Self::Report
-            | Self::PlannedReport
-            | Self::ReportSnapshot
-            | Self::PlannedReportSnapshot => true,
-            Self::Write | Self::BoundedRead | Self::Snapshot => false,
-        }
-    }
-
     fn statement(self, is_pooled: bool) -> &'static str {
         match (self, is_pooled) {
             (Self::Write, false) => "BEGIN",
             (Self::Write, true) => begin_pooled!("BEGIN"),
-            (Self::BoundedRead | Self::Report, false) => {
-                "BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'"
-            }
-            (Self::PlannedReport, false) => {
+            (Self::BoundedRead, false) => "BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'",
+            (Self::PlannedRead, false) => {
                 begin_planned!("BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'")
             }
-            (Self::BoundedRead | Self::Report | Self::PlannedReport, true) => {
+            (Self::BoundedRead | Self::PlannedRead, true) => {
                 begin_pooled!("BEGIN READ ONLY", "5s")
             }
-            (Self::Snapshot | Self::ReportSnapshot, false) => {
-                "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-            }
-            (Self::PlannedReportSnapshot, false) => {
+            (Self::Snapshot, false) => "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+            (Self::PlannedSnapshot, false) => {
                 begin_planned!("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             }
-            (Self::Snapshot | Self::ReportSnapshot | Self::PlannedReportSnapshot, true) => {
+            (Self::Snapshot | Self::PlannedSnapshot, true) => {
                 begin_pooled!("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             }
         }
@@ -96,40 +77,28 @@ impl Begin {
 }
 
 /// A pool of connections. A reference to it executes statements.
-///
-/// Statistics have a pool of their own, so slow ones leave the other connections to calls. Their statements, which take
-/// longer to plan than to execute where each looks into all partitions, are planned in few sessions then: a pool gives
-/// its connections in turn, so each has to plan all that the pool executes.
 #[derive(Clone, Debug)]
 pub(crate) struct Pg {
     pool: PgPool,
-    reports: PgPool,
     /// Whether the connections lead to a pooler.
     is_pooled: bool,
 }
 
 impl Pg {
     pub(crate) fn new(pool: PgPool, is_pooled: bool) -> Self {
-        Self { reports: pool.clone(), pool, is_pooled }
-    }
-
-    /// Gives statistics a pool of their own.
-    pub(crate) fn with_reports(self, reports: PgPool) -> Self {
-        Self { reports, ..self }
+        Self { pool, is_pooled }
     }
 
     /// Begins a transaction. A pooler takes connections that it has no session for, and keeps them waiting for
     /// minutes: the wait for one is as long as that for a connection.
     pub(crate) async fn begin(&self, begin: Begin) -> sqlx::Result<PgTx> {
-        let pool = if begin.is_report() { &self.reports } else { &self.pool };
-        let begun = pool.begin_with(begin.statement(self.is_pooled));
+        let begun = self.pool.begin_with(begin.statement(self.is_pooled));
         let begun = tokio::time::timeout(ACQUIRE_TIMEOUT, begun).await;
         let transaction = begun.map_err(|_| sqlx::Error::PoolTimedOut)??;
         Ok(PgTx { transaction, is_pooled: self.is_pooled })
     }
 
     pub(crate) async fn close(&self) {
-        self.reports.close().await;
         self.pool.close().await;
     }
 }

@@ -98,7 +98,7 @@ impl Store {
             FROM usage_ledger
             WHERE project_id = $1 AND minute >= $2 AND minute < $3
             GROUP BY model, infrastructure";
-        let rows: Vec<(String, String, i64, i64, i64, i64)> = bounded!(Report, &self.reader, db => {
+        let rows: Vec<(String, String, i64, i64, i64, i64)> = bounded!(&self.reports, db => {
             sqlx::query_as(SUMS)
                 .bind(project.0).bind(from_minute).bind(to_minute)
                 .fetch_all(db).await?
@@ -149,7 +149,7 @@ impl Store {
                     AND similarity IS NOT NULL
                 ORDER BY finished_at DESC
                 LIMIT $4) AS latest";
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             sqlx::query_scalar(MEAN)
                 .bind(project.0)
                 .bind(from.0)
@@ -179,7 +179,7 @@ impl Store {
                    count(*) FILTER (WHERE stall_probability BETWEEN 0.4 AND 0.7) AS monitored
             FROM traces
             WHERE project_id = $1 AND id >= $2 AND id < $3 AND stall_probability IS NOT NULL";
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             sqlx::query_as(COUNTS)
                 .bind(project.0)
                 .bind(TraceId::first_at(from).0)
@@ -222,7 +222,7 @@ impl Store {
                    CAST(avg(took) AS DOUBLE PRECISION) AS mean,
                    CAST(min(took) FILTER (WHERE share >= 0.95) AS BIGINT) AS p95
             FROM ranked";
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             sqlx::query_as(TIMES).bind(project.0).bind(from.0).bind(to.0).fetch_one(db).await?
         }))
     }

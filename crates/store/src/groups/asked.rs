@@ -10,10 +10,11 @@ use sqlx::AssertSqlSafe;
 use super::alike::{Alike, ByValue, alike};
 use super::kept::{MOST_SINCE, Question, SummedHours};
 use super::since::{Arrived, CountedSteps, KeptSteps, Recent};
-use super::{ALL, DAY_HOURS, Dimension, GroupRow, Grouped, IS_COUNTED, OF_STEP, SUMS};
-use crate::db::{Tx, within};
+use super::{ALL, DAY_HOURS, Dimension, GroupRow, Grouped, IS_COUNTED, OF_STEP, SUMS, fill};
+use crate::db::{Pool, Tx, within};
 use crate::error::Result;
 use crate::parts::Parts;
+use crate::pg::Begin;
 
 /// Fewer steps are counted each time: that takes no longer than two questions about their number.
 const WORTH_KEEPING: i64 = 500;
@@ -98,6 +99,23 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// Begins a question: all its parts are about the same rows and steps.
+    pub(super) async fn begin(
+        pool: &Pool,
+        begin: Begin,
+        project: ProjectId,
+        from_hour: i64,
+        end: Timestamp,
+    ) -> Result<Self> {
+        let mut tx = pool.read(begin).await?;
+        let until: Option<i64> = within!(tx, db => {
+            sqlx::query_scalar(fill::UNTIL).bind(project.0).fetch_optional(&mut *db).await?
+        });
+        let to_hour = end.hour();
+        let parts = Parts::of(from_hour, to_hour, until.unwrap_or(from_hour), DAY_HOURS);
+        Ok(Self { project, parts, end, tx, is_sqlite: matches!(pool, Pool::Sqlite(_)) })
+    }
+
     /// The question about its rows.
     pub(super) fn question(&self, dimension: &Dimension, most: usize) -> Question {
         let hours = (self.parts.from, self.parts.until);

@@ -27,7 +27,7 @@ impl Store {
                 ORDER BY finished_at DESC
                 LIMIT $3) AS latest
             WHERE complexity IS NOT NULL AND tier IN ('simple', 'complex')";
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             sqlx::query_scalar(LATEST)
                 .bind(project.0).bind(since.0).bind(most)
                 .fetch_all(db).await?

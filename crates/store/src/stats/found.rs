@@ -133,7 +133,7 @@ impl Store {
         let quarters = Quarters::between(from, to, self.spanned_until(project).await?);
         // Without one they reach to the end of the minute that the period begins in, which may be after it.
         let (first, last) = if quarters.is_empty() { (to, to) } else { quarters.reach() };
-        let (dollars, nanos): (i64, i64) = bounded!(Report, &self.reader, db => {
+        let (dollars, nanos): (i64, i64) = bounded!(&self.reports, db => {
             let query = sqlx::query_as(SUM).bind(project.0);
             let query = quarters.0.into_iter().fold(query, QueryAs::bind);
             let ids = [from, first, last, to].map(|at| TraceId::first_at(at).0);
@@ -168,7 +168,7 @@ impl Store {
                  + (SELECT count(DISTINCT trace_id)
                     FROM steps
                     WHERE project_id = $1 AND finished_at >= $2 AND finished_at < $3 AND trace_id < $4)";
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             sqlx::query_scalar(COUNT)
                 .bind(project.0)
                 .bind(from.0)
@@ -189,7 +189,7 @@ impl Store {
                 SELECT sum(traces) FROM traces_again
                 WHERE project_id = $1 AND start >= $2 AND start < $5 AND before >= $2), 0) AS BIGINT)"
         );
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             let query = sqlx::query_scalar(COUNT).bind(project.0);
             quarters.0.into_iter().fold(query, QueryScalar::bind).fetch_one(db).await?
         }))
@@ -220,7 +220,7 @@ impl Store {
         let [from_id, first_id, last_id] = [from, first, last].map(TraceId::first_at);
         let ids = [from_id, first_id, last_id, first_after(to)].map(|id| id.0);
         let ends = [from, first, last, to].map(|end| end.0);
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             let query = sqlx::query_scalar(COUNT).bind(project.0);
             let query = ends.into_iter().fold(query, QueryScalar::bind);
             ids.into_iter().fold(query, QueryScalar::bind).fetch_one(db).await?
@@ -246,7 +246,7 @@ impl Store {
             purged!("$4", "$5"),
             ") AS found"
         );
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             sqlx::query_as(COUNTS)
                 .bind(project.0)
                 .bind(from.0)
@@ -273,7 +273,7 @@ impl Store {
             spans!("found, pii, injection, secret"),
             ") AS spans"
         );
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             let query = sqlx::query_as(SUMS).bind(project.0);
             quarters.0.into_iter().fold(query, QueryAs::bind).fetch_one(db).await?
         }))
@@ -294,7 +294,7 @@ impl Store {
             FROM traces_again
             WHERE project_id = $1 AND start >= $2 AND start < $3 AND before >= $2";
         let Quarters([first, .., last]) = quarters;
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             sqlx::query_as(SUMS).bind(project.0).bind(first).bind(last).fetch_one(db).await?
         }))
     }
@@ -343,7 +343,7 @@ impl Store {
         let (first, last) = quarters.reach();
         let ends = [from, first, last, to].map(|end| end.0);
         let ids = [TraceId::first_at(last), first_after(to)].map(|id| id.0);
-        Ok(bounded!(PlannedReport, &self.reader, db => {
+        Ok(bounded!(PlannedRead, &self.reports, db => {
             let query = sqlx::query_as(COUNTS).bind(project.0);
             let query = ends.into_iter().fold(query, QueryAs::bind);
             ids.into_iter().fold(query, QueryAs::bind).fetch_one(db).await?

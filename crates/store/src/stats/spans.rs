@@ -191,7 +191,7 @@ impl Store {
     ) -> Result<Sketch> {
         const SKETCHES: &str = rows!("latency_sketch", "latency_sketch");
         let quarters = self.quarters(project, from_minute, to_minute).await?;
-        let rows: Vec<Vec<u8>> = bounded!(Report, &self.reader, db => {
+        let rows: Vec<Vec<u8>> = bounded!(&self.reports, db => {
             let query = sqlx::query_scalar(SKETCHES).bind(project.0);
             let query = quarters.0.into_iter().fold(query, QueryScalar::bind);
             query.bind(from_minute).bind(to_minute).fetch_all(db).await?
@@ -231,7 +231,7 @@ impl Store {
             ),
             ") AS parts GROUP BY bucket ORDER BY bucket"
         );
-        Ok(bounded!(Report, &self.reader, db => {
+        Ok(bounded!(&self.reports, db => {
             let query = sqlx::query_as(SUMS).bind(project.0);
             let query = quarters.0.into_iter().fold(query, QueryAs::bind);
             query.bind(from).bind(to).bind(width).fetch_all(db).await?
