@@ -14,7 +14,6 @@ mod kept;
 mod since;
 
 use std::ops::{Add, Sub};
-use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use domain::attributes::AttributeName;
@@ -29,8 +28,8 @@ use crate::from_row::from_row;
 use crate::pg::Begin;
 use alike::Sums;
 use asked::{ALL_COLUMNS, Asked, rows};
+use kept::KeptRows;
 pub(crate) use kept::KeptSums;
-use kept::SummedHours;
 pub use since::Arrived;
 pub(crate) use since::KeptSteps;
 
@@ -303,11 +302,14 @@ impl Store {
         since: Option<Vec<GroupRow>>,
         most: usize,
     ) -> Result<Grouped> {
-        let summed = self.summed(asked, dimension, most).await?;
+        let rows = self.summed(asked, dimension, most).await?;
+        let summed = &rows.summed;
         if let Some(since) = since {
-            let candidates = summed.candidates(&since, most);
-            if candidates.len() <= kept::MOST_CANDIDATES {
-                let exact = asked.exact(dimension, candidates).await?;
+            let (mut exact, unknown) = rows.known(summed.candidates(&since, most));
+            if unknown.len() <= kept::MOST_CANDIDATES {
+                let looked_up = asked.exact(dimension, unknown).await?;
+                self.kept_sums.add(asked.question(dimension, most), &summed.total, &looked_up);
+                exact.extend(looked_up);
                 return Ok(summed.joined(since, exact, most));
             }
         }
@@ -368,11 +370,11 @@ impl Store {
         asked: &mut Asked,
         dimension: &Dimension,
         most: usize,
-    ) -> Result<Arc<SummedHours>> {
+    ) -> Result<KeptRows> {
         let question = asked.question(dimension, most);
         let total = asked.sum(ALL, &format!("({}) AS parts", rows(&ALL_COLUMNS)), None).await?;
-        if let Some(summed) = self.kept_sums.get(&question, &total) {
-            return Ok(summed);
+        if let Some(rows) = self.kept_sums.get(&question, &total) {
+            return Ok(rows);
         }
         let summed = asked.summed_hours(dimension, total, kept::most(most)).await?;
         Ok(self.kept_sums.keep(question, summed))

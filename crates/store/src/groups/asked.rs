@@ -289,8 +289,10 @@ impl Asked {
         let sql = format!("SELECT value, {SUMS} FROM ({parts}) AS parts GROUP BY value");
         let Self { project, tx, .. } = self;
         let found: Vec<GroupRow> = within!(tx, db => {
-            let mut query =
-                sqlx::query_as(AssertSqlSafe(sql)).bind(project.0).bind(dimension.name());
+            // The text has the hours and a parameter for each value, so it seldom comes again, and would have others
+            // prepared anew.
+            let query = sqlx::query_as(AssertSqlSafe(sql)).persistent(false);
+            let mut query = query.bind(project.0).bind(dimension.name());
             for value in &values {
                 query = query.bind(value.clone());
             }

@@ -1,7 +1,8 @@
 //! The sums of the rows of a period, kept for the next question about it.
 //!
 //! A project may have a million sessions in a month: their sums take a second, and change only when an hour
-//! is over. The dearest groups are kept, and joined with the steps since.
+//! is over. The dearest groups are kept, and joined with the steps since; so are those that the steps since may make
+//! the dearest, once they are looked up.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
@@ -13,14 +14,15 @@ use domain::money::Usd;
 use super::bounded::Bounded;
 use super::{Dimension, GroupRow, Grouped};
 
-/// The memory for the rows of questions, in bytes: those of 60 questions with [`most`] groups whose values have
-/// 36 characters.
+/// The memory for the rows of questions, in bytes: those of 45 questions with [`most`] groups and
+/// [`MOST_CANDIDATES`], whose values have 36 characters.
 const MEMORY: usize = 16 * 1024 * 1024;
 
 /// The most groups of the steps since that are joined here.
 pub(super) const MOST_SINCE: usize = 50_000;
 
-/// The most groups that are not kept and are looked up because they may be among the dearest.
+/// The most groups that a question looks up because they may be among the dearest, and the most that are kept of
+/// those.
 pub(super) const MOST_CANDIDATES: usize = 500;
 
 /// The groups to keep where so many are told apart: the steps since change the order of those near the end.
@@ -109,9 +111,37 @@ impl SummedHours {
     }
 }
 
+/// The rows that are kept of a question.
+#[derive(Clone, Debug)]
+pub(super) struct KeptRows {
+    pub(super) summed: Arc<SummedHours>,
+    /// Others than its dearest groups, by value: those that were looked up, which the next question is likely to need.
+    looked_up: Arc<HashMap<String, GroupRow>>,
+}
+
+impl KeptRows {
+    /// The memory that they take, in bytes.
+    fn bytes(&self) -> usize {
+        let of_group = |value: &String| size_of::<(String, GroupRow)>() + 2 * value.len();
+        self.summed.bytes() + self.looked_up.keys().map(of_group).sum::<usize>()
+    }
+
+    /// The groups of those values that were looked up before, and the other values.
+    pub(super) fn known(&self, values: Vec<String>) -> (Vec<GroupRow>, Vec<String>) {
+        let (mut known, mut unknown) = (Vec::new(), Vec::new());
+        for value in values {
+            match self.looked_up.get(&value) {
+                Some(group) => known.push(group.clone()),
+                None => unknown.push(value),
+            }
+        }
+        (known, unknown)
+    }
+}
+
 /// The rows of the latest questions.
 #[derive(Debug)]
-pub(crate) struct KeptSums(Mutex<Bounded<Question, Arc<SummedHours>>>);
+pub(crate) struct KeptSums(Mutex<Bounded<Question, KeptRows>>);
 
 impl Default for KeptSums {
     fn default() -> Self {
@@ -121,20 +151,35 @@ impl Default for KeptSums {
 
 impl KeptSums {
     /// The rows of a question, if they still have this total. Rows change only when a clock was ahead.
-    pub(super) fn get(&self, question: &Question, total: &GroupRow) -> Option<Arc<SummedHours>> {
-        self.lock().get(question).filter(|summed| summed.total == *total).cloned()
+    pub(super) fn get(&self, question: &Question, total: &GroupRow) -> Option<KeptRows> {
+        self.lock().get(question).filter(|kept| kept.summed.total == *total).cloned()
     }
 
     /// Keeps the rows of a question, unless it has none.
-    pub(super) fn keep(&self, question: Question, summed: SummedHours) -> Arc<SummedHours> {
-        let summed = Arc::new(summed);
-        if !summed.total.is_empty() {
-            self.lock().insert(question, summed.clone(), summed.bytes());
+    pub(super) fn keep(&self, question: Question, summed: SummedHours) -> KeptRows {
+        let kept = KeptRows { summed: Arc::new(summed), looked_up: Arc::default() };
+        if !kept.summed.total.is_empty() {
+            let bytes = kept.bytes();
+            self.lock().insert(question, kept.clone(), bytes);
         }
-        summed
+        kept
     }
 
-    fn lock(&self) -> MutexGuard<'_, Bounded<Question, Arc<SummedHours>>> {
+    /// Keeps groups that were looked up for a question beside its other rows, if those still have this total.
+    pub(super) fn add(&self, question: Question, total: &GroupRow, looked_up: &[GroupRow]) {
+        let mut all = self.lock();
+        let kept = all.get(&question).filter(|kept| kept.summed.total == *total);
+        let Some(mut kept) = kept.cloned() else { return };
+        let room = MOST_CANDIDATES.saturating_sub(kept.looked_up.len()).min(looked_up.len());
+        if room > 0 {
+            let more = looked_up[..room].iter().map(|group| (group.value.clone(), group.clone()));
+            Arc::make_mut(&mut kept.looked_up).extend(more);
+            let bytes = kept.bytes();
+            all.insert(question, kept, bytes);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Bounded<Question, KeptRows>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -209,6 +254,42 @@ mod tests {
         kept.keep(question.clone(), summed);
         assert!(kept.get(&question, &group("", 5)).is_some());
         assert!(kept.get(&question, &group("", 6)).is_none());
+    }
+
+    #[test]
+    fn groups_that_were_looked_up_are_kept_with_the_rows_up_to_a_number() {
+        let kept = KeptSums::default();
+        let question =
+            Question { project: ProjectId(1), dimension: Dimension::Model, hours: (1, 9), most: 2 };
+        let summed = |total| SummedHours {
+            groups: Vec::new(),
+            are_all: false,
+            without: GroupRow::default(),
+            total: group("", total),
+        };
+        let known = |values: &[&str]| {
+            let rows = kept.get(&question, &group("", 5)).unwrap();
+            rows.known(values.iter().map(|value| (*value).to_owned()).collect())
+        };
+        kept.add(question.clone(), &group("", 5), &[group("a", 1)]);
+        kept.keep(question.clone(), summed(5));
+        // Rows of another total are other rows.
+        kept.add(question.clone(), &group("", 4), &[group("a", 1)]);
+        assert_eq!(known(&["a"]), (Vec::new(), vec!["a".to_owned()]));
+        kept.add(question.clone(), &group("", 5), &[group("a", 1)]);
+        assert_eq!(known(&["b", "a"]), (vec![group("a", 1)], vec!["b".to_owned()]));
+        let small = kept.lock().size();
+        let many: Vec<GroupRow> =
+            (0..MOST_CANDIDATES).map(|number| group(&number.to_string(), 1)).collect();
+        kept.add(question.clone(), &group("", 5), &many);
+        let large = kept.lock().size();
+        assert!(large - small > (MOST_CANDIDATES - 1) * size_of::<GroupRow>());
+        let last = (MOST_CANDIDATES - 1).to_string();
+        assert_eq!(known(&["a", "0", &last]), (vec![group("a", 1), group("0", 1)], vec![last]));
+        kept.add(question.clone(), &group("", 5), &many);
+        assert_eq!(kept.lock().size(), large);
+        kept.keep(question.clone(), summed(5));
+        assert_eq!(known(&["a"]), (Vec::new(), vec!["a".to_owned()]));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use domain::ids::{ProjectId, StepId, TraceId};
 use domain::money::Usd;
 use domain::step::{Security, Step};
-use domain::time::{DAY, HOUR, MINUTE, Timestamp};
+use domain::time::{DAY, HOUR, MINUTE, SECOND, Timestamp};
 use domain::trace::Trace;
 use store::{FindingCounts, Store};
 
@@ -147,6 +147,28 @@ async fn counts_are_the_same_before_and_after_quarters_and_days_are_summed() {
         let last = steps.iter().map(|step| step.finished_at).max().unwrap();
         while store.sum_next_quarter(project, last.minus_micros(6 * HOUR)).await.unwrap() {}
         all().await;
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_trace_that_a_clock_ahead_has_opened_counts_once() {
+    for database in databases().await {
+        let store = database.open().await;
+        let (project, _) = project(&store).await;
+        let end = Timestamp(NOW.0 - NOW.0 % HOUR + HOUR);
+        let after = |seconds: i64| end.minus_micros(-seconds * SECOND);
+        let trace = opened(project, 1, after(20), None);
+        store.writer().trace(trace.clone()).await.unwrap();
+        for (id, seconds) in [(1, -5), (2, 40)] {
+            let step = found(&trace, id, after(seconds), [true, false, false]);
+            store.writer().step(step, None).await.unwrap();
+        }
+        while store.sum_next_quarter(project, after(5 * 60)).await.unwrap() {}
+        let until = database.texts("SELECT CAST(until AS TEXT) FROM usage_spanned").await;
+        assert_eq!(until, [end.minute().to_string()], "{}", database.kind);
+        let counts = store.finding_counts(project, after(-3_600), after(60)).await.unwrap();
+        assert_eq!(counts.found, 1, "{}", database.kind);
         store.close().await;
     }
 }

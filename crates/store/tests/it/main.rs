@@ -14,6 +14,7 @@ mod groups;
 mod idempotency;
 mod insights;
 mod jobs;
+mod looked_up_groups;
 mod migration_rules;
 mod partition_changes;
 mod partition_drops;
