@@ -6,7 +6,7 @@ import http from "node:http";
 import lighthouse from "lighthouse";
 import { chromium } from "playwright-core";
 
-const { CHROMIUM, SLUICE, EMAIL = "owner@localhost", PASSWORD, TIMES = "21" } = process.env;
+const { CHROMIUM, SLUICE, EMAIL = "owner@localhost", PASSWORD, TIMES = "21", SETTLE = "0" } = process.env;
 const SLOWER = 4;
 
 function freePort() {
@@ -59,6 +59,13 @@ const paths = [
   "/", "/?window=168", "/?window=720", "/traces", "/traces?status=failed", "/traces?user=user-7", trace, "/playground", "/models", "/models/new", "/routing",
   "/keys", "/limits", "/safety", "/safety/reviews", "/insights", "/jobs", "/people", "/people/sign-on", "/people/tokens", "/audit", "/settings", "/account",
 ].filter(Boolean);
+
+// Right after its start a gateway sums what it expects to be asked, and its sessions of PostgreSQL are new.
+const overview = () => request(`${base}/`, { headers });
+for (const until = Date.now() + Number(SETTLE) * 1_000; Date.now() < until;) {
+  await overview();
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+}
 
 const debugging = await freePort();
 const browser = await chromium.launch({
