@@ -61,9 +61,8 @@ const paths = [
 ].filter(Boolean);
 
 // Right after its start a gateway sums what it expects to be asked, and its sessions of PostgreSQL are new.
-const overview = () => request(`${base}/`, { headers });
 for (const until = Date.now() + Number(SETTLE) * 1_000; Date.now() < until;) {
-  await overview();
+  await request(`${base}/`, { headers });
   await new Promise((resolve) => setTimeout(resolve, 1_000));
 }
 

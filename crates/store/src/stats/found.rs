@@ -10,18 +10,16 @@ use std::ops::{Add, Sub};
 use async_recursion::async_recursion as boxed;
 use domain::ids::{ProjectId, TraceId};
 use domain::money::Usd;
-use domain::time::{MINUTE, SECOND, Timestamp};
+use domain::time::{MINUTE, Timestamp};
 use sqlx::query::{QueryAs, QueryScalar};
 
 use super::first_after;
+use super::span_fill::GRACE;
 use super::spans::{DAY, Quarters, quarter_of, spans};
 use crate::Store;
 use crate::db::bounded;
 use crate::error::Result;
 use crate::from_row::from_row;
-
-/// The clocks of gateways differ by less, in microseconds: a trace has no step that ended so long before it was opened.
-const CLOCKS_APART: i64 = 30 * SECOND;
 
 from_row! {
     /// The traces of a project with findings over a period.
@@ -311,8 +309,8 @@ impl Store {
         (from, to): (Timestamp, Timestamp),
         quarters: Quarters,
     ) -> Result<FindingCounts> {
-        // Each trace is looked up in the quarters once, and not if it was opened after them: with partitions by day, a
-        // lookup goes into each of them.
+        // Each trace is looked up in the quarters once, and not if it was opened when their sums were due: with
+        // partitions by day, a lookup goes into each of them.
         const COUNTS: &str = concat!(
             "WITH ended AS MATERIALIZED (
                 SELECT trace_id, pii, injection, secret,
@@ -346,7 +344,7 @@ impl Store {
         );
         let (first, last) = quarters.reach();
         let ends = [from, first, last, to].map(|end| end.0);
-        let opened_after = TraceId::first_at(last.minus_micros(-CLOCKS_APART));
+        let opened_after = TraceId::first_at(last.minus_micros(-GRACE * MINUTE));
         let ids = [TraceId::first_at(last), first_after(to), opened_after].map(|id| id.0);
         Ok(bounded!(PlannedRead, &self.reports, db => {
             let query = sqlx::query_as(COUNTS).bind(project.0);

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::from_row::from_row;
 
 /// A quarter is summed so many minutes after its end: by then all its usage is on disk.
-const GRACE: i64 = 5;
+pub(super) const GRACE: i64 = 5;
 /// The minutes before the present that are summed again with those of the future, after the clock was ahead: they
 /// had no usage when they were passed.
 const PASSED: i64 = 60;
